@@ -1,0 +1,59 @@
+# Everything here needs Go and git. Only `race` needs a C compiler too.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO      ?= go
+BIN     := bin/millrace
+
+# Arguments for `make run` and `make bench`, such as ARGS="--data-dir=data".
+ARGS ?=
+
+# No C code is linked: the binary runs in an empty image. All targets share these
+# flags, and so one build cache: the first build takes minutes, the next seconds.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath -buildvcs=false
+
+# What /version answers: the version of the Kubernetes that is built in.
+KUBERNETES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
+KUBE_MINOR = $(word 2,$(subst ., ,$(KUBERNETES)))
+KUBE_LDFLAGS = $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
+	-X $(pkg).gitVersion=$(KUBERNETES) -X $(pkg).gitMajor=1 -X $(pkg).gitMinor=$(KUBE_MINOR))
+
+.DEFAULT_GOAL := build
+
+.PHONY: build
+build: ## build ./bin/millrace
+	$(GO) build -ldflags "-s -w -X main.version=$(VERSION) $(KUBE_LDFLAGS)" -o $(BIN) ./cmd/millrace
+
+.PHONY: run
+run: build ## build, then serve alone out of ./millrace-data
+	./$(BIN) serve $(ARGS)
+
+.PHONY: test
+test: ## vet, then run the tests
+	$(GO) vet ./...
+	$(GO) test -timeout 10m ./...
+
+.PHONY: race
+race: export CGO_ENABLED := 1
+race: ## run the tests with the race detector
+	$(GO) test -race -timeout 30m ./...
+
+.PHONY: lint
+lint: ## check the house rules
+	$(GO) test -count=1 ./internal/lint
+
+.PHONY: bench
+bench: build ## measure LIST, side by side with the stock read path
+	./$(BIN) bench list --compare $(ARGS)
+
+.PHONY: robustness
+robustness: ## record and check histories under faults
+	$(GO) test -tags robustness -count=1 -timeout 60m ./test/...
+
+.PHONY: clean
+clean: ## remove what build made; the data directory stays
+	rm -rf bin
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/term"
+
+	"github.com/millrace/millrace/internal/bench"
+	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/server"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+const longHelp = `Millrace is a Kubernetes API server for very large clusters.
+
+  millrace serve                 a complete API server on an embedded etcd
+  millrace kubectl get ns        kubectl, with that server's kubeconfig
+  millrace controller-manager    Kubernetes' own, with that server's credentials
+  millrace scheduler             Kubernetes' own, with that server's credentials
+
+With --etcd-servers and kube-apiserver's flags, millrace serve takes the place of
+kube-apiserver in an existing control plane.`
+
+func newCommand(version string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "millrace",
+		Short:         "A Kubernetes API server for very large clusters",
+		Long:          longHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		newServeCommand(),
+		newKubectlCommand(),
+		newComponentCommand("controller-manager", "Run Kubernetes' controller manager", kube.NewControllerManagerCommand, controllerManagerDefaults),
+		newComponentCommand("scheduler", "Run Kubernetes' scheduler", kube.NewSchedulerCommand, schedulerDefaults),
+		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
+		bench.NewCommand(bench.Config{}),
+		newVersionCommand(version),
+	)
+	return root
+}
+
+func newServeCommand() *cobra.Command {
+	options := server.NewOptions()
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the API server",
+		Long: `Run the API server.
+
+With no flag it starts an embedded etcd and makes all certificates, keys and
+kubeconfigs in --data-dir. With --etcd-servers it serves out of that etcd; any
+number of servers may. All flags of kube-apiserver are accepted.`,
+		Example: `  millrace serve
+  millrace serve --secure-port=7443 --data-dir=/var/lib/millrace
+  millrace serve --etcd-servers=https://10.0.0.2:2379 --etcd-cafile=ca.crt ...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return server.New(options, cmd.OutOrStdout()).Run(genericapiserver.SetupSignalContext())
+		},
+	}
+	sections := options.AddFlags(cmd.Flags())
+	width, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	flag.SetUsageAndHelpFunc(cmd, sections, width)
+	return cmd
+}
+
+func newVersionCommand(version string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of Millrace and of the Kubernetes in it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Millrace   %s\nKubernetes %s\n", version, kube.Version())
+			return err
+		},
+	}
+}

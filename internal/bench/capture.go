@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// capture is a response body as it came over the wire, in a file.
+type capture struct {
+	Name            string `json:"name"`
+	File            string `json:"file"` // in the captures' directory
+	ContentType     string `json:"contentType"`
+	ContentEncoding string `json:"contentEncoding,omitempty"`
+
+	bytes    int64
+	items    int
+	took     time.Duration
+	protocol int
+}
+
+// captureTo sends one request of w and keeps its body in dir. The body goes
+// to the file unread, so that took is the server's time, not a decoder's.
+func (c *conn) captureTo(ctx context.Context, t *target, w workload, dir string) (capture, error) {
+	req, err := t.request(ctx, w)
+	if err != nil {
+		return capture{}, err
+	}
+	f, err := os.Create(filepath.Join(dir, w.name))
+	if err != nil {
+		return capture{}, fmt.Errorf("create capture: %w", err)
+	}
+	defer f.Close()
+	start := time.Now()
+	resp, err := c.send(req)
+	if err != nil {
+		return capture{}, err
+	}
+	defer resp.Body.Close()
+	// The bare writer keeps CopyBuffer from bypassing the buffer.
+	n, err := io.CopyBuffer(struct{ io.Writer }{f}, resp.Body, c.buf)
+	if err != nil {
+		return capture{}, fmt.Errorf("capture %s after %d bytes: %w", w.name, n, err)
+	}
+	if err := f.Close(); err != nil {
+		return capture{}, fmt.Errorf("write capture: %w", err)
+	}
+	return capture{
+		Name:            w.name,
+		File:            w.name,
+		ContentType:     resp.Header.Get("Content-Type"),
+		ContentEncoding: resp.Header.Get("Content-Encoding"),
+		bytes:           n,
+		took:            time.Since(start),
+		protocol:        resp.ProtoMajor,
+	}, nil
+}
+
+// validate decodes a captured body and counts its items.
+func (c *capture) validate(w workload, dir string) error {
+	f, err := os.Open(filepath.Join(dir, c.File))
+	if err != nil {
+		return fmt.Errorf("open capture: %w", err)
+	}
+	defer f.Close()
+	var body io.Reader = f
+	switch {
+	case c.ContentEncoding == "gzip" && w.gzip:
+		if body, err = gzip.NewReader(bufio.NewReaderSize(f, readSize)); err != nil {
+			return fmt.Errorf("gunzip %s: %w", w.name, err)
+		}
+	case c.ContentEncoding != "":
+		return fmt.Errorf("validate %s: content encoding %q was not asked for", w.name, c.ContentEncoding)
+	}
+	if c.items, err = countItems(body, w.body); err != nil {
+		return fmt.Errorf("validate %s: %w", w.name, err)
+	}
+	if c.items < w.minItems {
+		return fmt.Errorf("validate %s: %d items, expected at least %d", w.name, c.items, w.minItems)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func quick(args ...string) []string {
+	return append([]string{"list", "--duration=20ms", "--warmup=1", "--settle=0s", "--concurrency=2", "--nodes=3", "--pods=600"}, args...)
+}
+
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	out, progress, err := run(t, quick("--compare", "--work-dir="+dir, "--workloads=all", "--list-memory=3", "-o=json")...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Servers) != 2 || len(got.Floor) != len(specs()) || len(got.Notes) != 0 {
+		t.Fatalf("got %d servers, %d floors, notes %q", len(got.Servers), len(got.Floor), got.Notes)
+	}
+	for _, s := range got.Servers {
+		if s.Version != "v1.36.3-fake" || len(s.Results) != len(specs()) || s.StartMillis <= 0 || s.Memory == nil {
+			t.Errorf("got %+v", s)
+		}
+		for _, res := range s.Results {
+			floor := find(got.Floor, res.Workload)
+			if floor == nil || floor.Bytes != res.Bytes || floor.Items != res.Items || floor.ContentEncoding != res.ContentEncoding {
+				t.Errorf("floor %+v does not do the work of %+v", floor, res)
+			}
+			if res.Server == nil || res.Server.RSSBytes <= 0 || res.Requests < 2 {
+				t.Errorf("got %+v", res)
+			}
+		}
+	}
+	if got.Data == nil || got.Data.Pods != 600 || got.Subject.Pod != "pod-0" {
+		t.Errorf("got data %+v, subject %+v", got.Data, got.Subject)
+	}
+
+	_, _, err = run(t, quick("--compare", "--work-dir="+dir)...)
+	if err == nil || !strings.Contains(err.Error(), "--skip-fill") {
+		t.Errorf("filled twice: %v", err)
+	}
+	out, _, err = run(t, quick("--compare", "--work-dir="+dir, "--skip-fill", "--workloads=pods-json-gzip", "--list-memory=0",
+		"--read-paths=kubernetes", "--http1")...)
+	if err != nil || !strings.Contains(out, "pods-json-gzip") || !strings.Contains(out, "HTTP/1.1") {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+func TestCompareLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	if _, _, err := run(t, quick("--compare", "--workloads=nodes-json", "--list-memory=0")...); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(tmp, "millrace-bench-*")); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestCompareTellsWhyServerFailed(t *testing.T) {
+	for broken, messages := range map[string][]string{
+		"start": {"it ended (exit status 1)", "the disk is full"},
+		"list":  {"it ended by itself (exit status 7)"},
+		"deaf":  {"not ready within 1s"},
+	} {
+		args := quick("--compare", "--list-memory=0", "--server-arg=--break="+broken)
+		if broken == "deaf" {
+			args = append(args, "--ready-timeout=1s")
+		}
+		_, _, err := run(t, args...)
+		for _, message := range messages {
+			if err == nil || !strings.Contains(err.Error(), message) {
+				t.Errorf("%s: got %v, want %q", broken, err, message)
+			}
+		}
+	}
+}
+
+func TestSingle(t *testing.T) {
+	_, cfg := startFake(t, &fakeAPI{nodes: 3, pods: 10}, true)
+	path := filepath.Join(t.TempDir(), "k")
+	if err := writeKubeconfig(path, cfg.Host, cfg.CAData); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := run(t, "list", "--kubeconfig="+path, "--requests=2", "--settle=0s", "--workloads=nodes-json", "--resource-version=0,unset", "-o=wide")
+	if err != nil || !strings.Contains(out, "nodes-json@unset") || !strings.Contains(out, "v1.36.3-fake") {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+func TestWorkloadsHelp(t *testing.T) {
+	out, _, err := run(t, "list", "--workloads=help")
+	if err != nil || strings.Count(out, "\n") != len(specs())+2 {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+func TestChildIsReaped(t *testing.T) {
+	c, err := startChild(childConfig{path: "/bin/sh", args: []string{"-c", "sleep 100"}, log: filepath.Join(t.TempDir(), "log")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if group, err := syscall.Getpgid(c.pid()); err != nil || group != c.pid() {
+		t.Errorf("group %d of process %d, %v", group, c.pid(), err)
+	}
+	if !c.stop(t.Context()) || !c.stop(t.Context()) {
+		t.Error("killed by force")
+	}
+	if err := syscall.Kill(c.pid(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("still there: %v", err)
+	}
+}
+
+func TestChildThatCannotStart(t *testing.T) {
+	if _, err := startChild(childConfig{path: "/nowhere", log: filepath.Join(t.TempDir(), "log")}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestChildTail(t *testing.T) {
+	c := &child{cfg: childConfig{log: filepath.Join(t.TempDir(), "log")}}
+	if err := os.WriteFile(c.cfg.log, []byte(strings.Repeat("old\n", 99)+"last\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tail := c.tail()
+	if strings.Count(tail, "old") != tailLines-1 || !strings.HasSuffix(tail, "last") {
+		t.Errorf("got %q", tail)
+	}
+}
+
+func TestSleepEndsWithContext(t *testing.T) {
+	ctx, stop := interruptible(t.Context())
+	stop()
+	if err := sleep(ctx, time.Hour); err == nil {
+		t.Error("no error")
+	}
+}

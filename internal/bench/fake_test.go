@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// fakeAPI answers what the workloads ask for.
+type fakeAPI struct {
+	nodes, pods int
+	onList      func() // before every LIST without limit; may be nil
+
+	requests atomic.Int64
+	mu       struct {
+		sync.Mutex
+		uris    []string
+		clients map[string]bool // remote addresses
+	}
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.requests.Add(1)
+	f.mu.Lock()
+	if f.mu.clients == nil {
+		f.mu.clients = map[string]bool{}
+	}
+	f.mu.clients[r.RemoteAddr] = true
+	f.mu.uris = append(f.mu.uris, r.URL.RequestURI())
+	f.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	switch path := r.URL.Path; {
+	case path == "/readyz":
+		io.WriteString(w, "ok")
+	case path == "/version":
+		io.WriteString(w, `{"gitVersion":"v1.36.3-fake"}`)
+	case path == "/api/v1/nodes":
+		f.list(w, r, f.nodes, "node")
+	case path == "/api/v1/pods":
+		f.list(w, r, f.pods, "pod")
+	case strings.HasPrefix(path, "/api/v1/namespaces/"):
+		json.NewEncoder(w).Encode(fakeObject("pod", 0, "Pod"))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, n int, name string) {
+	query := r.URL.Query()
+	switch {
+	case query.Has("limit"):
+		var limit int
+		fmt.Sscan(query.Get("limit"), &limit)
+		n = min(n, limit)
+	case query.Has("fieldSelector"), query.Has("labelSelector"):
+		n = min(n, 5)
+	case f.onList != nil:
+		f.onList()
+	}
+	var out io.Writer = w
+	if r.Header.Get("Accept-Encoding") == "gzip" {
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		defer zip.Close()
+		out = zip
+	}
+	accept := r.Header.Get("Accept")
+	if accept == acceptProtobuf {
+		out.Write(protobufList(n))
+		return
+	}
+	field := "items"
+	if strings.Contains(accept, "as=Table") {
+		field = "rows"
+	}
+	items := make([]any, n)
+	for i := range items {
+		items[i] = fakeObject(name, i, "")
+	}
+	json.NewEncoder(out).Encode(map[string]any{"kind": "List", "metadata": map[string]any{"items": 1}, field: items})
+}
+
+func fakeObject(name string, i int, kind string) map[string]any {
+	object := map[string]any{
+		"metadata": map[string]any{"namespace": "ns", "name": fmt.Sprintf("%s-%d", name, i), "labels": map[string]string{"zone": "a", "app": "web"}},
+		"spec":     map[string]any{"nodeName": "node-1", "padding": strings.Repeat("x", 200)},
+	}
+	if kind != "" {
+		object["kind"] = kind
+	}
+	return object
+}
+
+// protobufList encodes a list of n items by hand, in Kubernetes' envelope.
+func protobufList(n int) []byte {
+	field := func(to []byte, number uint64, value []byte) []byte {
+		to = binary.AppendUvarint(to, number<<3|2)
+		to = binary.AppendUvarint(to, uint64(len(value)))
+		return append(to, value...)
+	}
+	list := field(nil, 1, []byte("metadata"))
+	for range n {
+		list = field(list, 2, make([]byte, 300))
+	}
+	unknown := field(nil, 1, []byte("type"))
+	unknown = field(unknown, 2, list)
+	unknown = field(unknown, 3, nil)
+	return append([]byte("k8s\x00"), unknown...)
+}
+
+// startFake serves api over TLS in this process.
+func startFake(t *testing.T, api http.Handler, http2 bool) (*httptest.Server, *rest.Config) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(api)
+	s.EnableHTTP2 = http2
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return s, &rest.Config{Host: s.URL, BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+}

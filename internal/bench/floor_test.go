@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestFloorServesCaptures covers bodies around the size of a chunk; the child
+// process is covered by TestCompare.
+func TestFloorServesCaptures(t *testing.T) {
+	dir := t.TempDir()
+	bodies := map[string][]byte{"empty": nil, "small": []byte("x"), "chunk": bytes.Repeat([]byte("ab"), floorChunk/2), "large": bytes.Repeat([]byte("abc"), floorChunk)}
+	var captures []capture
+	for name, body := range bodies {
+		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		captures = append(captures, capture{Name: name, File: name, ContentType: "type/" + name, ContentEncoding: "coding"})
+	}
+	if err := writeJSON(filepath.Join(dir, floorManifest), captures); err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFloor(floorConfig{dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range bodies {
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, httptest.NewRequest(http.MethodGet, floorWorkload(workload{name: name}).uri, nil))
+		got := w.Result()
+		text, _ := io.ReadAll(got.Body)
+		if !bytes.Equal(text, body) || got.Header.Get("Content-Type") != "type/"+name || got.Header.Get("Content-Encoding") != "coding" {
+			t.Errorf("%s: %d bytes, want %d; header %v", name, len(text), len(body), got.Header)
+		}
+	}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("readyz: %d", w.Code)
+	}
+}
+
+func TestFloorNeedsItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := newFloor(floorConfig{dir: dir}); err == nil {
+		t.Error("no error without a manifest")
+	}
+	if err := writeJSON(filepath.Join(dir, floorManifest), []capture{{Name: "x", File: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newFloor(floorConfig{dir: dir}); err == nil {
+		t.Error("no error without a body")
+	}
+}

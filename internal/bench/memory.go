@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	// slowRead is what a slow reader takes before each pause.
+	slowRead = 64 << 10
+	// slowPause makes a slow reader take about 3 MB a second.
+	slowPause = 20 * time.Millisecond
+	// slowWindow keeps the client from buffering what it does not read.
+	slowWindow = 256 << 10
+	// slowHold is how long memory is watched once all responses have begun.
+	slowHold = 3 * time.Second
+	// memorySample is how often RSS is read meanwhile.
+	memorySample = 20 * time.Millisecond
+)
+
+// memoryResult is what concurrent LISTs with slow readers cost a server.
+type memoryResult struct {
+	Lists        int   `json:"lists"`
+	BodyBytes    int64 `json:"bodyBytes"`
+	BeforeBytes  int64 `json:"beforeBytes"`
+	PeakBytes    int64 `json:"peakBytes"`
+	PerListBytes int64 `json:"perListBytes"`
+
+	Error string `json:"error,omitempty"` // if set, nothing was measured
+}
+
+// memoryRun opens LISTs that are all open at the same moment: a reader takes
+// the first 64 KiB, waits until every other has done so, and then goes on
+// slowly.
+type memoryRun struct {
+	loader *loader
+	lists  int
+	hold   time.Duration
+
+	begun   sync.WaitGroup // readers that have not got their first bytes
+	allOpen chan struct{}
+}
+
+// measureMemory needs a meter. Its server should not have served much yet:
+// garbage that its heap keeps hides what new requests need.
+func (l *loader) measureMemory(ctx context.Context, w workload, lists int) (memoryResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout,
+		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.plan.Timeout))
+	defer cancel()
+	if l.meter == nil {
+		return memoryResult{}, errors.New("measure memory: the server's process is unknown, pass --server-pid")
+	}
+	conns, err := l.connect(ctx, 1)
+	if err != nil {
+		return memoryResult{}, err
+	}
+	defer closeAll(conns)
+	first, err := l.warmUp(ctx, conns[0], w)
+	if err != nil {
+		return memoryResult{}, err
+	}
+	if err := sleep(ctx, l.plan.Settle); err != nil {
+		return memoryResult{}, err
+	}
+	reset := l.meter.resetPeak()
+	before, err := l.meter.read()
+	if err != nil {
+		return memoryResult{}, err
+	}
+	run := &memoryRun{loader: l, lists: lists, hold: min(slowHold, max(l.plan.Duration, memorySample)), allOpen: make(chan struct{})}
+	peak, err := run.run(ctx, w)
+	if err != nil {
+		return memoryResult{}, err
+	}
+	if after, err := l.meter.read(); err == nil && reset {
+		peak = max(peak, after.peak)
+	}
+	peak = max(peak, before.rss)
+	return memoryResult{
+		Lists: lists, BodyBytes: first.bytes, BeforeBytes: before.rss,
+		PeakBytes: peak, PerListBytes: (peak - before.rss) / int64(lists),
+	}, nil
+}
+
+// run returns the highest RSS that it saw.
+func (r *memoryRun) run(parent context.Context, w workload) (int64, error) {
+	ctx, end := context.WithCancelCause(parent)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer end(nil) // before the Wait above
+	r.begun.Add(r.lists)
+	for range r.lists {
+		group.Go(func() {
+			if err := r.read(ctx, w); err != nil {
+				end(fmt.Errorf("run %s: %w", listMemory, err))
+			}
+		})
+	}
+	group.Go(func() {
+		r.begun.Wait()
+		close(r.allOpen)
+	})
+	var over <-chan time.Time
+	allOpen := r.allOpen
+	sample := time.NewTicker(memorySample)
+	defer sample.Stop()
+	var peak int64
+	for {
+		select {
+		case <-ctx.Done():
+			return peak, context.Cause(ctx)
+		case <-allOpen:
+			over, allOpen = time.After(r.hold), nil
+		case <-over:
+			return peak, nil
+		case <-sample.C:
+			now, err := r.loader.meter.read()
+			if err != nil {
+				return peak, err
+			}
+			peak = max(peak, now.rss)
+		}
+	}
+}
+
+// read is one slow reader; it ends with ctx, or with the body.
+func (r *memoryRun) read(ctx context.Context, w workload) error {
+	begin := sync.OnceFunc(r.begun.Done)
+	defer begin()
+	c, err := r.loader.target.dial(slowWindow)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	req, err := r.loader.target.request(ctx, w)
+	if err != nil {
+		return err
+	}
+	resp, err := c.send(req)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	for first := true; ; first = false {
+		_, err := io.ReadFull(resp.Body, c.buf[:slowRead])
+		if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read body: %w", err)
+		}
+		if first {
+			begin()
+			select {
+			case <-r.allOpen:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if sleep(ctx, slowPause) != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+const (
+	pathMillrace   = "millrace"
+	pathKubernetes = "kubernetes"
+)
+
+// fillConfig is the data that --compare puts in.
+type fillConfig struct {
+	Nodes      int    `json:"nodes"`
+	Pods       int    `json:"pods"`
+	PodSize    string `json:"podSize"`
+	Namespaces int    `json:"namespaces"`
+}
+
+// listOptions are the flags of "bench list".
+type listOptions struct {
+	kubeconfig string
+	dataDir    string
+	serverPID  int
+
+	compare      bool
+	readPaths    []string
+	serverArgs   []string
+	readyTimeout time.Duration
+	workDir      string
+	keep         bool
+	skipFill     bool
+	fill         fillConfig
+
+	workloads        []string
+	resourceVersions []string
+	labelSelector    string
+	plan             plan
+	memoryLists      int
+	http1            bool
+	output           string
+}
+
+// autoLists is the default of --list-memory: 32 with --compare, 64 when
+// list-memory is named in --workloads, else none.
+const autoLists = -1
+
+func (o *listOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the server to measure (default $KUBECONFIG, else <data-dir>/admin.kubeconfig)")
+	f.StringVar(&o.dataDir, "data-dir", "./millrace-data", "data directory of the server to measure")
+	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
+
+	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
+	f.StringSliceVar(&o.readPaths, "read-paths", []string{pathMillrace, pathKubernetes}, "with --compare: what to run, in this order")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "with --compare: one more argument for every server; may be repeated")
+	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "with --compare: how long a server may take to be ready")
+	f.StringVar(&o.workDir, "work-dir", "", "with --compare: directory for data, logs and captures; it stays (default a temporary one)")
+	f.BoolVar(&o.keep, "keep", false, "with --compare: keep the temporary directory")
+	f.BoolVar(&o.skipFill, "skip-fill", false, "with --compare: measure the data that --work-dir has from a former run")
+	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
+	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
+	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
+	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread the pods over")
+
+	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all (default all nodes, all pods in four encodings, one pod)")
+	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"}, "resourceVersion of the requests: 0, a number, \"unset\", or several of them")
+	f.StringVar(&o.labelSelector, "label-selector", "", "selector of pods-by-label (default a label of the first pod)")
+	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
+	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
+	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
+	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
+	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
+	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
+	f.IntVar(&o.memoryLists, "list-memory", autoLists, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
+	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
+	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json or markdown")
+}
+
+// validate checks everything that can be checked before starting anything, and
+// fills in defaults that depend on other flags.
+func (o *listOptions) validate(given func(flag string) bool) error {
+	if !slices.Contains([]string{"table", "wide", "json", "markdown"}, o.output) {
+		return fmt.Errorf("-o %s: choose table, wide, json or markdown", o.output)
+	}
+	_, memory, err := chooseSpecs(o.workloads)
+	if err != nil {
+		return err
+	}
+	for _, rv := range o.resourceVersions {
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
+			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)
+		}
+	}
+	if given("duration") && given("requests") {
+		return errors.New("choose one of --duration and --requests")
+	}
+	if err := o.validateNumbers(); err != nil {
+		return err
+	}
+	if o.memoryLists == autoLists {
+		switch {
+		case o.compare:
+			o.memoryLists = 32
+		case memory:
+			o.memoryLists = 64
+		default:
+			o.memoryLists = 0
+		}
+	}
+	if o.compare {
+		return o.validateCompare(given)
+	}
+	return o.validateSingle(given)
+}
+
+func (o *listOptions) validateNumbers() error {
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{
+		{"server-pid", o.serverPID, 0}, {"nodes", o.fill.Nodes, 1}, {"pods", o.fill.Pods, 1},
+		{"namespaces", o.fill.Namespaces, 1}, {"concurrency", o.plan.Concurrency, 0}, {"requests", o.plan.Requests, 0},
+		{"warmup", o.plan.Warmup, 1}, {"list-memory", o.memoryLists, autoLists},
+	} {
+		if n.value < n.least {
+			return fmt.Errorf("--%s=%d: must be at least %d", n.flag, n.value, n.least)
+		}
+	}
+	for _, d := range []struct {
+		flag         string
+		value, least time.Duration
+	}{
+		{"duration", o.plan.Duration, time.Millisecond}, {"settle", o.plan.Settle, 0},
+		{"timeout", o.plan.Timeout, time.Second}, {"ready-timeout", o.readyTimeout, time.Second},
+	} {
+		if d.value < d.least {
+			return fmt.Errorf("--%s=%s: must be at least %s", d.flag, d.value, d.least)
+		}
+	}
+	return nil
+}
+
+func (o *listOptions) validateCompare(given func(string) bool) error {
+	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
+		if given(flag) {
+			return fmt.Errorf("--%s and --compare exclude each other", flag)
+		}
+	}
+	if len(o.readPaths) == 0 || len(o.readPaths) > 2 {
+		return errors.New("--read-paths: choose one or two")
+	}
+	for i, path := range o.readPaths {
+		if path != pathMillrace && path != pathKubernetes || slices.Contains(o.readPaths[:i], path) {
+			return fmt.Errorf("--read-paths: choose %s, %s or both", pathMillrace, pathKubernetes)
+		}
+	}
+	if !regexp.MustCompile(`(?i)^[0-9.]+([km]i?)?b?$`).MatchString(o.fill.PodSize) {
+		return fmt.Errorf("--pod-size=%s: give bytes, like 4096, 4KB or 16KiB", o.fill.PodSize)
+	}
+	if o.skipFill && o.workDir == "" {
+		return errors.New("--skip-fill needs the --work-dir of a former run")
+	}
+	return nil
+}
+
+func (o *listOptions) validateSingle(given func(string) bool) error {
+	for _, flag := range []string{"read-paths", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill",
+		"nodes", "pods", "pod-size", "namespaces"} {
+		if given(flag) {
+			return fmt.Errorf("--%s needs --compare", flag)
+		}
+	}
+	if o.memoryLists > 0 && o.serverPID == 0 {
+		return fmt.Errorf("%s needs --server-pid", listMemory)
+	}
+	if o.serverPID > 0 {
+		if _, err := newMeter(o.serverPID).read(); err != nil {
+			return fmt.Errorf("--server-pid=%d: %w", o.serverPID, err)
+		}
+	}
+	return nil
+}
+
+// kubeconfigPath resolves --kubeconfig; "" means what $KUBECONFIG lists.
+func (o *listOptions) kubeconfigPath() string {
+	if o.kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
+		return o.kubeconfig
+	}
+	return filepath.Join(o.dataDir, "admin.kubeconfig")
+}

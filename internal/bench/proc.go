@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tick is the unit of CPU times in /proc/<pid>/stat. The kernel scales to
+// USER_HZ, which is 100 on every Linux architecture that Go supports.
+const tick = 10 * time.Millisecond
+
+// usage is one reading of a process.
+type usage struct {
+	cpu  time.Duration // user and system time of all threads, dead ones too
+	rss  int64         // bytes
+	peak int64         // bytes; since the last reset that was permitted
+}
+
+// meter reads a process's CPU time and memory from /proc. A nil meter is a
+// server whose process is unknown.
+type meter struct {
+	root string // "/proc", except in tests
+	pid  int
+}
+
+func newMeter(pid int) *meter { return &meter{root: "/proc", pid: pid} }
+
+func (m *meter) path(name string) string {
+	return filepath.Join(m.root, strconv.Itoa(m.pid), name)
+}
+
+// read takes a reading.
+func (m *meter) read() (usage, error) {
+	stat, err := os.ReadFile(m.path("stat"))
+	if err != nil {
+		return usage{}, fmt.Errorf("read process times: %w", err)
+	}
+	cpu, err := parseStat(stat)
+	if err != nil {
+		return usage{}, fmt.Errorf("parse process times: %w", err)
+	}
+	status, err := os.ReadFile(m.path("status"))
+	if err != nil {
+		return usage{}, fmt.Errorf("read process memory: %w", err)
+	}
+	rss, err := parseKB(status, "VmRSS")
+	if err != nil {
+		return usage{}, fmt.Errorf("parse process memory: %w", err)
+	}
+	peak, err := parseKB(status, "VmHWM")
+	if err != nil {
+		return usage{}, fmt.Errorf("parse process memory: %w", err)
+	}
+	return usage{cpu: cpu, rss: rss, peak: peak}, nil
+}
+
+// resetPeak makes the peak start anew from the current RSS and reports whether
+// the kernel permitted it.
+func (m *meter) resetPeak() bool {
+	return os.WriteFile(m.path("clear_refs"), []byte("5"), 0) == nil
+}
+
+// parseStat returns utime+stime of a /proc/<pid>/stat line. The command name
+// is in parentheses and may itself hold spaces and parentheses, so fields are
+// counted from the last one.
+func parseStat(line []byte) (time.Duration, error) {
+	end := bytes.LastIndexByte(line, ')')
+	if end < 0 {
+		return 0, fmt.Errorf("no command name in %q", line)
+	}
+	fields := strings.Fields(string(line[end+1:]))
+	const utime, stime = 11, 12 // fields 14 and 15, less pid and command, from zero
+	if len(fields) <= stime {
+		return 0, fmt.Errorf("only %d fields in %q", len(fields)+2, line)
+	}
+	var ticks int64
+	for _, i := range []int{utime, stime} {
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * tick, nil
+}
+
+// parseKB returns the bytes of a "Name:  123 kB" line, as in /proc/<pid>/status
+// and /proc/meminfo.
+func parseKB(text []byte, name string) (int64, error) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		value, ok := strings.CutPrefix(lines.Text(), name+":")
+		if !ok {
+			continue
+		}
+		number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB")
+		if !ok {
+			return 0, fmt.Errorf("unit of %q is not kB", lines.Text())
+		}
+		kb, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		return kb * 1024, nil
+	}
+	return 0, fmt.Errorf("no %s line", name)
+}
+
+// clientCPU is the CPU time that this process has used.
+func clientCPU() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

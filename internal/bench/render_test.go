@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func sampleReport() *report {
+	list := func(cpu, rate float64) result {
+		return result{Workload: "pods-json", Concurrency: 5, Items: 10000, Requests: 20, Bytes: 39_800_000, RequestsPerSec: rate,
+			ColdMillis: 1234.5, Millis: latencies{P50: 12.345, P90: 99.96, P99: 1029, Max: 2000}, ClientCPUMillis: 8.125,
+			Server: &serverCost{CPUMillis: cpu, RSSBytes: 281_000_000, PeakBytes: 9_995_000_000}}
+	}
+	get := result{Workload: "pod-get", Concurrency: 20, Items: 1, Requests: 9999, Bytes: 4096, RequestsPerSec: 12345, Server: &serverCost{CPUMillis: 0.1}}
+	return &report{
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Protocol: "HTTP/2", ResourceVersions: []string{"0", "unset"},
+		Machine: machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
+		Plan:    plan{Duration: 5 * time.Second, Warmup: 2},
+		Data:    &fillConfig{1000, 10000, "4KB", 1},
+		Servers: []serverReport{
+			{Name: "millrace", Version: "v1.36.3", StartMillis: 3100, IdleBytes: 281e6, Results: []result{list(47, 20.5), get},
+				Memory: &memoryResult{Lists: 32, BodyBytes: 39_800_000, BeforeBytes: 3e8, PeakBytes: 332e6, PerListBytes: 1e6}},
+			{Name: "kubernetes", Version: "v1.36.3", Results: []result{list(696, 1.25), {Workload: "pod-get", Error: "no"}}},
+		},
+		Floor: []result{list(40, 22)},
+	}
+}
+
+func TestRenderGolden(t *testing.T) {
+	alone := sampleReport()
+	alone.Servers, alone.Floor, alone.Data = alone.Servers[:1], nil, nil
+	alone.Servers[0].Name, alone.Servers[0].Memory = "server", nil
+	alone.Servers[0].Results[0].Server = nil
+	compared := sampleReport()
+	compared.check()
+	for name, text := range map[string]string{
+		"table": compared.text("table"), "wide": compared.text("wide"), "markdown": compared.text("markdown"), "alone": alone.text("table"),
+	} {
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text != string(want) {
+			t.Errorf("%s differs; -update rewrites it. Got:\n%s", path, text)
+		}
+	}
+}
+
+func TestWriteJSONHasEverything(t *testing.T) {
+	var out strings.Builder
+	if err := sampleReport().write(&out, "json"); err != nil {
+		t.Fatal(err)
+	}
+	var back report
+	if err := json.Unmarshal([]byte(out.String()), &back); err != nil {
+		t.Fatal(err)
+	}
+	if got := back.Servers[1].Results[0]; got.Server.CPUMillis != 696 || got.Millis.P99 != 1029 || got.ColdMillis != 1234.5 {
+		t.Errorf("got %+v", got)
+	}
+	if back.failures() != 1 || back.Machine.Cores != 2 || back.Servers[0].Version != "v1.36.3" {
+		t.Errorf("got %+v", back)
+	}
+}
+
+func TestCheckNotesDifferences(t *testing.T) {
+	r := sampleReport()
+	r.Servers[1].Results[0].Items = 9999
+	r.Servers[1].Memory = &memoryResult{Error: "broken"}
+	r.check()
+	notes := strings.Join(r.Notes, "\n")
+	for _, want := range []string{"pods-json: millrace sent 10000 items, kubernetes 9999", "failed on kubernetes: pod-get: no", "list-memory: broken"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is missing in %q", want, notes)
+		}
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.00 kB", 4096: "4.10 kB", 999_499: "999 kB", 999_600: "1.00 MB",
+		39_800_000: "39.8 MB", 1_740_000_000: "1.74 GB", -5000: "-5.00 kB"} {
+		if got := formatBytes(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0.00", 0.734: "0.734", 0.0312: "0.031", 1.2: "1.20", 9.996: "10.0", 49.7: "49.7", 99.96: "100", 1234.5: "1234"} {
+		if got := formatNumber(v); got != want {
+			t.Errorf("%g: got %q, want %q", v, got, want)
+		}
+	}
+	if got := formatRatio(696, 0); got != "-" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// report is everything that was measured; it is what -o json prints.
+type report struct {
+	Started          time.Time      `json:"started"`
+	Machine          machine        `json:"machine"`
+	Protocol         string         `json:"protocol"`
+	ResourceVersions []string       `json:"resourceVersions"`
+	Plan             plan           `json:"plan"`
+	Data             *fillConfig    `json:"data,omitempty"` // what was filled in
+	Subject          subject        `json:"subject"`
+	Servers          []serverReport `json:"servers"`
+	// Floor is Go's HTTP server writing the bodies of the first server.
+	Floor []result `json:"floor,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// serverReport is one server's part.
+type serverReport struct {
+	Name        string        `json:"name"`
+	Version     string        `json:"version"`
+	StartMillis float64       `json:"startMillis,omitempty"` // start to ready
+	IdleBytes   int64         `json:"idleBytes,omitempty"`   // RSS before the first request
+	Results     []result      `json:"results"`
+	Memory      *memoryResult `json:"listMemory,omitempty"`
+}
+
+// result is one workload against one server. Values named "a request" are
+// means over the measured requests.
+type result struct {
+	Workload        string      `json:"workload"`
+	URI             string      `json:"uri"`
+	Concurrency     int         `json:"concurrency"`
+	ContentEncoding string      `json:"contentEncoding,omitempty"`
+	Items           int         `json:"items"`
+	Requests        int         `json:"requests"`
+	Seconds         float64     `json:"seconds"`
+	Bytes           int64       `json:"bytes"` // a request, on the wire
+	RequestsPerSec  float64     `json:"requestsPerSecond"`
+	ColdMillis      float64     `json:"coldMillis"` // the very first request
+	Millis          latencies   `json:"millis"`
+	Server          *serverCost `json:"server,omitempty"`
+	ClientCPUMillis float64     `json:"clientCPUMillis"` // a request
+	Error           string      `json:"error,omitempty"` // if set, nothing was measured
+}
+
+// serverCost is what /proc says about the server.
+type serverCost struct {
+	CPUMillis float64 `json:"cpuMillis"` // a request
+	RSSBytes  int64   `json:"rssBytes"`  // after the workload
+	PeakBytes int64   `json:"peakBytes"` // of this workload, if the kernel lets peaks be reset
+}
+
+// newResult merges the clients' shares.
+func newResult(w workload, workers []worker, elapsed time.Duration) result {
+	var samples []time.Duration
+	var bytes int64
+	for _, own := range workers {
+		samples = append(samples, own.samples...)
+		bytes += own.bytes
+	}
+	n := len(samples)
+	return result{
+		Workload:       w.name,
+		URI:            w.uri,
+		Concurrency:    w.concurrency,
+		Requests:       n,
+		Seconds:        elapsed.Seconds(),
+		Bytes:          bytes / int64(max(n, 1)),
+		RequestsPerSec: float64(n) / elapsed.Seconds(),
+		Millis:         summarize(samples),
+	}
+}
+
+func (r *report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// failures counts workloads without a measurement.
+func (r *report) failures() int {
+	n := 0
+	for _, results := range r.resultSets() {
+		for _, res := range results {
+			if res.Error != "" {
+				n++
+			}
+		}
+	}
+	for _, s := range r.Servers {
+		if s.Memory != nil && s.Memory.Error != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *report) resultSets() [][]result {
+	sets := [][]result{r.Floor}
+	for _, s := range r.Servers {
+		sets = append(sets, s.Results)
+	}
+	return sets
+}
+
+// find returns a workload's measurement, nil if there is none.
+func find(results []result, workload string) *result {
+	for i := range results {
+		if results[i].Workload == workload && results[i].Error == "" {
+			return &results[i]
+		}
+	}
+	return nil
+}
+
+// workloads returns the names in the order in which they were run.
+func (r *report) workloads() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, s := range r.Servers {
+		for _, res := range s.Results {
+			if !seen[res.Workload] {
+				seen[res.Workload] = true
+				names = append(names, res.Workload)
+			}
+		}
+	}
+	return names
+}
+
+// check notes what failed and where two servers did not do the same work.
+func (r *report) check() {
+	for _, s := range r.Servers {
+		r.noteFailures(s.Name, s.Results)
+		if s.Memory != nil && s.Memory.Error != "" {
+			r.note("failed on %s: %s: %s", s.Name, listMemory, s.Memory.Error)
+		}
+	}
+	r.noteFailures("floor", r.Floor)
+	if len(r.Servers) != 2 {
+		return
+	}
+	a, b := r.Servers[0], r.Servers[1]
+	for _, name := range r.workloads() {
+		x, y := find(a.Results, name), find(b.Results, name)
+		if x != nil && y != nil && x.Items != y.Items {
+			r.note("%s: %s sent %d items, %s %d", name, a.Name, x.Items, b.Name, y.Items)
+		}
+		if x != nil && y != nil && x.ContentEncoding != y.ContentEncoding {
+			r.note("%s: %s sent encoding %q, %s %q", name, a.Name, x.ContentEncoding, b.Name, y.ContentEncoding)
+		}
+	}
+}
+
+func (r *report) noteFailures(server string, results []result) {
+	for _, res := range results {
+		if res.Error != "" {
+			r.note("failed on %s: %s: %s", server, res.Workload, res.Error)
+		}
+	}
+}
+
+// write prints the report in one of the formats of --output.
+func (r *report) write(out io.Writer, format string) error {
+	if format == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		return nil
+	}
+	if _, err := io.WriteString(out, r.text(format)); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// podSample is the part of a pod that choosing a subject needs.
+type podSample struct {
+	Metadata struct {
+		Namespace string            `json:"namespace"`
+		Name      string            `json:"name"`
+		Labels    map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+}
+
+// findSubject looks at the first pods of a cluster. It is asked once a run, so
+// that every server gets the same requests.
+func findSubject(ctx context.Context, t *target, labelSelector string) (subject, error) {
+	var list struct {
+		Items []podSample `json:"items"`
+	}
+	if err := t.get(ctx, "/api/v1/pods?limit=50", &list); err != nil {
+		return subject{}, fmt.Errorf("find subject: %w", err)
+	}
+	s := chooseSubject(list.Items)
+	if labelSelector != "" {
+		s.LabelSelector = labelSelector
+	}
+	return s, nil
+}
+
+// chooseSubject takes the first pod that has a node, else the first.
+func chooseSubject(pods []podSample) subject {
+	if len(pods) == 0 {
+		return subject{}
+	}
+	chosen := pods[max(0, slices.IndexFunc(pods, func(p podSample) bool { return p.Spec.NodeName != "" }))]
+	return subject{
+		Namespace:     chosen.Metadata.Namespace,
+		Pod:           chosen.Metadata.Name,
+		Node:          chosen.Spec.NodeName,
+		LabelSelector: chooseLabel(chosen.Metadata.Labels),
+	}
+}
+
+// chooseLabel prefers the label that fill gives to a few pods each, then those
+// that clients really select on.
+func chooseLabel(labels map[string]string) string {
+	keys := append([]string{"bench.millrace.io/group", "app", "app.kubernetes.io/name", "k8s-app"}, slices.Sorted(maps.Keys(labels))...)
+	for _, key := range keys {
+		if value, ok := labels[key]; ok {
+			return key + "=" + value
+		}
+	}
+	return ""
+}

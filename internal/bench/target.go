@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// readSize is a client's buffer: big, so that reading is cheap.
+const readSize = 256 << 10
+
+// targetConfig describes a server to send requests to.
+type targetConfig struct {
+	// rest holds the address and credentials. Required.
+	rest *rest.Config
+	// http1 asks for HTTP/1.1. Zero value: HTTP/2, and nothing else.
+	http1 bool
+}
+
+// target is a server. Requests go through connections of its own, one a
+// client, never through a shared pool.
+type target struct {
+	cfg  targetConfig
+	base string
+	tls  *tls.Config
+}
+
+func newTarget(cfg targetConfig) (*target, error) {
+	tlsConfig, err := rest.TLSConfigFor(cfg.rest)
+	if err != nil {
+		return nil, fmt.Errorf("build TLS settings: %w", err)
+	}
+	base := cfg.rest.Host
+	if !strings.Contains(base, "://") {
+		base = "https://" + base
+	}
+	return &target{cfg: cfg, base: strings.TrimSuffix(base, "/"), tls: tlsConfig}, nil
+}
+
+// kubeconfigAt loads one kubeconfig file; "" means what $KUBECONFIG lists.
+func kubeconfigAt(path string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("load kubeconfig: %w", err)
+	}
+	return cfg, nil
+}
+
+// conn is one client with one connection. Not for concurrent use.
+type conn struct {
+	transport *http.Transport
+	rt        http.RoundTripper
+	buf       []byte // reused for every body
+}
+
+// dial returns a client; it connects with its first request. window bounds
+// what the server may send ahead of the reader, in bytes; 0 means Go's
+// default, which is also what client-go uses.
+func (t *target) dial(window int) (*conn, error) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(t.cfg.http1)
+	protocols.SetHTTP2(!t.cfg.http1)
+	transport := &http.Transport{
+		Protocols:          protocols,
+		DisableCompression: true, // bodies are counted as they come
+		MaxConnsPerHost:    1,
+		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: window},
+	}
+	if t.tls != nil {
+		transport.TLSClientConfig = t.tls.Clone()
+		transport.TLSClientConfig.NextProtos = nil
+	}
+	rt, err := rest.HTTPWrappersForConfig(t.cfg.rest, transport)
+	if err != nil {
+		return nil, fmt.Errorf("build credentials: %w", err)
+	}
+	return &conn{transport: transport, rt: rt, buf: make([]byte, readSize)}, nil
+}
+
+// open makes the connection with a cheap request, whose status is ignored.
+func (c *conn) open(ctx context.Context, t *target) error {
+	req, err := t.request(ctx, workload{uri: "/readyz", accept: "*/*"})
+	if err != nil {
+		return err
+	}
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if !t.cfg.http1 && resp.ProtoMajor != 2 {
+		return fmt.Errorf("server speaks %s, not HTTP/2: pass --http1", resp.Proto)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+func (c *conn) close() { c.transport.CloseIdleConnections() }
+
+func closeAll(conns []*conn) {
+	for _, c := range conns {
+		c.close()
+	}
+}
+
+// request builds a request that may be sent again and again, one at a time.
+func (t *target) request(ctx context.Context, w workload) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+w.uri, nil)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	req.Header.Set("Accept", w.accept)
+	req.Header.Set("User-Agent", "millrace-bench")
+	if w.gzip {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	return req, nil
+}
+
+// send returns the response of a request if its status is 200. The caller
+// closes the body.
+func (c *conn) send(req *http.Request) (*http.Response, error) {
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("send request: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		return nil, fmt.Errorf("get %s: %s: %s", req.URL.RequestURI(), resp.Status, strings.TrimSpace(string(text)))
+	}
+	return resp, nil
+}
+
+// fetch sends a request, discards the body and returns its size on the wire.
+func (c *conn) fetch(req *http.Request) (int64, error) {
+	resp, err := c.send(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	var total int64
+	for {
+		n, err := resp.Body.Read(c.buf)
+		total += int64(n)
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, fmt.Errorf("read body after %d bytes: %w", total, err)
+		}
+	}
+}
+
+// get fetches a small JSON document into v; v may be nil.
+func (t *target) get(ctx context.Context, uri string, v any) error {
+	c, err := t.dial(0)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	req, err := t.request(ctx, workload{uri: uri, accept: "application/json"})
+	if err != nil {
+		return err
+	}
+	resp, err := c.send(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if v == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+	} else {
+		err = json.NewDecoder(resp.Body).Decode(v)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", uri, err)
+	}
+	return nil
+}
+
+// version returns the server's gitVersion, or why it is unknown.
+func (t *target) version(ctx context.Context) string {
+	var info struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := t.get(ctx, "/version", &info); err != nil {
+		return "unknown (" + err.Error() + ")"
+	}
+	return info.GitVersion
+}

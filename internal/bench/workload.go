@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	acceptJSON     = "application/json"
+	acceptProtobuf = "application/vnd.kubernetes.protobuf"
+	acceptTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+	// listMemory in --workloads asks for the list-memory section.
+	listMemory = "list-memory"
+	// everything in --workloads asks for all workloads.
+	everything = "all"
+	// rvUnset in --resource-version stands for a consistent read.
+	rvUnset = "unset"
+)
+
+// workload is one kind of request and how many clients send it.
+type workload struct {
+	name        string // unique in a run, fit for a file name and a URL path
+	uri         string // path and query
+	accept      string
+	gzip        bool
+	concurrency int
+	body        bodyKind
+	minItems    int // fewer items make the response invalid
+}
+
+// spec is a workload before the cluster's objects are known.
+type spec struct {
+	name, about string
+	path        string
+	query       func(subject) url.Values // nil: none
+	get         bool                     // path is completed with the subject pod
+	// paged workloads always read with resourceVersion unset, because a
+	// limit is ignored at resourceVersion=0.
+	paged       bool
+	byDefault   bool
+	accept      string
+	gzip        bool
+	concurrency int
+	body        bodyKind
+}
+
+// subject is the objects that single-object and filtered workloads ask for.
+type subject struct {
+	Namespace     string `json:"namespace"`
+	Pod           string `json:"pod"`
+	Node          string `json:"node"`
+	LabelSelector string `json:"labelSelector"`
+}
+
+// specs is the catalogue.
+func specs() []spec {
+	const nodes, pods = "/api/v1/nodes", "/api/v1/pods"
+	byNode := func(s subject) url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + s.Node}} }
+	byLabel := func(s subject) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
+	page := func(subject) url.Values { return url.Values{"limit": {"500"}} }
+	return []spec{
+		{name: "nodes-json", about: "all nodes as JSON", path: nodes, byDefault: true,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-json", about: "all pods as JSON", path: pods, byDefault: true,
+			accept: acceptJSON, concurrency: 5, body: bodyJSONList},
+		{name: "pods-json-gzip", about: "all pods as JSON with gzip", path: pods, byDefault: true,
+			accept: acceptJSON, gzip: true, concurrency: 5, body: bodyJSONList},
+		{name: "pods-protobuf", about: "all pods as protobuf", path: pods, byDefault: true,
+			accept: acceptProtobuf, concurrency: 5, body: bodyProtobufList},
+		{name: "pods-protobuf-gzip", about: "all pods as protobuf with gzip", path: pods, byDefault: true,
+			accept: acceptProtobuf, gzip: true, concurrency: 5, body: bodyProtobufList},
+		{name: "pod-get", about: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONObject},
+		{name: "pods-of-node", about: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-by-label", about: "pods by labelSelector as JSON", path: pods, query: byLabel,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-limit", about: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-table", about: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true,
+			accept: acceptTable, concurrency: 20, body: bodyJSONTable},
+	}
+}
+
+// chooseSpecs resolves the names of --workloads, in the catalogue's order;
+// no names means the default ones. memory says that list-memory was named.
+func chooseSpecs(names []string) (chosen []spec, memory bool, err error) {
+	all := specs()
+	known := func(name string) bool {
+		return slices.ContainsFunc(all, func(s spec) bool { return s.name == name })
+	}
+	for _, name := range names {
+		switch {
+		case name == listMemory || name == everything:
+			memory = true
+		case !known(name):
+			return nil, false, fmt.Errorf("no workload %q: --workloads=help lists them", name)
+		}
+	}
+	for _, s := range all {
+		if slices.Contains(names, s.name) || slices.Contains(names, everything) || len(names) == 0 && s.byDefault {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, memory, nil
+}
+
+// workloadHelp lists the catalogue.
+func workloadHelp() string {
+	var b strings.Builder
+	for _, s := range specs() {
+		mark := ""
+		if s.byDefault {
+			mark = " (default)"
+		}
+		fmt.Fprintf(&b, "%-20s %s, %d clients%s\n", s.name, s.about, s.concurrency, mark)
+	}
+	fmt.Fprintf(&b, "%-20s memory for each concurrent LIST of all pods with slow readers\n", listMemory)
+	fmt.Fprintf(&b, "%-20s all of these\n", everything)
+	return b.String()
+}
+
+// expected is the least number of items in a response when data was filled in.
+func (s spec) expected(data *fillConfig) int {
+	switch {
+	case data == nil:
+		return 0
+	case s.get || s.query != nil && !s.paged:
+		return 1
+	case s.paged:
+		return min(data.Pods, 500)
+	case strings.HasSuffix(s.path, "/nodes"):
+		return data.Nodes
+	default:
+		return data.Pods
+	}
+}
+
+// workload completes a spec. resourceVersion is a number or rvUnset. Unless it
+// is 0, or the spec is paged, the name gets it as a suffix, like "@unset".
+func (s spec) workload(about subject, resourceVersion string) (workload, error) {
+	query := url.Values{}
+	if s.query != nil {
+		query = s.query(about)
+	}
+	w := workload{name: s.name, uri: s.path, accept: s.accept, gzip: s.gzip, concurrency: s.concurrency, body: s.body}
+	switch {
+	case s.get && about.Pod == "":
+		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)
+	case s.get:
+		w.uri += about.Namespace + "/pods/" + about.Pod
+	case query.Get("fieldSelector") == "spec.nodeName=":
+		return w, fmt.Errorf("choose node for %s: no pod has one, fill the cluster first", s.name)
+	case query.Has("labelSelector") && about.LabelSelector == "":
+		return w, fmt.Errorf("choose labels for %s: no pod has any, pass --label-selector", s.name)
+	}
+	switch {
+	case s.paged:
+	case resourceVersion == rvUnset:
+		w.name += "@" + rvUnset
+	case resourceVersion == "0":
+		query.Set("resourceVersion", "0")
+	default:
+		w.name += "@" + resourceVersion
+		query.Set("resourceVersion", resourceVersion)
+	}
+	if len(query) > 0 {
+		w.uri += "?" + query.Encode()
+	}
+	return w, nil
+}

@@ -1,0 +1,164 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// ErrNotReady says that the first load from etcd is not finished.
+var ErrNotReady = errors.New("cache not loaded yet")
+
+// Config of a Cache. The zero value of each field has the meaning given there.
+type Config struct {
+	// Budget bounds wire bytes. Nil keeps none.
+	Budget *encode.Budget
+	// HistoryWindow is how long events are kept. Zero means 5 minutes.
+	HistoryWindow time.Duration
+	// HistoryBytes bounds one resource's events. Zero means 64 MiB.
+	HistoryBytes int64
+	// Log receives entries that cannot be read. Nil means slog.Default.
+	Log *slog.Logger
+	// Clock is for tests. Nil means the real one.
+	Clock clock.PassiveClock
+	// Workers decode in parallel. Zero means GOMAXPROCS.
+	Workers int
+}
+
+// Cache holds all resources under one etcd prefix. It is a store.Sink.
+type Cache struct {
+	cfg      Config
+	progress Progress
+	loaded   atomic.Bool
+
+	// writing is held by whoever changes states: the feed, or a registration
+	// that adopts what the feed had read before. It is taken before mu.
+	writing sync.Mutex
+	// unclaimed holds what belongs to no registered resource, under whole keys.
+	// It is guarded by writing.
+	unclaimed *Resource
+
+	mu struct {
+		sync.RWMutex
+		resources map[string]*Resource
+	}
+}
+
+// New makes an empty cache. A feed fills it.
+func New(cfg Config) *Cache {
+	if cfg.HistoryWindow == 0 {
+		cfg.HistoryWindow = 5 * time.Minute
+	}
+	if cfg.HistoryBytes == 0 {
+		cfg.HistoryBytes = 64 << 20
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Workers == 0 {
+		cfg.Workers = runtime.GOMAXPROCS(0)
+	}
+	c := &Cache{cfg: cfg}
+	c.mu.resources = map[string]*Resource{}
+	c.unclaimed = c.newResource(Spec{})
+	return c
+}
+
+func (c *Cache) newResource(spec Spec) *Resource {
+	r := &Resource{spec: spec, progress: &c.progress}
+	r.log = newLog(c.cfg.HistoryWindow, c.cfg.HistoryBytes, c.progress.Revision(), c.cfg.Clock)
+	r.state.Store(&state{})
+	return r
+}
+
+// Progress is how far the cache has followed etcd.
+func (c *Cache) Progress() *Progress { return &c.progress }
+
+// Ready returns ErrNotReady until the first load is finished.
+func (c *Cache) Ready() error {
+	if !c.loaded.Load() {
+		return ErrNotReady
+	}
+	return nil
+}
+
+// Register adds a resource, or returns the one that already has the prefix: the
+// API versions of a kind share what is stored. Objects that the feed has read
+// before are in it when Register returns. Each call needs one Release.
+func (c *Cache) Register(spec Spec) *Resource {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.RLock()
+	r := c.mu.resources[spec.Prefix]
+	c.mu.RUnlock()
+	if r == nil {
+		r = c.newResource(spec)
+		c.adopt(r)
+		c.mu.Lock()
+		c.mu.resources[spec.Prefix] = r
+		c.mu.Unlock()
+	}
+	r.refs++
+	return r
+}
+
+// Release ends a registration. A resource without any keeps following etcd, for
+// a custom one is registered anew whenever its definition changes; it goes when
+// it is empty.
+func (c *Cache) Release(r *Resource) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if r.refs--; r.refs > 0 || r.Snapshot().Len() > 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.resources, r.spec.Prefix)
+}
+
+// adopt moves the objects that belong to r out of the unclaimed.
+func (c *Cache) adopt(r *Resource) {
+	var found []*mvccpb.KeyValue
+	var gone []change
+	for e := range c.unclaimed.Snapshot().All(r.spec.Prefix, "") {
+		found = append(found, unclaimedKV(e))
+		gone = append(gone, change{key: e.Key, revision: e.Revision})
+	}
+	if len(found) == 0 {
+		return
+	}
+	c.unclaimed.apply(c, gone, false)
+	r.apply(c, c.prepareAll(context.Background(), found, func(string) *Resource { return r })[r], false)
+}
+
+// unclaimedKV is an unclaimed object as the feed read it.
+func unclaimedKV(e *resource.Entry) *mvccpb.KeyValue {
+	return &mvccpb.KeyValue{Key: []byte(e.Key), Value: e.Value, ModRevision: e.Revision, Version: 1}
+}
+
+// lookup returns the resource that a key belongs to: that of the longest
+// registered prefix.
+func (c *Cache) lookup(key string) *Resource {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for end := strings.LastIndexByte(key, '/'); end > 0; end = strings.LastIndexByte(key[:end], '/') {
+		if r := c.mu.resources[key[:end+1]]; r != nil {
+			return r
+		}
+	}
+	return c.unclaimed
+}

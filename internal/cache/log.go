@@ -1,0 +1,150 @@
+package cache
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// ErrExpired says that the events behind a revision are no longer all there.
+// The client must list again.
+var ErrExpired = errors.New("events expired")
+
+// Event is one change of one object.
+type Event struct {
+	// Entry is the object after the change, nil when it was deleted.
+	Entry *resource.Entry
+	// Previous is the object before the change, nil when it was created.
+	Previous *resource.Entry
+	// Revision is the etcd revision of the change.
+	Revision int64
+}
+
+// Key is the key of the object that changed.
+func (e *Event) Key() string {
+	if e.Entry != nil {
+		return e.Entry.Key
+	}
+	return e.Previous.Key
+}
+
+// Log is the recent history of one resource, bounded by time and by bytes. One
+// writer appends; any number of readers follow with cursors. A reader that is
+// overtaken by the bounds learns so from ErrExpired and delays nobody.
+type Log struct {
+	window   time.Duration
+	maxBytes int64
+	clock    clock.PassiveClock
+
+	mu struct {
+		sync.Mutex
+		events []timedEvent
+		// first is the position of events[0]: how many events were dropped.
+		first int64
+		bytes int64
+		// since is the revision from which on the log is complete: every event
+		// with a larger revision is in it.
+		since int64
+		// grown is closed when an event is appended, and then replaced.
+		grown chan struct{}
+	}
+}
+
+type timedEvent struct {
+	Event
+	at time.Time
+}
+
+// Cursor is a reader's place in a Log: the position of its next event.
+type Cursor int64
+
+func newLog(window time.Duration, maxBytes, since int64, c clock.PassiveClock) *Log {
+	l := &Log{window: window, maxBytes: maxBytes, clock: c}
+	l.mu.since = since
+	l.mu.grown = make(chan struct{})
+	return l
+}
+
+// append adds events, which are in order, and drops what is out of bounds.
+func (l *Log) append(events []Event) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		l.mu.events = append(l.mu.events, timedEvent{e, now})
+		l.mu.bytes += e.cost()
+	}
+	drop := 0
+	for drop < len(l.mu.events)-1 {
+		e := &l.mu.events[drop]
+		if l.mu.bytes <= l.maxBytes && now.Sub(e.at) <= l.window {
+			break
+		}
+		l.mu.bytes -= e.cost()
+		l.mu.since = e.Revision
+		*e = timedEvent{}
+		drop++
+	}
+	l.mu.events = l.mu.events[drop:]
+	l.mu.first += int64(drop)
+	close(l.mu.grown)
+	l.mu.grown = make(chan struct{})
+}
+
+const eventOverhead = 128
+
+// cost counts the version that the event replaced: the newer one is in the
+// tree or is counted by the event that replaced it.
+func (e *Event) cost() int64 {
+	n := int64(eventOverhead)
+	if e.Previous != nil {
+		n += int64(len(e.Previous.Value))
+	}
+	return n
+}
+
+// reset forgets everything up to a revision: the feed was broken and what
+// happened before is unknown. Readers that are behind get ErrExpired.
+func (l *Log) reset(since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.first += int64(len(l.mu.events)) + 1
+	l.mu.events, l.mu.bytes, l.mu.since = nil, 0, since
+	close(l.mu.grown)
+	l.mu.grown = make(chan struct{})
+}
+
+// Since returns a cursor at the first event with a revision above rv, or
+// ErrExpired with the oldest revision that can be asked for.
+func (l *Log) Since(rv int64) (Cursor, int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if rv < l.mu.since {
+		return 0, l.mu.since, ErrExpired
+	}
+	i := len(l.mu.events)
+	for i > 0 && l.mu.events[i-1].Revision > rv {
+		i--
+	}
+	return Cursor(l.mu.first + int64(i)), l.mu.since, nil
+}
+
+// Read fills buf with the events at the cursor and returns how many there are
+// and the cursor behind them. With none, grown is closed when that changes.
+func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := int64(at) - l.mu.first
+	if i < 0 {
+		return 0, at, nil, ErrExpired
+	}
+	for n < len(buf) && int(i)+n < len(l.mu.events) {
+		buf[n] = l.mu.events[int(i)+n].Event
+		n++
+	}
+	return n, at + Cursor(n), l.mu.grown, nil
+}

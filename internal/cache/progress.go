@@ -1,0 +1,60 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Progress is how far the feed has come: all events up to the revision are in
+// the cache. It only grows.
+type Progress struct {
+	revision atomic.Int64
+	mu       struct {
+		sync.Mutex
+		// moved is closed when the revision grows, and then replaced.
+		moved chan struct{}
+	}
+}
+
+// Revision is the newest revision up to which the cache is complete, 0 before
+// the first load.
+func (p *Progress) Revision() int64 { return p.revision.Load() }
+
+// Watch returns the revision and a channel that is closed when it grows.
+func (p *Progress) Watch() (int64, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.moved == nil {
+		p.mu.moved = make(chan struct{})
+	}
+	return p.revision.Load(), p.mu.moved
+}
+
+// Wait returns when the revision is at least rv, or with the context's error.
+func (p *Progress) Wait(ctx context.Context, rv int64) error {
+	for {
+		now, moved := p.Watch()
+		if now >= rv {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Progress) advance(rv int64) {
+	if rv <= p.revision.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.revision.Store(rv)
+	if p.mu.moved != nil {
+		close(p.mu.moved)
+		p.mu.moved = nil
+	}
+}

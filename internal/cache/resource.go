@@ -1,0 +1,125 @@
+package cache
+
+import (
+	"context"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// Spec introduces a resource to the cache.
+type Spec struct {
+	// Prefix is the beginning of the resource's keys in etcd, with a slash at
+	// the end.
+	Prefix string
+	// GroupResource names the resource in metrics and errors.
+	GroupResource schema.GroupResource
+	// Open decrypts a stored value. Nil means that values are stored in plain.
+	// It is called from several goroutines.
+	Open func(ctx context.Context, key string, value []byte) ([]byte, error)
+	// Describe decodes an entry to set its attributes and whether it is
+	// irregular. Nil leaves them out. It is called from several goroutines.
+	Describe func(*resource.Entry) error
+}
+
+// Resource is one kind of object in the cache. It is shared by all API versions
+// and storages of the kind.
+type Resource struct {
+	spec     Spec
+	progress *Progress
+	log      *Log
+	state    atomic.Pointer[state]
+	// refs counts registrations. It is guarded by Cache.mu.
+	refs int
+}
+
+// state is what readers see, all of one moment.
+type state struct {
+	tree Tree
+	// revision is that of the newest event in the tree.
+	revision int64
+	// odd counts entries that are not plain.
+	odd int
+}
+
+// Snapshot is a resource at one revision.
+type Snapshot struct {
+	Tree
+	// Revision is the snapshot's: the tree holds exactly what etcd holds at it.
+	Revision int64
+	// Odd is the number of entries that are not plain.
+	Odd int
+}
+
+// Snapshot returns the newest state. Every later one has the same or a larger revision.
+func (r *Resource) Snapshot() Snapshot {
+	// The order matters: what the feed has finished is in the state that is
+	// loaded after it. A newer state is complete up to its own last event.
+	finished := r.progress.Revision()
+	s := r.state.Load()
+	return Snapshot{Tree: s.tree, Revision: max(finished, s.revision), Odd: s.odd}
+}
+
+// Log is the resource's recent events.
+func (r *Resource) Log() *Log { return r.log }
+
+// GroupResource names the resource.
+func (r *Resource) GroupResource() schema.GroupResource { return r.spec.GroupResource }
+
+// Prefix is the beginning of the resource's keys in etcd.
+func (r *Resource) Prefix() string { return r.spec.Prefix }
+
+// change is one step of an update: an entry to put, or a key to delete.
+type change struct {
+	key      string
+	entry    *resource.Entry
+	revision int64
+}
+
+// apply makes a new state. events receives what readers of the log will see;
+// nil records nothing (a load). Only the feed's goroutine calls it.
+func (r *Resource) apply(c *Cache, changes []change, record bool) {
+	old := r.state.Load()
+	edit := old.tree.Edit(c.cfg.Budget)
+	next := state{revision: old.revision, odd: old.odd}
+	events := make([]Event, 0, len(changes))
+	for _, ch := range changes {
+		var previous *resource.Entry
+		if ch.entry != nil {
+			previous = edit.Put(ch.entry)
+			if !ch.entry.Plain() {
+				next.odd++
+			}
+		} else {
+			previous = edit.Delete(ch.key)
+		}
+		if previous != nil && !previous.Plain() {
+			next.odd--
+		}
+		next.revision = max(next.revision, ch.revision)
+		if ch.entry != nil || previous != nil {
+			events = append(events, Event{Entry: ch.entry, Previous: previous, Revision: ch.revision})
+		}
+	}
+	next.tree = edit.Tree()
+	r.state.Store(&next)
+	if record && len(events) > 0 {
+		r.log.append(events)
+	}
+}
+
+// prepare decrypts a value and reads its attributes.
+func (r *Resource) prepare(ctx context.Context, key string, value []byte, revision int64) *resource.Entry {
+	e := &resource.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}
+	if r.spec.Open != nil {
+		if e.Value, e.Err = r.spec.Open(ctx, key, value); e.Err != nil {
+			return e
+		}
+	}
+	if r.spec.Describe != nil {
+		e.Err = r.spec.Describe(e)
+	}
+	return e
+}

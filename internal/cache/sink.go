@@ -1,0 +1,150 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// The methods of this file are called by the feed, one at a time.
+
+// BeginLoad begins to read everything anew, because the events in between are
+// unknown. Readers keep the old states until the load's End.
+func (c *Cache) BeginLoad() store.Loader {
+	return &load{cache: c, changes: map[*Resource][]change{}}
+}
+
+// load collects the objects of one range over the whole prefix.
+type load struct {
+	cache   *Cache
+	changes map[*Resource][]change
+}
+
+// Add takes a page of objects, in key order.
+func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
+	l.cache.writing.Lock()
+	defer l.cache.writing.Unlock()
+	for r, changes := range l.cache.prepareAll(ctx, kvs, l.cache.lookup) {
+		l.changes[r] = append(l.changes[r], changes...)
+	}
+}
+
+// End puts the loaded objects in place of all others, at a revision.
+func (l *load) End(ctx context.Context, revision int64) {
+	c := l.cache
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	l.rehome(ctx)
+	c.mu.RLock()
+	all := []*Resource{c.unclaimed}
+	for _, r := range c.mu.resources {
+		all = append(all, r)
+	}
+	c.mu.RUnlock()
+	for _, r := range all {
+		r.retire(c)
+		r.state.Store(&state{revision: revision})
+		r.apply(c, l.changes[r], false)
+		r.log.reset(revision)
+	}
+	c.loaded.Store(true)
+	c.progress.advance(revision)
+}
+
+// rehome hands objects that were unclaimed when their page was read to the
+// resources that were registered since. writing is held.
+func (l *load) rehome(ctx context.Context) {
+	unclaimed := l.changes[l.cache.unclaimed]
+	delete(l.changes, l.cache.unclaimed)
+	kvs := make([]*mvccpb.KeyValue, len(unclaimed))
+	for i, ch := range unclaimed {
+		kvs[i] = unclaimedKV(ch.entry)
+	}
+	for r, changes := range l.cache.prepareAll(ctx, kvs, l.cache.lookup) {
+		l.changes[r] = append(l.changes[r], changes...)
+	}
+}
+
+// retire gives back what the memos of the whole tree hold.
+func (r *Resource) retire(c *Cache) {
+	for span := range r.state.Load().tree.Spans("") {
+		span.Memo.Retire(c.cfg.Budget)
+	}
+}
+
+// Apply takes the events of one watch response, in order.
+func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	var newest int64
+	kvs := make([]*mvccpb.KeyValue, len(events))
+	for i, e := range events {
+		kvs[i] = e.Kv
+		newest = max(newest, e.Kv.ModRevision)
+	}
+	for r, changes := range c.prepareAll(ctx, kvs, c.lookup) {
+		r.apply(c, changes, r != c.unclaimed)
+	}
+	c.progress.advance(newest)
+}
+
+// Progressed says that all events up to a revision have been applied.
+func (c *Cache) Progressed(revision int64) { c.progress.advance(revision) }
+
+// prepareAll turns key-values into changes, decoding in parallel over all
+// resources, and keeps the order within each.
+func (c *Cache) prepareAll(ctx context.Context, kvs []*mvccpb.KeyValue, owner func(string) *Resource) map[*Resource][]change {
+	changes := make([]change, len(kvs))
+	owners := make([]*Resource, len(kvs))
+	prepare := func(i int) {
+		kv := kvs[i]
+		key := string(kv.Key)
+		r := owner(key)
+		owners[i] = r
+		changes[i] = change{key: key[len(r.spec.Prefix):], revision: kv.ModRevision}
+		if !deleted(kv) {
+			changes[i].entry = r.prepare(ctx, key, kv.Value, kv.ModRevision)
+		}
+	}
+	c.parallel(len(kvs), prepare)
+	byOwner := map[*Resource][]change{}
+	for i, r := range owners {
+		byOwner[r] = append(byOwner[r], changes[i])
+		if e := changes[i].entry; e != nil && e.Err != nil {
+			c.cfg.Log.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
+				"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
+		}
+	}
+	return byOwner
+}
+
+// deleted tells a tombstone from an object: its version is 0 (etcd's kv.proto).
+func deleted(kv *mvccpb.KeyValue) bool { return kv.Version == 0 }
+
+// inline is the number of objects below which goroutines cost more than they save.
+const inline = 4
+
+func (c *Cache) parallel(n int, do func(int)) {
+	workers := min(c.cfg.Workers, n/inline)
+	if workers < 2 {
+		for i := range n {
+			do(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var done sync.WaitGroup
+	for range workers {
+		done.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	done.Wait()
+}

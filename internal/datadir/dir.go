@@ -1,0 +1,161 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	dirMode  fs.FileMode = 0o700
+	keyMode  fs.FileMode = 0o600
+	certMode fs.FileMode = 0o644
+	// othersMode are the bits that a private directory does not have.
+	othersMode fs.FileMode = 0o077
+)
+
+// Config says which directory to open. The zero value opens DefaultPath.
+type Config struct {
+	// Path of the directory; empty means DefaultPath. It is made absolute once.
+	Path string
+	// Now is the clock that certificates are judged and issued by; nil means
+	// time.Now.
+	Now func() time.Time
+	// TempDir is where the socket directory goes when Path is too long for
+	// sockets; empty means the system's.
+	TempDir string
+}
+
+// Dir is a data directory held by this process. Its methods may be called from
+// any goroutine.
+type Dir struct {
+	paths   Paths
+	now     func() time.Time
+	tempDir string
+
+	mu struct {
+		sync.Mutex
+		lock    *os.File // nil once closed
+		sockets string   // as returned by EtcdSocketDir; empty before
+	}
+}
+
+// Open creates the directory if need be, makes it private to its user and
+// takes its lock. It fails with ErrInUse when another process, or another Dir
+// of this one, holds the lock.
+//
+// A directory which others may read is tightened only when it is empty or was
+// a data directory before, so that naming a shared directory by mistake does
+// not close it to its other users.
+func Open(cfg Config) (*Dir, error) {
+	root, err := absolute(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareRoot(root); err != nil {
+		return nil, err
+	}
+	d := &Dir{paths: newPaths(root), now: cfg.Now, tempDir: cfg.TempDir}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	if d.tempDir == "" {
+		d.tempDir = os.TempDir()
+	}
+	lock, err := takeLock(d.paths)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.lock = lock
+	return d, nil
+}
+
+// Paths names the directory's files.
+func (d *Dir) Paths() Paths { return d.paths }
+
+// Close removes the temporary socket directory, if there is one, and releases
+// the lock. Nothing may use the directory any more. A second call does nothing.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.lock == nil {
+		return nil
+	}
+	var errs []error
+	if d.mu.sockets != "" && d.mu.sockets != d.paths.Etcd {
+		if err := os.RemoveAll(d.mu.sockets); err != nil {
+			errs = append(errs, fmt.Errorf("remove socket directory: %w", err))
+		}
+	}
+	if err := releaseLock(d.mu.lock); err != nil {
+		errs = append(errs, err)
+	}
+	d.mu.lock = nil
+	return errors.Join(errs...)
+}
+
+// prepareRoot makes sure of a private, writable directory.
+func prepareRoot(root string) error {
+	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+		return fail(ErrUnusable, err, "cannot create data directory %s: %v: choose another with --data-dir", root, err)
+	}
+	if err := os.Mkdir(root, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fail(ErrUnusable, err, "cannot create data directory %s: %v: choose another with --data-dir", root, cause(err))
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return fail(ErrUnusable, err, "cannot use data directory %s: %v: choose another with --data-dir", root, cause(err))
+	}
+	if !info.IsDir() {
+		return fail(ErrUnusable, nil, "data directory %s is not a directory: remove it or choose another with --data-dir", root)
+	}
+	if err := unix.Access(root, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+		return fail(ErrUnusable, err, "data directory %s is not writable (%v): run as its owner or choose another with --data-dir", root, err)
+	}
+	if info.Mode().Perm()&othersMode != 0 {
+		return tighten(root, info)
+	}
+	return nil
+}
+
+// tighten takes the directory away from all users but its owner.
+func tighten(root string, info fs.FileInfo) error {
+	ours, err := isOurs(root)
+	if err != nil {
+		return fail(ErrUnusable, err, "cannot read data directory %s: %v: choose another with --data-dir", root, cause(err))
+	}
+	if !ours {
+		return fail(ErrUnusable, nil, "data directory %s is open to other users and holds files that are not millrace's: choose a directory of its own with --data-dir, or run `chmod 700 %s` if it is meant", root, root)
+	}
+	mode := info.Mode() &^ othersMode
+	if err := os.Chmod(root, mode); err != nil {
+		return fail(ErrUnusable, err, "cannot make data directory %s private (%v): run as its owner or choose another with --data-dir", root, cause(err))
+	}
+	return nil
+}
+
+// isOurs tells a data directory, or one that is about to become one, from a
+// directory with other uses.
+func isOurs(root string) (bool, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return false, err
+	}
+	foreign := false
+	for _, entry := range entries {
+		switch {
+		case entry.Name() == "lock" && entry.Type().IsRegular():
+			return true, nil
+		case entry.Name() == "lost+found": // an empty volume
+		default:
+			foreign = true
+		}
+	}
+	return !foreign, nil
+}

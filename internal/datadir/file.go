@@ -1,0 +1,74 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// readOptional returns a file's content, or nil when there is no such file. An
+// empty file gives an empty slice, which is not nil.
+func readOptional(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
+	switch {
+	case err == nil && data == nil:
+		return []byte{}, nil
+	case err == nil:
+		return data, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	}
+	return nil, fail(ErrBadState, err, "cannot read %s (%v): make it readable to the user that runs millrace, or restore it", file, cause(err))
+}
+
+// writeFile puts data in place of file in one step: after a crash the file is
+// either the old or the new one. The caller holds the directory's lock, so the
+// temporary name needs no randomness and a left-over one is replaced.
+func writeFile(file string, data []byte, mode fs.FileMode) error {
+	temp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp")
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove temporary file: %w", err)
+	}
+	if err := writeTemp(temp, data, mode); err != nil {
+		os.Remove(temp)
+		return err
+	}
+	if err := os.Rename(temp, file); err != nil {
+		os.Remove(temp)
+		return fmt.Errorf("rename temporary file: %w", err)
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+func writeTemp(temp string, data []byte, mode fs.FileMode) error {
+	out, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fmt.Errorf("create temporary file: %w", err)
+	}
+	if _, err := out.Write(data); err != nil {
+		out.Close()
+		return fmt.Errorf("write temporary file: %w", err)
+	}
+	if err := out.Sync(); err != nil {
+		out.Close()
+		return fmt.Errorf("sync temporary file: %w", err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("close temporary file: %w", err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	handle, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	defer handle.Close()
+	if err := handle.Sync(); err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package encode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// Segments are compressed apart from one another and end on a byte boundary
+// (a sync flush), so any sequence of them under one gzip header is a valid
+// stream (RFC 1951, 3.2.4; RFC 1952). What is too short to be worth compressing
+// travels as a stored block.
+
+// deflateLevel is chosen by docs/bench/list.md: each segment is compressed once
+// for all readers, so bytes on the wire count for more than the CPU to make them.
+const deflateLevel = 5
+
+// gzipHeader has no name and no time; the extra flags and the operating system
+// are those that Go's compress/gzip writes at its fastest level.
+var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
+
+// lastBlock is an empty final block with fixed codes.
+var lastBlock = []byte{0x03, 0x00}
+
+const maxStored = 1<<16 - 1
+
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, deflateLevel)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return w
+}}
+
+// deflate compresses src into blocks that end on a byte boundary and refer to
+// nothing before them.
+func deflate(src []byte) ([]byte, error) {
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	var out bytes.Buffer
+	out.Grow(len(src)/6 + 64)
+	w.Reset(&out)
+	if _, err := w.Write(src); err != nil {
+		return nil, fmt.Errorf("deflate segment: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return nil, fmt.Errorf("deflate segment: %w", err)
+	}
+	return bytes.Clone(out.Bytes()), nil
+}
+
+// appendStored appends src as stored blocks.
+func appendStored(dst, src []byte) []byte {
+	for len(src) > 0 {
+		n := min(len(src), maxStored)
+		dst = append(dst, 0)
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(n))
+		dst = binary.LittleEndian.AppendUint16(dst, ^uint16(n))
+		dst = append(dst, src[:n]...)
+		src = src[n:]
+	}
+	return dst
+}
+
+// gzipSum is the checksum and length of what a gzip stream holds so far.
+type gzipSum struct {
+	crc  uint32
+	size int64
+}
+
+// addBytes accounts for src, which follows what has been accounted for.
+func (s *gzipSum) addBytes(src []byte) {
+	s.crc = crc32.Update(s.crc, crc32.IEEETable, src)
+	s.size += int64(len(src))
+}
+
+// addSum accounts for size bytes whose checksum is known.
+func (s *gzipSum) addSum(crc uint32, size int64) {
+	s.crc = combineCRC32(s.crc, crc, size)
+	s.size += size
+}
+
+// appendTrailer ends the stream.
+func (s *gzipSum) appendTrailer(dst []byte) []byte {
+	dst = append(dst, lastBlock...)
+	dst = binary.LittleEndian.AppendUint32(dst, s.crc)
+	return binary.LittleEndian.AppendUint32(dst, uint32(s.size))
+}

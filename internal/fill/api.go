@@ -1,0 +1,300 @@
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// apiClient writes objects through an API server.
+type apiClient struct {
+	rest      rest.Interface
+	params    runtime.ParameterCodec
+	host      string
+	seed      string
+	workers   int
+	podStatus bool
+
+	mu struct {
+		sync.Mutex
+		kept []string // namespaces left alone
+	}
+}
+
+func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
+	conf, err := restConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// The scheme of client-go is global to the process; ours is not.
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API types: %w", err)
+	}
+	conf.GroupVersion = &corev1.SchemeGroupVersion
+	conf.APIPath = "/api"
+	conf.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	conf.ContentType = runtime.ContentTypeProtobuf
+	conf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	conf.UserAgent = "millrace-fill"
+	conf.WarningHandler = rest.NoWarnings{}
+	conf.RateLimiter = nil
+	conf.QPS = -1 // as fast as the server takes it
+	if conf.Timeout == 0 {
+		conf.Timeout = time.Minute
+	}
+	client, err := rest.RESTClientFor(conf)
+	if err != nil {
+		return nil, fmt.Errorf("configure API client: %w; check the kubeconfig", err)
+	}
+	return &apiClient{
+		rest:      client,
+		params:    runtime.NewParameterCodec(scheme),
+		host:      conf.Host,
+		seed:      generator.seedLabel(),
+		workers:   cfg.Workers,
+		podStatus: !cfg.SkipPodStatus,
+	}, nil
+}
+
+// restConfig returns a copy that the caller may change.
+func restConfig(cfg Config) (*rest.Config, error) {
+	if cfg.REST != nil {
+		return rest.CopyConfig(cfg.REST), nil
+	}
+	paths := cfg.kubeconfigPaths()
+	found := false
+	for _, path := range paths {
+		_, err := os.Stat(path)
+		found = found || err == nil
+	}
+	if !found {
+		return nil, fmt.Errorf("no kubeconfig at %s: give --kubeconfig, set KUBECONFIG, "+
+			"start a server with that --data-dir, or write straight to etcd with --etcd-servers", strings.Join(paths, " or "))
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{Precedence: paths}
+	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w; give another --kubeconfig", strings.Join(paths, ", "), err)
+	}
+	return conf, nil
+}
+
+// reach asks the server for something that needs the rights fill needs.
+func (c *apiClient) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := c.rest.Get().Resource(string(KindNamespace)).Param("limit", "1").Do(ctx).Error()
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+		return fmt.Errorf("reach API server %s: %w; use a kubeconfig with administrator's rights", c.host, err)
+	}
+	return fmt.Errorf("reach API server %s: %w; check that it runs and that the kubeconfig is the right one", c.host, err)
+}
+
+func (c *apiClient) close() error { return nil }
+
+func (c *apiClient) notes() []string { return keptNotes(c.mu.kept) }
+
+func (c *apiClient) keep(namespace string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.kept = append(c.mu.kept, namespace)
+}
+
+func (c *apiClient) store(ctx context.Context, kind Kind, objs []Object) (Count, error) {
+	var total Count
+	for _, obj := range objs {
+		count, err := c.storeOne(ctx, kind, obj)
+		total.add(count)
+		if err != nil {
+			return total, fmt.Errorf("create %s %s: %w", kind.noun(1), objectName(obj), err)
+		}
+	}
+	return total, nil
+}
+
+func objectName(obj Object) string {
+	if obj.GetNamespace() == "" {
+		return obj.GetName()
+	}
+	return obj.GetNamespace() + "/" + obj.GetName()
+}
+
+// storeOne creates one object and brings it to the state it should have. An
+// object that an interrupted run left half done is completed; any other that
+// exists is left alone.
+func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
+	count := Count{Done: 1}
+	if sized, ok := obj.(interface{ Size() int }); ok {
+		count.Bytes = int64(sized.Size())
+	}
+	err := retry(ctx, transientAPI, func() error {
+		return c.rest.Post().
+			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).
+			Param("fieldManager", creator(kind)).Body(asCreated(obj)).Do(ctx).Error()
+	})
+	if apierrors.IsAlreadyExists(err) {
+		count = Count{Skipped: 1}
+		var finished bool
+		if finished, err = c.finished(ctx, kind, obj); finished {
+			return count, err
+		}
+	}
+	if err == nil {
+		err = c.complete(ctx, kind, obj)
+	}
+	if err != nil {
+		return Count{}, err
+	}
+	return count, nil
+}
+
+// complete writes what creation does not take over.
+func (c *apiClient) complete(ctx context.Context, kind Kind, obj Object) error {
+	switch obj := obj.(type) {
+	case *corev1.Node:
+		// Admission taints every new node until a controller finds it ready;
+		// writing the node again takes the taint away.
+		if err := c.put(ctx, kind, obj, ""); err != nil {
+			return err
+		}
+		return c.put(ctx, kind, obj, "status")
+	case *corev1.Pod:
+		if c.podStatus && obj.Spec.NodeName != "" {
+			return c.put(ctx, kind, obj, "status")
+		}
+	}
+	return nil
+}
+
+// put replaces an object or its status, whatever its present version is.
+func (c *apiClient) put(ctx context.Context, kind Kind, obj Object, subresource string) error {
+	return retry(ctx, transientAPI, func() error {
+		req := c.rest.Put().
+			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).Name(obj.GetName())
+		if subresource != "" {
+			req = req.SubResource(subresource)
+		}
+		return req.Param("fieldManager", "kubelet").Body(asReplacement(obj)).Do(ctx).Error()
+	})
+}
+
+// finished tells whether an existing object needs nothing more from fill: it
+// is not ours, or it has what complete would write.
+func (c *apiClient) finished(ctx context.Context, kind Kind, obj Object) (bool, error) {
+	switch obj.(type) {
+	case *corev1.Node, *corev1.Pod:
+	default:
+		return true, nil
+	}
+	existing := obj.DeepCopyObject().(Object)
+	err := retry(ctx, transientAPI, func() error {
+		return c.rest.Get().
+			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).Name(obj.GetName()).
+			Do(ctx).Into(existing)
+	})
+	if err != nil || existing.GetLabels()[LabelSeed] != c.seed {
+		return true, err
+	}
+	switch existing := existing.(type) {
+	case *corev1.Node:
+		return len(existing.Spec.Taints) == 0 && len(existing.Status.Conditions) > 0, nil
+	case *corev1.Pod:
+		return existing.Spec.NodeName == "" || len(existing.Status.ContainerStatuses) > 0, nil
+	}
+	return true, nil
+}
+
+// creator is the field manager that creates objects of a kind in a cluster.
+func creator(kind Kind) string {
+	switch kind {
+	case KindPod, KindServiceAccount:
+		return "kube-controller-manager"
+	case KindNode:
+		return "kubelet"
+	}
+	return "helm"
+}
+
+// asCreated returns obj without what the server decides on creation. It shares
+// the rest with obj.
+func asCreated(obj Object) Object {
+	switch obj := obj.(type) {
+	case *corev1.Namespace:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	case *corev1.ServiceAccount:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	case *corev1.ConfigMap:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	case *corev1.Secret:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	case *corev1.Node:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	case *corev1.Pod:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		o.Status = corev1.PodStatus{}
+		// Admission computes these from the priority class and refuses others.
+		o.Spec.Priority, o.Spec.PreemptionPolicy = nil, nil
+		return &o
+	}
+	return obj
+}
+
+// asReplacement returns obj without the identity that the server gave it.
+func asReplacement(obj Object) Object {
+	switch obj := obj.(type) {
+	case *corev1.Node:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	case *corev1.Pod:
+		o := *obj
+		clearServerFields(&o.ObjectMeta)
+		return &o
+	}
+	return obj
+}
+
+func clearServerFields(meta *metav1.ObjectMeta) {
+	meta.UID, meta.Generation, meta.CreationTimestamp, meta.ManagedFields = "", 0, metav1.Time{}, nil
+}
+
+// transientAPI tells errors that pass by themselves.
+func transientAPI(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return apierrors.IsConflict(err) || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+	}
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) ||
+		utilnet.IsTimeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

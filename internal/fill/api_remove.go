@@ -1,0 +1,223 @@
+package fill
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// listPage is the number of objects per LIST; only metadata is transferred.
+const listPage = 500
+
+// metadataOnly asks for a list's metadata, which every Kubernetes server since
+// 1.15 serves.
+const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
+	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// listed is one object of fill found through the API.
+type listed struct {
+	namespace, name string
+	uid             types.UID
+}
+
+func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) error {
+	objects := make(chan listed, listPage)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(objects)
+		return c.list(ctx, kind, objects)
+	})
+	for range c.workers {
+		group.Go(func() error {
+			for obj := range objects {
+				count, err := c.removeOne(ctx, kind, obj)
+				report(count)
+				if err != nil {
+					return fmt.Errorf("delete %s %s: %w", kind.noun(1), path.Join(obj.namespace, obj.name), err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// list sends all objects of the kind that carry the seed. If the server forgets
+// the version it was listing, the rest is listed anew: what was deleted
+// meanwhile is no longer in it.
+func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listed) error {
+	token := ""
+	for {
+		var page metav1.PartialObjectMetadataList
+		opts := metav1.ListOptions{LabelSelector: LabelSeed + "=" + c.seed, Limit: listPage, Continue: token}
+		err := retry(ctx, transientAPI, func() error {
+			page = metav1.PartialObjectMetadataList{}
+			return c.rest.Get().Resource(string(kind)).SetHeader("Accept", metadataOnly).
+				VersionedParams(&opts, c.params).Do(ctx).Into(&page)
+		})
+		if token != "" && apierrors.IsResourceExpired(err) {
+			token = ""
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", kind.noun(2), err)
+		}
+		for i := range page.Items {
+			item := &page.Items[i]
+			// A server that ignores selectors must not make fill delete more.
+			if item.Labels[LabelSeed] != c.seed {
+				continue
+			}
+			select {
+			case objects <- listed{item.Namespace, item.Name, item.UID}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if token = page.Continue; token == "" {
+			return nil
+		}
+	}
+}
+
+func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listed) (Count, error) {
+	if kind == KindNamespace {
+		return c.removeNamespace(ctx, obj)
+	}
+	switch err := c.delete(ctx, kind, obj); {
+	case apierrors.IsNotFound(err):
+		return Count{}, nil
+	case apierrors.IsConflict(err): // another object of that name by now
+		return Count{Skipped: 1}, nil
+	case err != nil:
+		return Count{}, err
+	}
+	return Count{Done: 1}, nil
+}
+
+// delete removes an object at once, if it still is the one that was listed.
+func (c *apiClient) delete(ctx context.Context, kind Kind, obj listed) error {
+	opts := metav1.DeleteOptions{}
+	if obj.uid != "" {
+		opts.Preconditions = &metav1.Preconditions{UID: &obj.uid}
+	}
+	if kind == KindPod {
+		// No kubelet is there to confirm that the containers have stopped.
+		now := int64(0)
+		opts.GracePeriodSeconds = &now
+	}
+	transient := func(err error) bool { return transientAPI(err) && !apierrors.IsConflict(err) }
+	return retry(ctx, transient, func() error {
+		return c.rest.Delete().NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
+			Name(obj.name).Body(&opts).Do(ctx).Error()
+	})
+}
+
+// removeNamespace deletes a namespace and does the part of the namespace
+// controller, which may not run: it removes what a control plane put there by
+// itself and then finalizes. A namespace that holds anything else is left alone.
+func (c *apiClient) removeNamespace(ctx context.Context, ns listed) (Count, error) {
+	occupied, err := c.occupied(ctx, ns.name)
+	if err != nil {
+		return Count{}, err
+	}
+	if occupied {
+		c.keep(ns.name)
+		return Count{Skipped: 1}, nil
+	}
+	err = c.delete(ctx, KindNamespace, ns)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Count{}, nil
+	case apierrors.IsConflict(err):
+		// Either another namespace by now, or one that is going already.
+		var again corev1.Namespace
+		err = c.rest.Get().Resource(string(KindNamespace)).Name(ns.name).Do(ctx).Into(&again)
+		if apierrors.IsNotFound(err) {
+			return Count{}, nil
+		}
+		if err == nil && (again.UID != ns.uid || again.DeletionTimestamp == nil) {
+			c.keep(ns.name)
+			return Count{Skipped: 1}, nil
+		}
+	}
+	if err != nil {
+		return Count{}, err
+	}
+	// From here on the server admits no new objects in the namespace.
+	for _, auto := range []struct {
+		kind Kind
+		name string
+	}{{KindServiceAccount, "default"}, {KindConfigMap, "kube-root-ca.crt"}} {
+		err := c.delete(ctx, auto.kind, listed{namespace: ns.name, name: auto.name})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return Count{}, fmt.Errorf("delete %s %s: %w", auto.kind.noun(1), auto.name, err)
+		}
+	}
+	if err := c.finalize(ctx, ns.name); err != nil {
+		return Count{}, err
+	}
+	return Count{Done: 1}, nil
+}
+
+// finalize takes the finalizers off a namespace that is being deleted.
+func (c *apiClient) finalize(ctx context.Context, name string) error {
+	err := retry(ctx, transientAPI, func() error {
+		var ns corev1.Namespace
+		if err := c.rest.Get().Resource(string(KindNamespace)).Name(name).Do(ctx).Into(&ns); err != nil {
+			return err
+		}
+		ns.Spec.Finalizers = nil
+		return c.rest.Put().Resource(string(KindNamespace)).Name(name).SubResource("finalize").
+			Body(&ns).Do(ctx).Error()
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("finalize namespace: %w", err)
+	}
+	return nil
+}
+
+// occupied tells whether a namespace holds anything but what a control plane
+// puts there by itself.
+func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
+	for _, dir := range occupantDirs() {
+		var page metav1.PartialObjectMetadataList
+		err := retry(ctx, transientAPI, func() error {
+			page = metav1.PartialObjectMetadataList{}
+			return c.rest.Get().AbsPath(occupantPath(dir, namespace)).SetHeader("Accept", metadataOnly).
+				Param("limit", "3").Do(ctx).Into(&page)
+		})
+		if apierrors.IsNotFound(err) {
+			continue // not every server serves every group
+		}
+		if err != nil {
+			return false, fmt.Errorf("list %s: %w", dir, err)
+		}
+		for i := range page.Items {
+			if !isAutomatic(dir, page.Items[i].Name) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// occupantPath is the API path of a namespace's objects in a storage directory.
+func occupantPath(dir, namespace string) string {
+	group := "/api/v1"
+	switch dir {
+	case "services/specs":
+		dir = "services"
+	case "deployments", "replicasets", "statefulsets", "daemonsets":
+		group = "/apis/apps/v1"
+	case "jobs", "cronjobs":
+		group = "/apis/batch/v1"
+	}
+	return path.Join(group, "namespaces", namespace, dir)
+}

@@ -1,0 +1,159 @@
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets and
+config maps, with a progress bar and a rate.
+
+There are two ways in:
+
+  Through the API of any Kubernetes server. Objects pass admission and
+  validation. This is the way unless --etcd-servers is given.
+
+  Straight into etcd with --etcd-servers, in the layout in which Kubernetes
+  stores objects. This writes 100,000 pods in seconds. Objects are written
+  unencrypted, also if the server encrypts its own.
+
+Equal seeds and sizes make equal objects. Every object carries the label
+millrace.io/fill=<seed>, and --delete removes the objects with that label and
+nothing else; a namespace that holds anything else by then is left alone.
+A fill that was interrupted can be repeated: what exists is not written again.
+
+Exactly 20 pods, the replicas of one ReplicaSet, share a value of the label
+bench.millrace.io/slice (0, 1, 2, ...), and 500 pods one of
+bench.millrace.io/group.
+
+The ReplicaSets that own the pods do not exist. In a cluster whose
+kube-controller-manager runs, give --ownerless, or its garbage collector removes
+the pods; it also finds the nodes without a heartbeat and evicts pods from them.`
+
+const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
+  millrace fill --pods 100000
+
+  # The same straight into etcd
+  millrace fill --pods 100000 --etcd-servers http://127.0.0.1:2379
+
+  # Nodes, and pods that a scheduler has to place on them
+  millrace fill --nodes 5000
+  millrace fill --pods 50000 --unbound
+
+  # Large pods, secrets and config maps in 50 namespaces
+  millrace fill --namespaces 50 --pods 20000 --pod-size 17KB \
+    --secrets 10000 --secret-size 1KB --configmaps 5000 --configmap-size 50KB
+
+  # Remove what a fill with this seed wrote
+  millrace fill --delete --seed 1`
+
+// Streams are what the command writes to: the summary to Out, the progress to
+// Err.
+type Streams struct {
+	Out, Err io.Writer
+}
+
+// options are the command line before it becomes a Config.
+type options struct {
+	Config
+	podStatus bool
+	timeout   time.Duration
+}
+
+// NewCommand returns the command "fill".
+func NewCommand(streams Streams) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:          "fill",
+		Short:        "Write a synthetic cluster of any size, or remove it",
+		Long:         longHelp,
+		Example:      examples,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if ctx == nil {
+				ctx = context.Background()
+			}
+			return o.run(ctx, streams)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	flags, shape := cmd.Flags(), &o.Shape
+	shape.PodSize, shape.SecretSize, shape.ConfigMapSize = DefaultPodSize, DefaultSecretSize, DefaultConfigMapSize
+
+	flags.IntVar(&shape.Pods, "pods", 0, "number of pods")
+	flags.IntVar(&shape.Nodes, "nodes", 0, "number of nodes (0: one per 100 pods, or none with --unbound)")
+	flags.IntVar(&shape.Namespaces, "namespaces", 0, "number of namespaces (0: one per 1,000 objects)")
+	flags.IntVar(&shape.Secrets, "secrets", 0, "number of secrets")
+	flags.IntVar(&shape.ConfigMaps, "configmaps", 0, "number of config maps")
+	flags.Var(sizeFlag{&shape.PodSize}, "pod-size", "size of a pod as compact JSON, such as 4000, 4KB or 17KB")
+	flags.Var(sizeFlag{&shape.SecretSize}, "secret-size", "size of a secret as compact JSON")
+	flags.Var(sizeFlag{&shape.ConfigMapSize}, "configmap-size", "size of a config map as compact JSON")
+	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
+	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
+	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out the pods' owner references")
+	flags.BoolVar(&o.Delete, "delete", false, "remove what a fill with the same seed wrote")
+
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the API server (default $KUBECONFIG, else admin.kubeconfig in --data-dir)")
+	flags.StringVar(&o.DataDir, "data-dir", "./"+defaultDataDir, "data directory of the server to fill")
+	flags.BoolVar(&o.podStatus, "pod-status", true, "write the status of pods too; through the API this is a second request for each")
+
+	flags.StringSliceVar(&o.Etcd.Endpoints, "etcd-servers", nil, "write straight into this etcd (comma-separated client URLs)")
+	flags.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "certificate authority of etcd")
+	flags.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
+	flags.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
+	flags.StringVar(&o.Etcd.Prefix, "etcd-prefix", defaultPrefix, "prefix of all keys in etcd")
+
+	flags.IntVar(&o.Workers, "workers", 0,
+		fmt.Sprintf("requests in flight (0: %d through the API, %d to etcd)", DefaultAPIWorkers, DefaultEtcdWorkers))
+	flags.IntVar(&o.Batch, "batch", MaxBatch, "objects per etcd transaction, at most 100")
+	flags.DurationVar(&o.timeout, "timeout", 0, "give up after this time (0: never)")
+}
+
+func (o *options) run(ctx context.Context, streams Streams) error {
+	if o.timeout < 0 {
+		return fmt.Errorf("timeout is %s: give zero or a positive time", o.timeout)
+	}
+	cfg := o.Config
+	cfg.SkipPodStatus = !o.podStatus
+	cfg.Progress = streams.Err
+	if file, ok := streams.Err.(*os.File); ok {
+		cfg.Bars = term.IsTerminal(int(file.Fd()))
+	}
+	filler, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	defer context.AfterFunc(ctx, stop)()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the timeout of %s has passed", o.timeout))
+		defer cancel()
+	}
+	summary, err := filler.Run(ctx)
+	if err == nil || summary.Total() != (Count{}) {
+		fmt.Fprintln(streams.Out, strings.Join(append([]string{summary.String()}, summary.Notes...), "\n"))
+	}
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return errors.New("interrupted; repeat the command to go on where it stopped")
+	}
+	return err
+}

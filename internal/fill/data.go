@@ -1,0 +1,122 @@
+package fill
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// minPayload is the least JSON that the data of an object takes.
+	minPayload = 40
+	// maxValue is the length above which data is split over several keys.
+	maxValue = 16 << 10
+)
+
+// dataSizer knows how large a config map or secret is without its data. The
+// size depends on the object only by the length of its application's name, so
+// one measurement serves all.
+type dataSizer struct {
+	size    int // of the measured object
+	app     int // length of its application's name
+	mention int // how often that name occurs
+}
+
+func (d *dataSizer) prepare(sample Object, app string) error {
+	text, err := json.Marshal(sample)
+	if err != nil {
+		return fmt.Errorf("measure %T: %w", sample, err)
+	}
+	*d = dataSizer{size: len(text), app: len(app), mention: strings.Count(string(text), app)}
+	return nil
+}
+
+// base is the size without data for an application's name of a length.
+func (d *dataSizer) base(app int) int { return d.size + d.mention*(app-d.app) }
+
+// ConfigMap returns config map i.
+func (g *Generator) ConfigMap(i int) *corev1.ConfigMap {
+	draw := newStream(g.shape.Seed, drawConfigMap, i)
+	room := g.shape.ConfigMapSize - g.configMaps.base(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
+	data := make(map[string]string, room/maxValue+1)
+	for n := 0; room > 0; n++ {
+		key := fmt.Sprintf("application-%02d.yaml", n)
+		value := room - len(key) - len(`"":"",`)
+		if value > 5*maxValue/4 {
+			value = maxValue
+		}
+		text := cut(g.fileText, &draw, max(value, 1))
+		// A line break takes two bytes in JSON.
+		text = text[:max(1, len(text)-strings.Count(text, "\n"))]
+		data[key] = text
+		room -= len(key) + len(`"":"",`) + max(value, 1)
+	}
+	return g.configMap(i, data)
+}
+
+func (g *Generator) configMap(i int, data map[string]string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: g.dataMeta("config", drawConfigMap, i),
+		Data:       data,
+	}
+	return cm
+}
+
+// Secret returns secret i. Its data is random: like real keys and tokens it
+// does not compress.
+func (g *Generator) Secret(i int) *corev1.Secret {
+	draw := newStream(^g.shape.Seed, drawSecret, i)
+	room := g.shape.SecretSize - g.secrets.base(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
+	data := make(map[string][]byte, room/maxValue+1)
+	for n := 0; room > 0; n++ {
+		key := fmt.Sprintf("token-%02d", n)
+		value := room - len(key) - len(`"":"",`)
+		if value > 5*maxValue/4 {
+			value = maxValue
+		}
+		raw := make([]byte, max(1, base64.StdEncoding.DecodedLen(value)))
+		draw.fill(raw)
+		data[key] = raw
+		room -= len(key) + len(`"":"",`) + max(value, 1)
+	}
+	return g.secret(i, data)
+}
+
+func (g *Generator) secret(i int, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: g.dataMeta("secret", drawSecret, i),
+		Data:       data,
+		Type:       corev1.SecretTypeOpaque,
+	}
+}
+
+// dataMeta makes the metadata of a config map or secret; role tells the two
+// apart in their names.
+func (g *Generator) dataMeta(role string, purpose uint64, i int) metav1.ObjectMeta {
+	const fields = `{"f:data":{},"f:metadata":{"f:annotations":{".":{},"f:meta.helm.sh/release-name":{}},` +
+		`"f:labels":{".":{},"f:app":{},"f:app.kubernetes.io/managed-by":{},"f:app.kubernetes.io/name":{},` +
+		`"f:millrace.io/fill":{}}}}`
+	draw := newStream(g.shape.Seed, purpose, i)
+	app := g.words.apps[i%len(g.words.apps)]
+	created := draw.instant(-30, 60)
+	return metav1.ObjectMeta{
+		Name:              fmt.Sprintf("%s-%s-%07d", app, role, i),
+		Namespace:         g.namespaceName(i % g.shape.Namespaces),
+		UID:               draw.uid(),
+		CreationTimestamp: created,
+		Labels: map[string]string{
+			"app":                          app,
+			"app.kubernetes.io/name":       app,
+			"app.kubernetes.io/managed-by": "Helm",
+			LabelSeed:                      g.seedLabel(),
+		},
+		Annotations:   map[string]string{"meta.helm.sh/release-name": app},
+		ManagedFields: []metav1.ManagedFieldsEntry{managed("helm", "", created, []byte(fields))},
+	}
+}

@@ -1,0 +1,236 @@
+package fill
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+)
+
+// scanBytes bounds how much of etcd one page of a scan brings into memory, by
+// the size of the objects on the page before.
+const (
+	scanBytes   = 4 << 20
+	scanObjects = 500
+)
+
+// stored is one object of fill found in etcd.
+type stored struct {
+	key       string
+	name      string
+	namespace string
+	revision  int64
+	size      int64
+}
+
+func (t *etcdTarget) remove(ctx context.Context, kind Kind, report func(Count)) error {
+	batches := make(chan []stored, t.workers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(batches)
+		return t.scan(ctx, kind, batches)
+	})
+	for range t.workers {
+		group.Go(func() error {
+			for batch := range batches {
+				count, err := t.removeBatch(ctx, kind, batch)
+				report(count)
+				if err != nil {
+					return fmt.Errorf("delete %s from etcd: %w", kind.noun(2), explainEtcd(err))
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// scan sends all objects of the kind that carry the seed, page by page.
+func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []stored) error {
+	from := storageKey(t.prefix, kind.storageDir(), "", "")
+	end := clientv3.GetPrefixRangeEnd(from)
+	limit := 10
+	for {
+		var page *clientv3.GetResponse
+		err := retry(ctx, transientEtcd, func() (err error) {
+			page, err = t.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list %s in etcd: %w", kind.noun(2), err)
+		}
+		size := 1
+		var found []stored
+		for _, kv := range page.Kvs {
+			size += len(kv.Value)
+			if s, ok := t.made(kv); ok {
+				found = append(found, s)
+			}
+		}
+		for batch := range slices.Chunk(found, t.batch) {
+			select {
+			case batches <- batch:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return nil
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		limit = max(1, min(scanObjects, scanBytes/(size/len(page.Kvs)+1)))
+	}
+}
+
+// made tells whether fill made an object with this seed. What cannot be read,
+// such as an encrypted object, was not.
+func (t *etcdTarget) made(kv *mvccpb.KeyValue) (stored, bool) {
+	if !bytes.Contains(kv.Value, []byte(LabelSeed)) {
+		return stored{}, false
+	}
+	meta, ok := storedMeta(kv.Value)
+	if !ok || meta.Labels[LabelSeed] != t.seed {
+		return stored{}, false
+	}
+	return stored{
+		key: string(kv.Key), name: meta.Name, namespace: meta.Namespace,
+		revision: kv.ModRevision, size: int64(len(kv.Value)),
+	}, true
+}
+
+func (t *etcdTarget) removeBatch(ctx context.Context, kind Kind, batch []stored) (Count, error) {
+	if kind != KindNamespace {
+		return t.removeUnchanged(ctx, batch)
+	}
+	var total Count
+	for _, ns := range batch {
+		count, err := t.removeNamespace(ctx, ns)
+		total.add(count)
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// removeUnchanged deletes objects that are still what was scanned. If one of
+// them changed, each is read again and deleted if it still carries the seed.
+func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []stored) (Count, error) {
+	var count Count
+	unchanged := make([]clientv3.Cmp, len(batch))
+	deletes := make([]clientv3.Op, len(batch))
+	for i, s := range batch {
+		unchanged[i] = clientv3.Compare(clientv3.ModRevision(s.key), "=", s.revision)
+		deletes[i] = clientv3.OpDelete(s.key)
+		count.Done++
+		count.Bytes += s.size
+	}
+	var resp *clientv3.TxnResponse
+	err := retry(ctx, transientEtcd, func() (err error) {
+		resp, err = t.client.Txn(ctx).If(unchanged...).Then(deletes...).Commit()
+		return err
+	})
+	if err != nil {
+		return Count{}, err
+	}
+	if resp.Succeeded {
+		return count, nil
+	}
+	var total Count
+	for _, s := range batch {
+		got, err := t.client.Get(ctx, s.key)
+		if err != nil {
+			return total, err
+		}
+		if len(got.Kvs) == 0 {
+			continue
+		}
+		again, ok := t.made(got.Kvs[0])
+		if !ok {
+			total.Skipped++
+			continue
+		}
+		one, err := t.removeUnchanged(ctx, []stored{again})
+		total.add(one)
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// removeNamespace deletes a namespace with what a control plane put into it by
+// itself. A namespace that holds anything else is left alone.
+func (t *etcdTarget) removeNamespace(ctx context.Context, ns stored) (Count, error) {
+	var own []stored
+	for _, dir := range occupantDirs() {
+		prefix := storageKey(t.prefix, dir, ns.name, "")
+		got, err := t.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(3))
+		if err != nil {
+			return Count{}, err
+		}
+		for _, kv := range got.Kvs {
+			key := string(kv.Key)
+			if !isAutomatic(dir, strings.TrimPrefix(key, prefix)) {
+				t.keep(ns.name)
+				return Count{Skipped: 1}, nil
+			}
+			own = append(own, stored{key: key, revision: kv.ModRevision})
+		}
+	}
+	own = append(own, ns)
+	ops := make([]clientv3.Op, len(own))
+	for i, s := range own {
+		ops[i] = clientv3.OpDelete(s.key)
+	}
+	resp, err := t.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(ns.key), "=", ns.revision)).Then(ops...).Commit()
+	if err != nil {
+		return Count{}, err
+	}
+	if !resp.Succeeded {
+		t.keep(ns.name)
+		return Count{Skipped: 1}, nil
+	}
+	return Count{Done: 1, Bytes: ns.size}, nil
+}
+
+func (t *etcdTarget) keep(namespace string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.kept = append(t.mu.kept, namespace)
+}
+
+// occupantDirs are the storage directories whose objects keep a namespace from
+// being deleted. They are those that people fill by hand; other kinds follow
+// from them.
+func occupantDirs() []string {
+	return []string{
+		"pods", "configmaps", "secrets", "serviceaccounts", "services/specs", "persistentvolumeclaims",
+		"deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs",
+	}
+}
+
+// isAutomatic names what a control plane puts into every namespace.
+func isAutomatic(dir, name string) bool {
+	return dir == "serviceaccounts" && name == "default" || dir == "configmaps" && name == "kube-root-ca.crt"
+}
+
+// keptNotes says which namespaces were left alone.
+func keptNotes(namespaces []string) []string {
+	const most = 5
+	if len(namespaces) == 0 {
+		return nil
+	}
+	slices.Sort(namespaces)
+	list := strings.Join(namespaces[:min(most, len(namespaces))], ", ")
+	if len(namespaces) > most {
+		list += fmt.Sprintf(" and %d more", len(namespaces)-most)
+	}
+	return []string{"left namespaces that changed or hold objects fill did not make: " + list}
+}

@@ -1,0 +1,267 @@
+package fill
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// startEtcd runs an etcd server and returns its client URL. Only for
+// benchmarks does it wait for the disk.
+func startEtcd(t testing.TB) string {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Dir = t.TempDir()
+	cfg.LogLevel = "panic"
+	_, benchmark := t.(*testing.B)
+	cfg.UnsafeNoFsync = !benchmark
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.QuotaBackendBytes = 8 << 30
+	local := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = local, local
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = local, local
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	server, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	select {
+	case <-server.Server.ReadyNotify():
+	case <-time.After(20 * time.Second):
+		t.Fatal("etcd did not become ready")
+	}
+	return "http://" + server.Clients[0].Addr().String()
+}
+
+func etcdClient(t testing.TB, endpoint string) *clientv3.Client {
+	t.Helper()
+	client, err := newEtcdClient(EtcdConfig{Endpoints: []string{endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func runFill(t testing.TB, cfg Config) Summary {
+	t.Helper()
+	filler, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, err := filler.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return summary
+}
+
+func countKeys(t testing.TB, client *clientv3.Client) int64 {
+	t.Helper()
+	resp, err := client.Get(context.Background(), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Count
+}
+
+func TestFillAndDeleteInEtcd(t *testing.T) {
+	endpoint := startEtcd(t)
+	client := etcdClient(t, endpoint)
+	ctx := context.Background()
+	shape := Shape{Seed: 5, Nodes: 3, Namespaces: 2, Pods: 730, Secrets: 45, ConfigMaps: 12, ConfigMapSize: 300_000}
+	direct := EtcdConfig{Endpoints: []string{endpoint}}
+	total := int64(3 + 2*2 + 730 + 45 + 12)
+
+	summary := runFill(t, Config{Shape: shape, Etcd: direct})
+	if summary.Total().Done != total || summary.Total().Skipped != 0 || countKeys(t, client) != total {
+		t.Fatalf("filled %+v, etcd has %d keys, want %d", summary, countKeys(t, client), total)
+	}
+	g := mustGenerator(t, shape)
+	key, _ := StorageKey("/registry", g.Pod(729))
+	got, err := client.Get(ctx, key)
+	if err != nil || len(got.Kvs) != 1 || !bytes.Equal(got.Kvs[0].Value, mustEncode(t, g.Pod(729))) {
+		t.Fatalf("pod 729 is not what the generator makes: %v %v", got, err)
+	}
+
+	// Again, with a few more: only those are written.
+	if _, err := client.Delete(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	shape.Pods += 20
+	summary = runFill(t, Config{Shape: shape, Etcd: direct})
+	if want := (Count{Done: 21, Skipped: 729}); summary.Kinds[KindPod].Done != want.Done || summary.Kinds[KindPod].Skipped != want.Skipped {
+		t.Fatalf("second fill wrote %+v, want %+v", summary.Kinds[KindPod], want)
+	}
+
+	foreign := plantForeign(t, client, g)
+	summary = runFill(t, Config{Shape: Shape{Seed: 5}, Etcd: direct, Delete: true})
+	if summary.Kinds[KindPod].Done != 750 || summary.Kinds[KindNamespace] != (Count{Done: 1, Skipped: 1, Bytes: summary.Kinds[KindNamespace].Bytes}) {
+		t.Errorf("deleted %+v", summary)
+	}
+	if len(summary.Notes) != 1 || !strings.Contains(summary.Notes[0], "fill-5-00000") {
+		t.Errorf("notes are %q", summary.Notes)
+	}
+	if n := countKeys(t, client); n != int64(len(foreign))+1 {
+		t.Errorf("%d keys are left, want %d and a namespace", n, len(foreign))
+	}
+	for key, value := range foreign {
+		got, err := client.Get(ctx, key)
+		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value {
+			t.Errorf("foreign key %s is now %v (%v)", key, got.Kvs, err)
+		}
+	}
+}
+
+// plantForeign writes what fill must not delete, and returns it.
+func plantForeign(t *testing.T, client *clientv3.Client, g *Generator) map[string]string {
+	t.Helper()
+	foreign := map[string]string{
+		"/registry/pods/other/encrypted":              "k8s:enc:aescbc:v1:" + LabelSeed,
+		"/registry/configmaps/other/garbage":          "k8s\x00" + LabelSeed + "5",
+		"/registry/services/specs/fill-5-00000/mine":  "k8s\x00",
+		"/registry/apiregistration.k8s.io/something":  "{}",
+		"/registry/podsecuritypolicy/millrace.io/foo": LabelSeed,
+	}
+	pod := g.Pod(1).DeepCopy()
+	pod.Name = "of-another-seed"
+	pod.Labels[LabelSeed] = "55"
+	key, _ := StorageKey("/registry", pod)
+	// Left in the other directory, so that only one namespace stays occupied.
+	foreign[strings.Replace(key, pod.Namespace, "other", 1)] = string(mustEncode(t, pod))
+	unlabelled := g.Secret(1).DeepCopy()
+	unlabelled.Labels = nil
+	foreign["/registry/secrets/other/unlabelled"] = string(mustEncode(t, unlabelled))
+	for key, value := range foreign {
+		if _, err := client.Put(context.Background(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A control plane's own objects go with their namespace.
+	for _, key := range []string{"/registry/configmaps/fill-5-00001/kube-root-ca.crt", "/registry/serviceaccounts/fill-5-00001/default"} {
+		if _, err := client.Put(context.Background(), key, "k8s\x00"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return foreign
+}
+
+func TestStopAndUnreachableEtcd(t *testing.T) {
+	filler, err := New(Config{Shape: Shape{Pods: 10}, Etcd: EtcdConfig{Endpoints: []string{"127.0.0.1:1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := errors.New("stopped by the test")
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, stopped)
+	defer cancel()
+	_, err = filler.Run(ctx)
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "check etcd-servers") {
+		t.Errorf("unreachable etcd gave %v", err)
+	}
+
+	endpoint := startEtcd(t)
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	// The first line of progress stops the run.
+	lines := writerFunc(func(p []byte) (int, error) { stop(stopped); return len(p), nil })
+	filler, err = New(Config{
+		Shape: Shape{Pods: 1_000_000, PodSize: 100_000}, Etcd: EtcdConfig{Endpoints: []string{endpoint}},
+		Progress: lines, Interval: 20 * time.Millisecond, Workers: 2, Batch: 3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, err := filler.Run(ctx)
+	if !errors.Is(err, stopped) || summary.Kinds[KindPod].Done >= 1_000_000 {
+		t.Errorf("stopping gave %v, %v", summary, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestCommand(t *testing.T) {
+	endpoint := startEtcd(t)
+	run := func(args ...string) (string, string, error) {
+		var out, progress bytes.Buffer
+		cmd := NewCommand(Streams{Out: &out, Err: &progress})
+		cmd.SetArgs(args)
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		err := cmd.Execute()
+		return out.String(), progress.String(), err
+	}
+	t.Setenv("KUBECONFIG", "")
+	out, _, err := run("--pods", "40", "--pod-size", "17KB", "--etcd-servers", endpoint)
+	if err != nil || !strings.HasPrefix(out, "filled 1 namespace, 1 service account, 1 node, 40 pods in ") {
+		t.Errorf("fill gave %q, %v", out, err)
+	}
+	out, _, err = run("--delete", "--etcd-servers", endpoint)
+	if err != nil || !strings.HasPrefix(out, "deleted 1 namespace, 1 service account, 1 node, 40 pods in ") {
+		t.Errorf("delete gave %q, %v", out, err)
+	}
+	nowhere := filepath.Join(t.TempDir(), "none")
+	for _, c := range []struct{ args, want string }{
+		{"", "nothing to write"},
+		{"--pods=-1", "pods is -1"},
+		{"--pods=1 --pod-size=10B", "smallest possible"},
+		{"--pods=1 --pod-size=10parsec", "4000, 4KB"},
+		{"--pods=1 --workers=-4", "workers is -4"},
+		{"--pods=1 --batch=1000", "batch is 1000"},
+		{"--pods=1 --data-dir=" + nowhere, "no kubeconfig at " + nowhere + "/admin.kubeconfig"},
+		{"--pods=1 --kubeconfig=a --etcd-servers=b", "choose one"},
+		{"--pods=1 --etcd-cafile=a", "add etcd-servers"},
+		{"--pods=1 --etcd-servers=https://127.0.0.1:1 --etcd-cafile=" + nowhere, "load etcd certificates"},
+		{"--pods=1 --timeout=-1s", "timeout is -1s"},
+	} {
+		out, _, err := run(strings.Fields(c.args)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || out != "" {
+			t.Errorf("%q gave %q, %v; want an error with %q", c.args, out, err, c.want)
+		}
+	}
+}
+
+func TestProgressLines(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	var done counter
+	done.add(Count{Done: 2000, Skipped: 500, Bytes: 5_000_000})
+	p := progress{
+		cfg:  Config{Progress: &out, Now: func() time.Time { return now.Add(5 * time.Second) }},
+		verb: "filling", kind: KindConfigMap, total: 10_000, counter: &done,
+	}
+	want := "filling config maps: 2,500 of 10,000 (25 %), 500/s, 5.0 MB, 15s left"
+	if got := p.line(now); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.cfg.Bars = true
+	ended := make(chan struct{})
+	close(ended)
+	p.run(ended)
+	if !strings.Contains(out.String(), "config maps") || !strings.HasSuffix(out.String(), "\n") {
+		t.Errorf("the bar is %q", out.String())
+	}
+}
+
+func BenchmarkFillEtcd(b *testing.B) {
+	endpoint := startEtcd(b)
+	b.ResetTimer()
+	for i := range b.N {
+		summary := runFill(b, Config{
+			Shape: Shape{Seed: uint64(i), Pods: 100_000},
+			Etcd:  EtcdConfig{Endpoints: []string{endpoint}},
+		})
+		b.ReportMetric(float64(summary.Total().Done)/summary.Elapsed.Seconds(), "objects/s")
+	}
+}

@@ -1,0 +1,184 @@
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// target is one of the two ways to store objects.
+type target interface {
+	// store writes objects of one kind, which the caller must not use
+	// afterwards. The count is valid also if an error is returned.
+	store(ctx context.Context, kind Kind, objs []Object) (Count, error)
+	// remove deletes all objects of a kind that carry the seed, with several
+	// requests in flight, and reports what it did as it goes.
+	remove(ctx context.Context, kind Kind, report func(Count)) error
+	// notes say what was left alone; called when nothing runs.
+	notes() []string
+	close() error
+}
+
+// Filler writes or removes one synthetic cluster. Create it with New and call
+// Run once.
+type Filler struct {
+	cfg       Config
+	generator *Generator
+	api       *apiClient // nil when writing to etcd
+}
+
+// New checks the configuration and reads the kubeconfig if one is needed. It
+// contacts no server.
+func New(cfg Config) (*Filler, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	generator, err := NewGenerator(cfg.Shape)
+	if err != nil {
+		return nil, err
+	}
+	f := &Filler{cfg: cfg, generator: generator}
+	if !cfg.direct() {
+		if f.api, err = newAPIClient(cfg, generator); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Run writes or removes everything and blocks until all it started has ended.
+// The summary says what was done also when an error is returned, as when the
+// context ends. A run that was cut short can be repeated: what exists already
+// is not written again.
+func (f *Filler) Run(ctx context.Context) (Summary, error) {
+	summary := Summary{Deleted: f.cfg.Delete, Kinds: make(map[Kind]Count)}
+	to, err := f.connect(ctx)
+	if err != nil {
+		return summary, err
+	}
+	start := f.cfg.Now()
+	if f.cfg.Delete {
+		err = f.removeAll(ctx, to, summary.Kinds)
+	} else {
+		err = f.storeAll(ctx, to, summary.Kinds)
+	}
+	summary.Elapsed = f.cfg.Now().Sub(start)
+	summary.Notes = to.notes()
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		err = fmt.Errorf("stopped before the end: %w", cause)
+	}
+	return summary, errors.Join(err, to.close())
+}
+
+func (f *Filler) connect(ctx context.Context) (target, error) {
+	if f.api != nil {
+		return f.api, f.api.reach(ctx)
+	}
+	return dialEtcd(ctx, f.cfg)
+}
+
+// count is the number of objects of a kind to write.
+func (f *Filler) count(kind Kind) int {
+	shape := f.cfg.Shape.withDefaults()
+	switch kind {
+	case KindNamespace, KindServiceAccount:
+		return shape.Namespaces
+	case KindNode:
+		return shape.Nodes
+	case KindConfigMap:
+		return shape.ConfigMaps
+	case KindSecret:
+		return shape.Secrets
+	case KindPod:
+		return shape.Pods
+	}
+	return 0
+}
+
+func (f *Filler) storeAll(ctx context.Context, to target, counts map[Kind]Count) error {
+	for _, kind := range Kinds() {
+		total := f.count(kind)
+		if total == 0 {
+			continue
+		}
+		err := f.watch(kind, int64(total), counts, func(done *counter) error {
+			return f.storeKind(ctx, to, kind, total, done)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeKind writes all objects of a kind with several workers, each of which
+// generates what it writes.
+func (f *Filler) storeKind(ctx context.Context, to target, kind Kind, total int, done *counter) error {
+	batch := 1
+	if f.cfg.direct() {
+		batch = f.cfg.Batch
+	}
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(f.cfg.Workers, (total+batch-1)/batch) {
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				first := int(next.Add(int64(batch))) - batch
+				if first >= total {
+					return nil
+				}
+				objs := make([]Object, 0, batch)
+				for i := first; i < min(first+batch, total); i++ {
+					obj, err := f.generator.Object(kind, i)
+					if err != nil {
+						return err
+					}
+					objs = append(objs, obj)
+				}
+				count, err := to.store(ctx, kind, objs)
+				done.add(count)
+				if err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+func (f *Filler) removeAll(ctx context.Context, to target, counts map[Kind]Count) error {
+	for _, kind := range deletionKinds() {
+		err := f.watch(kind, 0, counts, func(done *counter) error {
+			return to.remove(ctx, kind, done.add)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch runs work with its progress shown, and enters what it did into counts.
+func (f *Filler) watch(kind Kind, total int64, counts map[Kind]Count, work func(*counter) error) error {
+	var done counter
+	verb := "filling"
+	if f.cfg.Delete {
+		verb = "deleting"
+	}
+	ended := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		progress{cfg: f.cfg, verb: verb, kind: kind, total: total, counter: &done}.run(ended)
+	})
+	err := work(&done)
+	close(ended)
+	shown.Wait()
+	counts[kind] = done.count()
+	return err
+}

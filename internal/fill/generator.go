@@ -1,0 +1,183 @@
+package fill
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// poolSize is the length of the text from which values are cut. It bounds how
+// much longer than a compressor's window the repetition distance is.
+const poolSize = 1 << 16
+
+// Generator makes the objects of one Shape. Any object can be made at any time
+// and from any goroutine, also beyond the counts of the shape; equal arguments
+// give equal objects.
+//
+// The pods of one application share their spec and the strings in it, as the
+// replicas of a deployment do: this is what makes a pod cost microseconds. The
+// price is that objects must not be modified in place; DeepCopy them first.
+type Generator struct {
+	shape     Shape
+	words     words
+	hashStart uint64
+	envText   string // one line of words
+	fileText  string // lines of "key: value"
+
+	configMaps, secrets dataSizer
+	nodes               nodeTemplate
+	pods                []podTemplateOnce // by application
+}
+
+type podTemplateOnce struct {
+	once sync.Once
+	*podTemplate
+}
+
+// NewGenerator checks the shape and replaces its zero values.
+func NewGenerator(shape Shape) (*Generator, error) {
+	if err := shape.validate(); err != nil {
+		return nil, err
+	}
+	g := &Generator{shape: shape.withDefaults(), words: newWords()}
+	// Object i of a kind is in namespace i modulo this, so a generator alone
+	// needs at least one even if none is to be written.
+	g.shape.Namespaces = max(g.shape.Namespaces, 1)
+	draw := newStream(g.shape.Seed, drawText, 0)
+	g.hashStart = draw.next()
+	g.envText, g.fileText = g.makeText(&draw)
+	g.pods = make([]podTemplateOnce, len(g.words.apps))
+
+	if err := g.nodes.prepare(g); err != nil {
+		return nil, err
+	}
+	if err := g.configMaps.prepare(g.configMap(0, nil), g.words.apps[0]); err != nil {
+		return nil, err
+	}
+	if err := g.secrets.prepare(g.secret(0, nil), g.words.apps[0]); err != nil {
+		return nil, err
+	}
+	return g, g.checkSizes()
+}
+
+// checkSizes refuses sizes that the longest names alone would exceed.
+func (g *Generator) checkSizes() error {
+	longest := g.words.longestApp()
+	smallest := g.buildPod(longest, podShape{pad: 1}).size()
+	app := len(g.words.apps[longest])
+	for _, c := range []struct {
+		flag         string
+		size, lowest int
+	}{
+		{"pod-size", g.shape.PodSize, smallest},
+		{"secret-size", g.shape.SecretSize, g.secrets.base(app) + minPayload},
+		{"configmap-size", g.shape.ConfigMapSize, g.configMaps.base(app) + minPayload},
+	} {
+		if lowest := (c.lowest + 49) / 50 * 50; c.size < lowest {
+			return fmt.Errorf("%s is %d bytes: the smallest possible is %d", c.flag, c.size, lowest)
+		}
+	}
+	return nil
+}
+
+// makeText draws the text that values are cut from.
+func (g *Generator) makeText(draw *stream) (env, file string) {
+	vocabulary := strings.Fields(domainWords + " " + roleWords + " " + tierWords +
+		" timeout retries endpoint enabled region primary replica bucket token limit interval " +
+		"buffer threads queue topic broker shard cluster local internal service http grpc tls")
+	word := func() string { return vocabulary[draw.below(len(vocabulary))] }
+	var line, lines strings.Builder
+	for line.Len() < poolSize {
+		line.WriteString(word())
+		line.WriteByte("-./:_,= "[draw.below(8)])
+		if draw.below(3) == 0 {
+			line.WriteString(strconv.Itoa(draw.below(10000)))
+			line.WriteByte('-')
+		}
+	}
+	for lines.Len() < poolSize {
+		lines.WriteString(word() + "." + word() + ": " + word() + strconv.Itoa(draw.below(10000)) + "\n")
+	}
+	return line.String()[:poolSize], lines.String()[:poolSize]
+}
+
+// cut returns length bytes of text from a random place; the result shares the
+// text's memory unless it wraps around its end.
+func cut(text string, draw *stream, length int) string {
+	start := draw.below(len(text))
+	if start+length <= len(text) {
+		return text[start : start+length]
+	}
+	var b strings.Builder
+	b.Grow(length)
+	b.WriteString(text[start:])
+	for b.Len() < length {
+		b.WriteString(text[:min(len(text), length-b.Len())])
+	}
+	return b.String()
+}
+
+// Shape returns the shape with defaults in place of its zero values.
+func (g *Generator) Shape() Shape { return g.shape }
+
+// Object returns object i of a kind.
+func (g *Generator) Object(kind Kind, i int) (Object, error) {
+	switch kind {
+	case KindNamespace:
+		return g.Namespace(i), nil
+	case KindServiceAccount:
+		return g.ServiceAccount(i), nil
+	case KindNode:
+		return g.Node(i), nil
+	case KindConfigMap:
+		return g.ConfigMap(i), nil
+	case KindSecret:
+		return g.Secret(i), nil
+	case KindPod:
+		return g.Pod(i), nil
+	}
+	return nil, fmt.Errorf("generate object: unknown kind %q", kind)
+}
+
+// Namespace returns namespace i.
+func (g *Generator) Namespace(i int) *corev1.Namespace {
+	draw := newStream(g.shape.Seed, drawNamespace, i)
+	name := g.namespaceName(i)
+	return &corev1.Namespace{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              name,
+			UID:               draw.uid(),
+			CreationTimestamp: draw.instant(-90, 30),
+			Labels: map[string]string{
+				LabelSeed:                     g.seedLabel(),
+				"kubernetes.io/metadata.name": name,
+				"team":                        "team-" + strconv.Itoa(i%20),
+			},
+		},
+		Spec:   corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
+	}
+}
+
+// ServiceAccount returns the default service account of namespace i, without
+// which a server admits no pods there.
+func (g *Generator) ServiceAccount(i int) *corev1.ServiceAccount {
+	draw := newStream(g.shape.Seed, drawServiceAccount, i)
+	return &corev1.ServiceAccount{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              "default",
+			Namespace:         g.namespaceName(i),
+			UID:               draw.uid(),
+			CreationTimestamp: draw.instant(-90, 30),
+			Labels:            map[string]string{LabelSeed: g.seedLabel()},
+		},
+	}
+}
+
+func (g *Generator) seedLabel() string { return strconv.FormatUint(g.shape.Seed, 10) }

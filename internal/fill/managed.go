@@ -1,0 +1,185 @@
+package fill
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fieldSet derives the managedFields set of an object from the object: the
+// paths of all fields in it, as the server tracks them for a manager that wrote
+// exactly those. What identifies the object (name, UID and so on) is owned by
+// nobody and left out.
+func fieldSet(obj any) ([]byte, error) {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("marshal managed object: %w", err)
+	}
+	var tree map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("read managed object: %w", err)
+	}
+	delete(tree, "apiVersion")
+	delete(tree, "kind")
+	if meta, ok := tree["metadata"].(map[string]any); ok {
+		for _, field := range []string{"name", "namespace", "uid", "creationTimestamp", "generation", "managedFields"} {
+			delete(meta, field)
+		}
+		if len(meta) == 0 {
+			delete(tree, "metadata")
+		}
+	}
+	var buf bytes.Buffer
+	writeFields(&buf, tree, false)
+	return buf.Bytes(), nil
+}
+
+// writeFields writes the set for the members of one object. self adds the
+// entry that stands for the object itself.
+func writeFields(buf *bytes.Buffer, members map[string]any, self bool) {
+	buf.WriteByte('{')
+	self = self && len(members) > 0
+	if self {
+		buf.WriteString(`".":{}`)
+	}
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		if i > 0 || self {
+			buf.WriteByte(',')
+		}
+		buf.WriteString(strconv.Quote("f:" + name))
+		buf.WriteByte(':')
+		writeField(buf, name, members[name])
+	}
+	buf.WriteByte('}')
+}
+
+func writeField(buf *bytes.Buffer, name string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		if isAtomic(name) {
+			buf.WriteString("{}")
+			return
+		}
+		writeFields(buf, value, !isPlain(name))
+	case []any:
+		writeItems(buf, name, value)
+	default:
+		buf.WriteString("{}")
+	}
+}
+
+// writeItems writes the set for a list. Lists without a key are owned whole.
+func writeItems(buf *bytes.Buffer, name string, items []any) {
+	keys := listKeys(name)
+	if keys == nil {
+		buf.WriteString("{}")
+		return
+	}
+	buf.WriteByte('{')
+	if !isPlain(name) {
+		buf.WriteString(`".":{}`)
+	}
+	byID := make(map[string]map[string]any, len(items))
+	for _, item := range items {
+		members, _ := item.(map[string]any)
+		id := make(map[string]any, len(keys))
+		for _, key := range keys {
+			id[key] = members[key]
+		}
+		text, _ := json.Marshal(id) // strings and numbers that came from JSON
+		byID[string(text)] = members
+	}
+	for i, id := range slices.Sorted(maps.Keys(byID)) {
+		if i > 0 || !isPlain(name) {
+			buf.WriteByte(',')
+		}
+		buf.WriteString(strconv.Quote("k:" + id))
+		buf.WriteByte(':')
+		writeFields(buf, byID[id], true)
+	}
+	buf.WriteByte('}')
+}
+
+// listKeys returns the members that identify an item of the named list, in
+// alphabetical order, or nil if the list is owned as a whole.
+func listKeys(name string) []string {
+	switch name {
+	case "containers", "env", "volumes":
+		return []string{"name"}
+	case "ports":
+		return []string{"containerPort", "protocol"}
+	case "volumeMounts":
+		return []string{"mountPath"}
+	case "ownerReferences":
+		return []string{"uid"}
+	case "conditions", "addresses":
+		return []string{"type"}
+	case "podIPs":
+		return []string{"ip"}
+	}
+	return nil
+}
+
+// isAtomic names the objects that are owned whole.
+func isAtomic(name string) bool {
+	switch name {
+	case "fieldRef", "secretKeyRef", "configMapKeyRef", "resourceFieldRef":
+		return true
+	}
+	return false
+}
+
+// isPlain names the objects and lists that always exist and hence have no
+// entry for themselves.
+func isPlain(name string) bool {
+	switch name {
+	case "metadata", "spec", "status", "containers", "conditions":
+		return true
+	}
+	return false
+}
+
+// hole is a text with one part cut out, to be filled in again and again.
+type hole struct{ head, tail []byte }
+
+// punch cuts the first occurrence of part out of text. If part does not occur,
+// filling the hole yields the text unchanged.
+func punch(text []byte, part string) hole {
+	head, tail, found := bytes.Cut(text, []byte(part))
+	if !found {
+		return hole{head: text}
+	}
+	return hole{head: head, tail: tail}
+}
+
+func (h hole) fill(part string) []byte {
+	if h.tail == nil {
+		return h.head
+	}
+	text := make([]byte, 0, len(h.head)+len(part)+len(h.tail))
+	text = append(text, h.head...)
+	text = append(text, part...)
+	return append(text, h.tail...)
+}
+
+// managed makes one managedFields entry. The set is shared, not copied.
+func managed(manager, subresource string, at metav1.Time, set []byte) metav1.ManagedFieldsEntry {
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes(set)
+	return metav1.ManagedFieldsEntry{
+		Manager:     manager,
+		Operation:   metav1.ManagedFieldsOperationUpdate,
+		APIVersion:  "v1",
+		Time:        &at,
+		FieldsType:  "FieldsV1",
+		FieldsV1:    fields,
+		Subresource: subresource,
+	}
+}

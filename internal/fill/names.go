@@ -1,0 +1,120 @@
+package fill
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	domainWords = "orders payments catalog search identity billing inventory shipping pricing reviews " +
+		"sessions profiles messaging alerts reports invoices coupons tickets devices metrics"
+	roleWords = "api worker web gateway scheduler indexer sync cache exporter consumer"
+	tierWords = "frontend backend data platform"
+)
+
+// words are the vocabulary of a generator: immutable after newWords.
+type words struct {
+	apps  []string
+	tiers []string
+}
+
+func newWords() words {
+	w := words{tiers: strings.Fields(tierWords)}
+	for _, role := range strings.Fields(roleWords) {
+		for _, domain := range strings.Fields(domainWords) {
+			w.apps = append(w.apps, domain+"-"+role)
+		}
+	}
+	return w
+}
+
+// longestApp returns the index of the application with the longest name.
+func (w words) longestApp() int {
+	longest := 0
+	for i, app := range w.apps {
+		if len(app) > len(w.apps[longest]) {
+			longest = i
+		}
+	}
+	return longest
+}
+
+// safeAlphabet has no vowels and no look-alikes, as in generated pod names.
+const safeAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+
+// safeName returns index as a random-looking name. Up to
+// len(safeAlphabet)^digits, different indexes have different names for one
+// start: index·factor+start is a bijection because the factor and the
+// alphabet's length (27) have no common divisor.
+func safeName(start uint64, index uint64, digits int) string {
+	const factor = 25214903917
+	radix := uint64(len(safeAlphabet))
+	size := uint64(1)
+	for range digits {
+		size *= radix
+	}
+	high, low := bits.Mul64(index, factor)
+	n := (bits.Rem64(high, low, size) + start%size) % size
+	name := make([]byte, digits)
+	for i := range name {
+		name[i] = safeAlphabet[n%radix]
+		n /= radix
+	}
+	return string(name)
+}
+
+// workload is the ReplicaSet that owns one slice of pods. It is a name and an
+// identity only: fill does not write ReplicaSets.
+type workload struct {
+	index     int
+	app       int
+	namespace string
+	hash      string
+	name      string
+	uid       types.UID
+	podStart  uint64
+}
+
+// workload spreads ReplicaSets evenly over both namespaces and applications;
+// the shift per period makes every application appear in every namespace.
+func (g *Generator) workload(index int) workload {
+	apps, namespaces := len(g.words.apps), g.shape.Namespaces
+	period := apps / gcd(apps, namespaces) * namespaces
+	draw := newStream(g.shape.Seed, drawWorkload, index)
+	w := workload{
+		index:     index,
+		app:       (index + index/period) % apps,
+		namespace: g.namespaceName(index % namespaces),
+		hash:      safeName(g.hashStart, uint64(index), 10),
+		uid:       draw.uid(),
+		podStart:  draw.next(),
+	}
+	w.name = g.words.apps[w.app] + "-" + w.hash
+	return w
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func (g *Generator) namespaceName(i int) string {
+	return fmt.Sprintf("fill-%d-%05d", g.shape.Seed, i)
+}
+
+func (g *Generator) nodeName(i int) string {
+	return fmt.Sprintf("fill-%d-node-%06d", g.shape.Seed, i)
+}
+
+// Addresses of nodes and pods; they repeat beyond 65,536 nodes.
+
+func nodeIP(i int) string  { return fmt.Sprintf("172.16.%d.%d", i>>8&255, i&255) }
+func podCIDR(i int) string { return fmt.Sprintf("10.%d.%d.0/24", i>>8&255, i&255) }
+func podIP(node, slot int) string {
+	return fmt.Sprintf("10.%d.%d.%d", node>>8&255, node&255, 2+slot%253)
+}

@@ -1,0 +1,88 @@
+package fill
+
+import (
+	"fmt"
+)
+
+// What a zero size in a Shape means, in bytes.
+const (
+	DefaultPodSize       = 4000
+	DefaultSecretSize    = 2000
+	DefaultConfigMapSize = 2000
+)
+
+// maxObjectSize keeps every object below etcd's default request limit of
+// 1.5 MiB with room for the rest of the request.
+const maxObjectSize = 1_000_000
+
+// Shape says what a synthetic cluster consists of. Equal shapes make equal
+// objects, byte for byte.
+type Shape struct {
+	// Seed decides all names, identities and contents. Zero is a seed like any
+	// other.
+	Seed uint64
+	// Nodes is the number of nodes; zero means one per 100 pods, or none when
+	// the pods are unbound.
+	Nodes int
+	// Namespaces is the number of namespaces; zero means one per 1,000
+	// namespaced objects, rounded up.
+	Namespaces int
+	// Pods, Secrets and ConfigMaps are numbers of objects; zero means none.
+	Pods, Secrets, ConfigMaps int
+	// PodSize, SecretSize and ConfigMapSize are the sizes of one object as
+	// compact JSON in bytes, reached within 5 %. Zero means the default.
+	PodSize, SecretSize, ConfigMapSize int
+	// Unbound leaves pods without a node, for a scheduler to place. By default
+	// pod i runs on node i modulo Nodes.
+	Unbound bool
+	// Ownerless leaves out the owner references of pods. The ReplicaSets that
+	// they name do not exist, so a cluster's garbage collector would remove the
+	// pods.
+	Ownerless bool
+}
+
+// withDefaults returns the shape with its zero values replaced.
+func (s Shape) withDefaults() Shape {
+	if s.Nodes == 0 && !s.Unbound {
+		s.Nodes = (s.Pods + 99) / 100
+	}
+	if s.Namespaces == 0 {
+		s.Namespaces = (s.Pods + s.Secrets + s.ConfigMaps + 999) / 1000
+	}
+	if s.PodSize == 0 {
+		s.PodSize = DefaultPodSize
+	}
+	if s.SecretSize == 0 {
+		s.SecretSize = DefaultSecretSize
+	}
+	if s.ConfigMapSize == 0 {
+		s.ConfigMapSize = DefaultConfigMapSize
+	}
+	return s
+}
+
+func (s Shape) validate() error {
+	for _, c := range []struct {
+		flag  string
+		value int
+	}{
+		{"nodes", s.Nodes}, {"namespaces", s.Namespaces}, {"pods", s.Pods},
+		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps},
+	} {
+		if c.value < 0 {
+			return fmt.Errorf("%s is %d: give zero or a positive number", c.flag, c.value)
+		}
+	}
+	for _, c := range []struct {
+		flag  string
+		value int
+	}{
+		{"pod-size", s.PodSize}, {"secret-size", s.SecretSize}, {"configmap-size", s.ConfigMapSize},
+	} {
+		if c.value < 0 || c.value > maxObjectSize {
+			return fmt.Errorf("%s is %d bytes: the largest is %d, because etcd takes requests of at most 1.5 MiB",
+				c.flag, c.value, maxObjectSize)
+		}
+	}
+	return nil
+}

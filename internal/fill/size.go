@@ -1,0 +1,81 @@
+package fill
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ParseSize reads a number of bytes: a plain number, or one with the unit B,
+// K or KB (1000), KiB (1024), M or MB, MiB, in any case.
+func ParseSize(s string) (int, error) {
+	digits := strings.TrimRight(strings.TrimSpace(s), "bBkKmMiI")
+	unit := strings.ToLower(strings.TrimSpace(s)[len(digits):])
+	digits = strings.TrimSpace(digits)
+	var factor float64
+	switch unit {
+	case "", "b":
+		factor = 1
+	case "k", "kb":
+		factor = 1e3
+	case "ki", "kib":
+		factor = 1 << 10
+	case "m", "mb":
+		factor = 1e6
+	case "mi", "mib":
+		factor = 1 << 20
+	default:
+		return 0, fmt.Errorf("unknown unit in size %q: write bytes like 4000, 4KB, 17KB or 1MB", s)
+	}
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !(n >= 0 && n*factor < 1<<31) {
+		return 0, fmt.Errorf("size %q is not a number of bytes: write it like 4000, 4KB, 17KB or 1MB", s)
+	}
+	return int(n * factor), nil
+}
+
+// sizeFlag makes a number of bytes a command-line flag.
+type sizeFlag struct{ bytes *int }
+
+func (f sizeFlag) String() string {
+	if f.bytes == nil || *f.bytes == 0 {
+		return ""
+	}
+	if *f.bytes%1000 == 0 {
+		return strconv.Itoa(*f.bytes/1000) + "KB"
+	}
+	return strconv.Itoa(*f.bytes)
+}
+
+func (f sizeFlag) Set(s string) error {
+	n, err := ParseSize(s)
+	if err != nil {
+		return err
+	}
+	*f.bytes = n
+	return nil
+}
+
+func (f sizeFlag) Type() string { return "size" }
+
+// formatCount writes 1234567 as 1,234,567.
+func formatCount(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// formatBytes writes a number of bytes with a decimal unit.
+func formatBytes(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f KB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%d B", n)
+}

@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server/flagz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// Options are kube-apiserver's, with all of its flags.
+type Options struct {
+	run   *options.ServerRunOptions
+	flags cliflag.NamedFlagSets
+}
+
+// NewOptions makes options with kube-apiserver's defaults.
+func NewOptions() *Options {
+	o := &Options{run: options.NewServerRunOptions()}
+	o.flags = o.run.Flags()
+	o.run.Flagz = flagz.NamedFlagSetsReader{FlagSets: o.flags}
+	globalflag.AddGlobalFlags(o.flags.FlagSet("global"), "millrace", logs.SkipLoggingConfigurationFlags())
+	return o
+}
+
+// Flags are kube-apiserver's flags by section.
+func (o *Options) Flags() *cliflag.NamedFlagSets { return &o.flags }
+
+// AddTo adds all flags to a set.
+func (o *Options) AddTo(fs *pflag.FlagSet) {
+	for _, section := range o.flags.FlagSets {
+		fs.AddFlagSet(section)
+	}
+}
+
+// EtcdServers returns what --etcd-servers says.
+func (o *Options) EtcdServers() []string { return o.run.Etcd.StorageConfig.Transport.ServerList }
+
+// UseEtcd sets the etcd that all resources are stored in.
+func (o *Options) UseEtcd(endpoint string) {
+	o.run.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
+}
+
+// UseWatchCache chooses whether Kubernetes keeps decoded objects in its own cache.
+func (o *Options) UseWatchCache(use bool) { o.run.Etcd.EnableWatchCache = use }
+
+// Etcd are the options of the storage.
+func (o *Options) Etcd() *genericoptions.EtcdOptions { return o.run.Etcd }
+
+// SecurePort is the port that --secure-port says.
+func (o *Options) SecurePort() int { return o.run.SecureServing.BindPort }
+
+// apply makes flags take effect on the process: feature gates and logging are
+// global, so only the first server of a process may differ in them.
+var applyOnce sync.Once
+
+// complete fills in defaults and validates.
+func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error) {
+	registry := o.run.GenericServerRunOptions.ComponentGlobalsRegistry
+	var err error
+	applyOnce.Do(func() {
+		if err = registry.Set(); err != nil {
+			return
+		}
+		// Loopback clients need not log the warnings that they caused.
+		rest.SetDefaultWarningHandler(rest.NoWarnings{})
+		gate := registry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+		if err = logsapi.ValidateAndApply(o.run.Logs, gate); err != nil {
+			return
+		}
+		if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
+			mutable.AddMetrics()
+		}
+		registry.AddMetrics()
+	})
+	if err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("apply flags: %w", err)
+	}
+	completed, err := o.run.Complete(ctx)
+	if err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("complete flags: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return options.CompletedOptions{}, utilerrors.NewAggregate(errs)
+	}
+	return completed, nil
+}
+
+// newConfig builds everything that a server is made of, and starts nothing that
+// serves.
+func (o *Options) newConfig(ctx context.Context) (*app.Config, error) {
+	completed, err := o.complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.run.SecureServing.BindPort == 0 && o.run.SecureServing.Listener == nil {
+		return nil, errors.New("--secure-port=0 serves nothing: choose a port")
+	}
+	config, err := app.NewConfig(completed)
+	if err != nil {
+		return nil, fmt.Errorf("configure server: %w", err)
+	}
+	return config, nil
+}
+
+func init() {
+	if err := logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate); err != nil {
+		panic(err)
+	}
+}

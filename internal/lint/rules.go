@@ -1,0 +1,266 @@
+package lint
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rule finds breaches in a tree.
+type Rule struct {
+	Name string
+	Find func(*Tree) []Finding
+}
+
+// Rules lists all house rules.
+func Rules() []Rule {
+	return []Rule{
+		{"file size", fileSize},
+		{"function size", functionSize},
+		{"imports", func(t *Tree) []Finding { return imports(t, order()) }},
+		{"upstream", upstreamImports},
+		{"package doc", packageDoc},
+		{"output", output},
+		{"sleep", sleep},
+		{"paths", paths},
+		{"format", formatted},
+	}
+}
+
+func fileSize(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		limit := maxFileLines
+		if file.IsTest() {
+			limit = maxTestFileLines
+		}
+		if lines := file.Lines(); lines > limit && !ast.IsGenerated(file.Syntax) {
+			found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("%d lines, at most %d: split it by noun", lines, limit)})
+		}
+	}
+	return found
+}
+
+// functionSize leaves tests out: their tables are data.
+func functionSize(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		if file.IsTest() || ast.IsGenerated(file.Syntax) {
+			continue
+		}
+		for _, decl := range file.Syntax.Decls {
+			function, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			first, last := t.line(function.Pos()), t.line(function.End())
+			if lines := last - first + 1; lines > maxFuncLines {
+				found = append(found, Finding{
+					Key: file.Name + ":" + functionName(function), Line: first,
+					Text: fmt.Sprintf("%d lines, at most %d: split it", lines, maxFuncLines),
+				})
+			}
+		}
+	}
+	return found
+}
+
+// functionName is the name, after the receiver's type if there is one.
+func functionName(function *ast.FuncDecl) string {
+	name := function.Name.Name
+	if function.Recv == nil || len(function.Recv.List) == 0 {
+		return name
+	}
+	receiver := function.Recv.List[0].Type
+	for {
+		switch expr := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = expr.X
+		case *ast.IndexExpr:
+			receiver = expr.X
+		case *ast.IndexListExpr:
+			receiver = expr.X
+		case *ast.Ident:
+			return expr.Name + "." + name
+		default:
+			return name
+		}
+	}
+}
+
+func upstreamImports(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		if internalPackage(file.Dir()) == upstreamUser {
+			continue
+		}
+		for _, imported := range importPaths(file) {
+			if within(imported, upstream) {
+				found = append(found, Finding{Key: file.Name, Text: fmt.Sprintf("imports %s, which only internal/%s may", imported, upstreamUser)})
+			}
+		}
+	}
+	return found
+}
+
+// packageDoc accepts a comment in a test file only for packages of tests.
+func packageDoc(t *Tree) []Finding {
+	documented, hasCode := make(map[string]bool), make(map[string]bool)
+	for _, file := range t.Go {
+		hasCode[file.Dir()] = hasCode[file.Dir()] || !file.IsTest()
+	}
+	for _, file := range t.Go {
+		if file.Syntax.Doc.Text() != "" && (!file.IsTest() || !hasCode[file.Dir()]) {
+			documented[file.Dir()] = true
+		}
+	}
+	var found []Finding
+	for dir := range hasCode {
+		if !documented[dir] {
+			found = append(found, Finding{Key: dir, Text: "has no package comment: say its purpose, what the caller must do, what it is not for"})
+		}
+	}
+	return found
+}
+
+// output bans what writes to the process's own output behind its back.
+func output(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		if internalPackage(file.Dir()) == "" {
+			continue
+		}
+		log := importName(file, "log")
+		t.calls(file, func(call *ast.CallExpr, qualifier, name string) {
+			builtin := qualifier == "" && (name == "print" || name == "println")
+			if builtin || log != "" && qualifier == log && strings.HasPrefix(name, "Print") {
+				found = append(found, Finding{Key: file.Name, Line: t.line(call.Pos()), Text: "calls " + name + ": use the component's logger"})
+			}
+		})
+	}
+	return found
+}
+
+func sleep(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		name := importName(file, "time")
+		if !file.IsTest() || name == "" {
+			continue
+		}
+		ast.Inspect(file.Syntax, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok && selector.Sel.Name == "Sleep" && isIdent(selector.X, name) {
+				found = append(found, Finding{Key: file.Name, Line: t.line(node.Pos()), Text: "sleeps: wait for the event itself, or use a clock that the test drives"})
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// paths looks at every text file.
+func paths(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range slices.Concat(t.Go, t.Other) {
+		number := 0
+		for line := range bytes.Lines(file.Data) {
+			number++
+			for _, banned := range bannedPaths() {
+				if startsPath(line, banned) {
+					found = append(found, Finding{Key: file.Name, Line: number, Text: fmt.Sprintf("names a path in %s, which exists on one machine only", banned)})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// startsPath says whether prefix occurs in a line as the beginning of a path,
+// and not as its middle.
+func startsPath(line []byte, prefix string) bool {
+	for rest := line; ; {
+		at := bytes.Index(rest, []byte(prefix))
+		if at < 0 {
+			return false
+		}
+		if at == 0 || !isPathByte(rest[at-1]) {
+			return true
+		}
+		rest = rest[at+1:]
+	}
+}
+
+func isPathByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("._-~)}*", b) >= 0
+}
+
+func formatted(t *Tree) []Finding {
+	var found []Finding
+	for _, file := range t.Go {
+		want, err := format.Source(file.Data)
+		if err != nil || !bytes.Equal(want, file.Data) {
+			found = append(found, Finding{Key: file.Name, Text: "is not formatted: run gofmt -w on it"})
+		}
+	}
+	return found
+}
+
+func (t *Tree) line(pos token.Pos) int { return t.Fset.Position(pos).Line }
+
+// calls visits calls of a name or a qualified name.
+func (t *Tree) calls(file *File, visit func(call *ast.CallExpr, qualifier, name string)) {
+	ast.Inspect(file.Syntax, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch callee := call.Fun.(type) {
+		case *ast.Ident:
+			visit(call, "", callee.Name)
+		case *ast.SelectorExpr:
+			if qualifier, ok := callee.X.(*ast.Ident); ok {
+				visit(call, qualifier.Name, callee.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+func isIdent(expr ast.Expr, name string) bool {
+	ident, ok := expr.(*ast.Ident)
+	return ok && ident.Name == name
+}
+
+// importName is the name by which a file knows a package of the standard
+// library; empty when it does not import it.
+func importName(file *File, importPath string) string {
+	for _, spec := range file.Syntax.Imports {
+		if spec.Path.Value != strconv.Quote(importPath) {
+			continue
+		}
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return importPath
+	}
+	return ""
+}
+
+func importPaths(file *File) []string {
+	var result []string
+	for _, spec := range file.Syntax.Imports {
+		if value, err := strconv.Unquote(spec.Path.Value); err == nil {
+			result = append(result, value)
+		}
+	}
+	return result
+}
+
+func within(importPath, parent string) bool {
+	return importPath == parent || strings.HasPrefix(importPath, parent+"/")
+}

@@ -1,0 +1,168 @@
+package lint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Tree is a module's files, read and parsed once.
+type Tree struct {
+	Module string // import path
+	Fset   *token.FileSet
+	Go     []*File
+	Other  []*File
+}
+
+// File is one text file; Syntax is nil unless it is Go.
+type File struct {
+	Name   string // slash-separated, relative to the module's root
+	Data   []byte
+	Syntax *ast.File
+}
+
+// Finding is one breach of a rule.
+type Finding struct {
+	Key  string // what an exception is listed by: a file, or file:function
+	Line int    // 0 for the whole file
+	Text string
+}
+
+func (f Finding) String() string {
+	if f.Line == 0 {
+		return f.Key + ": " + f.Text
+	}
+	return fmt.Sprintf("%s: line %d: %s", f.Key, f.Line, f.Text)
+}
+
+// IsTest says whether the file is compiled into tests only.
+func (f *File) IsTest() bool { return strings.HasSuffix(f.Name, "_test.go") }
+
+// Dir is the file's directory, "." for the module's root.
+func (f *File) Dir() string { return path.Dir(f.Name) }
+
+// Lines counts lines; a last one without a newline counts too.
+func (f *File) Lines() int {
+	lines := bytes.Count(f.Data, []byte("\n"))
+	if len(f.Data) > 0 && !bytes.HasSuffix(f.Data, []byte("\n")) {
+		lines++
+	}
+	return lines
+}
+
+// Root finds the directory of go.mod, from dir upwards.
+func Root(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolve directory: %w", err)
+	}
+	for at := abs; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("no go.mod in %s or above it: run inside the module", abs)
+		}
+	}
+}
+
+// Load reads the tree below root, but for what is hidden or ignored. It walks
+// the directories itself, so that Go's test cache sees what it depends on.
+func Load(root string) (*Tree, error) {
+	skip, err := ignored(root)
+	if err != nil {
+		return nil, err
+	}
+	tree := &Tree{Fset: token.NewFileSet()}
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		switch {
+		case entry.IsDir() && name != "." && (isHidden(entry.Name()) || slices.Contains(skip, name)):
+			return filepath.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		return tree.Add(name, data)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tree: %w", err)
+	}
+	return tree, nil
+}
+
+// Add puts a file into the tree and parses it if it is Go. Binary files are
+// left out.
+func (t *Tree) Add(name string, data []byte) error {
+	if bytes.IndexByte(data, 0) >= 0 {
+		return nil
+	}
+	file := &File{Name: name, Data: data}
+	if name == "go.mod" {
+		t.Module = modulePath(data)
+	}
+	if path.Ext(name) != ".go" || strings.Contains("/"+name, "/testdata/") {
+		t.Other = append(t.Other, file)
+		return nil
+	}
+	var err error
+	file.Syntax, err = parser.ParseFile(t.Fset, name, data, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("parse file: %w", err)
+	}
+	t.Go = append(t.Go, file)
+	return nil
+}
+
+func modulePath(data []byte) string {
+	for line := range strings.Lines(string(data)) {
+		if rest, found := strings.CutPrefix(line, "module "); found {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// isHidden keeps the two hidden directories which belong to projects.
+func isHidden(dir string) bool {
+	return strings.HasPrefix(dir, ".") && dir != ".ci" && dir != ".github"
+}
+
+// ignored lists the directories at the root that .gitignore names, in the form
+// "/name/". Other patterns are not understood and hide nothing.
+func ignored(root string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ignore list: %w", err)
+	}
+	var names []string
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "/") && strings.HasSuffix(line, "/") {
+			names = append(names, strings.Trim(line, "/"))
+		}
+	}
+	return names, nil
+}

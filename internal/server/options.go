@@ -1,0 +1,92 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/kube"
+)
+
+// ReadPath says who answers reads.
+type ReadPath string
+
+const (
+	// ReadPathMillrace reads from the byte cache; Kubernetes' watch cache is off.
+	ReadPathMillrace ReadPath = "millrace"
+	// ReadPathKubernetes is the stock server with its own watch cache.
+	ReadPathKubernetes ReadPath = "kubernetes"
+)
+
+// Options of `millrace serve`: kube-apiserver's and a few more.
+type Options struct {
+	Kube *kube.Options
+	// DataDir holds what a server needs that is not told otherwise: etcd's data,
+	// certificates, keys and kubeconfigs.
+	DataDir string
+	// ReadPath says who answers reads.
+	ReadPath string
+	// WireCacheBytes bounds the encoded bytes that are kept for the next reader.
+	WireCacheBytes int64
+
+	flags *pflag.FlagSet
+}
+
+// NewOptions makes options with their defaults.
+func NewOptions() *Options {
+	return &Options{
+		Kube:           kube.NewOptions(),
+		DataDir:        datadir.DefaultPath,
+		ReadPath:       string(ReadPathMillrace),
+		WireCacheBytes: defaultWireCache(),
+	}
+}
+
+// AddFlags adds all flags to a command's and returns them by section.
+func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
+	var sections cliflag.NamedFlagSets
+	own := sections.FlagSet("millrace")
+	own.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for the embedded etcd, certificates, keys and kubeconfigs that are not given by other flags.")
+	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
+	own.Int64Var(&o.WireCacheBytes, "wire-cache-bytes", o.WireCacheBytes, "Most bytes of encoded objects to keep for the next reader, over all resources. The default is an eighth of the memory of the machine or cgroup, at most 2 GiB.")
+	theirs := o.Kube.Flags()
+	for _, name := range theirs.Order {
+		sections.FlagSet(name).AddFlagSet(theirs.FlagSet(name))
+	}
+	for _, section := range sections.FlagSets {
+		fs.AddFlagSet(section)
+	}
+	o.flags = fs
+	return sections
+}
+
+func (o *Options) validate() error {
+	switch ReadPath(o.ReadPath) {
+	case ReadPathMillrace, ReadPathKubernetes:
+	default:
+		return fmt.Errorf("--read-path=%s is unknown: give %q or %q", o.ReadPath, ReadPathMillrace, ReadPathKubernetes)
+	}
+	if o.WireCacheBytes < 0 {
+		return fmt.Errorf("--wire-cache-bytes=%d is negative: give 0 to keep nothing", o.WireCacheBytes)
+	}
+	return nil
+}
+
+// given reports whether a flag was set by the user.
+func (o *Options) given(name string) bool {
+	f := o.flags.Lookup(name)
+	return f != nil && f.Changed
+}
+
+// fallback sets a flag that the user did not set.
+func (o *Options) fallback(name, value string) error {
+	if o.given(name) {
+		return nil
+	}
+	if err := o.flags.Set(name, value); err != nil {
+		return fmt.Errorf("set --%s=%s: %w", name, value, err)
+	}
+	return nil
+}

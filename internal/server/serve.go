@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+
+	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/store"
+)
+
+// Server is one `millrace serve`.
+type Server struct {
+	options *Options
+	out     io.Writer
+	log     *slog.Logger
+	// ownsCredentials says that the data directory's kubeconfig fits.
+	ownsCredentials bool
+}
+
+// New makes a server. out receives what a person is to read; logs go to
+// standard error as Kubernetes' flags say. It starts nothing.
+func New(o *Options, out io.Writer) *Server {
+	return &Server{options: o, out: out, log: slog.New(klogHandler())}
+}
+
+// Run serves until the context ends and everything that it began has ended.
+func (s *Server) Run(ctx context.Context) error {
+	o := s.options
+	if err := o.validate(); err != nil {
+		return err
+	}
+	alone := len(o.Kube.EtcdServers()) == 0
+	if alone {
+		if err := o.aloneDefaults(); err != nil {
+			return err
+		}
+	}
+	var report datadir.Report
+	var embedded *store.Embedded
+	if alone || o.ownCredentials() {
+		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
+		if err != nil {
+			return err
+		}
+		defer s.closing("data directory", dir.Close)
+		if s.ownsCredentials = o.ownCredentials(); s.ownsCredentials {
+			if report, err = o.useCredentials(dir); err != nil {
+				return err
+			}
+		}
+		if alone {
+			if embedded, err = s.openEtcd(ctx, dir); err != nil {
+				return err
+			}
+			defer embedded.Close()
+			o.Kube.UseEtcd(embedded.Endpoint())
+		}
+	}
+	s.tell(report)
+	o.Kube.UseWatchCache(ReadPath(o.ReadPath) == ReadPathKubernetes)
+	return s.serve(ctx, embedded)
+}
+
+func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedded, error) {
+	sockets, err := dir.EtcdSocketDir()
+	if err != nil {
+		return nil, err
+	}
+	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
+	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
+		DataDir:   dir.Paths().EtcdData,
+		SocketDir: sockets,
+		Log:       zapcore.NewCore(encoder, zapcore.Lock(stderr()), zapcore.WarnLevel),
+	})
+}
+
+// serve runs Kubernetes' server over an etcd, with the read tier or without.
+func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
+	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
+		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
+		if err != nil {
+			return explain(err)
+		}
+		return s.run(ctx, server)
+	}
+	etcd := s.options.Kube.Etcd()
+	budget := encode.NewBudget(s.options.WireCacheBytes)
+	b := &backends{
+		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
+		budget: budget, embedded: embedded, log: s.log,
+	}
+	defer b.close()
+	tier, err := newReadTier(b, budget)
+	if err != nil {
+		return err
+	}
+	// etcd first: what Kubernetes says without it is hard to read.
+	if err := s.reach(ctx, b); err != nil {
+		return err
+	}
+	server, err := kube.Build(ctx, s.options.Kube, tier.hooks())
+	if err != nil {
+		return explain(err)
+	}
+	if err := tier.serve(server.Routes()); err != nil {
+		return err
+	}
+	return s.runFed(ctx, b, server)
+}
+
+// reach opens the main cluster and asks it for its revision.
+func (s *Server) reach(ctx context.Context, b *backends) error {
+	if _, err := b.get(s.options.Kube.Etcd().StorageConfig.Transport); err != nil {
+		return err
+	}
+	return b.reach(ctx)
+}
+
+// runFed runs the feeds beneath the server: they begin before and end after it.
+func (s *Server) runFed(ctx context.Context, b *backends, server *kube.Server) error {
+	feeds, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.run(feeds)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	if err := b.loaded(ctx); err != nil {
+		return fmt.Errorf("load from etcd: %w", err)
+	}
+	return s.run(ctx, server)
+}
+
+func (s *Server) run(ctx context.Context, server *kube.Server) error {
+	waiting, stop := context.WithCancel(ctx)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		if err := server.WaitReady(waiting); err == nil {
+			s.welcome()
+		}
+	}()
+	defer func() {
+		stop()
+		<-told
+	}()
+	return explain(server.Run(ctx))
+}
+
+func (s *Server) closing(what string, release func() error) {
+	if err := release(); err != nil {
+		klog.ErrorS(err, "Could not close "+what)
+	}
+}

@@ -1,0 +1,89 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
+const (
+	// freshTimeout is how long a read waits for a revision that it named, as in
+	// Kubernetes' watch cache: clients retry.
+	freshTimeout = 3 * time.Second
+	// consistentTimeout is how long a read waits for etcd to say where it is and
+	// for the cache to get there.
+	consistentTimeout = 10 * time.Second
+	// retrySeconds is what clients are told to wait.
+	retrySeconds = 1
+)
+
+// waitFor makes the cache as fresh as a request's resource version asks for:
+// "" is everything acknowledged so far, "0" anything, N at least N.
+func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
+	if resourceVersion == "" {
+		return s.waitConsistent(ctx)
+	}
+	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return err
+	}
+	return s.waitAtLeast(ctx, int64(rv))
+}
+
+func (s *Store) waitConsistent(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, consistentTimeout)
+	defer cancel()
+	if _, err := s.cfg.Consistent.Wait(ctx); err != nil {
+		return ConsistentReadError(err)
+	}
+	return nil
+}
+
+// ConsistentReadError is what a client is told when etcd did not confirm the
+// current revision in time. It is retriable.
+func ConsistentReadError(err error) error {
+	return apierrors.NewTimeoutError(fmt.Sprintf(
+		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
+}
+
+func (s *Store) waitAtLeast(ctx context.Context, rv int64) error {
+	if err := s.waitLoaded(ctx); err != nil {
+		return err
+	}
+	progress := s.cfg.Cache.Progress()
+	if progress.Revision() >= rv {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
+	defer cancel()
+	if err := progress.Wait(ctx, rv); err != nil {
+		return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(progress.Revision()), retrySeconds)
+	}
+	return nil
+}
+
+// waitLoaded waits for the first load, which every read needs.
+func (s *Store) waitLoaded(ctx context.Context) error {
+	if s.cfg.Cache.Ready() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
+	defer cancel()
+	if err := s.cfg.Cache.Progress().Wait(ctx, 1); err != nil {
+		return apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+	}
+	return nil
+}
+
+// expired is the answer to a watch from a revision whose events are gone.
+func expired(rv, oldest int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rv, oldest))
+}
+
+func isExpired(err error) bool { return errors.Is(err, cache.ErrExpired) }

@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// Resource is what the store reads from.
+func (s *Store) Resource() *cache.Resource { return s.cfg.Resource }
+
+// Cache is the cache that the resource is in.
+func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
+
+// Consistent makes reads of the cache linearizable.
+func (s *Store) Consistent() *cache.Consistent { return s.cfg.Consistent }
+
+// Decode returns an entry's object as handlers would get it. It implements
+// encode.Config.Decode.
+func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
+	if !e.Plain() {
+		return nil, fmt.Errorf("decode %s: not plain", e.Key)
+	}
+	return s.decode(e, e.Revision)
+}
+
+// NewList makes an empty list of the storage's version.
+func (s *Store) NewList() runtime.Object { return s.cfg.NewList() }
+
+// New makes an empty object of the storage's version.
+func (s *Store) New() runtime.Object { return s.cfg.New() }

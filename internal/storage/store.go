@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// Config of a Store. All fields but those that say otherwise are needed.
+type Config struct {
+	// Etcd is Kubernetes' store of the same resource.
+	Etcd storage.Interface
+	// Cache, Resource and Consistent are what reads come from.
+	Cache      *cache.Cache
+	Resource   *cache.Resource
+	Consistent *cache.Consistent
+	// Codec decodes stored bytes to the version that the storage works with.
+	Codec runtime.Codec
+	// ResourcePrefix begins the resource's keys as callers give them: "/pods".
+	ResourcePrefix string
+	// PathPrefix stands before them in etcd: "/registry".
+	PathPrefix string
+	// New and NewList make empty objects of the storage's version.
+	New, NewList func() runtime.Object
+	// Attributes reads labels and selectable fields.
+	Attributes storage.AttrFunc
+	// Clock drives bookmarks. Nil means the real one.
+	Clock Clock
+}
+
+// Store implements storage.Interface.
+type Store struct {
+	cfg       Config
+	versioner storage.APIObjectVersioner
+	decoder   etcd3.Decoder
+
+	stop     chan struct{}
+	stopOnce sync.Once
+}
+
+var _ storage.Interface = (*Store)(nil)
+
+// New makes a store. It starts nothing.
+func New(cfg Config) *Store {
+	if cfg.Clock == nil {
+		cfg.Clock = realClock{}
+	}
+	cfg.PathPrefix = path.Join("/", cfg.PathPrefix)
+	if !strings.HasSuffix(cfg.PathPrefix, "/") {
+		cfg.PathPrefix += "/"
+	}
+	s := &Store{cfg: cfg, stop: make(chan struct{})}
+	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
+	return s
+}
+
+// Stop ends the store's watches. The resource stays registered; who registered
+// it releases it.
+func (s *Store) Stop() { s.stopOnce.Do(func() { close(s.stop) }) }
+
+// EtcdPrefix is the beginning of a resource's keys in etcd, with a slash at the
+// end, given the two prefixes of Config.
+func EtcdPrefix(pathPrefix, resourcePrefix string) string {
+	return strings.TrimSuffix(path.Join("/", pathPrefix, resourcePrefix), "/") + "/"
+}
+
+// scope is what a request reads: one key or all below a prefix, relative to
+// the resource's prefix, and the same in etcd.
+type scope struct {
+	key       string
+	etcdKey   string
+	recursive bool
+}
+
+// scope checks a caller's key and translates it. Keys that cannot belong to the
+// resource have ok = false.
+func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error) {
+	prepared, err := storage.PrepareKey(s.cfg.ResourcePrefix, key, recursive)
+	if err != nil {
+		return scope{}, false, err
+	}
+	etcdKey := s.cfg.PathPrefix + strings.TrimPrefix(prepared, "/")
+	relative, ok := strings.CutPrefix(etcdKey, s.cfg.Resource.Prefix())
+	return scope{key: relative, etcdKey: etcdKey, recursive: recursive}, ok, nil
+}
+
+// holds reports whether a key is in the scope.
+func (sc scope) holds(key string) bool {
+	if !sc.recursive {
+		return key == sc.key
+	}
+	return strings.HasPrefix(key, sc.key)
+}
+
+// decode returns a fresh object with its resource version set.
+func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error) {
+	obj := s.cfg.New()
+	if err := s.decoder.Decode(e.Value, obj, revision); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", e.Key, err)
+	}
+	return obj, nil
+}
+
+// matches applies a predicate. Entries without attributes are decoded; obj is
+// then the object, else nil.
+func (s *Store) matches(p *storage.SelectionPredicate, e *resource.Entry, revision int64) (matched bool, obj runtime.Object, err error) {
+	if p.Empty() {
+		return true, nil, nil
+	}
+	if e.Attributes != nil {
+		return e.Matches(p.Label, p.Field), nil, nil
+	}
+	if obj, err = s.decode(e, revision); err != nil {
+		return false, nil, err
+	}
+	matched, err = p.Matches(obj)
+	return matched, obj, err
+}
+
+// Versioner implements storage.Interface.
+func (s *Store) Versioner() storage.Versioner { return s.versioner }
+
+// ReadinessCheck implements storage.Interface.
+func (s *Store) ReadinessCheck() error {
+	if s.cfg.Cache.Ready() != nil {
+		return storage.ErrStorageNotReady
+	}
+	return nil
+}
+
+// RequestWatchProgress implements storage.Interface.
+func (s *Store) RequestWatchProgress(ctx context.Context) error {
+	return s.cfg.Etcd.RequestWatchProgress(ctx)
+}
+
+// GetCurrentResourceVersion implements storage.Interface.
+func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	return s.cfg.Etcd.GetCurrentResourceVersion(ctx)
+}
+
+// EnableResourceSizeEstimation implements storage.Interface.
+func (s *Store) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
+	return s.cfg.Etcd.EnableResourceSizeEstimation(keys)
+}
+
+// Stats implements storage.Interface.
+func (s *Store) Stats(ctx context.Context) (storage.Stats, error) { return s.cfg.Etcd.Stats(ctx) }
+
+// CompactRevision implements storage.Interface.
+func (s *Store) CompactRevision() int64 { return s.cfg.Etcd.CompactRevision() }

@@ -1,0 +1,271 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// Clock is what bookmarks are timed by.
+type Clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+const (
+	// resultBuffer decouples the reader of the log from the request's writer.
+	resultBuffer = 16
+	// readBatch is how many events are taken from the log at a time.
+	readBatch = 64
+	// bookmarkPeriod and bookmarkLead are Kubernetes': a bookmark each minute,
+	// and one shortly before the request's deadline, so that a client which
+	// resumes is close to now.
+	bookmarkPeriod = time.Minute
+	bookmarkLead   = 2 * time.Second
+)
+
+// watcher implements watch.Interface: a goroutine that follows the log with a
+// cursor of its own, so it delays nobody. It decodes what it sends.
+type watcher struct {
+	store *Store
+	scope scope
+	opts  storage.ListOptions
+	start start
+
+	result   chan watch.Event
+	done     chan struct{}
+	stopOnce sync.Once
+}
+
+func newWatcher(s *Store, sc scope, opts storage.ListOptions, at start) *watcher {
+	return &watcher{
+		store: s, scope: sc, opts: opts, start: at,
+		result: make(chan watch.Event, resultBuffer),
+		done:   make(chan struct{}),
+	}
+}
+
+// ResultChan implements watch.Interface.
+func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
+
+// Stop implements watch.Interface.
+func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
+
+// run sends until the watch is stopped, its context ends or its place is lost.
+func (w *watcher) run(ctx context.Context) {
+	defer close(w.result)
+	if err := w.sendInitial(ctx); err != nil {
+		w.fail(ctx, err)
+		return
+	}
+	if err := w.follow(ctx); err != nil {
+		w.fail(ctx, err)
+	}
+}
+
+// errStopped ends a watch without a word.
+var errStopped = fmt.Errorf("watch stopped")
+
+func (w *watcher) fail(ctx context.Context, err error) {
+	if err == errStopped {
+		return
+	}
+	_ = w.send(ctx, errorEvent(err))
+}
+
+func (w *watcher) send(ctx context.Context, e watch.Event) error {
+	select {
+	case w.result <- e:
+		return nil
+	default:
+	}
+	select {
+	case w.result <- e:
+		return nil
+	case <-w.done:
+	case <-ctx.Done():
+	case <-w.store.stop:
+	}
+	return errStopped
+}
+
+// sendInitial sends what existed, and the bookmark that says so if the client
+// asked for initial events by name and understands bookmarks.
+func (w *watcher) sendInitial(ctx context.Context) error {
+	if w.start.initial == nil {
+		return nil
+	}
+	for e := range entriesIn(*w.start.initial, w.scope) {
+		if e.Err != nil {
+			return fmt.Errorf("read %s: %w", e.Key, e.Err)
+		}
+		obj, err := w.object(e, e.Revision)
+		if err != nil {
+			return err
+		}
+		if obj == nil {
+			continue
+		}
+		if err := w.send(ctx, watch.Event{Type: watch.Added, Object: obj}); err != nil {
+			return err
+		}
+	}
+	w.start.initial = nil
+	if w.opts.SendInitialEvents == nil || !w.opts.Predicate.AllowWatchBookmarks {
+		return nil
+	}
+	return w.bookmark(ctx, w.start.after, true)
+}
+
+// object decodes an entry if it is selected, else it returns nil. revision is
+// the resource version that the object is to have.
+func (w *watcher) object(e *resource.Entry, revision int64) (runtime.Object, error) {
+	matched, obj, err := w.store.matches(&w.opts.Predicate, e, revision)
+	if err != nil || !matched || obj != nil {
+		if !matched {
+			obj = nil
+		}
+		return obj, err
+	}
+	return w.store.decode(e, revision)
+}
+
+// follow sends the log's events and bookmarks.
+func (w *watcher) follow(ctx context.Context) error {
+	log, progress := w.store.cfg.Resource.Log(), w.store.cfg.Cache.Progress()
+	timer, due := w.nextBookmark(ctx), false
+	buf := make([]cache.Event, readBatch)
+	at := w.start.cursor
+	for {
+		// What the feed had finished before the log was read has been sent when
+		// the read finds nothing more.
+		reached := progress.Revision()
+		n, next, grown, err := log.Read(at, buf)
+		if err != nil {
+			return expired(w.start.after, reached)
+		}
+		for i := range buf[:n] {
+			if err := w.sendEvent(ctx, &buf[i]); err != nil {
+				return err
+			}
+		}
+		clear(buf[:n])
+		if at = next; n > 0 {
+			continue
+		}
+		if due {
+			if err := w.bookmark(ctx, max(reached, w.start.after), false); err != nil {
+				return err
+			}
+			timer, due = w.nextBookmark(ctx), false
+		}
+		select {
+		case <-grown:
+		case <-timer:
+			due = true
+		case <-w.done:
+			return errStopped
+		case <-ctx.Done():
+			return errStopped
+		case <-w.store.stop:
+			return errStopped
+		}
+	}
+}
+
+// sendEvent sends what a change means to this watch: an object that comes to be
+// selected is ADDED, one that ceases to be is DELETED with its old content.
+func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
+	if e.Revision <= w.start.after || !w.scope.holds(e.Key()) {
+		return nil
+	}
+	var current, previous runtime.Object
+	var err error
+	if e.Entry != nil {
+		if current, err = w.readable(e.Entry, e.Revision); err != nil {
+			return err
+		}
+	}
+	if e.Previous != nil {
+		if previous, err = w.previous(e, current != nil); err != nil {
+			return err
+		}
+	}
+	switch {
+	case current != nil && previous != nil:
+		return w.send(ctx, watch.Event{Type: watch.Modified, Object: current})
+	case current != nil:
+		return w.send(ctx, watch.Event{Type: watch.Added, Object: current})
+	case previous != nil:
+		return w.send(ctx, watch.Event{Type: watch.Deleted, Object: previous})
+	}
+	return nil
+}
+
+func (w *watcher) readable(e *resource.Entry, revision int64) (runtime.Object, error) {
+	if e.Err != nil {
+		return nil, e.Err
+	}
+	return w.object(e, revision)
+}
+
+// selected stands for a previous object of which only that it was selected matters.
+var selected runtime.Object = &runtime.Unknown{}
+
+// previous decodes the object before the change only if it will be sent.
+func (w *watcher) previous(e *cache.Event, stays bool) (runtime.Object, error) {
+	if stays && w.opts.Predicate.Empty() {
+		return selected, nil
+	}
+	if stays && e.Previous.Attributes != nil {
+		if e.Previous.Matches(w.opts.Predicate.Label, w.opts.Predicate.Field) {
+			return selected, nil
+		}
+		return nil, nil
+	}
+	return w.readable(e.Previous, e.Revision)
+}
+
+// bookmark tells the client that it has seen everything up to a revision.
+func (w *watcher) bookmark(ctx context.Context, revision int64, initialEventsEnd bool) error {
+	obj := w.store.cfg.New()
+	if err := w.store.versioner.UpdateObject(obj, uint64(revision)); err != nil {
+		return fmt.Errorf("make bookmark: %w", err)
+	}
+	if initialEventsEnd {
+		if err := storage.AnnotateInitialEventsEndBookmark(obj); err != nil {
+			return fmt.Errorf("make bookmark: %w", err)
+		}
+	}
+	return w.send(ctx, watch.Event{Type: watch.Bookmark, Object: obj})
+}
+
+// nextBookmark fires when the next one is due; never for clients that do not
+// understand bookmarks.
+func (w *watcher) nextBookmark(ctx context.Context) <-chan time.Time {
+	if !w.opts.Predicate.AllowWatchBookmarks {
+		return nil
+	}
+	pause := bookmarkPeriod
+	if deadline, ok := ctx.Deadline(); ok {
+		lead := deadline.Add(-bookmarkLead).Sub(w.store.cfg.Clock.Now())
+		if lead < 0 {
+			return nil
+		}
+		pause = min(pause, lead)
+	}
+	return w.store.cfg.Clock.After(pause)
+}

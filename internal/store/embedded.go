@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// EmbeddedConfig says where an embedded etcd keeps its data.
+type EmbeddedConfig struct {
+	// DataDir holds the write-ahead log and the database.
+	DataDir string
+	// SocketDir holds the unix sockets that etcd listens on. It must not be
+	// reachable by other users: whoever connects reads every secret.
+	SocketDir string
+	// QuotaBytes bounds the database. Zero means 8 GiB, etcd's recommended most.
+	QuotaBytes int64
+	// StartTimeout is how long etcd may take to serve. Zero means a minute.
+	StartTimeout time.Duration
+	// Log receives etcd's own messages from Warn upwards. Nil discards them.
+	Log zapcore.Core
+}
+
+// Embedded is an etcd server in this process. It has no network listener.
+type Embedded struct {
+	etcd     *embed.Etcd
+	client   *kubernetes.Client
+	endpoint string
+}
+
+const (
+	defaultQuotaBytes   = 8 << 30
+	defaultStartTimeout = time.Minute
+	// maxRequestBytes is what kube-apiserver's largest objects need: etcd's own
+	// default of 1.5 MiB, which Kubernetes documents as its limit.
+	maxRequestBytes = 3 << 19
+)
+
+// OpenEmbedded starts etcd and returns when it serves. Close it to release the
+// data directory.
+func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
+	if cfg.QuotaBytes == 0 {
+		cfg.QuotaBytes = defaultQuotaBytes
+	}
+	if cfg.StartTimeout == 0 {
+		cfg.StartTimeout = defaultStartTimeout
+	}
+	etcdConfig := cfg.etcd()
+	for _, dir := range []string{cfg.DataDir, cfg.SocketDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("create etcd directory: %w", err)
+		}
+	}
+	for _, u := range slices.Concat(etcdConfig.ListenClientUrls, etcdConfig.ListenPeerUrls, etcdConfig.ListenClientHttpUrls) {
+		// A killed process leaves its sockets behind; the data directory's lock
+		// says that nobody listens on them any more.
+		if err := os.Remove(u.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("remove stale etcd socket: %w", err)
+		}
+	}
+	server, err := embed.StartEtcd(etcdConfig)
+	if err != nil {
+		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err)
+	}
+	timeout := time.NewTimer(cfg.StartTimeout)
+	defer timeout.Stop()
+	select {
+	case <-server.Server.ReadyNotify():
+	case err := <-server.Err():
+		server.Close()
+		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err)
+	case <-timeout.C:
+		server.Close()
+		return nil, fmt.Errorf("start embedded etcd in %s: not ready after %v", cfg.DataDir, cfg.StartTimeout)
+	case <-ctx.Done():
+		server.Close()
+		return nil, ctx.Err()
+	}
+	client := &kubernetes.Client{Client: v3client.New(server.Server)}
+	client.Kubernetes = client
+	return &Embedded{etcd: server, client: client, endpoint: etcdConfig.ListenClientUrls[0].String()}, nil
+}
+
+func (cfg EmbeddedConfig) etcd() *embed.Config {
+	c := embed.NewConfig()
+	socket := func(name string) []url.URL {
+		return []url.URL{{Scheme: "unix", Path: filepath.Join(cfg.SocketDir, name)}}
+	}
+	c.Name = "millrace"
+	c.Dir = cfg.DataDir
+	c.ListenClientUrls = socket("client.sock")
+	c.ListenPeerUrls = socket("peer.sock")
+	// etcd warns when one socket serves both gRPC and health over HTTP.
+	c.ListenClientHttpUrls = socket("http.sock")
+	// Nobody dials the only member. Its advertised URLs stay etcd's defaults: they
+	// must have a host, and stay the same when the directory moves.
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.QuotaBackendBytes = cfg.QuotaBytes
+	c.MaxRequestBytes = maxRequestBytes
+	c.EnableGRPCGateway = false
+	c.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
+	core := cfg.Log
+	if core == nil {
+		core = zapcore.NewNopCore()
+	}
+	c.LogLevel = "warn"
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(core, zap.IncreaseLevel(zapcore.WarnLevel)))
+	return c
+}
+
+// Endpoint is a URL for clients that cannot be handed the in-process one. It
+// is a unix socket, open to this user alone.
+func (e *Embedded) Endpoint() string { return e.endpoint }
+
+// Client calls the server without a connection in between. It lives until
+// Close; its users do not close it.
+func (e *Embedded) Client() *kubernetes.Client { return e.client }
+
+// Err delivers an error when etcd stops by itself.
+func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
+
+// Close stops etcd and waits until the database is on disk.
+func (e *Embedded) Close() {
+	// A client without a connection has nothing to close but its context.
+	_ = e.client.Close()
+	e.etcd.Close()
+	<-e.etcd.Server.StopNotify()
+}
+
+// Revision reads the store's current revision from a quorum: every write that
+// was acknowledged before the call has that revision or a smaller one.
+func Revision(ctx context.Context, kv clientv3.KV, prefix string) (int64, error) {
+	// An empty range: the answer's header is all that is asked for.
+	resp, err := kv.Get(ctx, prefix+"\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, fmt.Errorf("read current revision: %w", err)
+	}
+	return resp.Header.Revision, nil
+}
