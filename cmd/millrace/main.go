@@ -3,21 +3,12 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
-	_ "time/tzdata" // cron schedules name time zones
-
-	_ "k8s.io/component-base/metrics/prometheus/clientgo"
-	_ "k8s.io/component-base/metrics/prometheus/version"
+	"github.com/millrace/millrace/internal/cli"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	if err := newCommand(version).Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "millrace:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(cli.Main(version)) }

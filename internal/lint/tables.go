@@ -32,11 +32,12 @@ func order() []Place {
 		{Name: "slo"},
 		{Name: "kube"},
 		{Name: "replica"},
-		{Name: "server"},
 		{Name: "dashboard"},
+		{Name: "server"},
 		{Name: "fill", Apart: true},
 		{Name: "bench", Apart: true, Except: []string{"fill"}},
 		{Name: "analyze"},
+		{Name: "cli"},
 	}
 }
 

@@ -66,7 +66,7 @@ func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	for _, u := range slices.Concat(etcdConfig.ListenClientUrls, etcdConfig.ListenPeerUrls, etcdConfig.ListenClientHttpUrls) {
 		// A killed process leaves its sockets behind; the data directory's lock
 		// says that nobody listens on them any more.
-		if err := os.Remove(u.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(u.Host + u.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("remove stale etcd socket: %w", err)
 		}
 	}
@@ -101,7 +101,9 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 	c.Name = "millrace"
 	c.Dir = cfg.DataDir
 	c.ListenClientUrls = socket("client.sock")
-	c.ListenPeerUrls = socket("peer.sock")
+	// For peers etcd listens on the host alone: with a path it would bind an
+	// abstract socket, which every local user may connect to.
+	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(cfg.SocketDir, "peer.sock")}}
 	// etcd warns when one socket serves both gRPC and health over HTTP.
 	c.ListenClientHttpUrls = socket("http.sock")
 	// Nobody dials the only member. Its advertised URLs stay etcd's defaults: they

@@ -1,19 +1,25 @@
-package main
+// Package cli is the command line of the one binary: it puts the commands
+// together and hands Kubernetes' own the data directory's credentials. What a
+// command does is in the packages that it calls.
+package cli
 
 import (
 	"fmt"
 	"os"
 
+	_ "time/tzdata" // cron schedules name time zones
+
 	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli/flag"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients
+	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
 	"k8s.io/component-base/term"
 
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/server"
-
-	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
 const longHelp = `Millrace is a Kubernetes API server for very large clusters.
@@ -26,7 +32,8 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
 With --etcd-servers and kube-apiserver's flags, millrace serve takes the place of
 kube-apiserver in an existing control plane.`
 
-func newCommand(version string) *cobra.Command {
+// NewCommand makes the root command. version is Millrace's own.
+func NewCommand(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "millrace",
 		Short:         "A Kubernetes API server for very large clusters",
@@ -83,4 +90,13 @@ func newVersionCommand(version string) *cobra.Command {
 			return err
 		},
 	}
+}
+
+// Main runs the command line of this process and returns its exit code.
+func Main(version string) int {
+	if err := NewCommand(version).Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "millrace:", err)
+		return 1
+	}
+	return 0
 }
