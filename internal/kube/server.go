@@ -39,7 +39,9 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	hook(config, hooks)
+	if err := hook(config, hooks); err != nil {
+		return nil, err
+	}
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("complete configuration: %w", err)
@@ -51,9 +53,12 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	return &Server{aggregator: aggregator}, nil
 }
 
-func hook(config *app.Config, hooks Hooks) {
+func hook(config *app.Config, hooks Hooks) error {
 	generic := &config.Aggregator.GenericConfig.Config
 	if hooks.Storage != nil {
+		if err := slim(config.KubeAPIs.ControlPlane.VersionedInformers); err != nil {
+			return err
+		}
 		kube := config.KubeAPIs.ControlPlane.Generic
 		extensions := config.ApiExtensions
 		kube.RESTOptionsGetter = decorated{kube.RESTOptionsGetter, hooks.Storage}
@@ -68,6 +73,7 @@ func hook(config *app.Config, hooks Hooks) {
 		}
 	}
 	generic.AddReadyzChecks(hooks.Ready...)
+	return nil
 }
 
 // decorated gives every resource our storage. It is the one place where each

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -126,36 +127,49 @@ func (s *Server) reach(ctx context.Context, b *backends) error {
 
 // runFed runs the feeds beneath the server: they begin before and end after it.
 func (s *Server) runFed(ctx context.Context, b *backends, server *kube.Server) error {
-	feeds, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		b.run(feeds)
-	}()
-	defer func() {
-		stop()
-		<-ended
-	}()
+	defer beneath(ctx, b.run)()
 	if err := b.loaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
+	defer beneath(ctx, newTrimmer(mappedFiles(b.embedded)).run)()
 	return s.run(ctx, server)
 }
 
+// mappedFiles are the files whose pages are worth giving back.
+func mappedFiles(embedded *store.Embedded) []string {
+	var files []string
+	if program, err := os.Executable(); err == nil {
+		files = append(files, program)
+	}
+	if embedded != nil {
+		files = append(files, embedded.Database())
+	}
+	return files
+}
+
 func (s *Server) run(ctx context.Context, server *kube.Server) error {
-	waiting, stop := context.WithCancel(ctx)
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		if err := server.WaitReady(waiting); err == nil {
+	defer beneath(ctx, func(ctx context.Context) {
+		if err := server.WaitReady(ctx); err == nil {
 			s.welcome()
 		}
-	}()
-	defer func() {
-		stop()
-		<-told
-	}()
+	})()
 	return explain(server.Run(ctx))
+}
+
+// beneath runs something until the returned function is called, which waits for
+// its end. The end of ctx alone does not stop it: what a server stands on must
+// outlive the server's own shutdown.
+func beneath(ctx context.Context, run func(context.Context)) (stop func()) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run(running)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 func (s *Server) closing(what string, release func() error) {

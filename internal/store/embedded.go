@@ -38,6 +38,7 @@ type Embedded struct {
 	etcd     *embed.Etcd
 	client   *kubernetes.Client
 	endpoint string
+	dataDir  string
 }
 
 const (
@@ -90,7 +91,7 @@ func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	}
 	client := &kubernetes.Client{Client: v3client.New(server.Server)}
 	client.Kubernetes = client
-	return &Embedded{etcd: server, client: client, endpoint: etcdConfig.ListenClientUrls[0].String()}, nil
+	return &Embedded{etcd: server, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
 }
 
 func (cfg EmbeddedConfig) etcd() *embed.Config {
@@ -125,6 +126,9 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 // Endpoint is a URL for clients that cannot be handed the in-process one. It
 // is a unix socket, open to this user alone.
 func (e *Embedded) Endpoint() string { return e.endpoint }
+
+// Database is the file that etcd maps into this process's memory.
+func (e *Embedded) Database() string { return filepath.Join(e.dataDir, "member", "snap", "db") }
 
 // Client calls the server without a connection in between. It lives until
 // Close; its users do not close it.

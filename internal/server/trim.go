@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// trimmer gives memory back to the system once the process is quiet. Go's
+// collector lets the heap grow to twice what is live and its scavenger keeps
+// most of that; after a load from etcd or a burst of writes a server would hold
+// it for good. A collection costs some 100 ms of CPU, so it runs only when it
+// pays and when no other ran since the last look: a busy server collects anyway.
+type trimmer struct {
+	samples []metrics.Sample
+	// files are mapped; see releasePages.
+	files []string
+	// live is the heap after the last trim.
+	live uint64
+	// cycles is the number of collections at the last look.
+	cycles uint64
+}
+
+const (
+	trimPeriod = 10 * time.Second
+	// trimGain is the least that a trim must be able to give back.
+	trimGain = 48 << 20
+)
+
+const (
+	sampleCycles = iota
+	sampleLive
+	sampleFree
+	sampleUnused
+)
+
+func newTrimmer(files []string) *trimmer {
+	return &trimmer{files: files, samples: []metrics.Sample{
+		sampleCycles: {Name: "/gc/cycles/total:gc-cycles"},
+		sampleLive:   {Name: "/memory/classes/heap/objects:bytes"},
+		sampleFree:   {Name: "/memory/classes/heap/free:bytes"},
+		sampleUnused: {Name: "/memory/classes/heap/unused:bytes"},
+	}}
+}
+
+// run looks every few seconds until the context ends.
+func (t *trimmer) run(ctx context.Context) {
+	ticker := time.NewTicker(trimPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			t.look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (t *trimmer) look() {
+	metrics.Read(t.samples)
+	cycles := t.samples[sampleCycles].Value.Uint64()
+	quiet := cycles == t.cycles
+	t.cycles = cycles
+	held := t.samples[sampleLive].Value.Uint64() + t.samples[sampleFree].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
+	if !quiet || held < t.live+trimGain {
+		return
+	}
+	debug.FreeOSMemory()
+	if err := releasePages(t.files...); err != nil {
+		klog.ErrorS(err, "Could not give memory back")
+	}
+	metrics.Read(t.samples)
+	t.cycles = t.samples[sampleCycles].Value.Uint64()
+	t.live = t.samples[sampleLive].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
+}
