@@ -13,12 +13,37 @@ import (
 type Edit struct {
 	root   *node
 	budget *encode.Budget
+	// aside says that the new tree does not take the old one's place: the memos
+	// of both go their own ways.
+	aside bool
 }
 
 // Edit begins a change. The memos of leaves that the change removes give back
 // what they hold of the budget.
 func (t Tree) Edit(budget *encode.Budget) *Edit {
 	return &Edit{root: t.root, budget: budget}
+}
+
+// aside begins a change whose tree stands beside t and does not replace it. Its
+// leaves keep no wire bytes.
+func (t Tree) aside() *Edit { return &Edit{root: t.root, aside: true} }
+
+// retire takes the memo of a leaf that the change removes out of use.
+func (x *Edit) retire(m *encode.Memo) {
+	if !x.aside {
+		m.Retire(x.budget)
+	}
+}
+
+// memoAfter makes the memo of a leaf that replaces another.
+func (x *Edit) memoAfter(before *encode.Memo) *encode.Memo {
+	m := new(encode.Memo)
+	if x.aside {
+		m.Retire(nil)
+	} else {
+		m.Succeed(before)
+	}
+	return m
 }
 
 // Tree ends the change. The Edit must not be used again.
@@ -123,7 +148,7 @@ func (x *Edit) Delete(key string) *resource.Entry {
 		root = root.kids[0]
 	}
 	if x.root = root; root.count == 0 {
-		root.memo.Retire(x.budget)
+		x.retire(root.memo)
 		x.root = nil
 	}
 	return previous
@@ -152,7 +177,7 @@ func (x *Edit) mend(n *node, i int) {
 	kid := n.kids[i]
 	if kid.count == 0 {
 		if kid.memo != nil {
-			kid.memo.Retire(x.budget)
+			x.retire(kid.memo)
 		}
 		n.remove(i)
 		return
@@ -167,7 +192,7 @@ func (x *Edit) mend(n *node, i int) {
 	into, from := x.own(n.kids[left]), n.kids[left+1]
 	if into.leaf() {
 		into.entries = append(into.entries, from.entries...)
-		from.memo.Retire(x.budget)
+		x.retire(from.memo)
 	} else {
 		into.kids = append(into.kids, from.kids...)
 		into.firsts = append(into.firsts, from.firsts...)
@@ -193,8 +218,7 @@ func (x *Edit) own(n *node) *node {
 	if n.leaf() {
 		c.entries = make([]*resource.Entry, len(n.entries), len(n.entries)+1)
 		copy(c.entries, n.entries)
-		c.memo = new(encode.Memo)
-		c.memo.Succeed(n.memo)
+		c.memo = x.memoAfter(n.memo)
 		return c
 	}
 	c.kids, c.firsts = slices.Clone(n.kids), slices.Clone(n.firsts)

@@ -70,10 +70,16 @@ func newLog(window time.Duration, maxBytes, since int64, c clock.PassiveClock) *
 }
 
 // append adds events, which are in order, and drops what is out of bounds.
-func (l *Log) append(events []Event) {
+// publish makes the state visible that the events lead to, at the same moment
+// for who holds the lock.
+func (l *Log) append(events []Event, publish func()) {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	publish()
+	if len(events) == 0 {
+		return
+	}
 	for _, e := range events {
 		l.mu.events = append(l.mu.events, timedEvent{e, now})
 		l.mu.bytes += e.cost()
@@ -108,10 +114,12 @@ func (e *Event) cost() int64 {
 }
 
 // reset forgets everything up to a revision: the feed was broken and what
-// happened before is unknown. Readers that are behind get ErrExpired.
-func (l *Log) reset(since int64) {
+// happened before is unknown. Readers that are behind get ErrExpired. publish is
+// as in append.
+func (l *Log) reset(since int64, publish func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	publish()
 	l.mu.first += int64(len(l.mu.events)) + 1
 	l.mu.events, l.mu.bytes, l.mu.since = nil, 0, since
 	close(l.mu.grown)
@@ -147,4 +155,31 @@ func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan str
 		n++
 	}
 	return n, at + Cursor(n), l.mu.grown, nil
+}
+
+// maxUndo bounds how many events are undone for one old state: it takes about a
+// microsecond each, and etcd answers too.
+const maxUndo = 20_000
+
+// later returns copies of all events with a revision above rv and calls observe
+// at the moment when the newest of them is the last one of the visible state.
+func (l *Log) later(rv int64, observe func()) ([]Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if rv < l.mu.since {
+		return nil, ErrExpired
+	}
+	i := len(l.mu.events)
+	for i > 0 && l.mu.events[i-1].Revision > rv {
+		i--
+	}
+	if len(l.mu.events)-i > maxUndo {
+		return nil, ErrExpired
+	}
+	events := make([]Event, 0, len(l.mu.events)-i)
+	for _, e := range l.mu.events[i:] {
+		events = append(events, e.Event)
+	}
+	observe()
+	return events, nil
 }

@@ -2,10 +2,12 @@ package cache
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -31,7 +33,7 @@ type Resource struct {
 	progress *Progress
 	log      *Log
 	state    atomic.Pointer[state]
-	// refs counts registrations. It is guarded by Cache.mu.
+	// refs counts registrations. It is guarded by Cache.writing.
 	refs int
 }
 
@@ -78,36 +80,74 @@ type change struct {
 	revision int64
 }
 
-// apply makes a new state. events receives what readers of the log will see;
-// nil records nothing (a load). Only the feed's goroutine calls it.
+// apply makes a new state. Readers of the log see the changes if record is true.
+// Cache.writing is held.
 func (r *Resource) apply(c *Cache, changes []change, record bool) {
-	old := r.state.Load()
-	edit := old.tree.Edit(c.cfg.Budget)
-	next := state{revision: old.revision, odd: old.odd}
+	next, events := r.state.Load().change(changes, c.cfg.Budget)
+	if !record {
+		events = nil
+	}
+	r.log.append(events, func() { r.state.Store(next) })
+}
+
+// replace makes a new state of what a load found and forgets the events before.
+// Readers see the old state or the whole new one. Cache.writing is held.
+func (r *Resource) replace(c *Cache, loaded []change, revision int64) {
+	for span := range r.state.Load().tree.Spans("") {
+		span.Memo.Retire(c.cfg.Budget)
+	}
+	next, _ := (&state{revision: revision}).change(loaded, c.cfg.Budget)
+	r.log.reset(revision, func() { r.state.Store(next) })
+}
+
+// change returns the state behind some changes, and what they mean to readers
+// of the log.
+func (s *state) change(changes []change, budget *encode.Budget) (*state, []Event) {
+	edit := s.tree.Edit(budget)
+	next := state{revision: s.revision, odd: s.odd}
 	events := make([]Event, 0, len(changes))
 	for _, ch := range changes {
-		var previous *resource.Entry
-		if ch.entry != nil {
-			previous = edit.Put(ch.entry)
-			if !ch.entry.Plain() {
-				next.odd++
-			}
-		} else {
-			previous = edit.Delete(ch.key)
-		}
-		if previous != nil && !previous.Plain() {
-			next.odd--
-		}
-		next.revision = max(next.revision, ch.revision)
+		previous := next.step(edit, ch)
 		if ch.entry != nil || previous != nil {
 			events = append(events, Event{Entry: ch.entry, Previous: previous, Revision: ch.revision})
 		}
 	}
 	next.tree = edit.Tree()
-	r.state.Store(&next)
-	if record && len(events) > 0 {
-		r.log.append(events)
+	return &next, events
+}
+
+// step does one change and counts it. It returns the entry before.
+func (s *state) step(edit *Edit, ch change) (previous *resource.Entry) {
+	if ch.entry != nil {
+		previous = edit.Put(ch.entry)
+	} else {
+		previous = edit.Delete(ch.key)
 	}
+	if ch.entry != nil && !ch.entry.Plain() {
+		s.odd++
+	}
+	if previous != nil && !previous.Plain() {
+		s.odd--
+	}
+	s.revision = max(s.revision, ch.revision)
+	return previous
+}
+
+// At returns the resource as it was at a revision that the cache has reached:
+// the newest tree with the later events undone. It costs nothing before it is
+// asked for, and then one step for each of these events. ErrExpired says that
+// they are not all there or too many; etcd may still know.
+func (r *Resource) At(revision int64) (Snapshot, error) {
+	var now *state
+	events, err := r.log.later(revision, func() { now = r.state.Load() })
+	if err != nil {
+		return Snapshot{}, err
+	}
+	edit, old := now.tree.aside(), state{odd: now.odd}
+	for _, e := range slices.Backward(events) {
+		old.step(edit, change{key: e.Key(), entry: e.Previous})
+	}
+	return Snapshot{Tree: edit.Tree(), Revision: revision, Odd: old.odd}, nil
 }
 
 // prepare decrypts a value and reads its attributes.

@@ -47,10 +47,7 @@ func (l *load) End(ctx context.Context, revision int64) {
 	}
 	c.mu.RUnlock()
 	for _, r := range all {
-		r.retire(c)
-		r.state.Store(&state{revision: revision})
-		r.apply(c, l.changes[r], false)
-		r.log.reset(revision)
+		r.replace(c, l.changes[r], revision)
 	}
 	c.loaded.Store(true)
 	c.progress.advance(revision)
@@ -67,13 +64,6 @@ func (l *load) rehome(ctx context.Context) {
 	}
 	for r, changes := range l.cache.prepareAll(ctx, kvs, l.cache.lookup) {
 		l.changes[r] = append(l.changes[r], changes...)
-	}
-}
-
-// retire gives back what the memos of the whole tree hold.
-func (r *Resource) retire(c *Cache) {
-	for span := range r.state.Load().tree.Spans("") {
-		span.Memo.Retire(c.cfg.Budget)
 	}
 }
 

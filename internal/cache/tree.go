@@ -68,12 +68,15 @@ func (t Tree) Get(key string) *resource.Entry {
 }
 
 // Count is the number of entries whose key begins with prefix.
-func (t Tree) Count(prefix string) int {
-	if prefix == "" {
+func (t Tree) Count(prefix string) int { return t.CountFrom(prefix, "") }
+
+// CountFrom is the number of entries that All yields.
+func (t Tree) CountFrom(prefix, from string) int {
+	if prefix == "" && from == "" {
 		return t.Len()
 	}
 	count := 0
-	for span := range t.Spans(prefix) {
+	for span := range t.spans(prefix, max(prefix, from)) {
 		count += span.To - span.From
 	}
 	return count

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releasePages takes pages of mapped files out of this process's memory: of the
-// database, which the load touches once as a whole, and of the program, half of
-// which only runs or is read at start. The pages stay in the system's cache and
-// come back when touched.
+// releasePages takes the pages of mapped files out of this process's memory:
+// etcd maps its database, and the feed's load touches all of it once. The pages
+// stay in the system's cache and come back when touched. Only shared mappings
+// are released: a private one may hold changes that the file does not.
 func releasePages(files ...string) error {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -22,17 +22,16 @@ func releasePages(files ...string) error {
 	defer maps.Close()
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
-		// 00400000-03f52000 r-xp 00000000 fe:00 9978081     /usr/bin/millrace
+		// 7f0000000000-7f0006100000 r--s 00000000 fe:00 4711   /data/member/snap/db
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 || strings.Contains(fields[1], "w") || !slices.Contains(files, fields[5]) {
+		if len(fields) < 6 || fields[1] != "r--s" || !slices.Contains(files, fields[5]) {
 			continue
 		}
 		var from, to uintptr
 		if _, err := fmt.Sscanf(fields[0], "%x-%x", &from, &to); err != nil {
 			return fmt.Errorf("read memory map: %w", err)
 		}
-		// A mapping of a file that is only read loses nothing. It is not Go's
-		// memory, so there is no slice to give to unix.Madvise.
+		// The mapping is not Go's memory: there is no slice for unix.Madvise.
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
 			return fmt.Errorf("release pages of %s: %w", fields[5], errno)
 		}

@@ -137,14 +137,10 @@ func (s *Server) runFed(ctx context.Context, b *backends, server *kube.Server) e
 
 // mappedFiles are the files whose pages are worth giving back.
 func mappedFiles(embedded *store.Embedded) []string {
-	var files []string
-	if program, err := os.Executable(); err == nil {
-		files = append(files, program)
+	if embedded == nil {
+		return nil
 	}
-	if embedded != nil {
-		files = append(files, embedded.Database())
-	}
-	return files
+	return []string{embedded.Database()}
 }
 
 func (s *Server) run(ctx context.Context, server *kube.Server) error {

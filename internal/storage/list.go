@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,18 +23,20 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	if _, _, err := storage.ValidateListOptions(sc.etcdKey, s.versioner, opts); err != nil {
+	exact, from, err := storage.ValidateListOptions(sc.etcdKey, s.versioner, opts)
+	if err != nil {
 		return err
 	}
-	if !ok || atExactRevision(opts) || sharded(opts) {
+	if !ok || sharded(opts) {
 		return s.cfg.Etcd.GetList(ctx, key, opts, list)
 	}
-	if err := s.waitFor(ctx, opts.ResourceVersion); err != nil {
-		return err
+	sc.from = strings.TrimPrefix(from, s.cfg.Resource.Prefix())
+	snapshot, err := s.snapshot(ctx, exact, opts)
+	var page page
+	if err == nil {
+		page, err = s.fill(ctx, snapshot, sc, opts, list)
 	}
-	snapshot := s.cfg.Resource.Snapshot()
-	page, err := s.fill(ctx, snapshot, sc, opts, list)
-	if errors.Is(err, errUnreadable) {
+	if isExpired(err) || errors.Is(err, errUnreadable) {
 		return s.cfg.Etcd.GetList(ctx, key, opts, list)
 	}
 	if err != nil {
@@ -47,13 +49,29 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	return s.versioner.UpdateList(list, uint64(snapshot.Revision), token, remaining)
 }
 
-// atExactRevision tells requests for one old revision: their answer is not the
-// newest state.
-func atExactRevision(opts storage.ListOptions) bool {
-	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.Predicate.Continue != "" {
-		return true
+// snapshot returns the state that a list asks for: that of an exact revision,
+// or if exact is 0 one that is fresh enough. It returns cache.ErrExpired if only
+// etcd may have it.
+func (s *Store) snapshot(ctx context.Context, exact int64, opts storage.ListOptions) (cache.Snapshot, error) {
+	if exact > 0 {
+		if err := s.waitAtLeast(ctx, exact); err != nil {
+			return cache.Snapshot{}, err
+		}
+		if exact < s.cfg.Etcd.CompactRevision() {
+			// Clients are told so even if the cache still has the events.
+			return cache.Snapshot{}, cache.ErrExpired
+		}
+		return s.cfg.Resource.At(exact)
 	}
-	return opts.ResourceVersionMatch == "" && opts.Predicate.Limit > 0 && opts.ResourceVersion != "" && opts.ResourceVersion != "0"
+	resourceVersion := opts.ResourceVersion
+	if opts.Recursive && opts.Predicate.Continue != "" {
+		// A token of a list that was compacted away continues with the newest state.
+		resourceVersion = ""
+	}
+	if err := s.waitFor(ctx, resourceVersion); err != nil {
+		return cache.Snapshot{}, err
+	}
+	return s.cfg.Resource.Snapshot(), nil
 }
 
 func sharded(opts storage.ListOptions) bool {
@@ -67,7 +85,7 @@ var errUnreadable = errors.New("stored object cannot be read")
 type page struct {
 	// last is the key of the last object in the list.
 	last string
-	// total counts the objects in scope, selected or not.
+	// total counts the objects in scope from the page's first on, selected or not.
 	total int64
 	more  bool
 }
@@ -81,7 +99,7 @@ func (s *Store) fill(ctx context.Context, snapshot cache.Snapshot, sc scope, opt
 	newItem := newItemFunc(list, items)
 	var p page
 	limit := opts.Predicate.Limit
-	if opts.ResourceVersion == "0" {
+	if opts.ResourceVersion == "0" && opts.Predicate.Continue == "" {
 		// As in Kubernetes' watch cache, whose clients rely on whole lists.
 		limit = 0
 	}
@@ -125,7 +143,7 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 // entriesIn walks a scope in key order.
 func entriesIn(snapshot cache.Snapshot, sc scope) func(func(*resource.Entry) bool) {
 	if sc.recursive {
-		return snapshot.All(sc.key, "")
+		return snapshot.All(sc.key, sc.from)
 	}
 	return func(yield func(*resource.Entry) bool) {
 		if e := snapshot.Get(sc.key); e != nil {
@@ -136,7 +154,7 @@ func entriesIn(snapshot cache.Snapshot, sc scope) func(func(*resource.Entry) boo
 
 func countIn(snapshot cache.Snapshot, sc scope) int {
 	if sc.recursive {
-		return snapshot.Count(sc.key)
+		return snapshot.CountFrom(sc.key, sc.from)
 	}
 	if snapshot.Get(sc.key) == nil {
 		return 0

@@ -24,7 +24,8 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || sharded(opts) {
+	if !ok || sharded(opts) || opts.ProgressNotify {
+		// ProgressNotify asks for the notifications of etcd itself.
 		return s.cfg.Etcd.Watch(ctx, key, opts)
 	}
 	if err := s.waitLoaded(ctx); err != nil {

@@ -3,12 +3,16 @@ package storage
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/resource"
@@ -67,10 +71,14 @@ func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
 // run sends until the watch is stopped, its context ends or its place is lost.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.result)
+	// Fairness holds the request's seats until then: starting is what costs.
+	signal := sync.OnceFunc(func() { flowcontrol.WatchInitialized(ctx) })
+	defer signal()
 	if err := w.sendInitial(ctx); err != nil {
 		w.fail(ctx, err)
 		return
 	}
+	signal()
 	if err := w.follow(ctx); err != nil {
 		w.fail(ctx, err)
 	}
@@ -199,6 +207,9 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 			return err
 		}
 	}
+	if e.Entry == nil && e.Previous.Err != nil {
+		return lost(e.Previous)
+	}
 	if e.Previous != nil {
 		if previous, err = w.previous(e, current != nil); err != nil {
 			return err
@@ -213,6 +224,17 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 		return w.send(ctx, watch.Event{Type: watch.Deleted, Object: previous})
 	}
 	return nil
+}
+
+// lost says that an object is gone which could not be read, as Kubernetes says
+// it: the client has to list again.
+func lost(e *resource.Entry) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusInternalServerError,
+		Reason:  metav1.StatusReasonStoreReadError,
+		Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", e.Err),
+	}}
 }
 
 func (w *watcher) readable(e *resource.Entry, revision int64) (runtime.Object, error) {
