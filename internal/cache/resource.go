@@ -44,6 +44,8 @@ type state struct {
 	revision int64
 	// odd counts entries that are not plain.
 	odd int
+	// bytes is the length of all values.
+	bytes int64
 }
 
 // Snapshot is a resource at one revision.
@@ -53,6 +55,8 @@ type Snapshot struct {
 	Revision int64
 	// Odd is the number of entries that are not plain.
 	Odd int
+	// Bytes is the length of all values, decrypted.
+	Bytes int64
 }
 
 // Snapshot returns the newest state. Every later one has the same or a larger revision.
@@ -61,7 +65,7 @@ func (r *Resource) Snapshot() Snapshot {
 	// loaded after it. A newer state is complete up to its own last event.
 	finished := r.progress.Revision()
 	s := r.state.Load()
-	return Snapshot{Tree: s.tree, Revision: max(finished, s.revision), Odd: s.odd}
+	return Snapshot{Tree: s.tree, Revision: max(finished, s.revision), Odd: s.odd, Bytes: s.bytes}
 }
 
 // Log is the resource's recent events.
@@ -104,7 +108,7 @@ func (r *Resource) replace(c *Cache, loaded []change, revision int64) {
 // of the log.
 func (s *state) change(changes []change, budget *encode.Budget) (*state, []Event) {
 	edit := s.tree.Edit(budget)
-	next := state{revision: s.revision, odd: s.odd}
+	next := state{revision: s.revision, odd: s.odd, bytes: s.bytes}
 	events := make([]Event, 0, len(changes))
 	for _, ch := range changes {
 		previous := next.step(edit, ch)
@@ -123,14 +127,21 @@ func (s *state) step(edit *Edit, ch change) (previous *resource.Entry) {
 	} else {
 		previous = edit.Delete(ch.key)
 	}
-	if ch.entry != nil && !ch.entry.Plain() {
-		s.odd++
-	}
-	if previous != nil && !previous.Plain() {
-		s.odd--
-	}
+	s.count(ch.entry, 1)
+	s.count(previous, -1)
 	s.revision = max(s.revision, ch.revision)
 	return previous
+}
+
+// count adds an entry, or takes it away with times = -1. The entry may be nil.
+func (s *state) count(e *resource.Entry, times int) {
+	if e == nil {
+		return
+	}
+	s.bytes += int64(times * len(e.Value))
+	if !e.Plain() {
+		s.odd += times
+	}
 }
 
 // At returns the resource as it was at a revision that the cache has reached:
@@ -143,11 +154,11 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	edit, old := now.tree.aside(), state{odd: now.odd}
+	edit, old := now.tree.aside(), state{odd: now.odd, bytes: now.bytes}
 	for _, e := range slices.Backward(events) {
 		old.step(edit, change{key: e.Key(), entry: e.Previous})
 	}
-	return Snapshot{Tree: edit.Tree(), Revision: revision, Odd: old.odd}, nil
+	return Snapshot{Tree: edit.Tree(), Revision: revision, Odd: old.odd, Bytes: old.bytes}, nil
 }
 
 // prepare decrypts a value and reads its attributes.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"

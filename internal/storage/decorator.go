@@ -79,6 +79,7 @@ func (d *Decorator) Decorate(
 	}
 	cfg.Resource = backend.Cache.Register(d.spec(cfg, config.GroupResource, transformer))
 	s := New(cfg)
+	s.sizes.Store(utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate))
 	d.remember(config.GroupResource, s)
 	var once sync.Once
 	return s, func() {
