@@ -24,7 +24,7 @@ func NewCommand(cfg Config) *cobra.Command {
 		Use:           "bench",
 		Short:         "Measure what reads cost a server",
 		SilenceUsage:  true,
-		SilenceErrors: false,
+		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

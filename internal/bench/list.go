@@ -22,7 +22,8 @@ By default it measures the server of a kubeconfig. With --compare it starts
 this binary with either read path in turn over one data directory that it
 fills, and a server that writes the same bytes from memory: the floor.`,
 		Example: `  millrace bench list --workloads=pods-json,pod-get
-  millrace bench list --compare --nodes 1000 --pods 10000 -o markdown`,
+  millrace bench list --compare --nodes 1000 --pods 10000 -o json > report.json
+  millrace bench list --from report.json -o svg > report.svg`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,6 +33,13 @@ fills, and a server that writes the same bytes from memory: the floor.`,
 			}
 			if err := o.validate(cmd.Flags().Changed); err != nil {
 				return err
+			}
+			if o.from != "" {
+				r, err := readReport(o.from)
+				if err != nil {
+					return err
+				}
+				return r.write(cmd.OutOrStdout(), o.output)
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -48,6 +49,7 @@ type listOptions struct {
 	memoryLists      int
 	http1            bool
 	output           string
+	from             string
 }
 
 // autoLists is the default of --list-memory: 32 with --compare, 64 when
@@ -82,14 +84,18 @@ func (o *listOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.IntVar(&o.memoryLists, "list-memory", autoLists, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
-	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json or markdown")
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(outputs, ", "))
+	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
+
+// outputs are the forms of a report.
+var outputs = []string{"table", "wide", "json", "markdown", "svg"}
 
 // validate checks everything that can be checked before starting anything, and
 // fills in defaults that depend on other flags.
 func (o *listOptions) validate(given func(flag string) bool) error {
-	if !slices.Contains([]string{"table", "wide", "json", "markdown"}, o.output) {
-		return fmt.Errorf("-o %s: choose table, wide, json or markdown", o.output)
+	if !slices.Contains(outputs, o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(outputs, ", "))
 	}
 	_, memory, err := chooseSpecs(o.workloads)
 	if err != nil {

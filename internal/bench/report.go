@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -56,6 +57,19 @@ type serverCost struct {
 	CPUMillis float64 `json:"cpuMillis"` // a request
 	RSSBytes  int64   `json:"rssBytes"`  // after the workload
 	PeakBytes int64   `json:"peakBytes"` // of this workload, if the kernel lets peaks be reset
+}
+
+// readReport reads what -o json wrote.
+func readReport(file string) (*report, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	var r report
+	if err := json.Unmarshal(content, &r); err != nil {
+		return nil, fmt.Errorf("read report %s (it must be what -o json wrote): %w", file, err)
+	}
+	return &r, nil
 }
 
 // newResult merges the clients' shares.
@@ -176,7 +190,11 @@ func (r *report) write(out io.Writer, format string) error {
 		}
 		return nil
 	}
-	if _, err := io.WriteString(out, r.text(format)); err != nil {
+	text := r.text
+	if format == "svg" {
+		text = func(string) string { return r.plot() }
+	}
+	if _, err := io.WriteString(out, text(format)); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

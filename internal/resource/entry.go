@@ -11,9 +11,13 @@ type Entry struct {
 	// Revision is the etcd revision that wrote this version. It is the object's
 	// resourceVersion.
 	Revision int64
-	// Value is the object in storage form, decrypted. It belongs to the entry:
-	// decoders must not write into it.
+	// Value is the object in storage form, decrypted and, once it is packed,
+	// compressed. It belongs to the entry. Read gives it as it was stored.
 	Value []byte
+	// packing is what Value is compressed with, nil for nothing.
+	packing *Packing
+	// size is the length before packing.
+	size int32
 	// Attributes are what selectors see. Nil when the resource's are computed
 	// from the decoded object on each use (custom resources), or when Err is set.
 	Attributes *Attributes

@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPlotIsWellFormedAndComplete(t *testing.T) {
+	cost := func(ms float64) *serverCost { return &serverCost{CPUMillis: ms} }
+	r := &report{
+		Servers: []serverReport{
+			{Name: "millrace", Results: []result{{Workload: "pods <json>", Server: cost(29.3)}, {Workload: "get", Server: cost(0.29)}}},
+			{Name: "kubernetes", Results: []result{{Workload: "pods <json>", Server: cost(421)}, {Workload: "get", Error: "timeout"}}},
+		},
+		Floor: []result{{Workload: "pods <json>", Server: cost(22.9)}},
+	}
+	file := filepath.Join(t.TempDir(), "report.json")
+	var saved strings.Builder
+	if err := r.write(&saved, "json"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(saved.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg := read.plot()
+	decoder := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("plot is not XML: %v\n%s", err, svg)
+		}
+	}
+	for _, want := range []string{"pods &lt;json&gt;", ">29.3<", ">421<", ">22.9<", ">0.290<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("plot lacks %s", want)
+		}
+	}
+	if bars := strings.Count(svg, `height="14" rx`); bars != 4 {
+		t.Errorf("plot has %d bars, want one for each of 4 measurements", bars)
+	}
+}
+
+func TestReadReportRefusesWhatIsNone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "table.txt")
+	if err := os.WriteFile(file, []byte("workload  clients"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readReport(file); err == nil || !strings.Contains(err.Error(), "-o json") {
+		t.Fatalf("readReport = %v, want an error that names -o json", err)
+	}
+}
