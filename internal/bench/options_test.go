@@ -9,7 +9,7 @@ import (
 
 func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
-		{"-o yaml", "choose table, wide, json or markdown"},
+		{"-o yaml", "choose one of table, wide, json, markdown, svg"},
 		{"--workloads=pods", `no workload "pods"`},
 		{"--resource-version=new", "choose a number"},
 		{"--requests=3 --duration=3s", "choose one of"},
