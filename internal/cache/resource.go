@@ -33,6 +33,8 @@ type Resource struct {
 	progress *Progress
 	log      *Log
 	state    atomic.Pointer[state]
+	// packing compresses values, nil as long as there are few.
+	packing atomic.Pointer[resource.Packing]
 	// refs counts registrations. It is guarded by Cache.writing.
 	refs int
 }
@@ -91,6 +93,7 @@ func (r *Resource) apply(c *Cache, changes []change, record bool) {
 	if !record {
 		events = nil
 	}
+	next = r.grown(c, next)
 	r.log.append(events, func() { r.state.Store(next) })
 }
 
@@ -138,7 +141,7 @@ func (s *state) count(e *resource.Entry, times int) {
 	if e == nil {
 		return
 	}
-	s.bytes += int64(times * len(e.Value))
+	s.bytes += int64(times * e.Size())
 	if !e.Plain() {
 		s.odd += times
 	}
@@ -171,6 +174,9 @@ func (r *Resource) prepare(ctx context.Context, key string, value []byte, revisi
 	}
 	if r.spec.Describe != nil {
 		e.Err = r.spec.Describe(e)
+	}
+	if e.Err == nil {
+		e.Pack(r.packing.Load())
 	}
 	return e
 }

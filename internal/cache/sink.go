@@ -110,6 +110,9 @@ func (c *Cache) prepareAll(ctx context.Context, kvs []*mvccpb.KeyValue, owner fu
 				"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
 		}
 	}
+	for r, own := range byOwner {
+		r.learn(c, own)
+	}
 	return byOwner
 }
 

@@ -28,5 +28,5 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	case e.Err != nil:
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
 	}
-	return s.decoder.Decode(e.Value, out, e.Revision)
+	return s.decodeInto(e, e.Revision, out)
 }

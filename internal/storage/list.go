@@ -137,7 +137,13 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 	if err := ctx.Err(); err != nil {
 		return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
 	}
-	return s.decoder.DecodeListItem(ctx, e.Value, uint64(e.Revision), newItem)
+	var obj runtime.Object
+	err = e.Read(func(value []byte) error {
+		var err error
+		obj, err = s.decoder.DecodeListItem(ctx, value, uint64(e.Revision), newItem)
+		return err
+	})
+	return obj, err
 }
 
 // entriesIn walks a scope in key order.

@@ -109,10 +109,15 @@ func (sc scope) holds(key string) bool {
 // decode returns a fresh object with its resource version set.
 func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
-	if err := s.decoder.Decode(e.Value, obj, revision); err != nil {
+	if err := s.decodeInto(e, revision, obj); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", e.Key, err)
 	}
 	return obj, nil
+}
+
+// decodeInto fills an empty object. Decoders copy what they keep.
+func (s *Store) decodeInto(e *resource.Entry, revision int64, out runtime.Object) error {
+	return e.Read(func(value []byte) error { return s.decoder.Decode(value, out, revision) })
 }
 
 // matches applies a predicate. Entries without attributes are decoded; obj is

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -33,9 +34,14 @@ type EmbeddedConfig struct {
 	Log zapcore.Core
 }
 
+// ErrInUse says that another server has the data directory open.
+var ErrInUse = errors.New("data directory is in use by another server; stop it first")
+
 // Embedded is an etcd server in this process. It has no network listener.
 type Embedded struct {
-	etcd     *embed.Etcd
+	etcd *embed.Etcd
+	// lock is held on the data directory: etcd's own would wait for ever.
+	lock     *fileutil.LockedFile
 	client   *kubernetes.Client
 	endpoint string
 	dataDir  string
@@ -44,6 +50,9 @@ type Embedded struct {
 const (
 	defaultQuotaBytes   = 8 << 30
 	defaultStartTimeout = time.Minute
+	// snapshotCount entries are replayed at most after a kill.
+	snapshotCount   = 5000
+	snapshotCatchUp = 100
 	// maxRequestBytes is what kube-apiserver's largest objects need: etcd's own
 	// default of 1.5 MiB, which Kubernetes documents as its limit.
 	maxRequestBytes = 3 << 19
@@ -64,34 +73,49 @@ func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 			return nil, fmt.Errorf("create etcd directory: %w", err)
 		}
 	}
-	for _, u := range slices.Concat(etcdConfig.ListenClientUrls, etcdConfig.ListenPeerUrls, etcdConfig.ListenClientHttpUrls) {
-		// A killed process leaves its sockets behind; the data directory's lock
-		// says that nobody listens on them any more.
+	lock, err := fileutil.TryLockFile(filepath.Join(cfg.DataDir, "millrace.lock"), os.O_WRONLY|os.O_CREATE, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		err = ErrInUse
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", cfg.DataDir, err)
+	}
+	server, err := startEtcd(ctx, etcdConfig, cfg.StartTimeout)
+	if err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err)
+	}
+	client := &kubernetes.Client{Client: v3client.New(server.Server)}
+	client.Kubernetes = client
+	return &Embedded{etcd: server, lock: lock, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
+}
+
+// startEtcd returns when etcd serves. The data directory is locked.
+func startEtcd(ctx context.Context, cfg *embed.Config, timeout time.Duration) (*embed.Etcd, error) {
+	for _, u := range slices.Concat(cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.ListenClientHttpUrls) {
+		// A killed process leaves its sockets behind; the lock says that nobody
+		// listens on them any more.
 		if err := os.Remove(u.Host + u.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("remove stale etcd socket: %w", err)
 		}
 	}
-	server, err := embed.StartEtcd(etcdConfig)
+	server, err := embed.StartEtcd(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err)
+		return nil, err
 	}
-	timeout := time.NewTimer(cfg.StartTimeout)
-	defer timeout.Stop()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
 	select {
 	case <-server.Server.ReadyNotify():
-	case err := <-server.Err():
-		server.Close()
-		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err)
-	case <-timeout.C:
-		server.Close()
-		return nil, fmt.Errorf("start embedded etcd in %s: not ready after %v", cfg.DataDir, cfg.StartTimeout)
+		return server, nil
+	case err = <-server.Err():
+	case <-timer.C:
+		err = fmt.Errorf("not ready after %v", timeout)
 	case <-ctx.Done():
-		server.Close()
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
-	client := &kubernetes.Client{Client: v3client.New(server.Server)}
-	client.Kubernetes = client
-	return &Embedded{etcd: server, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
+	server.Close()
+	return nil, err
 }
 
 func (cfg EmbeddedConfig) etcd() *embed.Config {
@@ -113,6 +137,8 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.MaxRequestBytes = maxRequestBytes
 	c.EnableGRPCGateway = false
+	// The raft log is kept in memory for members that lag. There are none.
+	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
 	c.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	core := cfg.Log
 	if core == nil {
@@ -143,6 +169,8 @@ func (e *Embedded) Close() {
 	_ = e.client.Close()
 	e.etcd.Close()
 	<-e.etcd.Server.StopNotify()
+	// The process's end would release it too.
+	_ = e.lock.Close()
 }
 
 // Revision reads the store's current revision from a quorum: every write that

@@ -1,0 +1,328 @@
+package storage_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/apimachinery/pkg/api/apitesting"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/store"
+)
+
+const (
+	pathPrefix   = "/registry"
+	storedPrefix = "sealed!"
+)
+
+// podCodec is the codec of the suite's kind.
+var podCodec = sync.OnceValue(func() runtime.Codec {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	utilruntime.Must(example.AddToScheme(scheme))
+	utilruntime.Must(examplev1.AddToScheme(scheme))
+	return apitesting.TestCodec(serializer.NewCodecFactory(scheme), examplev1.SchemeGroupVersion)
+})
+
+func newPod() runtime.Object     { return &example.Pod{} }
+func newPodList() runtime.Object { return &example.PodList{} }
+
+func podAttributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	pod, ok := obj.(*example.Pod)
+	if !ok {
+		return nil, nil, fmt.Errorf("got %T, not a pod", obj)
+	}
+	return pod.Labels, fields.Set{
+		"metadata.name":      pod.Name,
+		"metadata.namespace": pod.Namespace,
+		"spec.nodeName":      pod.Spec.NodeName,
+	}, nil
+}
+
+// setup says how a fixture differs from the usual one.
+type setup struct {
+	// etcd is the server's configuration. Nil means upstream's for tests.
+	etcd *embed.Config
+	// cache is the cache's configuration but for the logger.
+	cache cache.Config
+}
+
+// fixture is a Store over an etcd of its own, made by the Decorator as in the
+// real server.
+type fixture struct {
+	*storage.Store
+	client     *kubernetes.Client
+	cache      *cache.Cache
+	sink       *loads
+	feed       *store.Feed
+	sealing    *switchable
+	stopFeed   context.CancelFunc
+	feedJoined chan struct{}
+}
+
+func newFixture(t testing.TB, s setup) *fixture {
+	t.Helper()
+	client := testserver.RunEtcd(t, s.etcd)
+	t.Cleanup(func() { _ = client.Close() })
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s.cache.Log = quiet
+	f := &fixture{client: client, cache: cache.New(s.cache), sealing: newSwitchable()}
+	f.sink = &loads{Sink: f.cache, ended: make(chan struct{}, 1)}
+	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Log: quiet})
+	f.decorate(t)
+	f.follow()
+	t.Cleanup(f.unfollow)
+	return f
+}
+
+func (f *fixture) decorate(t testing.TB) {
+	t.Helper()
+	compactor := etcd3.NewCompactor(f.client.Client, 0, clock.RealClock{}, nil)
+	t.Cleanup(compactor.Stop)
+	backend := &storage.Backend{Client: f.client, Cache: f.cache, Consistent: cache.NewConsistent(f.cache, f.feed), Compactor: compactor}
+	decorator := storage.Decorator{
+		Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil },
+	}
+	config := storagebackend.NewDefaultConfig(pathPrefix, podCodec())
+	config.Transformer = f.sealing
+	made, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
+		nil, newPod, newPodList, podAttributes, nil, nil)
+	must(t, err)
+	t.Cleanup(destroy)
+	f.Store = made.(*storage.Store)
+}
+
+// follow runs the feed and returns when it has loaded.
+func (f *fixture) follow() {
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), inFeed{}, true))
+	f.stopFeed, f.feedJoined = cancel, make(chan struct{})
+	go func(joined chan struct{}) {
+		defer close(joined)
+		_ = f.feed.Run(ctx)
+	}(f.feedJoined)
+	<-f.sink.ended
+}
+
+func (f *fixture) unfollow() {
+	f.stopFeed()
+	<-f.feedJoined
+}
+
+// reload makes the cache read everything anew, as a server does that starts or
+// whose feed was compacted away.
+func (f *fixture) reload() {
+	f.unfollow()
+	f.follow()
+}
+
+// recorder tells which lists went to etcd.
+func (f *fixture) recorder() *storagetesting.KubernetesRecorder {
+	return f.client.Kubernetes.(*storagetesting.KubernetesRecorder)
+}
+
+// increaseRV writes a key that does not belong to Kubernetes.
+func (f *fixture) increaseRV(ctx context.Context, t *testing.T) int64 {
+	resp, err := f.client.KV.Put(ctx, "increaseRV", "ok")
+	must(t, err)
+	return resp.Header.Revision
+}
+
+// compact compacts etcd as another API server would, and waits until ours has
+// noticed it.
+func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion string) {
+	rv, err := apistorage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
+	must(t, err)
+	// The first call only learns the number that guards against double compaction.
+	known, _, _, err := etcd3.Compact(ctx, f.client.Client, 0, int64(rv))
+	if err != nil {
+		_, _, _, err = etcd3.Compact(ctx, f.client.Client, known, int64(rv))
+	}
+	must(t, err)
+	eventually(t, func() bool { return f.CompactRevision() == int64(rv) })
+}
+
+// compactAndReload leaves no event in the cache that etcd has compacted: ours
+// keeps events for watches longer than etcd does.
+func (f *fixture) compactAndReload(ctx context.Context, t *testing.T, resourceVersion string) {
+	f.compact(ctx, t, resourceVersion)
+	f.reload()
+}
+
+// eventually waits for a condition that nothing signals.
+func eventually(t testing.TB, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, wait.ForeverTestTimeout, true,
+		func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatal("condition never came true")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loads is a sink that tells when a load has ended.
+type loads struct {
+	store.Sink
+	ended chan struct{}
+}
+
+func (l *loads) BeginLoad() store.Loader { return &reportingLoader{l.Sink.BeginLoad(), l.ended} }
+
+type reportingLoader struct {
+	store.Loader
+	ended chan struct{}
+}
+
+func (l *reportingLoader) End(ctx context.Context, revision int64) {
+	l.Loader.End(ctx, revision)
+	l.ended <- struct{}{}
+}
+
+// switchable is a transformer that is exchanged while it is in use. The cache
+// may have another one than Kubernetes' store.
+type switchable struct {
+	cache, etcd atomic.Pointer[value.Transformer]
+}
+
+func newSwitchable() *switchable {
+	s := &switchable{}
+	s.set(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
+	return s
+}
+
+func (s *switchable) set(t value.Transformer) {
+	s.cache.Store(&t)
+	s.etcd.Store(&t)
+}
+
+// inFeed marks the context of the feed, which decrypts for the cache.
+type inFeed struct{}
+
+func (s *switchable) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	if ctx.Value(inFeed{}) != nil {
+		return (*s.cache.Load()).TransformFromStorage(ctx, data, dataCtx)
+	}
+	return (*s.etcd.Load()).TransformFromStorage(ctx, data, dataCtx)
+}
+
+func (s *switchable) TransformToStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, error) {
+	return (*s.etcd.Load()).TransformToStorage(ctx, data, dataCtx)
+}
+
+// modify makes a changed copy of the prefix transformer. original undoes it.
+func (s *switchable) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
+	original = *s.etcd.Load()
+	changed := *original.(*storagetesting.PrefixTransformer)
+	return modify(&changed), original
+}
+
+// resealedInEtcd is a store whose keys are exchanged for Kubernetes' store, but
+// not for the cache.
+type resealedInEtcd struct{ *fixture }
+
+func (r resealedInEtcd) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := r.sealing.modify(modify)
+	r.sealing.etcd.Store(&modified)
+	return func() { r.sealing.etcd.Store(&original) }
+}
+
+// resealed is a store whose keys are exchanged. The cache decrypts an object
+// when it arrives, so new keys mean a new load, as after a restart with another
+// encryption configuration.
+type resealed struct{ *fixture }
+
+func (r resealed) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := r.sealing.modify(modify)
+	r.sealing.set(modified)
+	r.reload()
+	return func() {
+		r.sealing.set(original)
+		r.reload()
+	}
+}
+
+func (r resealed) CorruptTransformer() func() {
+	original := *r.sealing.etcd.Load()
+	r.sealing.set(corrupting{original})
+	r.reload()
+	return func() {
+		r.sealing.set(original)
+		r.reload()
+	}
+}
+
+type corrupting struct{ value.Transformer }
+
+func (corrupting) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
+	return nil, false, fmt.Errorf("bits flipped")
+}
+
+// resealedCaughtUp is both.
+type resealedCaughtUp struct{ resealed }
+
+func (r resealedCaughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return caughtUp{r.fixture}.Create(ctx, key, obj, out, ttl)
+}
+
+// caughtUp is a store whose writes return when the cache holds them, for tests
+// which read without naming a resource version.
+type caughtUp struct{ *fixture }
+
+func (c caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
+		return err
+	}
+	rv, err := c.Versioner().ObjectResourceVersion(out)
+	if err != nil {
+		return err
+	}
+	return c.cache.Progress().Wait(ctx, int64(rv))
+}
+
+var (
+	_ storagetesting.InterfaceWithPrefixTransformer  = resealed{}
+	_ storagetesting.InterfaceWithPrefixTransformer  = resealedInEtcd{}
+	_ storagetesting.InterfaceWithCorruptTransformer = resealed{}
+)
+
+// limited is a store that takes a list at resource version 0 for one of the
+// newest state. From the cache such a list is whole, whatever its limit.
+type limited struct{ *fixture }
+
+func (l limited) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
+	if opts.ResourceVersion == "0" {
+		opts.ResourceVersion = ""
+	}
+	return l.fixture.GetList(ctx, key, opts, list)
+}

@@ -1,0 +1,206 @@
+package storage_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/features"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+)
+
+// The tests of this file run the suite that Kubernetes runs on its own
+// implementations of storage.Interface. docs/storage-contract.md lists what
+// does not run and why.
+
+// contract is one function of the suite on a fixture of its own.
+type contract struct {
+	name string
+	run  func(context.Context, *testing.T, *fixture)
+}
+
+// plain adapts the functions that need nothing but a store.
+func plain(name string, run func(context.Context, *testing.T, apistorage.Interface)) contract {
+	return contract{name, func(ctx context.Context, t *testing.T, f *fixture) { run(ctx, t, f) }}
+}
+
+// withCalls adapts those that count what a list reads. The counts of
+// Kubernetes' etcd storage say nothing about a cache.
+func withCalls(name string, run func(context.Context, *testing.T, apistorage.Interface, storagetesting.CallsValidation)) contract {
+	return contract{name, func(ctx context.Context, t *testing.T, f *fixture) {
+		run(ctx, t, f, func(*testing.T, uint64, uint64) {})
+	}}
+}
+
+func runAll(t *testing.T, all []contract) {
+	t.Helper()
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(context.Background(), t, newFixture(t, setup{}))
+		})
+	}
+}
+
+// stored checks that the object in etcd is sealed and has no resource version.
+func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
+	resp, err := f.client.KV.Get(ctx, pathPrefix+key)
+	must(t, err)
+	if len(resp.Kvs) != 1 {
+		t.Fatalf("etcd holds %d objects at %s, want 1", len(resp.Kvs), key)
+	}
+	encoded, ok := bytes.CutPrefix(resp.Kvs[0].Value, []byte(storedPrefix))
+	if !ok {
+		t.Fatalf("%s is not sealed: %q", key, resp.Kvs[0].Value)
+	}
+	decoded, err := runtime.Decode(podCodec(), encoded)
+	must(t, err)
+	if pod := decoded.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
+		t.Errorf("stored resource version is %q, self link is %q, want neither", pod.ResourceVersion, pod.SelfLink)
+	}
+}
+
+func TestContractWrite(t *testing.T) {
+	runAll(t, []contract{
+		{"Create", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestCreate(ctx, t, f, f.stored)
+		}},
+		plain("CreateWithTTL", storagetesting.RunTestCreateWithTTL),
+		plain("CreateWithKeyExist", storagetesting.RunTestCreateWithKeyExist),
+		plain("UnconditionalDelete", storagetesting.RunTestUnconditionalDelete),
+		plain("ConditionalDelete", storagetesting.RunTestConditionalDelete),
+		plain("DeleteWithSuggestion", storagetesting.RunTestDeleteWithSuggestion),
+		plain("DeleteWithSuggestionAndConflict", storagetesting.RunTestDeleteWithSuggestionAndConflict),
+		plain("DeleteWithConflict", storagetesting.RunTestDeleteWithConflict),
+		plain("DeleteWithSuggestionOfDeletedObject", storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
+		plain("ValidateDeletionWithSuggestion", storagetesting.RunTestValidateDeletionWithSuggestion),
+		plain("ValidateDeletionWithOnlySuggestionValid", storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
+		plain("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
+		plain("PreconditionalDeleteWithOnlySuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
+		{"GuaranteedUpdate", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestGuaranteedUpdate(ctx, t, resealed{f}, f.stored)
+		}},
+		plain("GuaranteedUpdateWithTTL", storagetesting.RunTestGuaranteedUpdateWithTTL),
+		{"GuaranteedUpdateChecksStoredData", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, resealed{f})
+		}},
+		plain("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict),
+		plain("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
+		{"TransformationFailure", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestTransformationFailure(ctx, t, resealed{f})
+		}},
+	})
+}
+
+func TestContractRead(t *testing.T) {
+	runAll(t, []contract{
+		plain("KeySchema", storagetesting.RunTestKeySchema),
+		plain("ListPaging", storagetesting.RunTestListPaging),
+		plain("GetListRecursivePrefix", storagetesting.RunTestGetListRecursivePrefix),
+		plain("NamespaceScopedList", storagetesting.RunTestNamespaceScopedList),
+		withCalls("ListContinuation", storagetesting.RunTestListContinuation),
+		withCalls("ListPaginationRareObject", storagetesting.RunTestListPaginationRareObject),
+		withCalls("ListContinuationWithFilter", storagetesting.RunTestListContinuationWithFilter),
+		{"List", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestList(ctx, t, f, f.compact, true, f.recorder())
+		}},
+		{"ConsistentList", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestConsistentList(ctx, t, f, f.increaseRV, true, true, true)
+		}},
+		{"GetListNonRecursive", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestGetListNonRecursive(ctx, t, f.increaseRV, f)
+		}},
+		{"ListInconsistentContinuation", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestListInconsistentContinuation(ctx, t, limited{f}, f.compact)
+		}},
+		{"CompactRevision", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestCompactRevision(ctx, t, f, f.increaseRV, f.compact)
+		}},
+		{"ListResourceVersionMatch", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestListResourceVersionMatch(ctx, t, resealedInEtcd{f})
+		}},
+	})
+}
+
+func TestContractWatch(t *testing.T) {
+	runAll(t, []contract{
+		plain("Watch", storagetesting.RunTestWatch),
+		{"WatchFromZero", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestWatchFromZero(ctx, t, f, f.compactAndReload)
+		}},
+		plain("DeleteTriggerWatch", storagetesting.RunTestDeleteTriggerWatch),
+		plain("WatchFromNonZero", storagetesting.RunTestWatchFromNonZero),
+		plain("DelayedWatchDelivery", storagetesting.RunTestDelayedWatchDelivery),
+		{"WatchError", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestWatchError(ctx, t, resealed{f})
+		}},
+		plain("WatchContextCancel", storagetesting.RunTestWatchContextCancel),
+		plain("WatcherTimeout", storagetesting.RunTestWatcherTimeout),
+		plain("WatchDeleteEventObjectHaveLatestRV", storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
+		plain("WatchInitializationSignal", storagetesting.RunTestWatchInitializationSignal),
+		plain("ClusterScopedWatch", storagetesting.RunTestClusterScopedWatch),
+		plain("NamespaceScopedWatch", storagetesting.RunTestNamespaceScopedWatch),
+		{"WatchDispatchBookmarkEvents", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, f, true)
+		}},
+		plain("OptionalWatchBookmarksWithCorrectResourceVersion", storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
+		plain("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
+		{"WatchErrorIsBlockingFurtherEvents", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, resealed{f})
+		}},
+	})
+}
+
+func TestContractProgressNotify(t *testing.T) {
+	t.Parallel()
+	config := testserver.NewTestConfig(t)
+	config.WatchProgressNotifyInterval = time.Second
+	f := newFixture(t, setup{etcd: config})
+	storagetesting.RunOptionalTestProgressNotify(context.Background(), t, f, f.increaseRV)
+}
+
+// TestContractGet reads an object that lives for a second. It must not wait for
+// others.
+func TestContractGet(t *testing.T) {
+	storagetesting.RunTestGet(context.Background(), t, newFixture(t, setup{}))
+}
+
+// The functions below set a feature gate, which is the process's: no test may
+// run beside them.
+
+func TestContractWatchSemantics(t *testing.T) {
+	storagetesting.RunWatchSemantics(context.Background(), t, caughtUp{newFixture(t, setup{})})
+}
+
+func TestContractWatchSemanticInitialEventsExtended(t *testing.T) {
+	storagetesting.RunWatchSemanticInitialEventsExtended(context.Background(), t, caughtUp{newFixture(t, setup{})})
+}
+
+func TestContractWatchListMatchSingle(t *testing.T) {
+	storagetesting.RunWatchListMatchSingle(context.Background(), t, caughtUp{newFixture(t, setup{})})
+}
+
+func TestContractWatchWithUnsafeDelete(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
+	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, resealedCaughtUp{resealed{newFixture(t, setup{})}})
+}
+
+func TestContractStats(t *testing.T) {
+	for _, sizes := range []bool{true, false} {
+		t.Run(fmt.Sprintf("sizes=%v", sizes), func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.SizeBasedListCostEstimate, sizes)
+			f := newFixture(t, setup{})
+			// Sizes are of what the cache holds: decrypted.
+			storagetesting.RunTestStats(context.Background(), t, f, podCodec(), identity.NewEncryptCheckTransformer(), sizes)
+		})
+	}
+}

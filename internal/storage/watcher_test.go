@@ -1,0 +1,173 @@
+package storage_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
+func podNamed(name string) *example.Pod {
+	return &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "test", Name: name}}
+}
+
+func (f *fixture) create(t *testing.T, name string) *example.Pod {
+	t.Helper()
+	out := &example.Pod{}
+	must(t, caughtUp{f}.Create(t.Context(), "/pods/test/"+name, podNamed(name), out, 0))
+	return out
+}
+
+func next(t *testing.T, w watch.Interface) (watch.Event, bool) {
+	t.Helper()
+	select {
+	case e, open := <-w.ResultChan():
+		return e, open
+	case <-time.After(30 * time.Second):
+		t.Fatal("watch is silent")
+	}
+	return watch.Event{}, false
+}
+
+func (f *fixture) watchFrom(t *testing.T, resourceVersion string) watch.Interface {
+	t.Helper()
+	w, err := f.Watch(t.Context(), "/pods", apistorage.ListOptions{ResourceVersion: resourceVersion, Predicate: apistorage.Everything, Recursive: true})
+	must(t, err)
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// TestWatchEndsAtUnreadableObject: events behind one that cannot be read are not
+// sent. The suite's own test loads the cache anew, which expires the watch.
+func TestWatchEndsAtUnreadableObject(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	first := f.create(t, "first")
+	modified, original := f.sealing.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
+		return storagetesting.NewPrefixTransformer([]byte("other!"), false)
+	})
+	f.sealing.etcd.Store(&modified)
+	f.create(t, "unreadable")
+	f.sealing.etcd.Store(&original)
+	f.create(t, "behind")
+
+	w := f.watchFrom(t, first.ResourceVersion)
+	if e, _ := next(t, w); e.Type != watch.Error {
+		t.Fatalf("first event is %v, want an error", e)
+	}
+	if e, open := next(t, w); open {
+		t.Fatalf("an event follows the error: %v", e)
+	}
+
+	// Its deletion is told as Kubernetes tells it.
+	resp, err := f.client.KV.Delete(t.Context(), pathPrefix+"/pods/test/unreadable")
+	must(t, err)
+	must(t, f.cache.Progress().Wait(t.Context(), resp.Header.Revision))
+	w = f.watchFrom(t, fmt.Sprint(resp.Header.Revision-1))
+	e, _ := next(t, w)
+	status, ok := e.Object.(*metav1.Status)
+	if !ok || status.Reason != metav1.StatusReasonStoreReadError {
+		t.Fatalf("deletion of an unreadable object is sent as %v, want reason StoreReadError", e)
+	}
+}
+
+// TestWatchOvertakenByHistory: a reader that is too slow loses its place with an
+// error that it can resume from.
+func TestWatchOvertakenByHistory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{cache: cache.Config{HistoryBytes: 2000}})
+	first := f.create(t, "first")
+	w := f.watchFrom(t, first.ResourceVersion)
+	for i := range 60 {
+		f.create(t, fmt.Sprintf("pod-%02d", i))
+	}
+	seen := 0
+	for {
+		e, open := next(t, w)
+		if !open {
+			t.Fatalf("watch ended after %d events without a word", seen)
+		}
+		if e.Type == watch.Error {
+			if err := apierrors.FromObject(e.Object); !apierrors.IsResourceExpired(err) {
+				t.Fatalf("watch ended with %v, want 410", err)
+			}
+			return
+		}
+		if want := fmt.Sprintf("pod-%02d", seen); e.Object.(*example.Pod).Name != want {
+			t.Fatalf("event %d is of %s, want %s", seen, e.Object.(*example.Pod).Name, want)
+		}
+		seen++
+	}
+}
+
+// TestListAtOldRevision: an exact revision comes from the cache as long as its
+// events are there, and then from etcd.
+func TestListAtOldRevision(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	f.create(t, "a")
+	old := f.create(t, "b")
+	f.create(t, "c")
+	must(t, f.Delete(t.Context(), "/pods/test/a", &example.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
+
+	list := func(key string) (names string, requests int) {
+		t.Helper()
+		ctx := context.WithValue(t.Context(), storagetesting.RecorderContextKey, key)
+		out := &example.PodList{}
+		must(t, f.GetList(ctx, "/pods", apistorage.ListOptions{
+			ResourceVersion: old.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+			Predicate: apistorage.Everything, Recursive: true,
+		}, out))
+		if out.ResourceVersion != old.ResourceVersion {
+			t.Errorf("list has resource version %s, want %s", out.ResourceVersion, old.ResourceVersion)
+		}
+		for _, pod := range out.Items {
+			names += pod.Name
+		}
+		return names, len(f.recorder().ListRequestForKey(key))
+	}
+	if names, requests := list("cached"); names != "ab" || requests != 0 {
+		t.Errorf("cache answers %q with %d requests to etcd, want ab with none", names, requests)
+	}
+	f.reload()
+	if names, requests := list("forgotten"); names != "ab" || requests != 1 {
+		t.Errorf("after a load the answer is %q with %d requests to etcd, want ab with 1", names, requests)
+	}
+}
+
+// TestUnreadableObjectIsRepaired: reads go to etcd as long as it is there.
+func TestUnreadableObjectIsRepaired(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	f.create(t, "good")
+	modified, original := f.sealing.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
+		return storagetesting.NewPrefixTransformer([]byte("other!"), false)
+	})
+	f.sealing.etcd.Store(&modified)
+	f.create(t, "bad")
+	f.sealing.etcd.Store(&original)
+	everything := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
+	err := f.GetList(t.Context(), "/pods", everything, &example.PodList{})
+	if err == nil || !strings.Contains(err.Error(), "expected prefix") {
+		t.Fatalf("list = %v, want etcd's own error", err)
+	}
+	must(t, f.Get(t.Context(), "/pods/test/good", apistorage.GetOptions{}, &example.Pod{}))
+	_, err = f.client.KV.Delete(t.Context(), pathPrefix+"/pods/test/bad")
+	must(t, err)
+	out := &example.PodList{}
+	must(t, f.GetList(t.Context(), "/pods", everything, out))
+	if len(out.Items) != 1 || out.Items[0].Name != "good" {
+		t.Fatalf("list holds %d objects, want the good one", len(out.Items))
+	}
+}

@@ -1,0 +1,328 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// mirror is a sink that keeps what it gets.
+type mirror struct {
+	mu struct {
+		sync.Mutex
+		objects  map[string]string
+		pages    []int
+		loads    int
+		applied  []int64
+		progress int64
+	}
+}
+
+func (m *mirror) BeginLoad() store.Loader {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.pages = nil
+	return &mirrorLoad{mirror: m, objects: map[string]string{}}
+}
+
+type mirrorLoad struct {
+	mirror  *mirror
+	objects map[string]string
+}
+
+func (l *mirrorLoad) Add(_ context.Context, page []*mvccpb.KeyValue) {
+	for _, kv := range page {
+		l.objects[string(kv.Key)] = string(kv.Value)
+	}
+	l.mirror.mu.Lock()
+	defer l.mirror.mu.Unlock()
+	l.mirror.mu.pages = append(l.mirror.mu.pages, len(page))
+}
+
+func (l *mirrorLoad) End(_ context.Context, revision int64) {
+	l.mirror.mu.Lock()
+	defer l.mirror.mu.Unlock()
+	l.mirror.mu.objects, l.mirror.mu.progress = l.objects, revision
+	l.mirror.mu.loads++
+}
+
+func (m *mirror) Apply(_ context.Context, events []*clientv3.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range events {
+		if e.Type == clientv3.EventTypeDelete {
+			delete(m.mu.objects, string(e.Kv.Key))
+		} else {
+			m.mu.objects[string(e.Kv.Key)] = string(e.Kv.Value)
+		}
+		m.mu.applied = append(m.mu.applied, e.Kv.ModRevision)
+		m.mu.progress = e.Kv.ModRevision
+	}
+}
+
+func (m *mirror) Progressed(revision int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.progress = max(m.mu.progress, revision)
+}
+
+// reached reports whether the mirror is at a revision.
+func (m *mirror) reached(revision int64) func() bool {
+	return func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.mu.progress >= revision
+	}
+}
+
+func (m *mirror) loads() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.loads
+}
+
+func (m *mirror) wantObjects(t *testing.T, want map[string]string) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !maps.Equal(m.mu.objects, want) {
+		t.Fatalf("sink holds %v, want %v", m.mu.objects, want)
+	}
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, wait.ForeverTestTimeout, true,
+		func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatalf("never came true: %s", what)
+	}
+}
+
+// follow runs a feed until the test ends or stop is called.
+func follow(t *testing.T, client *clientv3.Client, sink store.Sink) (feed *store.Feed, stop func()) {
+	t.Helper()
+	feed = store.NewFeed(store.FeedConfig{
+		Client: client, Prefix: "/registry/", Sink: sink,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if feed.Healthy() == nil {
+		t.Error("a feed that does not run is healthy")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- feed.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run() = %v, want the context's error", err)
+		}
+	})
+	t.Cleanup(stop)
+	return feed, stop
+}
+
+func put(t *testing.T, client clientv3.KV, key, value string) int64 {
+	t.Helper()
+	resp, err := client.Put(t.Context(), key, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+func TestFeedLoadsPages(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	want := map[string]string{}
+	var ops []clientv3.Op
+	for i := range 450 {
+		key := fmt.Sprintf("/registry/pods/%03d", i)
+		want[key] = fmt.Sprint(i)
+		if ops = append(ops, clientv3.OpPut(key, fmt.Sprint(i))); len(ops) == 90 {
+			if _, err := e.Client().Client.Txn(t.Context()).Then(ops...).Commit(); err != nil {
+				t.Fatal(err)
+			}
+			ops = nil
+		}
+	}
+	put(t, e.Client().Client, "/registry0", "behind the prefix")
+	revision := put(t, e.Client().Client, "/other/a", "outside")
+
+	sink := &mirror{}
+	feed, _ := follow(t, e.Client().Client, sink)
+	eventually(t, "load", sink.reached(revision))
+	sink.wantObjects(t, want)
+	if got := sink.mu.pages; len(got) < 2 || got[0] != 200 {
+		t.Errorf("pages have %v objects, want a first of 200 and more", got)
+	}
+	eventually(t, "feed is healthy", func() bool { return feed.Healthy() == nil })
+	if got, err := feed.Revision(t.Context()); err != nil || got != revision {
+		t.Errorf("Revision() = %d, %v, want %d", got, err, revision)
+	}
+}
+
+func TestFeedFollows(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	loaded := put(t, e.Client().Client, "/registry/a", "1")
+	sink := &mirror{}
+	feed, stop := follow(t, e.Client().Client, sink)
+	eventually(t, "load", sink.reached(loaded))
+
+	first := put(t, e.Client().Client, "/registry/b", "1")
+	put(t, e.Client().Client, "/other/c", "1")
+	second := put(t, e.Client().Client, "/registry/a", "2")
+	resp, err := e.Client().Client.Delete(t.Context(), "/registry/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "events", sink.reached(resp.Header.Revision))
+	sink.wantObjects(t, map[string]string{"/registry/a": "2"})
+	if want := []int64{first, second, resp.Header.Revision}; !slices.Equal(sink.mu.applied, want) {
+		t.Errorf("events have revisions %v, want %v", sink.mu.applied, want)
+	}
+
+	// Nothing of the prefix changes: the revision moves when asked for.
+	outside := put(t, e.Client().Client, "/other/c", "2")
+	eventually(t, "progress", func() bool {
+		if err := feed.RequestProgress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return sink.reached(outside)()
+	})
+	stop()
+	if got := sink.loads(); got != 1 {
+		t.Errorf("%d loads, want 1", got)
+	}
+}
+
+// wire connects a client to etcd's socket, as servers without an embedded etcd
+// have it, until it is cut.
+type wire struct {
+	client *clientv3.Client
+	mu     struct {
+		sync.Mutex
+		cut   bool
+		conns []net.Conn
+	}
+}
+
+func newWire(t *testing.T, e *store.Embedded) *wire {
+	t.Helper()
+	w := &wire{}
+	retry := grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
+		MinConnectTimeout: 10 * time.Second,
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{e.Endpoint()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(w.dial), grpc.WithConnectParams(retry)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	w.client = client
+	return w
+}
+
+func (w *wire) dial(ctx context.Context, address string) (net.Conn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.cut {
+		return nil, errors.New("wire is cut")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(address, "unix:"))
+	if err == nil {
+		w.mu.conns = append(w.mu.conns, conn)
+	}
+	return conn, err
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.cut = true
+	for _, conn := range w.mu.conns {
+		_ = conn.Close()
+	}
+	w.mu.conns = nil
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.cut = false
+}
+
+func TestFeedResumesAfterRestart(t *testing.T) {
+	t.Parallel()
+	cfg := dirs(t)
+	e := open(t, cfg)
+	loaded := put(t, e.Client().Client, "/registry/a", "1")
+	sink := &mirror{}
+	w := newWire(t, e)
+	follow(t, w.client, sink)
+	eventually(t, "load", sink.reached(loaded))
+	w.cut()
+	e.Close()
+
+	e = open(t, cfg)
+	t.Cleanup(e.Close)
+	w.mend()
+	revision := put(t, e.Client().Client, "/registry/b", "1")
+	eventually(t, "event after the restart", sink.reached(revision))
+	sink.wantObjects(t, map[string]string{"/registry/a": "1", "/registry/b": "1"})
+	if got := sink.loads(); got != 1 {
+		t.Errorf("%d loads, want 1: the history was there", got)
+	}
+}
+
+func TestFeedReloadsAfterCompaction(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	put(t, kv, "/registry/b", "1")
+	loaded := put(t, kv, "/registry/a", "1")
+	sink := &mirror{}
+	w := newWire(t, e)
+	follow(t, w.client, sink)
+	eventually(t, "load", sink.reached(loaded))
+
+	w.cut()
+	if _, err := kv.Delete(t.Context(), "/registry/b"); err != nil {
+		t.Fatal(err)
+	}
+	revision := put(t, kv, "/registry/a", "2")
+	if _, err := kv.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	w.mend()
+	eventually(t, "second load", func() bool { return sink.loads() == 2 })
+	sink.wantObjects(t, map[string]string{"/registry/a": "2"})
+	last := put(t, kv, "/registry/c", "1")
+	eventually(t, "event after the load", sink.reached(last))
+	sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/c": "1"})
+}
