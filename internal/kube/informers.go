@@ -12,10 +12,19 @@ import (
 // node authorizer and some admission plugins. Those read a pod's spec and the
 // resource claims in its status, and of a node neither images nor volumes.
 
-// slim makes the loopback informers keep only what their users read.
+// slim makes the loopback informers keep only what their users read, and once
+// what many pods have in common.
 func slim(factory informers.SharedInformerFactory) error {
 	core := factory.Core().V1()
-	if err := core.Pods().Informer().SetTransform(slimPod); err != nil {
+	pods := newTemplates()
+	err := core.Pods().Informer().SetTransform(func(obj any) (any, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			slimPod(pod)
+			pods.share(pod)
+		}
+		return obj, nil
+	})
+	if err != nil {
 		return fmt.Errorf("trim pods in informer: %w", err)
 	}
 	if err := core.Nodes().Informer().SetTransform(slimNode); err != nil {
@@ -24,24 +33,16 @@ func slim(factory informers.SharedInformerFactory) error {
 	return nil
 }
 
-var (
-	_ cache.TransformFunc = slimPod
-	_ cache.TransformFunc = slimNode
-)
-
-func slimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
-	}
+func slimPod(pod *corev1.Pod) {
 	pod.ManagedFields = nil
 	pod.Status = corev1.PodStatus{
 		Phase:                       pod.Status.Phase,
 		ResourceClaimStatuses:       pod.Status.ResourceClaimStatuses,
 		ExtendedResourceClaimStatus: pod.Status.ExtendedResourceClaimStatus,
 	}
-	return pod, nil
 }
+
+var _ cache.TransformFunc = slimNode
 
 func slimNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
