@@ -98,35 +98,41 @@ func (l *List) surroundings() (header, trailer []byte, err error) {
 	return l.Form.envelope(l.ResourceVersion, size)
 }
 
-// Write writes the answer, a segment at a time, without copying it. An error
-// after the first byte leaves a truncated answer: the connection must be cut.
+// Write writes the answer, a segment at a time, without copying it. Nothing is
+// written before the first segment is encoded. An error after the first byte
+// leaves a truncated answer: the connection must be cut.
 func (l *List) Write(w io.Writer) error {
 	header, trailer, err := l.surroundings()
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(header); err != nil {
-		return fmt.Errorf("write list: %w", err)
-	}
 	separator := l.Form.cfg.Framing.separator()
-	first := true
+	// ahead stands before the next segment.
+	ahead := header
 	for span := range l.Spans {
 		b, err := l.Form.spanBytes(span)
 		if err != nil {
 			return err
 		}
-		if !first && len(separator) > 0 {
-			if _, err := w.Write(separator); err != nil {
-				return fmt.Errorf("write list: %w", err)
-			}
+		if err := writeAll(w, ahead, b); err != nil {
+			return err
 		}
-		first = false
-		if _, err := w.Write(b); err != nil {
+		ahead = separator
+	}
+	if l.Empty {
+		return writeAll(w, header)
+	}
+	return writeAll(w, trailer)
+}
+
+func writeAll(w io.Writer, parts ...[]byte) error {
+	for _, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		if _, err := w.Write(part); err != nil {
 			return fmt.Errorf("write list: %w", err)
 		}
-	}
-	if _, err := w.Write(trailer); err != nil {
-		return fmt.Errorf("write list: %w", err)
 	}
 	return nil
 }
@@ -149,24 +155,17 @@ func (l *List) WriteGzip(w io.Writer) error {
 			out = appendStored(out, separator)
 		}
 		first = false
-		if _, err := w.Write(out); err != nil {
-			return fmt.Errorf("write list: %w", err)
-		}
-		out = out[:0]
 		deflated, err := l.Form.deflateSpan(span, &sum)
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(deflated); err != nil {
-			return fmt.Errorf("write list: %w", err)
+		if err := writeAll(w, out, deflated); err != nil {
+			return err
 		}
+		out = out[:0]
 	}
 	sum.addBytes(trailer)
-	out = sum.appendTrailer(appendStored(out, trailer))
-	if _, err := w.Write(out); err != nil {
-		return fmt.Errorf("write list: %w", err)
-	}
-	return nil
+	return writeAll(w, sum.appendTrailer(appendStored(out, trailer)))
 }
 
 func (f *Form) deflateSpan(span Span, sum *gzipSum) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
 )
 
 // Route is a built-in resource in one API version, as it is installed.
@@ -118,12 +119,21 @@ func (r *Route) deprecate(scheme *runtime.Scheme) {
 		return
 	}
 	obj.GetObjectKind().SetGroupVersionKind(r.Kind)
-	major, minor, err := deprecation.MajorMinor(version.Get())
-	if err != nil || !deprecation.IsDeprecated(obj, major, minor) {
+	// As the installer does: a binary that was built without a version is 0.0,
+	// for which all that will be deprecated is.
+	major, minor, _ := deprecation.MajorMinor(version.Get())
+	if !deprecation.IsDeprecated(obj, major, minor) {
 		return
 	}
 	r.Warning = deprecation.WarningMessage(obj)
 	r.RemovedRelease = deprecation.RemovedRelease(obj)
+}
+
+// Uncached reports whether Kubernetes keeps a kind out of its watch cache by
+// default (kubeapiserver.DefaultWatchCacheSizes).
+func Uncached(gr schema.GroupResource) bool {
+	size, listed := kubeapiserver.DefaultWatchCacheSizes()[gr]
+	return listed && size == 0
 }
 
 // Irregular reports, for kinds whose handlers alter some objects on their way

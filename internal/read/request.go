@@ -76,7 +76,8 @@ func (t *Tier) parse(req *http.Request) (*query, passed) {
 	if reason := q.negotiate(req); reason != "" {
 		return nil, reason
 	}
-	if audit.AuditContextFrom(req.Context()).GetEventLevel().GreaterOrEqual(auditinternal.LevelRequestResponse) {
+	// Without a context nothing is audited.
+	if a := audit.AuditContextFrom(req.Context()); a != nil && a.GetEventLevel().GreaterOrEqual(auditinternal.LevelRequestResponse) {
 		return nil, passedAudit
 	}
 	return q, ""
@@ -115,7 +116,7 @@ func (q *query) parseParameters(raw string) passed {
 // transformations, which are Kubernetes'.
 func (q *query) negotiate(req *http.Request) passed {
 	accept := req.Header.Get("Accept")
-	if strings.Contains(accept, ";") {
+	if strings.Contains(accept, ";") || !q.routable(accept) {
 		return passedAccept
 	}
 	_, info, err := negotiation.NegotiateOutputMediaType(req, q.route.cfg.Serializer, negotiation.DefaultEndpointRestrictions)
@@ -128,6 +129,27 @@ func (q *query) negotiate(req *http.Request) passed {
 	}
 	q.gzip = q.route.cfg.Compress && acceptsGzip(req.Header.Get("Accept-Encoding"))
 	return ""
+}
+
+// routable reports whether Kubernetes' router, which knows no ranges but */*,
+// would hand the request to a handler: one of the words must be a media type
+// that the version serves.
+func (q *query) routable(accept string) bool {
+	if accept == "" {
+		return true
+	}
+	for word := range strings.SplitSeq(accept, ",") {
+		word = strings.Trim(word, " ")
+		if word == "*/*" {
+			return true
+		}
+		for _, info := range q.route.cfg.Serializer.SupportedMediaTypes() {
+			if word == info.MediaType {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // acceptsGzip looks for the word alone, as Kubernetes does: weights are not read.

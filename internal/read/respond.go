@@ -21,6 +21,7 @@ func (q *query) wait(w http.ResponseWriter, req *http.Request) passed {
 	}
 	w, done := q.observe(w, req, q.verb())
 	defer done()
+	q.warn(req)
 	cfg := &q.route.cfg
 	responsewriters.ErrorNegotiated(cfg.ConsistentError(err), cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
 	return answered
@@ -33,11 +34,16 @@ func (q *query) verb() string {
 	return "LIST"
 }
 
-// begin writes the headers of an answer.
-func (q *query) begin(w http.ResponseWriter, req *http.Request, gzip bool) {
+// warn tells the client that the version is deprecated.
+func (q *query) warn(req *http.Request) {
 	if q.route.cfg.Warning != "" {
 		warning.AddWarning(req.Context(), "", q.route.cfg.Warning)
 	}
+}
+
+// begin writes the headers of an answer.
+func (q *query) begin(w http.ResponseWriter, req *http.Request, gzip bool) {
+	q.warn(req)
 	header := w.Header()
 	if gzip {
 		header.Set("Content-Encoding", "gzip")

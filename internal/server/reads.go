@@ -30,7 +30,7 @@ func newReadTier(b *backends, budget *encode.Budget) (*readTier, error) {
 	}
 	return &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular},
+		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached},
 		tier:      read.NewTier(metrics),
 		budget:    budget,
 	}, nil

@@ -38,6 +38,9 @@ type Backend struct {
 type Decorator struct {
 	// Backend finds the etcd cluster that a resource is stored in.
 	Backend func(storagebackend.TransportConfig) (*Backend, error)
+	// Uncached reports for a kind whether Kubernetes keeps it out of its watch
+	// cache, which shows in errors and limits. It may be nil.
+	Uncached func(schema.GroupResource) bool
 	// Irregular reports for a kind whether handlers alter an object on its way
 	// out. It may be nil, as may what it returns.
 	Irregular func(schema.GroupResource) func(runtime.Object) bool
@@ -76,6 +79,7 @@ func (d *Decorator) Decorate(
 		Etcd: etcd, Cache: backend.Cache, Consistent: backend.Consistent,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
+		LikeEtcd: d.Uncached != nil && d.Uncached(config.GroupResource),
 	}
 	cfg.Resource = backend.Cache.Register(d.spec(cfg, config.GroupResource, transformer))
 	s := New(cfg)

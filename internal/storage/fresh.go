@@ -30,10 +30,32 @@ func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
 		return s.waitConsistent(ctx)
 	}
 	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
+	if err != nil && s.cfg.LikeEtcd {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
 	if err != nil {
 		return err
 	}
+	if s.cfg.LikeEtcd {
+		return s.waitLikeEtcd(ctx, int64(rv))
+	}
 	return s.waitAtLeast(ctx, int64(rv))
+}
+
+// waitLikeEtcd refuses revisions that etcd has not reached, without waiting for
+// them.
+func (s *Store) waitLikeEtcd(ctx context.Context, rv int64) error {
+	progress := s.cfg.Cache.Progress()
+	if rv <= progress.Revision() {
+		return s.waitLoaded(ctx)
+	}
+	if err := s.waitConsistent(ctx); err != nil {
+		return err
+	}
+	if now := progress.Revision(); rv > now {
+		return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(now), 0)
+	}
+	return nil
 }
 
 func (s *Store) waitConsistent(ctx context.Context) error {

@@ -99,7 +99,7 @@ func (s *Store) fill(ctx context.Context, snapshot cache.Snapshot, sc scope, opt
 	newItem := newItemFunc(list, items)
 	var p page
 	limit := opts.Predicate.Limit
-	if opts.ResourceVersion == "0" && opts.Predicate.Continue == "" {
+	if opts.ResourceVersion == "0" && opts.Predicate.Continue == "" && !s.cfg.LikeEtcd {
 		// As in Kubernetes' watch cache, whose clients rely on whole lists.
 		limit = 0
 	}

@@ -32,6 +32,9 @@ type Config struct {
 	PathPrefix string
 	// New and NewList make empty objects of the storage's version.
 	New, NewList func() runtime.Object
+	// LikeEtcd gives errors and limits as Kubernetes does for kinds that it keeps
+	// out of its watch cache.
+	LikeEtcd bool
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
 	// Clock drives bookmarks. Nil means the real one.

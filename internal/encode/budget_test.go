@@ -1,0 +1,161 @@
+package encode
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+func wireOf(size int) *wire { return &wire{bytes: make([]byte, size), size: int64(size)} }
+
+func TestBudgetStaysWithinItsLimit(t *testing.T) {
+	const limit = 64 << 10
+	b := NewBudget(limit)
+	cells := make([]cell, 200)
+	owners := make([]sync.Mutex, len(cells))
+	stop := make(chan struct{})
+	var watcher, workers sync.WaitGroup
+	watcher.Go(func() {
+		for {
+			if used := b.Used(); used > limit || used < 0 {
+				t.Errorf("%d bytes kept of %d", used, limit)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for worker := range 16 {
+		workers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(worker), 1))
+			for range 3000 {
+				i := random.IntN(len(cells))
+				switch random.IntN(4) {
+				case 0, 1:
+					// A cell is filled by one at a time, and only when empty, as memos do.
+					owners[i].Lock()
+					if cells[i].load() == nil {
+						b.keep(&cells[i], wireOf(random.IntN(4000)))
+					}
+					owners[i].Unlock()
+				case 2:
+					cells[i].load()
+				case 3:
+					b.drop(&cells[i])
+				}
+			}
+		})
+	}
+	workers.Wait()
+	close(stop)
+	watcher.Wait()
+	var held int64
+	for i := range cells {
+		if w := cells[i].held.Load(); w != nil {
+			held += w.cost()
+		}
+	}
+	if held != b.Used() {
+		t.Errorf("cells hold %d bytes, the budget says %d", held, b.Used())
+	}
+	for i := range cells {
+		b.drop(&cells[i])
+	}
+	if b.Used() != 0 {
+		t.Errorf("%d bytes kept in no cell", b.Used())
+	}
+}
+
+func TestBudgetKeepsWhatIsRead(t *testing.T) {
+	const each = 1000
+	b := NewBudget(4 * (each + wireOverhead))
+	read, others := new(cell), make([]cell, 12)
+	b.keep(read, wireOf(each))
+	for i := range others {
+		if read.load() == nil {
+			t.Fatalf("what is read was dropped at the %dth arrival", i)
+		}
+		b.keep(&others[i], wireOf(each))
+	}
+	if others[0].held.Load() != nil {
+		t.Error("what was never read is still there")
+	}
+	if others[len(others)-1].held.Load() == nil {
+		t.Error("the newest is gone")
+	}
+}
+
+func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
+	const each = 1000
+	b := NewBudget(3 * (each + wireOverhead))
+	once := new(cell)
+	b.keep(once, wireOf(each))
+	once.load()
+	for range 12 {
+		b.keep(new(cell), wireOf(each))
+	}
+	if once.held.Load() != nil {
+		t.Error("what was read once stays for good")
+	}
+}
+
+func TestBudgetOfNothing(t *testing.T) {
+	for name, b := range map[string]*Budget{"nil": nil, "zero": new(Budget), "small": NewBudget(wireOverhead)} {
+		c := new(cell)
+		b.keep(c, wireOf(1))
+		if c.load() != nil {
+			t.Errorf("%s budget keeps something", name)
+		}
+	}
+}
+
+func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
+	b := NewBudget(1 << 20)
+	for range 10_000 {
+		c := new(cell)
+		b.keep(c, wireOf(10))
+		b.drop(c)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.mu.queue) > 16 {
+		t.Errorf("%d cells in the queue, none of which holds anything", len(b.mu.queue))
+	}
+}
+
+// TestBudgetRefillsCells fills and drops the same cells again and again:
+// a cell that is queued twice would be looked at twice.
+func TestBudgetRefillsCells(t *testing.T) {
+	b := NewBudget(1 << 20)
+	stays, comesAndGoes := new(cell), new(cell)
+	b.keep(stays, wireOf(10))
+	for range 1000 {
+		b.keep(comesAndGoes, wireOf(10))
+		b.drop(comesAndGoes)
+	}
+	b.keep(comesAndGoes, wireOf(10))
+	if want := stays.load().cost() + comesAndGoes.load().cost(); b.Used() != want {
+		t.Errorf("%d bytes kept, want %d", b.Used(), want)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.mu.queue) > 16 {
+		t.Errorf("%d entries in the queue for two cells", len(b.mu.queue))
+	}
+}
+
+func BenchmarkBudgetKeepDrop(b *testing.B) {
+	budget := NewBudget(1 << 20)
+	w := wireOf(4096)
+	b.RunParallel(func(pb *testing.PB) {
+		c := new(cell)
+		for pb.Next() {
+			budget.keep(c, w)
+			c.load()
+			budget.drop(c)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package encode
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+)
+
+const benchmarkObjects = 4800
+
+func benchmarkList(b *testing.B, write func(*List) error) {
+	for name, framing := range framings {
+		for _, memo := range []string{"warm", "cold"} {
+			b.Run(fmt.Sprintf("%s/%s", name, memo), func(b *testing.B) {
+				w := newWorld(b)
+				if memo == "cold" {
+					w.budget = nil
+				}
+				all := groups(b, benchmarkObjects, 48)
+				list := newList(w.form(b, framing), all, 0, benchmarkObjects)
+				size, err := list.sizeUpTo(noBound)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(size)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := write(list); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkListWrite(b *testing.B) {
+	benchmarkList(b, func(l *List) error { return l.Write(io.Discard) })
+}
+
+func BenchmarkListWriteGzip(b *testing.B) {
+	benchmarkList(b, func(l *List) error { return l.WriteGzip(io.Discard) })
+}
+
+// BenchmarkLeafChange is what one write costs the next reader: a leaf of which
+// one object changed.
+func BenchmarkLeafChange(b *testing.B) {
+	for name, framing := range framings {
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b)
+			f := w.form(b, framing)
+			g := groups(b, 48, 48)[0]
+			changed := entry(b, 7, "changed")
+			original := g.entries[7]
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				next := group{memo: new(Memo), entries: slices.Clone(g.entries)}
+				next.memo.Succeed(g.memo)
+				if i++; i%2 == 1 {
+					next.entries[7] = changed
+				} else {
+					next.entries[7] = original
+				}
+				g = next
+				if err := newList(f, []group{g}, 0, len(g.entries)).Write(io.Discard); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package encode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// world is config maps in their own scheme.
+type world struct {
+	codecs serializer.CodecFactory
+	// decoded counts calls of Decode.
+	decoded atomic.Int64
+	budget  *Budget
+}
+
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		tb.Fatal(err)
+	}
+	return &world{codecs: serializer.NewCodecFactory(scheme), budget: NewBudget(64 << 20)}
+}
+
+var errNotDecoded = errors.New("not to be decoded")
+
+func (w *world) decode(e *resource.Entry) (runtime.Object, error) {
+	w.decoded.Add(1)
+	if e.Size() == 0 {
+		return nil, errNotDecoded
+	}
+	obj := &corev1.ConfigMap{}
+	if err := e.Read(obj.Unmarshal); err != nil {
+		return nil, err
+	}
+	obj.ResourceVersion = strconv.FormatInt(e.Revision, 10)
+	return obj, nil
+}
+
+func (w *world) encoder(tb testing.TB, framing Framing) (runtime.Encoder, string) {
+	tb.Helper()
+	mediaType := runtime.ContentTypeJSON
+	if framing == Protobuf {
+		mediaType = runtime.ContentTypeProtobuf
+	}
+	info, ok := runtime.SerializerInfoForMediaType(w.codecs.SupportedMediaTypes(), mediaType)
+	if !ok {
+		tb.Fatalf("no serializer for %s", mediaType)
+	}
+	chosen := runtime.Encoder(info.Serializer)
+	if framing == PrettyJSON {
+		chosen = info.PrettySerializer
+	}
+	return w.codecs.EncoderForVersion(chosen, corev1.SchemeGroupVersion), mediaType
+}
+
+func (w *world) form(tb testing.TB, framing Framing) *Form {
+	tb.Helper()
+	encoder, mediaType := w.encoder(tb, framing)
+	f, err := NewForm(Config{
+		Decode: w.decode, NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
+		Encoder: encoder, Framing: framing, MediaType: mediaType, Budget: w.budget,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+func entry(tb testing.TB, i int, text string) *resource.Entry {
+	tb.Helper()
+	obj := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("config-%05d", i), Namespace: "team", Labels: map[string]string{"index": strconv.Itoa(i)}},
+		Data:       map[string]string{"text": text, "odd": "<&>\u2028\"items\":[]"},
+	}
+	value, err := obj.Marshal()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &resource.Entry{Key: obj.Namespace + "/" + obj.Name, Revision: int64(100 + i), Value: value}
+}
+
+// group is a leaf.
+type group struct {
+	memo    *Memo
+	entries []*resource.Entry
+}
+
+// groups spreads n entries over leaves of a size.
+func groups(tb testing.TB, n, size int) []group {
+	tb.Helper()
+	var all []group
+	for i := range n {
+		if i%size == 0 {
+			all = append(all, group{memo: new(Memo)})
+		}
+		last := &all[len(all)-1]
+		last.entries = append(last.entries, entry(tb, i, strings.Repeat("text ", i%40)))
+	}
+	return all
+}
+
+// between yields the entries from..to-1 of all, counted over all groups.
+func between(all []group, from, to int) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		at := 0
+		for _, g := range all {
+			first, last := max(0, from-at), min(len(g.entries), to-at)
+			at += len(g.entries)
+			if first < last && !yield(Span{Memo: g.memo, Entries: g.entries, From: first, To: last}) {
+				return
+			}
+		}
+	}
+}
+
+// expected is the list as the encoder alone writes it.
+func (w *world) expected(tb testing.TB, framing Framing, all []group, from, to int) []byte {
+	tb.Helper()
+	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "4711"}, Items: []corev1.ConfigMap{}}
+	for span := range between(all, from, to) {
+		for _, e := range span.Entries[span.From:span.To] {
+			obj, err := w.decode(e)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			list.Items = append(list.Items, *obj.(*corev1.ConfigMap))
+		}
+	}
+	encoder, _ := w.encoder(tb, framing)
+	var buf bytes.Buffer
+	if err := encoder.Encode(list, &buf); err != nil {
+		tb.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func newList(f *Form, all []group, from, to int) *List {
+	return &List{Form: f, ResourceVersion: 4711, Spans: between(all, from, to), Empty: from >= to}
+}
+
+var framings = map[string]Framing{"json": JSON, "pretty": PrettyJSON, "protobuf": Protobuf}
+
+func TestListIsWhatTheEncoderWrites(t *testing.T) {
+	w := newWorld(t)
+	all := groups(t, 130, 48)
+	ranges := [][2]int{{0, 130}, {0, 0}, {0, 1}, {0, 48}, {0, 49}, {47, 49}, {48, 96}, {50, 60}, {95, 130}, {129, 130}, {1, 129}}
+	for name, framing := range framings {
+		t.Run(name, func(t *testing.T) {
+			f := w.form(t, framing)
+			for _, r := range ranges {
+				want := w.expected(t, framing, all, r[0], r[1])
+				for _, pass := range []string{"cold", "warm"} {
+					checkList(t, fmt.Sprintf("%v %s", r, pass), newList(f, all, r[0], r[1]), want)
+				}
+			}
+		})
+	}
+}
+
+// checkList writes a list in both ways, and compares its length.
+func checkList(t *testing.T, what string, list *List, want []byte) {
+	t.Helper()
+	var plain, packed bytes.Buffer
+	if err := list.Write(&plain); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(plain.Bytes(), want) {
+		t.Fatalf("%s: wrote\n%.500q\nwant\n%.500q", what, plain.Bytes(), want)
+	}
+	if err := list.WriteGzip(&packed); err != nil {
+		t.Fatal(err)
+	}
+	if got := gunzip(t, packed.Bytes()); !bytes.Equal(got, want) {
+		t.Fatalf("%s compressed: wrote\n%.500q\nwant\n%.500q", what, got, want)
+	}
+	for offset, longer := range map[int64]bool{-1: true, 0: false, 1: false, -500: true, 500: false} {
+		got, err := list.LongerThan(int64(len(want)) + offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != longer {
+			t.Errorf("%s: a list of %d bytes is longer than %d: %v", what, len(want), int64(len(want))+offset, got)
+		}
+	}
+}
+
+func TestListWithoutBudget(t *testing.T) {
+	w := newWorld(t)
+	w.budget = nil
+	all := groups(t, 60, 20)
+	for name, framing := range framings {
+		t.Run(name, func(t *testing.T) {
+			f := w.form(t, framing)
+			checkList(t, "all", newList(f, all, 0, 60), w.expected(t, framing, all, 0, 60))
+		})
+	}
+}
+
+func TestLongerThanStopsEarly(t *testing.T) {
+	w := newWorld(t)
+	all := groups(t, 1000, 10)
+	w.decoded.Store(0)
+	longer, err := newList(w.form(t, JSON), all, 0, 1000).LongerThan(100)
+	if err != nil || !longer {
+		t.Fatalf("longer: %v, %v", longer, err)
+	}
+	if n := w.decoded.Load(); n > 10 {
+		t.Errorf("decoded %d of 1000 objects to learn that there are 100 bytes", n)
+	}
+}
+
+func TestListFailsBeforeItsFirstByte(t *testing.T) {
+	w := newWorld(t)
+	all := groups(t, 10, 10)
+	all[0].entries[5] = &resource.Entry{Key: "team/broken"}
+	for name, framing := range framings {
+		for how, write := range map[string]func(*List, io.Writer) error{"plain": (*List).Write, "gzip": (*List).WriteGzip} {
+			var out bytes.Buffer
+			if err := write(newList(w.form(t, framing), all, 0, 10), &out); !errors.Is(err, errNotDecoded) || out.Len() > 0 {
+				t.Errorf("%s, %s: wrote %d bytes, %v", name, how, out.Len(), err)
+			}
+		}
+	}
+}
+
+func TestObject(t *testing.T) {
+	w := newWorld(t)
+	e := entry(t, 1, "text")
+	for name, framing := range framings {
+		t.Run(name, func(t *testing.T) {
+			obj, err := w.decode(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			encoder, _ := w.encoder(t, framing)
+			var want bytes.Buffer
+			if err := encoder.Encode(obj, &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.form(t, framing).Object(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("got %q, want %q", got, want.Bytes())
+			}
+		})
+	}
+}

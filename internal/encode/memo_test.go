@@ -1,0 +1,195 @@
+package encode
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// write reads a group through a form and returns how many objects that decoded.
+func (w *world) write(t *testing.T, f *Form, g group) int64 {
+	t.Helper()
+	want := w.expected(t, f.cfg.Framing, []group{g}, 0, len(g.entries))
+	before := w.decoded.Load()
+	var out bytes.Buffer
+	if err := newList(f, []group{g}, 0, len(g.entries)).Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), want) {
+		t.Fatalf("wrote %.300q\nwant %.300q", out.Bytes(), want)
+	}
+	return w.decoded.Load() - before
+}
+
+// successor is a group that replaces g.
+func successor(g group) group {
+	next := group{memo: new(Memo), entries: slices.Clone(g.entries)}
+	next.memo.Succeed(g.memo)
+	return next
+}
+
+func TestMemoEncodesOnce(t *testing.T) {
+	w := newWorld(t)
+	g := groups(t, 40, 40)[0]
+	f := w.form(t, JSON)
+	if n := w.write(t, f, g); n != 40 {
+		t.Errorf("decoded %d objects, want 40", n)
+	}
+	if n := w.write(t, f, g); n != 0 {
+		t.Errorf("decoded %d objects again", n)
+	}
+	if n := w.write(t, w.form(t, PrettyJSON), g); n != 40 {
+		t.Errorf("decoded %d objects for another form, want 40", n)
+	}
+}
+
+func TestMemoCopiesWhatDidNotChange(t *testing.T) {
+	w := newWorld(t)
+	for name, framing := range framings {
+		t.Run(name, func(t *testing.T) {
+			f := w.form(t, framing)
+			g := groups(t, 40, 40)[0]
+			w.write(t, f, g)
+			g = successor(g)
+			g.entries[7] = entry(t, 7, "changed")
+			if n := w.write(t, f, g); n != 1 {
+				t.Errorf("decoded %d objects after one changed", n)
+			}
+			g = successor(g)
+			g.entries = slices.Insert(g.entries, 20, entry(t, 19, "again"))
+			g.entries[20].Key += "-x"
+			if n := w.write(t, f, g); n != 1 {
+				t.Errorf("decoded %d objects after one was added", n)
+			}
+			g = successor(g)
+			g.entries = slices.Delete(g.entries, 0, 3)
+			if n := w.write(t, f, g); n != 0 {
+				t.Errorf("decoded %d objects after three were deleted", n)
+			}
+		})
+	}
+}
+
+// TestMemoCopiesOverUnreadGenerations changes a leaf several times between two reads.
+func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
+	w := newWorld(t)
+	f := w.form(t, JSON)
+	g := groups(t, 40, 40)[0]
+	w.write(t, f, g)
+	for i := range 5 {
+		g = successor(g)
+		g.entries[i] = entry(t, i, "changed")
+	}
+	if n := w.write(t, f, g); n != 5 {
+		t.Errorf("decoded %d objects after five changed", n)
+	}
+}
+
+func TestMemoCopiesAfterSplit(t *testing.T) {
+	w := newWorld(t)
+	f := w.form(t, JSON)
+	g := groups(t, 40, 40)[0]
+	w.write(t, f, g)
+	left := successor(g)
+	right := group{memo: new(Memo), entries: slices.Clone(left.entries[20:])}
+	right.memo.Follow(left.memo)
+	left.entries = left.entries[:20]
+	// The half that is read first takes the old bytes with it; the other may
+	// have to be encoded anew, and both must be right.
+	if n := w.write(t, f, left); n != 0 {
+		t.Errorf("decoded %d objects of the left half", n)
+	}
+	t.Logf("decoded %d objects of the right half", w.write(t, f, right))
+}
+
+func TestRetiredMemoKeepsNothing(t *testing.T) {
+	w := newWorld(t)
+	f := w.form(t, JSON)
+	g := groups(t, 40, 40)[0]
+	w.write(t, f, g)
+	if w.budget.Used() == 0 {
+		t.Fatal("nothing kept")
+	}
+	g.memo.Retire(w.budget)
+	if n := w.budget.Used(); n != 0 {
+		t.Errorf("%d bytes kept by a retired memo", n)
+	}
+	for range 2 {
+		if n := w.write(t, f, g); n != 40 {
+			t.Errorf("decoded %d objects, want 40 each time", n)
+		}
+	}
+	if n := w.budget.Used(); n != 0 {
+		t.Errorf("%d bytes kept by a reader of an old snapshot", n)
+	}
+}
+
+func TestReplacedMemoKeepsNothingNew(t *testing.T) {
+	w := newWorld(t)
+	f := w.form(t, JSON)
+	g := groups(t, 40, 40)[0]
+	next := successor(g)
+	w.write(t, f, g)
+	if n := w.budget.Used(); n != 0 {
+		t.Errorf("%d bytes kept for an old snapshot", n)
+	}
+	next.memo.Retire(w.budget)
+	if n := w.budget.Used(); n != 0 {
+		t.Errorf("%d bytes kept", n)
+	}
+}
+
+// TestRetireGivesEverythingBack retires a leaf whose predecessor still holds bytes.
+func TestRetireGivesEverythingBack(t *testing.T) {
+	w := newWorld(t)
+	g := groups(t, 40, 40)[0]
+	for _, framing := range framings {
+		f := w.form(t, framing)
+		checkList(t, "all", newList(f, []group{g}, 0, 40), w.expected(t, framing, []group{g}, 0, 40))
+	}
+	successor(g).memo.Retire(w.budget)
+	if n := w.budget.Used(); n != 0 {
+		t.Errorf("%d bytes still kept", n)
+	}
+}
+
+// TestMemoUnderLoad reads every generation of a leaf in all forms while newer
+// ones are made.
+func TestMemoUnderLoad(t *testing.T) {
+	w := newWorld(t)
+	w.budget = NewBudget(40 << 10)
+	g := groups(t, 40, 40)[0]
+	var readers sync.WaitGroup
+	for _, framing := range framings {
+		f := w.form(t, framing)
+		old := g
+		for generation := range 20 {
+			want := w.expected(t, framing, []group{old}, 0, 40)
+			snapshot := old
+			for range 3 {
+				readers.Go(func() {
+					var plain, packed bytes.Buffer
+					list := newList(f, []group{snapshot}, 0, 40)
+					if err := list.Write(&plain); err != nil || !bytes.Equal(plain.Bytes(), want) {
+						t.Errorf("plain answer of generation %d is wrong: %v", generation, err)
+					}
+					if err := list.WriteGzip(&packed); err != nil || !bytes.Equal(gunzip(t, packed.Bytes()), want) {
+						t.Errorf("compressed answer of generation %d is wrong: %v", generation, err)
+					}
+				})
+			}
+			old = successor(old)
+			old.entries[generation] = entry(t, generation, "changed")
+		}
+		g = old
+	}
+	readers.Wait()
+	if used := w.budget.Used(); used > w.budget.Limit() {
+		t.Errorf("%d bytes kept of %d", used, w.budget.Limit())
+	}
+	g.memo.Retire(w.budget)
+	if used := w.budget.Used(); used != 0 {
+		t.Errorf("%d bytes kept after the last leaf retired", used)
+	}
+}

@@ -1,0 +1,308 @@
+package read_test
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/millrace/millrace/internal/read"
+)
+
+const (
+	list     = "/api/v1/configmaps"
+	listOne  = "/api/v1/namespaces/one/configmaps"
+	object   = "/api/v1/namespaces/one/configmaps/a"
+	protobuf = "application/vnd.kubernetes.protobuf"
+)
+
+// TestRequests says for each request who answers it: "" is the tier, another
+// word is why Kubernetes does.
+func TestRequests(t *testing.T) {
+	for _, c := range []struct {
+		target, accept, reason string
+	}{
+		{list, "", ""}, {listOne, "", ""}, {object, "", ""},
+		{list, "application/json", ""}, {list, protobuf, ""}, {list, protobuf + ",application/json", ""}, {list, "*/*", ""},
+		{list, "text/plain, */*", ""}, {list + "?pretty=1", "", ""}, {list + "?unknown=1&x", "", ""}, {list + "?", "", ""},
+		{list + "?resourceVersion=", "", ""}, {list + "?resourceVersion=0", "", ""}, {list + "?resourceVersion=100", "", ""}, {object + "?resourceVersion=7", "", ""},
+		{"/api/v1/namespaces/nowhere/configmaps", "", ""},
+
+		{"/api/v1/pods", "", "resource"}, {"/apis/apps/v1/deployments", "", "resource"}, {object + "/status", "", "resource"}, {"/api/v2/configmaps", "", "resource"},
+		{list + "/", "", "path"}, {listOne + "/", "", "path"}, {object + "/", "", "path"}, {"/api/v1/namespaces/one//configmaps", "", "resource"},
+		{list + "?limit=1", "", "parameter"}, {list + "?limit=", "", "parameter"}, {list + "?continue=x", "", "parameter"}, {list + "?labelSelector=a", "", "parameter"},
+		{list + "?fieldSelector=metadata.name%3Da", "", "parameter"}, {list + "?resourceVersion=1&resourceVersionMatch=Exact", "", "parameter"},
+		{list + "?timeoutSeconds=1", "", "parameter"}, {list + "?sendInitialEvents=false", "", "parameter"}, {list + "?a=%zz", "", "parameter"}, {list + "?a;b", "", "parameter"},
+		{object + "?limit=1", "", "parameter"}, {list + "?includeObject=None", "", "parameter"}, {list + "?watch=false", "", "parameter"},
+		{list + "?resourceVersion=abc", "", "version"}, {list + "?resourceVersion=-1", "", "version"}, {list + "?resourceVersion=1&resourceVersion=2", "", "version"},
+		{list + "?resourceVersion=101", "", "version"}, {object + "?resourceVersion=101", "", "version"}, {list + "?resourceVersion=99999999999999999999", "", "version"},
+		{list, "application/yaml", "accept"}, {list, "text/html", "accept"}, {list, "application/json;as=Table;g=meta.k8s.io;v=v1", "accept"},
+		{list, "application/json;q=0.5", "accept"}, {list, "application/*", "accept"}, {list, "*", "accept"}, {list, "application/JSON", "accept"}, {list, ",", "accept"},
+		{"/api/v1/namespaces/one/configmaps/absent", "", "not-found"}, {"/api/v1/configmaps/a", "", "not-found"},
+
+		{list + "?watch=1", "", "not-read"}, {"/api/v1/watch/configmaps", "", "not-read"}, {"/version", "", "not-read"}, {"/api/v1", "", "not-read"},
+	} {
+		t.Run(c.target+" "+c.accept, func(t *testing.T) {
+			x := newTier(t)
+			x.load(t, "one/a", "one/b", "two/a")
+			header := http.Header{}
+			if c.accept != "" {
+				header.Set("Accept", c.accept)
+			}
+			w := x.send(t, http.MethodGet, c.target, header)
+			passed := w.Code == passedOnStatus
+			if passed != (c.reason != "") {
+				t.Fatalf("status %d, want passed on: %v", w.Code, c.reason != "")
+			}
+			reasons := x.reasons(t)
+			switch c.reason {
+			case "":
+				if w.Code != http.StatusOK || reasons["GET"]+reasons["LIST"] != 1 || len(reasons) != 1 {
+					t.Errorf("status %d, counted %v", w.Code, reasons)
+				}
+			case "not-read":
+				if len(reasons) != 0 {
+					t.Errorf("counted %v", reasons)
+				}
+			default:
+				if reasons[c.reason] != 1 || len(reasons) != 1 {
+					t.Errorf("counted %v, want %s", reasons, c.reason)
+				}
+			}
+		})
+	}
+}
+
+func TestOtherMethodsAreNotReads(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a")
+	for _, method := range []string{http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+		if w := x.send(t, method, object, nil); w.Code != passedOnStatus {
+			t.Errorf("%s: status %d", method, w.Code)
+		}
+	}
+	if reasons := x.reasons(t); len(reasons) > 0 {
+		t.Errorf("counted %v", reasons)
+	}
+}
+
+func TestRequestWithoutInformation(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a")
+	// As for a server that was put together wrongly.
+	w := x.send(t, http.MethodGet, object, nil, func(context.Context) context.Context { return context.Background() })
+	if w.Code != passedOnStatus {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+func TestVerbsThatAreNotInstalled(t *testing.T) {
+	x := newTier(t, func(c *read.RouteConfig) { c.Gets = false })
+	x.load(t, "one/a")
+	if w := x.send(t, http.MethodGet, object, nil); w.Code != passedOnStatus {
+		t.Errorf("GET: status %d", w.Code)
+	}
+	if w := x.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK {
+		t.Errorf("LIST: status %d", w.Code)
+	}
+}
+
+func TestOddObjectsArePassedOn(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a", "one/irregular")
+	for target, status := range map[string]int{
+		object: http.StatusOK, "/api/v1/namespaces/one/configmaps/irregular": passedOnStatus, listOne: passedOnStatus, list: passedOnStatus,
+	} {
+		if w := x.send(t, http.MethodGet, target, nil); w.Code != status {
+			t.Errorf("%s: status %d, want %d", target, w.Code, status)
+		}
+	}
+	if n := x.reasons(t)["odd-object"]; n != 3 {
+		t.Errorf("%v odd objects counted, want 3", n)
+	}
+}
+
+func TestEncodersThatFailArePassedOn(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a", "one/broken")
+	for _, target := range []string{list, "/api/v1/namespaces/one/configmaps/broken"} {
+		for _, encoding := range []string{"", "gzip"} {
+			w := x.send(t, http.MethodGet, target, http.Header{"Accept-Encoding": {encoding}})
+			if w.Code != passedOnStatus || w.Body.Len() > 0 || w.Header().Get("Content-Encoding") != "" {
+				t.Errorf("%s: status %d, headers %v, %d bytes", target, w.Code, w.Header(), w.Body.Len())
+			}
+		}
+	}
+	if n := x.reasons(t)["encoding"]; n != 4 {
+		t.Errorf("%v counted, want 4", n)
+	}
+}
+
+// TestEncodersThatFailLate checks that an answer that cannot be finished is not
+// taken for a whole one.
+func TestEncodersThatFailLate(t *testing.T) {
+	x := newTier(t)
+	keys := []string{"two/broken"}
+	for i := range 100 {
+		keys = append(keys, fmt.Sprintf("one/%03d", i))
+	}
+	slices.Sort(keys)
+	x.load(t, keys...)
+	defer func() {
+		if err := recover(); err != http.ErrAbortHandler {
+			t.Errorf("the connection is not cut: %v", err)
+		}
+	}()
+	x.send(t, http.MethodGet, list, nil)
+}
+
+func TestLoadingIsPassedOn(t *testing.T) {
+	x := newTier(t)
+	if w := x.send(t, http.MethodGet, list+"?resourceVersion=0", nil); w.Code != passedOnStatus || x.reasons(t)["loading"] != 1 {
+		t.Errorf("status %d, counted %v", w.Code, x.reasons(t))
+	}
+}
+
+func TestAuditedBodiesArePassedOn(t *testing.T) {
+	for level, status := range map[auditinternal.Level]int{
+		auditinternal.LevelMetadata: http.StatusOK, auditinternal.LevelRequest: http.StatusOK, auditinternal.LevelRequestResponse: passedOnStatus,
+	} {
+		x := newTier(t)
+		x.load(t, "one/a")
+		w := x.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context {
+			ctx = audit.WithAuditContext(ctx)
+			if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: level}, nil); err != nil {
+				t.Fatal(err)
+			}
+			return ctx
+		})
+		if w.Code != status {
+			t.Errorf("%s: status %d, want %d", level, w.Code, status)
+		}
+	}
+}
+
+type warnings []string
+
+func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
+
+func TestWarnings(t *testing.T) {
+	x := newTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
+	x.load(t, "one/a")
+	for _, target := range []string{list, object} {
+		var got warnings
+		x.send(t, http.MethodGet, target, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+		if len(got) != 1 || got[0] != "it goes" {
+			t.Errorf("%s: warnings %q", target, got)
+		}
+	}
+	// What is passed on is warned about by who answers it.
+	var got warnings
+	x.send(t, http.MethodGet, object+"x", nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+	if len(got) != 0 {
+		t.Errorf("warnings of a request that was passed on: %q", got)
+	}
+}
+
+func TestUnconfirmedReads(t *testing.T) {
+	x := newTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
+	x.load(t, "one/a")
+	x.etcd.err = errors.New("no leader")
+	var got warnings
+	w := x.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "not consistent: no leader") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	if len(got) != 1 {
+		t.Errorf("warnings %q", got)
+	}
+	if w := x.send(t, http.MethodGet, list+"?resourceVersion=0", nil); w.Code != http.StatusOK {
+		t.Errorf("any version: status %d", w.Code)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a", "one/b", "one/large", "two/a")
+	w := x.send(t, http.MethodGet, listOne, nil)
+	var got corev1.ConfigMapList
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Items) != 3 || got.ResourceVersion != "100" || got.Items[1].ResourceVersion != "2" || got.Kind != "ConfigMapList" {
+		t.Errorf("list of %d at %s", len(got.Items), got.ResourceVersion)
+	}
+	if ct := w.Header().Get("Content-Type"); ct != "application/json" {
+		t.Errorf("content type %q", ct)
+	}
+}
+
+func TestCompression(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a", "one/large")
+	off := newTier(t, func(c *read.RouteConfig) { c.Compress = false })
+	off.load(t, "one/a", "one/large")
+	large := "/api/v1/namespaces/one/configmaps/large"
+	for _, c := range []struct {
+		tier             *tier
+		target, encoding string
+		compressed       bool
+	}{
+		{x, list, "gzip", true}, {x, large, "gzip", true}, {x, list, "deflate, gzip", true}, {x, list, " gzip ", true},
+		{x, object, "gzip", false}, {x, list, "gzip;q=1", false}, {x, list, "GZIP", false}, {x, list, "", false}, {x, list, "*", false},
+		{off, list, "gzip", false}, {off, large, "gzip", false},
+	} {
+		w := c.tier.send(t, http.MethodGet, c.target, http.Header{"Accept-Encoding": {c.encoding}})
+		compressed := w.Header().Get("Content-Encoding") == "gzip"
+		if compressed != c.compressed || (w.Header().Get("Vary") == "Accept-Encoding") != c.compressed {
+			t.Errorf("%s with %q: headers %v", c.target, c.encoding, w.Header())
+			continue
+		}
+		want := c.tier.send(t, http.MethodGet, c.target, nil).Body.String()
+		body := io.Reader(w.Body)
+		if compressed {
+			var err error
+			if body, err = gzip.NewReader(w.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := io.ReadAll(body); err != nil || string(got) != want {
+			t.Errorf("%s with %q: %d bytes, want %d, %v", c.target, c.encoding, len(got), len(want), err)
+		}
+	}
+}
+
+// gone is a client that went away.
+type gone struct {
+	http.ResponseWriter
+	writes int
+}
+
+var errGone = errors.New("gone")
+
+func (g *gone) Write([]byte) (int, error) { g.writes++; return 0, errGone }
+
+func TestClientsThatGoAway(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a", "one/b")
+	inner := x.handler
+	client := &gone{}
+	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		client.ResponseWriter = w
+		inner.ServeHTTP(client, req)
+	})
+	if w := x.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK || client.writes != 1 {
+		t.Errorf("status %d after %d writes: not for the handler behind to answer", w.Code, client.writes)
+	}
+}

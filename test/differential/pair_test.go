@@ -1,0 +1,164 @@
+package differential
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// gates turns on what alpha and beta types need, and off what writes to etcd
+// every few seconds: the servers' identity leases.
+const gates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
+	"ClusterTrustBundle=true,PodCertificateRequest=true,DRADeviceTaintRules=true,GenericWorkload=true," +
+	"StorageVersionMigrator=true"
+
+// side is one of the two servers with its clients.
+type side struct {
+	*harness.Server
+	clients map[identity]*http.Client
+}
+
+// identity says how a request is sent.
+type identity string
+
+const (
+	admin     identity = "admin"
+	http1     identity = "admin-http1"
+	anonymous identity = "anonymous"
+)
+
+// pair is the two read paths over one etcd.
+type pair struct {
+	tb testing.TB
+	// ours reads from the byte cache, theirs is the stock server.
+	ours, theirs *side
+	etcd         *clientv3.Client
+	// repeated counts comparisons that had to be made again.
+	repeated atomic.Int64
+}
+
+func startPair(tb testing.TB) *pair {
+	tb.Helper()
+	flags := []string{"--runtime-config=api/all=true", "--feature-gates=" + gates}
+	with := func(more ...string) []string { return append(more, flags...) }
+	ours := harness.Start(tb, harness.ShortTempDir(tb), with("--read-path=millrace")...)
+	theirs := harness.Start(tb, harness.ShortTempDir(tb), with(ours.EtcdServers(), "--read-path=kubernetes",
+		"--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")...)
+	etcd, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{strings.TrimPrefix(ours.EtcdServers(), "--etcd-servers=")},
+		DialTimeout: 10 * time.Second,
+	})
+	if err != nil {
+		tb.Fatalf("open etcd client: %v", err)
+	}
+	tb.Cleanup(func() { _ = etcd.Close() })
+	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: etcd}
+}
+
+func newSide(tb testing.TB, s *harness.Server) *side {
+	h2 := s.HTTPClient()
+	h1 := derive(tb, h2, func(t *http.Transport) {
+		t.ForceAttemptHTTP2 = false
+		t.TLSClientConfig.NextProtos = []string{"http/1.1"}
+		t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	})
+	nobody := derive(tb, h2, func(t *http.Transport) { t.TLSClientConfig.Certificates = nil })
+	clients := map[identity]*http.Client{admin: h2, http1: h1, anonymous: nobody}
+	for _, c := range clients {
+		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return &side{Server: s, clients: clients}
+}
+
+// quiet is a client configuration that does not log warnings.
+func (s *side) quiet() *rest.Config {
+	config := s.Config()
+	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
+func derive(tb testing.TB, from *http.Client, change func(*http.Transport)) *http.Client {
+	transport := from.Transport.(*http.Transport).Clone()
+	change(transport)
+	tb.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+const etcdTimeout = 10 * time.Second
+
+// revision is etcd's current one.
+func (p *pair) revision() int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
+	defer cancel()
+	resp, err := p.etcd.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil {
+		p.tb.Errorf("read revision: %v", err)
+		return 0
+	}
+	return resp.Header.Revision
+}
+
+const (
+	quiet        = 3 * time.Second
+	quietTimeout = time.Minute
+)
+
+// settle waits until nobody has written for a while, or fails.
+func (p *pair) settle() {
+	p.tb.Helper()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.Now().Add(quietTimeout)
+	last, since := p.revision(), time.Now()
+	for time.Since(since) < quiet {
+		if time.Now().After(deadline) {
+			p.tb.Fatalf("etcd still changes after %v, at revision %d", quietTimeout, last)
+		}
+		<-ticker.C
+		if now := p.revision(); now != last {
+			last, since = now, time.Now()
+		}
+	}
+}
+
+// until waits for a condition that two servers reach each in its own time.
+func (p *pair) until(what string, condition func() error) {
+	p.tb.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.Now().Add(quietTimeout)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.tb.Fatalf("wait for %s: %v", what, err)
+		}
+		<-ticker.C
+	}
+}
+
+// catchUp makes both caches as new as etcd: a consistent read does.
+func (p *pair) catchUp(listPath string) error {
+	for _, s := range []*side{p.ours, p.theirs} {
+		a, err := s.do(request{path: listPath, query: "limit=1"})
+		if err != nil {
+			return err
+		}
+		if a.status != http.StatusOK {
+			return fmt.Errorf("list %s at %s: status %d: %.200s", listPath, s.URL, a.status, a.body)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package differential
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// request is one request, sent to both servers alike.
+type request struct {
+	// method is GET unless it is given.
+	method string
+	// path is sent as it is; query comes behind a question mark.
+	path, query string
+	// accept, encoding and agent are headers; "" sends none, except that Go
+	// sends its own user agent.
+	accept, encoding, agent string
+	// header holds further ones.
+	header http.Header
+	as     identity
+	// listPath is what to list for catching up; "" for what holds no objects.
+	listPath string
+}
+
+func (r request) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", r.verb(), r.path)
+	if r.query != "" {
+		b.WriteString("?" + r.query)
+	}
+	for _, h := range [][2]string{{"Accept", r.accept}, {"Accept-Encoding", r.encoding}, {"User-Agent", r.agent}} {
+		if h[1] != "" {
+			fmt.Fprintf(&b, " [%s: %s]", h[0], h[1])
+		}
+	}
+	for name, values := range r.header {
+		fmt.Fprintf(&b, " [%s: %s]", name, strings.Join(values, "|"))
+	}
+	if r.as != "" && r.as != admin {
+		fmt.Fprintf(&b, " as %s", r.as)
+	}
+	return b.String()
+}
+
+func (r request) verb() string {
+	if r.method == "" {
+		return http.MethodGet
+	}
+	return r.method
+}
+
+// answer is what came back. The body is decompressed.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	// sent is the number of bytes before decompression.
+	sent int
+}
+
+const requestTimeout = 30 * time.Second
+
+// do sends a request. Errors are of the connection only.
+func (s *side) do(r request) (*answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	target := s.URL + r.path
+	if r.query != "" {
+		target += "?" + r.query
+	}
+	req, err := http.NewRequestWithContext(ctx, r.verb(), target, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	for name, value := range map[string]string{"Accept": r.accept, "Accept-Encoding": r.encoding, "User-Agent": r.agent} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	as := r.as
+	if as == "" {
+		as = admin
+	}
+	resp, err := s.clients[as].Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("send request: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, sent: len(body)}
+	if resp.Header.Get("Content-Encoding") == "gzip" {
+		if a.body, err = gunzip(body); err != nil {
+			return nil, fmt.Errorf("decompress answer: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// gunzip reads a single stream that nothing follows.
+func gunzip(packed []byte) ([]byte, error) {
+	in := bytes.NewReader(packed)
+	r, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	r.Multistream(false)
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	if in.Len() > 0 {
+		return nil, fmt.Errorf("%d bytes behind the stream", in.Len())
+	}
+	return plain, nil
+}

@@ -1,0 +1,87 @@
+package differential
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A continue token is opaque to clients. Kubernetes writes the key in it with a
+// slash in front when its watch cache answers and without when etcd does, and
+// reads both alike; so the slash is not compared.
+var (
+	tokenInJSON = regexp.MustCompile(`"continue": ?"([A-Za-z0-9_-]+)"`)
+	tokenStart  = []byte(base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1",`)))
+)
+
+// withoutTokens replaces the continue token of a list by what it says.
+func withoutTokens(body []byte) []byte {
+	switch {
+	case !bytes.Contains(body, tokenStart[:len(tokenStart)-1]):
+		return body
+	case bytes.HasPrefix(body, []byte("k8s\x00")):
+		return withoutProtobufToken(body)
+	}
+	return tokenInJSON.ReplaceAllFunc(body, func(match []byte) []byte {
+		return fmt.Appendf(nil, "%q", meaning(tokenInJSON.FindSubmatch(match)[1]))
+	})
+}
+
+func meaning(token []byte) string {
+	var content struct {
+		Version  string `json:"v"`
+		Revision int64  `json:"rv"`
+		Start    string `json:"start"`
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(string(token))
+	if err != nil || json.Unmarshal(raw, &content) != nil {
+		return string(token)
+	}
+	return fmt.Sprintf("token %s %d %q", content.Version, content.Revision, strings.TrimPrefix(content.Start, "/"))
+}
+
+// withoutProtobufToken rewrites the token in the list's metadata, the third
+// field of the first field of what the second field of the envelope holds. The
+// lengths around it are left out, for they follow from the rest.
+func withoutProtobufToken(body []byte) []byte {
+	var out []byte
+	rewrite(&out, body[4:], []protowire.Number{2, 1, 3})
+	return out
+}
+
+func rewrite(out *[]byte, message []byte, path []protowire.Number) {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeField(message)
+		if n < 0 {
+			*out = append(*out, message...)
+			return
+		}
+		field := message[:n]
+		message = message[n:]
+		_, _, tag := protowire.ConsumeTag(field)
+		if number != path[0] || kind != protowire.BytesType {
+			*out = append(*out, field...)
+			continue
+		}
+		content, _ := protowire.ConsumeBytes(field[tag:])
+		if len(path) == 1 {
+			*out = append(*out, meaning(content)...)
+			continue
+		}
+		rewrite(out, content, path[1:])
+	}
+}
+
+// continueToken finds the token of the next page in a list's JSON.
+func continueToken(body []byte) string {
+	found := tokenInJSON.FindSubmatch(body)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
