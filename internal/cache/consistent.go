@@ -39,9 +39,9 @@ type round struct {
 }
 
 const (
-	// revisionTimeout bounds a shared revision read; each reader's own context
-	// may end before.
-	revisionTimeout = 10 * time.Second
+	// consistentTimeout bounds a shared revision read, and each reader's wait for
+	// it and for the cache. A reader's own context may end before.
+	consistentTimeout = 10 * time.Second
 	// nudge is the pause between progress requests while the feed is behind. One
 	// is enough unless the watch is being opened anew.
 	nudge = 100 * time.Millisecond
@@ -49,12 +49,14 @@ const (
 
 // NewConsistent waits for a cache to catch up with a source.
 func NewConsistent(c *Cache, source Source) *Consistent {
-	return &Consistent{progress: c.Progress(), source: source, timeout: revisionTimeout}
+	return &Consistent{progress: c.Progress(), source: source, timeout: consistentTimeout}
 }
 
 // Wait returns when the cache holds every write that was acknowledged before
-// the call, and the revision that proves it.
+// the call, and the revision that proves it. It waits 10 s at most.
 func (c *Consistent) Wait(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	r := c.join()
 	select {
 	case <-r.done:

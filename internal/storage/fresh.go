@@ -16,9 +16,6 @@ const (
 	// freshTimeout is how long a read waits for a revision that it named, as in
 	// Kubernetes' watch cache: clients retry.
 	freshTimeout = 3 * time.Second
-	// consistentTimeout is how long a read waits for etcd to say where it is and
-	// for the cache to get there.
-	consistentTimeout = 10 * time.Second
 	// retrySeconds is what clients are told to wait.
 	retrySeconds = 1
 )
@@ -59,8 +56,6 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv int64) error {
 }
 
 func (s *Store) waitConsistent(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, consistentTimeout)
-	defer cancel()
 	if _, err := s.cfg.Consistent.Wait(ctx); err != nil {
 		return ConsistentReadError(err)
 	}

@@ -114,7 +114,8 @@ func startEtcd(ctx context.Context, cfg *embed.Config, timeout time.Duration) (*
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	server.Close()
+	// Close would wait until it serves, which may be never.
+	server.Server.HardStop()
 	return nil, err
 }
 

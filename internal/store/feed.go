@@ -71,6 +71,9 @@ const (
 	// progressPeriod keeps the revision moving when only keys outside the
 	// prefix are written.
 	progressPeriod = 5 * time.Second
+	// silence is how long a watch may say nothing although it is asked for
+	// progress every few seconds. Then it is opened anew.
+	silence = 30 * time.Second
 )
 
 // NewFeed makes a feed. It does nothing before Run.
@@ -220,6 +223,7 @@ func (f *Feed) watch(ctx context.Context, revision int64) (int64, error) {
 		clientv3.WithPrefix(), clientv3.WithRev(revision+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify())
 	ticker := time.NewTicker(progressPeriod)
 	defer ticker.Stop()
+	heard := time.Now()
 	for {
 		select {
 		case resp, open := <-responses:
@@ -240,7 +244,11 @@ func (f *Feed) watch(ctx context.Context, revision int64) (int64, error) {
 				revision = max(revision, resp.Header.Revision)
 				f.cfg.Sink.Progressed(revision)
 			}
+			heard = time.Now()
 		case <-ticker.C:
+			if since := time.Since(heard); since > silence {
+				return revision, fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
+			}
 			// Lost requests are made up for by the next.
 			_ = f.RequestProgress(ctx)
 		}
