@@ -15,6 +15,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
 	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
 
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/fill"
@@ -71,6 +72,7 @@ number of servers may. All flags of kube-apiserver are accepted.`,
   millrace serve --etcd-servers=https://10.0.0.2:2379 --etcd-cafile=ca.crt ...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
 			return server.New(options, cmd.OutOrStdout()).Run(genericapiserver.SetupSignalContext())
 		},
 	}

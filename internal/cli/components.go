@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,7 @@ func newKubectlCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			dataDir, args := takeDataDir(args)
-			useKubeconfig(dataDir)
+			explainFatal(useKubeconfig(dataDir))
 			full := append([]string{"kubectl"}, args...)
 			// Plugins and exec credentials look at the process's own arguments.
 			os.Args = full
@@ -35,6 +36,7 @@ func newKubectlCommand() *cobra.Command {
 				Arguments:     full,
 				IOStreams:     streams,
 			})
+			cmd.Long += dataDirHelp
 			if err := cli.RunNoErrOutput(cmd); err != nil {
 				cmdutil.CheckErr(err)
 			}
@@ -42,18 +44,43 @@ func newKubectlCommand() *cobra.Command {
 	}
 }
 
-// useKubeconfig points kubectl at the data directory unless the user has a
-// kubeconfig of their own.
-func useKubeconfig(dataDir string) {
-	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+// dataDirHelp is added to the help of commands that parse their own flags.
+const dataDirHelp = `
+
+Millrace adds --data-dir: the directory of a millrace serve, ` + datadir.DefaultPath + ` by default,
+whose kubeconfigs and keys take the place of flags that are not given.`
+
+// useKubeconfig points kubectl at the data directory if it is named, or if the
+// user has no kubeconfig of their own. The error says why that cannot be.
+func useKubeconfig(dataDir string) error {
+	if dataDir == "" {
+		if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+			return nil
+		}
+		if _, err := os.Stat(clientcmd.RecommendedHomeFile); err == nil {
+			return nil
+		}
+	}
+	paths, err := datadir.Lookup(dataDir)
+	if err != nil {
+		return err
+	}
+	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, paths.AdminKubeconfig)
+}
+
+// explainFatal has kubectl, when it fails at the server that it tries without
+// any kubeconfig, say why it has none.
+func explainFatal(noKubeconfig error) {
+	if noKubeconfig == nil {
 		return
 	}
-	if _, err := os.Stat(clientcmd.RecommendedHomeFile); err == nil && dataDir == "" {
-		return
-	}
-	if paths, err := datadir.Lookup(dataDir); err == nil {
-		_ = os.Setenv(clientcmd.RecommendedConfigPathEnvVar, paths.AdminKubeconfig)
-	}
+	cmdutil.BehaviorOnFatal(func(message string, code int) {
+		fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
+		if strings.Contains(message, "localhost:8080") {
+			fmt.Fprintln(os.Stderr, "millrace:", noKubeconfig)
+		}
+		os.Exit(code)
+	})
 }
 
 // newComponentCommand is a component of Kubernetes with defaults out of the data
@@ -70,6 +97,7 @@ func newComponentCommand(name, short string, component func() *cobra.Command, de
 				return err
 			}
 			cmd := component()
+			cmd.Long += dataDirHelp
 			cmd.SetArgs(args)
 			os.Exit(cli.Run(cmd))
 			return nil

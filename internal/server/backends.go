@@ -164,7 +164,7 @@ func (b *backends) reach(ctx context.Context) error {
 	defer cancel()
 	for _, known := range b.all() {
 		if _, err := known.feed.Revision(ctx); err != nil {
-			return fmt.Errorf("etcd at %s does not answer within %v (%w): check that it runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile", known.servers, reachTimeout, err)
+			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", known.servers, reachTimeout, err, checkEtcdFlags)
 		}
 	}
 	return nil

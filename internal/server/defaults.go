@@ -1,8 +1,10 @@
 package server
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/millrace/millrace/internal/datadir"
@@ -16,19 +18,72 @@ const (
 )
 
 // credentialFlags are those with which a control plane brings its own
-// certificates. Without any of them the data directory's are used.
-var credentialFlags = []string{
-	"tls-cert-file", "tls-private-key-file", "cert-dir", "client-ca-file",
-	"service-account-key-file", "service-account-signing-key-file",
+// certificates. With an etcd of others and any of them, none of the data
+// directory's are used.
+var credentialFlags = slices.Concat(servingFlags, []string{
+	"client-ca-file", "service-account-key-file", "service-account-signing-key-file",
+})
+
+// servingFlags name the certificate that clients see. It is the user's or the
+// data directory's as a whole.
+var servingFlags = []string{"tls-cert-file", "tls-private-key-file", "cert-dir"}
+
+// makesCredentials says whether what the flags leave open comes from the data
+// directory.
+func (o *Options) makesCredentials(alone bool) bool {
+	return alone || !o.givenAny(credentialFlags)
 }
 
-func (o *Options) ownCredentials() bool {
-	for _, name := range credentialFlags {
-		if o.given(name) {
-			return false
-		}
+// kubeconfigFits says whether the data directory's kubeconfigs, which rest on
+// its authority, open this server.
+func (o *Options) kubeconfigFits(alone bool) bool {
+	return o.makesCredentials(alone) && !o.given("client-ca-file") && !o.givenAny(servingFlags)
+}
+
+func (o *Options) givenAny(names []string) bool { return slices.ContainsFunc(names, o.given) }
+
+// checkPort finds out whether the port is free while nothing has been started
+// or written yet.
+func (o *Options) checkPort() error {
+	if o.value("permit-port-sharing") == "true" || o.value("permit-address-sharing") == "true" {
+		return nil
 	}
-	return true
+	listener, err := net.Listen("tcp", net.JoinHostPort(o.value("bind-address"), strconv.Itoa(o.Kube.SecurePort())))
+	if err != nil {
+		return o.explain(err)
+	}
+	return listener.Close()
+}
+
+// shutdownDefaults end watches when the server is told to stop. Kubernetes'
+// default waits a minute for clients to end them, which they never do.
+func (o *Options) shutdownDefaults() error {
+	return o.fallback("shutdown-watch-termination-grace-period", "10s")
+}
+
+// validateServing looks at the user's certificate before anything is started:
+// what Kubernetes says of a damaged one names neither file nor flag.
+func (o *Options) validateServing() error {
+	cert, key := o.value(servingFlags[0]), o.value(servingFlags[1])
+	if cert == "" && key == "" {
+		return nil
+	}
+	if cert == "" || key == "" {
+		return fmt.Errorf("one of --%s and --%s is missing: give both", servingFlags[0], servingFlags[1])
+	}
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		return fmt.Errorf("cannot use --%s=%s with --%s=%s (%w): give a certificate and its key in PEM form",
+			servingFlags[0], cert, servingFlags[1], key, err)
+	}
+	return nil
+}
+
+// value is what a flag says.
+func (o *Options) value(name string) string {
+	if f := o.flags.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
 }
 
 // useCredentials makes certificates, keys and kubeconfigs in the data directory
@@ -47,9 +102,12 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 		return report, err
 	}
 	p := dir.Paths()
+	if !o.givenAny(servingFlags) {
+		if err := o.fallbacks([][2]string{{"tls-cert-file", p.ServingCert}, {"tls-private-key-file", p.ServingKey}}); err != nil {
+			return report, err
+		}
+	}
 	return report, o.fallbacks([][2]string{
-		{"tls-cert-file", p.ServingCert},
-		{"tls-private-key-file", p.ServingKey},
 		{"client-ca-file", p.CACert},
 		{"service-account-key-file", p.ServiceAccountPub},
 		{"service-account-signing-key-file", p.ServiceAccountKey},

@@ -68,6 +68,12 @@ func (o *Options) validate() error {
 	default:
 		return fmt.Errorf("--read-path=%s is unknown: give %q or %q", o.ReadPath, ReadPathMillrace, ReadPathKubernetes)
 	}
+	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
+		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
+	}
+	if err := o.validateServing(); err != nil {
+		return err
+	}
 	if o.WireCacheBytes < 0 {
 		return fmt.Errorf("--wire-cache-bytes=%d is negative: give 0 to keep nothing", o.WireCacheBytes)
 	}

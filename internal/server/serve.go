@@ -2,12 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/datadir"
@@ -21,8 +20,8 @@ type Server struct {
 	options *Options
 	out     io.Writer
 	log     *slog.Logger
-	// ownsCredentials says that the data directory's kubeconfig fits.
-	ownsCredentials bool
+	// kubeconfigFits says that the data directory's kubeconfig opens this server.
+	kubeconfigFits bool
 }
 
 // New makes a server. out receives what a person is to read; logs go to
@@ -33,8 +32,20 @@ func New(o *Options, out io.Writer) *Server {
 
 // Run serves until the context ends and everything that it began has ended.
 func (s *Server) Run(ctx context.Context) error {
+	err := s.start(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil // told to stop before it was ready
+	}
+	return err
+}
+
+// start serves too, and says of a context that ends early that it ended.
+func (s *Server) start(ctx context.Context) error {
 	o := s.options
 	if err := o.validate(); err != nil {
+		return err
+	}
+	if err := o.shutdownDefaults(); err != nil {
 		return err
 	}
 	alone := len(o.Kube.EtcdServers()) == 0
@@ -45,16 +56,17 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	var report datadir.Report
 	var embedded *store.Embedded
-	if alone || o.ownCredentials() {
+	if s.kubeconfigFits = o.kubeconfigFits(alone); o.makesCredentials(alone) {
 		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
 		if err != nil {
 			return err
 		}
 		defer s.closing("data directory", dir.Close)
-		if s.ownsCredentials = o.ownCredentials(); s.ownsCredentials {
-			if report, err = o.useCredentials(dir); err != nil {
-				return err
-			}
+		if err := s.precheck(dir, alone); err != nil {
+			return err
+		}
+		if report, err = o.useCredentials(dir); err != nil {
+			return err
 		}
 		if alone {
 			if embedded, err = s.openEtcd(ctx, dir); err != nil {
@@ -69,16 +81,23 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, embedded)
 }
 
+// precheck finds what would fail later, while nothing has been written yet.
+func (s *Server) precheck(dir *datadir.Dir, alone bool) error {
+	if err := s.options.checkPort(); err != nil || !alone {
+		return err
+	}
+	return checkEtcd(dir.Paths().EtcdData)
+}
+
 func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedded, error) {
 	sockets, err := dir.EtcdSocketDir()
 	if err != nil {
 		return nil, err
 	}
-	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
 	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
-		Log:       zapcore.NewCore(encoder, zapcore.Lock(stderr()), zapcore.WarnLevel),
+		Log:       newEtcdLog(dir.Paths().EtcdData),
 	})
 }
 
@@ -87,10 +106,11 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
 		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
 		if err != nil {
-			return explain(err)
+			return s.options.explain(err)
 		}
 		return s.run(ctx, server)
 	}
+	tuneGC()
 	etcd := s.options.Kube.Etcd()
 	budget := encode.NewBudget(s.options.WireCacheBytes)
 	b := &backends{
@@ -108,7 +128,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	}
 	server, err := kube.Build(ctx, s.options.Kube, tier.hooks())
 	if err != nil {
-		return explain(err)
+		return s.options.explain(err)
 	}
 	if err := tier.serve(server.Routes()); err != nil {
 		return err
@@ -148,7 +168,7 @@ func (s *Server) run(ctx context.Context, server *kube.Server) error {
 			s.welcome()
 		}
 	})()
-	return explain(server.Run(ctx))
+	return s.options.explain(server.Run(ctx))
 }
 
 // beneath runs something until the returned function is called, which waits for

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,13 +11,11 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"go.uber.org/zap/zapcore"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/datadir"
 )
-
-func stderr() zapcore.WriteSyncer { return os.Stderr }
 
 // klogHandler sends structured logs where Kubernetes' go, in their format.
 func klogHandler() slog.Handler { return logr.ToSlogHandler(klog.Background()) }
@@ -34,7 +33,7 @@ func (s *Server) tell(report datadir.Report) {
 // welcome tells a newcomer what to do with a server that is ready.
 func (s *Server) welcome() {
 	fmt.Fprintf(s.out, "\nmillrace is ready at %s (read path: %s)\n", s.options.url(), s.options.ReadPath)
-	if !s.ownsCredentials {
+	if !s.kubeconfigFits {
 		return
 	}
 	kubeconfig := filepath.Join(s.options.DataDir, "admin.kubeconfig")
@@ -54,14 +53,35 @@ func absolute(path string) string {
 }
 
 // explain adds to Kubernetes' errors what to do about them.
-func explain(err error) error {
+func (o *Options) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use"):
 		return fmt.Errorf("%w: stop what listens there, or choose another port with --secure-port", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL) || strings.Contains(err.Error(), "cannot assign requested address"):
+		return fmt.Errorf("%w: give an address of this machine with --bind-address", err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: make the file readable for the user that runs millrace", err)
+	case strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+		return fmt.Errorf("%w: %s", err, checkEtcdFlags)
 	}
-	return err
+	if flags := o.named(err.Error()); len(flags) > 0 {
+		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
+	}
+	return fmt.Errorf("%w: see millrace serve --help", err)
+}
+
+// checkEtcdFlags is the advice for an etcd that does not answer.
+const checkEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
+
+// named are the flags of the user whose values an error speaks of.
+func (o *Options) named(text string) []string {
+	var flags []string
+	o.flags.Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); len(value) > 2 && f.Value.Type() == "string" && strings.Contains(text, value) {
+			flags = append(flags, "--"+f.Name)
+		}
+	})
+	return flags
 }

@@ -240,11 +240,10 @@ func (s *switchable) TransformToStorage(ctx context.Context, data []byte, dataCt
 	return (*s.etcd.Load()).TransformToStorage(ctx, data, dataCtx)
 }
 
-// modify makes a changed copy of the prefix transformer. original undoes it.
+// modify makes a changed prefix transformer. original undoes it.
 func (s *switchable) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
-	original = *s.etcd.Load()
-	changed := *original.(*storagetesting.PrefixTransformer)
-	return modify(&changed), original
+	// The one in use cannot be copied: it counts its reads.
+	return modify(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false)), *s.etcd.Load()
 }
 
 // resealedInEtcd is a store whose keys are exchanged for Kubernetes' store, but

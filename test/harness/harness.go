@@ -38,11 +38,17 @@ func Main(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
 		os.Exit(cli.Main("test"))
 	}
+	if spec := os.Getenv(etcdVariable); spec != "" {
+		os.Exit(runEtcd(spec))
+	}
 	os.Exit(m.Run())
 }
 
 // readyTimeout is generous: the race detector makes a start several times slower.
-const readyTimeout = 3 * time.Minute
+const (
+	readyTimeout = 3 * time.Minute
+	runTimeout   = 2 * time.Minute
+)
 
 // Process is a running command.
 type Process struct {
@@ -56,8 +62,14 @@ type Process struct {
 // Command starts the program with arguments and returns at once.
 func Command(tb testing.TB, args ...string) *Process {
 	tb.Helper()
+	return start(tb, roleVariable+"=1", args...)
+}
+
+// start starts the test binary in a role.
+func start(tb testing.TB, role string, args ...string) *Process {
+	tb.Helper()
 	p := &Process{tb: tb, cmd: exec.Command(os.Args[0], args...), output: &tail{}, done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), roleVariable+"=1", "KUBECONFIG=")
+	p.cmd.Env = append(os.Environ(), role, "KUBECONFIG=")
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -80,9 +92,12 @@ func Command(tb testing.TB, args ...string) *Process {
 func Run(tb testing.TB, args ...string) (output string, code int) {
 	tb.Helper()
 	p := Command(tb, args...)
-	<-p.done
-	return p.Output(), p.cmd.ProcessState.ExitCode()
+	_ = p.Wait(runTimeout)
+	return p.Output(), p.ExitCode()
 }
+
+// ExitCode is that of a process that has ended; -1 if a signal ended it.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
 // Output is the end of what the process wrote so far.
 func (p *Process) Output() string { return p.output.String() }
@@ -128,6 +143,9 @@ type Server struct {
 	// URL is where it listens, DataDir what it was told.
 	URL     string
 	DataDir string
+
+	port int
+	args []string
 }
 
 // Start starts a server on a free port of the loopback address and waits until
@@ -142,9 +160,25 @@ func Start(tb testing.TB, dataDir string, args ...string) *Server {
 // Launch is Start without the waiting.
 func Launch(tb testing.TB, dataDir string, args ...string) *Server {
 	tb.Helper()
-	port := FreePort(tb)
+	return launch(tb, FreePort(tb), dataDir, args)
+}
+
+func launch(tb testing.TB, port int, dataDir string, args []string) *Server {
+	tb.Helper()
 	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir}, args...)
-	return &Server{Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir}
+	return &Server{
+		Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir,
+		port: port, args: args,
+	}
+}
+
+// Again starts a server that has ended once more, with the same port and
+// arguments, and waits until it is ready.
+func (s *Server) Again() *Server {
+	s.tb.Helper()
+	again := launch(s.tb, s.port, s.DataDir, s.args)
+	again.WaitReady()
+	return again
 }
 
 // WaitReady waits until /readyz says ok.

@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// acknowledged are the writes that a server confirmed: resource versions by name.
+type acknowledged struct {
+	mu struct {
+		sync.Mutex
+		versions map[string]string
+	}
+	enough chan struct{}
+}
+
+func (a *acknowledged) add(cm *corev1.ConfigMap, goal int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.versions[cm.Name] = cm.ResourceVersion
+	if len(a.mu.versions) == goal {
+		close(a.enough)
+	}
+}
+
+// writeUntilError creates config maps from several goroutines until a request
+// of each fails. The channel enough is closed when goal were acknowledged.
+func writeUntilError(ctx context.Context, client kubernetes.Interface, goal int) (*acknowledged, *sync.WaitGroup) {
+	a := &acknowledged{enough: make(chan struct{})}
+	a.mu.versions = map[string]string{}
+	var writers sync.WaitGroup
+	for writer := range 4 {
+		writers.Go(func() {
+			for n := 0; ; n++ {
+				cm, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap(fmt.Sprintf("w%d-%d", writer, n)), metav1.CreateOptions{})
+				if err != nil {
+					return
+				}
+				a.add(cm, goal)
+			}
+		})
+	}
+	return a, &writers
+}
+
+// TestKillDuringWrites kills a server in the middle of writes. All that it
+// acknowledged is there after the next start, and an informer from before the
+// kill comes to hold what the store holds.
+func TestKillDuringWrites(t *testing.T) {
+	s := harness.Start(t, harness.ShortTempDir(t))
+	client := clientset(t, s)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	factory.Start(t.Context().Done())
+	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+		t.Fatal("informer did not sync")
+	}
+	written, writers := writeUntilError(t.Context(), client, 300)
+	select {
+	case <-written.enough:
+	case <-t.Context().Done():
+	}
+	s.Kill()
+	writers.Wait()
+
+	s = s.Again()
+	stored := versions(t, client)
+	for name, version := range written.mu.versions {
+		if stored["default/"+name] != version {
+			t.Errorf("config map %s was acknowledged with resource version %s and is stored with %q", name, version, stored["default/"+name])
+		}
+	}
+	made := create(t, client, configMap("after"))
+	if output, code := harness.Run(t, "kubectl", "--data-dir="+s.DataDir, "get", "configmap", "after", "-o", "jsonpath={.metadata.resourceVersion}"); code != 0 || output != made.ResourceVersion {
+		t.Errorf("kubectl get: code %d, output %q; want resource version %s", code, output, made.ResourceVersion)
+	}
+	eventually(t, func(context.Context) error {
+		known := map[string]string{}
+		for _, obj := range informer.GetStore().List() {
+			cm := obj.(*corev1.ConfigMap)
+			known[cm.Namespace+"/"+cm.Name] = cm.ResourceVersion
+		}
+		if want := versions(t, client); !maps.Equal(known, want) {
+			return fmt.Errorf("informer holds %d objects, the store %d, or other versions of them", len(known), len(want))
+		}
+		return nil
+	})
+}
+
+// versions are all config maps' resource versions.
+func versions(t *testing.T, client kubernetes.Interface) map[string]string {
+	t.Helper()
+	list, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("list config maps: %v", err)
+	}
+	found := map[string]string{}
+	for _, cm := range list.Items {
+		found[cm.Namespace+"/"+cm.Name] = cm.ResourceVersion
+	}
+	return found
+}

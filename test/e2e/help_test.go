@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// TestHelp asks every command for help.
+func TestHelp(t *testing.T) {
+	for _, command := range []string{"", "serve", "kubectl", "controller-manager", "scheduler", "fill", "bench", "bench list", "version"} {
+		output, code := harness.Run(t, append(strings.Fields(command), "--help")...)
+		if code != 0 || !strings.Contains(output, "Usage:") {
+			t.Errorf("millrace %s --help: code %d, or no usage:\n%s", command, code, output)
+		}
+		switch command {
+		case "", "bench", "version":
+		default:
+			if !strings.Contains(output, "--data-dir") {
+				t.Errorf("millrace %s --help does not tell of --data-dir", command)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	output, code := harness.Run(t, "version")
+	if code != 0 || !strings.Contains(output, "Millrace   test\n") || !strings.Contains(output, "Kubernetes v") {
+		t.Errorf("millrace version: code %d, output:\n%s", code, output)
+	}
+}

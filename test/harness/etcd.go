@@ -1,0 +1,82 @@
+package harness
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+const etcdVariable = "MILLRACE_TEST_RUN_ETCD"
+
+// Etcd is an etcd in a process of its own, to be stopped, killed and started
+// again under a server.
+type Etcd struct {
+	*Process
+	// Endpoint is the URL for clients.
+	Endpoint string
+
+	spec string
+}
+
+// StartEtcd starts an etcd with a new data directory. It does not wait until it
+// serves, as servers do that.
+func StartEtcd(tb testing.TB) *Etcd {
+	tb.Helper()
+	return launchEtcd(tb, FreePort(tb), tb.TempDir())
+}
+
+func launchEtcd(tb testing.TB, port int, dataDir string) *Etcd {
+	tb.Helper()
+	spec := fmt.Sprintf("%d,%s", port, dataDir)
+	return &Etcd{Process: start(tb, etcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), spec: spec}
+}
+
+// Again starts an etcd that has ended once more, on the same port and data.
+func (e *Etcd) Again() *Etcd {
+	e.tb.Helper()
+	return &Etcd{Process: start(e.tb, etcdVariable+"="+e.spec), Endpoint: e.Endpoint, spec: e.spec}
+}
+
+// runEtcd is the process.
+func runEtcd(spec string) int {
+	port, dataDir, _ := strings.Cut(spec, ",")
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return fatal(err)
+	}
+	c := embed.NewConfig()
+	c.Dir = dataDir
+	c.LogLevel = "error"
+	// The tests do not lose power.
+	c.UnsafeNoFsync = true
+	client := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(number))}
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls = []url.URL{peer}
+	server, err := embed.StartEtcd(c)
+	if err != nil {
+		return fatal(err)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	select {
+	case <-signals:
+		server.Close()
+		return 0
+	case err := <-server.Err():
+		return fatal(err)
+	}
+}
+
+func fatal(err error) int {
+	fmt.Fprintln(os.Stderr, "etcd:", err)
+	return 1
+}
