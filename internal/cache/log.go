@@ -157,8 +157,8 @@ func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan str
 	return n, at + Cursor(n), l.mu.grown, nil
 }
 
-// maxUndo bounds how many events are undone for one old state: it takes about a
-// microsecond each, and etcd answers too.
+// maxUndo bounds how many events are undone for one old state: 12 ms worth
+// (docs/bench/cache.md). etcd answers too.
 const maxUndo = 20_000
 
 // later returns copies of all events with a revision above rv and calls observe

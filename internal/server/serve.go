@@ -78,7 +78,27 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	s.tell(report)
 	o.Kube.UseWatchCache(ReadPath(o.ReadPath) == ReadPathKubernetes)
-	return s.serve(ctx, embedded)
+	if embedded == nil {
+		return s.serve(ctx, nil)
+	}
+	return s.serveOver(ctx, embedded)
+}
+
+// serveOver serves until the context ends, or the embedded etcd stops by itself.
+func (s *Server) serveOver(ctx context.Context, embedded *store.Embedded) error {
+	serving, cancel := context.WithCancelCause(ctx)
+	defer beneath(ctx, func(ctx context.Context) {
+		select {
+		case err := <-embedded.Err():
+			cancel(fmt.Errorf("the embedded etcd stopped by itself (%w): see what it logged, and start again", err))
+		case <-ctx.Done():
+		}
+	})()
+	err := s.serve(serving, embedded)
+	if cause := context.Cause(serving); cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
 }
 
 // precheck finds what would fail later, while nothing has been written yet.
