@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -64,32 +63,28 @@ func (o *Options) Etcd() *genericoptions.EtcdOptions { return o.run.Etcd }
 // SecurePort is the port that --secure-port says.
 func (o *Options) SecurePort() int { return o.run.SecureServing.BindPort }
 
-// apply makes flags take effect on the process: feature gates and logging are
-// global, so only the first server of a process may differ in them.
-var applyOnce sync.Once
+// Apply makes the flags of feature gates and logging take effect. Both are the
+// process's, so it is called once, before anything that logs is started.
+func (o *Options) Apply() error {
+	registry := o.run.GenericServerRunOptions.ComponentGlobalsRegistry
+	if err := registry.Set(); err != nil {
+		return fmt.Errorf("apply flags: %w", err)
+	}
+	// Loopback clients need not log the warnings that they caused.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	gate := registry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(o.run.Logs, gate); err != nil {
+		return fmt.Errorf("apply flags: %w", err)
+	}
+	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
+		mutable.AddMetrics()
+	}
+	registry.AddMetrics()
+	return nil
+}
 
 // complete fills in defaults and validates.
 func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error) {
-	registry := o.run.GenericServerRunOptions.ComponentGlobalsRegistry
-	var err error
-	applyOnce.Do(func() {
-		if err = registry.Set(); err != nil {
-			return
-		}
-		// Loopback clients need not log the warnings that they caused.
-		rest.SetDefaultWarningHandler(rest.NoWarnings{})
-		gate := registry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
-		if err = logsapi.ValidateAndApply(o.run.Logs, gate); err != nil {
-			return
-		}
-		if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
-			mutable.AddMetrics()
-		}
-		registry.AddMetrics()
-	})
-	if err != nil {
-		return options.CompletedOptions{}, fmt.Errorf("apply flags: %w", err)
-	}
 	completed, err := o.run.Complete(ctx)
 	if err != nil {
 		return options.CompletedOptions{}, fmt.Errorf("complete flags: %w", err)

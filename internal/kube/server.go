@@ -32,8 +32,8 @@ type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
 }
 
-// Build makes a server out of options. It opens storage but serves nothing
-// before Run.
+// Build makes a server out of options that were applied. It opens storage but
+// serves nothing before Run.
 func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	config, err := o.newConfig(ctx)
 	if err != nil {

@@ -45,6 +45,9 @@ func (s *Server) start(ctx context.Context) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
+	if err := o.Kube.Apply(); err != nil {
+		return err
+	}
 	if err := o.shutdownDefaults(); err != nil {
 		return err
 	}
