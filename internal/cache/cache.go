@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,6 +150,13 @@ func (c *Cache) adopt(r *Resource) {
 // unclaimedKV is an unclaimed object as the feed read it.
 func unclaimedKV(e *resource.Entry) *mvccpb.KeyValue {
 	return &mvccpb.KeyValue{Key: []byte(e.Key), Value: e.Value, ModRevision: e.Revision, Version: 1}
+}
+
+// Resources returns what is registered, in no order.
+func (c *Cache) Resources() []*Resource {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.mu.resources))
 }
 
 // lookup returns the resource that a key belongs to: that of the longest

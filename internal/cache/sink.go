@@ -40,13 +40,7 @@ func (l *load) End(ctx context.Context, revision int64) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	l.rehome(ctx)
-	c.mu.RLock()
-	all := []*Resource{c.unclaimed}
-	for _, r := range c.mu.resources {
-		all = append(all, r)
-	}
-	c.mu.RUnlock()
-	for _, r := range all {
+	for _, r := range append(c.Resources(), c.unclaimed) {
 		r.replace(c, l.changes[r], revision)
 	}
 	c.loaded.Store(true)

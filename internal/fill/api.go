@@ -237,6 +237,18 @@ func creator(kind Kind) string {
 // asCreated returns obj without what the server decides on creation. It shares
 // the rest with obj.
 func asCreated(obj Object) Object {
+	created := asReplacement(obj)
+	if pod, ok := created.(*corev1.Pod); ok {
+		pod.Status = corev1.PodStatus{}
+		// Admission computes these from the priority class and refuses others.
+		pod.Spec.Priority, pod.Spec.PreemptionPolicy = nil, nil
+	}
+	return created
+}
+
+// asReplacement returns obj without the identity that the server gave it. It
+// shares the rest with obj.
+func asReplacement(obj Object) Object {
 	switch obj := obj.(type) {
 	case *corev1.Namespace:
 		o := *obj
@@ -254,24 +266,6 @@ func asCreated(obj Object) Object {
 		o := *obj
 		clearServerFields(&o.ObjectMeta)
 		return &o
-	case *corev1.Node:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		return &o
-	case *corev1.Pod:
-		o := *obj
-		clearServerFields(&o.ObjectMeta)
-		o.Status = corev1.PodStatus{}
-		// Admission computes these from the priority class and refuses others.
-		o.Spec.Priority, o.Spec.PreemptionPolicy = nil, nil
-		return &o
-	}
-	return obj
-}
-
-// asReplacement returns obj without the identity that the server gave it.
-func asReplacement(obj Object) Object {
-	switch obj := obj.(type) {
 	case *corev1.Node:
 		o := *obj
 		clearServerFields(&o.ObjectMeta)

@@ -49,9 +49,9 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 	delegate := &endpointmetrics.ResponseWriterDelegator{ResponseWriter: w}
 	return responsewriter.WrapForHTTP1Or2(delegate), func() {
 		cfg := &q.route.cfg
-		q.route.metrics.served.WithLabelValues(verb).Inc()
+		q.metrics.served.WithLabelValues(verb).Inc()
 		endpointmetrics.MonitorRequest(req, verb, cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
-			q.metricScope(), endpointmetrics.APIServerComponent, q.route.deprecated(), cfg.RemovedRelease,
+			q.metricScope(), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
 			delegate.Status(), delegate.ContentLength(), time.Since(received))
 	}
 }

@@ -16,14 +16,13 @@ import (
 )
 
 // passed is why a request goes to Kubernetes' handlers. The values are labels
-// of a metric and are documented in docs/guarantees.md.
+// of a metric and are documented in docs/guarantees.md. The empty one means
+// that the tier answers.
 type passed string
 
 const (
 	// notRead is no GET or LIST of a resource at all. It is not counted.
 	notRead passed = "not-read"
-	// answered means that a response has been written.
-	answered passed = "answered"
 
 	passedResource  passed = "resource"   // not a built-in stored resource
 	passedPath      passed = "path"       // not the canonical path of one
@@ -39,8 +38,9 @@ const (
 
 // query is a request that the tier can answer.
 type query struct {
-	route *Route
-	form  *encode.Form
+	route   *Route
+	metrics *Metrics
+	form    *encode.Form
 	// namespace and name are "" for all.
 	namespace, name string
 	// minRevision is what resourceVersion asks for. consistent is its absence.
@@ -59,7 +59,7 @@ func (t *Tier) parse(req *http.Request) (*query, passed) {
 	if route == nil || info.Subresource != "" {
 		return nil, passedResource
 	}
-	q := &query{route: route, name: info.Name}
+	q := &query{route: route, metrics: t.metrics, name: info.Name}
 	if route.cfg.Namespaced {
 		q.namespace = info.Namespace
 	}

@@ -46,7 +46,6 @@ type Route struct {
 	cfg                    RouteConfig
 	root                   string
 	json, pretty, protobuf *encode.Form
-	metrics                *Metrics
 }
 
 // NewRoute makes the forms that a resource is served in.
@@ -117,8 +116,6 @@ func (r *Route) path(namespace, name string) string {
 	return p
 }
 
-func (r *Route) instrument(m *Metrics) { r.metrics = m }
-
 // freshness waits for what the query's resource version asks for.
 func (q *query) freshness(ctx context.Context) (passed, error) {
 	if q.consistent {
@@ -133,6 +130,3 @@ func (q *query) freshness(ctx context.Context) (passed, error) {
 	}
 	return "", nil
 }
-
-// deprecated tells what Kubernetes' request metrics say of the version.
-func (r *Route) deprecated() bool { return r.cfg.Warning != "" }

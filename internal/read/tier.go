@@ -24,7 +24,6 @@ func NewTier(metrics *Metrics) *Tier {
 func (t *Tier) Serve(routes []*Route) {
 	byName := make(map[schema.GroupVersionResource]*Route, len(routes))
 	for _, r := range routes {
-		r.instrument(t.metrics)
 		byName[r.cfg.Resource] = r
 	}
 	t.routes.Store(&byName)
@@ -49,10 +48,12 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 
 // answer serves the request, or returns why Kubernetes has to.
 func (q *query) answer(w http.ResponseWriter, req *http.Request) passed {
-	if reason := q.wait(w, req); reason != "" {
-		if reason == answered {
-			return ""
-		}
+	reason, err := q.freshness(req.Context())
+	if err != nil {
+		q.unconfirmed(w, req, err)
+		return ""
+	}
+	if reason != "" {
 		return reason
 	}
 	if q.name != "" {

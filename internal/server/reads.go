@@ -28,6 +28,9 @@ func newReadTier(b *backends, budget *encode.Budget) (*readTier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	if err := legacyregistry.CustomRegister(&collector{backends: b, budget: budget}); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	return &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached},

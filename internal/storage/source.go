@@ -29,6 +29,3 @@ func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
 
 // NewList makes an empty list of the storage's version.
 func (s *Store) NewList() runtime.Object { return s.cfg.NewList() }
-
-// New makes an empty object of the storage's version.
-func (s *Store) New() runtime.Object { return s.cfg.New() }

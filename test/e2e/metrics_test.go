@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+func TestMetrics(t *testing.T) {
+	s := harness.Start(t, harness.ShortTempDir(t))
+	client := s.HTTPClient()
+	get := func(path string) string {
+		resp, err := client.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	get("/api/v1/namespaces")
+	metrics := get("/metrics")
+	for _, want := range []string{
+		`millrace_feed_healthy{etcd="unix://`,
+		`millrace_feed_revision{etcd="unix://`,
+		`millrace_cache_objects{group="",resource="namespaces"} 4`,
+		`millrace_cache_stored_bytes{group="",resource="namespaces"}`,
+		`millrace_read_requests_total{verb="LIST"}`,
+		"millrace_wire_cache_bytes ",
+		"millrace_wire_cache_limit_bytes ",
+		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="namespaces",scope="cluster",subresource="",verb="LIST",version="v1"}`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
