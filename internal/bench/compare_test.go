@@ -114,8 +114,10 @@ func TestChildIsReaped(t *testing.T) {
 	if group, err := syscall.Getpgid(c.pid()); err != nil || group != c.pid() {
 		t.Errorf("group %d of process %d, %v", group, c.pid(), err)
 	}
-	if !c.stop(t.Context()) || !c.stop(t.Context()) {
-		t.Error("killed by force")
+	for range 2 { // the second call finds nothing to do
+		if !c.stop(t.Context()) {
+			t.Error("killed by force")
+		}
 	}
 	if err := syscall.Kill(c.pid(), 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("still there: %v", err)
