@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/millrace/millrace/internal/datadir"
@@ -28,8 +29,8 @@ type Options struct {
 	DataDir string
 	// ReadPath says who answers reads.
 	ReadPath string
-	// WireCacheBytes bounds the encoded bytes that are kept for the next reader.
-	WireCacheBytes int64
+	// WireCacheSize bounds the encoded bytes that are kept for the next reader.
+	WireCacheSize resource.QuantityValue
 
 	flags *pflag.FlagSet
 }
@@ -37,10 +38,10 @@ type Options struct {
 // NewOptions makes options with their defaults.
 func NewOptions() *Options {
 	return &Options{
-		Kube:           kube.NewOptions(),
-		DataDir:        datadir.DefaultPath,
-		ReadPath:       string(ReadPathMillrace),
-		WireCacheBytes: defaultWireCache(),
+		Kube:          kube.NewOptions(),
+		DataDir:       datadir.DefaultPath,
+		ReadPath:      string(ReadPathMillrace),
+		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(defaultWireCache(), resource.BinarySI)},
 	}
 }
 
@@ -50,7 +51,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own := sections.FlagSet("millrace")
 	own.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for the embedded etcd, certificates, keys and kubeconfigs that are not given by other flags.")
 	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
-	own.Int64Var(&o.WireCacheBytes, "wire-cache-bytes", o.WireCacheBytes, "Most bytes of encoded objects to keep for the next reader, over all resources. The default is an eighth of the memory of the machine or cgroup, at most 2 GiB.")
+	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is an eighth of the memory of the machine or cgroup, at most 2Gi.")
 	theirs := o.Kube.Flags()
 	for _, name := range theirs.Order {
 		sections.FlagSet(name).AddFlagSet(theirs.FlagSet(name))
@@ -74,8 +75,8 @@ func (o *Options) validate() error {
 	if err := o.validateServing(); err != nil {
 		return err
 	}
-	if o.WireCacheBytes < 0 {
-		return fmt.Errorf("--wire-cache-bytes=%d is negative: give 0 to keep nothing", o.WireCacheBytes)
+	if o.WireCacheSize.Sign() < 0 {
+		return fmt.Errorf("--wire-cache-size=%s is negative: give 0 to keep nothing", o.WireCacheSize.String())
 	}
 	return nil
 }

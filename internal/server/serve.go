@@ -135,7 +135,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	}
 	tuneGC()
 	etcd := s.options.Kube.Etcd()
-	budget := encode.NewBudget(s.options.WireCacheBytes)
+	budget := encode.NewBudget(s.options.WireCacheSize.Value())
 	b := &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
 		budget: budget, embedded: embedded, log: s.log,

@@ -41,7 +41,7 @@ func TestCommandLineFaults(t *testing.T) {
 		{"serve --secure-port=abc", []string{"--secure-port", "see millrace serve --help"}},
 		{"serve --secure-port=0", []string{"--secure-port"}},
 		{"serve --read-path=x", []string{"--read-path=x is unknown", "millrace", "kubernetes"}},
-		{"serve --wire-cache-bytes=-1", []string{"--wire-cache-bytes=-1", "give 0"}},
+		{"serve --wire-cache-size=-1", []string{"--wire-cache-size=-1", "give 0"}},
 		{"serve --tls-cert-file=a.crt", []string{"--tls-private-key-file", "give both"}},
 		{"serve extra", []string{"extra"}},
 		{"nonsense", []string{"nonsense"}},
