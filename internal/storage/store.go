@@ -46,6 +46,7 @@ type Store struct {
 	cfg       Config
 	versioner storage.APIObjectVersioner
 	decoder   etcd3.Decoder
+	sharing   sharing
 	// sizes says that Stats is to tell them.
 	sizes atomic.Bool
 

@@ -42,7 +42,7 @@ const (
 )
 
 // watcher implements watch.Interface: a goroutine that follows the log with a
-// cursor of its own, so it delays nobody. It decodes what it sends.
+// cursor of its own, so it delays nobody.
 type watcher struct {
 	store *Store
 	scope scope
@@ -203,7 +203,7 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	var current, previous runtime.Object
 	var err error
 	if e.Entry != nil {
-		if current, err = w.readable(e.Entry, e.Revision); err != nil {
+		if current, err = w.shown(e.Entry, e.Revision); err != nil {
 			return err
 		}
 	}
@@ -237,11 +237,28 @@ func lost(e *resource.Entry) error {
 	}}
 }
 
-func (w *watcher) readable(e *resource.Entry, revision int64) (runtime.Object, error) {
+// shown is what an event shows of an entry if that is selected, else nil. All
+// watchers of the store share it.
+func (w *watcher) shown(e *resource.Entry, revision int64) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	return w.object(e, revision)
+	p := &w.opts.Predicate
+	if e.Attributes != nil && !e.Matches(p.Label, p.Field) {
+		return nil, nil
+	}
+	shared, err := w.store.sharing.get(version{e, revision}, func() (runtime.Object, error) {
+		return w.store.decode(e, revision)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if e.Attributes == nil && !p.Empty() {
+		if matched, err := p.Matches(shared.obj); err != nil || !matched {
+			return nil, err
+		}
+	}
+	return shared, nil
 }
 
 // selected stands for a previous object of which only that it was selected matters.
@@ -258,7 +275,7 @@ func (w *watcher) previous(e *cache.Event, stays bool) (runtime.Object, error) {
 		}
 		return nil, nil
 	}
-	return w.readable(e.Previous, e.Revision)
+	return w.shown(e.Previous, e.Revision)
 }
 
 // bookmark tells the client that it has seen everything up to a revision.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
@@ -104,8 +105,10 @@ func TestWatchOvertakenByHistory(t *testing.T) {
 			}
 			return
 		}
-		if want := fmt.Sprintf("pod-%02d", seen); e.Object.(*example.Pod).Name != want {
-			t.Fatalf("event %d is of %s, want %s", seen, e.Object.(*example.Pod).Name, want)
+		accessor, err := meta.Accessor(e.Object)
+		must(t, err)
+		if want := fmt.Sprintf("pod-%02d", seen); accessor.GetName() != want {
+			t.Fatalf("event %d is of %s, want %s", seen, accessor.GetName(), want)
 		}
 		seen++
 	}
