@@ -46,9 +46,11 @@ lint: ## check the house rules
 bench: build ## measure LIST, side by side with the stock read path
 	./$(BIN) bench list --compare $(ARGS)
 
-.PHONY: robustness
-robustness: ## record and check histories under faults
-	$(GO) test -tags robustness -count=1 -timeout 60m ./test/...
+FUZZTIME ?= 1m
+
+.PHONY: fuzz
+fuzz: ## fuzz what takes apart encoded bytes, for FUZZTIME
+	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/encode
 
 .PHONY: clean
 clean: ## remove what build made; the data directory stays
