@@ -130,20 +130,16 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 	if e.Err != nil {
 		return nil, errUnreadable
 	}
-	matched, _, err := s.matches(p, e, e.Revision)
-	if err != nil || !matched {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
-	}
-	var obj runtime.Object
-	err = e.Read(func(value []byte) error {
-		var err error
-		obj, err = s.decoder.DecodeListItem(ctx, value, uint64(e.Revision), newItem)
-		return err
+	return choose(p, e, func() (obj runtime.Object, err error) {
+		if ctx.Err() != nil {
+			return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
+		}
+		err = e.Read(func(value []byte) error {
+			obj, err = s.decoder.DecodeListItem(ctx, value, uint64(e.Revision), newItem)
+			return err
+		})
+		return obj, err
 	})
-	return obj, err
 }
 
 // entriesIn walks a scope in key order.

@@ -124,20 +124,28 @@ func (s *Store) decodeInto(e *resource.Entry, revision int64, out runtime.Object
 	return e.Read(func(value []byte) error { return s.decoder.Decode(value, out, revision) })
 }
 
-// matches applies a predicate. Entries without attributes are decoded; obj is
-// then the object, else nil.
-func (s *Store) matches(p *storage.SelectionPredicate, e *resource.Entry, revision int64) (matched bool, obj runtime.Object, err error) {
-	if p.Empty() {
-		return true, nil, nil
+// choose returns the decoded object if a predicate selects it, else nil. It does
+// not decode what the attributes rule out; without attributes the object itself
+// is asked.
+func choose(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
+	if e.Attributes != nil && !e.Matches(p.Label, p.Field) {
+		return nil, nil
 	}
-	if e.Attributes != nil {
-		return e.Matches(p.Label, p.Field), nil, nil
+	obj, err := decode()
+	if err != nil {
+		return nil, err
 	}
-	if obj, err = s.decode(e, revision); err != nil {
-		return false, nil, err
+	if e.Attributes != nil || p.Empty() {
+		return obj, nil
 	}
-	matched, err = p.Matches(obj)
-	return matched, obj, err
+	asked := obj
+	if shared, ok := obj.(*sharedObject); ok {
+		asked = shared.obj
+	}
+	if matched, err := p.Matches(asked); err != nil || !matched {
+		return nil, err
+	}
+	return obj, nil
 }
 
 // Versioner implements storage.Interface.

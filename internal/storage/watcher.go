@@ -120,7 +120,7 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 		if e.Err != nil {
 			return fmt.Errorf("read %s: %w", e.Key, e.Err)
 		}
-		obj, err := w.object(e, e.Revision)
+		obj, err := choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
 		if err != nil {
 			return err
 		}
@@ -136,19 +136,6 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 		return nil
 	}
 	return w.bookmark(ctx, w.start.after, true)
-}
-
-// object decodes an entry if it is selected, else it returns nil. revision is
-// the resource version that the object is to have.
-func (w *watcher) object(e *resource.Entry, revision int64) (runtime.Object, error) {
-	matched, obj, err := w.store.matches(&w.opts.Predicate, e, revision)
-	if err != nil || !matched || obj != nil {
-		if !matched {
-			obj = nil
-		}
-		return obj, err
-	}
-	return w.store.decode(e, revision)
 }
 
 // follow sends the log's events and bookmarks.
@@ -243,22 +230,9 @@ func (w *watcher) shown(e *resource.Entry, revision int64) (runtime.Object, erro
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	p := &w.opts.Predicate
-	if e.Attributes != nil && !e.Matches(p.Label, p.Field) {
-		return nil, nil
-	}
-	shared, err := w.store.sharing.get(version{e, revision}, func() (runtime.Object, error) {
-		return w.store.decode(e, revision)
+	return choose(&w.opts.Predicate, e, func() (runtime.Object, error) {
+		return w.store.sharing.get(version{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
 	})
-	if err != nil {
-		return nil, err
-	}
-	if e.Attributes == nil && !p.Empty() {
-		if matched, err := p.Matches(shared.obj); err != nil || !matched {
-			return nil, err
-		}
-	}
-	return shared, nil
 }
 
 // selected stands for a previous object of which only that it was selected matters.
