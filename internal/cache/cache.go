@@ -81,9 +81,12 @@ func New(cfg Config) *Cache {
 }
 
 func (c *Cache) newResource(spec Spec) *Resource {
-	r := &Resource{spec: spec, progress: &c.progress}
+	r := &Resource{spec: spec, progress: &c.progress, writing: &c.writing}
 	r.log = newLog(c.cfg.HistoryWindow, c.cfg.HistoryBytes, c.progress.Revision(), c.cfg.Clock)
 	r.state.Store(&state{})
+	if spec.Describe != nil {
+		r.learning = &learning{clock: c.cfg.Clock, build: r.learnIndex}
+	}
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 // An Edit is used by one goroutine.
 type Edit struct {
 	root   *node
+	by     *order
 	budget *encode.Budget
 	// aside says that the new tree does not take the old one's place: the memos
 	// of both go their own ways.
@@ -21,26 +22,36 @@ type Edit struct {
 // Edit begins a change. The memos of leaves that the change removes give back
 // what they hold of the budget.
 func (t Tree) Edit(budget *encode.Budget) *Edit {
-	return &Edit{root: t.root, budget: budget}
+	return &Edit{root: t.root, by: t.by, budget: budget}
 }
 
 // aside begins a change whose tree stands beside t and does not replace it. Its
 // leaves keep no wire bytes.
-func (t Tree) aside() *Edit { return &Edit{root: t.root, aside: true} }
+func (t Tree) aside() *Edit { return &Edit{root: t.root, by: t.by, aside: true} }
 
 // retire takes the memo of a leaf that the change removes out of use.
 func (x *Edit) retire(m *encode.Memo) {
-	if !x.aside {
+	if !x.aside && m != nil {
 		m.Retire(x.budget)
 	}
 }
 
+// newMemo makes the memo of a leaf that replaces none. Indexes have none.
+func (x *Edit) newMemo() *encode.Memo {
+	if x.by != nil {
+		return nil
+	}
+	return new(encode.Memo)
+}
+
 // memoAfter makes the memo of a leaf that replaces another.
 func (x *Edit) memoAfter(before *encode.Memo) *encode.Memo {
-	m := new(encode.Memo)
-	if x.aside {
+	m := x.newMemo()
+	switch {
+	case m == nil:
+	case x.aside:
 		m.Retire(nil)
-	} else {
+	default:
 		m.Succeed(before)
 	}
 	return m
@@ -49,7 +60,7 @@ func (x *Edit) memoAfter(before *encode.Memo) *encode.Memo {
 // Tree ends the change. The Edit must not be used again.
 func (x *Edit) Tree() Tree {
 	finish(x.root, x)
-	return Tree{root: x.root}
+	return Tree{root: x.root, by: x.by}
 }
 
 // finish makes the nodes of an edit immutable.
@@ -66,13 +77,13 @@ func finish(n *node, x *Edit) {
 // Put adds an entry and returns the one that it replaced, or nil.
 func (x *Edit) Put(e *resource.Entry) (previous *resource.Entry) {
 	if x.root == nil {
-		x.root = &node{memo: new(encode.Memo), edit: x}
+		x.root = &node{memo: x.newMemo(), edit: x}
 	}
-	root, sibling, previous := x.put(x.root, e)
+	root, sibling, previous := x.put(x.root, x.by.key(e), e)
 	if sibling != nil {
 		root = &node{
 			kids:   []*node{root, sibling},
-			firsts: []string{root.first(), sibling.first()},
+			firsts: []string{x.first(root), x.first(sibling)},
 			count:  root.count + sibling.count,
 			edit:   x,
 		}
@@ -81,28 +92,28 @@ func (x *Edit) Put(e *resource.Entry) (previous *resource.Entry) {
 	return previous
 }
 
-func (x *Edit) put(n *node, e *resource.Entry) (own, sibling *node, previous *resource.Entry) {
+func (x *Edit) put(n *node, key string, e *resource.Entry) (own, sibling *node, previous *resource.Entry) {
 	n = x.own(n)
 	if n.leaf() {
-		i, found := n.find(e.Key)
+		i, found := n.find(x.by, key)
 		if found {
 			previous, n.entries[i] = n.entries[i], e
-			return n, nil, previous
+		} else {
+			n.entries = slices.Insert(n.entries, i, e)
+			n.count++
 		}
-		n.entries = slices.Insert(n.entries, i, e)
-		n.count++
-		if len(n.entries) > maxLeaf {
+		if len(n.entries) > maxLeaf || x.heavy(n) {
 			sibling = x.splitLeaf(n, i)
 		}
-		return n, sibling, nil
+		return n, sibling, previous
 	}
-	i := n.kidFor(e.Key)
-	kid, grown, previous := x.put(n.kids[i], e)
+	i := n.kidFor(key)
+	kid, grown, previous := x.put(n.kids[i], key, e)
 	n.kids[i] = kid
-	n.firsts[i] = min(n.firsts[i], e.Key)
+	n.firsts[i] = min(n.firsts[i], key)
 	if grown != nil {
 		n.kids = slices.Insert(n.kids, i+1, grown)
-		n.firsts = slices.Insert(n.firsts, i+1, grown.first())
+		n.firsts = slices.Insert(n.firsts, i+1, x.first(grown))
 	}
 	if previous == nil {
 		n.count++
@@ -113,6 +124,21 @@ func (x *Edit) put(n *node, e *resource.Entry) (own, sibling *node, previous *re
 	return n, sibling, previous
 }
 
+// heavy reports whether a leaf has too many bytes for its number of objects.
+func (x *Edit) heavy(leaves ...*node) bool {
+	if x.by != nil {
+		return false
+	}
+	size, count := 0, 0
+	for _, n := range leaves {
+		count += len(n.entries)
+		for _, e := range n.entries {
+			size += e.Size()
+		}
+	}
+	return size > maxLeafBytes && count > 1
+}
+
 // splitLeaf splits in the middle, except behind the last key: keys that arrive
 // in order leave full leaves behind.
 func (x *Edit) splitLeaf(n *node, inserted int) *node {
@@ -120,9 +146,11 @@ func (x *Edit) splitLeaf(n *node, inserted int) *node {
 	if inserted == len(n.entries)-1 {
 		at = inserted
 	}
-	sibling := &node{entries: slices.Clone(n.entries[at:]), memo: new(encode.Memo), edit: x}
+	sibling := &node{entries: slices.Clone(n.entries[at:]), memo: x.newMemo(), edit: x}
 	sibling.count = len(sibling.entries)
-	sibling.memo.Follow(n.memo)
+	if sibling.memo != nil {
+		sibling.memo.Follow(n.memo)
+	}
 	n.entries = slices.Clip(slices.Delete(n.entries, at, len(n.entries)))
 	n.count = len(n.entries)
 	return sibling
@@ -140,7 +168,7 @@ func (x *Edit) splitInner(n *node) *node {
 
 // Delete removes a key and returns its entry, or nil.
 func (x *Edit) Delete(key string) *resource.Entry {
-	if x.root == nil || (Tree{root: x.root}).Get(key) == nil {
+	if x.root == nil || (Tree{root: x.root, by: x.by}).Get(key) == nil {
 		return nil
 	}
 	root, previous := x.delete(x.root, key)
@@ -159,7 +187,7 @@ func (x *Edit) delete(n *node, key string) (*node, *resource.Entry) {
 	n = x.own(n)
 	n.count--
 	if n.leaf() {
-		i, _ := n.find(key)
+		i, _ := n.find(x.by, key)
 		previous := n.entries[i]
 		n.entries = slices.Delete(n.entries, i, i+1)
 		return n, previous
@@ -176,9 +204,7 @@ func (x *Edit) delete(n *node, key string) (*node, *resource.Entry) {
 func (x *Edit) mend(n *node, i int) {
 	kid := n.kids[i]
 	if kid.count == 0 {
-		if kid.memo != nil {
-			x.retire(kid.memo)
-		}
+		x.retire(kid.memo)
 		n.remove(i)
 		return
 	}
@@ -186,7 +212,7 @@ func (x *Edit) mend(n *node, i int) {
 	if i == len(n.kids)-1 {
 		left = i - 1
 	}
-	if left < 0 || !small(n.kids[left], n.kids[left+1]) {
+	if left < 0 || !x.small(n.kids[left], n.kids[left+1]) {
 		return
 	}
 	into, from := x.own(n.kids[left]), n.kids[left+1]
@@ -202,9 +228,9 @@ func (x *Edit) mend(n *node, i int) {
 	n.remove(left + 1)
 }
 
-func small(a, b *node) bool {
+func (x *Edit) small(a, b *node) bool {
 	if a.leaf() {
-		return len(a.entries)+len(b.entries) <= maxLeaf/2
+		return len(a.entries)+len(b.entries) <= maxLeaf/2 && !x.heavy(a, b)
 	}
 	return len(a.kids)+len(b.kids) <= maxKids/2
 }
@@ -225,9 +251,9 @@ func (x *Edit) own(n *node) *node {
 	return c
 }
 
-func (n *node) first() string {
+func (x *Edit) first(n *node) string {
 	if n.leaf() {
-		return n.entries[0].Key
+		return x.by.key(n.entries[0])
 	}
 	return n.firsts[0]
 }

@@ -44,17 +44,15 @@ func (r *Resource) grown(c *Cache, s *state) *state {
 		return s
 	}
 	p := r.newPacking(c, s.tree.All("", ""), s.bytes)
-	edit := s.tree.Edit(c.cfg.Budget)
+	x := s.edit(c.cfg.Budget)
 	for e := range s.tree.All("", "") {
 		if e.Err == nil {
 			packed := *e
 			packed.Pack(p)
-			edit.Put(&packed)
+			x.step(change{key: e.Key, entry: &packed, revision: e.Revision})
 		}
 	}
-	next := *s
-	next.tree = edit.Tree()
-	return &next
+	return x.end()
 }
 
 // newPacking makes a dictionary of samples spread over entries that have size

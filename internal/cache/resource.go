@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,6 +34,10 @@ type Resource struct {
 	progress *Progress
 	log      *Log
 	state    atomic.Pointer[state]
+	// learning turns selectors into indexes.
+	learning *learning
+	// writing is the cache's.
+	writing *sync.Mutex
 	// packing compresses values, nil as long as there are few.
 	packing atomic.Pointer[resource.Packing]
 	// refs counts registrations. It is guarded by Cache.writing.
@@ -42,6 +47,8 @@ type Resource struct {
 // state is what readers see, all of one moment.
 type state struct {
 	tree Tree
+	// indexes hold the same entries as tree in other orders.
+	indexes []Tree
 	// revision is that of the newest event in the tree.
 	revision int64
 	// odd counts entries that are not plain.
@@ -53,6 +60,8 @@ type state struct {
 // Snapshot is a resource at one revision.
 type Snapshot struct {
 	Tree
+	indexes  []Tree
+	learning *learning
 	// Revision is the snapshot's: the tree holds exactly what etcd holds at it.
 	Revision int64
 	// Odd is the number of entries that are not plain.
@@ -67,7 +76,11 @@ func (r *Resource) Snapshot() Snapshot {
 	// loaded after it. A newer state is complete up to its own last event.
 	finished := r.progress.Revision()
 	s := r.state.Load()
-	return Snapshot{Tree: s.tree, Revision: max(finished, s.revision), Odd: s.odd, Bytes: s.bytes}
+	return r.snapshot(s, max(finished, s.revision))
+}
+
+func (r *Resource) snapshot(s *state, revision int64) Snapshot {
+	return Snapshot{Tree: s.tree, indexes: s.indexes, learning: r.learning, Revision: revision, Odd: s.odd, Bytes: s.bytes}
 }
 
 // Log is the resource's recent events.
@@ -89,7 +102,10 @@ type change struct {
 // apply makes a new state. Readers of the log see the changes if record is true.
 // Cache.writing is held.
 func (r *Resource) apply(c *Cache, changes []change, record bool) {
-	next, events := r.state.Load().change(changes, c.cfg.Budget)
+	now := r.state.Load()
+	x := now.edit(c.cfg.Budget)
+	x.indexes = withoutUnused(x.indexes, c.cfg.Clock.Now())
+	next, events := x.change(changes)
 	if !record {
 		events = nil
 	}
@@ -100,39 +116,79 @@ func (r *Resource) apply(c *Cache, changes []change, record bool) {
 // replace makes a new state of what a load found and forgets the events before.
 // Readers see the old state or the whole new one. Cache.writing is held.
 func (r *Resource) replace(c *Cache, loaded []change, revision int64) {
-	for span := range r.state.Load().tree.Spans("") {
+	old := r.state.Load()
+	for span := range old.tree.Spans("") {
 		span.Memo.Retire(c.cfg.Budget)
 	}
-	next, _ := (&state{revision: revision}).change(loaded, c.cfg.Budget)
+	empty := state{revision: revision}
+	for _, index := range old.indexes {
+		empty.indexes = append(empty.indexes, Tree{by: index.by})
+	}
+	next, _ := empty.edit(c.cfg.Budget).change(loaded)
 	r.log.reset(revision, func() { r.state.Store(next) })
 }
 
-// change returns the state behind some changes, and what they mean to readers
-// of the log.
-func (s *state) change(changes []change, budget *encode.Budget) (*state, []Event) {
-	edit := s.tree.Edit(budget)
-	next := state{revision: s.revision, odd: s.odd, bytes: s.bytes}
+// transition is a state on its way to the next.
+type transition struct {
+	next    state
+	tree    *Edit
+	indexes []*Edit
+}
+
+// edit begins a change whose state replaces s.
+func (s *state) edit(budget *encode.Budget) *transition {
+	x := &transition{next: *s, tree: s.tree.Edit(budget)}
+	for _, index := range s.indexes {
+		x.indexes = append(x.indexes, index.Edit(nil))
+	}
+	return x
+}
+
+// aside begins a change whose state stands beside s.
+func (s *state) aside() *transition {
+	x := &transition{next: *s, tree: s.tree.aside()}
+	for _, index := range s.indexes {
+		x.indexes = append(x.indexes, index.aside())
+	}
+	return x
+}
+
+// change does some changes, and returns the state behind them and what they mean
+// to readers of the log.
+func (x *transition) change(changes []change) (*state, []Event) {
 	events := make([]Event, 0, len(changes))
 	for _, ch := range changes {
-		previous := next.step(edit, ch)
+		previous := x.step(ch)
 		if ch.entry != nil || previous != nil {
 			events = append(events, Event{Entry: ch.entry, Previous: previous, Revision: ch.revision})
 		}
 	}
-	next.tree = edit.Tree()
-	return &next, events
+	return x.end(), events
+}
+
+// end returns the state that was made.
+func (x *transition) end() *state {
+	x.next.tree = x.tree.Tree()
+	x.next.indexes = make([]Tree, len(x.indexes))
+	for i, edit := range x.indexes {
+		x.next.indexes[i] = edit.Tree()
+	}
+	return &x.next
 }
 
 // step does one change and counts it. It returns the entry before.
-func (s *state) step(edit *Edit, ch change) (previous *resource.Entry) {
+func (x *transition) step(ch change) (previous *resource.Entry) {
 	if ch.entry != nil {
-		previous = edit.Put(ch.entry)
+		previous = x.tree.Put(ch.entry)
 	} else {
-		previous = edit.Delete(ch.key)
+		previous = x.tree.Delete(ch.key)
 	}
-	s.count(ch.entry, 1)
-	s.count(previous, -1)
-	s.revision = max(s.revision, ch.revision)
+	for _, edit := range x.indexes {
+		reindex(edit, previous, ch.entry)
+	}
+	x.next.count(ch.entry, 1)
+	x.next.count(previous, -1)
+	x.next.revision = max(x.next.revision, ch.revision)
 	return previous
 }
 
@@ -157,11 +213,11 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	edit, old := now.tree.aside(), state{odd: now.odd, bytes: now.bytes}
+	x := now.aside()
 	for _, e := range slices.Backward(events) {
-		old.step(edit, change{key: e.Key(), entry: e.Previous})
+		x.step(change{key: e.Key(), entry: e.Previous})
 	}
-	return Snapshot{Tree: edit.Tree(), Revision: revision, Odd: old.odd, Bytes: old.bytes}, nil
+	return r.snapshot(x.end(), revision), nil
 }
 
 // prepare decrypts a value and reads its attributes.

@@ -17,8 +17,14 @@ import (
 // what wire bytes hang on: a leaf holds neighbours that are sent and compressed
 // together, and is replaced exactly when one of them changes.
 //
-// The zero value is an empty tree.
-type Tree struct{ root *node }
+// An index is a Tree too, ordered by an attribute ahead of the key; its leaves
+// keep no wire bytes.
+//
+// The zero value is an empty tree, ordered by key.
+type Tree struct {
+	root *node
+	by   *order
+}
 
 // node is a leaf or an inner node. Those of a finished tree are immutable but
 // for the memo, which synchronizes itself.
@@ -40,6 +46,9 @@ const (
 	// how well neighbours compress together and how many writes a LIST takes.
 	maxLeaf = 48
 	maxKids = 64
+	// maxLeafBytes of stored objects share a leaf. A reader holds the wire bytes
+	// of one leaf at a time, and compressors look back 32 KiB.
+	maxLeafBytes = 192 << 10
 )
 
 func (n *node) leaf() bool { return n.kids == nil }
@@ -61,10 +70,20 @@ func (t Tree) Get(key string) *resource.Entry {
 	for !n.leaf() {
 		n = n.kids[n.kidFor(key)]
 	}
-	if i, ok := n.find(key); ok {
+	if i, ok := n.find(t.by, key); ok {
 		return n.entries[i]
 	}
 	return nil
+}
+
+// locate returns the place of a key that the tree holds.
+func (t Tree) locate(key string) encode.Span {
+	n := t.root
+	for !n.leaf() {
+		n = n.kids[n.kidFor(key)]
+	}
+	i, _ := n.find(t.by, key)
+	return encode.Span{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}
 }
 
 // Count is the number of entries whose key begins with prefix.
@@ -72,14 +91,28 @@ func (t Tree) Count(prefix string) int { return t.CountFrom(prefix, "") }
 
 // CountFrom is the number of entries that All yields.
 func (t Tree) CountFrom(prefix, from string) int {
-	if prefix == "" && from == "" {
-		return t.Len()
+	last := t.Len()
+	if end := prefixEnd(prefix); end != "" {
+		last = t.rank(end)
 	}
-	count := 0
-	for span := range t.spans(prefix, max(prefix, from)) {
-		count += span.To - span.From
+	return max(0, last-t.rank(max(prefix, from)))
+}
+
+// rank is the number of entries whose key is below key.
+func (t Tree) rank(key string) int {
+	n, below := t.root, 0
+	if n == nil {
+		return 0
 	}
-	return count
+	for !n.leaf() {
+		i := n.kidFor(key)
+		for _, kid := range n.kids[:i] {
+			below += kid.count
+		}
+		n = n.kids[i]
+	}
+	i, _ := n.find(t.by, key)
+	return below + i
 }
 
 // Spans yields the entries whose key begins with prefix, leaf by leaf.
@@ -100,21 +133,36 @@ func (t Tree) All(prefix, from string) iter.Seq[*resource.Entry] {
 	}
 }
 
+// walkRange visits the entries from one key to below another, "" for no bound.
+func (t Tree) walkRange(from, end string, visit func(*resource.Entry)) {
+	if t.root == nil {
+		return
+	}
+	t.walk(t.root, [2]string{from, end}, func(span encode.Span) bool {
+		for _, e := range span.Entries[span.From:span.To] {
+			visit(e)
+		}
+		return true
+	})
+}
+
 func (t Tree) spans(prefix, from string) iter.Seq[encode.Span] {
 	return func(yield func(encode.Span) bool) {
 		if t.root != nil {
-			t.root.walk(from, prefixEnd(prefix), yield)
+			t.walk(t.root, [2]string{from, prefixEnd(prefix)}, yield)
 		}
 	}
 }
 
-// walk yields the leaves' parts in [from, end). An empty end is no bound.
-func (n *node) walk(from, end string, yield func(encode.Span) bool) bool {
+// walk yields the leaves' parts from the first bound to the one below the
+// second. An empty second one is no bound.
+func (t Tree) walk(n *node, bounds [2]string, yield func(encode.Span) bool) bool {
+	from, end := bounds[0], bounds[1]
 	if n.leaf() {
-		first, _ := n.find(from)
+		first, _ := n.find(t.by, from)
 		last := len(n.entries)
 		if end != "" {
-			last, _ = n.find(end)
+			last, _ = n.find(t.by, end)
 		}
 		if first >= last {
 			return true
@@ -125,7 +173,7 @@ func (n *node) walk(from, end string, yield func(encode.Span) bool) bool {
 		if end != "" && i > 0 && n.firsts[i] >= end {
 			break
 		}
-		if !n.kids[i].walk(from, end, yield) {
+		if !t.walk(n.kids[i], bounds, yield) {
 			return false
 		}
 	}
@@ -137,18 +185,10 @@ func (n *node) kidFor(key string) int {
 	return max(0, sort.Search(len(n.firsts), func(i int) bool { return n.firsts[i] > key })-1)
 }
 
-// find is the index of the first entry whose key is not below key, and whether
-// it is that key's.
-func (n *node) find(key string) (int, bool) {
-	return slices.BinarySearchFunc(n.entries, key, func(e *resource.Entry, key string) int {
-		switch {
-		case e.Key < key:
-			return -1
-		case e.Key > key:
-			return 1
-		}
-		return 0
-	})
+// find is the index of the first entry that is not below key, and whether it is
+// that key's.
+func (n *node) find(by *order, key string) (int, bool) {
+	return slices.BinarySearchFunc(n.entries, key, by.compare)
 }
 
 // prefixEnd is the first key behind all that begin with prefix, "" for none.
