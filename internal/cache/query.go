@@ -73,8 +73,8 @@ func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.Span], Plan) {
 
 func (s Snapshot) single(key string) iter.Seq[encode.Span] {
 	return func(yield func(encode.Span) bool) {
-		if s.Get(key) != nil {
-			yield(s.locate(key))
+		if span, ok := s.Find(key); ok {
+			yield(span)
 		}
 	}
 }
@@ -100,7 +100,7 @@ type Selection struct {
 // Select answers a query. Entries of the resource must have attributes.
 func (s Snapshot) Select(q *Query) Selection {
 	candidates, plan := s.Candidates(q)
-	sel := Selection{Plan: plan, Spans: candidates, Count: plan.Candidates, Total: s.total(q)}
+	sel := Selection{Plan: plan, Spans: candidates, Count: plan.Candidates, Total: s.Total(q)}
 	if plan.Path == PathRange && s.Odd == 0 && (q.Limit <= 0 || q.Limit >= sel.Count) {
 		return sel
 	}
@@ -119,7 +119,7 @@ func (s Snapshot) Select(q *Query) Selection {
 				sel.Last = e.Key
 			}
 			if q.Limit > 0 && sel.Count >= q.Limit {
-				sel.More = !q.Single && s.CountFrom(q.Prefix, sel.Last+groupEnd) > 0
+				sel.More = s.More(q, sel.Last)
 				sel.Spans = slices.Values(chosen)
 				return sel
 			}
@@ -129,7 +129,25 @@ func (s Snapshot) Select(q *Query) Selection {
 	return sel
 }
 
-func (s Snapshot) total(q *Query) int {
+// Page is a selection with what a list says of itself.
+type Page struct {
+	Selection
+	// Revision is that of the snapshot.
+	Revision int64
+	// Continue is the token of the next page, and Remaining how much is left.
+	Continue  string
+	Remaining *int64
+}
+
+// More reports whether the query's scope has entries behind a key, selected or
+// not.
+func (s Snapshot) More(q *Query, last string) bool {
+	return !q.Single && s.CountFrom(q.Prefix, last+groupEnd) > 0
+}
+
+// Total is the number of entries in the query's scope from From on, selected or
+// not.
+func (s Snapshot) Total(q *Query) int {
 	if !q.Single {
 		return s.CountFrom(q.Prefix, q.From)
 	}
@@ -175,7 +193,9 @@ func (s Snapshot) lookUp(q *Query) (iter.Seq[encode.Span], Plan, bool) {
 	slices.SortFunc(found, func(a, b *resource.Entry) int { return strings.Compare(a.Key, b.Key) })
 	spans := make([]encode.Span, 0, len(found))
 	for _, e := range found {
-		spans = add(spans, s.locate(e.Key))
+		if span, ok := s.Find(e.Key); ok {
+			spans = add(spans, span)
+		}
 	}
 	return slices.Values(spans), Plan{Path: PathIndex, Term: index.by.term, Candidates: len(found)}, true
 }

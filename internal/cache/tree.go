@@ -63,27 +63,23 @@ func (t Tree) Len() int {
 
 // Get returns the entry of a key, or nil.
 func (t Tree) Get(key string) *resource.Entry {
-	n := t.root
-	if n == nil {
-		return nil
-	}
-	for !n.leaf() {
-		n = n.kids[n.kidFor(key)]
-	}
-	if i, ok := n.find(t.by, key); ok {
-		return n.entries[i]
+	if span, ok := t.Find(key); ok {
+		return span.Entries[span.From]
 	}
 	return nil
 }
 
-// locate returns the place of a key that the tree holds.
-func (t Tree) locate(key string) encode.Span {
+// Find returns the place of a key's entry.
+func (t Tree) Find(key string) (encode.Span, bool) {
 	n := t.root
+	if n == nil {
+		return encode.Span{}, false
+	}
 	for !n.leaf() {
 		n = n.kids[n.kidFor(key)]
 	}
-	i, _ := n.find(t.by, key)
-	return encode.Span{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}
+	i, ok := n.find(t.by, key)
+	return encode.Span{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}, ok
 }
 
 // Count is the number of entries whose key begins with prefix.

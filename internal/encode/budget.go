@@ -7,7 +7,8 @@ import (
 
 // Budget bounds the bytes that all memos of a process keep. When it is full,
 // what has not been read since it was last looked at goes first (CLOCK, a
-// second chance in order of arrival).
+// second chance in order of arrival). Plain bytes make room for compressed
+// ones, which hold eight times as much, and never the other way round.
 //
 // The zero value keeps nothing.
 type Budget struct {
@@ -16,11 +17,15 @@ type Budget struct {
 
 	mu struct {
 		sync.Mutex
-		// queue holds cells in order of arrival. Cells that were emptied by their
-		// owners stay until the hand reaches them or a sweep finds too many.
-		queue []*cell
-		empty int
+		plain, packed queue
 	}
+}
+
+// queue holds cells in order of arrival. Cells that were emptied by their owners
+// stay until the hand reaches them or a sweep finds too many.
+type queue struct {
+	cells []*cell
+	empty int
 }
 
 // NewBudget makes a budget of limit bytes.
@@ -31,6 +36,12 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 
 // Limit is the number of bytes that may be kept.
 func (b *Budget) Limit() int64 { return b.limit }
+
+// tight reports whether little room would be left behind so many bytes more: it
+// is time to keep things compressed.
+func (b *Budget) tight(cost int64) bool {
+	return b == nil || b.used.Load()+cost > b.limit-b.limit/8
+}
 
 // cell holds one wire of one memo, or nothing.
 type cell struct {
@@ -47,50 +58,63 @@ func (c *cell) load() *wire {
 	return w
 }
 
-// keep puts w into an empty cell unless there is no room for it. The caller
+// keepPlain puts w into an empty cell unless there is no room for it. The caller
 // must be the only one that fills this cell.
-func (b *Budget) keep(c *cell, w *wire) {
+func (b *Budget) keepPlain(c *cell, w *wire) { b.keep(c, w, false) }
+
+// keepPacked is keepPlain for compressed bytes.
+func (b *Budget) keepPacked(c *cell, w *wire) { b.keep(c, w, true) }
+
+func (b *Budget) keep(c *cell, w *wire, packed bool) {
 	if b == nil || w.cost() > b.limit {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.used.Load()+w.cost() > b.limit && b.evictLocked() {
-	}
-	if b.used.Load()+w.cost() > b.limit {
-		return
+	for b.used.Load()+w.cost() > b.limit {
+		if !b.evictLocked(&b.mu.plain) && !(packed && b.evictLocked(&b.mu.packed)) {
+			return
+		}
 	}
 	b.used.Add(w.cost())
 	c.held.Store(w)
-	b.mu.queue = append(b.mu.queue, c)
+	q := &b.mu.plain
+	if packed {
+		q = &b.mu.packed
+	}
+	q.cells = append(q.cells, c)
 }
 
 // drop empties a cell whose owner needs it no more.
 func (b *Budget) drop(c *cell) {
 	w := c.held.Swap(nil)
-	if w == nil {
+	if w == nil || b == nil {
 		return
 	}
 	b.used.Add(-w.cost())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.empty++; b.mu.empty > len(b.mu.queue)/2 {
-		b.sweepLocked()
+	// Which queue the cell is in is not known: a sweep that comes early is cheap.
+	for _, q := range []*queue{&b.mu.plain, &b.mu.packed} {
+		if q.empty++; q.empty > len(q.cells)/2 {
+			q.sweep()
+		}
 	}
 }
 
-// evictLocked moves the hand by one cell. It returns false when there is none.
-func (b *Budget) evictLocked() bool {
-	if len(b.mu.queue) == 0 {
+// evictLocked moves a queue's hand by one cell. It returns false when there is
+// none.
+func (b *Budget) evictLocked(q *queue) bool {
+	if len(q.cells) == 0 {
 		return false
 	}
-	c := b.mu.queue[0]
-	b.mu.queue = b.mu.queue[1:]
+	c := q.cells[0]
+	q.cells = q.cells[1:]
 	switch {
 	case c.held.Load() == nil:
-		b.mu.empty = max(0, b.mu.empty-1)
+		q.empty = max(0, q.empty-1)
 	case c.read.Swap(false):
-		b.mu.queue = append(b.mu.queue, c)
+		q.cells = append(q.cells, c)
 	default:
 		if w := c.held.Swap(nil); w != nil {
 			b.used.Add(-w.cost())
@@ -99,12 +123,12 @@ func (b *Budget) evictLocked() bool {
 	return true
 }
 
-func (b *Budget) sweepLocked() {
-	live := make([]*cell, 0, len(b.mu.queue)/2)
-	for _, c := range b.mu.queue {
+func (q *queue) sweep() {
+	live := make([]*cell, 0, len(q.cells)/2)
+	for _, c := range q.cells {
 		if c.held.Load() != nil {
 			live = append(live, c)
 		}
 	}
-	b.mu.queue, b.mu.empty = live, 0
+	q.cells, q.empty = live, 0
 }

@@ -38,7 +38,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 					// A cell is filled by one at a time, and only when empty, as memos do.
 					owners[i].Lock()
 					if cells[i].load() == nil {
-						b.keep(&cells[i], wireOf(random.IntN(4000)))
+						b.keepPlain(&cells[i], wireOf(random.IntN(4000)))
 					}
 					owners[i].Unlock()
 				case 2:
@@ -73,12 +73,12 @@ func TestBudgetKeepsWhatIsRead(t *testing.T) {
 	const each = 1000
 	b := NewBudget(4 * (each + wireOverhead))
 	read, others := new(cell), make([]cell, 12)
-	b.keep(read, wireOf(each))
+	b.keepPlain(read, wireOf(each))
 	for i := range others {
 		if read.load() == nil {
 			t.Fatalf("what is read was dropped at the %dth arrival", i)
 		}
-		b.keep(&others[i], wireOf(each))
+		b.keepPlain(&others[i], wireOf(each))
 	}
 	if others[0].held.Load() != nil {
 		t.Error("what was never read is still there")
@@ -92,10 +92,10 @@ func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
 	const each = 1000
 	b := NewBudget(3 * (each + wireOverhead))
 	once := new(cell)
-	b.keep(once, wireOf(each))
+	b.keepPlain(once, wireOf(each))
 	once.load()
 	for range 12 {
-		b.keep(new(cell), wireOf(each))
+		b.keepPlain(new(cell), wireOf(each))
 	}
 	if once.held.Load() != nil {
 		t.Error("what was read once stays for good")
@@ -105,7 +105,7 @@ func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
 func TestBudgetOfNothing(t *testing.T) {
 	for name, b := range map[string]*Budget{"nil": nil, "zero": new(Budget), "small": NewBudget(wireOverhead)} {
 		c := new(cell)
-		b.keep(c, wireOf(1))
+		b.keepPlain(c, wireOf(1))
 		if c.load() != nil {
 			t.Errorf("%s budget keeps something", name)
 		}
@@ -116,13 +116,13 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 	b := NewBudget(1 << 20)
 	for range 10_000 {
 		c := new(cell)
-		b.keep(c, wireOf(10))
+		b.keepPlain(c, wireOf(10))
 		b.drop(c)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.mu.queue) > 16 {
-		t.Errorf("%d cells in the queue, none of which holds anything", len(b.mu.queue))
+	if len(b.mu.plain.cells) > 16 {
+		t.Errorf("%d cells in the queue, none of which holds anything", len(b.mu.plain.cells))
 	}
 }
 
@@ -131,19 +131,19 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 func TestBudgetRefillsCells(t *testing.T) {
 	b := NewBudget(1 << 20)
 	stays, comesAndGoes := new(cell), new(cell)
-	b.keep(stays, wireOf(10))
+	b.keepPlain(stays, wireOf(10))
 	for range 1000 {
-		b.keep(comesAndGoes, wireOf(10))
+		b.keepPlain(comesAndGoes, wireOf(10))
 		b.drop(comesAndGoes)
 	}
-	b.keep(comesAndGoes, wireOf(10))
+	b.keepPlain(comesAndGoes, wireOf(10))
 	if want := stays.load().cost() + comesAndGoes.load().cost(); b.Used() != want {
 		t.Errorf("%d bytes kept, want %d", b.Used(), want)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.mu.queue) > 16 {
-		t.Errorf("%d entries in the queue for two cells", len(b.mu.queue))
+	if len(b.mu.plain.cells) > 16 {
+		t.Errorf("%d entries in the queue for two cells", len(b.mu.plain.cells))
 	}
 }
 
@@ -153,7 +153,7 @@ func BenchmarkBudgetKeepDrop(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		c := new(cell)
 		for pb.Next() {
-			budget.keep(c, w)
+			budget.keepPlain(c, w)
 			c.load()
 			budget.drop(c)
 		}

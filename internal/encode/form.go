@@ -21,8 +21,14 @@ type Config struct {
 	// Decode turns an entry into the object that Kubernetes' storage layer would
 	// return: defaulted, in internal form, with its resourceVersion set.
 	Decode func(*resource.Entry) (runtime.Object, error)
-	// NewList makes an empty list in internal form.
-	NewList func() runtime.Object
+	// List makes the list of an object, or of none, as Kubernetes' handlers give
+	// it to the encoder.
+	List func(Meta, ...runtime.Object) (runtime.Object, error)
+	// Object makes what a GET gives to the encoder. Nil is the object itself.
+	Object func(runtime.Object) (runtime.Object, error)
+	// Row encodes an item of a table, nil for what is no table. A form has either
+	// rows or items.
+	Row func(*resource.Entry) (Row, error)
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder
 	// Framing says how the media type joins items into a list.
@@ -36,44 +42,83 @@ type Config struct {
 // Form is one wire form of a resource. It is immutable and safe for concurrent use.
 type Form struct {
 	cfg Config
-	// empty surrounds the items of a list without a resource version.
+	// empty surrounds the items of a list without metadata.
 	empty frame
+	// alone surrounds an item as a GET answers it; nil where that is not known.
+	alone *frame
 }
 
 // NewForm checks that the encoder's lists have the shape that the framing expects.
 func NewForm(cfg Config) (*Form, error) {
 	f := &Form{cfg: cfg}
-	var buf bytes.Buffer
-	if err := cfg.Encoder.Encode(emptyList(cfg.NewList()), &buf); err != nil {
+	encoded, err := f.encodeList(Meta{})
+	if err != nil {
 		return nil, fmt.Errorf("encode empty list: %w", err)
 	}
-	var err error
-	if f.empty, err = cfg.Framing.split(buf.Bytes()); err != nil {
-		return nil, fmt.Errorf("split empty %T as %s: %w", cfg.NewList(), cfg.MediaType, err)
+	if f.empty, err = cfg.Framing.split(encoded); err != nil {
+		return nil, fmt.Errorf("split empty list as %s: %w", cfg.MediaType, err)
 	}
 	return f, nil
+}
+
+// Model tells the form what an object looks like alone, so that a GET can be
+// answered from an item's bytes. obj is any object; it is not kept.
+func (f *Form) Model(obj runtime.Object) error {
+	alone, err := f.encodeAlone(obj)
+	if err != nil {
+		return err
+	}
+	item, err := f.appendObject(nil, obj, new(bytes.Buffer))
+	if err != nil {
+		return err
+	}
+	if surrounding, ok := f.cfg.Framing.around(alone, item); ok {
+		f.alone = &surrounding
+	}
+	return nil
 }
 
 // MediaType is the Content-Type of what the form encodes.
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
-// Object encodes one object as a GET answers it.
-func (f *Form) Object(e *resource.Entry) ([]byte, error) {
+// Rows reports whether the form is a table's.
+func (f *Form) Rows() bool { return f.cfg.Row != nil }
+
+// Object encodes the one object of a span as a GET answers it.
+func (f *Form) Object(span Span) ([]byte, error) {
+	e := span.Entries[span.From]
+	if f.alone != nil {
+		item, _, err := f.item(span.Memo, span.Entries, span.From)
+		if err != nil {
+			return nil, err
+		}
+		return f.cfg.Framing.wrap(item, f.alone)
+	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
 		return nil, err
 	}
+	return f.encodeAlone(obj)
+}
+
+func (f *Form) encodeAlone(obj runtime.Object) ([]byte, error) {
+	if f.cfg.Object != nil {
+		var err error
+		if obj, err = f.cfg.Object(obj); err != nil {
+			return nil, err
+		}
+	}
 	var buf bytes.Buffer
 	if err := f.cfg.Encoder.Encode(obj, &buf); err != nil {
-		return nil, fmt.Errorf("encode object %s: %w", e.Key, err)
+		return nil, fmt.Errorf("encode object: %w", err)
 	}
 	return buf.Bytes(), nil
 }
 
 // envelope returns what surrounds a list's items. size is the number of bytes
 // of all items with their separators; framings other than protobuf ignore it.
-func (f *Form) envelope(resourceVersion, size int64) (header, trailer []byte, err error) {
-	encoded, err := f.EmptyList(resourceVersion)
+func (f *Form) envelope(m Meta, size int64) (header, trailer []byte, err error) {
+	encoded, err := f.encodeList(m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,18 +131,23 @@ func (f *Form) envelope(resourceVersion, size int64) (header, trailer []byte, er
 }
 
 // EmptyList encodes a list without items.
-func (f *Form) EmptyList(resourceVersion int64) ([]byte, error) {
-	list := emptyList(f.cfg.NewList())
-	accessor, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, fmt.Errorf("access list metadata: %w", err)
-	}
-	accessor.SetResourceVersion(strconv.FormatInt(resourceVersion, 10))
+func (f *Form) EmptyList(m Meta) ([]byte, error) { return f.encodeList(m) }
+
+func (f *Form) encodeList(m Meta, objs ...runtime.Object) ([]byte, error) {
 	var buf bytes.Buffer
-	if err := f.cfg.Encoder.Encode(list, &buf); err != nil {
-		return nil, fmt.Errorf("encode list header: %w", err)
+	err := f.encodeListTo(&buf, m, objs...)
+	return buf.Bytes(), err
+}
+
+func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) error {
+	list, err := f.cfg.List(m, objs...)
+	if err != nil {
+		return fmt.Errorf("make list: %w", err)
 	}
-	return buf.Bytes(), nil
+	if err := f.cfg.Encoder.Encode(list, buf); err != nil {
+		return fmt.Errorf("encode list: %w", err)
+	}
+	return nil
 }
 
 // appendItem appends an object as it stands inside a list.
@@ -106,24 +156,44 @@ func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) 
 	if err != nil {
 		return dst, err
 	}
-	list := f.cfg.NewList()
-	if err := meta.SetList(list, []runtime.Object{obj}); err != nil {
-		return dst, fmt.Errorf("make list of one: %w", err)
-	}
-	scratch.Reset()
-	if err := f.cfg.Encoder.Encode(list, scratch); err != nil {
+	dst, err = f.appendObject(dst, obj, scratch)
+	if err != nil {
 		return dst, fmt.Errorf("encode item %s: %w", e.Key, err)
 	}
-	item, err := f.cfg.Framing.cut(scratch.Bytes(), f.empty)
-	if err != nil {
-		return dst, fmt.Errorf("cut item %s: %w", e.Key, err)
-	}
-	return append(dst, item...), nil
+	return dst, nil
 }
 
-// emptyList makes the items non-nil: Kubernetes sends [] and never null.
-func emptyList(list runtime.Object) runtime.Object {
-	// It fails on what is no list, which the encoder then says better.
-	_ = meta.SetList(list, []runtime.Object{})
-	return list
+func (f *Form) appendObject(dst []byte, obj runtime.Object, scratch *bytes.Buffer) ([]byte, error) {
+	scratch.Reset()
+	if err := f.encodeListTo(scratch, Meta{}, obj); err != nil {
+		return dst, err
+	}
+	item, err := f.cfg.Framing.cut(scratch.Bytes(), f.empty)
+	return append(dst, item...), err
+}
+
+// SetMeta writes a list's metadata as Kubernetes' storage does.
+func (m Meta) SetMeta(list runtime.Object) error {
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("access list metadata: %w", err)
+	}
+	if m.ResourceVersion != 0 {
+		accessor.SetResourceVersion(strconv.FormatInt(m.ResourceVersion, 10))
+	}
+	accessor.SetContinue(m.Continue)
+	accessor.SetRemainingItemCount(m.Remaining)
+	return nil
+}
+
+// PlainList makes Config.List of a function that makes empty lists.
+func PlainList(newList func() runtime.Object) func(Meta, ...runtime.Object) (runtime.Object, error) {
+	return func(m Meta, objs ...runtime.Object) (runtime.Object, error) {
+		list := newList()
+		// Without objects this makes the items [] and not null.
+		if err := meta.SetList(list, append([]runtime.Object{}, objs...)); err != nil {
+			return nil, err
+		}
+		return list, m.SetMeta(list)
+	}
 }

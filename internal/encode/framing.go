@@ -14,6 +14,8 @@ type Framing int
 const (
 	// JSON is one line: {…,"items":[a,b]…}.
 	JSON Framing = iota
+	// TableJSON is a table in one line: {…,"rows":[a,b]}.
+	TableJSON
 	// PrettyJSON is indented by two spaces, as for curl and browsers.
 	PrettyJSON
 	// Protobuf is Kubernetes' envelope: the magic number, then runtime.Unknown,
@@ -25,7 +27,7 @@ const (
 type frame struct {
 	// before ends where the first item begins, after begins where the last ends.
 	before, after []byte
-	// list is the protobuf list message without items, "" for other framings.
+	// list is the protobuf message without items, nil for other framings.
 	list []byte
 }
 
@@ -38,7 +40,7 @@ var protobufMagic = []byte("k8s\x00")
 
 func (f Framing) separator() []byte {
 	switch f {
-	case JSON:
+	case JSON, TableJSON:
 		return []byte(",")
 	case PrettyJSON:
 		return []byte(",\n")
@@ -46,13 +48,16 @@ func (f Framing) separator() []byte {
 	return nil
 }
 
-// brackets are what opens and closes the items of an empty list, and of a list
-// that has some.
-func (f Framing) brackets() (empty, open, shut string) {
-	if f == PrettyJSON {
-		return `"items": []`, "\"items\": [\n", "\n  ]"
+// brackets are what a list that has items opens and closes them with, and what
+// one without has instead.
+func (f Framing) brackets() (open, shut string, empty []string) {
+	switch f {
+	case PrettyJSON:
+		return "\"items\": [\n", "\n  ]", []string{`"items": []`, `"items": null`}
+	case TableJSON:
+		return `"rows":[`, "]", []string{`"rows":[]`, `"rows":null`}
 	}
-	return `"items":[]`, `"items":[`, "]"
+	return `"items":[`, "]", []string{`"items":[]`, `"items":null`}
 }
 
 // split takes an encoded list without items apart.
@@ -60,15 +65,18 @@ func (f Framing) split(encoded []byte) (frame, error) {
 	if f == Protobuf {
 		return splitProtobuf(encoded)
 	}
-	empty, open, shut := f.brackets()
-	i := bytes.Index(encoded, []byte(empty))
-	if i < 0 {
-		return frame{}, fmt.Errorf("%w: no %s", ErrShape, empty)
+	open, shut, empty := f.brackets()
+	for _, none := range empty {
+		// Metadata stand ahead of the items, and descriptions of a table's columns:
+		// neither holds an unescaped quotation mark.
+		if i := bytes.Index(encoded, []byte(none)); i >= 0 {
+			return frame{
+				before: append(bytes.Clone(encoded[:i]), open...),
+				after:  append([]byte(shut), encoded[i+len(none):]...),
+			}, nil
+		}
 	}
-	return frame{
-		before: append(bytes.Clone(encoded[:i]), open...),
-		after:  append([]byte(shut), encoded[i+len(empty):]...),
-	}, nil
+	return frame{}, fmt.Errorf("%w: no %s", ErrShape, empty[0])
 }
 
 func splitProtobuf(encoded []byte) (frame, error) {
@@ -130,6 +138,60 @@ func (f Framing) cut(encoded []byte, empty frame) ([]byte, error) {
 		return nil, fmt.Errorf("%w: item not between the brackets", ErrShape)
 	}
 	return item, nil
+}
+
+// around finds what surrounds an item when it is sent alone.
+func (f Framing) around(alone, item []byte) (frame, bool) {
+	switch f {
+	case Protobuf:
+		surrounding, err := splitProtobuf(alone)
+		body, n := consumeItem(item)
+		if err != nil || n < 0 || !bytes.Equal(surrounding.list, body) {
+			return frame{}, false
+		}
+		return frame{before: bytes.Clone(surrounding.before), after: bytes.Clone(surrounding.after)}, true
+	case JSON:
+		// An item begins like the object, but for the kind that a typed one leaves out.
+		if len(item) < 2 {
+			return frame{}, false
+		}
+		if after, ok := bytes.CutPrefix(alone, item); ok {
+			return frame{before: item[:1:1], after: bytes.Clone(after)}, true
+		}
+		i := bytes.LastIndex(alone, item[1:])
+		if i < 2 || alone[i-1] != ',' {
+			return frame{}, false
+		}
+		return frame{before: bytes.Clone(alone[:i]), after: bytes.Clone(alone[i+len(item)-1:])}, true
+	}
+	return frame{}, false
+}
+
+// wrap makes of an item what is sent alone.
+func (f Framing) wrap(item []byte, surrounding *frame) ([]byte, error) {
+	if f != Protobuf {
+		out := make([]byte, 0, len(surrounding.before)+len(item)+len(surrounding.after))
+		out = append(out, surrounding.before...)
+		out = append(out, item[1:]...)
+		return append(out, surrounding.after...), nil
+	}
+	body, n := consumeItem(item)
+	if n < 0 {
+		return nil, fmt.Errorf("%w: no item", ErrShape)
+	}
+	out := make([]byte, 0, len(surrounding.before)+len(item)+len(surrounding.after)+8)
+	out = append(out, surrounding.before...)
+	out = protowire.AppendTag(out, unknownRaw, protowire.BytesType)
+	out = protowire.AppendBytes(out, body)
+	return append(out, surrounding.after...), nil
+}
+
+// consumeItem returns the object of one field of a list's items.
+func consumeItem(item []byte) (body []byte, n int) {
+	if _, _, n = protowire.ConsumeTag(item); n < 0 {
+		return nil, n
+	}
+	return protowire.ConsumeBytes(item[n:])
 }
 
 // isItem reports whether b is exactly one field of the list's items.

@@ -28,29 +28,44 @@ var lastBlock = []byte{0x03, 0x00}
 
 const maxStored = 1<<16 - 1
 
-var deflaters = sync.Pool{New: func() any {
-	w, err := flate.NewWriter(nil, deflateLevel)
-	if err != nil {
-		panic(err) // the level is a constant
-	}
-	return w
-}}
+// deflaters compress what is kept for all readers, hasty ones what is sent once.
+var (
+	deflaters = deflaterPool(deflateLevel)
+	hasty     = deflaterPool(flate.BestSpeed)
+)
+
+func deflaterPool(level int) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		w, err := flate.NewWriter(nil, level)
+		if err != nil {
+			panic(err) // the level is a constant
+		}
+		return w
+	}}
+}
 
 // deflate compresses src into blocks that end on a byte boundary and refer to
 // nothing before them.
 func deflate(src []byte) ([]byte, error) {
-	w := deflaters.Get().(*flate.Writer)
-	defer deflaters.Put(w)
 	var out bytes.Buffer
 	out.Grow(len(src)/6 + 64)
-	w.Reset(&out)
-	if _, err := w.Write(src); err != nil {
-		return nil, fmt.Errorf("deflate segment: %w", err)
-	}
-	if err := w.Flush(); err != nil {
-		return nil, fmt.Errorf("deflate segment: %w", err)
+	if err := deflateTo(&out, src, deflaters); err != nil {
+		return nil, err
 	}
 	return bytes.Clone(out.Bytes()), nil
+}
+
+func deflateTo(out *bytes.Buffer, src []byte, pool *sync.Pool) error {
+	w := pool.Get().(*flate.Writer)
+	defer pool.Put(w)
+	w.Reset(out)
+	if _, err := w.Write(src); err != nil {
+		return fmt.Errorf("deflate segment: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("deflate segment: %w", err)
+	}
+	return nil
 }
 
 // appendStored appends src as stored blocks.

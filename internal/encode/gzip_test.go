@@ -87,7 +87,7 @@ func TestGzipOfOne(t *testing.T) {
 	random := newRandom(t)
 	for _, n := range []int{0, 1, 1000, 300_000} {
 		b := randomBytes(random, n)
-		packed, err := Gzip(b)
+		packed, err := Compress(b, Gzip)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/millrace/millrace/internal/resource"
 )
@@ -19,17 +20,33 @@ type Span struct {
 
 func (s Span) whole() bool { return s.From == 0 && s.To == len(s.Entries) }
 
+// most reports whether the run is so much of its group that the whole is worth
+// encoding.
+func (s Span) most() bool { return 2*(s.To-s.From) > len(s.Entries) }
+
+// Meta is a list's metadata.
+type Meta struct {
+	// ResourceVersion is the revision that the list shows.
+	ResourceVersion int64
+	// Continue is the token of the next page, "" on the last.
+	Continue string
+	// Remaining is how many objects the next pages hold, nil for not known.
+	Remaining *int64
+}
+
 // List is a LIST that is about to be written. It holds no items: its spans are
 // walked anew for each question, and segments come from memos one at a time.
 type List struct {
 	// Form is the wire form.
 	Form *Form
-	// ResourceVersion is the list's.
-	ResourceVersion int64
+	// Meta is the list's metadata.
+	Meta Meta
 	// Spans are the items in order. The sequence can be walked more than once.
 	Spans iter.Seq[Span]
 	// Empty says that Spans yields nothing.
 	Empty bool
+	// Now is the time that ages in tables are told for.
+	Now time.Time
 }
 
 // LongerThan reports whether the whole answer, uncompressed, has more than n
@@ -46,6 +63,28 @@ func (l *List) LongerThan(n int64) (bool, error) {
 	return size+int64(len(header)+len(trailer)) > n, nil
 }
 
+// Prepare encodes the rows of a table, so that one that cannot be made is known
+// before the first byte. Lists of items need not be prepared.
+func (l *List) Prepare() error {
+	if l.Form.cfg.Row == nil {
+		return nil
+	}
+	for span := range l.Spans {
+		if span.most() {
+			if _, err := l.Form.plain(span.Memo, span.Entries); err != nil {
+				return err
+			}
+			continue
+		}
+		for i := span.From; i < span.To; i++ {
+			if _, _, err := l.Form.item(span.Memo, span.Entries, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // sizeUpTo adds up the items' bytes with separators and stops beyond n.
 func (l *List) sizeUpTo(n int64) (int64, error) {
 	separator := int64(len(l.Form.cfg.Framing.separator()))
@@ -57,7 +96,7 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 		if size > 0 {
 			size += separator
 		}
-		bytes, err := l.Form.spanSize(span)
+		bytes, err := l.spanSize(span)
 		if err != nil {
 			return 0, err
 		}
@@ -66,27 +105,66 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 	return size, nil
 }
 
-func (f *Form) spanSize(span Span) (int64, error) {
-	if span.whole() {
-		return f.size(span.Memo, span.Entries)
+func (l *List) spanSize(span Span) (size int64, err error) {
+	if span.whole() && l.Form.cfg.Row == nil {
+		return l.Form.size(span.Memo, span.Entries)
 	}
-	b, err := f.spanBytes(span)
-	return int64(len(b)), err
+	err = l.eachPart(span, func(part []byte) error {
+		size += int64(len(part))
+		return nil
+	})
+	return size, err
 }
 
-func (f *Form) spanBytes(span Span) ([]byte, error) {
-	w, err := f.plain(span.Memo, span.Entries)
-	if err != nil {
-		return nil, err
+// eachPart calls use with the plain bytes of a run, in one or more parts with the
+// separators between them. The bytes are only good until use returns.
+func (l *List) eachPart(span Span, use func([]byte) error) error {
+	f, separator := l.Form, l.Form.cfg.Framing.separator()
+	if span.most() {
+		w, err := f.plain(span.Memo, span.Entries)
+		if err != nil {
+			return err
+		}
+		if w.rows == nil {
+			return use(w.items(span.From, span.To, len(separator)))
+		}
+		return use(appendRows(nil, w.rows[span.From:span.To], l.Now))
 	}
-	return w.items(span.From, span.To, len(f.cfg.Framing.separator())), nil
+	for i := span.From; i < span.To; i++ {
+		item, row, err := f.item(span.Memo, span.Entries, i)
+		if err != nil {
+			return err
+		}
+		if row != nil {
+			item = row.Append(nil, l.Now)
+		}
+		if i > span.From && len(separator) > 0 {
+			if err := use(separator); err != nil {
+				return err
+			}
+		}
+		if err := use(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendRows(dst []byte, rows []Row, now time.Time) []byte {
+	for i, row := range rows {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = row.Append(dst, now)
+	}
+	return dst
 }
 
 const noBound = 1<<63 - 1
 
 func (l *List) surroundings() (header, trailer []byte, err error) {
 	if l.Empty {
-		header, err = l.Form.EmptyList(l.ResourceVersion)
+		header, err = l.Form.EmptyList(l.Meta)
 		return header, nil, err
 	}
 	var size int64
@@ -95,98 +173,61 @@ func (l *List) surroundings() (header, trailer []byte, err error) {
 			return nil, nil, err
 		}
 	}
-	return l.Form.envelope(l.ResourceVersion, size)
+	return l.Form.envelope(l.Meta, size)
 }
 
-// Write writes the answer, a segment at a time, without copying it. Nothing is
-// written before the first segment is encoded. An error after the first byte
-// leaves a truncated answer: the connection must be cut.
-func (l *List) Write(w io.Writer) error {
+// Write writes the answer, a segment at a time. Nothing is written before the
+// first segment is encoded. An error after the first byte leaves a truncated
+// answer: the connection must be cut.
+func (l *List) Write(w io.Writer, encoding Encoding) error {
 	header, trailer, err := l.surroundings()
 	if err != nil {
 		return err
 	}
-	separator := l.Form.cfg.Framing.separator()
-	// ahead stands before the next segment.
-	ahead := header
-	for span := range l.Spans {
-		b, err := l.Form.spanBytes(span)
-		if err != nil {
-			return err
-		}
-		if err := writeAll(w, ahead, b); err != nil {
-			return err
-		}
-		ahead = separator
-	}
-	if l.Empty {
-		return writeAll(w, header)
-	}
-	return writeAll(w, trailer)
-}
-
-func writeAll(w io.Writer, parts ...[]byte) error {
-	for _, part := range parts {
-		if len(part) == 0 {
-			continue
-		}
-		if _, err := w.Write(part); err != nil {
-			return fmt.Errorf("write list: %w", err)
-		}
-	}
-	return nil
-}
-
-// WriteGzip is Write for a client that accepts gzip. Whole groups go out as
-// they were compressed once for everybody.
-func (l *List) WriteGzip(w io.Writer) error {
-	header, trailer, err := l.surroundings()
-	if err != nil {
-		return err
-	}
-	var sum gzipSum
-	sum.addBytes(header)
-	out := appendStored(append(make([]byte, 0, 512), gzipHeader...), header)
+	out := newOutput(w, encoding)
+	defer out.release()
+	out.pending = append(out.pending, header...)
 	separator := l.Form.cfg.Framing.separator()
 	first := true
 	for span := range l.Spans {
 		if !first {
-			sum.addBytes(separator)
-			out = appendStored(out, separator)
+			out.pending = append(out.pending, separator...)
 		}
 		first = false
-		deflated, err := l.Form.deflateSpan(span, &sum)
-		if err != nil {
+		if err := l.writeSpan(out, span); err != nil {
 			return err
 		}
-		if err := writeAll(w, out, deflated); err != nil {
-			return err
-		}
-		out = out[:0]
 	}
-	sum.addBytes(trailer)
-	return writeAll(w, sum.appendTrailer(appendStored(out, trailer)))
+	if err := out.plain(trailer); err != nil {
+		return err
+	}
+	return out.end()
 }
 
-func (f *Form) deflateSpan(span Span, sum *gzipSum) ([]byte, error) {
-	if span.whole() {
-		packed, err := f.packed(span.Memo, span.Entries)
-		if err != nil {
-			return nil, err
-		}
-		sum.addSum(packed.crc, packed.size)
-		return packed.bytes, nil
+// writeSpan sends whole groups as they were compressed for everybody.
+func (l *List) writeSpan(out *output, span Span) error {
+	if out.encoding == Identity || l.Form.cfg.Row != nil || !span.whole() {
+		return l.eachPart(span, out.plain)
 	}
-	b, err := f.spanBytes(span)
+	pack := l.Form.deflated
+	if out.encoding == Zstd {
+		pack = l.Form.zipped
+	}
+	w, err := pack(span.Memo, span.Entries)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sum.addBytes(b)
-	return deflate(b)
+	return out.packed(w)
 }
 
-// Gzip compresses one answer as a whole, for objects that are sent once.
-func Gzip(src []byte) ([]byte, error) {
+// Compress compresses one answer as a whole, for objects that are sent once.
+func Compress(src []byte, encoding Encoding) ([]byte, error) {
+	switch encoding {
+	case Zstd:
+		return zip(src), nil
+	case Identity:
+		return src, nil
+	}
 	deflated, err := deflate(src)
 	if err != nil {
 		return nil, err
@@ -195,4 +236,11 @@ func Gzip(src []byte) ([]byte, error) {
 	sum.addBytes(src)
 	out := append(make([]byte, 0, len(deflated)+32), gzipHeader...)
 	return sum.appendTrailer(append(out, deflated...)), nil
+}
+
+func wrapWrite(err error) error {
+	if err != nil {
+		return fmt.Errorf("write list: %w", err)
+	}
+	return nil
 }

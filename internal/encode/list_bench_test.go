@@ -36,11 +36,11 @@ func benchmarkList(b *testing.B, write func(*List) error) {
 }
 
 func BenchmarkListWrite(b *testing.B) {
-	benchmarkList(b, func(l *List) error { return l.Write(io.Discard) })
+	benchmarkList(b, func(l *List) error { return l.Write(io.Discard, Identity) })
 }
 
 func BenchmarkListWriteGzip(b *testing.B) {
-	benchmarkList(b, func(l *List) error { return l.WriteGzip(io.Discard) })
+	benchmarkList(b, func(l *List) error { return l.Write(io.Discard, Gzip) })
 }
 
 // BenchmarkLeafChange is what one write costs the next reader: a leaf of which
@@ -64,7 +64,7 @@ func BenchmarkLeafChange(b *testing.B) {
 					next.entries[7] = original
 				}
 				g = next
-				if err := newList(f, []group{g}, 0, len(g.entries)).Write(io.Discard); err != nil {
+				if err := newList(f, []group{g}, 0, len(g.entries)).Write(io.Discard, Identity); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strconv"
 	"strings"
@@ -72,7 +71,7 @@ func (w *world) form(tb testing.TB, framing Framing) *Form {
 	tb.Helper()
 	encoder, mediaType := w.encoder(tb, framing)
 	f, err := NewForm(Config{
-		Decode: w.decode, NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
+		Decode: w.decode, List: PlainList(func() runtime.Object { return &corev1.ConfigMapList{} }),
 		Encoder: encoder, Framing: framing, MediaType: mediaType, Budget: w.budget,
 	})
 	if err != nil {
@@ -150,7 +149,7 @@ func (w *world) expected(tb testing.TB, framing Framing, all []group, from, to i
 }
 
 func newList(f *Form, all []group, from, to int) *List {
-	return &List{Form: f, ResourceVersion: 4711, Spans: between(all, from, to), Empty: from >= to}
+	return &List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: between(all, from, to), Empty: from >= to}
 }
 
 var framings = map[string]Framing{"json": JSON, "pretty": PrettyJSON, "protobuf": Protobuf}
@@ -176,17 +175,24 @@ func TestListIsWhatTheEncoderWrites(t *testing.T) {
 func checkList(t *testing.T, what string, list *List, want []byte) {
 	t.Helper()
 	var plain, packed bytes.Buffer
-	if err := list.Write(&plain); err != nil {
+	if err := list.Write(&plain, Identity); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(plain.Bytes(), want) {
 		t.Fatalf("%s: wrote\n%.500q\nwant\n%.500q", what, plain.Bytes(), want)
 	}
-	if err := list.WriteGzip(&packed); err != nil {
+	if err := list.Write(&packed, Gzip); err != nil {
 		t.Fatal(err)
 	}
 	if got := gunzip(t, packed.Bytes()); !bytes.Equal(got, want) {
 		t.Fatalf("%s compressed: wrote\n%.500q\nwant\n%.500q", what, got, want)
+	}
+	var zipped bytes.Buffer
+	if err := list.Write(&zipped, Zstd); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := codec().decoder.DecodeAll(zipped.Bytes(), nil); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%s as zstd: %v, wrote\n%.500q\nwant\n%.500q", what, err, got, want)
 	}
 	for offset, longer := range map[int64]bool{-1: true, 0: false, 1: false, -500: true, 500: false} {
 		got, err := list.LongerThan(int64(len(want)) + offset)
@@ -229,36 +235,110 @@ func TestListFailsBeforeItsFirstByte(t *testing.T) {
 	all := groups(t, 10, 10)
 	all[0].entries[5] = &resource.Entry{Key: "team/broken"}
 	for name, framing := range framings {
-		for how, write := range map[string]func(*List, io.Writer) error{"plain": (*List).Write, "gzip": (*List).WriteGzip} {
+		for _, encoding := range []Encoding{Identity, Gzip, Zstd} {
 			var out bytes.Buffer
-			if err := write(newList(w.form(t, framing), all, 0, 10), &out); !errors.Is(err, errNotDecoded) || out.Len() > 0 {
-				t.Errorf("%s, %s: wrote %d bytes, %v", name, how, out.Len(), err)
+			if err := newList(w.form(t, framing), all, 0, 10).Write(&out, encoding); !errors.Is(err, errNotDecoded) || out.Len() > 0 {
+				t.Errorf("%s, %q: wrote %d bytes, %v", name, encoding, out.Len(), err)
 			}
 		}
 	}
 }
 
+// TestObject compares GETs with the encoder's bytes, with and without a model of
+// what surrounds an object.
 func TestObject(t *testing.T) {
 	w := newWorld(t)
-	e := entry(t, 1, "text")
+	g := groups(t, 10, 10)[0]
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
-			obj, err := w.decode(e)
-			if err != nil {
+			bare, modelled := w.form(t, framing), w.form(t, framing)
+			if err := modelled.Model(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "model"}}); err != nil {
 				t.Fatal(err)
+			}
+			if (modelled.alone != nil) != (framing != PrettyJSON) {
+				t.Error("the model was not understood")
 			}
 			encoder, _ := w.encoder(t, framing)
-			var want bytes.Buffer
-			if err := encoder.Encode(obj, &want); err != nil {
-				t.Fatal(err)
-			}
-			got, err := w.form(t, framing).Object(e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want.Bytes()) {
-				t.Errorf("got %q, want %q", got, want.Bytes())
+			for i, e := range g.entries {
+				obj, err := w.decode(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var want bytes.Buffer
+				if err := encoder.Encode(obj, &want); err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range []*Form{bare, modelled, modelled} {
+					got, err := f.Object(Span{Memo: g.memo, Entries: g.entries, From: i, To: i + 1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(got, want.Bytes()) {
+						t.Errorf("got %q, want %q", got, want.Bytes())
+					}
+				}
 			}
 		})
+	}
+}
+
+// TestRunsAreEncodedAlone asks for single items: their neighbours cost nothing,
+// and what was encoded is kept and used for the whole.
+func TestRunsAreEncodedAlone(t *testing.T) {
+	w := newWorld(t)
+	all := groups(t, 40, 40)
+	f := w.form(t, JSON)
+	read := func(from, to int) int64 {
+		t.Helper()
+		want := w.expected(t, JSON, all, from, to)
+		before := w.decoded.Load()
+		var out bytes.Buffer
+		if err := newList(f, all, from, to).Write(&out, Identity); err != nil || !bytes.Equal(out.Bytes(), want) {
+			t.Fatalf("items %d to %d: %v", from, to, err)
+		}
+		return w.decoded.Load() - before
+	}
+	for _, c := range []struct {
+		from, to int
+		decoded  int64
+	}{{3, 5, 2}, {3, 5, 0}, {4, 6, 1}, {0, 40, 37}, {30, 31, 0}} {
+		if n := read(c.from, c.to); n != c.decoded {
+			t.Errorf("items %d to %d: decoded %d objects, want %d", c.from, c.to, n, c.decoded)
+		}
+	}
+	// The next leaf copies items that were encoded alone, too.
+	all = groups(t, 40, 40)
+	read(7, 8)
+	g := successor(all[0])
+	g.entries[0] = entry(t, 0, "changed")
+	if n := w.write(t, f, g); n != 39 {
+		t.Errorf("decoded %d objects, want 39", n)
+	}
+}
+
+// TestTightBudgetKeepsCompressedBytes lists more than the budget holds: what is
+// read again is unpacked, and nothing is encoded anew once it has settled.
+func TestTightBudgetKeepsCompressedBytes(t *testing.T) {
+	w := newWorld(t)
+	all := groups(t, 2000, 40)
+	f := w.form(t, JSON)
+	size, err := newList(f, all, 0, 2000).sizeUpTo(noBound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.budget = NewBudget(size / 3)
+	f = w.form(t, JSON)
+	want := w.expected(t, JSON, all, 0, 2000)
+	for range 3 {
+		checkList(t, "all", newList(f, all, 0, 2000), want)
+		runtimeGC()
+	}
+	before := w.decoded.Load()
+	checkList(t, "all", newList(f, all, 0, 2000), want)
+	if n := w.decoded.Load() - before; n > 0 {
+		t.Errorf("decoded %d objects that compressed bytes should be kept of", n)
+	}
+	if w.budget.Used() > w.budget.Limit() {
+		t.Errorf("%d bytes kept of %d", w.budget.Used(), w.budget.Limit())
 	}
 }

@@ -1,11 +1,10 @@
 package encode
 
 import (
-	"bytes"
-	"fmt"
-	"hash/crc32"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/millrace/millrace/internal/resource"
 )
@@ -21,9 +20,9 @@ type Memo struct {
 	mu struct {
 		sync.Mutex
 		slots []*slot
-		// before is the memo of the leaf that this one replaced, as long as
-		// something may be copied from it.
-		before *Memo
+		// inherited are slots of the leaves that this one replaced, as long as
+		// something may be copied from them: one for each form at most.
+		inherited []*slot
 		// retired memos answer readers of old snapshots and keep nothing more.
 		retired bool
 	}
@@ -31,46 +30,56 @@ type Memo struct {
 
 // slot is a group in one form.
 type slot struct {
-	form *Form
+	form    *Form
+	entries []*resource.Entry
 	// build is held by who encodes; it is never taken with Memo.mu held.
 	build sync.Mutex
-	// plain holds the segment, packed the deflated one.
-	plain, packed cell
+	// plain holds the segment; deflated and zipped hold it compressed. From
+	// zipped the plain one is made again when there was no room for it.
+	plain, deflated, zipped cell
+	// recent is the plain segment as long as some reader still has it, so that
+	// concurrent readers share what is not kept. It is guarded by build.
+	recent weak.Pointer[wire]
+	// single holds items that were asked for alone; nil before the first.
+	single atomic.Pointer[[]cell]
 	// size is the plain segment's length, 0 before it was first encoded.
 	size atomic.Int64
 }
 
-// wire is a segment. It is immutable and shared by all readers.
-type wire struct {
-	bytes []byte
-	// entries and ends say where each item ends in plain bytes. Packed wires have none.
-	entries []*resource.Entry
-	ends    []uint32
-	// crc and size describe the plain bytes. Plain wires leave crc out.
-	crc  uint32
-	size int64
+// holds reports whether anything can be copied from the slot.
+func (s *slot) holds() bool {
+	return s.plain.held.Load() != nil || s.zipped.held.Load() != nil || s.single.Load() != nil
 }
 
-const wireOverhead = 96
+func (s *slot) drop(b *Budget) {
+	b.drop(&s.plain)
+	b.drop(&s.deflated)
+	b.drop(&s.zipped)
+	s.dropSingle(b)
+}
 
-// cost counts the entries' slice too, which keeps replaced objects in memory.
-func (w *wire) cost() int64 {
-	return int64(cap(w.bytes)+4*cap(w.ends)) + wireOverhead
+func (s *slot) dropSingle(b *Budget) {
+	if single := s.single.Swap(nil); single != nil {
+		for i := range *single {
+			b.drop(&(*single)[i])
+		}
+	}
 }
 
 // Succeed tells the memo that its leaf replaces that of before. It is called
 // once, by the cache's writer, ahead of the first reader.
 func (m *Memo) Succeed(before *Memo) {
 	before.mu.Lock()
-	ancestor := before
-	if len(before.mu.slots) == 0 {
-		ancestor = before.mu.before
+	inherited := slices.DeleteFunc(slices.Clone(before.mu.slots), func(s *slot) bool { return !s.holds() })
+	for _, s := range before.mu.inherited {
+		if find(inherited, s.form) == nil {
+			inherited = append(inherited, s)
+		}
 	}
-	before.mu.before = nil
-	before.mu.retired = true
+	before.mu.inherited, before.mu.retired = nil, true
 	before.mu.Unlock()
 	m.mu.Lock()
-	m.mu.before = ancestor
+	m.mu.inherited = inherited
 	m.mu.Unlock()
 }
 
@@ -78,15 +87,11 @@ func (m *Memo) Succeed(before *Memo) {
 func (m *Memo) Retire(b *Budget) {
 	m.mu.Lock()
 	m.mu.retired = true
-	slots, before := m.mu.slots, m.mu.before
-	m.mu.before = nil
+	all := slices.Concat(m.mu.slots, m.mu.inherited)
+	m.mu.inherited = nil
 	m.mu.Unlock()
-	for _, s := range slots {
-		b.drop(&s.plain)
-		b.drop(&s.packed)
-	}
-	if before != nil {
-		before.Retire(b)
+	for _, s := range all {
+		s.drop(b)
 	}
 }
 
@@ -94,31 +99,31 @@ func (m *Memo) Retire(b *Budget) {
 // the leaf that it was split from. It is called once, by the cache's writer.
 func (m *Memo) Follow(other *Memo) {
 	other.mu.Lock()
-	before := other.mu.before
+	inherited := slices.Clone(other.mu.inherited)
 	other.mu.Unlock()
 	m.mu.Lock()
-	m.mu.before = before
+	m.mu.inherited = inherited
 	m.mu.Unlock()
 }
 
-// slotFor returns the memo's slot of a form, that of its predecessor, and
+// slotOf returns the memo's slot of a form, that of its predecessors, and
 // whether new bytes are worth keeping.
-func (m *Memo) slotFor(f *Form) (own, before *slot, keep bool) {
+func (m *Memo) slotOf(f *Form, entries []*resource.Entry) (own, before *slot, keep bool) {
 	m.mu.Lock()
-	ancestor := m.mu.before
-	keep = !m.mu.retired
+	defer m.mu.Unlock()
 	own = find(m.mu.slots, f)
 	if own == nil {
-		own = &slot{form: f}
+		own = &slot{form: f, entries: entries}
 		m.mu.slots = append(m.mu.slots, own)
 	}
-	m.mu.Unlock()
-	if ancestor != nil {
-		ancestor.mu.Lock()
-		before = find(ancestor.mu.slots, f)
-		ancestor.mu.Unlock()
-	}
-	return own, before, keep
+	return own, find(m.mu.inherited, f), !m.mu.retired
+}
+
+// disinherit forgets a predecessor's slot, which has been copied.
+func (m *Memo) disinherit(s *slot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.inherited = slices.DeleteFunc(slices.Clone(m.mu.inherited), func(o *slot) bool { return o == s })
 }
 
 func find(slots []*slot, f *Form) *slot {
@@ -132,68 +137,116 @@ func find(slots []*slot, f *Form) *slot {
 
 // plain returns the segment of a group.
 func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
-	own, before, keep := m.slotFor(f)
+	own, before, keep := m.slotOf(f, entries)
 	if w := own.plain.load(); w != nil {
 		return w, nil
 	}
 	own.build.Lock()
 	defer own.build.Unlock()
-	return f.buildPlain(own, before, entries, keep)
+	return f.buildPlain(m, own, before, keep)
 }
 
 // buildPlain is called with own.build held.
-func (f *Form) buildPlain(own, before *slot, entries []*resource.Entry, keep bool) (*wire, error) {
+func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (*wire, error) {
 	if w := own.plain.load(); w != nil {
 		return w, nil
 	}
-	var old *wire
-	if before != nil {
-		old = before.plain.load()
+	w, err := f.remake(own)
+	fresh := w == nil
+	if fresh && err == nil {
+		w, err = f.encode(own.entries, int(own.size.Load()), own.source(false), before.source(true))
 	}
-	w, err := f.encode(entries, old, int(own.size.Load()))
 	if err != nil {
 		return nil, err
 	}
-	own.size.Store(w.size)
-	if keep {
-		f.cfg.Budget.keep(&own.plain, w)
+	if fresh && keep && w.rows == nil && !w.large() && f.cfg.Budget.tight(w.cost()) {
+		f.cfg.Budget.keepPacked(&own.zipped, w.zipped())
 	}
+	own.size.Store(w.size)
+	own.recent = weak.Make(w)
+	if !keep {
+		return w, nil
+	}
+	if !w.large() {
+		f.cfg.Budget.keepPlain(&own.plain, w)
+	}
+	own.dropSingle(f.cfg.Budget)
 	if before != nil {
-		f.cfg.Budget.drop(&before.plain)
-		f.cfg.Budget.drop(&before.packed)
+		before.drop(f.cfg.Budget)
+		m.disinherit(before)
 	}
 	return w, nil
 }
 
-// packed returns the deflated segment of a group.
-func (f *Form) packed(m *Memo, entries []*resource.Entry) (*wire, error) {
-	own, before, keep := m.slotFor(f)
-	if w := own.packed.load(); w != nil {
+// remake finds the segment among what a slot has besides plain bytes, nil for
+// nothing. own.build is held.
+func (f *Form) remake(own *slot) (*wire, error) {
+	if w := own.recent.Value(); w != nil {
+		return w, nil
+	}
+	if z := own.zipped.load(); z != nil {
+		return z.unzipped()
+	}
+	return nil, nil
+}
+
+// source is what can be copied from a slot, which may be nil. Compressed bytes
+// are worth it for a whole group only.
+func (s *slot) source(whole bool) *source {
+	if s == nil {
+		return &source{}
+	}
+	from := &source{entries: s.entries, whole: s.plain.load()}
+	if from.whole == nil && whole {
+		if z := s.zipped.load(); z != nil {
+			// What cannot be read is encoded anew.
+			from.whole, _ = z.unzipped()
+		}
+	}
+	if single := s.single.Load(); single != nil {
+		from.single = *single
+	}
+	return from
+}
+
+// deflated returns the segment of a group for gzip streams.
+func (f *Form) deflated(m *Memo, entries []*resource.Entry) (*wire, error) {
+	return f.packed(m, entries, func(s *slot) *cell { return &s.deflated }, (*wire).deflated)
+}
+
+// zipped returns the segment of a group for zstd streams.
+func (f *Form) zipped(m *Memo, entries []*resource.Entry) (*wire, error) {
+	return f.packed(m, entries, func(s *slot) *cell { return &s.zipped }, func(w *wire) (*wire, error) { return w.zipped(), nil })
+}
+
+func (f *Form) packed(m *Memo, entries []*resource.Entry, place func(*slot) *cell, pack func(*wire) (*wire, error)) (*wire, error) {
+	own, before, keep := m.slotOf(f, entries)
+	at := place(own)
+	if w := at.load(); w != nil {
 		return w, nil
 	}
 	own.build.Lock()
 	defer own.build.Unlock()
-	if w := own.packed.load(); w != nil {
+	if w := at.load(); w != nil {
 		return w, nil
 	}
-	plain, err := f.buildPlain(own, before, entries, keep)
+	plain, err := f.buildPlain(m, own, before, keep)
 	if err != nil {
 		return nil, err
 	}
-	deflated, err := deflate(plain.bytes)
-	if err != nil {
-		return nil, err
+	if w := at.load(); w != nil {
+		return w, nil
 	}
-	w := &wire{bytes: deflated, crc: crc32.ChecksumIEEE(plain.bytes), size: plain.size}
-	if keep {
-		f.cfg.Budget.keep(&own.packed, w)
+	w, err := pack(plain)
+	if err == nil && keep {
+		f.cfg.Budget.keepPacked(at, w)
 	}
-	return w, nil
+	return w, err
 }
 
 // size returns the length of a group's segment, encoding it if that is unknown.
 func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
-	own, _, _ := m.slotFor(f)
+	own, _, _ := m.slotOf(f, entries)
 	if n := own.size.Load(); n > 0 {
 		return n, nil
 	}
@@ -204,46 +257,47 @@ func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 	return w.size, nil
 }
 
-// encode makes a segment, copying from old what it already holds. Both groups
-// are in key order.
-func (f *Form) encode(entries []*resource.Entry, old *wire, hint int) (*wire, error) {
-	w := &wire{entries: entries, ends: make([]uint32, 0, len(entries)), bytes: make([]byte, 0, hint)}
-	separator := f.cfg.Framing.separator()
-	var scratch bytes.Buffer
-	var err error
-	at := 0
-	for i, e := range entries {
-		if i > 0 {
-			w.bytes = append(w.bytes, separator...)
-		}
-		if old != nil {
-			for at < len(old.entries) && old.entries[at].Key < e.Key {
-				at++
-			}
-		}
-		if old != nil && at < len(old.entries) && old.entries[at] == e {
-			w.bytes = append(w.bytes, old.item(at, len(separator))...)
-		} else if w.bytes, err = f.appendItem(w.bytes, e, &scratch); err != nil {
-			return nil, fmt.Errorf("encode segment: %w", err)
-		}
-		w.ends = append(w.ends, uint32(len(w.bytes)))
+// item returns one item of a group, without encoding the others.
+func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, error) {
+	own, before, keep := m.slotOf(f, entries)
+	if w := own.plain.load(); w != nil {
+		b, row := f.itemOf(w, i)
+		return b, row, nil
 	}
-	// A segment lives long; what append grew in advance does not pay.
-	if cap(w.bytes)-len(w.bytes) > len(w.bytes)/32 {
-		w.bytes = bytes.Clone(w.bytes)
+	if single := own.single.Load(); single != nil {
+		if w := (*single)[i].load(); w != nil {
+			b, row := w.one()
+			return b, row, nil
+		}
 	}
-	w.size = int64(len(w.bytes))
-	return w, nil
+	own.build.Lock()
+	defer own.build.Unlock()
+	if w := own.recent.Value(); w != nil {
+		b, row := f.itemOf(w, i)
+		return b, row, nil
+	}
+	w, err := f.encode(entries[i:i+1], 0, own.source(false), before.source(false))
+	if err != nil {
+		return nil, nil, err
+	}
+	if keep && !w.large() {
+		single := own.single.Load()
+		if single == nil {
+			fresh := make([]cell, len(entries))
+			single = &fresh
+			own.single.Store(single)
+		}
+		if (*single)[i].held.Load() == nil {
+			f.cfg.Budget.keepPlain(&(*single)[i], w)
+		}
+	}
+	b, row := w.one()
+	return b, row, nil
 }
 
-// item returns the bytes of the i-th item.
-func (w *wire) item(i, separator int) []byte { return w.items(i, i+1, separator) }
-
-// items returns the bytes of items from..to-1 with the separators between them.
-func (w *wire) items(from, to, separator int) []byte {
-	start := 0
-	if from > 0 {
-		start = int(w.ends[from-1]) + separator
+func (f *Form) itemOf(w *wire, i int) ([]byte, Row) {
+	if w.rows != nil {
+		return nil, w.rows[i]
 	}
-	return w.bytes[start:w.ends[to-1]]
+	return w.items(i, i+1, len(f.cfg.Framing.separator())), nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/component-base/version"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -30,6 +31,10 @@ type Route struct {
 	Gets, Lists bool
 	// Serializer knows the resource's media types.
 	Serializer runtime.NegotiatedSerializer
+	// Convertor converts to served versions, and labels of field selectors.
+	Convertor runtime.ObjectConvertor
+	// Table prints objects in internal form as Kubernetes' handlers do.
+	Table rest.TableConvertor
 	// Warning is what clients of a deprecated version are told, "" for others.
 	Warning string
 	// RemovedRelease is the version that a deprecated one ends with.
@@ -48,6 +53,7 @@ func schemes() []*runtime.Scheme {
 // Routes lists what GET and LIST are installed for.
 func (s *Server) Routes() []Route {
 	var routes []Route
+	tables := NewTables()
 	for i, server := range s.chain() {
 		if i >= len(serializers()) {
 			break
@@ -59,8 +65,10 @@ func (s *Server) Routes() []Route {
 			}
 		}
 		for _, r := range byName {
-			r.Serializer = serializers()[i]
 			r.Stored = storedAs(r.Resource.GroupResource())
+			r.Serializer = serializers()[i]
+			r.Convertor = schemes()[i]
+			r.Table = tables.Of(r.Stored)
 			r.deprecate(schemes()[i])
 			routes = append(routes, *r)
 		}

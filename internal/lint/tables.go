@@ -20,6 +20,7 @@ func order() []Place {
 		{Name: "lint", Apart: true},
 		{Name: "datadir", Apart: true},
 		{Name: "resource"},
+		{Name: "row"},
 		{Name: "store"},
 		{Name: "encode"},
 		{Name: "cache"},

@@ -1,38 +1,74 @@
 package read
 
 import (
+	"errors"
 	"net/http"
+	"time"
 
+	storeerrors "k8s.io/apiserver/pkg/storage/errors"
+
+	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 )
 
 // get answers a GET by name.
 func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
-	key := q.name
-	if q.namespace != "" {
-		key = q.namespace + "/" + q.name
+	span, err := q.route.cfg.Source.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
+	if errors.Is(err, cache.ErrExpired) {
+		return passedHistory
 	}
-	e := q.route.cfg.Source.Snapshot().Get(key)
-	if e == nil {
-		return passedNotFound
+	if err != nil {
+		q.fail(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
+		return ""
 	}
-	if !e.Plain() {
+	if !span.Entries[span.From].Plain() {
 		return passedOdd
 	}
-	body, err := q.form.Object(e)
+	body, err := q.object(span)
 	if err != nil {
 		return passedEncoding
 	}
-	gzip := q.gzip && len(body) > gzipThreshold
-	if gzip {
-		if body, err = encode.Gzip(body); err != nil {
-			return passedEncoding
-		}
+	encoding := q.encoding
+	if len(body) <= compressThreshold {
+		encoding = encode.Identity
+	}
+	if body, err = encode.Compress(body, encoding); err != nil {
+		return passedEncoding
 	}
 	w, done := q.observe(w, req, "GET")
 	defer done()
-	q.begin(w, req, gzip)
+	q.begin(w, req, encoding)
 	// An error means that the client went away.
 	_, _ = w.Write(body)
 	return ""
+}
+
+// object encodes what a GET answers. A table has one row.
+func (q *query) object(span encode.Span) ([]byte, error) {
+	if !q.form.Rows() {
+		return q.form.Object(span)
+	}
+	list := &encode.List{
+		Form: q.form, Meta: encode.Meta{ResourceVersion: span.Entries[span.From].Revision}, Now: time.Now(),
+		Spans: func(yield func(encode.Span) bool) { yield(span) },
+	}
+	var body bytesWriter
+	err := list.Write(&body, encode.Identity)
+	return body, err
+}
+
+type bytesWriter []byte
+
+func (b *bytesWriter) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// fail answers with an error of Kubernetes' storage, as its handlers would.
+func (q *query) fail(w http.ResponseWriter, req *http.Request, err error) {
+	w, done := q.observe(w, req, q.verb())
+	defer done()
+	q.warn(req)
+	cfg := &q.route.cfg
+	writeError(err, cfg, w, req)
 }

@@ -1,72 +1,124 @@
 package read
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/storage"
+	storeerrors "k8s.io/apiserver/pkg/storage/errors"
+
+	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// list answers a LIST of everything in a scope.
+// list answers a LIST.
 func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
-	prefix := ""
-	if q.namespace != "" {
-		prefix = q.namespace + "/"
+	key, opts := q.storageOptions()
+	page, err := q.route.cfg.Source.Select(req.Context(), key, opts)
+	if errors.Is(err, cache.ErrExpired) {
+		return passedHistory
 	}
-	snapshot := q.route.cfg.Source.Snapshot()
-	if snapshot.Odd > 0 {
+	if err != nil {
+		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
+		return ""
+	}
+	if page.Odd {
 		return passedOdd
 	}
 	list := &encode.List{
-		Form:            q.form,
-		ResourceVersion: snapshot.Revision,
-		Spans:           snapshot.Spans(prefix),
-		Empty:           snapshot.Count(prefix) == 0,
+		Form:  q.form,
+		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining},
+		Spans: page.Spans,
+		Empty: page.Count == 0,
+		Now:   time.Now(),
 	}
-	gzip := false
-	if q.gzip {
-		var err error
-		if gzip, err = list.LongerThan(gzipThreshold); err != nil {
+	if err := list.Prepare(); err != nil {
+		return passedEncoding
+	}
+	encoding := q.encoding
+	if encoding != encode.Identity {
+		longer, err := list.LongerThan(compressThreshold)
+		if err != nil {
 			return passedEncoding
 		}
+		if !longer {
+			encoding = encode.Identity
+		}
 	}
-	write := list.Write
-	if gzip {
-		write = list.WriteGzip
+	if req.Header.Get(explainHeader) != "" {
+		w.Header().Set(planHeader, describe(&page))
 	}
+	if reason := q.write(w, req, list, encoding); reason != "" {
+		w.Header().Del(planHeader)
+		return reason
+	}
+	q.metrics.listed(page.Plan.Path)
+	return ""
+}
+
+// storageOptions says to storage what the list asks for, as Kubernetes'
+// registries do: a selector by name is a look-up of one key.
+func (q *query) storageOptions() (key string, opts storage.ListOptions) {
+	o := &q.options
+	opts = storage.ListOptions{
+		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch, Recursive: true,
+		Predicate: storage.SelectionPredicate{Label: o.LabelSelector, Field: o.FieldSelector, Limit: o.Limit, Continue: o.Continue},
+	}
+	p := &opts.Predicate
+	if p.Label == nil {
+		p.Label = labels.Everything()
+	}
+	if p.Field == nil {
+		p.Field = fields.Everything()
+	}
+	namespace := q.namespace
+	if namespace == "" && q.route.cfg.Namespaced {
+		if selected, ok := p.MatchesSingleNamespace(); ok && len(validation.ValidateNamespaceName(selected, false)) == 0 {
+			namespace = selected
+		}
+	}
+	name, ok := p.MatchesSingle()
+	if !ok || name == "" || !segments(name) || q.route.cfg.Namespaced && namespace == "" {
+		return q.route.key(namespace, ""), opts
+	}
+	opts.Recursive = false
+	return q.route.key(namespace, name), opts
+}
+
+const (
+	// explainHeader in a request asks for planHeader in the answer.
+	explainHeader = "X-Millrace-Explain"
+	planHeader    = "X-Millrace-Plan"
+)
+
+// describe tells how a list was found.
+func describe(page *cache.Page) string {
+	plan := &page.Plan
+	text := string(plan.Path)
+	if plan.Path == cache.PathIndex {
+		text += " of " + plan.Term.String()
+	}
+	return fmt.Sprintf("%s; candidates=%d; selected=%d; scope=%d", text, plan.Candidates, page.Count, page.Total)
+}
+
+// write sends a list. What fails before the first byte is passed on.
+func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passed {
 	w, done := q.observe(w, req, "LIST")
+	out := &paced{query: q, w: w, req: req, encoding: encoding}
+	defer out.end()
+	err := list.Write(out, encoding)
+	if err != nil && !out.begun {
+		return passedEncoding
+	}
 	defer done()
-	out := &lateWriter{query: q, w: w, req: req, gzip: gzip}
-	if err := write(out); err != nil {
-		if !out.begun {
-			return passedEncoding
-		}
-		if out.broken {
-			return ""
-		}
+	if err != nil && !out.broken {
 		// The answer is cut short: the client must not take it for whole.
 		panic(http.ErrAbortHandler)
 	}
 	return ""
-}
-
-// lateWriter writes the headers with the first byte, so that what fails before
-// can still be answered otherwise.
-type lateWriter struct {
-	query *query
-	w     http.ResponseWriter
-	req   *http.Request
-	gzip  bool
-	begun bool
-	// broken says that the client went away.
-	broken bool
-}
-
-func (l *lateWriter) Write(p []byte) (int, error) {
-	if !l.begun {
-		l.begun = true
-		l.query.begin(l.w, l.req, l.gzip)
-	}
-	n, err := l.w.Write(p)
-	l.broken = l.broken || err != nil
-	return n, err
 }

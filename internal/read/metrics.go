@@ -8,12 +8,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/cache"
 )
 
 // Metrics of the read tier.
 type Metrics struct {
 	served   *metrics.CounterVec
 	passedOn *metrics.CounterVec
+	lists    *metrics.CounterVec
+	stalled  *metrics.Counter
 }
 
 // NewMetrics makes the tier's metrics and registers them.
@@ -29,14 +33,26 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "GET and LIST requests that Kubernetes' own handlers answered, by reason.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
+		lists: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "read", Name: "lists_total",
+			Help:           "LIST requests answered from bytes, by the way to their objects: one key, a range, an index, or a scan that asked every object.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"path"}),
+		stalled: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "read", Name: "stalled_total",
+			Help:           "LIST requests cut off because their client took less than 256 KiB in 20 s.",
+			StabilityLevel: metrics.ALPHA,
+		}),
 	}
-	for _, r := range []metrics.Registerable{m.served, m.passedOn} {
+	for _, r := range []metrics.Registerable{m.served, m.passedOn, m.lists, m.stalled} {
 		if err := register(r); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
+
+func (m *Metrics) listed(path cache.Path) { m.lists.WithLabelValues(string(path)).Inc() }
 
 // observe wraps a response so that Kubernetes' own request metrics count it,
 // as they count its handlers' (InstrumentHandlerFunc). The returned function

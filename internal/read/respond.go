@@ -2,23 +2,16 @@ package read
 
 import (
 	"net/http"
+	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/millrace/millrace/internal/encode"
 )
 
-// gzipThreshold is the size above which Kubernetes compresses an answer.
-const gzipThreshold = 128 << 10
-
-// unconfirmed answers a consistent read whose revision etcd did not confirm in
-// time.
-func (q *query) unconfirmed(w http.ResponseWriter, req *http.Request, err error) {
-	w, done := q.observe(w, req, q.verb())
-	defer done()
-	q.warn(req)
-	cfg := &q.route.cfg
-	responsewriters.ErrorNegotiated(cfg.ConsistentError(err), cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
-}
+// compressThreshold is the size above which Kubernetes compresses an answer.
+const compressThreshold = 128 << 10
 
 func (q *query) verb() string {
 	if q.name != "" {
@@ -34,14 +27,87 @@ func (q *query) warn(req *http.Request) {
 	}
 }
 
+func writeError(err error, cfg *RouteConfig, w http.ResponseWriter, req *http.Request) {
+	responsewriters.ErrorNegotiated(err, cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
+}
+
 // begin writes the headers of an answer.
-func (q *query) begin(w http.ResponseWriter, req *http.Request, gzip bool) {
+func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
 	q.warn(req)
 	header := w.Header()
-	if gzip {
-		header.Set("Content-Encoding", "gzip")
+	if encoding != encode.Identity {
+		header.Set("Content-Encoding", string(encoding))
 		header.Add("Vary", "Accept-Encoding")
 	}
 	header.Set("Content-Type", q.form.MediaType())
 	w.WriteHeader(http.StatusOK)
+}
+
+const (
+	// A client must take a pace of bytes within stallTime, or it is cut off: its
+	// request holds a segment, a place in its priority level and a stream.
+	pace      = 256 << 10
+	stallTime = 20 * time.Second
+	// renewal is how old a deadline gets before it is moved on.
+	renewal = 5 * time.Second
+	// unpaced answers are not worth a deadline.
+	unpaced = 64 << 10
+)
+
+// paced writes an answer to a client that has to keep up. It writes the headers
+// with the first byte, so that what fails before can still be answered otherwise.
+type paced struct {
+	query    *query
+	w        http.ResponseWriter
+	req      *http.Request
+	encoding encode.Encoding
+	begun    bool
+	// broken says that the client went away or was cut off.
+	broken   bool
+	written  int
+	deadline time.Time
+}
+
+func (p *paced) Write(b []byte) (n int, err error) {
+	if !p.begun {
+		p.begun = true
+		p.query.begin(p.w, p.req, p.encoding)
+	}
+	for len(b) > 0 && err == nil {
+		p.hurry()
+		part := b[:min(len(b), pace)]
+		b = b[len(part):]
+		var m int
+		m, err = p.w.Write(part)
+		n += m
+		p.written += m
+	}
+	if err != nil {
+		p.broken = true
+		if !p.deadline.IsZero() && !time.Now().Before(p.deadline) {
+			p.query.metrics.stalled.Inc()
+		}
+	}
+	return n, err
+}
+
+// hurry moves the deadline on. Connections without deadlines are left to the
+// request's timeout.
+func (p *paced) hurry() {
+	if p.written < unpaced {
+		return
+	}
+	now := time.Now()
+	if p.deadline.Sub(now) > stallTime-renewal {
+		return
+	}
+	p.deadline = now.Add(stallTime)
+	_ = http.NewResponseController(p.w).SetWriteDeadline(p.deadline)
+}
+
+// end takes the deadline off the connection, which other requests may use.
+func (p *paced) end() {
+	if !p.deadline.IsZero() {
+		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Time{})
+	}
 }

@@ -3,14 +3,33 @@ package read
 import (
 	"context"
 	"fmt"
+	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 )
+
+// Source finds stored objects without decoding them, as fresh as a request asks
+// for. Keys are those of Kubernetes' registries: prefix, namespace, name. Errors
+// are storage's; one that wraps cache.ErrExpired says that only etcd may have
+// what is asked for.
+type Source interface {
+	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
+	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
+	// Decode returns an object as handlers would get it.
+	Decode(*resource.Entry) (runtime.Object, error)
+	// NewList makes an empty list of what Decode returns.
+	NewList() runtime.Object
+	// Prefix begins the keys.
+	Prefix() string
+}
 
 // RouteConfig is a resource in one API version, and where its objects are.
 type RouteConfig struct {
@@ -21,79 +40,80 @@ type RouteConfig struct {
 	Gets, Lists bool
 	// Serializer knows the media types and encoders of the version.
 	Serializer runtime.NegotiatedSerializer
-	// Source, Cache and Consistent are where objects come from.
-	Source     *cache.Resource
-	Cache      *cache.Cache
-	Consistent *cache.Consistent
-	// Decode and NewList make what the encoders take.
-	Decode  func(*resource.Entry) (runtime.Object, error)
-	NewList func() runtime.Object
+	// Source is where objects come from.
+	Source Source
+	// Convertor translates field selectors and converts objects.
+	Convertor runtime.ObjectConvertor
+	// Table makes tables. Nil passes them on.
+	Table rest.TableConvertor
 	// Budget bounds the wire bytes that are kept.
 	Budget *encode.Budget
 	// Warning is sent with each answer of a deprecated version.
 	Warning string
 	// RemovedRelease is counted with requests of a deprecated version.
 	RemovedRelease string
-	// Compress allows gzip (the feature gate APIResponseCompression).
+	// Compress allows compression (the feature gate APIResponseCompression).
 	Compress bool
-	// ConsistentError makes the error of a consistent read that etcd did not
-	// confirm.
-	ConsistentError func(error) error
 }
 
 // Route answers for one resource in one API version.
 type Route struct {
-	cfg                    RouteConfig
-	root                   string
-	json, pretty, protobuf *encode.Form
+	cfg        RouteConfig
+	root       string
+	mediaTypes []string
+
+	mu struct {
+		sync.RWMutex
+		// forms are made when they are first asked for. A nil one cannot be made.
+		forms map[formKey]*encode.Form
+	}
 }
 
-// NewRoute makes the forms that a resource is served in.
+// formKey names a wire form.
+type formKey struct {
+	mediaType string
+	pretty    bool
+	// as and version are what the object is transformed to, "" for nothing.
+	as, version string
+	include     metav1.IncludeObjectPolicy
+}
+
+// NewRoute makes a route, and the forms that most clients ask for.
 func NewRoute(cfg RouteConfig) (*Route, error) {
-	r := &Route{cfg: cfg, root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version}
+	r := &Route{cfg: cfg, root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
-	for _, info := range cfg.Serializer.SupportedMediaTypes() {
-		var err error
-		switch info.MediaType {
-		case runtime.ContentTypeJSON:
-			if r.json, err = r.newForm(info.Serializer, encode.JSON, info.MediaType); err == nil {
-				r.pretty, err = r.newForm(info.PrettySerializer, encode.PrettyJSON, info.MediaType)
-			}
-		case runtime.ContentTypeProtobuf:
-			r.protobuf, err = r.newForm(info.Serializer, encode.Protobuf, info.MediaType)
-		}
-		if err != nil {
+	r.mu.forms = map[formKey]*encode.Form{}
+	for _, key := range usualForms {
+		if _, err := r.form(key); err != nil {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
 	}
 	return r, nil
 }
 
-func (r *Route) newForm(encoder runtime.Encoder, framing encode.Framing, mediaType string) (*encode.Form, error) {
-	return encode.NewForm(encode.Config{
-		Decode:    r.cfg.Decode,
-		NewList:   r.cfg.NewList,
-		Encoder:   r.cfg.Serializer.EncoderForVersion(encoder, r.cfg.Kind.GroupVersion()),
-		Framing:   framing,
-		MediaType: mediaType,
-		Budget:    r.cfg.Budget,
-	})
-}
+var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
-// form returns the form of a negotiated media type, nil for one that is not ours.
-func (r *Route) form(info runtime.SerializerInfo) *encode.Form {
-	switch info.MediaType {
-	case runtime.ContentTypeJSON:
-		if info.Serializer == info.PrettySerializer {
-			return r.pretty
-		}
-		return r.json
-	case runtime.ContentTypeProtobuf:
-		return r.protobuf
+// form returns a form, nil for one that is not the tier's.
+func (r *Route) form(key formKey) (*encode.Form, error) {
+	r.mu.RLock()
+	f, known := r.mu.forms[key]
+	r.mu.RUnlock()
+	if known {
+		return f, nil
 	}
-	return nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f, known := r.mu.forms[key]; known {
+		return f, nil
+	}
+	f, err := r.newForm(key)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.forms[key] = f
+	return f, nil
 }
 
 func (r *Route) serves(verb string) bool {
@@ -116,17 +136,14 @@ func (r *Route) path(namespace, name string) string {
 	return p
 }
 
-// freshness waits for what the query's resource version asks for.
-func (q *query) freshness(ctx context.Context) (passed, error) {
-	if q.consistent {
-		_, err := q.route.cfg.Consistent.Wait(ctx)
-		return "", err
+// key is what registries call an object, or all of a namespace, or all.
+func (r *Route) key(namespace, name string) string {
+	key := r.cfg.Source.Prefix()
+	if namespace != "" {
+		key += "/" + namespace
 	}
-	if q.route.cfg.Cache.Ready() != nil {
-		return passedLoading, nil
+	if name != "" {
+		key += "/" + name
 	}
-	if q.route.cfg.Cache.Progress().Revision() < q.minRevision {
-		return passedVersion, nil
-	}
-	return "", nil
+	return key
 }

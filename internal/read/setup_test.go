@@ -11,12 +11,16 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -61,15 +65,15 @@ func newTier(t *testing.T, changes ...change) *tier {
 	x := &tier{cache: cache.New(cache.Config{}), etcd: &etcd{at: revision}, registry: metrics.NewKubeRegistry()}
 	x.resource = x.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
 		e.Irregular = strings.HasSuffix(e.Key, "/irregular")
+		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
 		return nil
 	}})
 	cfg := read.RouteConfig{
 		Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		Namespaced: true, Gets: true, Lists: true, Serializer: serializer.NewCodecFactory(scheme),
-		Source: x.resource, Cache: x.cache, Consistent: cache.NewConsistent(x.cache, x.etcd),
-		Decode: decode, NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
+		Source: &source{tier: x, consistent: cache.NewConsistent(x.cache, x.etcd)}, Convertor: scheme,
+		Table:  rest.NewDefaultTableConvertor(corev1.Resource("configmaps")),
 		Budget: encode.NewBudget(1 << 20), Compress: true,
-		ConsistentError: func(err error) error { return fmt.Errorf("not consistent: %w", err) },
 	}
 	for _, c := range changes {
 		c(&cfg)
@@ -88,7 +92,58 @@ func newTier(t *testing.T, changes ...change) *tier {
 	return x
 }
 
-func decode(e *resource.Entry) (runtime.Object, error) {
+// source finds config maps as Kubernetes' storage would, but for its errors.
+type source struct {
+	tier       *tier
+	consistent *cache.Consistent
+}
+
+func (s *source) Prefix() string          { return "/configmaps" }
+func (s *source) NewList() runtime.Object { return &corev1.ConfigMapList{} }
+
+func (s *source) fresh(ctx context.Context, resourceVersion string) error {
+	if resourceVersion == "" {
+		if _, err := s.consistent.Wait(ctx); err != nil {
+			return fmt.Errorf("not consistent: %w", err)
+		}
+		return nil
+	}
+	if s.tier.cache.Ready() != nil {
+		return apierrors.NewTooManyRequests("loading", 1)
+	}
+	if rv, err := strconv.Atoi(resourceVersion); err != nil || rv > revision {
+		return fmt.Errorf("version: %w", cache.ErrExpired)
+	}
+	return nil
+}
+
+func (s *source) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
+	if err := s.fresh(ctx, resourceVersion); err != nil {
+		return encode.Span{}, err
+	}
+	span, ok := s.tier.resource.Snapshot().Find(strings.TrimPrefix(key, "/configmaps/"))
+	if !ok {
+		return span, storage.NewKeyNotFoundError(key, 0)
+	}
+	return span, nil
+}
+
+func (s *source) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
+	if err := s.fresh(ctx, opts.ResourceVersion); err != nil {
+		return cache.Page{}, err
+	}
+	q := &cache.Query{
+		Prefix: strings.TrimPrefix(strings.TrimPrefix(key, "/configmaps"), "/"), Single: !opts.Recursive,
+		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
+	}
+	if q.Prefix != "" && !q.Single {
+		q.Prefix += "/"
+	}
+	snapshot := s.tier.resource.Snapshot()
+	return cache.Page{Selection: snapshot.Select(q), Revision: snapshot.Revision}, nil
+}
+
+func (s *source) Decode(e *resource.Entry) (runtime.Object, error) {
 	obj := &corev1.ConfigMap{}
 	if err := e.Read(obj.Unmarshal); err != nil {
 		return nil, err
@@ -155,6 +210,9 @@ func (x *tier) reasons(t *testing.T) map[string]float64 {
 	}
 	found := map[string]float64{}
 	for _, family := range families {
+		if name := family.GetName(); name != "millrace_read_requests_total" && name != "millrace_read_passed_on_total" {
+			continue
+		}
 		for _, m := range family.Metric {
 			found[m.Label[0].GetValue()] = m.Counter.GetValue()
 		}

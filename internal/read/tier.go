@@ -48,25 +48,8 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 
 // answer serves the request, or returns why Kubernetes has to.
 func (q *query) answer(w http.ResponseWriter, req *http.Request) passed {
-	reason, err := q.freshness(req.Context())
-	if err != nil {
-		q.unconfirmed(w, req, err)
-		return ""
-	}
-	if reason != "" {
-		return reason
-	}
 	if q.name != "" {
 		return q.get(w, req)
 	}
 	return q.list(w, req)
-}
-
-// listParameters are what metav1.ListOptions and the options of tables read
-// from a query. Any that the tier does not know how to serve exactly is passed
-// on; parameters of other names mean nothing to Kubernetes either.
-var listParameters = map[string]bool{
-	"labelSelector": true, "fieldSelector": true, "watch": true, "allowWatchBookmarks": true,
-	"resourceVersionMatch": true, "timeoutSeconds": true, "limit": true, "continue": true,
-	"sendInitialEvents": true, "shardSelector": true, "includeObject": true, "export": true,
 }

@@ -61,10 +61,8 @@ func (r *readTier) serve(routes []kube.Route) error {
 		made, err := read.NewRoute(read.RouteConfig{
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
 			Gets: route.Gets, Lists: route.Lists, Serializer: route.Serializer,
-			Source: s.Resource(), Cache: s.Cache(), Consistent: s.Consistent(),
-			Decode: s.Decode, NewList: s.NewList, Budget: r.budget,
-			Warning: route.Warning, RemovedRelease: route.RemovedRelease,
-			Compress: compress, ConsistentError: storage.ConsistentReadError,
+			Source: s, Convertor: route.Convertor, Table: route.Table, Budget: r.budget,
+			Warning: route.Warning, RemovedRelease: route.RemovedRelease, Compress: compress,
 		})
 		if err != nil {
 			return err

@@ -2,31 +2,49 @@ package storage
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/encode"
 )
 
 // Get implements storage.Interface.
 func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
-	sc, ok, err := s.scope(key, false)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return s.cfg.Etcd.Get(ctx, key, opts, out)
-	}
-	if err := s.waitFor(ctx, opts.ResourceVersion); err != nil {
-		return err
-	}
-	e := s.cfg.Resource.Snapshot().Get(sc.key)
+	span, err := s.Find(ctx, key, opts.ResourceVersion)
 	switch {
-	case e == nil && opts.IgnoreNotFound:
+	case isExpired(err):
+		return s.cfg.Etcd.Get(ctx, key, opts, out)
+	case storage.IsNotFound(err) && opts.IgnoreNotFound:
 		return runtime.SetZeroValue(out)
-	case e == nil:
-		return storage.NewKeyNotFoundError(sc.etcdKey, 0)
-	case e.Err != nil:
+	case err != nil:
+		return err
+	}
+	e := span.Entries[span.From]
+	if e.Err != nil {
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
 	}
 	return s.decodeInto(e, e.Revision, out)
+}
+
+// Find returns the place of an object that is fresh enough. An error that wraps
+// cache.ErrExpired says that only etcd may have it.
+func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
+	sc, ok, err := s.scope(key, false)
+	if err != nil {
+		return encode.Span{}, err
+	}
+	if !ok {
+		return encode.Span{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
+	}
+	if err := s.waitFor(ctx, resourceVersion); err != nil {
+		return encode.Span{}, err
+	}
+	span, ok := s.cfg.Resource.Snapshot().Find(sc.key)
+	if !ok {
+		return encode.Span{}, storage.NewKeyNotFoundError(sc.etcdKey, 0)
+	}
+	return span, nil
 }

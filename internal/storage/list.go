@@ -19,22 +19,10 @@ import (
 
 // GetList implements storage.Interface.
 func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	sc, ok, err := s.scope(key, opts.Recursive)
-	if err != nil {
-		return err
-	}
-	exact, from, err := storage.ValidateListOptions(sc.etcdKey, s.versioner, opts)
-	if err != nil {
-		return err
-	}
-	if !ok || sharded(opts) {
-		return s.cfg.Etcd.GetList(ctx, key, opts, list)
-	}
-	sc.from = strings.TrimPrefix(from, s.cfg.Resource.Prefix())
-	snapshot, err := s.snapshot(ctx, exact, opts)
-	var page page
+	l, err := s.locate(ctx, key, opts)
+	var p page
 	if err == nil {
-		page, err = s.fill(ctx, snapshot, sc, opts, list)
+		p, err = s.fill(ctx, l, opts, list)
 	}
 	if isExpired(err) || errors.Is(err, errUnreadable) {
 		return s.cfg.Etcd.GetList(ctx, key, opts, list)
@@ -42,11 +30,64 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	token, remaining, err := storage.PrepareContinueToken(s.cfg.Resource.Prefix()+page.last, sc.etcdKey, snapshot.Revision, page.total, page.more, opts)
+	token, remaining, err := s.token(l, p, opts)
 	if err != nil {
 		return err
 	}
-	return s.versioner.UpdateList(list, uint64(snapshot.Revision), token, remaining)
+	return s.versioner.UpdateList(list, uint64(l.snapshot.Revision), token, remaining)
+}
+
+// Select finds what a list asks for, without decoding it. An error that wraps
+// cache.ErrExpired says that only etcd may have it; others are as GetList's.
+// Objects of the store must have attributes.
+func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
+	l, err := s.locate(ctx, key, opts)
+	if err != nil {
+		return cache.Page{}, err
+	}
+	found := l.snapshot.Select(&l.query)
+	result := cache.Page{Selection: found, Revision: l.snapshot.Revision}
+	if !found.Odd {
+		result.Continue, result.Remaining, err = s.token(l, page{last: found.Last, total: int64(found.Total), more: found.More}, opts)
+	}
+	return result, err
+}
+
+// listing is a list request that has been understood.
+type listing struct {
+	scope    scope
+	snapshot cache.Snapshot
+	query    cache.Query
+}
+
+// locate finds the state and the part of it that a list asks for. It returns
+// cache.ErrExpired if only etcd may have them.
+func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listing, error) {
+	sc, ok, err := s.scope(key, opts.Recursive)
+	if err != nil {
+		return listing{}, err
+	}
+	exact, from, err := storage.ValidateListOptions(sc.etcdKey, s.versioner, opts)
+	if err != nil {
+		return listing{}, err
+	}
+	if !ok || sharded(opts) {
+		return listing{}, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
+	}
+	l := listing{scope: sc, query: cache.Query{
+		Prefix: sc.key, Single: !sc.recursive, From: strings.TrimPrefix(from, s.cfg.Resource.Prefix()),
+		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
+	}}
+	if opts.ResourceVersion == "0" && opts.Predicate.Continue == "" && !s.cfg.LikeEtcd {
+		// As in Kubernetes' watch cache, whose clients rely on whole lists.
+		l.query.Limit = 0
+	}
+	l.snapshot, err = s.snapshot(ctx, exact, opts)
+	return l, err
+}
+
+func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int64, error) {
+	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.etcdKey, l.snapshot.Revision, p.total, p.more, opts)
 }
 
 // snapshot returns the state that a list asks for: that of an exact revision,
@@ -91,35 +132,30 @@ type page struct {
 }
 
 // fill puts the selected objects into a list.
-func (s *Store) fill(ctx context.Context, snapshot cache.Snapshot, sc scope, opts storage.ListOptions, list runtime.Object) (page, error) {
+func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, list runtime.Object) (page, error) {
 	items, err := itemsOf(list)
 	if err != nil {
 		return page{}, err
 	}
 	newItem := newItemFunc(list, items)
-	var p page
-	limit := opts.Predicate.Limit
-	if opts.ResourceVersion == "0" && opts.Predicate.Continue == "" && !s.cfg.LikeEtcd {
-		// As in Kubernetes' watch cache, whose clients rely on whole lists.
-		limit = 0
-	}
-	p.total = int64(countIn(snapshot, sc))
-	items.Set(reflect.MakeSlice(items.Type(), 0, capacity(opts, limit, p.total)))
-	seen := int64(0)
-	for e := range entriesIn(snapshot, sc) {
-		seen++
-		obj, err := s.selected(ctx, &opts.Predicate, e, newItem)
-		if err != nil {
-			return page{}, err
-		}
-		if obj == nil {
-			continue
-		}
-		items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
-		p.last = e.Key
-		if limit > 0 && int64(items.Len()) >= limit {
-			p.more = seen < p.total
-			break
+	candidates, plan := l.snapshot.Candidates(&l.query)
+	p := page{total: int64(l.snapshot.Total(&l.query))}
+	items.Set(reflect.MakeSlice(items.Type(), 0, capacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
+	for span := range candidates {
+		for _, e := range span.Entries[span.From:span.To] {
+			obj, err := s.selected(ctx, &opts.Predicate, e, newItem)
+			if err != nil {
+				return page{}, err
+			}
+			if obj == nil {
+				continue
+			}
+			items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
+			p.last = e.Key
+			if l.query.Limit > 0 && items.Len() >= l.query.Limit {
+				p.more = l.snapshot.More(&l.query, e.Key)
+				return p, nil
+			}
 		}
 	}
 	return p, nil
@@ -140,28 +176,6 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 		})
 		return obj, err
 	})
-}
-
-// entriesIn walks a scope in key order.
-func entriesIn(snapshot cache.Snapshot, sc scope) func(func(*resource.Entry) bool) {
-	if sc.recursive {
-		return snapshot.All(sc.key, sc.from)
-	}
-	return func(yield func(*resource.Entry) bool) {
-		if e := snapshot.Get(sc.key); e != nil {
-			yield(e)
-		}
-	}
-}
-
-func countIn(snapshot cache.Snapshot, sc scope) int {
-	if sc.recursive {
-		return snapshot.CountFrom(sc.key, sc.from)
-	}
-	if snapshot.Get(sc.key) == nil {
-		return 0
-	}
-	return 1
 }
 
 // capacity avoids both growing and large slices that a selector leaves empty.

@@ -26,9 +26,9 @@ func TestOldRevisionKeepsNewestBytes(t *testing.T) {
 			decoded++
 			return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": e.Name()}}}, nil
 		},
-		NewList: func() runtime.Object {
+		List: encode.PlainList(func() runtime.Object {
 			return &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PodList"}}
-		},
+		}),
 		Encoder: unstructured.UnstructuredJSONScheme, Framing: encode.JSON, MediaType: "application/json",
 		Budget: encode.NewBudget(1 << 20),
 	})

@@ -12,11 +12,8 @@ import (
 // Resource is what the store reads from.
 func (s *Store) Resource() *cache.Resource { return s.cfg.Resource }
 
-// Cache is the cache that the resource is in.
-func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
-
-// Consistent makes reads of the cache linearizable.
-func (s *Store) Consistent() *cache.Consistent { return s.cfg.Consistent }
+// Prefix begins the keys that callers give.
+func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 
 // Decode returns an entry's object as handlers would get it. It implements
 // encode.Config.Decode.

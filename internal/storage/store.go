@@ -86,8 +86,6 @@ type scope struct {
 	key       string
 	etcdKey   string
 	recursive bool
-	// from is the first key of a list that is continued.
-	from string
 }
 
 // scope checks a caller's key and translates it. Keys that cannot belong to the

@@ -116,19 +116,14 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 	if w.start.initial == nil {
 		return nil
 	}
-	for e := range entriesIn(*w.start.initial, w.scope) {
-		if e.Err != nil {
-			return fmt.Errorf("read %s: %w", e.Key, e.Err)
-		}
-		obj, err := choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
-		if err != nil {
-			return err
-		}
-		if obj == nil {
-			continue
-		}
-		if err := w.send(ctx, watch.Event{Type: watch.Added, Object: obj}); err != nil {
-			return err
+	spans, _ := w.start.initial.Candidates(&cache.Query{
+		Prefix: w.scope.key, Single: !w.scope.recursive, Labels: w.opts.Predicate.Label, Fields: w.opts.Predicate.Field,
+	})
+	for span := range spans {
+		for _, e := range span.Entries[span.From:span.To] {
+			if err := w.sendAdded(ctx, e); err != nil {
+				return err
+			}
 		}
 	}
 	w.start.initial = nil
@@ -136,6 +131,17 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 		return nil
 	}
 	return w.bookmark(ctx, w.start.after, true)
+}
+
+func (w *watcher) sendAdded(ctx context.Context, e *resource.Entry) error {
+	if e.Err != nil {
+		return fmt.Errorf("read %s: %w", e.Key, e.Err)
+	}
+	obj, err := choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	if err != nil || obj == nil {
+		return err
+	}
+	return w.send(ctx, watch.Event{Type: watch.Added, Object: obj})
 }
 
 // follow sends the log's events and bookmarks.

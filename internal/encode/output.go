@@ -1,0 +1,146 @@
+package encode
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// Encoding is a content coding of HTTP (RFC 9110, 8.4.1).
+type Encoding string
+
+// The codings that lists are written in. Identity is none.
+const (
+	Identity Encoding = ""
+	Gzip     Encoding = "gzip"
+	Zstd     Encoding = "zstd"
+)
+
+// output gathers small parts into writes that are worth a system call, and
+// compresses what nobody compressed before. A list's memory is its buffers: they
+// come from a pool and go back.
+type output struct {
+	w        io.Writer
+	encoding Encoding
+	// pending are plain bytes to come. ready are wire bytes.
+	pending []byte
+	ready   bytes.Buffer
+	sum     gzipSum
+}
+
+const (
+	// chunk is the size from which bytes are passed on.
+	chunk = 64 << 10
+	// direct parts are written without being copied.
+	direct = 16 << 10
+)
+
+var outputs = sync.Pool{New: func() any { return new(output) }}
+
+func newOutput(w io.Writer, encoding Encoding) *output {
+	out := outputs.Get().(*output)
+	out.w, out.encoding, out.pending, out.sum = w, encoding, out.pending[:0], gzipSum{}
+	out.ready.Reset()
+	if encoding == Gzip {
+		out.ready.Write(gzipHeader)
+	}
+	return out
+}
+
+func (o *output) release() {
+	o.w = nil
+	if cap(o.pending)+o.ready.Cap() <= 8*chunk {
+		outputs.Put(o)
+	}
+}
+
+// plain adds bytes that were not compressed before.
+func (o *output) plain(part []byte) error {
+	if o.encoding == Identity && len(part) >= direct {
+		if err := o.flush(); err != nil {
+			return err
+		}
+		_, err := o.w.Write(part)
+		return wrapWrite(err)
+	}
+	o.pending = append(o.pending, part...)
+	if len(o.pending) < chunk {
+		return nil
+	}
+	return o.flush()
+}
+
+// packed adds a segment that is compressed already.
+func (o *output) packed(w *wire) error {
+	if err := o.compress(); err != nil {
+		return err
+	}
+	o.sum.addSum(w.crc, w.size)
+	if o.ready.Len()+len(w.bytes) < 2*chunk {
+		o.ready.Write(w.bytes)
+		return nil
+	}
+	if err := o.drain(); err != nil {
+		return err
+	}
+	if len(w.bytes) < direct {
+		o.ready.Write(w.bytes)
+		return nil
+	}
+	_, err := o.w.Write(w.bytes)
+	return wrapWrite(err)
+}
+
+// compress turns what is pending into wire bytes.
+func (o *output) compress() error {
+	src := o.pending
+	o.pending = o.pending[:0]
+	if len(src) == 0 {
+		return nil
+	}
+	switch o.encoding {
+	case Identity:
+		o.ready.Write(src)
+	case Zstd:
+		o.ready.Write(codec().encoder.EncodeAll(src, o.ready.AvailableBuffer()))
+	case Gzip:
+		o.sum.addBytes(src)
+		if len(src) <= shortest {
+			o.ready.Write(appendStored(o.ready.AvailableBuffer(), src))
+			return nil
+		}
+		return deflateTo(&o.ready, src, hasty)
+	}
+	return nil
+}
+
+// shortest is what is not worth compressing, such as a separator.
+const shortest = 128
+
+// flush writes everything that was added.
+func (o *output) flush() error {
+	if err := o.compress(); err != nil {
+		return err
+	}
+	return o.drain()
+}
+
+func (o *output) drain() error {
+	if o.ready.Len() == 0 {
+		return nil
+	}
+	_, err := o.w.Write(o.ready.Bytes())
+	o.ready.Reset()
+	return wrapWrite(err)
+}
+
+// end writes the rest and ends the stream.
+func (o *output) end() error {
+	if err := o.compress(); err != nil {
+		return err
+	}
+	if o.encoding == Gzip {
+		o.ready.Write(o.sum.appendTrailer(o.ready.AvailableBuffer()))
+	}
+	return o.drain()
+}

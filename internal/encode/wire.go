@@ -1,0 +1,173 @@
+package encode
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// Row is a row of a table: its bytes depend on the time of the request.
+type Row interface {
+	// Append appends the row as it reads at a time.
+	Append(dst []byte, now time.Time) []byte
+	// Size is what the row takes in memory.
+	Size() int
+}
+
+// wire is a segment. It is immutable and shared by all readers.
+type wire struct {
+	// bytes are the items, joined; of a table, rows are instead.
+	bytes []byte
+	rows  []Row
+	// entries and ends say where each item ends in the plain bytes. What was
+	// packed for clients alone has none.
+	entries []*resource.Entry
+	ends    []uint32
+	// crc and size describe the plain bytes. Plain wires leave crc out.
+	crc  uint32
+	size int64
+}
+
+const wireOverhead = 96
+
+// cost leaves the entries out: they are the leaf's.
+func (w *wire) cost() int64 {
+	n := int64(cap(w.bytes)+4*cap(w.ends)+16*cap(w.rows)) + wireOverhead
+	for _, r := range w.rows {
+		n += int64(r.Size())
+	}
+	return n
+}
+
+// large reports whether the objects are so large that encoding them costs little
+// more than copying them: their plain bytes are not worth keeping.
+func (w *wire) large() bool {
+	const largeObject = 64 << 10
+	return w.size > largeObject*int64(len(w.entries))
+}
+
+// items returns the bytes of items from..to-1 with the separators between them.
+func (w *wire) items(from, to, separator int) []byte {
+	start := 0
+	if from > 0 {
+		start = int(w.ends[from-1]) + separator
+	}
+	return w.bytes[start:w.ends[to-1]]
+}
+
+// source gives the items of a leaf's predecessor. Both are in key order.
+type source struct {
+	whole *wire
+	// single are items that were encoded alone; entries name them.
+	single  []cell
+	entries []*resource.Entry
+	at      int
+}
+
+// item returns what the source holds of an entry: its bytes, or its row.
+func (s *source) item(e *resource.Entry, separator int) ([]byte, Row) {
+	for s.at < len(s.entries) && s.entries[s.at].Key < e.Key {
+		s.at++
+	}
+	if s.at >= len(s.entries) || s.entries[s.at] != e {
+		return nil, nil
+	}
+	if s.whole != nil {
+		if s.whole.rows != nil {
+			return nil, s.whole.rows[s.at]
+		}
+		return s.whole.items(s.at, s.at+1, separator), nil
+	}
+	if s.single != nil {
+		if w := s.single[s.at].load(); w != nil {
+			return w.one()
+		}
+	}
+	return nil, nil
+}
+
+// one is the item of a wire that has only that.
+func (w *wire) one() ([]byte, Row) {
+	if w.rows != nil {
+		return nil, w.rows[0]
+	}
+	return w.bytes, nil
+}
+
+// encode makes a segment, copying what sources already hold.
+func (f *Form) encode(entries []*resource.Entry, hint int, from ...*source) (*wire, error) {
+	w := &wire{entries: entries}
+	if f.cfg.Row != nil {
+		w.rows = make([]Row, 0, len(entries))
+	} else {
+		w.ends, w.bytes = make([]uint32, 0, len(entries)), make([]byte, 0, hint)
+	}
+	separator := f.cfg.Framing.separator()
+	var scratch bytes.Buffer
+	for i, e := range entries {
+		if i > 0 && w.rows == nil {
+			w.bytes = append(w.bytes, separator...)
+		}
+		if err := f.encodeItem(w, e, &scratch, from); err != nil {
+			return nil, fmt.Errorf("encode segment: %w", err)
+		}
+	}
+	// A segment lives long; what append grew in advance does not pay.
+	if cap(w.bytes)-len(w.bytes) > len(w.bytes)/32 {
+		w.bytes = bytes.Clone(w.bytes)
+	}
+	w.size = int64(len(w.bytes))
+	return w, nil
+}
+
+func (f *Form) encodeItem(w *wire, e *resource.Entry, scratch *bytes.Buffer, from []*source) error {
+	var item []byte
+	var row Row
+	for _, s := range from {
+		if item, row = s.item(e, len(f.cfg.Framing.separator())); item != nil || row != nil {
+			break
+		}
+	}
+	var err error
+	switch {
+	case f.cfg.Row != nil:
+		if row == nil {
+			row, err = f.cfg.Row(e)
+		}
+		w.rows = append(w.rows, row)
+	case item != nil:
+		w.bytes = append(w.bytes, item...)
+	default:
+		w.bytes, err = f.appendItem(w.bytes, e, scratch)
+	}
+	if w.rows == nil {
+		w.ends = append(w.ends, uint32(len(w.bytes)))
+	}
+	return err
+}
+
+// deflated compresses a plain wire for clients that accept gzip.
+func (w *wire) deflated() (*wire, error) {
+	b, err := deflate(w.bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{bytes: b, crc: crc32.ChecksumIEEE(w.bytes), size: w.size}, nil
+}
+
+// zipped compresses a plain wire for clients that accept zstd, and to keep it.
+func (w *wire) zipped() *wire {
+	return &wire{bytes: zip(w.bytes), entries: w.entries, ends: w.ends, size: w.size}
+}
+
+// unzipped is the plain wire of a zipped one.
+func (w *wire) unzipped() (*wire, error) {
+	b, err := unzip(w.bytes, int(w.size))
+	if err != nil {
+		return nil, err
+	}
+	return &wire{bytes: b, entries: w.entries, ends: w.ends, size: w.size}, nil
+}

@@ -1,0 +1,54 @@
+package encode
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Zstandard frames that follow one another are one stream (RFC 8878, 3), so
+// segments that were compressed apart can be sent as they are. They also keep
+// plain bytes when there is no room for those: they unpack ten times faster than
+// an object is encoded (docs/bench/list.md).
+
+// codec is the process's, because its memory grows with each encoder and not
+// with their use. EncodeAll and DecodeAll are safe for concurrent use.
+var codec = sync.OnceValue(func() *zstdCodec {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(zstdWindow), zstd.WithSingleSegment(false))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)))
+	if err != nil {
+		panic(err)
+	}
+	return &zstdCodec{encoder, decoder}
+})
+
+type zstdCodec struct {
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
+}
+
+// zstdWindow covers a segment and stays below the 8 MiB that every client must
+// support (RFC 9659).
+const zstdWindow = 1 << 20
+
+// zip compresses src into one frame.
+func zip(src []byte) []byte {
+	c := codec()
+	out := c.encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64))
+	return append(make([]byte, 0, len(out)), out...)
+}
+
+// unzip returns what a frame holds.
+func unzip(frame []byte, size int) ([]byte, error) {
+	out, err := codec().decoder.DecodeAll(frame, make([]byte, 0, size))
+	if err != nil {
+		return nil, fmt.Errorf("unpack segment: %w", err)
+	}
+	return out, nil
+}

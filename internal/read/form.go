@@ -1,0 +1,192 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/util/apihelpers"
+
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/row"
+)
+
+// newForm makes a form, or nil for one that the tier leaves to Kubernetes.
+func (r *Route) newForm(key formKey) (*encode.Form, error) {
+	framing, ok := key.framing()
+	if !ok || key.as == kindTable && r.cfg.Table == nil {
+		return nil, nil
+	}
+	serializer, gv := r.cfg.Serializer, r.cfg.Kind.GroupVersion()
+	if key.as != "" {
+		serializer, gv = apihelpers.GetMetaInternalVersionCodecs(), schema.GroupVersion{Group: metav1.GroupName, Version: key.version}
+	}
+	info, ok := runtime.SerializerInfoForMediaType(serializer.SupportedMediaTypes(), key.mediaType)
+	if !ok {
+		return nil, nil
+	}
+	chosen := runtime.Encoder(info.Serializer)
+	if key.pretty {
+		chosen = info.PrettySerializer
+	}
+	cfg := encode.Config{
+		Decode:    r.cfg.Source.Decode,
+		List:      encode.PlainList(r.cfg.Source.NewList),
+		Encoder:   serializer.EncoderForVersion(chosen, gv),
+		Framing:   framing,
+		MediaType: key.mediaType,
+		Budget:    r.cfg.Budget,
+	}
+	switch key.as {
+	case kindTable:
+		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include}}
+		t.rows = row.NewBuilder(t.render)
+		cfg.List, cfg.Row = t.list, t.row
+	case kindMetadata, kindList:
+		cfg.List, cfg.Object = metadataList(gv), metadataObject(gv)
+	}
+	f, err := encode.NewForm(cfg)
+	if err != nil || key.as == kindTable {
+		return f, err
+	}
+	obj, err := r.model()
+	if err != nil {
+		return nil, err
+	}
+	return f, f.Model(obj)
+}
+
+// framing is how the form's media type joins items.
+func (key formKey) framing() (encode.Framing, bool) {
+	switch {
+	case key.mediaType == runtime.ContentTypeProtobuf && key.as != kindTable:
+		return encode.Protobuf, true
+	case key.mediaType != runtime.ContentTypeJSON:
+		return 0, false
+	case key.as == kindTable:
+		return encode.TableJSON, !key.pretty
+	case key.pretty:
+		return encode.PrettyJSON, true
+	}
+	return encode.JSON, true
+}
+
+// model is some object of the route's kind.
+func (r *Route) model() (runtime.Object, error) {
+	list := r.cfg.Source.NewList()
+	items, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, fmt.Errorf("find items: %w", err)
+	}
+	obj, ok := reflect.New(reflect.TypeOf(items).Elem().Elem()).Interface().(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("%w: items of %T", encode.ErrShape, list)
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, fmt.Errorf("access metadata: %w", err)
+	}
+	accessor.SetName("model")
+	return obj, nil
+}
+
+// metadataObject makes the PartialObjectMetadata of an object.
+func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object, error) {
+	return func(obj runtime.Object) (runtime.Object, error) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, fmt.Errorf("access metadata: %w", err)
+		}
+		partial := meta.AsPartialObjectMetadata(m)
+		partial.GetObjectKind().SetGroupVersionKind(gv.WithKind(kindMetadata))
+		return partial, nil
+	}
+}
+
+// metadataList makes PartialObjectMetadataLists. One without items has null.
+func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (runtime.Object, error) {
+	partial := metadataObject(gv)
+	return func(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
+		var items []metav1.PartialObjectMetadata
+		for _, obj := range objs {
+			p, err := partial(obj)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, *p.(*metav1.PartialObjectMetadata))
+		}
+		var list runtime.Object = &metav1.PartialObjectMetadataList{Items: items}
+		if gv == metav1beta1.SchemeGroupVersion {
+			list = &metav1beta1.PartialObjectMetadataList{Items: items}
+		}
+		return list, m.SetMeta(list)
+	}
+}
+
+// table makes tables of a route's objects.
+type table struct {
+	route   *Route
+	version schema.GroupVersion
+	options metav1.TableOptions
+	rows    *row.Builder
+}
+
+// list makes the table of a list that is empty: only its head is of use.
+func (t *table) list(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
+	list, err := encode.PlainList(t.route.cfg.Source.NewList)(m, objs...)
+	if err != nil {
+		return nil, err
+	}
+	return t.convert(list)
+}
+
+func (t *table) convert(obj runtime.Object) (*metav1.Table, error) {
+	options := t.options
+	made, err := t.route.cfg.Table.ConvertToTable(context.Background(), obj, &options)
+	if err != nil {
+		return nil, fmt.Errorf("make table: %w", err)
+	}
+	return made, nil
+}
+
+var errRows = errors.New("an object did not make one row")
+
+// row encodes an object's row. One whose ages cannot be told apart is Kubernetes'.
+func (t *table) row(e *resource.Entry) (encode.Row, error) {
+	obj, err := t.route.cfg.Source.Decode(e)
+	if err != nil {
+		return nil, err
+	}
+	made, err := t.rows.Build(obj)
+	if err != nil {
+		return nil, err // not a nil *Template in an interface
+	}
+	return made, nil
+}
+
+func (t *table) render(obj runtime.Object) (metav1.TableRow, error) {
+	made, err := t.convert(obj)
+	if err != nil {
+		return metav1.TableRow{}, err
+	}
+	if len(made.Rows) != 1 {
+		return metav1.TableRow{}, errRows
+	}
+	r := made.Rows[0]
+	switch t.options.IncludeObject {
+	case metav1.IncludeObject:
+		r.Object.Object, err = t.route.cfg.Convertor.ConvertToVersion(r.Object.Object, t.route.cfg.Kind.GroupVersion())
+	case metav1.IncludeNone:
+		r.Object.Object = nil
+	default:
+		r.Object.Object, err = metadataObject(t.version)(r.Object.Object)
+	}
+	return r, err
+}

@@ -1,0 +1,158 @@
+package read
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	internalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1beta1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+const (
+	kindTable    = "Table"
+	kindMetadata = "PartialObjectMetadata"
+	kindList     = "PartialObjectMetadataList"
+)
+
+// negotiate chooses the form, by the rules of Kubernetes' endpoints.
+func (q *query) negotiate(req *http.Request) passed {
+	cfg := &q.route.cfg
+	if !q.routable(req.Header.Get("Accept")) {
+		return passedAccept
+	}
+	media, info, err := negotiation.NegotiateOutputMediaType(req, cfg.Serializer, endpoint{q.route})
+	if err != nil {
+		return passedAccept
+	}
+	key := formKey{mediaType: info.MediaType, pretty: info.PrettySerializer != nil && info.Serializer == info.PrettySerializer}
+	if media.Convert != nil {
+		key.as, key.version = media.Convert.Kind, media.Convert.Version
+	}
+	wanted := kindList
+	if q.name != "" {
+		wanted = kindMetadata
+	}
+	switch key.as {
+	case "", wanted:
+	case kindTable:
+		var ok bool
+		if key.include, ok = includeObject(req.URL.RawQuery); !ok {
+			return passedParameter
+		}
+	default:
+		return passedAccept
+	}
+	if q.form, err = q.route.form(key); err != nil {
+		return passedEncoding
+	}
+	if q.form == nil {
+		return passedAccept
+	}
+	if cfg.Compress {
+		q.encoding = accepted(req.Header.Get("Accept-Encoding"))
+	}
+	return ""
+}
+
+// endpoint says what a resource's handlers can transform objects to.
+type endpoint struct{ route *Route }
+
+var _ negotiation.EndpointRestrictions = endpoint{}
+
+// AllowsMediaTypeTransform implements negotiation.EndpointRestrictions.
+func (e endpoint) AllowsMediaTypeTransform(mimeType, mimeSubType string, target *schema.GroupVersionKind) bool {
+	if target == nil {
+		return true
+	}
+	if gv := target.GroupVersion(); gv != metav1.SchemeGroupVersion && gv != metav1beta1.SchemeGroupVersion {
+		return false
+	}
+	switch target.Kind {
+	case kindTable:
+		return mimeType == "application" && (mimeSubType == "json" || mimeSubType == "yaml")
+	case kindMetadata, kindList:
+		return true
+	}
+	return false
+}
+
+// AllowsServerVersion implements negotiation.EndpointRestrictions.
+func (endpoint) AllowsServerVersion(version string) bool { return version == metaVersion.Version }
+
+// AllowsStreamSchema implements negotiation.EndpointRestrictions.
+func (endpoint) AllowsStreamSchema(s string) bool { return s == "watch" }
+
+// includeObject reads a table's one option.
+func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
+	if !strings.Contains(raw, "includeObject") && !strings.Contains(raw, "%") {
+		return "", true
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return "", false
+	}
+	options := &metav1.TableOptions{}
+	if err := internalversionscheme.ParameterCodec.DecodeParameters(values, metav1.SchemeGroupVersion, options); err != nil {
+		return "", false
+	}
+	if len(validation.ValidateTableOptions(options)) > 0 {
+		return "", false
+	}
+	if options.IncludeObject == metav1.IncludeMetadata {
+		options.IncludeObject = ""
+	}
+	return options.IncludeObject, true
+}
+
+// routable reports whether Kubernetes' router, which knows no ranges but */*,
+// would hand the request to a handler: one of the words must be a media type
+// that the version serves.
+func (q *query) routable(accept string) bool {
+	if accept == "" {
+		return true
+	}
+	for word := range strings.SplitSeq(accept, ",") {
+		word, _, _ = strings.Cut(word, ";")
+		word = strings.Trim(word, " ")
+		if word == "*/*" {
+			return true
+		}
+		for _, mediaType := range q.route.mediaTypes {
+			if word == mediaType {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// accepted looks for the names alone, as Kubernetes does: weights are not read.
+// Kubernetes itself has only gzip; a client that names zstd gets that.
+func accepted(header string) encode.Encoding {
+	found := encode.Identity
+	for token := range strings.SplitSeq(header, ",") {
+		switch strings.TrimSpace(token) {
+		case "zstd":
+			return encode.Zstd
+		case "gzip":
+			found = encode.Gzip
+		}
+	}
+	return found
+}
+
+func mediaTypes(s runtime.NegotiatedSerializer) []string {
+	var names []string
+	for _, info := range s.SupportedMediaTypes() {
+		names = append(names, info.MediaType)
+	}
+	return names
+}

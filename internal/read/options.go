@@ -1,0 +1,81 @@
+package read
+
+import (
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	internalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+// listParameters are those that metav1.ListOptions read. Parameters of other
+// names mean nothing to Kubernetes either.
+var listParameters = map[string]bool{
+	"labelSelector": true, "fieldSelector": true, "watch": true, "allowWatchBookmarks": true,
+	"resourceVersion": true, "resourceVersionMatch": true, "timeoutSeconds": true, "limit": true, "continue": true,
+	"sendInitialEvents": true, "shardSelector": true, "kind": true, "apiVersion": true,
+}
+
+// metaVersion is the version of option kinds in all groups.
+var metaVersion = metav1.SchemeGroupVersion
+
+// listOptions reads a LIST's parameters with Kubernetes' own code. What that
+// refuses is passed on, for the words of the error are Kubernetes'. infoName is
+// what the request's information calls its name.
+func (q *query) listOptions(values url.Values, infoName string) passed {
+	known := false
+	for name := range values {
+		known = known || listParameters[name]
+	}
+	if !known {
+		return ""
+	}
+	o := &q.options
+	if err := internalversionscheme.ParameterCodec.DecodeParameters(values, metaVersion, o); err != nil {
+		return passedParameter
+	}
+	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+	internalversion.SetListOptionsDefaults(o, watchList)
+	if o.Watch || o.SendInitialEvents != nil || o.ShardSelector != "" || len(validation.ValidateListOptions(o, watchList)) > 0 {
+		return passedParameter
+	}
+	if o.FieldSelector != nil {
+		var err error
+		o.FieldSelector, err = o.FieldSelector.Transform(func(label, value string) (string, string, error) {
+			return q.route.cfg.Convertor.ConvertFieldLabel(q.route.cfg.Kind, label, value)
+		})
+		if err != nil {
+			return passedParameter
+		}
+	}
+	if infoName != "" {
+		// The name comes from the field selector; anything else is an error.
+		if o.FieldSelector == nil {
+			return passedParameter
+		}
+		if name, ok := o.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != infoName {
+			return passedParameter
+		}
+	}
+	return ""
+}
+
+func (q *query) getOptions(values url.Values) passed {
+	// A GET's options are read from these names alone.
+	for name := range values {
+		if name == "kind" || name == "apiVersion" || name == "export" {
+			return passedParameter
+		}
+	}
+	versions := values["resourceVersion"]
+	if len(versions) > 1 {
+		return passedParameter
+	}
+	if len(versions) == 1 {
+		q.resourceVersion = versions[0]
+	}
+	return ""
+}
