@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/resource"
@@ -128,37 +129,46 @@ func (l *List) eachPart(span Span, use func([]byte) error) error {
 		if w.rows == nil {
 			return use(w.items(span.From, span.To, len(separator)))
 		}
-		return use(appendRows(nil, w.rows[span.From:span.To], l.Now))
+		return l.useRows(w.rows[span.From:span.To], use)
 	}
 	for i := span.From; i < span.To; i++ {
 		item, row, err := f.item(span.Memo, span.Entries, i)
 		if err != nil {
 			return err
 		}
-		if row != nil {
-			item = row.Append(nil, l.Now)
-		}
 		if i > span.From && len(separator) > 0 {
 			if err := use(separator); err != nil {
 				return err
 			}
 		}
-		if err := use(item); err != nil {
+		if row != nil {
+			err = l.useRows([]Row{row}, use)
+		} else {
+			err = use(item)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func appendRows(dst []byte, rows []Row, now time.Time) []byte {
+// useRows writes rows as they read now.
+func (l *List) useRows(rows []Row, use func([]byte) error) error {
+	buf := rowBuffers.Get().(*[]byte)
+	defer rowBuffers.Put(buf)
+	text := (*buf)[:0]
 	for i, row := range rows {
 		if i > 0 {
-			dst = append(dst, ',')
+			text = append(text, ',')
 		}
-		dst = row.Append(dst, now)
+		text = row.Append(text, l.Now)
 	}
-	return dst
+	*buf = text
+	return use(text)
 }
+
+var rowBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const noBound = 1<<63 - 1
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -55,7 +54,6 @@ func (a age) at(now time.Time) string {
 // Append appends the row's compact JSON as it stands among the rows of a table
 // that is printed now.
 func (t *Template) Append(dst []byte, now time.Time) []byte {
-	dst = slices.Grow(dst, len(t.text)+len(t.holes)*holeBytes)
 	written := int32(0)
 	for _, h := range t.holes {
 		dst = append(dst, t.text[written:h.offset]...)
