@@ -257,6 +257,34 @@ func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 	return w.size, nil
 }
 
+// Warm encodes a group ahead of its first reader. stored is the size of all
+// objects that are being warmed: what fits into the budget is kept plain, more
+// is kept compressed. It returns false when the budget has no room for more.
+func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
+	b := f.cfg.Budget
+	own, _, _ := span.Memo.slotOf(f, span.Entries)
+	if own.plain.held.Load() != nil || own.zipped.held.Load() != nil {
+		return true, nil
+	}
+	if b == nil || b.used.Load() > b.limit/warmShare {
+		return false, nil
+	}
+	if warmGrowth*stored > b.limit/warmShare {
+		_, err = f.zipped(span.Memo, span.Entries)
+	} else {
+		_, err = f.plain(span.Memo, span.Entries)
+	}
+	return true, err
+}
+
+const (
+	// warmShare of the budget may be filled before somebody asks.
+	warmShare = 2
+	// warmGrowth is about how much larger wire bytes are than stored ones, in the
+	// two usual forms together.
+	warmGrowth = 3
+)
+
 // item returns one item of a group, without encoding the others.
 func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, error) {
 	own, before, keep := m.slotOf(f, entries)

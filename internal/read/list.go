@@ -58,6 +58,9 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		return reason
 	}
 	q.metrics.listed(page.Plan.Path)
+	if page.Plan.Path == cache.PathRange {
+		q.heat.touch(list.Now)
+	}
 	return ""
 }
 

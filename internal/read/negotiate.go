@@ -50,12 +50,14 @@ func (q *query) negotiate(req *http.Request) passed {
 	default:
 		return passedAccept
 	}
-	if q.form, err = q.route.form(key); err != nil {
+	made, err := q.route.form(key)
+	if err != nil {
 		return passedEncoding
 	}
-	if q.form == nil {
+	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
+	q.heat = &made.heat
 	if cfg.Compress {
 		q.encoding = accepted(req.Header.Get("Accept-Encoding"))
 	}

@@ -38,6 +38,7 @@ type query struct {
 	route   *Route
 	metrics *Metrics
 	form    *encode.Form
+	heat    *heat
 	// namespace and name are "" for all.
 	namespace, name string
 	// options are a LIST's, with its selectors in the stored version's words.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,8 @@ type Source interface {
 	NewList() runtime.Object
 	// Prefix begins the keys.
 	Prefix() string
+	// Resource is where the objects are.
+	Resource() *cache.Resource
 }
 
 // RouteConfig is a resource in one API version, and where its objects are.
@@ -64,8 +67,8 @@ type Route struct {
 
 	mu struct {
 		sync.RWMutex
-		// forms are made when they are first asked for. A nil one cannot be made.
-		forms map[formKey]*encode.Form
+		// forms are made when they are first asked for.
+		forms map[formKey]*madeForm
 	}
 }
 
@@ -78,42 +81,51 @@ type formKey struct {
 	include     metav1.IncludeObjectPolicy
 }
 
+// madeForm is a form, nil if Kubernetes has to answer.
+type madeForm struct {
+	form *encode.Form
+	heat heat
+}
+
 // NewRoute makes a route, and the forms that most clients ask for.
 func NewRoute(cfg RouteConfig) (*Route, error) {
 	r := &Route{cfg: cfg, root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
-	r.mu.forms = map[formKey]*encode.Form{}
+	r.mu.forms = map[formKey]*madeForm{}
 	for _, key := range usualForms {
-		if _, err := r.form(key); err != nil {
+		made, err := r.form(key)
+		if err != nil {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
+		made.heat.touch(time.Now())
 	}
 	return r, nil
 }
 
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
-// form returns a form, nil for one that is not the tier's.
-func (r *Route) form(key formKey) (*encode.Form, error) {
+// form returns a form, made now if need be.
+func (r *Route) form(key formKey) (*madeForm, error) {
 	r.mu.RLock()
-	f, known := r.mu.forms[key]
+	made := r.mu.forms[key]
 	r.mu.RUnlock()
-	if known {
-		return f, nil
+	if made != nil {
+		return made, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f, known := r.mu.forms[key]; known {
-		return f, nil
+	if made := r.mu.forms[key]; made != nil {
+		return made, nil
 	}
 	f, err := r.newForm(key)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.forms[key] = f
-	return f, nil
+	made = &madeForm{form: f}
+	r.mu.forms[key] = made
+	return made, nil
 }
 
 func (r *Route) serves(verb string) bool {

@@ -98,8 +98,9 @@ type source struct {
 	consistent *cache.Consistent
 }
 
-func (s *source) Prefix() string          { return "/configmaps" }
-func (s *source) NewList() runtime.Object { return &corev1.ConfigMapList{} }
+func (s *source) Prefix() string            { return "/configmaps" }
+func (s *source) NewList() runtime.Object   { return &corev1.ConfigMapList{} }
+func (s *source) Resource() *cache.Resource { return s.tier.resource }
 
 func (s *source) fresh(ctx context.Context, resourceVersion string) error {
 	if resourceVersion == "" {

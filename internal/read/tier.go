@@ -11,6 +11,8 @@ import (
 type Tier struct {
 	metrics *Metrics
 	routes  atomic.Pointer[map[schema.GroupVersionResource]*Route]
+	// answering counts requests that are being answered from bytes.
+	answering atomic.Int64
 }
 
 // NewTier makes a tier that passes everything on until it is given routes.
@@ -34,7 +36,11 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		q, reason := t.parse(req)
 		if reason == "" {
-			reason = q.answer(w, req)
+			t.answering.Add(1)
+			reason = func() passed {
+				defer t.answering.Add(-1)
+				return q.answer(w, req)
+			}()
 		}
 		if reason == "" {
 			return

@@ -133,7 +133,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		}
 		return s.run(ctx, server)
 	}
-	tuneGC()
+	tuneGC(0)
 	etcd := s.options.Kube.Etcd()
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
 	b := &backends{
@@ -156,7 +156,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if err := tier.serve(server.Routes()); err != nil {
 		return err
 	}
-	return s.runFed(ctx, b, server)
+	return s.runFed(ctx, tier, server)
 }
 
 // reach opens the main cluster and asks it for its revision.
@@ -168,12 +168,18 @@ func (s *Server) reach(ctx context.Context, b *backends) error {
 }
 
 // runFed runs the feeds beneath the server: they begin before and end after it.
-func (s *Server) runFed(ctx context.Context, b *backends, server *kube.Server) error {
+func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server) error {
+	b := tier.backends
 	defer beneath(ctx, b.run)()
 	if err := b.loaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
 	defer beneath(ctx, newTrimmer(mappedFiles(b.embedded)).run)()
+	defer beneath(ctx, func(ctx context.Context) {
+		if server.WaitReady(ctx) == nil {
+			tier.tier.Warm(ctx)
+		}
+	})()
 	return s.run(ctx, server)
 }
 

@@ -25,15 +25,21 @@ type trimmer struct {
 	cycles uint64
 }
 
-// gcPercent lets the heap grow by less than Go's default of 100 before it is
-// collected: what the garbage of a burst leaves behind cannot be given back when
-// it lies between long-lived objects (docs/bench/memory.md).
-const gcPercent = 75
+// The heap may grow by gcPercent of what is live before it is collected, less
+// than Go's default of 100: what the garbage of a burst leaves behind cannot be
+// given back when it lies between long-lived objects. A large heap may grow by
+// gcHeadroom, but by no less than gcLeast percent: most of it is bytes, which
+// cost the collector nothing (docs/bench/memory.md).
+const (
+	gcPercent  = 75
+	gcLeast    = 20
+	gcHeadroom = 192 << 20
+)
 
-// tuneGC applies gcPercent unless the operator chose with GOGC.
-func tuneGC() {
+// tuneGC sets the collector for a live heap, unless the operator chose with GOGC.
+func tuneGC(live uint64) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(int(max(gcLeast, min(gcPercent, 100*gcHeadroom/max(live, 1)))))
 	}
 }
 
@@ -48,6 +54,7 @@ const (
 	sampleLive
 	sampleFree
 	sampleUnused
+	sampleMarked
 )
 
 func newTrimmer(files []string) *trimmer {
@@ -56,6 +63,7 @@ func newTrimmer(files []string) *trimmer {
 		sampleLive:   {Name: "/memory/classes/heap/objects:bytes"},
 		sampleFree:   {Name: "/memory/classes/heap/free:bytes"},
 		sampleUnused: {Name: "/memory/classes/heap/unused:bytes"},
+		sampleMarked: {Name: "/gc/heap/live:bytes"},
 	}}
 }
 
@@ -75,6 +83,7 @@ func (t *trimmer) run(ctx context.Context) {
 
 func (t *trimmer) look() {
 	metrics.Read(t.samples)
+	tuneGC(t.samples[sampleMarked].Value.Uint64())
 	cycles := t.samples[sampleCycles].Value.Uint64()
 	quiet := cycles == t.cycles
 	t.cycles = cycles

@@ -1,0 +1,94 @@
+package read
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// What many clients list is encoded before they ask: after a start, when the
+// cache was loaded anew, and after changes. It is done in idle time, one leaf at
+// a time, for forms that are hot: those that a LIST lately asked for, and for a
+// while after the start the two that clients of Kubernetes use.
+
+const (
+	// warmPeriod is the pause between two passes; one that finds everything warm
+	// costs a walk through the leaves.
+	warmPeriod = 5 * time.Second
+	// yieldPeriod is how long the warmer waits when requests are being answered.
+	yieldPeriod = 20 * time.Millisecond
+	// hotFor is how long a form stays hot.
+	hotFor = 10 * time.Minute
+	// minWarm objects are worth it; fewer are encoded in a moment.
+	minWarm = 200
+)
+
+// heat is when a form was last asked for, in Unix nanoseconds.
+type heat struct{ last atomic.Int64 }
+
+func (h *heat) touch(now time.Time)    { h.last.Store(now.UnixNano()) }
+func (h *heat) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotFor) }
+
+// Warm keeps hot forms encoded until the context ends.
+func (t *Tier) Warm(ctx context.Context) {
+	ticker := time.NewTicker(warmPeriod)
+	defer ticker.Stop()
+	for {
+		for _, r := range *t.routes.Load() {
+			for _, f := range r.hotForms(time.Now()) {
+				t.warmForm(ctx, r, f)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hotForms are the forms of whole lists that are hot. Tables are made when they
+// are asked for.
+func (r *Route) hotForms(now time.Time) []*encode.Form {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var hot []*encode.Form
+	for _, made := range r.mu.forms {
+		if made.form != nil && !made.form.Rows() && made.heat.hot(now) {
+			hot = append(hot, made.form)
+		}
+	}
+	return hot
+}
+
+// warmForm encodes what is cold of one form. It stops when the budget's share for
+// it is used up or the context ends.
+func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
+	snapshot := r.cfg.Source.Resource().Snapshot()
+	if snapshot.Len() < minWarm || snapshot.Odd > 0 {
+		return
+	}
+	for span := range snapshot.Spans("") {
+		if !t.idle(ctx) {
+			return
+		}
+		if more, err := f.Warm(span, snapshot.Bytes); err != nil || !more {
+			return // a request will meet the error and say so
+		}
+	}
+}
+
+// idle waits until no request is being answered. It returns false when the
+// context has ended.
+func (t *Tier) idle(ctx context.Context) bool {
+	for t.answering.Load() > 0 {
+		select {
+		case <-time.After(yieldPeriod):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
