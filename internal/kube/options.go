@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -96,8 +97,8 @@ func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error
 }
 
 // newConfig builds everything that a server is made of, and starts nothing that
-// serves.
-func (o *Options) newConfig(ctx context.Context) (*app.Config, error) {
+// serves. prepare sees the informers before they are used; nil is the stock server.
+func (o *Options) newConfig(ctx context.Context, prepare func(informers.SharedInformerFactory) error) (*app.Config, error) {
 	completed, err := o.complete(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,11 @@ func (o *Options) newConfig(ctx context.Context) (*app.Config, error) {
 	if o.run.SecureServing.BindPort == 0 && o.run.SecureServing.Listener == nil {
 		return nil, errors.New("--secure-port=0 serves nothing: choose a port")
 	}
-	config, err := app.NewConfig(completed)
+	build := app.NewConfig
+	if prepare != nil {
+		build = func(opts options.CompletedOptions) (*app.Config, error) { return configure(opts, prepare) }
+	}
+	config, err := build(completed)
 	if err != nil {
 		return nil, fmt.Errorf("configure server: %w", err)
 	}

@@ -11,15 +11,22 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/storage"
 )
 
 // Hooks are where Millrace takes over. A nil hook leaves Kubernetes' own.
 type Hooks struct {
 	// Storage makes the storage of every stored resource.
 	Storage generic.StorageDecorator
+	// Stored returns what Storage made for a built-in kind, nil if there is none.
+	// It is needed with the others, and called when the server runs.
+	Stored func(schema.GroupResource) *storage.Store
 	// Reads wraps the handlers behind authentication, authorization, audit and
 	// fairness.
 	Reads func(next http.Handler) http.Handler
@@ -35,13 +42,11 @@ type Server struct {
 // Build makes a server out of options that were applied. It opens storage but
 // serves nothing before Run.
 func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
-	config, err := o.newConfig(ctx)
+	config, err := o.newConfig(ctx, hooks.informers())
 	if err != nil {
 		return nil, err
 	}
-	if err := hook(config, hooks); err != nil {
-		return nil, err
-	}
+	hook(config, hooks)
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("complete configuration: %w", err)
@@ -53,12 +58,29 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	return &Server{aggregator: aggregator}, nil
 }
 
-func hook(config *app.Config, hooks Hooks) error {
+// informers prepares those of the server itself, nil if they stay as they are.
+func (h Hooks) informers() func(informers.SharedInformerFactory) error {
+	if h.Storage == nil {
+		return nil
+	}
+	return func(factory informers.SharedInformerFactory) error {
+		return useInformers(factory, func() *storage.Store { return h.Stored(schema.GroupResource{Resource: "pods"}) })
+	}
+}
+
+// held is how many objects of how many bytes the cache holds of a built-in kind.
+func (h Hooks) held(gr schema.GroupResource) (objects, bytes int64, ok bool) {
+	s := h.Stored(gr)
+	if s == nil || s.Cache().Ready() != nil {
+		return 0, 0, false
+	}
+	snapshot := s.Resource().Snapshot()
+	return int64(snapshot.Len()), snapshot.Bytes, true
+}
+
+func hook(config *app.Config, hooks Hooks) {
 	generic := &config.Aggregator.GenericConfig.Config
 	if hooks.Storage != nil {
-		if err := slim(config.KubeAPIs.ControlPlane.VersionedInformers); err != nil {
-			return err
-		}
 		kube := config.KubeAPIs.ControlPlane.Generic
 		extensions := config.ApiExtensions
 		kube.RESTOptionsGetter = decorated{kube.RESTOptionsGetter, hooks.Storage}
@@ -67,13 +89,17 @@ func hook(config *app.Config, hooks Hooks) error {
 		generic.RESTOptionsGetter = decorated{generic.RESTOptionsGetter, hooks.Storage}
 	}
 	if hooks.Reads != nil {
+		authn := &generic.Authentication
+		if authn.Authenticator != nil {
+			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
+		}
+		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held)
 		build := generic.BuildHandlerChainFunc
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			return build(hooks.Reads(api), c)
 		}
 	}
 	generic.AddReadyzChecks(hooks.Ready...)
-	return nil
 }
 
 // decorated gives every resource our storage. It is the one place where each

@@ -42,6 +42,7 @@ func newReadTier(b *backends, budget *encode.Budget) (*readTier, error) {
 func (r *readTier) hooks() kube.Hooks {
 	return kube.Hooks{
 		Storage: r.decorator.Decorate,
+		Stored:  r.decorator.Store,
 		Reads:   r.tier.Wrap,
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()

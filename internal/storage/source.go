@@ -12,6 +12,9 @@ import (
 // Resource is what the store reads from.
 func (s *Store) Resource() *cache.Resource { return s.cfg.Resource }
 
+// Cache is the cache that the resource is in.
+func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
+
 // Prefix begins the keys that callers give.
 func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 

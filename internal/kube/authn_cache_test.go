@@ -1,0 +1,173 @@
+package kube
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/user"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// counted authenticates as Kubernetes' x509 authenticator does, and counts.
+type counted struct {
+	calls  int
+	answer func(*http.Request) (*authenticator.Response, bool, error)
+}
+
+func (c *counted) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	c.calls++
+	return c.answer(req)
+}
+
+func byCertificate(req *http.Request) (*authenticator.Response, bool, error) {
+	sum := sha256.Sum256(req.TLS.PeerCertificates[0].Raw)
+	return &authenticator.Response{User: &user.DefaultInfo{
+		Name:  req.TLS.PeerCertificates[0].Subject.CommonName,
+		Extra: map[string][]string{user.CredentialIDKey: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
+	}}, true, nil
+}
+
+func certificate(name string, notAfter time.Time) *x509.Certificate {
+	cert := &x509.Certificate{Raw: []byte(name), NotAfter: notAfter}
+	cert.Subject.CommonName = name
+	return cert
+}
+
+func requestOf(certs ...*x509.Certificate) *http.Request {
+	req := httptest.NewRequest(http.MethodGet, "/", nil)
+	req.TLS = &tls.ConnectionState{PeerCertificates: certs}
+	return req
+}
+
+// cacheOver makes a cache at a moment, with front proxies that use a header of
+// their own.
+func cacheOver(inner *counted) (*certificateCache, *clocktesting.FakePassiveClock) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0))
+	proxies := &authenticatorfactory.RequestHeaderConfig{UsernameHeaders: headerrequest.StaticStringSlice{"X-Remote-User", "X-Own-User"}}
+	return newCertificateCache(inner, proxies, clock), clock
+}
+
+// wantCalls authenticates and compares how often the inner was asked by now.
+func wantCalls(t *testing.T, c *certificateCache, req *http.Request, want int) {
+	t.Helper()
+	response, ok, err := c.AuthenticateRequest(req)
+	if !ok || err != nil {
+		t.Fatalf("not authenticated: %v, %v", ok, err)
+	}
+	if got, cn := response.User.GetName(), req.TLS.PeerCertificates[0].Subject.CommonName; got != cn {
+		t.Fatalf("is %s, want %s", got, cn)
+	}
+	if calls := c.Request.(*counted).calls; calls != want {
+		t.Fatalf("asked %d times, want %d", calls, want)
+	}
+}
+
+func TestCertificatesAreVerifiedOnceInTenSeconds(t *testing.T) {
+	c, clock := cacheOver(&counted{answer: byCertificate})
+	far := clock.Now().Add(time.Hour)
+	alice, bob := requestOf(certificate("alice", far)), requestOf(certificate("bob", far))
+	wantCalls(t, c, alice, 1)
+	wantCalls(t, c, alice, 1)
+	wantCalls(t, c, bob, 2)
+	wantCalls(t, c, requestOf(alice.TLS.PeerCertificates[0]), 2)
+	clock.SetTime(clock.Now().Add(certificateTTL))
+	wantCalls(t, c, alice, 3)
+}
+
+func TestCertificatesAreNotRememberedPastTheirEnd(t *testing.T) {
+	c, clock := cacheOver(&counted{answer: byCertificate})
+	req := requestOf(certificate("alice", clock.Now().Add(time.Second)))
+	wantCalls(t, c, req, 1)
+	clock.SetTime(clock.Now().Add(time.Second))
+	wantCalls(t, c, req, 2)
+}
+
+func TestOtherCredentialsPassByTheCache(t *testing.T) {
+	far := time.Unix(2_000_000, 0)
+	alice := certificate("alice", far)
+	for name, alter := range map[string]func(*http.Request){
+		"bearer token": func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") },
+		"empty token":  func(r *http.Request) { r.Header["Authorization"] = []string{""} },
+		"websocket token": func(r *http.Request) {
+			r.Header.Set("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.eA")
+		},
+		"front proxy":     func(r *http.Request) { r.Header.Set("X-Remote-User", "carol") },
+		"own front proxy": func(r *http.Request) { r.Header.Set("x-own-user", "carol") },
+		"intermediates":   func(r *http.Request) { r.TLS.PeerCertificates = append(r.TLS.PeerCertificates, certificate("ca", far)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := cacheOver(&counted{answer: byCertificate})
+			wantCalls(t, c, requestOf(alice), 1)
+			other := requestOf(alice)
+			alter(other)
+			wantCalls(t, c, other, 2)
+			wantCalls(t, c, other, 3)
+			wantCalls(t, c, requestOf(alice), 3)
+		})
+	}
+}
+
+func TestRequestsWithoutCertificatePassByTheCache(t *testing.T) {
+	inner := &counted{answer: func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil }}
+	c, _ := cacheOver(inner)
+	for _, req := range []*http.Request{requestOf(), httptest.NewRequest(http.MethodGet, "/", nil)} {
+		if _, ok, err := c.AuthenticateRequest(req); ok || err != nil {
+			t.Errorf("authenticated nobody: %v, %v", ok, err)
+		}
+	}
+	if inner.calls != 2 {
+		t.Errorf("asked %d times, want 2", inner.calls)
+	}
+}
+
+func TestOnlyProofsByTheCertificateAreRemembered(t *testing.T) {
+	anonymous := &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous}}
+	other, _, _ := byCertificate(requestOf(certificate("bob", time.Time{})))
+	for name, answer := range map[string]func(*http.Request) (*authenticator.Response, bool, error){
+		"failure":           func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil },
+		"error":             func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, errors.New("expired") },
+		"anonymous":         func(*http.Request) (*authenticator.Response, bool, error) { return anonymous, true, nil },
+		"other certificate": func(*http.Request) (*authenticator.Response, bool, error) { return other, true, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := &counted{answer: answer}
+			c, clock := cacheOver(inner)
+			req := requestOf(certificate("alice", clock.Now().Add(time.Hour)))
+			for range 2 {
+				_, _, _ = c.AuthenticateRequest(req)
+			}
+			if inner.calls != 2 {
+				t.Errorf("asked %d times, want 2", inner.calls)
+			}
+		})
+	}
+}
+
+func TestCertificateCacheIsBounded(t *testing.T) {
+	c, clock := cacheOver(&counted{answer: byCertificate})
+	far := clock.Now().Add(time.Hour)
+	for range maxCertificates + 10 {
+		_, _, _ = c.AuthenticateRequest(requestOf(certificate("many", far)))
+	}
+	if n := len(c.mu.known); n != maxCertificates {
+		t.Errorf("holds %d certificates, want %d", n, maxCertificates)
+	}
+	last := requestOf(certificate("last", far))
+	wantCalls(t, c, last, maxCertificates+11)
+	wantCalls(t, c, last, maxCertificates+11)
+	clock.SetTime(clock.Now().Add(2 * certificateTTL))
+	wantCalls(t, c, last, maxCertificates+12)
+	if n := len(c.mu.known); n != 1 {
+		t.Errorf("holds %d certificates after all others expired", n)
+	}
+}

@@ -1,0 +1,186 @@
+package kube
+
+import (
+	"iter"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// eventBatch is how many events a handler takes from the log at a time.
+const eventBatch = 64
+
+// podHandler tells one handler of pods. It has a cursor of its own, so a slow
+// one delays nobody and needs no queue: if the log overtakes it, it compares
+// what it told with what there is now.
+//
+// To a handler a pod that cannot be read does not exist.
+type podHandler struct {
+	pods    *podIndexer
+	handler toolscache.ResourceEventHandler
+	// synced is closed when all pods have been told that were there at first.
+	synced chan struct{}
+	// ended is closed by stop.
+	ended chan struct{}
+	stop  func()
+	// The rest belongs to run.
+	told told
+}
+
+// told is what a handler knows: a tree that it had caught up with, and what it
+// heard since. The newest tree shares what did not change, so it costs little.
+type told struct {
+	tree cache.Tree
+	// since has nil for deleted pods.
+	since map[string]*resource.Entry
+}
+
+func (t *told) get(key string) *resource.Entry {
+	if e, changed := t.since[key]; changed {
+		return e
+	}
+	return t.tree.Get(key)
+}
+
+// all yields the pods that a handler knows, in no order.
+func (t *told) all() iter.Seq[*resource.Entry] {
+	return func(yield func(*resource.Entry) bool) {
+		for e := range t.tree.All("", "") {
+			if _, changed := t.since[e.Key]; !changed && !yield(e) {
+				return
+			}
+		}
+		for _, e := range t.since {
+			if e != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+func (t *told) note(key string, e *resource.Entry) {
+	if t.since == nil {
+		t.since = map[string]*resource.Entry{}
+	}
+	t.since[key] = e
+}
+
+func newPodHandler(pods *podIndexer, handler toolscache.ResourceEventHandler) *podHandler {
+	h := &podHandler{pods: pods, handler: handler, synced: make(chan struct{}), ended: make(chan struct{})}
+	h.stop = sync.OnceFunc(func() { close(h.ended) })
+	return h
+}
+
+// HasSynced implements cache.ResourceEventHandlerRegistration.
+func (h *podHandler) HasSynced() bool { return closed(h.synced) }
+
+// HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
+func (h *podHandler) HasSyncedChecker() toolscache.DoneChecker {
+	return checker{name: "pod handler", done: h.synced}
+}
+
+// run tells of all pods and then of what changes, until it is stopped.
+func (h *podHandler) run() {
+	r := h.pods.source().Resource()
+	for !closed(h.ended) {
+		snapshot := r.Snapshot()
+		at, _, err := r.Log().Since(snapshot.Revision)
+		if err != nil {
+			continue // the log has gone on since: so has the state
+		}
+		if h.relist(snapshot.Tree) {
+			h.follow(r, at)
+		}
+	}
+}
+
+// relist tells what a tree has that was not told, and whether it came to the
+// end of it.
+func (h *podHandler) relist(now cache.Tree) bool {
+	for e := range now.All("", "") {
+		if closed(h.ended) {
+			return false
+		}
+		if old := h.told.get(e.Key); old == nil || old.Revision != e.Revision || (old.Err == nil) != (e.Err == nil) {
+			h.tell(old, e, e.Revision)
+		}
+	}
+	for e := range h.told.all() {
+		if closed(h.ended) {
+			return false
+		}
+		if now.Get(e.Key) != nil {
+			continue
+		}
+		if pod := h.decode(e); pod != nil {
+			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: pod})
+		}
+	}
+	h.told = told{tree: now}
+	if !h.HasSynced() {
+		close(h.synced)
+	}
+	return true
+}
+
+// follow tells the events from a place in the log on, until some are lost.
+func (h *podHandler) follow(r *cache.Resource, at cache.Cursor) {
+	buf := make([]cache.Event, eventBatch)
+	for {
+		// If the log has nothing new after this, the snapshot is what was told.
+		snapshot := r.Snapshot()
+		n, next, grown, err := r.Log().Read(at, buf)
+		if err != nil {
+			return
+		}
+		for _, e := range buf[:n] {
+			if closed(h.ended) {
+				return
+			}
+			h.tell(e.Previous, e.Entry, e.Revision)
+			h.told.note(e.Key(), e.Entry)
+		}
+		clear(buf[:n])
+		if at = next; n > 0 {
+			continue
+		}
+		h.told = told{tree: snapshot.Tree}
+		select {
+		case <-grown:
+		case <-h.ended:
+			return
+		}
+	}
+}
+
+// tell tells of a change at a revision. Either entry may be nil.
+func (h *podHandler) tell(old, now *resource.Entry, revision int64) {
+	before, after := h.decode(old), h.decode(now)
+	switch {
+	case before == nil && after != nil:
+		h.handler.OnAdd(after, !h.HasSynced())
+	case before != nil && after != nil:
+		h.handler.OnUpdate(before, after)
+	case before != nil:
+		before.ResourceVersion = strconv.FormatInt(revision, 10)
+		h.handler.OnDelete(before)
+	}
+}
+
+func (h *podHandler) decode(e *resource.Entry) *corev1.Pod {
+	return h.pods.decode(h.pods.source(), e)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

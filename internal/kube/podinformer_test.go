@@ -1,0 +1,417 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/storage"
+)
+
+const (
+	podPrefix = "/registry/pods/"
+	patience  = 30 * time.Second
+)
+
+// podCache is a cache of pods that a test feeds by hand.
+type podCache struct {
+	*testing.T
+	cache *cache.Cache
+	store *storage.Store
+}
+
+func newPodCache(t *testing.T) *podCache {
+	c := cache.New(cache.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	p := &podCache{T: t, cache: c}
+	r := c.Register(cache.Spec{Prefix: podPrefix, Describe: func(e *resource.Entry) error {
+		_, err := p.store.Decode(e)
+		return err
+	}})
+	p.store = storage.New(storage.Config{
+		Cache: c, Resource: r, Codec: legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion),
+		ResourcePrefix: "/pods", PathPrefix: "/registry", New: func() runtime.Object { return &api.Pod{} },
+	})
+	return p
+}
+
+// stored is a pod as etcd holds it. Its node is the image of its content.
+func (p *podCache) stored(key, node string, revision int64) *mvccpb.KeyValue {
+	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		p.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"node": node}},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}
+	value, err := runtime.Encode(legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion), pod)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return &mvccpb.KeyValue{Key: []byte(podPrefix + key), Value: value, ModRevision: revision, Version: 1}
+}
+
+// load replaces all pods.
+func (p *podCache) load(revision int64, pods ...*mvccpb.KeyValue) {
+	loader := p.cache.BeginLoad()
+	loader.Add(p.Context(), pods)
+	loader.End(p.Context(), revision)
+}
+
+func (p *podCache) put(key, node string, revision int64) {
+	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: p.stored(key, node, revision)}})
+}
+
+func (p *podCache) damage(key string, revision int64) {
+	kv := &mvccpb.KeyValue{Key: []byte(podPrefix + key), Value: []byte("?"), ModRevision: revision, Version: 2}
+	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: kv}})
+}
+
+func (p *podCache) remove(key string, revision int64) {
+	kv := &mvccpb.KeyValue{Key: []byte(podPrefix + key), ModRevision: revision}
+	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypeDelete, Kv: kv}})
+}
+
+func (p *podCache) informer() toolscache.SharedIndexInformer {
+	return newPodInformer(func() *storage.Store { return p.store })
+}
+
+// run runs an informer until the returned function is called, which waits.
+func run(t *testing.T, i toolscache.SharedIndexInformer) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		i.RunWithContext(ctx)
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(func() {
+		if !t.Failed() { // else a handler may wait for the test to listen
+			stop()
+		}
+	})
+	return stop
+}
+
+// record is a handler that writes down what it is told.
+type record chan string
+
+func (r record) OnAdd(obj any, initial bool) {
+	if initial {
+		r <- "initial " + describe(obj)
+		return
+	}
+	r <- "add " + describe(obj)
+}
+func (r record) OnUpdate(old, now any) { r <- "update " + describe(old) + " " + describe(now) }
+func (r record) OnDelete(obj any) {
+	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		r <- "missed delete " + unknown.Key + " " + describe(unknown.Obj)
+		return
+	}
+	r <- "delete " + describe(obj)
+}
+
+func describe(obj any) string {
+	pod := obj.(*corev1.Pod)
+	return fmt.Sprintf("%s/%s@%s on %s", pod.Namespace, pod.Name, pod.ResourceVersion, pod.Spec.NodeName)
+}
+
+func (r record) want(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-r:
+			if got != w {
+				t.Fatalf("told %q, want %q", got, w)
+			}
+		case <-time.After(patience):
+			t.Fatalf("not told %q within %v", w, patience)
+		}
+	}
+}
+
+// wantInAnyOrder is want for what is told in no order.
+func (r record) wantInAnyOrder(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for range want {
+		select {
+		case event := <-r:
+			got = append(got, event)
+		case <-time.After(patience):
+			t.Fatalf("told %q, want %q", got, want)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("told %q, want %q", got, want)
+	}
+}
+
+func handle(t *testing.T, i toolscache.SharedIndexInformer, handler toolscache.ResourceEventHandler) toolscache.ResourceEventHandlerRegistration {
+	t.Helper()
+	registration, err := i.AddEventHandler(handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registration
+}
+
+func wantDone(t *testing.T, checker toolscache.DoneChecker) {
+	t.Helper()
+	select {
+	case <-checker.Done():
+	case <-time.After(patience):
+		t.Fatalf("%s is not done within %v", checker.Name(), patience)
+	}
+}
+
+func TestPodHandlersAreToldAllAndThenChanges(t *testing.T) {
+	p, told := newPodCache(t), make(record)
+	i := p.informer()
+	registration := handle(t, i, told)
+	run(t, i)
+	if i.HasSynced() || registration.HasSynced() {
+		t.Error("synced before the cache is loaded")
+	}
+	p.load(5, p.stored("a/1", "x", 3), p.stored("b/1", "x", 5))
+	told.want(t, "initial a/1@3 on x")
+	if registration.HasSynced() {
+		t.Error("handler synced before it was told of all pods")
+	}
+	told.want(t, "initial b/1@5 on x")
+	wantDone(t, i.HasSyncedChecker())
+	wantDone(t, registration.HasSyncedChecker())
+	p.put("a/2", "", 6)
+	p.put("a/2", "y", 7)
+	p.remove("b/1", 8)
+	told.want(t, "add a/2@6 on ", "update a/2@6 on  a/2@7 on y", "delete b/1@8 on x")
+	late := make(record)
+	handle(t, i, late)
+	late.want(t, "initial a/1@3 on x", "initial a/2@7 on y")
+	p.remove("a/1", 9)
+	late.want(t, "delete a/1@9 on x")
+	told.want(t, "delete a/1@9 on x")
+	if rv := i.LastSyncResourceVersion(); rv != "9" {
+		t.Errorf("is at %s, want 9", rv)
+	}
+}
+
+func TestPodHandlersLearnWhatTheyMissed(t *testing.T) {
+	p, told := newPodCache(t), make(record)
+	p.load(5, p.stored("a/changes", "x", 1), p.stored("a/goes", "x", 2), p.stored("a/stays", "x", 3), p.stored("a/went", "x", 4))
+	i := p.informer()
+	registration := handle(t, i, told)
+	run(t, i)
+	told.want(t, "initial a/changes@1 on x", "initial a/goes@2 on x", "initial a/stays@3 on x", "initial a/went@4 on x")
+	wantDone(t, registration.HasSyncedChecker())
+	// The handler takes none of these until it is asked below. By then it has
+	// been told of the first two alone, and the log is gone.
+	p.cache.Apply(t.Context(), []*clientv3.Event{
+		{Type: clientv3.EventTypePut, Kv: p.stored("a/short", "x", 6)},
+		{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(podPrefix + "a/went"), ModRevision: 7}},
+	})
+	told.want(t, "add a/short@6 on x")
+	p.load(20, p.stored("a/changes", "y", 11), p.stored("a/new", "y", 12), p.stored("a/stays", "x", 3))
+	told.want(t, "delete a/went@7 on x", "update a/changes@1 on x a/changes@11 on y")
+	// So is the next one, while it is still busy with what it missed.
+	p.load(30, p.stored("a/changes", "y", 11), p.stored("a/new", "z", 22), p.stored("a/stays", "x", 3))
+	told.want(t, "add a/new@12 on y")
+	told.wantInAnyOrder(t, "missed delete a/goes a/goes@2 on x", "missed delete a/short a/short@6 on x")
+	told.want(t, "update a/new@12 on y a/new@22 on z")
+	p.put("a/stays", "z", 31)
+	told.want(t, "update a/stays@3 on x a/stays@31 on z")
+}
+
+func TestUnreadablePodsDoNotExist(t *testing.T) {
+	p, told := newPodCache(t), make(record)
+	p.load(2, p.stored("a/1", "x", 1), &mvccpb.KeyValue{Key: []byte(podPrefix + "a/2"), Value: []byte("?"), ModRevision: 2, Version: 1})
+	i := p.informer()
+	handle(t, i, told)
+	run(t, i)
+	told.want(t, "initial a/1@1 on x")
+	p.damage("a/1", 3)
+	told.want(t, "delete a/1@3 on x")
+	if keys, pods := i.GetStore().ListKeys(), i.GetStore().List(); len(keys) != 0 || len(pods) != 0 {
+		t.Errorf("lists %v and %v, want nothing", keys, pods)
+	}
+	if _, exists, err := i.GetStore().GetByKey("a/1"); exists || err != nil {
+		t.Errorf("unreadable pod: exists %v, error %v", exists, err)
+	}
+	p.put("a/1", "y", 4)
+	p.remove("a/2", 5)
+	p.put("a/3", "y", 6)
+	told.want(t, "add a/1@4 on y", "add a/3@6 on y")
+}
+
+func TestPodInformerEnds(t *testing.T) {
+	p, removed, kept := newPodCache(t), make(record, 10), make(record)
+	p.load(1, p.stored("a/1", "x", 1))
+	i := p.informer()
+	registration := handle(t, i, removed)
+	handle(t, i, kept)
+	stop := run(t, i)
+	removed.want(t, "initial a/1@1 on x")
+	kept.want(t, "initial a/1@1 on x")
+	for range 2 {
+		if err := i.RemoveEventHandler(registration); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.put("a/2", "x", 2)
+	kept.want(t, "add a/2@2 on x")
+	if err := i.SetTransform(nil); err == nil {
+		t.Error("transform set on a running informer")
+	}
+	stop()
+	select {
+	case event := <-removed:
+		t.Errorf("removed handler told %q", event)
+	default:
+	}
+	if _, err := i.AddEventHandler(kept); err == nil || !i.IsStopped() {
+		t.Errorf("stopped is %v; adding a handler then has error %v", i.IsStopped(), err)
+	}
+}
+
+func TestPodListersReadTheCache(t *testing.T) {
+	p := newPodCache(t)
+	factory := informers.NewSharedInformerFactoryWithOptions(nil, 0, informers.WithTransform(func(obj any) (any, error) {
+		obj.(*corev1.Pod).Annotations = map[string]string{"transformed": "yes"}
+		return obj, nil
+	}))
+	if err := useInformers(factory, func() *storage.Store { return p.store }); err != nil {
+		t.Fatal(err)
+	}
+	lister := factory.Core().V1().Pods().Lister()
+	if pods, err := lister.List(labels.Everything()); len(pods) > 0 || err != nil {
+		t.Fatalf("lists %v (%v) before the cache is loaded", pods, err)
+	}
+	p.load(4, p.stored("a/1", "x", 1), p.stored("a/2", "y", 2), p.stored("ab/1", "x", 3))
+	pod, err := lister.Pods("a").Get("2")
+	if err != nil || describe(pod) != "a/2@2 on y" || pod.Annotations["transformed"] != "yes" {
+		t.Errorf("got %v (%v)", pod, err)
+	}
+	if _, err := lister.Pods("a").Get("3"); err == nil {
+		t.Error("got a pod that does not exist")
+	}
+	wantPods(t, lister.Pods("a"), labels.Everything(), "a/1@1 on x", "a/2@2 on y")
+	wantPods(t, lister.Pods("a"), labels.SelectorFromSet(labels.Set{"node": "x"}), "a/1@1 on x")
+	wantPods(t, lister, labels.Everything(), "a/1@1 on x", "a/2@2 on y", "ab/1@3 on x")
+	p.remove("a/1", 5)
+	wantPods(t, lister, labels.Everything(), "a/2@2 on y", "ab/1@3 on x")
+}
+
+func wantPods(t *testing.T, lister interface {
+	List(labels.Selector) ([]*corev1.Pod, error)
+}, selector labels.Selector, want ...string) {
+	t.Helper()
+	pods, err := lister.List(selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, pod := range pods {
+		got = append(got, describe(pod))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lists %q, want %q", got, want)
+	}
+}
+
+// TestPodIndexerAgreesWithKubernetes compares with the stock store.
+func TestPodIndexerAgreesWithKubernetes(t *testing.T) {
+	p := newPodCache(t)
+	indexers := toolscache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
+	i := p.informer()
+	if err := i.AddIndexers(indexers); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.AddIndexers(indexers); err == nil {
+		t.Error("an index was added twice")
+	}
+	own := i.GetIndexer()
+	stock := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, own.GetIndexers())
+	var stored []*mvccpb.KeyValue
+	for n := range int64(200) {
+		stored = append(stored, p.stored(fmt.Sprintf("ns%d/pod%03d", n%12, n), "node"+strconv.Itoa(int(n%5)), n+1))
+	}
+	p.load(1000, stored...)
+	for _, obj := range own.List() {
+		if err := stock.Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sample := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns3", Name: "pod003"}, Spec: corev1.PodSpec{NodeName: "node2"}}
+	for what, ask := range map[string]func(toolscache.Indexer) []string{
+		"keys":            func(x toolscache.Indexer) []string { return x.ListKeys() },
+		"get":             func(x toolscache.Indexer) []string { o, ok, err := x.Get(sample); return described(one(o, ok), err) },
+		"namespaces":      func(x toolscache.Indexer) []string { return x.ListIndexFuncValues(toolscache.NamespaceIndex) },
+		"nodes":           func(x toolscache.Indexer) []string { return x.ListIndexFuncValues("node") },
+		"namespace":       func(x toolscache.Indexer) []string { return described(x.ByIndex(toolscache.NamespaceIndex, "ns1")) },
+		"node":            func(x toolscache.Indexer) []string { return described(x.ByIndex("node", "node1")) },
+		"namespace keys":  func(x toolscache.Indexer) []string { return keyed(x.IndexKeys(toolscache.NamespaceIndex, "ns1")) },
+		"node keys":       func(x toolscache.Indexer) []string { return keyed(x.IndexKeys("node", "node1")) },
+		"like, namespace": func(x toolscache.Indexer) []string { return described(x.Index(toolscache.NamespaceIndex, sample)) },
+		"like, node":      func(x toolscache.Indexer) []string { return described(x.Index("node", sample)) },
+		"no index": func(x toolscache.Indexer) []string {
+			_, err := x.ByIndex("none", "")
+			return []string{fmt.Sprint(err != nil)}
+		},
+	} {
+		got, want := ask(own), ask(stock)
+		slices.Sort(got)
+		slices.Sort(want)
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	if own.Add(sample) == nil || own.Delete(sample) == nil || own.Replace(nil, "") == nil {
+		t.Error("the cache was changed through an informer")
+	}
+}
+
+func one(obj any, exists bool) []any {
+	if !exists {
+		return nil
+	}
+	return []any{obj}
+}
+
+func described(objs []any, err error) []string {
+	var found []string
+	for _, obj := range objs {
+		found = append(found, describe(obj))
+	}
+	return keyed(found, err)
+}
+
+func keyed(keys []string, err error) []string {
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return keys
+}
