@@ -38,6 +38,11 @@ race: export CGO_ENABLED := 1
 race: ## run the tests with the race detector
 	$(GO) test -race -timeout 30m ./...
 
+.PHONY: robustness
+robustness: export MILLRACE_ROBUSTNESS := 1
+robustness: ## run the tests under faults, which take minutes
+	$(GO) test -count=1 -v -timeout 20m ./test/robustness
+
 .PHONY: lint
 lint: ## check the house rules
 	$(GO) test -count=1 ./internal/lint

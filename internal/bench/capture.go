@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // capture is a response body as it came over the wire, in a file.
@@ -18,10 +20,9 @@ type capture struct {
 	ContentType     string `json:"contentType"`
 	ContentEncoding string `json:"contentEncoding,omitempty"`
 
-	bytes    int64
-	items    int
-	took     time.Duration
-	protocol int
+	bytes int64
+	items int
+	took  time.Duration
 }
 
 // captureTo sends one request of w and keeps its body in dir. The body goes
@@ -57,7 +58,6 @@ func (c *conn) captureTo(ctx context.Context, t *target, w workload, dir string)
 		ContentEncoding: resp.Header.Get("Content-Encoding"),
 		bytes:           n,
 		took:            time.Since(start),
-		protocol:        resp.ProtoMajor,
 	}, nil
 }
 
@@ -68,15 +68,14 @@ func (c *capture) validate(w workload, dir string) error {
 		return fmt.Errorf("open capture: %w", err)
 	}
 	defer f.Close()
-	var body io.Reader = f
-	switch {
-	case c.ContentEncoding == "gzip" && w.gzip:
-		if body, err = gzip.NewReader(bufio.NewReaderSize(f, readSize)); err != nil {
-			return fmt.Errorf("gunzip %s: %w", w.name, err)
-		}
-	case c.ContentEncoding != "":
+	if c.ContentEncoding != "" && c.ContentEncoding != w.encoding {
 		return fmt.Errorf("validate %s: content encoding %q was not asked for", w.name, c.ContentEncoding)
 	}
+	body, err := decompress(f, c.ContentEncoding)
+	if err != nil {
+		return fmt.Errorf("validate %s: %w", w.name, err)
+	}
+	defer body.Close()
 	if c.items, err = countItems(body, w.body); err != nil {
 		return fmt.Errorf("validate %s: %w", w.name, err)
 	}
@@ -84,4 +83,25 @@ func (c *capture) validate(w workload, dir string) error {
 		return fmt.Errorf("validate %s: %d items, expected at least %d", w.name, c.items, w.minItems)
 	}
 	return nil
+}
+
+// decompress undoes a content encoding; the empty one is none.
+func decompress(body io.Reader, encoding string) (io.ReadCloser, error) {
+	switch encoding {
+	case "":
+		return io.NopCloser(body), nil
+	case encodingGzip:
+		r, err := gzip.NewReader(bufio.NewReaderSize(body, readSize))
+		if err != nil {
+			return nil, fmt.Errorf("gunzip: %w", err)
+		}
+		return r, nil
+	case encodingZstd:
+		r, err := zstd.NewReader(body)
+		if err != nil {
+			return nil, fmt.Errorf("decompress zstd: %w", err)
+		}
+		return r.IOReadCloser(), nil
+	}
+	return nil, fmt.Errorf("content encoding %q is unknown", encoding)
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,8 @@ const (
 	stopGrace = 30 * time.Second
 	// interruptGrace is the same when the user is waiting for the prompt.
 	interruptGrace = 5 * time.Second
+	// serveTimeout is what a child gets to load its data and to serve.
+	serveTimeout = time.Minute
 	// tailLines of a child's log are shown when it fails.
 	tailLines = 20
 )
@@ -120,6 +123,24 @@ func (c *child) stop(ctx context.Context) bool {
 	c.signal(syscall.SIGKILL)
 	<-c.done
 	return false
+}
+
+// await reads the JSON file that a child writes when it serves.
+func (c *child) await(ctx context.Context, file string, v any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, serveTimeout, fmt.Errorf("not ready within %s", serveTimeout))
+	defer cancel()
+	for {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			return json.Unmarshal(text, v)
+		}
+		if c.exited() {
+			return fmt.Errorf("it ended (%v)%s", c.err, c.tail())
+		}
+		if err := sleep(ctx, readyPoll); err != nil {
+			return fmt.Errorf("%w%s", err, c.tail())
+		}
+	}
 }
 
 // signal reaches the whole group. The child leads it, so the group exists

@@ -12,8 +12,8 @@ import (
 
 // Config is what the embedding program decides about the bench commands.
 type Config struct {
-	// Executable is the binary that is run as "serve", "fill" and "bench
-	// floor-server". Zero value: the running binary.
+	// Executable is the binary that is run as "serve", "fill", "bench
+	// floor-server" and "bench etcd". Zero value: the running binary.
 	Executable string
 }
 
@@ -28,7 +28,7 @@ func NewCommand(cfg Config) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newListCommand(cfg), newFloorCommand())
+	cmd.AddCommand(newListCommand(cfg), newFloorCommand(), newEtcdCommand())
 	return cmd
 }
 

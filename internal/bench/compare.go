@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 )
 
 // comparison is one run of "bench list --compare".
 //
 // Each server is measured in a process of its own that starts over the filled
-// data, and list-memory in yet another one: so no server carries the garbage
+// data, and each section in yet another one: so no server carries the garbage
 // of filling or of an earlier section in its heap, and starting is measured
 // with the same data. It costs a start for each section.
 type comparison struct {
 	*listBench
 	exe  string
 	dir  string
-	port int // the same for all servers, so that a kubeconfig stays right
+	port int          // the same for all servers, so that a kubeconfig stays right
+	etcd *etcdProcess // nil: each server has its own embedded
 }
 
 func (b *listBench) compare(ctx context.Context, cfg Config) error {
@@ -54,6 +54,9 @@ func (c *comparison) makeDirs() (remove func(), err error) {
 		return nil, fmt.Errorf("resolve work directory: %w", err)
 	}
 	_, err = os.Stat(c.data())
+	if err == nil && c.opts.skipFill && c.opts.externalEtcd {
+		_, err = os.Stat(c.etcdData())
+	}
 	switch {
 	case err == nil && !c.opts.skipFill:
 		return nil, fmt.Errorf("%s has data already: pass --skip-fill to measure it, or choose another --work-dir", c.dir)
@@ -70,12 +73,20 @@ func (c *comparison) makeDirs() (remove func(), err error) {
 }
 
 func (c *comparison) data() string                  { return filepath.Join(c.dir, "data") }
+func (c *comparison) etcdData() string              { return filepath.Join(c.dir, "etcd") }
 func (c *comparison) logs(name string) string       { return filepath.Join(c.dir, "logs", name) }
 func (c *comparison) captures(server string) string { return filepath.Join(c.dir, "captures", server) }
 
 func (c *comparison) run(ctx context.Context) error {
 	if c.opts.workDir != "" || c.opts.keep {
 		c.log.phase("working in %s", c.dir)
+	}
+	if c.opts.externalEtcd {
+		var err error
+		if c.etcd, err = startEtcd(ctx, etcdRun{exe: c.exe, dir: c.etcdData(), log: c.logs("etcd.log")}); err != nil {
+			return err
+		}
+		defer c.etcd.end(ctx)
 	}
 	if !c.opts.skipFill {
 		if err := c.fill(ctx); err != nil {
@@ -86,9 +97,6 @@ func (c *comparison) run(ctx context.Context) error {
 	for i, path := range c.opts.readPaths {
 		s := serverReport{Name: path}
 		done, err := c.measureServer(ctx, &s)
-		if err == nil && c.opts.memoryLists > 0 {
-			err = c.measureServerMemory(ctx, &s)
-		}
 		if err != nil {
 			return err
 		}
@@ -106,9 +114,13 @@ func (c *comparison) run(ctx context.Context) error {
 }
 
 func (c *comparison) start(ctx context.Context, readPath, log string) (*server, error) {
+	args := c.opts.serverArgs
+	if c.etcd != nil {
+		args = append([]string{"--etcd-servers=" + c.etcd.endpoint}, args...)
+	}
 	return startServer(ctx, serverConfig{
 		exe: c.exe, readPath: readPath, dataDir: c.data(), port: c.port, log: c.logs(log + ".log"),
-		args: c.opts.serverArgs, http1: c.opts.http1, timeout: c.opts.readyTimeout,
+		args: args, http1: c.opts.http1, timeout: c.opts.readyTimeout,
 	})
 }
 
@@ -119,20 +131,22 @@ func (c *comparison) end(ctx context.Context, s *server) {
 	}
 }
 
-// fill puts the data in through a server that is used for nothing else.
+// fill puts the data in, through a server that is used for nothing else or
+// straight into an etcd that is there.
 func (c *comparison) fill(ctx context.Context) error {
 	f := c.opts.fill
-	c.log.phase("filling in %d nodes and %d pods of %s", f.Nodes, f.Pods, f.PodSize)
-	s, err := c.start(ctx, c.opts.readPaths[0], "serve-fill")
-	if err != nil {
-		return err
+	c.log.phase("filling in %s", f)
+	to := "--kubeconfig=" + filepath.Join(c.data(), "admin.kubeconfig")
+	if c.etcd != nil {
+		to = "--etcd-servers=" + c.etcd.endpoint
+	} else {
+		s, err := c.start(ctx, c.opts.readPaths[0], "serve-fill")
+		if err != nil {
+			return err
+		}
+		defer c.end(ctx, s)
 	}
-	defer c.end(ctx, s)
-	filler, err := startChild(childConfig{path: c.exe, log: c.logs("fill.log"), args: []string{
-		"fill", "--kubeconfig=" + filepath.Join(c.data(), "admin.kubeconfig"),
-		"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods),
-		"--pod-size=" + f.PodSize, "--namespaces=" + strconv.Itoa(f.Namespaces),
-	}})
+	filler, err := startChild(childConfig{path: c.exe, log: c.logs("fill.log"), args: append([]string{"fill", to}, f.args()...)})
 	if err != nil {
 		return err
 	}
@@ -143,34 +157,48 @@ func (c *comparison) fill(ctx context.Context) error {
 	return nil
 }
 
-// measureServer runs the workloads against a fresh server.
-func (c *comparison) measureServer(ctx context.Context, s *serverReport) ([]measurable, error) {
-	c.log.phase("measuring %s", s.Name)
-	run, err := c.start(ctx, s.Name, "serve-"+s.Name)
-	if err != nil {
-		return nil, err
+// measureServer runs the workloads against a fresh server, and each section
+// against another one.
+func (c *comparison) measureServer(ctx context.Context, s *serverReport) (done []measurable, err error) {
+	if len(c.opts.chosen.specs) > 0 {
+		err = c.onFresh(ctx, s, "", func(l *loader) error {
+			l.keep = s.Name == c.opts.readPaths[0]
+			done, err = c.measure(ctx, l, s)
+			return err
+		})
 	}
-	defer c.end(ctx, run)
-	s.StartMillis = millis(run.startup)
-	s.Version = run.target.version(ctx)
-	l := c.loader(run.target, run.pid(), s.Name)
-	l.keep = s.Name == c.opts.readPaths[0]
-	if err := os.MkdirAll(l.captures, 0o755); err != nil {
-		return nil, fmt.Errorf("create work directory: %w", err)
+	for _, section := range sections() {
+		if err != nil {
+			return nil, err
+		}
+		if c.opts.chosen.sections[section.name] {
+			err = c.onFresh(ctx, s, section.name, func(l *loader) error { return section.run(c.listBench, ctx, l, s) })
+		}
 	}
-	done, err := c.measure(ctx, l, s)
-	return done, c.explain(ctx, run.child, err)
+	return done, err
 }
 
-// measureServerMemory runs list-memory against another fresh server.
-func (c *comparison) measureServerMemory(ctx context.Context, s *serverReport) error {
-	c.log.phase("measuring memory of %s", s.Name)
-	run, err := c.start(ctx, s.Name, "serve-"+s.Name+"-memory")
+// onFresh starts a server, for a section or for the workloads, measures it and
+// stops it.
+func (c *comparison) onFresh(ctx context.Context, s *serverReport, section string, measure func(*loader) error) error {
+	what, log := s.Name, "serve-"+s.Name
+	if section != "" {
+		what, log = section+" of "+what, log+"-"+section
+	}
+	c.log.phase("measuring %s", what)
+	run, err := c.start(ctx, s.Name, log)
 	if err != nil {
 		return err
 	}
 	defer c.end(ctx, run)
-	return c.explain(ctx, run.child, c.memory(ctx, c.loader(run.target, run.pid(), s.Name), s))
+	if s.StartMillis == 0 {
+		s.StartMillis, s.Version = millis(run.startup), run.target.version(ctx)
+	}
+	l := c.loader(run.target, run.pid(), s.Name)
+	if err := os.MkdirAll(l.captures, 0o755); err != nil {
+		return fmt.Errorf("create work directory: %w", err)
+	}
+	return c.explain(ctx, run.child, measure(l))
 }
 
 // measureFloor runs the same workloads against the captured bodies.

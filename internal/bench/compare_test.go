@@ -17,7 +17,7 @@ func quick(args ...string) []string {
 
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	out, progress, err := run(t, quick("--compare", "--work-dir="+dir, "--workloads=all", "--list-memory=3", "-o=json")...)
+	out, progress, err := run(t, quick("--compare", "--work-dir="+dir, "--workloads=all", "--list-memory=3", "--list-rss=2", "--rest=1ms", "-o=json")...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
 	}
@@ -29,8 +29,11 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("got %d servers, %d floors, notes %q", len(got.Servers), len(got.Floor), got.Notes)
 	}
 	for _, s := range got.Servers {
-		if s.Version != "v1.36.3-fake" || len(s.Results) != len(specs()) || s.StartMillis <= 0 || s.Memory == nil {
+		if s.Version != "v1.36.3-fake" || len(s.Results) != len(specs()) || s.StartMillis <= 0 || s.Memory == nil || s.Stalled != nil {
 			t.Errorf("got %+v", s)
+		}
+		if s.RSS == nil || s.RSS.Lists != 2 || len(s.RSS.Encodings) != 4 || s.RSS.IdleBytes <= 0 || s.RSS.PeakBytes < s.RSS.IdleBytes || s.RSS.AfterBytes <= 0 {
+			t.Errorf("got %+v", s.RSS)
 		}
 		for _, res := range s.Results {
 			floor := find(got.Floor, res.Workload)
@@ -54,6 +57,48 @@ func TestCompare(t *testing.T) {
 		"--read-paths=kubernetes", "--http1")...)
 	if err != nil || !strings.Contains(out, "pods-json-gzip") || !strings.Contains(out, "HTTP/1.1") {
 		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+// TestCompareWithExternalEtcd runs a real etcd, in which fill leaves its mark.
+func TestCompareWithExternalEtcd(t *testing.T) {
+	dir, tmp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	external := func(args ...string) []string {
+		return quick(append([]string{"--compare", "--external-etcd", "--work-dir=" + dir, "--list-memory=0", "-o=json"}, args...)...)
+	}
+	out, progress, err := run(t, external("--workloads=pods-json")...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.ExternalEtcd || len(got.Servers) != 2 || got.Servers[1].Results[0].Items != 700 {
+		t.Errorf("got %+v", got)
+	}
+	if _, _, err = run(t, external("--workloads=pods-json", "--skip-fill")...); err != nil {
+		t.Errorf("over the former run's data: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestCompareStalled(t *testing.T) {
+	out, progress, err := run(t, "list", "--compare", "--workloads=list-stalled", "--secrets=20", "--secret-size=1KB",
+		"--stall=50ms", "--rest=1ms", "--settle=0s", "--concurrency=5", "--read-paths=millrace")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	for _, want := range []string{"5 LISTs of all secrets at once", "20 secrets of 1KB", "cut off"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "req/s") {
+		t.Errorf("a table of workloads in\n%s", out)
 	}
 }
 
@@ -101,7 +146,7 @@ func TestSingle(t *testing.T) {
 
 func TestWorkloadsHelp(t *testing.T) {
 	out, _, err := run(t, "list", "--workloads=help")
-	if err != nil || strings.Count(out, "\n") != len(specs())+2 {
+	if err != nil || strings.Count(out, "\n") != len(specs())+len(sections())+2 {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }

@@ -4,7 +4,7 @@
 //
 // The caller adds NewCommand's result to a command tree. "bench list" measures
 // whatever server a kubeconfig points to, or with --compare runs both read
-// paths of this binary in turn over one data directory, and then a floor
+// paths of this binary in turn over one data directory or one etcd, and then a floor
 // server: Go's own HTTP server writing the captured response bodies from
 // memory. CPU and memory of a server come from /proc by process id and are
 // measured in the same way for all three, so the ratios between them do not

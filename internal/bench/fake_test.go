@@ -14,12 +14,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"k8s.io/client-go/rest"
 )
 
 // fakeAPI answers what the workloads ask for.
 type fakeAPI struct {
 	nodes, pods int
+	secrets     int
 	onList      func() // before every LIST without limit; may be nil
 
 	requests atomic.Int64
@@ -52,6 +54,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.list(w, r, f.nodes, "node")
 	case path == "/api/v1/pods":
 		f.list(w, r, f.pods, "pod")
+	case path == "/api/v1/secrets":
+		f.list(w, r, f.secrets, "secret")
 	case strings.HasPrefix(path, "/api/v1/namespaces/"):
 		json.NewEncoder(w).Encode(fakeObject("pod", 0, "Pod"))
 	default:
@@ -72,9 +76,18 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, n int, name strin
 		f.onList()
 	}
 	var out io.Writer = w
-	if r.Header.Get("Accept-Encoding") == "gzip" {
+	switch r.Header.Get("Accept-Encoding") {
+	case "gzip":
 		w.Header().Set("Content-Encoding", "gzip")
 		zip := gzip.NewWriter(w)
+		defer zip.Close()
+		out = zip
+	case "zstd":
+		w.Header().Set("Content-Encoding", "zstd")
+		zip, err := zstd.NewWriter(w)
+		if err != nil {
+			panic(err)
+		}
 		defer zip.Close()
 		out = zip
 	}

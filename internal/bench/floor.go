@@ -24,10 +24,10 @@ const (
 	floorAddress  = "floor-address.json"
 )
 
-// address is the content of floorAddress.
+// address is the content of floorAddress and of etcdAddress.
 type address struct {
 	URL string `json:"url"`
-	CA  []byte `json:"ca"`
+	CA  []byte `json:"ca,omitempty"`
 }
 
 // newFloorCommand is run by "bench list --compare" and of no use otherwise.

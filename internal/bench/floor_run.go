@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -19,9 +18,6 @@ import (
 
 	"k8s.io/client-go/rest"
 )
-
-// floorTimeout is what the floor server gets to load the bodies.
-const floorTimeout = time.Minute
 
 // floorRun says how to run "bench floor-server". All fields but http1 are
 // required.
@@ -59,25 +55,12 @@ func startFloor(ctx context.Context, cfg floorRun, done []measurable) (*server, 
 
 // awaitFloor waits for the file that the floor server writes when it listens.
 func (s *server) awaitFloor(ctx context.Context, cfg floorRun) (*target, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, floorTimeout, fmt.Errorf("not ready within %s", floorTimeout))
-	defer cancel()
-	for {
-		text, err := os.ReadFile(filepath.Join(cfg.dir, floorAddress))
-		if err == nil {
-			var at address
-			if err := json.Unmarshal(text, &at); err != nil {
-				return nil, fmt.Errorf("parse floor address: %w", err)
-			}
-			return newTarget(targetConfig{http1: cfg.http1,
-				rest: &rest.Config{Host: at.URL, TLSClientConfig: rest.TLSClientConfig{CAData: at.CA}}})
-		}
-		if s.exited() {
-			return nil, fmt.Errorf("start floor server: it ended (%v)%s", s.err, s.tail())
-		}
-		if err := sleep(ctx, readyPoll); err != nil {
-			return nil, fmt.Errorf("start floor server: %w%s", err, s.tail())
-		}
+	var at address
+	if err := s.await(ctx, filepath.Join(cfg.dir, floorAddress), &at); err != nil {
+		return nil, fmt.Errorf("start floor server: %w", err)
 	}
+	return newTarget(targetConfig{http1: cfg.http1,
+		rest: &rest.Config{Host: at.URL, TLSClientConfig: rest.TLSClientConfig{CAData: at.CA}}})
 }
 
 // floorWorkload asks the floor for what w got from a server.

@@ -20,9 +20,12 @@ func newListCommand(cfg Config) *cobra.Command {
 
 By default it measures the server of a kubeconfig. With --compare it starts
 this binary with either read path in turn over one data directory that it
-fills, and a server that writes the same bytes from memory: the floor.`,
+fills, and a server that writes the same bytes from memory: the floor. With
+--external-etcd both read paths serve out of one etcd in a process of its own.`,
 		Example: `  millrace bench list --workloads=pods-json,pod-get
   millrace bench list --compare --nodes 1000 --pods 10000 -o json > report.json
+  millrace bench list --compare --external-etcd --workloads=default,list-rss
+  millrace bench list --compare --external-etcd --workloads=list-stalled
   millrace bench list --from report.json -o svg > report.svg`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -78,6 +81,7 @@ func runList(ctx context.Context, cfg Config, o *listOptions, to streams) error 
 func newReport(o *listOptions) *report {
 	r := &report{Started: time.Now(), Machine: thisMachine(), Protocol: "HTTP/2",
 		ResourceVersions: o.resourceVersions, Plan: o.plan}
+	r.ExternalEtcd = o.externalEtcd
 	if o.http1 {
 		r.Protocol = "HTTP/1.1"
 	}
@@ -117,8 +121,11 @@ func (b *listBench) single(ctx context.Context) error {
 	}
 	b.log.phase("measuring %s", t.base)
 	s := serverReport{Name: "server", Version: t.version(ctx)}
-	if b.opts.memoryLists > 0 {
-		if err := b.memory(ctx, l, &s); err != nil {
+	for _, section := range sections() {
+		if !b.opts.chosen.sections[section.name] {
+			continue
+		}
+		if err := section.run(b, ctx, l, &s); err != nil {
 			return err
 		}
 	}
@@ -166,38 +173,11 @@ func (b *listBench) measure(ctx context.Context, l *loader, s *serverReport) ([]
 	return done, nil
 }
 
-// memory runs the list-memory section; like measure it puts a failure in the
-// report.
-func (b *listBench) memory(ctx context.Context, l *loader, s *serverReport) error {
-	specs, _, err := chooseSpecs([]string{"pods-json"})
-	if err != nil {
-		return err
-	}
-	w, err := specs[0].workload(subject{}, b.opts.resourceVersions[0])
-	if err != nil {
-		return err
-	}
-	w.name = listMemory
-	b.log.step("%s, %d slow readers", listMemory, b.opts.memoryLists)
-	m, err := l.measureMemory(ctx, w, b.opts.memoryLists)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		b.log.phase("failed: %v", err)
-		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
-	}
-	s.Memory = &m
-	return nil
-}
-
 // workloads completes the chosen specs for this cluster.
 func (b *listBench) workloads(ctx context.Context, t *target) ([]workload, error) {
-	chosen, memory, err := chooseSpecs(b.opts.workloads)
-	if err != nil || memory && len(chosen) == 0 {
-		return nil, err
-	}
-	if !b.subjectFound {
+	chosen := b.opts.chosen.specs
+	if len(chosen) > 0 && !b.subjectFound {
+		var err error
 		if b.report.Subject, err = findSubject(ctx, t, b.opts.labelSelector); err != nil {
 			return nil, err
 		}

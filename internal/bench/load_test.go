@@ -61,7 +61,7 @@ func TestLoadCounts(t *testing.T) {
 			if res.Items != want {
 				t.Errorf("%s: %d items, want %d", w.name, res.Items, want)
 			}
-			if w.gzip != (res.ContentEncoding == "gzip") {
+			if w.encoding != res.ContentEncoding {
 				t.Errorf("%s: content encoding %q", w.name, res.ContentEncoding)
 			}
 		}
@@ -70,6 +70,9 @@ func TestLoadCounts(t *testing.T) {
 		}
 		if sizes["pods-json-gzip"] >= sizes["pods-json"]/2 {
 			t.Errorf("gzip was unpacked: %d bytes of %d", sizes["pods-json-gzip"], sizes["pods-json"])
+		}
+		if sizes["pods-protobuf-zstd"] >= sizes["pods-protobuf"]/2 {
+			t.Errorf("zstd was unpacked: %d bytes of %d", sizes["pods-protobuf-zstd"], sizes["pods-protobuf"])
 		}
 		if entries, _ := os.ReadDir(l.captures); len(entries) != 0 {
 			t.Errorf("%d captures left", len(entries))
@@ -136,6 +139,12 @@ func TestLoadRefusesHTTP1Server(t *testing.T) {
 	l.target.cfg.http1 = false
 	if _, err := l.connect(t.Context(), 1); err == nil {
 		t.Error("no error from a server without HTTP/2")
+	}
+	l.target.cfg.http1 = true
+	if conns, err := l.connect(t.Context(), 1); err != nil {
+		t.Errorf("with --http1: %v", err)
+	} else {
+		closeAll(conns)
 	}
 }
 

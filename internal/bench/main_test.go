@@ -12,10 +12,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"crypto/tls"
 
 	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -36,10 +38,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// fakeServe is an API server that needs the file that fakeFill writes for its
+// fakeServe is an API server that needs the mark that fakeFill leaves for its
 // pods, and breaks as the value of --break says.
 func fakeServe() *cobra.Command {
-	var dir, readPath, broken string
+	var dir, etcd, readPath, broken string
 	var port int
 	cmd := &cobra.Command{Use: "serve", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
 		fmt.Println("serving", readPath)
@@ -64,8 +66,12 @@ func fakeServe() *cobra.Command {
 			return err
 		}
 		api := &fakeAPI{nodes: 3}
-		if _, err := os.Stat(filepath.Join(dir, "filled")); err == nil {
-			api.pods = 700
+		filled, err := fakeMark{dir, etcd}.isSet()
+		if err != nil {
+			return err
+		}
+		if filled {
+			api.pods, api.secrets = 700, 20
 		}
 		if broken == "list" {
 			api.onList = func() { os.Exit(7) }
@@ -76,6 +82,7 @@ func fakeServe() *cobra.Command {
 		return server.Close()
 	}}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "")
+	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
 	cmd.Flags().StringVar(&readPath, "read-path", "", "")
 	cmd.Flags().StringVar(&broken, "break", "", "")
 	cmd.Flags().IntVar(&port, "secure-port", 0, "")
@@ -83,15 +90,56 @@ func fakeServe() *cobra.Command {
 }
 
 func fakeFill() *cobra.Command {
-	var kubeconfig string
+	var kubeconfig, etcd string
 	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
-		return os.WriteFile(filepath.Join(filepath.Dir(kubeconfig), "filled"), nil, 0o600)
+		return fakeMark{filepath.Dir(kubeconfig), etcd}.set()
 	}}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
-	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces"} {
+	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size"} {
 		cmd.Flags().String(name, "", "")
 	}
 	return cmd
+}
+
+// fakeMark is what fakeFill leaves for fakeServe: a key in etcd if there is one,
+// else a file.
+type fakeMark struct{ dir, etcd string }
+
+const markName = "filled"
+
+func (m fakeMark) set() error {
+	if m.etcd == "" {
+		return os.WriteFile(filepath.Join(m.dir, markName), nil, 0o600)
+	}
+	return m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
+		_, err := kv.Put(ctx, markName, "")
+		return err
+	})
+}
+
+func (m fakeMark) isSet() (set bool, err error) {
+	if m.etcd == "" {
+		_, err := os.Stat(filepath.Join(m.dir, markName))
+		return err == nil, nil
+	}
+	err = m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
+		resp, err := kv.Get(ctx, markName)
+		set = err == nil && resp.Count == 1
+		return err
+	})
+	return set, err
+}
+
+func (m fakeMark) withEtcd(do func(context.Context, clientv3.KV) error) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.etcd}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return do(ctx, client)
 }
 
 func writeKubeconfig(path, url string, ca []byte) error {

@@ -18,8 +18,6 @@ const (
 	slowWindow = 256 << 10
 	// slowHold is how long memory is watched once all responses have begun.
 	slowHold = 3 * time.Second
-	// memorySample is how often RSS is read meanwhile.
-	memorySample = 20 * time.Millisecond
 )
 
 // memoryResult is what concurrent LISTs with slow readers cost a server.
@@ -45,6 +43,22 @@ type memoryRun struct {
 	allOpen chan struct{}
 }
 
+// memory is the section list-memory.
+func (b *listBench) memory(ctx context.Context, l *loader, s *serverReport) error {
+	b.log.step("%s, %d slow readers", listMemory, b.opts.memoryLists)
+	w, err := b.completed(specNamed("pods-json"))
+	var m memoryResult
+	if err == nil {
+		w.name = listMemory
+		m, err = l.measureMemory(ctx, w, b.opts.memoryLists)
+	}
+	if err != nil {
+		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
+	}
+	s.Memory = &m
+	return b.concluded(ctx, err)
+}
+
 // measureMemory needs a meter. Its server should not have served much yet:
 // garbage that its heap keeps hides what new requests need.
 func (l *loader) measureMemory(ctx context.Context, w workload, lists int) (memoryResult, error) {
@@ -66,28 +80,19 @@ func (l *loader) measureMemory(ctx context.Context, w workload, lists int) (memo
 	if err := sleep(ctx, l.plan.Settle); err != nil {
 		return memoryResult{}, err
 	}
-	reset := l.meter.resetPeak()
-	before, err := l.meter.read()
+	run := &memoryRun{loader: l, lists: lists, hold: min(slowHold, max(l.plan.Duration, peakSample)), allOpen: make(chan struct{})}
+	before, peak, err := l.meter.peakDuring(func() error { return run.run(ctx, w) })
 	if err != nil {
 		return memoryResult{}, err
 	}
-	run := &memoryRun{loader: l, lists: lists, hold: min(slowHold, max(l.plan.Duration, memorySample)), allOpen: make(chan struct{})}
-	peak, err := run.run(ctx, w)
-	if err != nil {
-		return memoryResult{}, err
-	}
-	if after, err := l.meter.read(); err == nil && reset {
-		peak = max(peak, after.peak)
-	}
-	peak = max(peak, before.rss)
 	return memoryResult{
-		Lists: lists, BodyBytes: first.bytes, BeforeBytes: before.rss,
-		PeakBytes: peak, PerListBytes: (peak - before.rss) / int64(lists),
+		Lists: lists, BodyBytes: first.bytes, BeforeBytes: before,
+		PeakBytes: peak, PerListBytes: (peak - before) / int64(lists),
 	}, nil
 }
 
-// run returns the highest RSS that it saw.
-func (r *memoryRun) run(parent context.Context, w workload) (int64, error) {
+// run ends when all LISTs were open for a while.
+func (r *memoryRun) run(parent context.Context, w workload) error {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -104,26 +109,11 @@ func (r *memoryRun) run(parent context.Context, w workload) (int64, error) {
 		r.begun.Wait()
 		close(r.allOpen)
 	})
-	var over <-chan time.Time
-	allOpen := r.allOpen
-	sample := time.NewTicker(memorySample)
-	defer sample.Stop()
-	var peak int64
-	for {
-		select {
-		case <-ctx.Done():
-			return peak, context.Cause(ctx)
-		case <-allOpen:
-			over, allOpen = time.After(r.hold), nil
-		case <-over:
-			return peak, nil
-		case <-sample.C:
-			now, err := r.loader.meter.read()
-			if err != nil {
-				return peak, err
-			}
-			peak = max(peak, now.rss)
-		}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.allOpen:
+		return sleep(ctx, r.hold)
 	}
 }
 

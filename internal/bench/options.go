@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/fill"
 )
 
 const (
@@ -19,12 +20,31 @@ const (
 	pathKubernetes = "kubernetes"
 )
 
-// fillConfig is the data that --compare puts in.
+// fillConfig is the data that --compare puts in: nodes and pods, or secrets.
 type fillConfig struct {
-	Nodes      int    `json:"nodes"`
-	Pods       int    `json:"pods"`
-	PodSize    string `json:"podSize"`
+	Nodes      int    `json:"nodes,omitempty"`
+	Pods       int    `json:"pods,omitempty"`
+	PodSize    string `json:"podSize,omitempty"`
+	Secrets    int    `json:"secrets,omitempty"`
+	SecretSize string `json:"secretSize,omitempty"`
 	Namespaces int    `json:"namespaces"`
+}
+
+func (f fillConfig) String() string {
+	what := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
+	if f.Secrets > 0 {
+		what = fmt.Sprintf("%d secrets of %s", f.Secrets, f.SecretSize)
+	}
+	return fmt.Sprintf("%s in %d namespaces", what, f.Namespaces)
+}
+
+// args are those of "fill".
+func (f fillConfig) args() []string {
+	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
+	if f.Secrets > 0 {
+		args = []string{"--secrets=" + strconv.Itoa(f.Secrets), "--secret-size=" + f.SecretSize}
+	}
+	return append(args, "--namespaces="+strconv.Itoa(f.Namespaces))
 }
 
 // listOptions are the flags of "bench list".
@@ -40,6 +60,7 @@ type listOptions struct {
 	workDir      string
 	keep         bool
 	skipFill     bool
+	externalEtcd bool
 	fill         fillConfig
 
 	workloads        []string
@@ -47,9 +68,14 @@ type listOptions struct {
 	labelSelector    string
 	plan             plan
 	memoryLists      int
+	rssLists         int
+	rest             time.Duration
+	stall            time.Duration
 	http1            bool
 	output           string
 	from             string
+
+	chosen choice // what workloads and memoryLists come to; set by validate
 }
 
 // autoLists is the default of --list-memory: 32 with --compare, 64 when
@@ -71,11 +97,14 @@ func (o *listOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
-	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread the pods over")
+	f.BoolVar(&o.externalEtcd, "external-etcd", false, "with --compare: run etcd in a process of its own and fill it directly, so that CPU and memory are the API server's alone")
+	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
+	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
+	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread pods or secrets over")
 
-	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all (default all nodes, all pods in four encodings, one pod)")
+	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
 	f.StringSliceVar(&o.resourceVersions, "resource-version", []string{"0"}, "resourceVersion of the requests: 0, a number, \"unset\", or several of them")
-	f.StringVar(&o.labelSelector, "label-selector", "", "selector of pods-by-label (default a label of the first pod)")
+	f.StringVar(&o.labelSelector, "label-selector", "", "selector of pods-by-label (default a label of the first pod; of what fill made one that a 500th of all pods have)")
 	f.IntVar(&o.plan.Concurrency, "concurrency", 0, "clients, each with its own connection (default each workload's own number)")
 	f.DurationVar(&o.plan.Duration, "duration", 5*time.Second, "how long to measure each workload")
 	f.IntVar(&o.plan.Requests, "requests", 0, "measure this many requests of each workload instead of --duration")
@@ -83,6 +112,9 @@ func (o *listOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.IntVar(&o.memoryLists, "list-memory", autoLists, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
+	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
+	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory")
+	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(outputs, ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
@@ -97,10 +129,6 @@ func (o *listOptions) validate(given func(flag string) bool) error {
 	if !slices.Contains(outputs, o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(outputs, ", "))
 	}
-	_, memory, err := chooseSpecs(o.workloads)
-	if err != nil {
-		return err
-	}
 	for _, rv := range o.resourceVersions {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
 			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)
@@ -112,20 +140,33 @@ func (o *listOptions) validate(given func(flag string) bool) error {
 	if err := o.validateNumbers(); err != nil {
 		return err
 	}
-	if o.memoryLists == autoLists {
-		switch {
-		case o.compare:
-			o.memoryLists = 32
-		case memory:
-			o.memoryLists = 64
-		default:
-			o.memoryLists = 0
-		}
+	if err := o.choose(); err != nil {
+		return err
 	}
 	if o.compare {
 		return o.validateCompare(given)
 	}
 	return o.validateSingle(given)
+}
+
+// choose resolves --workloads and --list-memory.
+func (o *listOptions) choose() (err error) {
+	if o.chosen, err = choose(o.workloads); err != nil {
+		return err
+	}
+	named := o.chosen.sections[listMemory]
+	if o.memoryLists == autoLists {
+		switch {
+		case o.compare && (named || len(o.chosen.specs) > 0):
+			o.memoryLists = 32
+		case named:
+			o.memoryLists = 64
+		default:
+			o.memoryLists = 0
+		}
+	}
+	o.chosen.sections[listMemory] = o.memoryLists > 0
+	return nil
 }
 
 func (o *listOptions) validateNumbers() error {
@@ -136,6 +177,7 @@ func (o *listOptions) validateNumbers() error {
 		{"server-pid", o.serverPID, 0}, {"nodes", o.fill.Nodes, 1}, {"pods", o.fill.Pods, 1},
 		{"namespaces", o.fill.Namespaces, 1}, {"concurrency", o.plan.Concurrency, 0}, {"requests", o.plan.Requests, 0},
 		{"warmup", o.plan.Warmup, 1}, {"list-memory", o.memoryLists, autoLists},
+		{"list-rss", o.rssLists, 1}, {"secrets", o.fill.Secrets, 1},
 	} {
 		if n.value < n.least {
 			return fmt.Errorf("--%s=%d: must be at least %d", n.flag, n.value, n.least)
@@ -146,6 +188,7 @@ func (o *listOptions) validateNumbers() error {
 		value, least time.Duration
 	}{
 		{"duration", o.plan.Duration, time.Millisecond}, {"settle", o.plan.Settle, 0},
+		{"rest", o.rest, 0}, {"stall", o.stall, time.Millisecond},
 		{"timeout", o.plan.Timeout, time.Second}, {"ready-timeout", o.readyTimeout, time.Second},
 	} {
 		if d.value < d.least {
@@ -169,8 +212,13 @@ func (o *listOptions) validateCompare(given func(string) bool) error {
 			return fmt.Errorf("--read-paths: choose %s, %s or both", pathMillrace, pathKubernetes)
 		}
 	}
-	if !regexp.MustCompile(`(?i)^[0-9.]+([km]i?)?b?$`).MatchString(o.fill.PodSize) {
-		return fmt.Errorf("--pod-size=%s: give bytes, like 4096, 4KB or 16KiB", o.fill.PodSize)
+	for _, size := range []struct{ flag, value string }{{"pod-size", o.fill.PodSize}, {"secret-size", o.fill.SecretSize}} {
+		if _, err := fill.ParseSize(size.value); err != nil {
+			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
+		}
+	}
+	if err := o.chooseData(given); err != nil {
+		return err
 	}
 	if o.skipFill && o.workDir == "" {
 		return errors.New("--skip-fill needs the --work-dir of a former run")
@@ -178,15 +226,43 @@ func (o *listOptions) validateCompare(given func(string) bool) error {
 	return nil
 }
 
+// chooseData leaves in the fill what the chosen sections need.
+func (o *listOptions) chooseData(given func(string) bool) error {
+	stalled, others := o.chosen.sections[listStalled], len(o.chosen.specs) > 0
+	for _, s := range sections() {
+		others = others || !s.apart && o.chosen.sections[s.name]
+	}
+	unused := []string{"secrets", "secret-size"}
+	if stalled {
+		unused = []string{"nodes", "pods", "pod-size"}
+	}
+	for _, flag := range unused {
+		if given(flag) {
+			return fmt.Errorf("--%s: %s fills in secrets, all else nodes and pods", flag, listStalled)
+		}
+	}
+	if stalled && others {
+		return fmt.Errorf("%s fills in data of its own: run it alone", listStalled)
+	}
+	if stalled {
+		o.fill.Nodes, o.fill.Pods, o.fill.PodSize = 0, 0, ""
+	} else {
+		o.fill.Secrets, o.fill.SecretSize = 0, ""
+	}
+	return nil
+}
+
 func (o *listOptions) validateSingle(given func(string) bool) error {
 	for _, flag := range []string{"read-paths", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill",
-		"nodes", "pods", "pod-size", "namespaces"} {
+		"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "external-etcd"} {
 		if given(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}
 	}
-	if o.memoryLists > 0 && o.serverPID == 0 {
-		return fmt.Errorf("%s needs --server-pid", listMemory)
+	for _, s := range sections() {
+		if o.chosen.sections[s.name] && o.serverPID == 0 {
+			return fmt.Errorf("%s needs --server-pid", s.name)
+		}
 	}
 	if o.serverPID > 0 {
 		if _, err := newMeter(o.serverPID).read(); err != nil {

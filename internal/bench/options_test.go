@@ -3,8 +3,11 @@ package bench
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/fill"
 )
 
 func TestFlagErrors(t *testing.T) {
@@ -29,6 +32,15 @@ func TestFlagErrors(t *testing.T) {
 		{"--compare --pod-size=large", "--pod-size=large"},
 		{"--compare --nodes=0", "--nodes=0"},
 		{"--compare --skip-fill", "--work-dir"},
+		{"--workloads=list-rss", "list-rss needs --server-pid"},
+		{"--external-etcd", "--external-etcd needs --compare"},
+		{"--rest=-1s", "--rest=-1s"},
+		{"--stall=0s", "--stall=0s"},
+		{"--list-rss=0", "--list-rss=0: must be at least 1"},
+		{"--compare --secrets=5", "--secrets: list-stalled fills in secrets"},
+		{"--compare --workloads=list-stalled --pods=5", "--pods: list-stalled fills in secrets"},
+		{"--compare --workloads=list-stalled,pod-get", "run it alone"},
+		{"--compare --workloads=list-stalled --secret-size=large", "--secret-size=large"},
 		{"--compare surplus", "unknown command"},
 		{"--nonsense", "unknown flag"},
 	} {
@@ -48,11 +60,16 @@ func TestListMemoryDefault(t *testing.T) {
 		want int
 	}{
 		{listOptions{compare: true}, 32},
+		{listOptions{compare: true, workloads: []string{listMemory}}, 32},
+		{listOptions{compare: true, workloads: []string{listRSS}}, 0},
+		{listOptions{compare: true, workloads: []string{listStalled}}, 0},
 		{listOptions{workloads: []string{listMemory}, serverPID: os.Getpid()}, 64},
 		{listOptions{}, 0},
 	} {
 		o := c.o
-		o.memoryLists, o.output, o.fill = autoLists, "json", fillConfig{1, 1, "4KB", 1}
+		o.memoryLists, o.output = autoLists, "json"
+		o.fill = fillConfig{Nodes: 1, Pods: 1, PodSize: "4KB", Secrets: 1, SecretSize: "1MB", Namespaces: 1}
+		o.rssLists, o.stall = 1, 1e9
 		o.readPaths = []string{pathMillrace}
 		o.plan = plan{Duration: 1e9, Warmup: 1, Timeout: 1e9}
 		o.readyTimeout = 1e9
@@ -78,6 +95,37 @@ func TestKubeconfigPath(t *testing.T) {
 	}
 }
 
+func TestChoose(t *testing.T) {
+	names := func(c choice) (all []string) {
+		for _, s := range c.specs {
+			all = append(all, s.name)
+		}
+		for _, s := range sections() {
+			if c.sections[s.name] {
+				all = append(all, s.name)
+			}
+		}
+		return all
+	}
+	byDefault := []string{"nodes-json", "pods-json", "pods-json-gzip", "pods-protobuf", "pods-protobuf-gzip",
+		"pods-of-node", "pods-by-label", "pods-limit", "pods-table", "pod-get"}
+	for _, c := range []struct{ asked, want []string }{
+		{nil, byDefault},
+		{[]string{defaults, listRSS}, append(slices.Clone(byDefault), listRSS)},
+		{[]string{"pod-get", "nodes-json"}, []string{"nodes-json", "pod-get"}},
+		{[]string{listStalled}, []string{listStalled}},
+	} {
+		got, err := choose(c.asked)
+		if err != nil || !slices.Equal(names(got), c.want) {
+			t.Errorf("%q: got %q, %v, want %q", c.asked, names(got), err, c.want)
+		}
+	}
+	all, err := choose([]string{everything})
+	if err != nil || len(all.specs) != len(specs()) || !all.sections[listMemory] || !all.sections[listRSS] || all.sections[listStalled] {
+		t.Errorf("all is %q, %v", names(all), err)
+	}
+}
+
 func TestWorkloadURIs(t *testing.T) {
 	about := subject{"ns", "p", "n", "app=web"}
 	for _, c := range []struct{ spec, rv, name, uri string }{
@@ -90,18 +138,13 @@ func TestWorkloadURIs(t *testing.T) {
 		{"pods-limit", "0", "pods-limit", "/api/v1/pods?limit=500"},
 		{"pods-table", "unset", "pods-table", "/api/v1/pods?limit=500"},
 	} {
-		chosen, _, err := chooseSpecs([]string{c.spec})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := chosen[0].workload(about, c.rv)
+		w, err := specNamed(c.spec).workload(about, c.rv)
 		if err != nil || w.uri != c.uri || w.name != c.name {
 			t.Errorf("%s, %s: got %s, %s, %v", c.spec, c.rv, w.name, w.uri, err)
 		}
 	}
 	for _, name := range []string{"pod-get", "pods-of-node", "pods-by-label"} {
-		chosen, _, _ := chooseSpecs([]string{name})
-		if _, err := chosen[0].workload(subject{}, "0"); err == nil {
+		if _, err := specNamed(name).workload(subject{}, "0"); err == nil {
 			t.Errorf("%s: no error without pods", name)
 		}
 	}
@@ -112,10 +155,11 @@ func TestChooseSubject(t *testing.T) {
 	first.Metadata.Name = "pending"
 	second.Metadata.Name, second.Spec.NodeName = "running", "n"
 	second.Metadata.Labels = map[string]string{"b": "2", "a": "1"}
+	first.Metadata.Labels = map[string]string{"a": "1", fill.LabelShare: "7", fill.LabelGroup: "0"}
 	if got, want := chooseSubject([]podSample{first, second}), (subject{Pod: "running", Node: "n", LabelSelector: "a=1"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := chooseSubject([]podSample{first}); got.Pod != "pending" {
+	if got := chooseSubject([]podSample{first}); got.Pod != "pending" || got.LabelSelector != "bench.millrace.io/share=7" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -16,8 +16,10 @@ func (r *report) text(format string) string {
 	if names := r.workloads(); len(names) > 0 {
 		parts = append(parts, render(r.mainTable(names, format == "wide")))
 	}
-	if t := r.memoryTable(); t != nil {
-		parts = append(parts, "Memory per concurrent LIST of all pods, slow readers:\n\n"+render(t))
+	for _, t := range r.sectionTables() {
+		if len(t.table.rows) > 0 {
+			parts = append(parts, t.title+":\n\n"+render(&t.table))
+		}
 	}
 	lines := r.footer()
 	if format == "markdown" {
@@ -173,21 +175,6 @@ func (r *report) ratioCells(name string, wide bool) []string {
 	return row
 }
 
-// memoryTable is nil when list-memory was not run.
-func (r *report) memoryTable() *table {
-	t := &table{columns: []column{{"", "server"}, {"", "LISTs"}, {"", "body"}, {"", "RSS before"}, {"", "peak"}, {"", "per LIST"}}}
-	for _, s := range r.Servers {
-		if m := s.Memory; m != nil && m.Error == "" {
-			t.add(s.Name, fmt.Sprint(m.Lists), formatBytes(m.BodyBytes), formatBytes(m.BeforeBytes),
-				formatBytes(m.PeakBytes), formatBytes(m.PerListBytes))
-		}
-	}
-	if len(t.rows) == 0 {
-		return nil
-	}
-	return t
-}
-
 // footer says what was run on what.
 func (r *report) footer() []string {
 	var lines []string
@@ -209,7 +196,10 @@ func (r *report) footer() []string {
 		r.Protocol, strings.Join(r.ResourceVersions, " and "), amount, r.Plan.Warmup)
 	lines = append(lines, run)
 	if d := r.Data; d != nil {
-		lines = append(lines, fmt.Sprintf("%d nodes, %d pods of %s in %d namespaces", d.Nodes, d.Pods, d.PodSize, d.Namespaces))
+		lines = append(lines, d.String())
+	}
+	if r.ExternalEtcd {
+		lines = append(lines, "etcd runs in a process of its own: CPU and memory are the API server's alone")
 	}
 	if len(r.Floor) > 0 {
 		lines = append(lines, "floor: Go's HTTP server writing "+r.Servers[0].Name+"'s bytes from memory")

@@ -23,10 +23,14 @@ func sampleReport() *report {
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Protocol: "HTTP/2", ResourceVersions: []string{"0", "unset"},
 		Machine: machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
 		Plan:    plan{Duration: 5 * time.Second, Warmup: 2},
-		Data:    &fillConfig{1000, 10000, "4KB", 1},
+		Data:    &fillConfig{Nodes: 1000, Pods: 10000, PodSize: "4KB", Namespaces: 1},
 		Servers: []serverReport{
 			{Name: "millrace", Version: "v1.36.3", StartMillis: 3100, IdleBytes: 281e6, Results: []result{list(47, 20.5), get},
-				Memory: &memoryResult{Lists: 32, BodyBytes: 39_800_000, BeforeBytes: 3e8, PeakBytes: 332e6, PerListBytes: 1e6}},
+				Memory: &memoryResult{Lists: 32, BodyBytes: 39_800_000, BeforeBytes: 3e8, PeakBytes: 332e6, PerListBytes: 1e6},
+				RSS: &rssResult{Rest: 30 * time.Second, Lists: 10, Encodings: make([]string, 4), StartPeakBytes: 310e6, IdleBytes: 150e6,
+					PeakBytes: 360e6, AfterBytes: 180e6},
+				Stalled: &stalledResult{Clients: 64, Stall: 30 * time.Second, Rest: 30 * time.Second, BodyBytes: 400e6, IdleBytes: 150e6, BeforeBytes: 600e6, PeakBytes: 700e6,
+					Fast: readers{Whole: 32, Seconds: 12.25}, Slow: readers{Whole: 29, CutOff: 2, Refused: 1, Seconds: 31}}},
 			{Name: "kubernetes", Version: "v1.36.3", Results: []result{list(696, 1.25), {Workload: "pod-get", Error: "no"}}},
 		},
 		Floor: []result{list(40, 22)},
@@ -36,7 +40,7 @@ func sampleReport() *report {
 func TestRenderGolden(t *testing.T) {
 	alone := sampleReport()
 	alone.Servers, alone.Floor, alone.Data = alone.Servers[:1], nil, nil
-	alone.Servers[0].Name, alone.Servers[0].Memory = "server", nil
+	alone.Servers[0].Name, alone.Servers[0].Memory, alone.Servers[0].RSS, alone.Servers[0].Stalled = "server", nil, nil, nil
 	alone.Servers[0].Results[0].Server = nil
 	compared := sampleReport()
 	compared.check()
@@ -80,9 +84,13 @@ func TestCheckNotesDifferences(t *testing.T) {
 	r := sampleReport()
 	r.Servers[1].Results[0].Items = 9999
 	r.Servers[1].Memory = &memoryResult{Error: "broken"}
+	r.Servers[1].RSS, r.Servers[1].Stalled = &rssResult{Error: "no pods"}, &stalledResult{Error: "no secrets"}
+	r.Servers[1].Results[0].AcceptEncoding = "zstd"
+	r.Servers[0].Stalled.FirstFailure = "reset"
 	r.check()
 	notes := strings.Join(r.Notes, "\n")
-	for _, want := range []string{"pods-json: millrace sent 10000 items, kubernetes 9999", "failed on kubernetes: pod-get: no", "list-memory: broken"} {
+	for _, want := range []string{"pods-json: millrace sent 10000 items, kubernetes 9999", "failed on kubernetes: pod-get: no", "list-memory: broken",
+		"pods-json: kubernetes does not send zstd", "list-rss: no pods", "list-stalled: no secrets", "millrace: list-stalled: first LIST that was not whole: reset"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is missing in %q", want, notes)
 		}

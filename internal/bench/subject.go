@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/millrace/millrace/internal/fill"
 )
 
 // podSample is the part of a pod that choosing a subject needs.
@@ -49,10 +51,10 @@ func chooseSubject(pods []podSample) subject {
 	}
 }
 
-// chooseLabel prefers the label that fill gives to a few pods each, then those
-// that clients really select on.
+// chooseLabel prefers the label with which fill marks a 500th of all pods, then
+// those that clients really select on.
 func chooseLabel(labels map[string]string) string {
-	keys := append([]string{"bench.millrace.io/group", "app", "app.kubernetes.io/name", "k8s-app"}, slices.Sorted(maps.Keys(labels))...)
+	keys := append([]string{fill.LabelShare, "app", "app.kubernetes.io/name", "k8s-app"}, slices.Sorted(maps.Keys(labels))...)
 	for _, key := range keys {
 		if value, ok := labels[key]; ok {
 			return key + "=" + value

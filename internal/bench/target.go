@@ -100,6 +100,9 @@ func (c *conn) open(ctx context.Context, t *target) error {
 	if !t.cfg.http1 && resp.ProtoMajor != 2 {
 		return fmt.Errorf("server speaks %s, not HTTP/2: pass --http1", resp.Proto)
 	}
+	if t.cfg.http1 && resp.ProtoMajor != 1 {
+		return fmt.Errorf("server speaks %s in spite of --http1", resp.Proto)
+	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
 }
@@ -120,11 +123,16 @@ func (t *target) request(ctx context.Context, w workload) (*http.Request, error)
 	}
 	req.Header.Set("Accept", w.accept)
 	req.Header.Set("User-Agent", "millrace-bench")
-	if w.gzip {
-		req.Header.Set("Accept-Encoding", "gzip")
+	if w.encoding != "" {
+		req.Header.Set("Accept-Encoding", w.encoding)
 	}
 	return req, nil
 }
+
+// statusError is an answer that is not 200.
+type statusError struct{ uri, status, text string }
+
+func (e *statusError) Error() string { return fmt.Sprintf("get %s: %s: %s", e.uri, e.status, e.text) }
 
 // send returns the response of a request if its status is 200. The caller
 // closes the body.
@@ -136,7 +144,7 @@ func (c *conn) send(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-		return nil, fmt.Errorf("get %s: %s: %s", req.URL.RequestURI(), resp.Status, strings.TrimSpace(string(text)))
+		return nil, &statusError{uri: req.URL.RequestURI(), status: resp.Status, text: strings.TrimSpace(string(text))}
 	}
 	return resp, nil
 }

@@ -12,10 +12,13 @@ const (
 	acceptProtobuf = "application/vnd.kubernetes.protobuf"
 	acceptTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-	// listMemory in --workloads asks for the list-memory section.
-	listMemory = "list-memory"
-	// everything in --workloads asks for all workloads.
+	encodingGzip = "gzip"
+	encodingZstd = "zstd"
+
+	// everything in --workloads asks for all that one data set serves, and
+	// defaults for what is run without --workloads.
 	everything = "all"
+	defaults   = "default"
 	// rvUnset in --resource-version stands for a consistent read.
 	rvUnset = "unset"
 )
@@ -25,7 +28,7 @@ type workload struct {
 	name        string // unique in a run, fit for a file name and a URL path
 	uri         string // path and query
 	accept      string
-	gzip        bool
+	encoding    string // what Accept-Encoding asks for; empty: nothing
 	concurrency int
 	body        bodyKind
 	minItems    int // fewer items make the response invalid
@@ -42,7 +45,7 @@ type spec struct {
 	paged       bool
 	byDefault   bool
 	accept      string
-	gzip        bool
+	encoding    string
 	concurrency int
 	body        bodyKind
 }
@@ -67,45 +70,56 @@ func specs() []spec {
 		{name: "pods-json", about: "all pods as JSON", path: pods, byDefault: true,
 			accept: acceptJSON, concurrency: 5, body: bodyJSONList},
 		{name: "pods-json-gzip", about: "all pods as JSON with gzip", path: pods, byDefault: true,
-			accept: acceptJSON, gzip: true, concurrency: 5, body: bodyJSONList},
+			accept: acceptJSON, encoding: encodingGzip, concurrency: 5, body: bodyJSONList},
+		{name: "pods-json-zstd", about: "all pods as JSON with zstd", path: pods,
+			accept: acceptJSON, encoding: encodingZstd, concurrency: 5, body: bodyJSONList},
 		{name: "pods-protobuf", about: "all pods as protobuf", path: pods, byDefault: true,
 			accept: acceptProtobuf, concurrency: 5, body: bodyProtobufList},
 		{name: "pods-protobuf-gzip", about: "all pods as protobuf with gzip", path: pods, byDefault: true,
-			accept: acceptProtobuf, gzip: true, concurrency: 5, body: bodyProtobufList},
+			accept: acceptProtobuf, encoding: encodingGzip, concurrency: 5, body: bodyProtobufList},
+		{name: "pods-protobuf-zstd", about: "all pods as protobuf with zstd", path: pods,
+			accept: acceptProtobuf, encoding: encodingZstd, concurrency: 5, body: bodyProtobufList},
+		{name: "pods-of-node", about: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode, byDefault: true,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-by-label", about: "a 500th of the pods (labelSelector) as JSON", path: pods, query: byLabel, byDefault: true,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-limit", about: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
+		{name: "pods-table", about: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+			accept: acceptTable, concurrency: 20, body: bodyJSONTable},
 		{name: "pod-get", about: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
 			accept: acceptJSON, concurrency: 20, body: bodyJSONObject},
-		{name: "pods-of-node", about: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode,
-			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
-		{name: "pods-by-label", about: "pods by labelSelector as JSON", path: pods, query: byLabel,
-			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
-		{name: "pods-limit", about: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true,
-			accept: acceptJSON, concurrency: 20, body: bodyJSONList},
-		{name: "pods-table", about: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true,
-			accept: acceptTable, concurrency: 20, body: bodyJSONTable},
 	}
 }
 
-// chooseSpecs resolves the names of --workloads, in the catalogue's order;
-// no names means the default ones. memory says that list-memory was named.
-func chooseSpecs(names []string) (chosen []spec, memory bool, err error) {
-	all := specs()
-	known := func(name string) bool {
-		return slices.ContainsFunc(all, func(s spec) bool { return s.name == name })
-	}
+// choice is what --workloads asks for.
+type choice struct {
+	specs    []spec          // in the catalogue's order
+	sections map[string]bool // by name
+}
+
+// choose resolves the names of --workloads; no names means the default ones.
+func choose(names []string) (choice, error) {
+	all, c := specs(), choice{sections: map[string]bool{}}
+	wanted := map[string]bool{defaults: len(names) == 0}
 	for _, name := range names {
-		switch {
-		case name == listMemory || name == everything:
-			memory = true
-		case !known(name):
-			return nil, false, fmt.Errorf("no workload %q: --workloads=help lists them", name)
+		known := name == everything || name == defaults ||
+			slices.ContainsFunc(all, func(s spec) bool { return s.name == name }) ||
+			slices.ContainsFunc(sections(), func(s section) bool { return s.name == name })
+		if !known {
+			return choice{}, fmt.Errorf("no workload %q: --workloads=help lists them", name)
 		}
+		wanted[name] = true
 	}
 	for _, s := range all {
-		if slices.Contains(names, s.name) || slices.Contains(names, everything) || len(names) == 0 && s.byDefault {
-			chosen = append(chosen, s)
+		if wanted[s.name] || wanted[everything] || wanted[defaults] && s.byDefault {
+			c.specs = append(c.specs, s)
 		}
 	}
-	return chosen, memory, nil
+	for _, s := range sections() {
+		c.sections[s.name] = wanted[s.name] || wanted[everything] && !s.apart
+	}
+	return c, nil
 }
 
 // workloadHelp lists the catalogue.
@@ -118,8 +132,11 @@ func workloadHelp() string {
 		}
 		fmt.Fprintf(&b, "%-20s %s, %d clients%s\n", s.name, s.about, s.concurrency, mark)
 	}
-	fmt.Fprintf(&b, "%-20s memory for each concurrent LIST of all pods with slow readers\n", listMemory)
-	fmt.Fprintf(&b, "%-20s all of these\n", everything)
+	for _, s := range sections() {
+		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.about)
+	}
+	fmt.Fprintf(&b, "%-20s what is marked so; it can be combined with others\n", defaults)
+	fmt.Fprintf(&b, "%-20s all of these but %s\n", everything, listStalled)
 	return b.String()
 }
 
@@ -134,6 +151,8 @@ func (s spec) expected(data *fillConfig) int {
 		return min(data.Pods, 500)
 	case strings.HasSuffix(s.path, "/nodes"):
 		return data.Nodes
+	case strings.HasSuffix(s.path, "/secrets"):
+		return data.Secrets
 	default:
 		return data.Pods
 	}
@@ -146,7 +165,7 @@ func (s spec) workload(about subject, resourceVersion string) (workload, error) 
 	if s.query != nil {
 		query = s.query(about)
 	}
-	w := workload{name: s.name, uri: s.path, accept: s.accept, gzip: s.gzip, concurrency: s.concurrency, body: s.body}
+	w := workload{name: s.name, uri: s.path, accept: s.accept, encoding: s.encoding, concurrency: s.concurrency, body: s.body}
 	switch {
 	case s.get && about.Pod == "":
 		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)

@@ -33,8 +33,8 @@ nothing else; a namespace that holds anything else by then is left alone.
 A fill that was interrupted can be repeated: what exists is not written again.
 
 Exactly 20 pods, the replicas of one ReplicaSet, share a value of the label
-bench.millrace.io/slice (0, 1, 2, ...), and 500 pods one of
-bench.millrace.io/group.
+bench.millrace.io/slice (0, 1, 2, ...), 500 pods one of bench.millrace.io/group,
+and a 500th of all pods one of bench.millrace.io/share (0 to 499).
 
 The ReplicaSets that own the pods do not exist. In a cluster whose
 kube-controller-manager runs, give --ownerless, or its garbage collector removes

@@ -87,7 +87,7 @@ func near(t *testing.T, obj Object, want int) {
 }
 
 func TestEveryApplicationFits(t *testing.T) {
-	for _, size := range []int{1900, 4000, 17_000} {
+	for _, size := range []int{1950, 4000, 17_000} {
 		g := mustGenerator(t, Shape{Seed: 1, Pods: 10_000, PodSize: size})
 		for app := size / 4000; app < len(g.words.apps); app += 1 + size/4000 {
 			pod := g.Pod(app * SlicePods)
@@ -166,13 +166,14 @@ func TestNamesAndGroups(t *testing.T) {
 	const pods = 20_000
 	g := mustGenerator(t, Shape{Seed: 1, Pods: pods, Namespaces: 33, Nodes: 77})
 	names, apps := make(map[string]bool), make(map[string]int)
-	slices, groups := make(map[string]int), make(map[string]int)
+	slices, groups, shares := make(map[string]int), make(map[string]int), make(map[string]int)
 	sliceNamespace, namespaces := make(map[string]string), make(map[string]int)
 	for i := range pods {
 		pod := g.Pod(i)
 		names[pod.Namespace+"/"+pod.Name] = true
 		apps[pod.Labels["app"]]++
 		groups[pod.Labels[LabelGroup]]++
+		shares[pod.Labels[LabelShare]]++
 		namespaces[pod.Namespace]++
 		slice := pod.Labels[LabelSlice]
 		slices[slice]++
@@ -195,6 +196,11 @@ func TestNamesAndGroups(t *testing.T) {
 	for group, n := range groups {
 		if n != GroupPods {
 			t.Errorf("group %s has %d pods", group, n)
+		}
+	}
+	for share, n := range shares {
+		if n != pods/500 {
+			t.Errorf("share %s has %d pods", share, n)
 		}
 	}
 }

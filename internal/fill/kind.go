@@ -17,7 +17,7 @@ const (
 	KindPod            Kind = "pods"
 )
 
-// Labels that every written object carries or, for the last two, every pod.
+// Labels that every written object carries or, but for the first, every pod.
 const (
 	// LabelSeed marks an object as made by fill; its value is the seed.
 	LabelSeed = "millrace.io/fill"
@@ -26,12 +26,17 @@ const (
 	LabelSlice = "bench.millrace.io/slice"
 	// LabelGroup is shared by exactly GroupPods pods over all namespaces.
 	LabelGroup = "bench.millrace.io/group"
+	// LabelShare divides all pods into Shares equal parts, spread over all
+	// slices: pod i is in part i modulo Shares.
+	LabelShare = "bench.millrace.io/share"
 )
 
-// Sizes of the pod groups that a label value selects.
+// How many pods a value of LabelSlice and of LabelGroup selects, and how many
+// values LabelShare has.
 const (
 	SlicePods = 20
 	GroupPods = 500
+	Shares    = 500
 )
 
 // Kinds returns all kinds in the order in which they are written.

@@ -140,6 +140,7 @@ func (t *podTemplate) labels(i int, w workload) map[string]string {
 		LabelSeed:           t.g.seedLabel(),
 		LabelSlice:          strconv.Itoa(w.index),
 		LabelGroup:          strconv.Itoa(i / GroupPods),
+		LabelShare:          strconv.Itoa(i % Shares),
 	}
 	if t.level > levelTiny {
 		labels["app.kubernetes.io/name"] = t.app

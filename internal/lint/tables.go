@@ -36,7 +36,7 @@ func order() []Place {
 		{Name: "dashboard"},
 		{Name: "server"},
 		{Name: "fill", Apart: true},
-		{Name: "bench", Apart: true, Except: []string{"fill"}},
+		{Name: "bench", Apart: true, Except: []string{"store", "fill"}},
 		{Name: "analyze"},
 		{Name: "cli"},
 	}

@@ -25,21 +25,20 @@ type trimmer struct {
 	cycles uint64
 }
 
-// The heap may grow by gcPercent of what is live before it is collected, less
-// than Go's default of 100: what the garbage of a burst leaves behind cannot be
-// given back when it lies between long-lived objects. A large heap may grow by
-// gcHeadroom, but by no less than gcLeast percent: most of it is bytes, which
-// cost the collector nothing (docs/bench/memory.md).
+// The heap may grow by gcHeadroom before it is collected, in percent of what is
+// live no less than gcLeast and no more than gcMost. A small heap is collected
+// seldom, since it is garbage of requests that fills it; of a large one most is
+// bytes, which cost the collector nothing (docs/bench/memory.md).
 const (
-	gcPercent  = 75
-	gcLeast    = 20
 	gcHeadroom = 192 << 20
+	gcLeast    = 20
+	gcMost     = 150
 )
 
 // tuneGC sets the collector for a live heap, unless the operator chose with GOGC.
 func tuneGC(live uint64) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(int(max(gcLeast, min(gcPercent, 100*gcHeadroom/max(live, 1)))))
+		debug.SetGCPercent(int(max(gcLeast, min(gcMost, 100*gcHeadroom/max(live, 1)))))
 	}
 }
 

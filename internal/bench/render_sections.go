@@ -1,0 +1,72 @@
+package bench
+
+import "fmt"
+
+// titled is a section's table; without rows it is not shown.
+type titled struct {
+	title string
+	table table
+}
+
+// sectionTables are those of the sections that were run.
+func (r *report) sectionTables() []titled {
+	return []titled{r.memoryTable(), r.rssTable(), r.stalledTable()}
+}
+
+func columnsOf(titles ...string) []column {
+	columns := make([]column, len(titles))
+	for i, title := range titles {
+		columns[i].title = title
+	}
+	return columns
+}
+
+func (r *report) memoryTable() titled {
+	t := titled{"Memory per concurrent LIST of all pods, slow readers", table{
+		columns: columnsOf("server", "LISTs", "body", "RSS before", "peak", "per LIST")}}
+	for _, s := range r.Servers {
+		if m := s.Memory; m != nil && m.Error == "" {
+			t.table.add(s.Name, fmt.Sprint(m.Lists), formatBytes(m.BodyBytes), formatBytes(m.BeforeBytes),
+				formatBytes(m.PeakBytes), formatBytes(m.PerListBytes))
+		}
+	}
+	return t
+}
+
+func (r *report) rssTable() titled {
+	t := titled{table: table{columns: columnsOf("server", "ready s", "peak to ready", "RSS idle", "peak under LISTs", "RSS after")}}
+	for _, s := range r.Servers {
+		if m := s.RSS; m != nil && m.Error == "" {
+			ready := "-"
+			if s.StartMillis > 0 {
+				ready = formatNumber(s.StartMillis / 1000)
+			}
+			t.title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; %s of rest before idle and after",
+				m.Lists, len(m.Encodings), m.Rest)
+			t.table.add(s.Name, ready, formatBytes(m.StartPeakBytes), formatBytes(m.IdleBytes),
+				formatBytes(m.PeakBytes), formatBytes(m.AfterBytes))
+		}
+	}
+	return t
+}
+
+func (r *report) stalledTable() titled {
+	t := titled{table: table{columns: columnsOf("server", "body", "RSS idle", "RSS before", "peak",
+		"whole", "cut off", "refused", "fast s", "slow s")}}
+	for _, s := range r.Servers {
+		if m := s.Stalled; m != nil && m.Error == "" {
+			t.title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; %s of rest before idle", m.Clients, m.Stall, m.Rest)
+			t.table.add(s.Name, formatBytes(m.BodyBytes), formatBytes(m.IdleBytes), formatBytes(m.BeforeBytes), formatBytes(m.PeakBytes),
+				fmt.Sprint(m.Fast.Whole+m.Slow.Whole), fmt.Sprint(m.Fast.CutOff+m.Slow.CutOff), fmt.Sprint(m.Fast.Refused+m.Slow.Refused),
+				m.Fast.median(), m.Slow.median())
+		}
+	}
+	return t
+}
+
+func (r readers) median() string {
+	if r.Whole == 0 {
+		return "-"
+	}
+	return formatNumber(r.Seconds)
+}

@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sectionBench runs sections against an API in this process.
+func sectionBench() *listBench {
+	o := &listOptions{resourceVersions: []string{"0"}, rest: time.Millisecond, rssLists: 3, stall: 50 * time.Millisecond}
+	return &listBench{opts: o, log: newProgress(io.Discard), report: &report{}}
+}
+
+func TestRSSSendsEveryEncoding(t *testing.T) {
+	api := &fakeAPI{pods: 600}
+	var s serverReport
+	if err := sectionBench().rss(t.Context(), newTestLoader(t, api, true), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.RSS.Error != "" || s.RSS.IdleBytes <= 0 || s.RSS.PeakBytes < s.RSS.IdleBytes || s.RSS.StartPeakBytes <= 0 || s.RSS.AfterBytes <= 0 {
+		t.Errorf("got %+v", s.RSS)
+	}
+	api.mu.Lock()
+	defer api.mu.Unlock()
+	lists := 0
+	for _, uri := range api.mu.uris {
+		if uri == "/api/v1/pods?resourceVersion=0" {
+			lists++
+		}
+	}
+	if lists != 4*3 {
+		t.Errorf("%d LISTs of all pods, want 3 of each of 4 encodings", lists)
+	}
+}
+
+func TestRSSReportsFailure(t *testing.T) {
+	b := sectionBench()
+	b.report.Data = &fillConfig{Pods: 700}
+	var s serverReport
+	if err := b.rss(t.Context(), newTestLoader(t, &fakeAPI{pods: 600}, true), &s); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.RSS.Error, "600 items, expected at least 700") {
+		t.Errorf("got %+v", s.RSS)
+	}
+}
+
+// TestStalledCounts has a server that refuses one LIST and cuts one off.
+func TestStalledCounts(t *testing.T) {
+	for _, http2 := range []bool{true, false} {
+		api := &fakeAPI{secrets: 3000}
+		var lists atomic.Int64
+		faulty := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/api/v1/secrets") {
+				switch lists.Add(1) {
+				case 3:
+					http.Error(w, "too many", http.StatusTooManyRequests)
+					return
+				case 4:
+					io.WriteString(w, `{"items":[`)
+					w.(http.Flusher).Flush()
+					panic(http.ErrAbortHandler)
+				}
+			}
+			api.ServeHTTP(w, r)
+		})
+		b := sectionBench()
+		b.opts.plan.Concurrency = 10
+		l := newTestLoader(t, faulty, http2)
+		var s serverReport
+		if err := b.stalled(t.Context(), l, &s); err != nil {
+			t.Fatal(err)
+		}
+		got := s.Stalled
+		if got.Error != "" || got.Clients != 10 || got.BodyBytes < stalledRead || got.PeakBytes < got.BeforeBytes {
+			t.Errorf("got %+v", got)
+		}
+		if whole := got.Fast.Whole + got.Slow.Whole; whole != 8 || got.Fast.Refused+got.Slow.Refused != 1 || got.Fast.CutOff+got.Slow.CutOff != 1 || got.FirstFailure == "" {
+			t.Errorf("got %+v", got)
+		}
+		if ended := got.Slow.Whole + got.Slow.Refused + got.Slow.CutOff; ended != 5 {
+			t.Errorf("%d of 10 readers were slow", ended)
+		}
+		if got.Slow.Seconds < b.opts.stall.Seconds()/2 {
+			t.Errorf("slow readers took %g s", got.Slow.Seconds)
+		}
+	}
+}
+
+// TestPeakDuring uses memory that Go's heap has nothing to do with.
+func TestPeakDuring(t *testing.T) {
+	const size = 256 << 20
+	before, peak, err := newMeter(os.Getpid()).peakDuring(func() error {
+		memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < size; i += os.Getpagesize() {
+			memory[i] = 1
+		}
+		return syscall.Munmap(memory)
+	})
+	if err != nil || peak-before < size/2 {
+		t.Errorf("peak %d after %d, %v", peak, before, err)
+	}
+	if _, _, err := newMeter(1 << 30).peakDuring(func() error { return nil }); err == nil {
+		t.Error("no error without a process")
+	}
+}

@@ -1,0 +1,109 @@
+package robustness
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/test/harness"
+)
+
+const (
+	// pause is longer than two of the 10 s after which a server gives up.
+	pause = 20 * time.Second
+	// background is watched for about as long as the pause and what follows.
+	background = pause + 5*time.Second
+	readers    = 200
+	objects    = 3000
+	objectSize = 1000
+	// patience bounds a request: 10 s is what the server takes at most, the
+	// rest is for a machine with other work.
+	patience = 30 * time.Second
+	// maxReads is how many revision reads the pause may cost etcd, whatever the
+	// number of readers. They are one at a time and each is given up after
+	// 10 s, so 3 fit into 20 s with both ends. What waits when etcd is back
+	// shares one more, which is doubled for readers that come a moment later.
+	maxReads = 3 + 2
+)
+
+// TestEtcdPaused stops etcd for a while and has 200 clients ask for consistent
+// LISTs all the time. Each gets its list or an error to retry on, all get their
+// lists when etcd is back, and etcd is not asked by each of them.
+func TestEtcdPaused(t *testing.T) {
+	needSwitch(t)
+	etcd := harness.StartEtcd(t)
+	s := harness.Start(t, harness.ShortTempDir(t), "--etcd-servers="+etcd.Endpoint)
+	fillConfigMaps(t, etcd)
+	l := newListers(t, s)
+	l.untilAnswered(t) // so that nothing is done for the first time below
+	if l.failures() != 0 {
+		t.Fatalf("before the pause, LISTs: %s", l)
+	}
+
+	before := readCounters(t, etcd)
+	after(t, background)
+	idle := readCounters(t, etcd).since(before)
+	t.Logf("background: %s", idle)
+
+	before = readCounters(t, etcd)
+	etcd.Signal(syscall.SIGSTOP)
+	var resumed sync.WaitGroup
+	resumed.Go(func() {
+		defer etcd.Signal(syscall.SIGCONT)
+		after(t, pause)
+	})
+	l.untilAnswered(t)
+	resumed.Wait()
+	paused := readCounters(t, etcd).since(before)
+	t.Logf("pause: %s; LISTs: %s", paused, l)
+	if l.failures() < readers {
+		t.Errorf("%d LISTs failed during the pause, want each reader's at least once", l.failures())
+	}
+	if most := idle.burst(paused) + maxReads; paused.ranges > most {
+		t.Errorf("etcd got %.0f Range requests for %d LISTs, want at most %.0f: twice the background and %d revision reads",
+			paused.ranges, l.attempts(), most, maxReads)
+	}
+	if paused.sent > objects*objectSize/2 {
+		t.Errorf("etcd sent %.0f bytes: somebody read the objects from it", paused.sent)
+	}
+
+	before = readCounters(t, etcd)
+	for range 5 {
+		l.untilAnswered(t)
+		if l.failures() != 0 {
+			t.Errorf("after the pause, LISTs: %s", l)
+		}
+	}
+	recovered := readCounters(t, etcd).since(before)
+	t.Logf("after: %s for %d LISTs", recovered, 5*readers)
+	if most := idle.burst(recovered) + 5*readers; recovered.ranges > most {
+		t.Errorf("after the pause etcd got %.0f Range requests, want at most %.0f: twice the background and one for each of the LISTs", recovered.ranges, most)
+	}
+	if recovered.sent > objects*objectSize/2 {
+		t.Errorf("after the pause etcd sent %.0f bytes: somebody read the objects from it", recovered.sent)
+	}
+}
+
+func fillConfigMaps(t *testing.T, etcd *harness.Etcd) {
+	t.Helper()
+	filler, err := fill.New(fill.Config{
+		Shape: fill.Shape{ConfigMaps: objects, ConfigMapSize: objectSize},
+		Etcd:  fill.EtcdConfig{Endpoints: []string{etcd.Endpoint}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := filler.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// after waits.
+func after(t *testing.T, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
