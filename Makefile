@@ -43,6 +43,13 @@ robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes
 	$(GO) test -count=1 -v -timeout 20m ./test/robustness
 
+REQUESTS ?= 30000
+
+.PHONY: differential
+differential: export MILLRACE_REQUESTS := $(REQUESTS)
+differential: ## compare REQUESTS random requests with the stock read path
+	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted)' ./test/differential
+
 .PHONY: lint
 lint: ## check the house rules
 	$(GO) test -count=1 ./internal/lint
@@ -53,9 +60,16 @@ bench: build ## measure LIST, side by side with the stock read path
 
 FUZZTIME ?= 1m
 
+# What is fuzzed over HTTP runs in processes of its own, where coverage is not
+# seen: building all of Kubernetes with instrumentation would only cost time.
 .PHONY: fuzz
-fuzz: ## fuzz what takes apart encoded bytes, for FUZZTIME
+fuzz: ## fuzz what takes apart encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/encode
+	$(GO) test -c -o bin/differential.test ./test/differential
+	cd test/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \
+		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+			-test.parallel 1 -test.fuzzcachedir ../../bin/fuzz || exit 1; \
+	done
 
 .PHONY: clean
 clean: ## remove what build made; the data directory stays

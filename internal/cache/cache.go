@@ -30,6 +30,12 @@ type Config struct {
 	HistoryWindow time.Duration
 	// HistoryBytes bounds one resource's events. Zero means 64 MiB.
 	HistoryBytes int64
+	// LeafObjects is how many neighbours are encoded and compressed together at
+	// most. Zero means 48.
+	LeafObjects int
+	// IndexFrom is the size of a scan that teaches a resource an index. Zero means
+	// 512.
+	IndexFrom int
 	// Log receives entries that cannot be read. Nil means slog.Default.
 	Log *slog.Logger
 	// Clock is for tests. Nil means the real one.
@@ -65,6 +71,12 @@ func New(cfg Config) *Cache {
 	if cfg.HistoryBytes == 0 {
 		cfg.HistoryBytes = 64 << 20
 	}
+	if cfg.LeafObjects == 0 {
+		cfg.LeafObjects = maxLeaf
+	}
+	if cfg.IndexFrom == 0 {
+		cfg.IndexFrom = minScan
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -85,7 +97,7 @@ func (c *Cache) newResource(spec Spec) *Resource {
 	r.log = newLog(c.cfg.HistoryWindow, c.cfg.HistoryBytes, c.progress.Revision(), c.cfg.Clock)
 	r.state.Store(&state{})
 	if spec.Describe != nil {
-		r.learning = &learning{clock: c.cfg.Clock, build: r.learnIndex}
+		r.learning = &learning{clock: c.cfg.Clock, from: c.cfg.IndexFrom, build: r.learnIndex}
 	}
 	return r
 }

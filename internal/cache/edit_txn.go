@@ -14,6 +14,8 @@ type Edit struct {
 	root   *node
 	by     *order
 	budget *encode.Budget
+	// leaf is the most entries of a leaf.
+	leaf int
 	// aside says that the new tree does not take the old one's place: the memos
 	// of both go their own ways.
 	aside bool
@@ -22,12 +24,12 @@ type Edit struct {
 // Edit begins a change. The memos of leaves that the change removes give back
 // what they hold of the budget.
 func (t Tree) Edit(budget *encode.Budget) *Edit {
-	return &Edit{root: t.root, by: t.by, budget: budget}
+	return &Edit{root: t.root, by: t.by, budget: budget, leaf: maxLeaf}
 }
 
 // aside begins a change whose tree stands beside t and does not replace it. Its
 // leaves keep no wire bytes.
-func (t Tree) aside() *Edit { return &Edit{root: t.root, by: t.by, aside: true} }
+func (t Tree) aside() *Edit { return &Edit{root: t.root, by: t.by, leaf: maxLeaf, aside: true} }
 
 // retire takes the memo of a leaf that the change removes out of use.
 func (x *Edit) retire(m *encode.Memo) {
@@ -102,7 +104,7 @@ func (x *Edit) put(n *node, key string, e *resource.Entry) (own, sibling *node, 
 			n.entries = slices.Insert(n.entries, i, e)
 			n.count++
 		}
-		if len(n.entries) > maxLeaf || x.heavy(n) {
+		if len(n.entries) > x.leaf || x.heavy(n) {
 			sibling = x.splitLeaf(n, i)
 		}
 		return n, sibling, previous
@@ -230,7 +232,7 @@ func (x *Edit) mend(n *node, i int) {
 
 func (x *Edit) small(a, b *node) bool {
 	if a.leaf() {
-		return len(a.entries)+len(b.entries) <= maxLeaf/2 && !x.heavy(a, b)
+		return len(a.entries)+len(b.entries) <= x.leaf/2 && !x.heavy(a, b)
 	}
 	return len(a.kids)+len(b.kids) <= maxKids/2
 }

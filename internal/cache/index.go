@@ -33,6 +33,8 @@ const (
 // its snapshots.
 type learning struct {
 	clock clock.PassiveClock
+	// from is the least size of a scan that counts.
+	from int
 	// build makes an index of a term. It is called by the reader that pays for it.
 	build func(resource.Term)
 
@@ -54,7 +56,7 @@ func (l *learning) touch(o *order) {
 // scanned notes a walk through entries for a query. The second full one makes an
 // index of the term that selects most narrowly by its kind.
 func (l *learning) scanned(t Tree, q *Query, entries int) {
-	if l == nil || entries < minScan || q.Limit > 0 && q.Limit < minScan {
+	if l == nil || entries < l.from || q.Limit > 0 && q.Limit < l.from {
 		return
 	}
 	term, ok := mostPromising(q)

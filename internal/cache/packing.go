@@ -44,7 +44,7 @@ func (r *Resource) grown(c *Cache, s *state) *state {
 		return s
 	}
 	p := r.newPacking(c, s.tree.All("", ""), s.bytes)
-	x := s.edit(c.cfg.Budget)
+	x := s.edit(&c.cfg)
 	for e := range s.tree.All("", "") {
 		if e.Err == nil {
 			packed := *e

@@ -23,6 +23,8 @@ type Query struct {
 	Fields fields.Selector
 	// Limit ends the selection, 0 does not.
 	Limit int
+	// Within narrows what counts as more behind the limit. Nil is all of Prefix.
+	Within fields.Selector
 }
 
 // selects reports whether a selector can rule an entry out.
@@ -142,7 +144,13 @@ type Page struct {
 // More reports whether the query's scope has entries behind a key, selected or
 // not.
 func (s Snapshot) More(q *Query, last string) bool {
-	return !q.Single && s.CountFrom(q.Prefix, last+groupEnd) > 0
+	if q.Single || s.CountFrom(q.Prefix, last+groupEnd) == 0 {
+		return false
+	}
+	if q.Within == nil {
+		return true
+	}
+	return s.Select(&Query{Prefix: q.Prefix, From: last + groupEnd, Fields: q.Within, Limit: 1}).Count > 0
 }
 
 // Total is the number of entries in the query's scope from From on, selected or

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -103,7 +102,7 @@ type change struct {
 // Cache.writing is held.
 func (r *Resource) apply(c *Cache, changes []change, record bool) {
 	now := r.state.Load()
-	x := now.edit(c.cfg.Budget)
+	x := now.edit(&c.cfg)
 	x.indexes = withoutUnused(x.indexes, c.cfg.Clock.Now())
 	next, events := x.change(changes)
 	if !record {
@@ -124,7 +123,7 @@ func (r *Resource) replace(c *Cache, loaded []change, revision int64) {
 	for _, index := range old.indexes {
 		empty.indexes = append(empty.indexes, Tree{by: index.by})
 	}
-	next, _ := empty.edit(c.cfg.Budget).change(loaded)
+	next, _ := empty.edit(&c.cfg).change(loaded)
 	r.log.reset(revision, func() { r.state.Store(next) })
 }
 
@@ -136,8 +135,9 @@ type transition struct {
 }
 
 // edit begins a change whose state replaces s.
-func (s *state) edit(budget *encode.Budget) *transition {
-	x := &transition{next: *s, tree: s.tree.Edit(budget)}
+func (s *state) edit(cfg *Config) *transition {
+	x := &transition{next: *s, tree: s.tree.Edit(cfg.Budget)}
+	x.tree.leaf = cfg.LeafObjects
 	for _, index := range s.indexes {
 		x.indexes = append(x.indexes, index.Edit(nil))
 	}

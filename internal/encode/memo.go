@@ -266,7 +266,7 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 	if own.plain.held.Load() != nil || own.zipped.held.Load() != nil {
 		return true, nil
 	}
-	if b == nil || b.used.Load() > b.limit/warmShare {
+	if b == nil || b.used.Load() >= b.limit/warmShare {
 		return false, nil
 	}
 	if warmGrowth*stored > b.limit/warmShare {

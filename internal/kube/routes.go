@@ -33,7 +33,8 @@ type Route struct {
 	Serializer runtime.NegotiatedSerializer
 	// Convertor converts to served versions, and labels of field selectors.
 	Convertor runtime.ObjectConvertor
-	// Table prints objects in internal form as Kubernetes' handlers do.
+	// Table prints objects in internal form as Kubernetes' handlers do. It is nil
+	// where the rows of a list are not those of its objects one by one.
 	Table rest.TableConvertor
 	// Warning is what clients of a deprecated version are told, "" for others.
 	Warning string

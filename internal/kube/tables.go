@@ -18,9 +18,12 @@ func NewTables() Tables {
 }
 
 // Of returns what a resource's registry prints with: the printers but for
-// resources whose registries have another convertor.
+// resources whose registries have another convertor. It returns nil for those
+// whose rows are not in the order of the objects.
 func (t Tables) Of(gr schema.GroupResource) rest.TableConvertor {
 	switch gr {
+	case schema.GroupResource{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:
+		return nil
 	case schema.GroupResource{Resource: "limitranges"},
 		schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 		schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},

@@ -66,6 +66,9 @@ func TestTablesHaveTheColumnsThatKubernetesPrints(t *testing.T) {
 			if r.Name == "events" {
 				stored.Group = ""
 			}
+			if tables.Of(stored) == nil {
+				continue // left to Kubernetes
+			}
 			ours, err := tables.Of(stored).ConvertToTable(context.Background(), internalList(t, stored.Group, r.Kind), &metav1.TableOptions{})
 			if err != nil {
 				t.Errorf("%s in %s: %v", r.Name, gv, err)

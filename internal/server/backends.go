@@ -19,7 +19,6 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/millrace/millrace/internal/cache"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/store"
 )
@@ -37,7 +36,7 @@ const (
 // with --etcd-servers-overrides. Each has one client, one cache and one feed.
 type backends struct {
 	prefix   string
-	budget   *encode.Budget
+	cache    cache.Config
 	embedded *store.Embedded
 	compact  time.Duration
 	log      *slog.Logger
@@ -89,7 +88,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 		opened.close = func() { _ = client.Close() }
 	}
 	opened.Client.KV = etcd3.NewETCDLatencyTracker(opened.Client.KV)
-	opened.Cache = cache.New(cache.Config{Budget: b.budget, Log: b.log})
+	opened.Cache = cache.New(b.cache)
 	prefix := storage.EtcdPrefix(b.prefix, "")
 	opened.feed = store.NewFeed(store.FeedConfig{Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Log: b.log})
 	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)

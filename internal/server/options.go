@@ -1,12 +1,15 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/kube"
 )
@@ -31,6 +34,10 @@ type Options struct {
 	ReadPath string
 	// WireCacheSize bounds the encoded bytes that are kept for the next reader.
 	WireCacheSize resource.QuantityValue
+	// HistoryWindow is how long changes are kept for watches and pages.
+	HistoryWindow time.Duration
+	// Cache is what tests alone change: it alters costs and no answer.
+	Cache cache.Config
 
 	flags *pflag.FlagSet
 }
@@ -42,6 +49,7 @@ func NewOptions() *Options {
 		DataDir:       datadir.DefaultPath,
 		ReadPath:      string(ReadPathMillrace),
 		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(defaultWireCache(), resource.BinarySI)},
+		HistoryWindow: 5 * time.Minute,
 	}
 }
 
@@ -51,7 +59,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own := sections.FlagSet("millrace")
 	own.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for the embedded etcd, certificates, keys and kubeconfigs that are not given by other flags.")
 	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
-	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is an eighth of the memory of the machine or cgroup, at most 2Gi.")
+	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
+	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most.")
+	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
+	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
+	for _, name := range []string{"leaf-objects", "index-from"} {
+		_ = own.MarkHidden(name) // it was added above
+	}
 	theirs := o.Kube.Flags()
 	for _, name := range theirs.Order {
 		sections.FlagSet(name).AddFlagSet(theirs.FlagSet(name))
@@ -77,6 +91,12 @@ func (o *Options) validate() error {
 	}
 	if o.WireCacheSize.Sign() < 0 {
 		return fmt.Errorf("--wire-cache-size=%s is negative: give 0 to keep nothing", o.WireCacheSize.String())
+	}
+	if o.HistoryWindow <= 0 {
+		return fmt.Errorf("--history-window=%v is not positive: give a duration such as 5m", o.HistoryWindow)
+	}
+	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexFrom < 0 {
+		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
 	}
 	return nil
 }

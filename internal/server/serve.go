@@ -138,8 +138,9 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
 	b := &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
-		budget: budget, embedded: embedded, log: s.log,
+		cache: s.options.Cache, embedded: embedded, log: s.log,
 	}
+	b.cache.Budget, b.cache.HistoryWindow, b.cache.Log = budget, s.options.HistoryWindow, s.log
 	defer b.close()
 	tier, err := newReadTier(b, budget)
 	if err != nil {

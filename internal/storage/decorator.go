@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
@@ -61,7 +63,7 @@ func (d *Decorator) Decorate(
 	newFunc, newListFunc func() runtime.Object,
 	attributes storage.AttrFunc,
 	_ storage.IndexerFuncs,
-	_ *toolscache.Indexers,
+	indexers *toolscache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
 	backend, err := d.Backend(config.Transport)
 	if err != nil {
@@ -79,7 +81,8 @@ func (d *Decorator) Decorate(
 		Etcd: etcd, Cache: backend.Cache, Consistent: backend.Consistent,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
-		LikeEtcd: d.Uncached != nil && d.Uncached(config.GroupResource),
+		IndexedFields: indexedFields(indexers),
+		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
 	}
 	cfg.Resource = backend.Cache.Register(d.spec(cfg, config.GroupResource, transformer))
 	s := New(cfg)
@@ -92,6 +95,22 @@ func (d *Decorator) Decorate(
 			backend.Cache.Release(cfg.Resource)
 		})
 	}, nil
+}
+
+// indexedFields reads the names that registries give their indexes
+// (storage.FieldIndex).
+func indexedFields(indexers *toolscache.Indexers) []string {
+	if indexers == nil {
+		return nil
+	}
+	var names []string
+	for name := range *indexers {
+		if field, ok := strings.CutPrefix(name, storage.FieldIndex("")); ok {
+			names = append(names, field)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // newEtcd makes Kubernetes' own store over the shared client. The factory's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,23 +35,26 @@ func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
 		return err
 	}
 	if s.cfg.LikeEtcd {
-		return s.waitLikeEtcd(ctx, int64(rv))
+		return s.waitLikeEtcd(ctx, rv)
 	}
-	return s.waitAtLeast(ctx, int64(rv))
+	return s.waitAtLeast(ctx, rv)
 }
+
+// reached reports whether the cache holds a revision. Clients may name numbers
+// that no revision can have.
+func (s *Store) reached(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
 
 // waitLikeEtcd refuses revisions that etcd has not reached, without waiting for
 // them.
-func (s *Store) waitLikeEtcd(ctx context.Context, rv int64) error {
-	progress := s.cfg.Cache.Progress()
-	if rv <= progress.Revision() {
+func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
+	if s.reached(rv) {
 		return s.waitLoaded(ctx)
 	}
 	if err := s.waitConsistent(ctx); err != nil {
 		return err
 	}
-	if now := progress.Revision(); rv > now {
-		return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(now), 0)
+	if !s.reached(rv) {
+		return storage.NewTooLargeResourceVersionError(rv, uint64(s.cfg.Cache.Progress().Revision()), 0)
 	}
 	return nil
 }
@@ -69,18 +73,18 @@ func ConsistentReadError(err error) error {
 		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
 }
 
-func (s *Store) waitAtLeast(ctx context.Context, rv int64) error {
+func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err
 	}
-	progress := s.cfg.Cache.Progress()
-	if progress.Revision() >= rv {
+	if s.reached(rv) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
-	if err := progress.Wait(ctx, rv); err != nil {
-		return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(progress.Revision()), retrySeconds)
+	progress := s.cfg.Cache.Progress()
+	if err := progress.Wait(ctx, int64(min(rv, math.MaxInt64))); err != nil {
+		return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
 	}
 	return nil
 }

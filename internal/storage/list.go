@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -78,12 +79,29 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		Prefix: sc.key, Single: !sc.recursive, From: strings.TrimPrefix(from, s.cfg.Resource.Prefix()),
 		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
 	}}
-	if opts.ResourceVersion == "0" && opts.Predicate.Continue == "" && !s.cfg.LikeEtcd {
+	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd {
 		// As in Kubernetes' watch cache, whose clients rely on whole lists.
 		l.query.Limit = 0
 	}
+	if exact == 0 && opts.Predicate.Continue == "" {
+		l.query.Within = s.indexed(opts.Predicate.Field)
+	}
 	l.snapshot, err = s.snapshot(ctx, exact, opts)
 	return l, err
+}
+
+// indexed is the part of a field selector that Kubernetes' watch cache has an
+// index of. A page that ends with the index's last object is the last page.
+func (s *Store) indexed(selector fields.Selector) fields.Selector {
+	if selector == nil || s.cfg.LikeEtcd {
+		return nil
+	}
+	for _, field := range s.cfg.IndexedFields {
+		if value, ok := selector.RequiresExactMatch(field); ok {
+			return fields.OneTermEqualSelector(field, value)
+		}
+	}
+	return nil
 }
 
 func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int64, error) {
@@ -95,7 +113,11 @@ func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int
 // etcd may have it.
 func (s *Store) snapshot(ctx context.Context, exact int64, opts storage.ListOptions) (cache.Snapshot, error) {
 	if exact > 0 {
-		if err := s.waitAtLeast(ctx, exact); err != nil {
+		if s.cfg.LikeEtcd && !s.reached(uint64(exact)) {
+			// etcd refuses it at once.
+			return cache.Snapshot{}, cache.ErrExpired
+		}
+		if err := s.waitAtLeast(ctx, uint64(exact)); err != nil {
 			return cache.Snapshot{}, err
 		}
 		if exact < s.cfg.Etcd.CompactRevision() {

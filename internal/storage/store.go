@@ -35,6 +35,8 @@ type Config struct {
 	// LikeEtcd gives errors and limits as Kubernetes does for kinds that it keeps
 	// out of its watch cache.
 	LikeEtcd bool
+	// IndexedFields are those that Kubernetes' watch cache would index.
+	IndexedFields []string
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
 	// Clock drives bookmarks. Nil means the real one.

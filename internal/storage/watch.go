@@ -60,7 +60,7 @@ func (s *Store) start(ctx context.Context, rv int64, _ scope, opts storage.ListO
 			return start{}, err
 		}
 	case withInitial:
-		if err := s.waitAtLeast(ctx, rv); err != nil {
+		if err := s.waitAtLeast(ctx, uint64(rv)); err != nil {
 			return start{}, err
 		}
 	}

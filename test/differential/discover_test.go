@@ -23,6 +23,8 @@ type kind struct {
 	subresources []string
 	// keys are those of the objects: "namespace/name" or "name".
 	keys []string
+	// labels and fields of the objects with some of their values, for selectors.
+	labels, fields map[string][]string
 }
 
 // virtual types are computed for each request and not stored.
@@ -89,6 +91,8 @@ func discover(tb testing.TB, p *pair) []*kind {
 			}
 		}
 	}
+	// Discovery asks for groups in parallel; a seed needs an order.
+	slices.SortFunc(kinds, func(a, b *kind) int { return strings.Compare(a.listPath(""), b.listPath("")) })
 	return kinds
 }
 
@@ -115,6 +119,7 @@ func survey(tb testing.TB, p *pair, kinds []*kind) {
 				key = item.GetNamespace() + "/" + key
 			}
 			k.keys = append(k.keys, key)
+			k.learn(&item)
 		}
 	}
 }

@@ -56,6 +56,14 @@ func newFixtures(p *pair) *fixtures {
 // create makes everything that the manifests and the bulk describe.
 func (f *fixtures) create() {
 	f.tb.Helper()
+	f.manifests()
+	f.bulk()
+	f.delete()
+}
+
+// manifests makes a few objects of each kind.
+func (f *fixtures) manifests() {
+	f.tb.Helper()
 	for _, ns := range append([]string{"default"}, namespaces...) {
 		if ns != "default" {
 			f.make(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns, "labels": map[string]any{"team": ns}}})
@@ -66,8 +74,6 @@ func (f *fixtures) create() {
 	f.file("custom.yaml", nil)
 	f.file("namespaced.yaml", namespaces)
 	f.file("odd.yaml", nil)
-	f.bulk()
-	f.delete()
 	p := f.pair
 	p.until("custom resources", func() error {
 		for _, s := range []*side{p.ours, p.theirs} {

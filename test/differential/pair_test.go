@@ -43,17 +43,16 @@ type pair struct {
 	// ours reads from the byte cache, theirs is the stock server.
 	ours, theirs *side
 	etcd         *clientv3.Client
+	// sameTokens says that continue tokens are written alike.
+	sameTokens bool
 	// repeated counts comparisons that had to be made again.
 	repeated atomic.Int64
 }
 
 func startPair(tb testing.TB) *pair {
 	tb.Helper()
-	flags := []string{"--runtime-config=api/all=true", "--feature-gates=" + gates}
-	with := func(more ...string) []string { return append(more, flags...) }
-	ours := harness.Start(tb, harness.ShortTempDir(tb), with("--read-path=millrace")...)
-	theirs := harness.Start(tb, harness.ShortTempDir(tb), with(ours.EtcdServers(), "--read-path=kubernetes",
-		"--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")...)
+	ours := harness.Start(tb, harness.ShortTempDir(tb), common("--read-path=millrace")...)
+	theirs := startBeside(tb, ours, "--read-path=kubernetes")
 	etcd, err := clientv3.New(clientv3.Config{
 		Endpoints:   []string{strings.TrimPrefix(ours.EtcdServers(), "--etcd-servers=")},
 		DialTimeout: 10 * time.Second,
@@ -63,6 +62,18 @@ func startPair(tb testing.TB) *pair {
 	}
 	tb.Cleanup(func() { _ = etcd.Close() })
 	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: etcd}
+}
+
+// common adds the flags that all servers have.
+func common(more ...string) []string {
+	return append(more, "--runtime-config=api/all=true", "--feature-gates="+gates)
+}
+
+// startBeside starts a server over the etcd of another one.
+func startBeside(tb testing.TB, first *harness.Server, flags ...string) *harness.Server {
+	tb.Helper()
+	flags = append(flags, first.EtcdServers(), "--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")
+	return harness.Start(tb, harness.ShortTempDir(tb), common(flags...)...)
 }
 
 func newSide(tb testing.TB, s *harness.Server) *side {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // request is one request, sent to both servers alike.
@@ -23,6 +25,8 @@ type request struct {
 	// header holds further ones.
 	header http.Header
 	as     identity
+	// zstd asks our side for it before encoding: Kubernetes does not have it.
+	zstd bool
 	// listPath is what to list for catching up; "" for what holds no objects.
 	listPath string
 }
@@ -40,6 +44,9 @@ func (r request) String() string {
 	}
 	for name, values := range r.header {
 		fmt.Fprintf(&b, " [%s: %s]", name, strings.Join(values, "|"))
+	}
+	if r.zstd {
+		b.WriteString(" [ours: zstd]")
 	}
 	if r.as != "" && r.as != admin {
 		fmt.Fprintf(&b, " as %s", r.as)
@@ -59,6 +66,8 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	// asked is what encodings the request named.
+	asked string
 	// sent is the number of bytes before decompression.
 	sent int
 }
@@ -98,13 +107,26 @@ func (s *side) do(r request) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
-	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, sent: len(body)}
-	if resp.Header.Get("Content-Encoding") == "gzip" {
-		if a.body, err = gunzip(body); err != nil {
-			return nil, fmt.Errorf("decompress answer: %w", err)
-		}
+	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, asked: r.encoding, sent: len(body)}
+	switch resp.Header.Get("Content-Encoding") {
+	case "gzip":
+		a.body, err = gunzip(body)
+	case "zstd":
+		a.body, err = unzstd(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress answer: %w", err)
 	}
 	return a, nil
+}
+
+func unzstd(packed []byte) ([]byte, error) {
+	r, err := zstd.NewReader(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.DecodeAll(packed, nil)
 }
 
 // gunzip reads a single stream that nothing follows.

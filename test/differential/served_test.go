@@ -85,6 +85,7 @@ var plain = []request{
 	{}, {query: "pretty=1"}, {agent: "curl/8.5.0", encoding: "gzip"}, {accept: protobuf}, {accept: "application/json", encoding: "gzip"},
 	{query: "resourceVersion=0"}, {query: "resourceVersion=5&unknown=1"}, {accept: protobuf, encoding: "gzip"}, {as: http1},
 	{accept: protobuf + ",application/json"}, {accept: "application/json, text/plain, */*"},
+	{query: "limit=500", accept: tableForm}, {query: "labelSelector=!absent&timeoutSeconds=9"},
 }
 
 // served checks that plain reads of everything built in come from bytes: all
@@ -134,11 +135,10 @@ func (p *pair) passedOn(t *testing.T) {
 			{path: "/apis/example.com/v1/widgets"}, {path: "/apis/apps/v1/namespaces/team-a/deployments/deployment-1/scale"},
 			{path: "/api/v1/componentstatuses"}, {path: "/api/v1/nothing"}, {path: "/api/v1/namespaces/team-a/pods/pod-1/status"},
 		},
-		"path":      {{path: configs + "/"}, {path: "/api/v1/namespaces/team-a/nodes"}, {path: "/api/v1/namespaces/team-a/nodes/node-1"}},
-		"parameter": {{path: configs, query: "limit=5"}, {path: configs, query: "labelSelector=a"}, {path: configs, query: "a=%zz"}},
-		"version":   {{path: configs, query: "resourceVersion=abc"}, {path: configs, query: "resourceVersion=-1"}, {path: configs, query: "resourceVersion=1&resourceVersion=1"}},
-		"accept":    {{path: configs, accept: "application/yaml"}, {path: configs, accept: tableForm}, {path: configs, accept: "text/html"}, {path: configs, accept: "application/*"}, {path: configs, accept: "*"}, {path: configs, accept: "*/*;q=0.5"}},
-		"not-found": {{path: configs + "/absent"}, {path: "/api/v1/configmaps/config-1"}},
+		"path":      {{path: configs + "/"}, {path: "/api/v1/namespaces/team-a/nodes"}, {path: "/api/v1/namespaces/team-a/nodes/node-1"}, {path: "/api/v1/configmaps/config-1"}},
+		"parameter": {{path: configs, query: "limit=x"}, {path: configs, query: "labelSelector=%3D"}, {path: configs, query: "a=%zz"}, {path: configs, query: "resourceVersionMatch=Exact"}},
+		"history":   {{path: configs, query: "resourceVersion=1&resourceVersionMatch=Exact"}},
+		"accept":    {{path: configs, accept: "application/yaml"}, {path: configs, accept: "text/html"}, {path: configs, accept: "application/*"}, {path: configs, accept: "*"}, {path: configs, accept: tableForm, query: "pretty=1"}},
 	} {
 		t.Run(reason, func(t *testing.T) { p.expect(t, requests, passedOn(reason, len(requests))) })
 	}

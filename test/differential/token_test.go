@@ -16,6 +16,8 @@ import (
 // reads both alike; so the slash is not compared.
 var (
 	tokenInJSON = regexp.MustCompile(`"continue": ?"([A-Za-z0-9_-]+)"`)
+	tokenInYAML = regexp.MustCompile(`(?m)^  continue: ([A-Za-z0-9_-]+)$`)
+	tokenInAny  = regexp.MustCompile(string(tokenStart[:len(tokenStart)-1]) + `[A-Za-z0-9_-]*`)
 	tokenStart  = []byte(base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1",`)))
 )
 
@@ -27,9 +29,12 @@ func withoutTokens(body []byte) []byte {
 	case bytes.HasPrefix(body, []byte("k8s\x00")):
 		return withoutProtobufToken(body)
 	}
-	return tokenInJSON.ReplaceAllFunc(body, func(match []byte) []byte {
-		return fmt.Appendf(nil, "%q", meaning(tokenInJSON.FindSubmatch(match)[1]))
-	})
+	for _, form := range []*regexp.Regexp{tokenInJSON, tokenInYAML} {
+		body = form.ReplaceAllFunc(body, func(match []byte) []byte {
+			return fmt.Appendf(nil, "%q", meaning(form.FindSubmatch(match)[1]))
+		})
+	}
+	return body
 }
 
 func meaning(token []byte) string {
@@ -46,11 +51,16 @@ func meaning(token []byte) string {
 }
 
 // withoutProtobufToken rewrites the token in the list's metadata, the third
-// field of the first field of what the second field of the envelope holds. The
-// lengths around it are left out, for they follow from the rest.
+// field of the first field of what the second field of the envelope holds; one
+// old type has its metadata second. The lengths around it are left out, for they
+// follow from the rest.
 func withoutProtobufToken(body []byte) []byte {
+	path := []protowire.Number{2, 1, 3}
+	if bytes.HasPrefix(body[4:], []byte("\n0\n\x13meta.k8s.io/v1beta1\x12\x19PartialObjectMetadataList")) {
+		path[1] = 2
+	}
 	var out []byte
-	rewrite(&out, body[4:], []protowire.Number{2, 1, 3})
+	rewrite(&out, body[4:], path)
 	return out
 }
 
@@ -77,11 +87,8 @@ func rewrite(out *[]byte, message []byte, path []protowire.Number) {
 	}
 }
 
-// continueToken finds the token of the next page in a list's JSON.
-func continueToken(body []byte) string {
-	found := tokenInJSON.FindSubmatch(body)
-	if found == nil {
-		return ""
-	}
-	return string(found[1])
-}
+// continueToken finds the token of the next page in a list of any encoding.
+func continueToken(body []byte) string { return string(tokenInAny.Find(body)) }
+
+// token makes a token as a server would.
+func token(content string) string { return base64.RawURLEncoding.EncodeToString([]byte(content)) }

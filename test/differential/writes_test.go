@@ -50,12 +50,12 @@ func (f *fixtures) change(t *testing.T, k *kind, random *rand.Rand, round int) {
 		ns, name, _ := strings.Cut(k.keys[at], "/")
 		client := f.client.Resource(k.gvr).Namespace(ns)
 		var err error
-		switch random.IntN(4) {
-		case 0:
+		switch what := random.IntN(4); {
+		case what == 0 && len(k.keys) > copies:
 			zero := int64(0)
 			err = client.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
 			k.keys = append(k.keys[:at], k.keys[at+1:]...)
-		case 1:
+		case what == 1:
 			made, getErr := client.Get(ctx, name, metav1.GetOptions{})
 			if getErr != nil {
 				t.Fatalf("get %s: %v", k.keys[at], getErr)

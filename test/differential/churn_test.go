@@ -1,0 +1,230 @@
+package differential
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// churned are the kinds that change while they are read. The server that
+// writes them is the first or the second in turn.
+var churned = []string{"configmaps", "pods", "secrets", "widgets", "events", "jobs"}
+
+const (
+	// churnPeriod leaves the readers some of the machine.
+	churnPeriod = 5 * time.Millisecond
+	churnNames  = 10
+	// pinnedReads is how much is read under writes, by each of the readers.
+	pinnedReads   = 80
+	pinnedReaders = 2
+)
+
+// churn creates, changes and deletes objects until the context ends.
+func (p *pair) churn(ctx context.Context, t *testing.T, a *asker) {
+	type target struct {
+		client dynamic.NamespaceableResourceInterface
+		like   *unstructured.Unstructured
+		exists map[string]bool
+	}
+	var targets []*target
+	for i, resource := range churned {
+		k := named(a.kinds, resource)
+		client, err := dynamic.NewForConfig([]*side{p.ours, p.theirs}[i%2].quiet())
+		if err != nil {
+			t.Errorf("make dynamic client: %v", err)
+			return
+		}
+		ns, name, _ := strings.Cut(k.keys[0], "/")
+		like, err := client.Resource(k.gvr).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			t.Errorf("get %s: %v", k.keys[0], err)
+			return
+		}
+		blank(like)
+		targets = append(targets, &target{client: client.Resource(k.gvr), like: like, exists: map[string]bool{}})
+	}
+	first := p.revision()
+	ticker := time.NewTicker(churnPeriod)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		at := pick(a, targets...)
+		ns, name := pick(a, namespaces...), fmt.Sprintf("churn-%d-%d", first, a.IntN(churnNames))
+		client, key := at.client.Namespace(ns), ns+"/"+name
+		var err error
+		switch {
+		case !at.exists[key]:
+			made := at.like.DeepCopy()
+			made.SetNamespace(ns)
+			made.SetName(name)
+			for _, reference := range []string{"involvedObject", "regarding"} {
+				if _, ok := made.Object[reference]; ok {
+					_ = unstructured.SetNestedField(made.Object, ns, reference, "namespace")
+				}
+			}
+			_, err = client.Create(ctx, made, metav1.CreateOptions{})
+			at.exists[key] = true
+		case a.once(4):
+			zero, background := int64(0), metav1.DeletePropagationBackground
+			err = client.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero, PropagationPolicy: &background})
+			delete(at.exists, key)
+		default:
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"app":%q,"round":"%d"}}}`, pick(a, "web", "db", "cache"), i%7)
+			_, err = client.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		}
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("churn %s: %v", key, err)
+			return
+		}
+	}
+}
+
+// blank removes from a copy of an object what only the server may set.
+func blank(o *unstructured.Unstructured) {
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o.Object, "status")
+	o.SetLabels(nil)
+	if o.GetKind() == "Job" {
+		unstructured.RemoveNestedField(o.Object, "spec", "selector")
+		unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "labels")
+	}
+}
+
+// underWrites compares what was at exact revisions while objects change. No
+// answer may differ, and none is asked for twice.
+func (p *pair) underWrites(t *testing.T, a *asker) {
+	first := p.revision()
+	ctx, cancel := context.WithCancel(t.Context())
+	var writers, readers sync.WaitGroup
+	forked := a.fork()
+	writers.Go(func() { p.churn(ctx, t, forked) })
+	var read statuses
+	for range pinnedReaders {
+		forked := a.fork()
+		readers.Go(func() { p.readPinned(t, forked, first, &read) })
+	}
+	readers.Wait()
+	cancel()
+	writers.Wait()
+	t.Logf("revisions %d to %d, answers by status: %v", first, p.revision(), read.count)
+	if read.count[http.StatusOK] < pinnedReads {
+		t.Errorf("answers by status: %v: too few were read", read.count)
+	}
+}
+
+// fork makes an asker of the same things, for another goroutine.
+func (a *asker) fork() *asker {
+	return &asker{Rand: rand.New(rand.NewPCG(a.Uint64(), 0)), kinds: a.kinds, pinned: a.pinned, tokens: a.tokens}
+}
+
+// statuses counts answers.
+type statuses struct {
+	mu    sync.Mutex
+	count map[int]int
+}
+
+func (s *statuses) add(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == nil {
+		s.count = map[int]int{}
+	}
+	s.count[status]++
+}
+
+// readPinned lists at revisions from first on, whole and page by page.
+func (p *pair) readPinned(t *testing.T, a *asker, first int64, read *statuses) {
+	once := func(r request) string { return p.once(r, read) }
+	for range scaled(t, pinnedReads) {
+		if t.Failed() {
+			return
+		}
+		revision := p.revision()
+		if a.once(3) {
+			revision = first + a.Int64N(revision-first+1)
+		}
+		r, q := a.at(named(a.kinds, pick(a, churned...)), revision)
+		switch a.IntN(3) {
+		case 0:
+			r = a.inSomeForm(r, q, false)
+			if mismatch := once(r); mismatch != "" {
+				t.Errorf("%s\n%s", r, mismatch)
+			}
+		case 1:
+			r.accept = a.accept(true, false)
+			p.walk(t, r, q.with("limit", pick(a, "3", "29", "100")), once)
+		default:
+			// Without a limit, a whole list is made of kept bytes.
+			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(a, "", "", "3", "29", "100")).given()
+			if r.query = q.String(); !disputed(r) {
+				p.walkFromNow(t, a, r, q, once)
+			}
+		}
+	}
+}
+
+var listVersion = regexp.MustCompile(`"metadata":\{(?:"continue":"[^"]*",)?(?:"remainingItemCount":\d+,)?"resourceVersion":"(\d+)"`)
+
+// walkFromNow begins a list at one server wherever it is, and finds its first
+// page at the other one by its revision.
+func (p *pair) walkFromNow(t *testing.T, a *asker, r request, q query, once func(request) string) {
+	r.query = q.String()
+	sides := []*side{p.ours, p.theirs}
+	a.Shuffle(2, func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
+	begun, err := sides[0].do(r)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	version := listVersion.FindSubmatch(begun.body)
+	if version == nil {
+		t.Errorf("%s: no resource version in %.300s", r, begun.body)
+		return
+	}
+	pinned := q.with("resourceVersion", string(version[1])).with("resourceVersionMatch", "Exact")
+	r.query = pinned.String()
+	same, err := sides[1].do(r)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if mismatch := p.difference(begun, same); mismatch != "" {
+		t.Errorf("newest at %s, then pinned at %s: %s\n%s", sides[0].URL, sides[1].URL, r, mismatch)
+		return
+	}
+	p.walk(t, r, pinned, once)
+}
+
+// once compares a single answer of each. Only a revision that a server did not
+// reach in time is asked for again.
+func (p *pair) once(r request, read *statuses) (mismatch string) {
+	for range retries {
+		ours, theirs, err := p.both(r)
+		if err != nil {
+			return "  " + err.Error()
+		}
+		read.add(theirs.status)
+		mismatch = p.difference(ours, theirs)
+		if ours.status != http.StatusGatewayTimeout && theirs.status != http.StatusGatewayTimeout {
+			return mismatch
+		}
+	}
+	return mismatch
+}

@@ -1,0 +1,92 @@
+package differential
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// gone is what a compaction took.
+type gone struct {
+	// revision is the oldest that is left.
+	revision int64
+	// pinned and tokens are of older ones.
+	pinned []int64
+	tokens map[string][]string
+}
+
+// compact drops all revisions but the current one, in the way of Kubernetes'
+// compactor.
+func (p *pair) compact(t *testing.T, a *asker) gone {
+	t.Helper()
+	const key = "compact_rev_key"
+	written, err := p.etcd.Put(t.Context(), key, "0")
+	if err != nil {
+		t.Fatalf("write revision: %v", err)
+	}
+	now := written.Header.Revision
+	if _, err := p.etcd.Put(t.Context(), key, fmt.Sprint(now)); err != nil {
+		t.Fatalf("write compact revision: %v", err)
+	}
+	if _, err := p.etcd.Compact(t.Context(), now, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatalf("compact: %v", err)
+	}
+	return gone{revision: now, pinned: a.pinned, tokens: a.tokens}
+}
+
+// noticed waits until both servers refuse what is gone.
+func (p *pair) noticed(t *testing.T, a *asker, g gone) {
+	t.Helper()
+	old := query{{"resourceVersion", fmt.Sprint(g.revision - 1)}, {"resourceVersionMatch", "Exact"}, {"limit", "1"}}.String()
+	for _, k := range a.kinds {
+		for _, s := range []*side{p.ours, p.theirs} {
+			p.until("compaction", func() error {
+				if a, err := s.do(request{path: k.listPath(""), query: old}); err != nil || a.status != http.StatusGone {
+					return fmt.Errorf("list a compacted revision of %s at %s: %v %v", k.gvr, s.URL, a, err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// compacted compares lists of revisions that etcd no longer has, and goes on
+// with what the errors offer.
+func (p *pair) compacted(t *testing.T, a *asker, g gone) {
+	p.noticed(t, a, g)
+	var requests []request
+	resources := []string{"pods", "nodes", "widgets", "events", "secrets"}
+	for _, resource := range resources {
+		path := named(a.kinds, resource).listPath("")
+		for _, accept := range []string{"", protobuf, kubectlGet, "application/yaml"} {
+			ask := func(q query) {
+				requests = append(requests, request{path: path, accept: accept, listPath: path, query: q.String()})
+			}
+			ask(query{{"resourceVersion", fmt.Sprint(pick(a, g.pinned...))}, {"resourceVersionMatch", "Exact"}})
+			ask(query{{"resourceVersion", fmt.Sprint(pick(a, g.pinned...))}, {"limit", "5"}})
+			for _, token := range g.tokens[path] {
+				ask(query{{"continue", token}, {"limit", "5"}})
+				ask(query{{"continue", token}, {"labelSelector", "app"}})
+			}
+		}
+	}
+	p.agree(t, requests)
+	for _, resource := range resources {
+		path := named(a.kinds, resource).listPath("")
+		for i, token := range g.tokens[path] {
+			got, err := []*side{p.ours, p.theirs}[i%2].do(request{path: path, query: query{{"continue", token}}.String()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fresh := continueToken(got.body)
+			if got.status != http.StatusGone || fresh == "" {
+				t.Errorf("list %s with a compacted token: status %d, fresh token %q: %.300s", path, got.status, fresh, got.body)
+				continue
+			}
+			p.walk(t, request{path: path, listPath: path, accept: a.accept(true, false)}, query{{"continue", fresh}, {"limit", "50"}}, p.compare)
+		}
+	}
+	p.agree(t, a.distinct(scaled(t, defaultRequests/20)))
+}

@@ -1,0 +1,217 @@
+package differential
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	requestsVariable = "MILLRACE_REQUESTS"
+	// defaultRequests is how many random requests the matrix asks, unless the
+	// variable says more.
+	defaultRequests = 3000
+	// walks is how many lists are followed to their end.
+	walks = 60
+	// maxPages bounds one of them.
+	maxPages = 40
+)
+
+// scaled is n times as much as is asked for more requests than the default.
+func scaled(t *testing.T, n int) int {
+	given := os.Getenv(requestsVariable)
+	if given == "" {
+		return n
+	}
+	requests, err := strconv.Atoi(given)
+	if err != nil {
+		t.Fatalf("%s: %v", requestsVariable, err)
+	}
+	return max(1, n*requests/defaultRequests)
+}
+
+// newAsker makes an asker with revisions and tokens.
+func newAsker(t *testing.T, p *pair, f *fixtures, kinds []*kind, random *rand.Rand) *asker {
+	t.Helper()
+	a := &asker{Rand: random}
+	for _, k := range kinds {
+		if k.lists && k.stored() {
+			a.kinds = append(a.kinds, k)
+		}
+	}
+	a.advance(t, p, f)
+	return a
+}
+
+// advance changes some objects and notes the revisions between, and tokens of
+// lists of every kind.
+func (a *asker) advance(t *testing.T, p *pair, f *fixtures) {
+	t.Helper()
+	a.tokens, a.pinned = map[string][]string{}, []int64{p.revision()}
+	const changes = 3
+	for range changes {
+		for _, resource := range append(bulky, "widgets") {
+			f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
+			a.pinned = append(a.pinned, p.revision())
+		}
+	}
+	for _, k := range a.kinds {
+		paths := []string{k.listPath("")}
+		if k.namespaced {
+			paths = append(paths, k.listPath(namespaces[0]), k.listPath(namespaces[1]))
+		}
+		for _, path := range paths {
+			for _, s := range []*side{p.ours, p.theirs} {
+				got, err := s.do(request{path: path, query: "limit=2"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if token := continueToken(got.body); token != "" {
+					a.tokens[path] = append(a.tokens[path], token)
+				}
+			}
+		}
+	}
+}
+
+// distinct makes n different requests.
+func (a *asker) distinct(n int) []request {
+	seen := map[string]bool{}
+	var all []request
+	for len(all) < n {
+		r := a.request()
+		if key := r.String(); !seen[key] && !disputed(r) {
+			seen[key] = true
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// matrix compares everything that can be asked of collections and objects.
+func (p *pair) matrix(t *testing.T, a *asker) {
+	now := p.revision()
+	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(a.kinds, now), disputed)) })
+	t.Run("random", func(t *testing.T) { p.agree(t, a.distinct(scaled(t, defaultRequests))) })
+	t.Run("broken", func(t *testing.T) { p.agree(t, broken(a)) })
+	t.Run("walks", func(t *testing.T) {
+		for range scaled(t, walks) {
+			if r, q := a.walkable(); !disputed(with(r, func(r *request) { r.query = q.String() })) {
+				p.walk(t, r, q, p.compare)
+			}
+		}
+	})
+	t.Run("future", func(t *testing.T) {
+		var running sync.WaitGroup
+		for _, r := range future(a) {
+			running.Go(func() {
+				if mismatch := p.compare(r); mismatch != "" {
+					t.Errorf("%s\n%s", r, mismatch)
+				}
+			})
+		}
+		running.Wait()
+	})
+}
+
+// broken asks for everything illegal alone, so that one error hides no other.
+func broken(a *asker) []request {
+	var all []request
+	ask := func(resource string, q query, accept string) {
+		k := named(a.kinds, resource)
+		all = append(all, request{path: k.listPath(""), query: q.String(), accept: accept, listPath: k.listPath("")})
+		if k.namespaced {
+			all = append(all, request{path: k.listPath(namespaces[0]), query: q.String(), accept: accept, listPath: k.listPath("")})
+		}
+	}
+	for _, resource := range []string{"events", "nodes", "widgets"} {
+		each := func(name string, values []string) {
+			for _, value := range values {
+				ask(resource, query{{name, value}}, "")
+				ask(resource, query{{name, value}, {"limit", "1"}}, kubectlGet)
+			}
+		}
+		each("labelSelector", brokenLabelSelectors)
+		each("fieldSelector", brokenFieldSelectors)
+		each("limit", brokenLimits)
+		each("resourceVersion", brokenVersions)
+		for _, content := range tokenContents {
+			content = strings.ReplaceAll(content, "NOW", fmt.Sprint(a.pinned[len(a.pinned)-1]))
+			ask(resource, query{{"continue", token(content)}}, "")
+			ask(resource, query{{"continue", token(content)}, {"limit", "1"}}, protobuf)
+		}
+		k := named(a.kinds, resource)
+		for _, accept := range refused {
+			for _, word := range []string{"", "List"} {
+				ask(resource, query{{"limit", "2"}}, strings.ReplaceAll(accept, "LIST", word))
+				all = append(all, request{path: k.path(k.keys[0]), accept: strings.ReplaceAll(accept, "LIST", word), listPath: k.listPath("")})
+			}
+		}
+	}
+	return all
+}
+
+// future asks for revisions that are not reached. Each takes three seconds.
+func future(a *asker) []request {
+	var all []request
+	for i, resource := range []string{"pods", "nodes", "widgets", "events"} {
+		k := named(a.kinds, resource)
+		for _, q := range []query{
+			{{"resourceVersion", "999999999"}, {"resourceVersionMatch", matches[i%2]}, {"limit", "2"}},
+			{{"resourceVersion", "9223372036854775807"}, {"labelSelector", "app=web"}},
+			{{"resourceVersion", "18446744073709551615"}},
+			{{"continue", token(`{"v":"meta.k8s.io/v1","rv":999999999,"start":"a"}`)}},
+		} {
+			all = append(all, request{path: k.listPath(""), query: q.String(), listPath: k.listPath(""), accept: []string{"", kubectlGet, metadataClient}[i%3]})
+		}
+	}
+	return all
+}
+
+// walkable is a list that takes several pages.
+func (a *asker) walkable() (request, query) {
+	k := a.kind()
+	limit := pick(a, 1, 2, 3)
+	if len(k.keys) > maxPages {
+		limit = pick(a, 13, 37, 100)
+	}
+	r := request{path: a.scope(k, false), listPath: k.listPath("")}
+	q := a.selectors(query{{"limit", fmt.Sprint(limit)}}, k, false)
+	switch a.IntN(4) {
+	case 0:
+		q = q.with("resourceVersion", fmt.Sprint(pick(a, a.pinned...))).with("resourceVersionMatch", "Exact")
+	case 1:
+		q = q.with("resourceVersion", fmt.Sprint(pick(a, a.pinned...)))
+	}
+	r.accept = a.accept(true, false)
+	if a.once(3) {
+		r.encoding = "gzip"
+	}
+	return r, q
+}
+
+// walk compares each page of a list, with the tokens of both servers in turn.
+func (p *pair) walk(t *testing.T, r request, q query, compare func(request) string) {
+	t.Helper()
+	for page := range maxPages {
+		r.query = q.String()
+		if mismatch := compare(r); mismatch != "" {
+			t.Errorf("page %d: %s\n%s", page+1, r, mismatch)
+			return
+		}
+		got, err := []*side{p.ours, p.theirs}[page%2].do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := continueToken(got.body)
+		if token == "" {
+			return
+		}
+		q = q.without("resourceVersion", "resourceVersionMatch", "continue").with("continue", token)
+	}
+}
