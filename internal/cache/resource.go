@@ -220,6 +220,25 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 	return r.snapshot(x.end(), revision), nil
 }
 
+// Condemn notes that an entry of the newest state, whose attributes were read
+// without decoding it, cannot be decoded. Readers that come after know it before
+// they begin an answer.
+func (r *Resource) Condemn(c *Cache, e *resource.Entry, why error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	now := r.state.Load()
+	if now.tree.Get(e.Key) != e || e.Err != nil {
+		return
+	}
+	condemned := *e
+	condemned.Err, condemned.Attributes = why, nil
+	x := now.edit(&c.cfg)
+	x.step(change{key: e.Key, entry: &condemned, revision: e.Revision})
+	next := x.end()
+	r.log.append(nil, func() { r.state.Store(next) })
+	c.tellUnreadable(r, &condemned)
+}
+
 // prepare decrypts a value and reads its attributes.
 func (r *Resource) prepare(ctx context.Context, key string, value []byte, revision int64) *resource.Entry {
 	e := &resource.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}

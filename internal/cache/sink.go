@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/store"
 )
 
@@ -100,14 +101,18 @@ func (c *Cache) prepareAll(ctx context.Context, kvs []*mvccpb.KeyValue, owner fu
 	for i, r := range owners {
 		byOwner[r] = append(byOwner[r], changes[i])
 		if e := changes[i].entry; e != nil && e.Err != nil {
-			c.cfg.Log.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
-				"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
+			c.tellUnreadable(r, e)
 		}
 	}
 	for r, own := range byOwner {
 		r.learn(c, own)
 	}
 	return byOwner
+}
+
+func (c *Cache) tellUnreadable(r *Resource, e *resource.Entry) {
+	c.cfg.Log.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
+		"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
 }
 
 // deleted tells a tombstone from an object: its version is 0 (etcd's kv.proto).

@@ -33,7 +33,7 @@ func newReadTier(b *backends, budget *encode.Budget) (*readTier, error) {
 	}
 	return &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached},
+		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached, Scan: kube.Scan},
 		tier:      read.NewTier(metrics),
 		budget:    budget,
 	}, nil

@@ -133,7 +133,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		}
 		return s.run(ctx, server)
 	}
-	tuneGC(0)
+	setGC(gcLoading)
 	etcd := s.options.Kube.Etcd()
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
 	b := &backends{
@@ -175,7 +175,9 @@ func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server
 	if err := b.loaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
-	defer beneath(ctx, newTrimmer(mappedFiles(b.embedded)).run)()
+	trimmer := newTrimmer(mappedFiles(b.embedded))
+	tuneGC(trimmer.marked())
+	defer beneath(ctx, trimmer.run)()
 	defer beneath(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil {
 			tier.tier.Warm(ctx)

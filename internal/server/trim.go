@@ -35,10 +35,19 @@ const (
 	gcMost     = 150
 )
 
-// tuneGC sets the collector for a live heap, unless the operator chose with GOGC.
+// gcLoading is the percentage while everything is read from etcd: garbage of
+// decoded objects comes faster than ever after, and is given back at once.
+const gcLoading = 300
+
+// tuneGC sets the collector for a live heap.
 func tuneGC(live uint64) {
+	setGC(int(max(gcLeast, min(gcMost, 100*gcHeadroom/max(live, 1)))))
+}
+
+// setGC sets the collector, unless the operator chose with GOGC.
+func setGC(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(int(max(gcLeast, min(gcMost, 100*gcHeadroom/max(live, 1)))))
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -80,9 +89,14 @@ func (t *trimmer) run(ctx context.Context) {
 	}
 }
 
-func (t *trimmer) look() {
+// marked is what was live at the last collection.
+func (t *trimmer) marked() uint64 {
 	metrics.Read(t.samples)
-	tuneGC(t.samples[sampleMarked].Value.Uint64())
+	return t.samples[sampleMarked].Value.Uint64()
+}
+
+func (t *trimmer) look() {
+	tuneGC(t.marked())
 	cycles := t.samples[sampleCycles].Value.Uint64()
 	quiet := cycles == t.cycles
 	t.cycles = cycles

@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/features"
@@ -46,6 +48,10 @@ type Decorator struct {
 	// Irregular reports for a kind whether handlers alter an object on its way
 	// out. It may be nil, as may what it returns.
 	Irregular func(schema.GroupResource) func(runtime.Object) bool
+
+	// Scan reads a kind's attributes without decoding, where it can. It may be nil,
+	// as may what it returns. It must not be given for irregular kinds.
+	Scan func(schema.GroupResource) func(value []byte) (labels.Set, fields.Set, bool)
 
 	mu struct {
 		sync.Mutex
@@ -156,7 +162,17 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 			irregular = f
 		}
 	}
+	scan := func([]byte) (l labels.Set, f fields.Set, ok bool) { return }
+	if d.Scan != nil {
+		if found := d.Scan(gr); found != nil {
+			scan = found
+		}
+	}
 	spec.Describe = func(e *resource.Entry) error {
+		if l, f, ok := scan(e.Value); ok {
+			e.Attributes = resource.NewAttributes(l, f)
+			return nil
+		}
 		obj, err := s.decode(e, e.Revision)
 		if err != nil {
 			return err

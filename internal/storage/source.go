@@ -24,7 +24,11 @@ func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
 	if !e.Plain() {
 		return nil, fmt.Errorf("decode %s: not plain", e.Key)
 	}
-	return s.decode(e, e.Revision)
+	obj, err := s.decode(e, e.Revision)
+	if err != nil {
+		s.cfg.Resource.Condemn(s.cfg.Cache, e, err)
+	}
+	return obj, err
 }
 
 // NewList makes an empty list of the storage's version.
