@@ -122,14 +122,12 @@ func (l *List) spanSize(span Span) (size int64, err error) {
 func (l *List) eachPart(span Span, use func([]byte) error) error {
 	f, separator := l.Form, l.Form.cfg.Framing.separator()
 	if span.most() {
-		w, err := f.plain(span.Memo, span.Entries)
-		if err != nil {
-			return err
-		}
-		if w.rows == nil {
+		return f.borrow(span.Memo, span.Entries, func(w *wire) error {
+			if w.rows != nil {
+				return l.useRows(w.rows[span.From:span.To], use)
+			}
 			return use(w.items(span.From, span.To, len(separator)))
-		}
-		return l.useRows(w.rows[span.From:span.To], use)
+		})
 	}
 	for i := span.From; i < span.To; i++ {
 		item, row, err := f.item(span.Memo, span.Entries, i)

@@ -146,6 +146,23 @@ func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
 	return f.buildPlain(m, own, before, keep)
 }
 
+// borrow calls use with the segment of a group, which is only good until use
+// returns. One that is kept compressed for want of room is unpacked for this
+// reader alone: what it costs is the unpacking and no memory.
+func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error) error {
+	own, _, _ := m.slotOf(f, entries)
+	if own.plain.load() == nil {
+		if z := own.zipped.load(); z != nil && f.cfg.Budget.tight(z.size) {
+			return z.unzippedFor(use)
+		}
+	}
+	w, err := f.plain(m, entries)
+	if err != nil {
+		return err
+	}
+	return use(w)
+}
+
 // buildPlain is called with own.build held.
 func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (*wire, error) {
 	if w := own.plain.load(); w != nil {

@@ -165,9 +165,22 @@ func (w *wire) zipped() *wire {
 
 // unzipped is the plain wire of a zipped one.
 func (w *wire) unzipped() (*wire, error) {
-	b, err := unzip(w.bytes, int(w.size))
+	b, err := unzip(w.bytes, make([]byte, 0, w.size))
 	if err != nil {
 		return nil, err
 	}
 	return &wire{bytes: b, entries: w.entries, ends: w.ends, size: w.size}, nil
+}
+
+// unzippedFor calls use with the plain wire of a zipped one, in a buffer that is
+// used again.
+func (w *wire) unzippedFor(use func(*wire) error) error {
+	buf := unzipBuffers.Get().(*[]byte)
+	defer unzipBuffers.Put(buf)
+	b, err := unzip(w.bytes, (*buf)[:0])
+	if err != nil {
+		return err
+	}
+	*buf = b
+	return use(&wire{bytes: b, entries: w.entries, ends: w.ends, size: w.size})
 }

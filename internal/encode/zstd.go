@@ -44,11 +44,14 @@ func zip(src []byte) []byte {
 	return append(make([]byte, 0, len(out)), out...)
 }
 
-// unzip returns what a frame holds.
-func unzip(frame []byte, size int) ([]byte, error) {
-	out, err := codec().decoder.DecodeAll(frame, make([]byte, 0, size))
+// unzip appends what a frame holds.
+func unzip(frame, dst []byte) ([]byte, error) {
+	out, err := codec().decoder.DecodeAll(frame, dst)
 	if err != nil {
 		return nil, fmt.Errorf("unpack segment: %w", err)
 	}
 	return out, nil
 }
+
+// unzipBuffers are as large as segments get, which the cache's leaves bound.
+var unzipBuffers = sync.Pool{New: func() any { return new([]byte) }}
