@@ -150,7 +150,7 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 	return sel.Plan.Path
 }
 
-func mustLabels(t *testing.T, text string) labels.Selector {
+func mustLabels(t testing.TB, text string) labels.Selector {
 	t.Helper()
 	s, err := labels.Parse(text)
 	if err != nil {
@@ -159,7 +159,7 @@ func mustLabels(t *testing.T, text string) labels.Selector {
 	return s
 }
 
-func mustFields(t *testing.T, text string) fields.Selector {
+func mustFields(t testing.TB, text string) fields.Selector {
 	t.Helper()
 	s, err := fields.ParseSelector(text)
 	if err != nil {

@@ -220,3 +220,24 @@ func TestAtUndoesLaterEvents(t *testing.T) {
 		t.Errorf("At(9): %v, want ErrExpired", err)
 	}
 }
+
+func TestCondemnedEntriesAreOdd(t *testing.T) {
+	t.Parallel()
+	c := newCache(cache.Config{})
+	r := c.Register(cache.Spec{Prefix: pods, Describe: describe})
+	load(t, c, 10, object(pods+"a", `{}`, 3), object(pods+"b", `{}`, 4))
+	old := r.Snapshot()
+	e := old.Get("a")
+	r.Condemn(c, e, errors.New("damaged inside"))
+	now := r.Snapshot()
+	if now.Odd != 1 || now.Get("a").Err == nil || now.Get("a").Revision != 3 || now.Len() != 2 || now.Get("b").Err != nil {
+		t.Errorf("%d odd entries, %+v", now.Odd, now.Get("a"))
+	}
+	wantRevisions(t, r.Log(), 10)
+	// Neither once more, nor a version that is no longer the newest.
+	c.Apply(t.Context(), apply(put(pods+"a", `{}`, 11)))
+	r.Condemn(c, e, errors.New("damaged inside"))
+	if now := r.Snapshot(); now.Odd != 0 || now.Get("a").Err != nil {
+		t.Errorf("the repaired object is condemned: %+v", now.Get("a"))
+	}
+}

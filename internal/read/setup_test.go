@@ -47,6 +47,7 @@ type tier struct {
 	resource *cache.Resource
 	etcd     *etcd
 	registry metrics.KubeRegistry
+	tier     *read.Tier
 	handler  http.Handler
 }
 
@@ -88,6 +89,7 @@ func newTier(t *testing.T, changes ...change) *tier {
 	}
 	served := read.NewTier(counters)
 	served.Serve([]*read.Route{route})
+	x.tier = served
 	x.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
 	return x
 }

@@ -1,0 +1,61 @@
+package cache_test
+
+import (
+	"fmt"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
+// BenchmarkSelect finds one label of many among 100,000 objects, by a scan and by
+// an index, and makes the index.
+func BenchmarkSelect(b *testing.B) {
+	const objects = 100_000
+	kvs := make([]*mvccpb.KeyValue, objects)
+	for i := range kvs {
+		kvs[i] = object(fmt.Sprintf("%sns/pod-%06d", pods, i),
+			fmt.Sprintf(`{"Labels":{"app":"a%d","slice":"s%d"},"Fields":{"spec.nodeName":"n%d"}}`, i%10, i%500, i%5000), 5)
+	}
+	for _, c := range []struct {
+		name, labels, fields string
+		indexFrom            int
+	}{
+		{"scan", "slice=s7", "", objects + 1},
+		{"index 200 of 100000", "slice=s7", "", 1},
+		{"index 20 of 100000", "", "spec.nodeName=n7", 1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			cached := newCache(cache.Config{IndexFrom: c.indexFrom})
+			r := cached.Register(cache.Spec{Prefix: pods, Describe: describe})
+			loader := cached.BeginLoad()
+			loader.Add(b.Context(), kvs)
+			loader.End(b.Context(), 10)
+			q := &cache.Query{Labels: mustLabels(b, c.labels), Fields: mustFields(b, c.fields)}
+			for range 2 {
+				r.Snapshot().Select(q) // the second one makes an index
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if r.Snapshot().Select(q).Count == 0 {
+					b.Fatal("nothing selected")
+				}
+			}
+		})
+	}
+	b.Run("make index", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			cached := newCache(cache.Config{IndexFrom: 1})
+			r := cached.Register(cache.Spec{Prefix: pods, Describe: describe})
+			loader := cached.BeginLoad()
+			loader.Add(b.Context(), kvs)
+			loader.End(b.Context(), 10)
+			q := &cache.Query{Labels: mustLabels(b, "slice=s7")}
+			r.Snapshot().Select(q)
+			b.StartTimer()
+			r.Snapshot().Select(q)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package read_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/read"
+)
+
+func keys(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("one/%04d", i)
+	}
+	return all
+}
+
+// TestPlans asks how lists are found.
+func TestPlans(t *testing.T) {
+	x := newTier(t)
+	x.load(t, keys(1000)...)
+	explain := http.Header{"X-Millrace-Explain": {"1"}}
+	byLabel := list + "?labelSelector=name%3D0007"
+	for _, c := range []struct{ target, plan string }{
+		{list, "range; candidates=1000; selected=1000; scope=1000"},
+		{list + "?limit=3", "range; candidates=1000; selected=3; scope=1000"},
+		{listOne + "?fieldSelector=metadata.name%3D0001", "key; candidates=1; selected=1; scope=1"},
+		{byLabel, "scan; candidates=1000; selected=1; scope=1000"},
+		{byLabel, "scan; candidates=1000; selected=1; scope=1000"},
+		{byLabel, "index of label name; candidates=1; selected=1; scope=1000"},
+	} {
+		if plan := x.send(t, http.MethodGet, c.target, explain).Header().Get("X-Millrace-Plan"); plan != c.plan {
+			t.Errorf("%s: %q, want %q", c.target, plan, c.plan)
+		}
+	}
+	if plan := x.send(t, http.MethodGet, list, nil).Header().Get("X-Millrace-Plan"); plan != "" {
+		t.Errorf("told without being asked: %q", plan)
+	}
+}
+
+// TestWarming finds encoded bytes that nobody asked for yet.
+func TestWarming(t *testing.T) {
+	budget := encode.NewBudget(64 << 20)
+	x := newTier(t, func(c *read.RouteConfig) { c.Budget = budget })
+	x.load(t, keys(1000)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.tier.Warm(ctx)
+	}()
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return budget.Used() > 1000*100, nil
+	}); err != nil {
+		t.Errorf("%d bytes were encoded", budget.Used())
+	}
+	cancel()
+	<-ended
+}
+
+// TestWarmingHeedsItsShare leaves half of the budget to what is asked for.
+func TestWarmingHeedsItsShare(t *testing.T) {
+	for _, limit := range []int64{0, 40 << 10} {
+		budget := encode.NewBudget(limit)
+		x := newTier(t, func(c *read.RouteConfig) { c.Budget = budget })
+		x.load(t, keys(3000)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		x.tier.Warm(ctx)
+		cancel()
+		if used := budget.Used(); used > limit*3/4 {
+			t.Errorf("%d of %d bytes were used", used, limit)
+		}
+	}
+}
+
+// connection notes its deadlines.
+type connection struct {
+	http.ResponseWriter
+	deadlines []time.Time
+}
+
+func (c *connection) SetWriteDeadline(at time.Time) error {
+	c.deadlines = append(c.deadlines, at)
+	return nil
+}
+
+// TestReadersHaveToKeepUp looks at the deadlines of a connection: large answers
+// have one, and leave none behind.
+func TestReadersHaveToKeepUp(t *testing.T) {
+	x := newTier(t)
+	x.load(t, "one/a", "one/large", "two/large")
+	inner, client := x.handler, &connection{}
+	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		client.ResponseWriter = w
+		inner.ServeHTTP(client, req)
+	})
+	x.send(t, http.MethodGet, list+"?fieldSelector=metadata.name%3Da", nil)
+	if len(client.deadlines) != 0 {
+		t.Errorf("deadlines of a small answer: %v", client.deadlines)
+	}
+	w := x.send(t, http.MethodGet, list, nil)
+	if n := len(client.deadlines); n < 2 || !client.deadlines[n-1].IsZero() || time.Until(client.deadlines[0]) < 10*time.Second {
+		t.Errorf("deadlines of a large answer: %v", client.deadlines)
+	}
+	if w.Code != http.StatusOK || strings.Count(w.Body.String(), `"name":"large"`) != 2 {
+		t.Errorf("status %d, %d bytes", w.Code, w.Body.Len())
+	}
+}
