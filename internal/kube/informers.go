@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -14,10 +15,16 @@ import (
 
 // useInformers puts informers of ours into the factory that the server's own
 // parts take theirs from. The first to ask decides, so it comes before them.
-func useInformers(factory informers.SharedInformerFactory, pods func() *storage.Store) error {
-	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		return newPodInformer(pods)
-	})
+// Pods are most of what a cluster has, and secrets the largest of what is read.
+func useInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
+	for resource, empty := range map[string]func() object{
+		"pods":    func() object { return &corev1.Pod{} },
+		"secrets": func() object { return &corev1.Secret{} },
+	} {
+		factory.InformerFor(empty(), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			return newStoredInformer(func() *storage.Store { return stored(schema.GroupResource{Resource: resource}) }, empty)
+		})
+	}
 	if err := factory.Core().V1().Nodes().Informer().SetTransform(slimNode); err != nil {
 		return fmt.Errorf("trim nodes in informer: %w", err)
 	}

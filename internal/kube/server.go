@@ -64,7 +64,7 @@ func (h Hooks) informers() func(informers.SharedInformerFactory) error {
 		return nil
 	}
 	return func(factory informers.SharedInformerFactory) error {
-		return useInformers(factory, func() *storage.Store { return h.Stored(schema.GroupResource{Resource: "pods"}) })
+		return useInformers(factory, h.Stored)
 	}
 }
 

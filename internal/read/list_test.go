@@ -95,7 +95,7 @@ func (c *connection) SetWriteDeadline(at time.Time) error {
 // have one, and leave none behind.
 func TestReadersHaveToKeepUp(t *testing.T) {
 	x := newTier(t)
-	x.load(t, "one/a", "one/large", "two/large")
+	x.load(t, "five/large", "four/large", "one/a", "one/large", "six/large", "three/large", "two/large")
 	inner, client := x.handler, &connection{}
 	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		client.ResponseWriter = w
@@ -109,7 +109,7 @@ func TestReadersHaveToKeepUp(t *testing.T) {
 	if n := len(client.deadlines); n < 2 || !client.deadlines[n-1].IsZero() || time.Until(client.deadlines[0]) < 10*time.Second {
 		t.Errorf("deadlines of a large answer: %v", client.deadlines)
 	}
-	if w.Code != http.StatusOK || strings.Count(w.Body.String(), `"name":"large"`) != 2 {
+	if w.Code != http.StatusOK || strings.Count(w.Body.String(), `"name":"large"`) != 6 {
 		t.Errorf("status %d, %d bytes", w.Code, w.Body.Len())
 	}
 }

@@ -51,7 +51,7 @@ const (
 	// renewal is how old a deadline gets before it is moved on.
 	renewal = 5 * time.Second
 	// unpaced answers are not worth a deadline.
-	unpaced = 64 << 10
+	unpaced = 1 << 20
 )
 
 // paced writes an answer to a client that has to keep up. It writes the headers

@@ -25,14 +25,16 @@ type trimmer struct {
 	cycles uint64
 }
 
-// The heap may grow by gcHeadroom before it is collected, in percent of what is
-// live no less than gcLeast and no more than gcMost. A small heap is collected
-// seldom, since it is garbage of requests that fills it; of a large one most is
-// bytes, which cost the collector nothing (docs/bench/memory.md).
+// The heap may grow by so much before it is collected, in bytes and in percent of
+// what is live. A small heap is collected seldom, since garbage of requests fills
+// it. A large one is mostly stored bytes, which cost the collector nothing
+// (docs/bench/memory.md).
 const (
-	gcHeadroom = 192 << 20
-	gcLeast    = 20
-	gcMost     = 150
+	gcHeadroom      = 192 << 20
+	gcLarge         = 512 << 20
+	gcLargeHeadroom = 96 << 20
+	gcLeast         = 10
+	gcMost          = 150
 )
 
 // gcLoading is the percentage while everything is read from etcd: garbage of
@@ -41,7 +43,11 @@ const gcLoading = 300
 
 // tuneGC sets the collector for a live heap.
 func tuneGC(live uint64) {
-	setGC(int(max(gcLeast, min(gcMost, 100*gcHeadroom/max(live, 1)))))
+	headroom := uint64(gcHeadroom)
+	if live > gcLarge {
+		headroom = gcLargeHeadroom
+	}
+	setGC(int(max(gcLeast, min(gcMost, 100*headroom/max(live, 1)))))
 }
 
 // setGC sets the collector, unless the operator chose with GOGC.

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -15,15 +14,15 @@ import (
 // eventBatch is how many events a handler takes from the log at a time.
 const eventBatch = 64
 
-// podHandler tells one handler of pods. It has a cursor of its own, so a slow
+// storedHandler tells one handler of objects. It has a cursor of its own, so a slow
 // one delays nobody and needs no queue: if the log overtakes it, it compares
 // what it told with what there is now.
 //
-// To a handler a pod that cannot be read does not exist.
-type podHandler struct {
-	pods    *podIndexer
+// To a handler an object that cannot be read does not exist.
+type storedHandler struct {
+	objects *storedIndexer
 	handler toolscache.ResourceEventHandler
-	// synced is closed when all pods have been told that were there at first.
+	// synced is closed when all objects have been told that were there at first.
 	synced chan struct{}
 	// ended is closed by stop.
 	ended chan struct{}
@@ -36,7 +35,7 @@ type podHandler struct {
 // heard since. The newest tree shares what did not change, so it costs little.
 type told struct {
 	tree cache.Tree
-	// since has nil for deleted pods.
+	// since has nil for deleted objects.
 	since map[string]*resource.Entry
 }
 
@@ -47,7 +46,7 @@ func (t *told) get(key string) *resource.Entry {
 	return t.tree.Get(key)
 }
 
-// all yields the pods that a handler knows, in no order.
+// all yields the objects that a handler knows, in no order.
 func (t *told) all() iter.Seq[*resource.Entry] {
 	return func(yield func(*resource.Entry) bool) {
 		for e := range t.tree.All("", "") {
@@ -70,23 +69,23 @@ func (t *told) note(key string, e *resource.Entry) {
 	t.since[key] = e
 }
 
-func newPodHandler(pods *podIndexer, handler toolscache.ResourceEventHandler) *podHandler {
-	h := &podHandler{pods: pods, handler: handler, synced: make(chan struct{}), ended: make(chan struct{})}
+func newStoredHandler(objects *storedIndexer, handler toolscache.ResourceEventHandler) *storedHandler {
+	h := &storedHandler{objects: objects, handler: handler, synced: make(chan struct{}), ended: make(chan struct{})}
 	h.stop = sync.OnceFunc(func() { close(h.ended) })
 	return h
 }
 
 // HasSynced implements cache.ResourceEventHandlerRegistration.
-func (h *podHandler) HasSynced() bool { return closed(h.synced) }
+func (h *storedHandler) HasSynced() bool { return closed(h.synced) }
 
 // HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
-func (h *podHandler) HasSyncedChecker() toolscache.DoneChecker {
-	return checker{name: "pod handler", done: h.synced}
+func (h *storedHandler) HasSyncedChecker() toolscache.DoneChecker {
+	return checker{name: "informer handler", done: h.synced}
 }
 
-// run tells of all pods and then of what changes, until it is stopped.
-func (h *podHandler) run() {
-	r := h.pods.source().Resource()
+// run tells of all objects and then of what changes, until it is stopped.
+func (h *storedHandler) run() {
+	r := h.objects.source().Resource()
 	for !closed(h.ended) {
 		snapshot := r.Snapshot()
 		at, _, err := r.Log().Since(snapshot.Revision)
@@ -101,7 +100,7 @@ func (h *podHandler) run() {
 
 // relist tells what a tree has that was not told, and whether it came to the
 // end of it.
-func (h *podHandler) relist(now cache.Tree) bool {
+func (h *storedHandler) relist(now cache.Tree) bool {
 	for e := range now.All("", "") {
 		if closed(h.ended) {
 			return false
@@ -117,8 +116,8 @@ func (h *podHandler) relist(now cache.Tree) bool {
 		if now.Get(e.Key) != nil {
 			continue
 		}
-		if pod := h.decode(e); pod != nil {
-			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: pod})
+		if obj := h.decode(e); obj != nil {
+			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: obj})
 		}
 	}
 	h.told = told{tree: now}
@@ -129,7 +128,7 @@ func (h *podHandler) relist(now cache.Tree) bool {
 }
 
 // follow tells the events from a place in the log on, until some are lost.
-func (h *podHandler) follow(r *cache.Resource, at cache.Cursor) {
+func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
 	buf := make([]cache.Event, eventBatch)
 	for {
 		// If the log has nothing new after this, the snapshot is what was told.
@@ -159,7 +158,7 @@ func (h *podHandler) follow(r *cache.Resource, at cache.Cursor) {
 }
 
 // tell tells of a change at a revision. Either entry may be nil.
-func (h *podHandler) tell(old, now *resource.Entry, revision int64) {
+func (h *storedHandler) tell(old, now *resource.Entry, revision int64) {
 	before, after := h.decode(old), h.decode(now)
 	switch {
 	case before == nil && after != nil:
@@ -167,13 +166,13 @@ func (h *podHandler) tell(old, now *resource.Entry, revision int64) {
 	case before != nil && after != nil:
 		h.handler.OnUpdate(before, after)
 	case before != nil:
-		before.ResourceVersion = strconv.FormatInt(revision, 10)
+		before.SetResourceVersion(strconv.FormatInt(revision, 10))
 		h.handler.OnDelete(before)
 	}
 }
 
-func (h *podHandler) decode(e *resource.Entry) *corev1.Pod {
-	return h.pods.decode(h.pods.source(), e)
+func (h *storedHandler) decode(e *resource.Entry) object {
+	return h.objects.decode(h.objects.source(), e)
 }
 
 func closed(c <-chan struct{}) bool {

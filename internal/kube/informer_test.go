@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -91,7 +92,7 @@ func (p *podCache) remove(key string, revision int64) {
 }
 
 func (p *podCache) informer() toolscache.SharedIndexInformer {
-	return newPodInformer(func() *storage.Store { return p.store })
+	return newStoredInformer(func() *storage.Store { return p.store }, func() object { return &corev1.Pod{} })
 }
 
 // run runs an informer until the returned function is called, which waits.
@@ -303,7 +304,7 @@ func TestPodListersReadTheCache(t *testing.T) {
 		obj.(*corev1.Pod).Annotations = map[string]string{"transformed": "yes"}
 		return obj, nil
 	}))
-	if err := useInformers(factory, func() *storage.Store { return p.store }); err != nil {
+	if err := useInformers(factory, func(schema.GroupResource) *storage.Store { return p.store }); err != nil {
 		t.Fatal(err)
 	}
 	lister := factory.Core().V1().Pods().Lister()

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -19,12 +20,14 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// podIndexer is the store of the pod informer. It keeps nothing: it decodes out
-// of the byte cache what it is asked for, so it is never behind the cache. Pods
+// storedIndexer is the store of a stored informer. It keeps nothing: it decodes out
+// of the byte cache what it is asked for, so it is never behind the cache. Objects
 // that cannot be read are not in it.
-type podIndexer struct {
-	// source returns the storage of pods, nil before it is made.
+type storedIndexer struct {
+	// source returns the storage of the kind, nil before it is made.
 	source func() *storage.Store
+	// empty makes an object of the version that the informer gives.
+	empty func() object
 
 	mu struct {
 		sync.RWMutex
@@ -33,31 +36,37 @@ type podIndexer struct {
 	}
 }
 
-var _ cache.Indexer = (*podIndexer)(nil)
+// object is what informers give.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
 
-// errReadOnly says who changes pods.
-var errReadOnly = errors.New("the pod informer reads the cache of etcd: write through the API")
+var _ cache.Indexer = (*storedIndexer)(nil)
+
+// errReadOnly says who changes objects.
+var errReadOnly = errors.New("the informer reads the cache of etcd: write through the API")
 
 // Add implements cache.Store.
-func (*podIndexer) Add(any) error { return errReadOnly }
+func (*storedIndexer) Add(any) error { return errReadOnly }
 
 // Update implements cache.Store.
-func (*podIndexer) Update(any) error { return errReadOnly }
+func (*storedIndexer) Update(any) error { return errReadOnly }
 
 // Delete implements cache.Store.
-func (*podIndexer) Delete(any) error { return errReadOnly }
+func (*storedIndexer) Delete(any) error { return errReadOnly }
 
 // Replace implements cache.Store.
-func (*podIndexer) Replace([]any, string) error { return errReadOnly }
+func (*storedIndexer) Replace([]any, string) error { return errReadOnly }
 
 // Resync implements cache.Store.
-func (*podIndexer) Resync() error { return nil }
+func (*storedIndexer) Resync() error { return nil }
 
 // Bookmark implements cache.Store. The cache knows how far it is.
-func (*podIndexer) Bookmark(string) {}
+func (*storedIndexer) Bookmark(string) {}
 
 // LastStoreSyncResourceVersion implements cache.Store.
-func (x *podIndexer) LastStoreSyncResourceVersion() string {
+func (x *storedIndexer) LastStoreSyncResourceVersion() string {
 	s := x.source()
 	if s == nil || s.Cache().Ready() != nil {
 		return ""
@@ -66,7 +75,7 @@ func (x *podIndexer) LastStoreSyncResourceVersion() string {
 }
 
 // Get implements cache.Store.
-func (x *podIndexer) Get(obj any) (any, bool, error) {
+func (x *storedIndexer) Get(obj any) (any, bool, error) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return nil, false, cache.KeyError{Obj: obj, Err: err}
@@ -75,32 +84,32 @@ func (x *podIndexer) Get(obj any) (any, bool, error) {
 }
 
 // GetByKey implements cache.Store. Keys are as in the cache: namespace/name.
-func (x *podIndexer) GetByKey(key string) (any, bool, error) {
+func (x *storedIndexer) GetByKey(key string) (any, bool, error) {
 	s := x.source()
 	if s == nil {
 		return nil, false, nil
 	}
-	pod := x.decode(s, s.Resource().Snapshot().Get(key))
-	if pod == nil {
+	obj := x.decode(s, s.Resource().Snapshot().Get(key))
+	if obj == nil {
 		return nil, false, nil
 	}
-	return pod, true, nil
+	return obj, true, nil
 }
 
 // List implements cache.Store.
-func (x *podIndexer) List() []any {
-	var pods []any
-	for _, pod := range x.pods("") {
-		pods = append(pods, pod)
+func (x *storedIndexer) List() []any {
+	var objects []any
+	for _, obj := range x.objects("") {
+		objects = append(objects, obj)
 	}
-	return pods
+	return objects
 }
 
 // ListKeys implements cache.Store.
-func (x *podIndexer) ListKeys() []string { return slices.Collect(x.keys("")) }
+func (x *storedIndexer) ListKeys() []string { return slices.Collect(x.keys("")) }
 
 // Index implements cache.Indexer.
-func (x *podIndexer) Index(name string, obj any) ([]any, error) {
+func (x *storedIndexer) Index(name string, obj any) ([]any, error) {
 	indexOf, err := x.index(name)
 	if err != nil {
 		return nil, err
@@ -112,38 +121,38 @@ func (x *podIndexer) Index(name string, obj any) ([]any, error) {
 	if len(values) == 1 {
 		return x.ByIndex(name, values[0])
 	}
-	var pods []any
-	for _, pod := range x.pods("") {
-		own, err := indexOf(pod)
+	var objects []any
+	for _, obj := range x.objects("") {
+		own, err := indexOf(obj)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(own, func(value string) bool { return slices.Contains(values, value) }) {
-			pods = append(pods, pod)
+			objects = append(objects, obj)
 		}
 	}
-	return pods, nil
+	return objects, nil
 }
 
 // ByIndex implements cache.Indexer.
-func (x *podIndexer) ByIndex(name, value string) ([]any, error) {
-	var pods []any
-	err := x.indexed(name, value, func(_ string, pod *corev1.Pod) { pods = append(pods, pod) })
-	return pods, err
+func (x *storedIndexer) ByIndex(name, value string) ([]any, error) {
+	var objects []any
+	err := x.indexed(name, value, func(_ string, obj object) { objects = append(objects, obj) })
+	return objects, err
 }
 
 // IndexKeys implements cache.Indexer.
-func (x *podIndexer) IndexKeys(name, value string) ([]string, error) {
+func (x *storedIndexer) IndexKeys(name, value string) ([]string, error) {
 	if name == cache.NamespaceIndex {
 		return slices.Collect(x.keys(value + "/")), nil
 	}
 	var keys []string
-	err := x.indexed(name, value, func(key string, _ *corev1.Pod) { keys = append(keys, key) })
+	err := x.indexed(name, value, func(key string, _ object) { keys = append(keys, key) })
 	return keys, err
 }
 
 // ListIndexFuncValues implements cache.Indexer.
-func (x *podIndexer) ListIndexFuncValues(name string) []string {
+func (x *storedIndexer) ListIndexFuncValues(name string) []string {
 	found := map[string]bool{}
 	if name == cache.NamespaceIndex {
 		for key := range x.keys("") {
@@ -151,8 +160,8 @@ func (x *podIndexer) ListIndexFuncValues(name string) []string {
 			found[namespace] = true
 		}
 	} else if indexOf, err := x.index(name); err == nil {
-		for _, pod := range x.pods("") {
-			values, _ := indexOf(pod)
+		for _, obj := range x.objects("") {
+			values, _ := indexOf(obj)
 			for _, value := range values {
 				found[value] = true
 			}
@@ -162,7 +171,7 @@ func (x *podIndexer) ListIndexFuncValues(name string) []string {
 }
 
 // GetIndexers implements cache.Indexer.
-func (x *podIndexer) GetIndexers() cache.Indexers {
+func (x *storedIndexer) GetIndexers() cache.Indexers {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -171,8 +180,8 @@ func (x *podIndexer) GetIndexers() cache.Indexers {
 }
 
 // AddIndexers implements cache.Indexer. All but the namespace's are computed
-// over all pods whenever one is asked for, since nothing in this server adds any.
-func (x *podIndexer) AddIndexers(indexers cache.Indexers) error {
+// over all objects whenever one is asked for, since nothing in this server adds any.
+func (x *storedIndexer) AddIndexers(indexers cache.Indexers) error {
 	known := x.GetIndexers()
 	for name := range indexers {
 		if known[name] != nil {
@@ -188,15 +197,15 @@ func (x *podIndexer) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-func (x *podIndexer) index(name string) (cache.IndexFunc, error) {
+func (x *storedIndexer) index(name string) (cache.IndexFunc, error) {
 	if indexOf := x.GetIndexers()[name]; indexOf != nil {
 		return indexOf, nil
 	}
 	return nil, fmt.Errorf("there is no index %q", name)
 }
 
-// indexed calls use for each pod that has a value in an index.
-func (x *podIndexer) indexed(name, value string, use func(key string, pod *corev1.Pod)) error {
+// indexed calls use for each object that has a value in an index.
+func (x *storedIndexer) indexed(name, value string, use func(key string, obj object)) error {
 	indexOf, err := x.index(name)
 	if err != nil {
 		return err
@@ -205,34 +214,34 @@ func (x *podIndexer) indexed(name, value string, use func(key string, pod *corev
 	if name == cache.NamespaceIndex {
 		prefix = value + "/"
 	}
-	for key, pod := range x.pods(prefix) {
-		values, err := indexOf(pod)
+	for key, obj := range x.objects(prefix) {
+		values, err := indexOf(obj)
 		if err != nil {
 			return err
 		}
 		if slices.Contains(values, value) {
-			use(key, pod)
+			use(key, obj)
 		}
 	}
 	return nil
 }
 
-// pods decodes the pods whose key begins with a prefix.
-func (x *podIndexer) pods(prefix string) iter.Seq2[string, *corev1.Pod] {
-	return func(yield func(string, *corev1.Pod) bool) {
+// objects decodes the objects whose key begins with a prefix.
+func (x *storedIndexer) objects(prefix string) iter.Seq2[string, object] {
+	return func(yield func(string, object) bool) {
 		s := x.source()
 		if s == nil {
 			return
 		}
 		for e := range s.Resource().Snapshot().All(prefix, "") {
-			if pod := x.decode(s, e); pod != nil && !yield(e.Key, pod) {
+			if obj := x.decode(s, e); obj != nil && !yield(e.Key, obj) {
 				return
 			}
 		}
 	}
 }
 
-func (x *podIndexer) keys(prefix string) iter.Seq[string] {
+func (x *storedIndexer) keys(prefix string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		s := x.source()
 		if s == nil {
@@ -246,41 +255,41 @@ func (x *podIndexer) keys(prefix string) iter.Seq[string] {
 	}
 }
 
-// decode returns an entry's pod, a fresh one, and nil if there is none to read.
-func (x *podIndexer) decode(s *storage.Store, e *resource.Entry) *corev1.Pod {
+// decode returns an entry's obj, a fresh one, and nil if there is none to read.
+func (x *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
 	if e == nil || e.Err != nil {
 		return nil
 	}
-	pod, err := x.convert(s, e)
+	obj, err := x.convert(s, e)
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("read pod %s for an informer: %w", e.Key, err))
+		utilruntime.HandleError(fmt.Errorf("read %s for an informer: %w", e.Key, err))
 		return nil
 	}
-	return pod
+	return obj
 }
 
-func (x *podIndexer) convert(s *storage.Store, e *resource.Entry) (*corev1.Pod, error) {
+func (x *storedIndexer) convert(s *storage.Store, e *resource.Entry) (object, error) {
 	stored, err := s.Decode(e)
 	if err != nil {
 		return nil, err
 	}
-	pod := &corev1.Pod{}
-	if err := legacyscheme.Scheme.Convert(stored, pod, nil); err != nil {
+	obj := x.empty()
+	if err := legacyscheme.Scheme.Convert(stored, obj, nil); err != nil {
 		return nil, err
 	}
 	x.mu.RLock()
 	transform := x.mu.transform
 	x.mu.RUnlock()
 	if transform == nil {
-		return pod, nil
+		return obj, nil
 	}
-	transformed, err := transform(pod)
+	transformed, err := transform(obj)
 	if err != nil {
 		return nil, err
 	}
-	pod, ok := transformed.(*corev1.Pod)
+	obj, ok := transformed.(object)
 	if !ok {
 		return nil, fmt.Errorf("transformed to %T", transformed)
 	}
-	return pod, nil
+	return obj, nil
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// podInformer is the informer of pods that Kubernetes' own parts use: the node
+// storedInformer is an informer of a kind that Kubernetes' own parts use: the node
 // authorizer, token authentication and some admission plugins. The stock one
-// holds each pod decoded, at some 10 KiB, in the same process that has it in its
-// byte cache already. This one reads that cache: its store decodes what is asked
+// holds each object decoded, a pod at some 10 KiB, in the same process that has
+// it in its byte cache already. This one reads that cache: its store decodes what is asked
 // for, and each handler follows the resource's log by itself, as a watch does.
-// It costs two decodings for each change of a pod instead.
+// It costs two decodings for each change of an object instead.
 //
 //	created ──RunWithContext──► running ──context ends──► stopped
 //
 // It never resyncs, which informers need not.
-type podInformer struct {
-	pods podIndexer
-	// loaded is closed when the cache holds all pods and handlers are told.
+type storedInformer struct {
+	objects storedIndexer
+	// loaded is closed when the cache holds all objects and handlers are told.
 	loaded chan struct{}
 
 	handlers struct {
 		sync.Mutex
 		phase phase
-		all   map[*podHandler]bool
+		all   map[*storedHandler]bool
 		// running counts the handlers' goroutines.
 		running sync.WaitGroup
 	}
@@ -45,28 +45,28 @@ const (
 )
 
 var (
-	_ cache.SharedIndexInformer = (*podInformer)(nil)
-	_ cache.Controller          = (*podInformer)(nil)
+	_ cache.SharedIndexInformer = (*storedInformer)(nil)
+	_ cache.Controller          = (*storedInformer)(nil)
 )
 
 // errStarted says what comes too late.
 var errStarted = errors.New("the informer has been started")
 
-// newPodInformer makes an informer over the storage that source returns, which
+// newStoredInformer makes an informer over the storage that source returns, which
 // must be there when the informer is run.
-func newPodInformer(source func() *storage.Store) *podInformer {
-	i := &podInformer{pods: podIndexer{source: source}, loaded: make(chan struct{})}
-	i.handlers.all = map[*podHandler]bool{}
+func newStoredInformer(source func() *storage.Store, empty func() object) *storedInformer {
+	i := &storedInformer{objects: storedIndexer{source: source, empty: empty}, loaded: make(chan struct{})}
+	i.handlers.all = map[*storedHandler]bool{}
 	return i
 }
 
 // Run implements cache.SharedInformer.
-func (i *podInformer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
+func (i *storedInformer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
 // RunWithContext implements cache.SharedInformer. It returns when the handlers
 // have.
-func (i *podInformer) RunWithContext(ctx context.Context) {
-	s := i.pods.source()
+func (i *storedInformer) RunWithContext(ctx context.Context) {
+	s := i.objects.source()
 	if s == nil || s.Cache().Progress().Wait(ctx, 1) != nil || !i.start() {
 		return
 	}
@@ -75,7 +75,7 @@ func (i *podInformer) RunWithContext(ctx context.Context) {
 	i.handlers.running.Wait()
 }
 
-func (i *podInformer) start() bool {
+func (i *storedInformer) start() bool {
 	i.handlers.Lock()
 	defer i.handlers.Unlock()
 	if i.handlers.phase != created {
@@ -89,7 +89,7 @@ func (i *podInformer) start() bool {
 	return true
 }
 
-func (i *podInformer) stop() {
+func (i *storedInformer) stop() {
 	i.handlers.Lock()
 	defer i.handlers.Unlock()
 	i.handlers.phase = stopped
@@ -99,23 +99,23 @@ func (i *podInformer) stop() {
 }
 
 // AddEventHandler implements cache.SharedInformer.
-func (i *podInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *storedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
-func (i *podInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *storedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
-func (i *podInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers.Lock()
 	defer i.handlers.Unlock()
 	if i.handlers.phase == stopped {
 		return nil, errors.New("the informer has been stopped")
 	}
-	h := newPodHandler(&i.pods, handler)
+	h := newStoredHandler(&i.objects, handler)
 	i.handlers.all[h] = true
 	if i.handlers.phase == running {
 		i.handlers.running.Go(h.run)
@@ -125,10 +125,10 @@ func (i *podInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHand
 
 // RemoveEventHandler implements cache.SharedInformer. A call of the handler that
 // is under way may end after it.
-func (i *podInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
+func (i *storedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
 	i.handlers.Lock()
 	defer i.handlers.Unlock()
-	if h, ok := registration.(*podHandler); ok {
+	if h, ok := registration.(*storedHandler); ok {
 		h.stop()
 		delete(i.handlers.all, h)
 	}
@@ -136,49 +136,53 @@ func (i *podInformer) RemoveEventHandler(registration cache.ResourceEventHandler
 }
 
 // GetStore implements cache.SharedInformer.
-func (i *podInformer) GetStore() cache.Store { return &i.pods }
+func (i *storedInformer) GetStore() cache.Store { return &i.objects }
 
 // GetIndexer implements cache.SharedIndexInformer.
-func (i *podInformer) GetIndexer() cache.Indexer { return &i.pods }
+func (i *storedInformer) GetIndexer() cache.Indexer { return &i.objects }
 
 // AddIndexers implements cache.SharedIndexInformer.
-func (i *podInformer) AddIndexers(indexers cache.Indexers) error { return i.pods.AddIndexers(indexers) }
+func (i *storedInformer) AddIndexers(indexers cache.Indexers) error {
+	return i.objects.AddIndexers(indexers)
+}
 
 // GetController implements cache.SharedInformer.
-func (i *podInformer) GetController() cache.Controller { return i }
+func (i *storedInformer) GetController() cache.Controller { return i }
 
 // HasSynced implements cache.SharedInformer.
-func (i *podInformer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
+func (i *storedInformer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker implements cache.SharedInformer.
-func (i *podInformer) HasSyncedChecker() cache.DoneChecker {
-	return checker{name: "pod informer", done: i.loaded}
+func (i *storedInformer) HasSyncedChecker() cache.DoneChecker {
+	return checker{name: "stored informer", done: i.loaded}
 }
 
 // LastSyncResourceVersion implements cache.SharedInformer.
-func (i *podInformer) LastSyncResourceVersion() string { return i.pods.LastStoreSyncResourceVersion() }
+func (i *storedInformer) LastSyncResourceVersion() string {
+	return i.objects.LastStoreSyncResourceVersion()
+}
 
 // SetWatchErrorHandler implements cache.SharedInformer. There is no watch that
 // could fail.
-func (i *podInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return i.unstarted() }
+func (i *storedInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return i.unstarted() }
 
 // SetWatchErrorHandlerWithContext implements cache.SharedInformer.
-func (i *podInformer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
+func (i *storedInformer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
 	return i.unstarted()
 }
 
 // SetTransform implements cache.SharedInformer.
-func (i *podInformer) SetTransform(transform cache.TransformFunc) error {
+func (i *storedInformer) SetTransform(transform cache.TransformFunc) error {
 	if err := i.unstarted(); err != nil {
 		return err
 	}
-	i.pods.mu.Lock()
-	defer i.pods.mu.Unlock()
-	i.pods.mu.transform = transform
+	i.objects.mu.Lock()
+	defer i.objects.mu.Unlock()
+	i.objects.mu.transform = transform
 	return nil
 }
 
-func (i *podInformer) unstarted() error {
+func (i *storedInformer) unstarted() error {
 	i.handlers.Lock()
 	defer i.handlers.Unlock()
 	if i.handlers.phase != created {
@@ -188,7 +192,7 @@ func (i *podInformer) unstarted() error {
 }
 
 // IsStopped implements cache.SharedInformer.
-func (i *podInformer) IsStopped() bool {
+func (i *storedInformer) IsStopped() bool {
 	i.handlers.Lock()
 	defer i.handlers.Unlock()
 	return i.handlers.phase == stopped
