@@ -25,7 +25,8 @@ func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
 		return nil, fmt.Errorf("decode %s: not plain", e.Key)
 	}
 	obj, err := s.decode(e, e.Revision)
-	if err != nil {
+	// An entry without attributes is being described, which finds out itself.
+	if err != nil && e.Attributes != nil {
 		s.cfg.Resource.Condemn(s.cfg.Cache, e, err)
 	}
 	return obj, err
