@@ -31,8 +31,8 @@ type trimmer struct {
 // (docs/bench/memory.md).
 const (
 	gcHeadroom      = 192 << 20
-	gcLarge         = 512 << 20
-	gcLargeHeadroom = 96 << 20
+	gcLarge         = 256 << 20
+	gcLargeHeadroom = 64 << 20
 	gcLeast         = 10
 	gcMost          = 150
 )
