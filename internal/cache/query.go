@@ -210,7 +210,7 @@ func (s Snapshot) lookUp(q *Query) (iter.Seq[encode.Span], Plan, bool) {
 
 // lookUpCost is what finding an entry through an index costs, in entries that a
 // scan asks (docs/bench/cache.md).
-const lookUpCost = 4
+const lookUpCost = 9
 
 // worthwhile compares an index that leads to some candidates with a walk through
 // the scope. The walk ends at the limit, which it may meet early.
