@@ -114,7 +114,8 @@ func (r *Resource) learnIndex(term resource.Term) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	now := r.state.Load()
-	if !hasRoom(now.indexes, o, r.learning.clock.Now()) {
+	kept, ok := roomFor(o, now.indexes, r.learning.clock.Now())
+	if !ok {
 		return
 	}
 	events, err := r.log.later(s.revision, func() {})
@@ -126,7 +127,7 @@ func (r *Resource) learnIndex(term resource.Term) {
 		reindex(edit, events[i].Previous, events[i].Entry)
 	}
 	next := *now
-	next.indexes = append(withoutIdle(now.indexes, r.learning.clock.Now(), evictedAt(now.indexes)), edit.Tree())
+	next.indexes = append(kept, edit.Tree())
 	r.log.append(nil, func() { r.state.Store(&next) })
 }
 
@@ -155,28 +156,28 @@ func sorted(t Tree, o *order) Tree {
 
 // reindex moves an object in an index. Either version may be nil.
 func reindex(edit *Edit, previous, entry *resource.Entry) {
-	if previous != nil && (entry == nil || edit.by.compare(entry, edit.by.key(previous)) != 0) {
-		edit.Delete(edit.by.key(previous))
+	if previous != nil {
+		if key := edit.by.key(previous); entry == nil || edit.by.compare(entry, key) != 0 {
+			edit.Delete(key)
+		}
 	}
 	if entry != nil {
 		edit.Put(entry)
 	}
 }
 
-// hasRoom reports whether an index of o can be added to others.
-func hasRoom(indexes []Tree, o *order, now time.Time) bool {
+// roomFor returns the indexes that stay beside a new one of o, and whether there
+// is room for it. They go sooner when all places are taken.
+func roomFor(o *order, indexes []Tree, now time.Time) (kept []Tree, ok bool) {
 	if slices.ContainsFunc(indexes, func(t Tree) bool { return t.by.term == o.term }) {
-		return false
+		return nil, false
 	}
-	return len(withoutIdle(indexes, now, evictedAt(indexes))) < maxIndexes
-}
-
-// evictedAt is the age from which an index goes: shorter when all places are taken.
-func evictedAt(indexes []Tree) time.Duration {
-	if len(indexes) < maxIndexes {
-		return indexIdle
+	idle := indexIdle
+	if len(indexes) >= maxIndexes {
+		idle = evictIdle
 	}
-	return evictIdle
+	kept = withoutIdle(indexes, now, idle)
+	return kept, len(kept) < maxIndexes
 }
 
 // withoutIdle returns the indexes that were used lately.

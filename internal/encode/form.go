@@ -130,9 +130,6 @@ func (f *Form) envelope(m Meta, size int64) (header, trailer []byte, err error) 
 	return header, trailer, nil
 }
 
-// EmptyList encodes a list without items.
-func (f *Form) EmptyList(m Meta) ([]byte, error) { return f.encodeList(m) }
-
 func (f *Form) encodeList(m Meta, objs ...runtime.Object) ([]byte, error) {
 	var buf bytes.Buffer
 	err := f.encodeListTo(&buf, m, objs...)

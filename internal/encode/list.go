@@ -172,7 +172,7 @@ const noBound = 1<<63 - 1
 
 func (l *List) surroundings() (header, trailer []byte, err error) {
 	if l.Empty {
-		header, err = l.Form.EmptyList(l.Meta)
+		header, err = l.Form.encodeList(l.Meta)
 		return header, nil, err
 	}
 	var size int64

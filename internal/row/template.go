@@ -63,9 +63,6 @@ func (t *Template) Append(dst []byte, now time.Time) []byte {
 	return append(dst, t.text[written:]...)
 }
 
-// holeBytes is the length of most ages at most.
-const holeBytes = len("7y364d")
-
 // Size is the memory that the template takes, in bytes.
 func (t *Template) Size() int {
 	return int(unsafe.Sizeof(*t)) + cap(t.text) + cap(t.holes)*int(unsafe.Sizeof(hole{}))
