@@ -28,8 +28,12 @@ build: ## build ./bin/millrace
 run: build ## build, then serve alone out of ./millrace-data
 	./$(BIN) serve $(ARGS)
 
+.PHONY: modules
+modules: ## fetch the modules whose definitions test/crds installs; what is missing is left out
+	cd test/crds/definitions && $(GO) mod download || echo "test/crds leaves out the definitions of modules that are not there"
+
 .PHONY: test
-test: ## vet, then run the tests
+test: modules ## vet, then run the tests
 	$(GO) vet ./...
 	$(GO) test -timeout 10m ./...
 
@@ -41,14 +45,21 @@ race: ## run the tests with the race detector
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes
-	$(GO) test -count=1 -v -timeout 20m ./test/robustness
+	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers
 
 REQUESTS ?= 30000
 
 .PHONY: differential
 differential: export MILLRACE_REQUESTS := $(REQUESTS)
 differential: ## compare REQUESTS random requests with the stock read path
-	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted)' ./test/differential
+	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|watch)' ./test/differential
+
+SEEDS ?= 200
+
+.PHONY: crds
+crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
+crds: modules ## compare SEEDS random definitions, and all that others ship, with the stock server
+	$(GO) test -count=1 -timeout 90m -v ./test/crds
 
 .PHONY: lint
 lint: ## check the house rules

@@ -23,6 +23,7 @@ type capture struct {
 	bytes int64
 	items int
 	took  time.Duration
+	cpu   time.Duration // of the server; zero if its process is unknown
 }
 
 // captureTo sends one request of w and keeps its body in dir. The body goes

@@ -22,13 +22,14 @@ type Config struct {
 func NewCommand(cfg Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "bench",
-		Short:         "Measure what reads cost a server",
+		Short:         "Measure what reads and custom resources cost a server",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newListCommand(cfg), newFloorCommand(), newEtcdCommand())
+	cmd.AddCommand(newListCommand(cfg), newWatchCommand(cfg), newCRDCommand(cfg), newDiscoveryCommand(cfg),
+		newFloorCommand(), newEtcdCommand())
 	return cmd
 }
 

@@ -17,7 +17,7 @@ import (
 // directory of the sockets.
 const etcdAddress = "address.json"
 
-// newEtcdCommand is run by "bench list --external-etcd" and of no use otherwise.
+// newEtcdCommand is run by --external-etcd and of no use otherwise.
 func newEtcdCommand() *cobra.Command {
 	var cfg store.EmbeddedConfig
 	cmd := &cobra.Command{

@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/fill"
 )
 
 // fakeAPI answers what the workloads ask for.
@@ -23,6 +25,9 @@ type fakeAPI struct {
 	nodes, pods int
 	secrets     int
 	onList      func() // before every LIST without limit; may be nil
+
+	watches     fakeWatches
+	definitions fakeDefinitions
 
 	requests atomic.Int64
 	mu       struct {
@@ -46,6 +51,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch path := r.URL.Path; {
+	case f.definitions.serve(w, r):
+	case f.watches.serve(w, r, f.secrets):
 	case path == "/readyz":
 		io.WriteString(w, "ok")
 	case path == "/version":
@@ -70,6 +77,7 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, n int, name strin
 		var limit int
 		fmt.Sscan(query.Get("limit"), &limit)
 		n = min(n, limit)
+	case query.Get("labelSelector") == fill.LabelSeed:
 	case query.Has("fieldSelector"), query.Has("labelSelector"):
 		n = min(n, 5)
 	case f.onList != nil:
@@ -110,7 +118,7 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, n int, name strin
 func fakeObject(name string, i int, kind string) map[string]any {
 	object := map[string]any{
 		"metadata": map[string]any{"namespace": "ns", "name": fmt.Sprintf("%s-%d", name, i), "labels": map[string]string{"zone": "a", "app": "web"}},
-		"spec":     map[string]any{"nodeName": "node-1", "padding": strings.Repeat("x", 200)},
+		"spec":     map[string]any{"nodeName": fmt.Sprintf("node-%d", i), "padding": strings.Repeat("x", 200)},
 	}
 	if kind != "" {
 		object["kind"] = kind

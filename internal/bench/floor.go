@@ -30,7 +30,7 @@ type address struct {
 	CA  []byte `json:"ca,omitempty"`
 }
 
-// newFloorCommand is run by "bench list --compare" and of no use otherwise.
+// newFloorCommand is run by --compare and of no use otherwise.
 func newFloorCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
@@ -63,6 +63,7 @@ type floorConfig struct {
 type floor struct {
 	cfg    floorConfig
 	bodies map[string]floorBody // by path; never changed
+	events *broadcast           // nil: it serves no watches
 }
 
 type floorBody struct {
@@ -88,12 +89,23 @@ func newFloor(cfg floorConfig) (*floor, error) {
 		}
 		f.bodies["/"+c.Name] = floorBody{c, body}
 	}
+	if f.events, err = newBroadcast(cfg.dir); err != nil {
+		return nil, err
+	}
 	return f, nil
 }
 
 // ServeHTTP answers every path that is no capture with an empty 200, so that
 // clients can connect as to a real server.
 func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case f.events != nil && r.URL.Path == floorWatch:
+		f.events.watch(w, r)
+		return
+	case f.events != nil && r.URL.Path == floorEmit:
+		f.events.emit(w, r)
+		return
+	}
 	body, ok := f.bodies[r.URL.Path]
 	if !ok {
 		return

@@ -18,6 +18,7 @@ const (
 	bodyJSONTable
 	bodyJSONObject
 	bodyProtobufList
+	bodyAny // not decoded, and one item
 )
 
 // countItems decodes a body, in constant memory, and counts its items; one
@@ -31,6 +32,9 @@ func countItems(r io.Reader, kind bodyKind) (int, error) {
 		return countObject(r)
 	case bodyProtobufList:
 		return countProtobuf(bufio.NewReaderSize(r, readSize))
+	case bodyAny:
+		_, err := io.Copy(io.Discard, r)
+		return 1, err
 	default:
 		return countJSON(r, "items")
 	}

@@ -69,11 +69,17 @@ func runList(ctx context.Context, cfg Config, o *listOptions, to streams) error 
 		return err
 	}
 	b.report.check()
-	if err := b.report.write(to.out, o.output); err != nil {
-		return err
+	return conclude(b.report.write(to.out, o.output), b.report.failures())
+}
+
+// conclude is the end of a command that has tried to write its report, in which
+// some workloads may have failed.
+func conclude(written error, failures int) error {
+	if written != nil {
+		return written
 	}
-	if n := b.report.failures(); n > 0 {
-		return fmt.Errorf("%d workloads failed, see above", n)
+	if failures > 0 {
+		return fmt.Errorf("%d workloads failed, see above", failures)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (l *loader) run(ctx context.Context, w workload) (result, capture, error) {
 	if err != nil {
 		return result{}, first, err
 	}
-	res.Items, res.ColdMillis = first.items, millis(first.took)
+	res.Items, res.ColdMillis, res.ColdCPUMillis = first.items, millis(first.took), millis(first.cpu)
 	res.ContentEncoding = first.ContentEncoding
 	return res, first, nil
 }
@@ -81,10 +81,19 @@ func (l *loader) connect(ctx context.Context, n int) ([]*conn, error) {
 // warmUp captures and validates the first response and sends the rest of the
 // warm-up requests.
 func (l *loader) warmUp(ctx context.Context, c *conn, w workload) (capture, error) {
+	before, err := l.reading()
+	if err != nil {
+		return capture{}, err
+	}
 	first, err := c.captureTo(ctx, l.target, w, l.captures)
 	if err != nil {
 		return first, cause(ctx, err)
 	}
+	after, err := l.reading()
+	if err != nil {
+		return first, err
+	}
+	first.cpu = after.cpu - before.cpu
 	err = first.validate(w, l.captures)
 	if !l.keep {
 		_ = os.Remove(filepath.Join(l.captures, first.File))

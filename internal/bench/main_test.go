@@ -66,6 +66,7 @@ func fakeServe() *cobra.Command {
 			return err
 		}
 		api := &fakeAPI{nodes: 3}
+		api.definitions.dir, api.definitions.bad = dir, broken == "openapi"
 		filled, err := fakeMark{dir, etcd}.isSet()
 		if err != nil {
 			return err

@@ -53,15 +53,9 @@ type listOptions struct {
 	dataDir    string
 	serverPID  int
 
-	compare      bool
-	readPaths    []string
-	serverArgs   []string
-	readyTimeout time.Duration
-	workDir      string
-	keep         bool
-	skipFill     bool
-	externalEtcd bool
-	fill         fillConfig
+	compare bool
+	testbedOptions
+	fill fillConfig
 
 	workloads        []string
 	resourceVersions []string
@@ -88,16 +82,10 @@ func (o *listOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.serverPID, "server-pid", 0, "process id of that server, for its CPU and memory")
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
-	f.StringSliceVar(&o.readPaths, "read-paths", []string{pathMillrace, pathKubernetes}, "with --compare: what to run, in this order")
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, "with --compare: one more argument for every server; may be repeated")
-	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "with --compare: how long a server may take to be ready")
-	f.StringVar(&o.workDir, "work-dir", "", "with --compare: directory for data, logs and captures; it stays (default a temporary one)")
-	f.BoolVar(&o.keep, "keep", false, "with --compare: keep the temporary directory")
-	f.BoolVar(&o.skipFill, "skip-fill", false, "with --compare: measure the data that --work-dir has from a former run")
+	o.testbedOptions.addFlags(f)
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
-	f.BoolVar(&o.externalEtcd, "external-etcd", false, "with --compare: run etcd in a process of its own and fill it directly, so that CPU and memory are the API server's alone")
 	f.IntVar(&o.fill.Secrets, "secrets", 400, "with --compare and "+listStalled+": secrets to fill in")
 	f.StringVar(&o.fill.SecretSize, "secret-size", "1MB", "with --compare and "+listStalled+": size of a secret as JSON")
 	f.IntVar(&o.fill.Namespaces, "namespaces", 1, "with --compare: namespaces to spread pods or secrets over")
@@ -204,26 +192,15 @@ func (o *listOptions) validateCompare(given func(string) bool) error {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
 	}
-	if len(o.readPaths) == 0 || len(o.readPaths) > 2 {
-		return errors.New("--read-paths: choose one or two")
-	}
-	for i, path := range o.readPaths {
-		if path != pathMillrace && path != pathKubernetes || slices.Contains(o.readPaths[:i], path) {
-			return fmt.Errorf("--read-paths: choose %s, %s or both", pathMillrace, pathKubernetes)
-		}
+	if err := o.testbedOptions.validate(); err != nil {
+		return err
 	}
 	for _, size := range []struct{ flag, value string }{{"pod-size", o.fill.PodSize}, {"secret-size", o.fill.SecretSize}} {
 		if _, err := fill.ParseSize(size.value); err != nil {
 			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
 		}
 	}
-	if err := o.chooseData(given); err != nil {
-		return err
-	}
-	if o.skipFill && o.workDir == "" {
-		return errors.New("--skip-fill needs the --work-dir of a former run")
-	}
-	return nil
+	return o.chooseData(given)
 }
 
 // chooseData leaves in the fill what the chosen sections need.
@@ -253,8 +230,7 @@ func (o *listOptions) chooseData(given func(string) bool) error {
 }
 
 func (o *listOptions) validateSingle(given func(string) bool) error {
-	for _, flag := range []string{"read-paths", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill",
-		"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size", "external-etcd"} {
+	for _, flag := range append(testbedFlags(), "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
 		if given(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}
@@ -273,9 +249,11 @@ func (o *listOptions) validateSingle(given func(string) bool) error {
 }
 
 // kubeconfigPath resolves --kubeconfig; "" means what $KUBECONFIG lists.
-func (o *listOptions) kubeconfigPath() string {
-	if o.kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
-		return o.kubeconfig
+func (o *listOptions) kubeconfigPath() string { return kubeconfigPath(o.kubeconfig, o.dataDir) }
+
+func kubeconfigPath(kubeconfig, dataDir string) string {
+	if kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
+		return kubeconfig
 	}
-	return filepath.Join(o.dataDir, "admin.kubeconfig")
+	return filepath.Join(dataDir, "admin.kubeconfig")
 }

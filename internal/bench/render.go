@@ -8,26 +8,27 @@ import (
 
 // text renders the report as "table", "wide" or "markdown".
 func (r *report) text(format string) string {
-	render := (*table).aligned
-	if format == "markdown" {
-		render = (*table).markdown
-	}
+	render := renderer(format)
 	var parts []string
 	if names := r.workloads(); len(names) > 0 {
 		parts = append(parts, render(r.mainTable(names, format == "wide")))
 	}
-	for _, t := range r.sectionTables() {
+	return joined(format, render, parts, r.sectionTables(), r.footer())
+}
+
+// joined puts tables that have rows behind parts, and notes behind these.
+func joined(format string, render func(*table) string, parts []string, tables []titled, notes []string) string {
+	for _, t := range tables {
 		if len(t.table.rows) > 0 {
 			parts = append(parts, t.title+":\n\n"+render(&t.table))
 		}
 	}
-	lines := r.footer()
 	if format == "markdown" {
-		for i := range lines {
-			lines[i] = "- " + lines[i]
+		for i := range notes {
+			notes[i] = "- " + notes[i]
 		}
 	}
-	return strings.Join(append(parts, strings.Join(lines, "\n")+"\n"), "\n")
+	return strings.Join(append(parts, strings.Join(notes, "\n")+"\n"), "\n")
 }
 
 // cells makes one server's cells from a measurement, which may be nil.
@@ -36,31 +37,39 @@ type cells struct {
 	cell   func(*result) string
 }
 
+// numberCell and serverCostCell are "-" where there is no measurement.
+func numberCell(server, title string, value func(*result) float64) cells {
+	return cells{column{server, title}, func(r *result) string {
+		if r == nil {
+			return "-"
+		}
+		return formatNumber(value(r))
+	}}
+}
+
+func serverCostCell(server, title string, value func(*result) string) cells {
+	return cells{column{server, title}, func(r *result) string {
+		if r == nil || r.Server == nil {
+			return "-"
+		}
+		return value(r)
+	}}
+}
+
+func cpuCell(server string) cells {
+	return serverCostCell(server, "CPU ms", func(r *result) string { return formatNumber(r.Server.CPUMillis) })
+}
+
 func serverCells(server string, wide bool) []cells {
-	number := func(title string, value func(*result) float64) cells {
-		return cells{column{server, title}, func(r *result) string {
-			if r == nil {
-				return "-"
-			}
-			return formatNumber(value(r))
-		}}
-	}
-	cost := func(title string, value func(*serverCost) string) cells {
-		return cells{column{server, title}, func(r *result) string {
-			if r == nil || r.Server == nil {
-				return "-"
-			}
-			return value(r.Server)
-		}}
-	}
+	number := func(title string, value func(*result) float64) cells { return numberCell(server, title, value) }
 	all := []cells{
 		number("req/s", func(r *result) float64 { return r.RequestsPerSec }),
 		number("p50 ms", func(r *result) float64 { return r.Millis.P50 }),
 		number("p90 ms", func(r *result) float64 { return r.Millis.P90 }),
 		number("p99 ms", func(r *result) float64 { return r.Millis.P99 }),
-		cost("CPU ms", func(c *serverCost) string { return formatNumber(c.CPUMillis) }),
-		cost("RSS", func(c *serverCost) string { return formatBytes(c.RSSBytes) }),
-		cost("peak", func(c *serverCost) string { return formatBytes(c.PeakBytes) }),
+		cpuCell(server),
+		serverCostCell(server, "RSS", func(r *result) string { return formatBytes(r.Server.RSSBytes) }),
+		serverCostCell(server, "peak", func(r *result) string { return formatBytes(r.Server.PeakBytes) }),
 	}
 	if wide {
 		all = append(all,
@@ -82,8 +91,12 @@ func (r *report) mainTable(names []string, wide bool) *table {
 	if wide {
 		t.columns = append(t.columns, column{"", "items"})
 	}
+	cellsOf := serverCells
+	if r.Definitions != nil {
+		cellsOf = discoveryCells
+	}
 	for _, s := range r.Servers {
-		for _, c := range serverCells(s.Name, wide) {
+		for _, c := range cellsOf(s.Name, wide) {
 			t.columns = append(t.columns, c.column)
 		}
 	}
@@ -92,7 +105,7 @@ func (r *report) mainTable(names []string, wide bool) *table {
 		row := r.leadingCells(name, wide)
 		for _, s := range r.Servers {
 			res := find(s.Results, name)
-			for _, c := range serverCells(s.Name, wide) {
+			for _, c := range cellsOf(s.Name, wide) {
 				row = append(row, c.cell(res))
 			}
 		}
@@ -192,10 +205,15 @@ func (r *report) footer() []string {
 	if r.Plan.Requests == 0 {
 		amount = fmt.Sprintf("%s a workload", r.Plan.Duration)
 	}
-	run := fmt.Sprintf("%s, resourceVersion %s, %s after %d to warm up; CPU ms is the server's, a request",
-		r.Protocol, strings.Join(r.ResourceVersions, " and "), amount, r.Plan.Warmup)
-	lines = append(lines, run)
+	run := r.Protocol
+	if len(r.ResourceVersions) > 0 {
+		run += ", resourceVersion " + strings.Join(r.ResourceVersions, " and ")
+	}
+	lines = append(lines, fmt.Sprintf("%s, %s after %d to warm up; CPU ms is the server's, a request", run, amount, r.Plan.Warmup))
 	if d := r.Data; d != nil {
+		lines = append(lines, d.String())
+	}
+	if d := r.Definitions; d != nil {
 		lines = append(lines, d.String())
 	}
 	if r.ExternalEtcd {

@@ -10,7 +10,7 @@ type titled struct {
 
 // sectionTables are those of the sections that were run.
 func (r *report) sectionTables() []titled {
-	return []titled{r.memoryTable(), r.rssTable(), r.stalledTable()}
+	return []titled{r.memoryTable(), r.rssTable(), r.stalledTable(), r.clientTable()}
 }
 
 func columnsOf(titles ...string) []column {

@@ -3,8 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,23 +42,9 @@ func TestRenderGolden(t *testing.T) {
 	alone.Servers[0].Results[0].Server = nil
 	compared := sampleReport()
 	compared.check()
-	for name, text := range map[string]string{
+	checkGolden(t, map[string]string{
 		"table": compared.text("table"), "wide": compared.text("wide"), "markdown": compared.text("markdown"), "alone": alone.text("table"),
-	} {
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text != string(want) {
-			t.Errorf("%s differs; -update rewrites it. Got:\n%s", path, text)
-		}
-	}
+	})
 }
 
 func TestWriteJSONHasEverything(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -13,11 +14,12 @@ type report struct {
 	Started          time.Time      `json:"started"`
 	Machine          machine        `json:"machine"`
 	Protocol         string         `json:"protocol"`
-	ResourceVersions []string       `json:"resourceVersions"`
+	ResourceVersions []string       `json:"resourceVersions,omitempty"`
 	Plan             plan           `json:"plan"`
 	ExternalEtcd     bool           `json:"externalEtcd,omitempty"`
 	Data             *fillConfig    `json:"data,omitempty"` // what was filled in
-	Subject          subject        `json:"subject"`
+	Definitions      *crdData       `json:"definitions,omitempty"`
+	Subject          subject        `json:"subject,omitzero"`
 	Servers          []serverReport `json:"servers"`
 	// Floor is Go's HTTP server writing the bodies of the first server.
 	Floor []result `json:"floor,omitempty"`
@@ -34,11 +36,16 @@ type serverReport struct {
 	Memory      *memoryResult  `json:"listMemory,omitempty"`
 	RSS         *rssResult     `json:"listRSS,omitempty"`
 	Stalled     *stalledResult `json:"listStalled,omitempty"`
+	// Clients and Appear are those of "bench discovery", and Failed what it
+	// could not measure.
+	Clients []clientResult `json:"clients,omitempty"`
+	Appear  *appearResult  `json:"appear,omitempty"`
+	Failed  []string       `json:"failed,omitempty"`
 }
 
 // failedSections are the sections without a measurement, with the reasons.
 func (s *serverReport) failedSections() []string {
-	var failed []string
+	failed := slices.Clone(s.Failed)
 	add := func(section, err string) {
 		if err != "" {
 			failed = append(failed, section+": "+err)
@@ -70,6 +77,7 @@ type result struct {
 	Bytes           int64       `json:"bytes"` // a request, on the wire
 	RequestsPerSec  float64     `json:"requestsPerSecond"`
 	ColdMillis      float64     `json:"coldMillis"` // the very first request
+	ColdCPUMillis   float64     `json:"coldCPUMillis,omitempty"`
 	Millis          latencies   `json:"millis"`
 	Server          *serverCost `json:"server,omitempty"`
 	ClientCPUMillis float64     `json:"clientCPUMillis"` // a request
@@ -85,15 +93,22 @@ type serverCost struct {
 
 // readReport reads what -o json wrote.
 func readReport(file string) (*report, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read report: %w", err)
-	}
 	var r report
-	if err := json.Unmarshal(content, &r); err != nil {
-		return nil, fmt.Errorf("read report %s (it must be what -o json wrote): %w", file, err)
+	if err := readReportInto(file, &r); err != nil {
+		return nil, err
 	}
 	return &r, nil
+}
+
+func readReportInto(file string, r any) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read report: %w", err)
+	}
+	if err := json.Unmarshal(content, r); err != nil {
+		return fmt.Errorf("read report %s (it must be what -o json wrote): %w", file, err)
+	}
+	return nil
 }
 
 // newResult merges the clients' shares.
@@ -210,19 +225,28 @@ func (r *report) noteFailures(server string, results []result) {
 
 // write prints the report in one of the formats of --output.
 func (r *report) write(out io.Writer, format string) error {
-	if format == "json" {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		return nil
-	}
 	text := r.text
 	if format == "svg" {
 		text = func(string) string { return r.plot() }
 	}
+	return writeReport(out, format, r, text)
+}
+
+// writeReport prints a report as JSON, or in another form as its text.
+func writeReport(out io.Writer, format string, report any, text func(format string) string) error {
+	if format == "json" {
+		return writeIndented(out, report)
+	}
 	if _, err := io.WriteString(out, text(format)); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func writeIndented(out io.Writer, report any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(report); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -20,6 +20,14 @@ type column struct {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// renderer is how a table of a report in a format is rendered.
+func renderer(format string) func(*table) string {
+	if format == "markdown" {
+		return (*table).markdown
+	}
+	return (*table).aligned
+}
+
 // aligned renders for a terminal: groups, titles, rows.
 func (t *table) aligned() string {
 	titles, grouped := make([]string, len(t.columns)), false

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -66,6 +68,15 @@ type conn struct {
 // what the server may send ahead of the reader, in bytes; 0 means Go's
 // default, which is also what client-go uses.
 func (t *target) dial(window int) (*conn, error) {
+	transport, rt, err := t.transport(window)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{transport: transport, rt: rt, buf: make([]byte, readSize)}, nil
+}
+
+// transport returns one for one connection, and what adds the credentials.
+func (t *target) transport(window int) (*http.Transport, http.RoundTripper, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(t.cfg.http1)
 	protocols.SetHTTP2(!t.cfg.http1)
@@ -81,9 +92,9 @@ func (t *target) dial(window int) (*conn, error) {
 	}
 	rt, err := rest.HTTPWrappersForConfig(t.cfg.rest, transport)
 	if err != nil {
-		return nil, fmt.Errorf("build credentials: %w", err)
+		return nil, nil, fmt.Errorf("build credentials: %w", err)
 	}
-	return &conn{transport: transport, rt: rt, buf: make([]byte, readSize)}, nil
+	return transport, rt, nil
 }
 
 // open makes the connection with a cheap request, whose status is ignored.
@@ -126,25 +137,43 @@ func (t *target) request(ctx context.Context, w workload) (*http.Request, error)
 	if w.encoding != "" {
 		req.Header.Set("Accept-Encoding", w.encoding)
 	}
+	if w.etag != "" {
+		req.Header.Set("If-None-Match", w.etag)
+	}
 	return req, nil
 }
 
-// statusError is an answer that is not 200.
-type statusError struct{ uri, status, text string }
+// statusError is an answer with another status than the wanted ones.
+type statusError struct {
+	method, uri, status, text string
 
-func (e *statusError) Error() string { return fmt.Sprintf("get %s: %s: %s", e.uri, e.status, e.text) }
+	code       int
+	retryAfter time.Duration // what the server asks for; zero if nothing
+}
 
-// send returns the response of a request if its status is 200. The caller
-// closes the body.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%s %s: %s: %s", e.method, e.uri, e.status, e.text)
+}
+
+// newStatusError reads the beginning of the body, and leaves it open.
+func newStatusError(req *http.Request, resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return &statusError{method: req.Method, uri: req.URL.RequestURI(), status: resp.Status, text: strings.TrimSpace(string(text)),
+		code: resp.StatusCode, retryAfter: time.Duration(seconds) * time.Second}
+}
+
+// send returns the response of a request if its status is 200, or 304 for one
+// with an ETag. The caller closes the body.
 func (c *conn) send(req *http.Request) (*http.Response, error) {
 	resp, err := c.rt.RoundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	unchanged := resp.StatusCode == http.StatusNotModified && req.Header.Get("If-None-Match") != ""
+	if resp.StatusCode != http.StatusOK && !unchanged {
 		defer resp.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-		return nil, &statusError{uri: req.URL.RequestURI(), status: resp.Status, text: strings.TrimSpace(string(text))}
+		return nil, newStatusError(req, resp)
 	}
 	return resp, nil
 }
@@ -167,6 +196,25 @@ func (c *conn) fetch(req *http.Request) (int64, error) {
 			return total, fmt.Errorf("read body after %d bytes: %w", total, err)
 		}
 	}
+}
+
+// fetchAll sends a request and returns the body.
+func (c *conn) fetchAll(req *http.Request) ([]byte, error) {
+	resp, err := c.send(req)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(resp)
+}
+
+// readAll reads and closes a body.
+func readAll(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	return body, nil
 }
 
 // get fetches a small JSON document into v; v may be nil.

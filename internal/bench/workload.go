@@ -32,6 +32,8 @@ type workload struct {
 	concurrency int
 	body        bodyKind
 	minItems    int // fewer items make the response invalid
+	// etag is one that the client has: the answer may be 304 and no body.
+	etag string
 }
 
 // spec is a workload before the cluster's objects are known.

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -12,11 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/resource"
 )
 
 // ErrNotReady says that the first load from etcd is not finished.
@@ -53,9 +50,16 @@ type Cache struct {
 	// writing is held by whoever changes states: the feed, or a registration
 	// that adopts what the feed had read before. It is taken before mu.
 	writing sync.Mutex
+	// The rest of this block is guarded by writing.
+
 	// unclaimed holds what belongs to no registered resource, under whole keys.
-	// It is guarded by writing.
 	unclaimed *Resource
+	// released is up to which revision the events of a prefix are not in the
+	// unclaimed log, because the prefix was registered before.
+	released map[string]int64
+	// applied is the revision up to which the states hold everything, and newest
+	// the one that they have to reach before Progress tells of the first load.
+	applied, newest int64
 
 	mu struct {
 		sync.RWMutex
@@ -86,15 +90,16 @@ func New(cfg Config) *Cache {
 	if cfg.Workers == 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
 	}
-	c := &Cache{cfg: cfg}
+	c := &Cache{cfg: cfg, released: map[string]int64{}}
 	c.mu.resources = map[string]*Resource{}
-	c.unclaimed = c.newResource(Spec{})
+	c.unclaimed = c.newResource(Spec{}, 0)
 	return c
 }
 
-func (c *Cache) newResource(spec Spec) *Resource {
+// newResource makes a resource whose log is complete from a revision on.
+func (c *Cache) newResource(spec Spec, since int64) *Resource {
 	r := &Resource{spec: spec, progress: &c.progress, writing: &c.writing}
-	r.log = newLog(c.cfg.HistoryWindow, c.cfg.HistoryBytes, c.progress.Revision(), c.cfg.Clock)
+	r.log = c.newLog(since)
 	r.state.Store(&state{})
 	if spec.Describe != nil {
 		r.learning = &learning{clock: c.cfg.Clock, from: c.cfg.IndexFrom, build: r.learnIndex}
@@ -102,10 +107,15 @@ func (c *Cache) newResource(spec Spec) *Resource {
 	return r
 }
 
+func (c *Cache) newLog(since int64) *Log {
+	return newLog(c.cfg.HistoryWindow, c.cfg.HistoryBytes, since, c.cfg.Clock)
+}
+
 // Progress is how far the cache has followed etcd.
 func (c *Cache) Progress() *Progress { return &c.progress }
 
-// Ready returns ErrNotReady until the first load is finished.
+// Ready returns ErrNotReady until the first load is finished and as new as etcd
+// was when it began.
 func (c *Cache) Ready() error {
 	if !c.loaded.Load() {
 		return ErrNotReady
@@ -114,8 +124,8 @@ func (c *Cache) Ready() error {
 }
 
 // Register adds a resource, or returns the one that already has the prefix: the
-// API versions of a kind share what is stored. Objects that the feed has read
-// before are in it when Register returns. Each call needs one Release.
+// API versions of a kind share what is stored. Objects and events that the feed
+// has read before are in it when Register returns. Each call needs one Release.
 func (c *Cache) Register(spec Spec) *Resource {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -123,14 +133,20 @@ func (c *Cache) Register(spec Spec) *Resource {
 	r := c.mu.resources[spec.Prefix]
 	c.mu.RUnlock()
 	if r == nil {
-		r = c.newResource(spec)
-		c.adopt(r)
+		r = c.adopt(spec)
 		c.mu.Lock()
 		c.mu.resources[spec.Prefix] = r
 		c.mu.Unlock()
 	}
 	r.refs++
 	return r
+}
+
+// Retain registers a resource that is registered once more.
+func (c *Cache) Retain(r *Resource) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	r.refs++
 }
 
 // Release ends a registration. A resource without any keeps following etcd, for
@@ -145,26 +161,7 @@ func (c *Cache) Release(r *Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.resources, r.spec.Prefix)
-}
-
-// adopt moves the objects that belong to r out of the unclaimed.
-func (c *Cache) adopt(r *Resource) {
-	var found []*mvccpb.KeyValue
-	var gone []change
-	for e := range c.unclaimed.Snapshot().All(r.spec.Prefix, "") {
-		found = append(found, unclaimedKV(e))
-		gone = append(gone, change{key: e.Key, revision: e.Revision})
-	}
-	if len(found) == 0 {
-		return
-	}
-	c.unclaimed.apply(c, gone, false)
-	r.apply(c, c.prepareAll(context.Background(), found, func(string) *Resource { return r })[r], false)
-}
-
-// unclaimedKV is an unclaimed object as the feed read it.
-func unclaimedKV(e *resource.Entry) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: []byte(e.Key), Value: e.Value, ModRevision: e.Revision, Version: 1}
+	c.released[r.spec.Prefix] = c.applied
 }
 
 // Resources returns what is registered, in no order.

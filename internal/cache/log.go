@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -22,6 +23,8 @@ type Event struct {
 	Previous *resource.Entry
 	// Revision is the etcd revision of the change.
 	Revision int64
+	// Frames keeps what watchers are sent of the event.
+	Frames *encode.Frames
 }
 
 // Key is the key of the object that changed.
@@ -51,7 +54,22 @@ type Log struct {
 		since int64
 		// grown is closed when an event is appended, and then replaced.
 		grown chan struct{}
+		// follower may be nil.
+		follower Follower
 	}
+}
+
+// Follower is told of every event by the log's writer, so that it can wake those
+// that wait for it. Its methods must not block.
+type Follower interface {
+	// Appended says that events became visible, the first of them at a cursor, and
+	// that those before oldest are gone. The log is locked.
+	Appended(at, oldest Cursor, events []Event)
+	// Forgotten says that the history was broken: no cursor from before leads on.
+	// The log is locked.
+	Forgotten(end Cursor)
+	// Settled is called after each of them, when the log is not locked any more.
+	Settled()
 }
 
 type timedEvent struct {
@@ -73,17 +91,37 @@ func newLog(window time.Duration, maxBytes, since int64, c clock.PassiveClock) *
 // publish makes the state visible that the events lead to, at the same moment
 // for who holds the lock.
 func (l *Log) append(events []Event, publish func()) {
+	if follower := l.add(events, publish); follower != nil {
+		follower.Settled()
+	}
+}
+
+// add returns who has to be told.
+func (l *Log) add(events []Event, publish func()) Follower {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
 	if len(events) == 0 {
-		return
+		return nil
 	}
-	for _, e := range events {
-		l.mu.events = append(l.mu.events, timedEvent{e, now})
-		l.mu.bytes += e.cost()
+	at := Cursor(l.mu.first + int64(len(l.mu.events)))
+	for i := range events {
+		events[i].Frames = new(encode.Frames)
+		l.mu.events = append(l.mu.events, timedEvent{events[i], now})
+		l.mu.bytes += events[i].cost()
 	}
+	l.trimLocked(now)
+	close(l.mu.grown)
+	l.mu.grown = make(chan struct{})
+	if l.mu.follower != nil {
+		l.mu.follower.Appended(at, Cursor(l.mu.first), events)
+	}
+	return l.mu.follower
+}
+
+// trimLocked drops what is out of bounds, but for the newest event.
+func (l *Log) trimLocked(now time.Time) {
 	drop := 0
 	for drop < len(l.mu.events)-1 {
 		e := &l.mu.events[drop]
@@ -97,8 +135,19 @@ func (l *Log) append(events []Event, publish func()) {
 	}
 	l.mu.events = l.mu.events[drop:]
 	l.mu.first += int64(drop)
-	close(l.mu.grown)
-	l.mu.grown = make(chan struct{})
+}
+
+// Follow makes a follower of the log's, which has one at most. It is told of all
+// events that the log holds.
+func (l *Log) Follow(f Follower) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.follower = f
+	events := make([]Event, len(l.mu.events))
+	for i, e := range l.mu.events {
+		events[i] = e.Event
+	}
+	f.Appended(Cursor(l.mu.first), Cursor(l.mu.first), events)
 }
 
 const eventOverhead = 128
@@ -117,6 +166,12 @@ func (e *Event) cost() int64 {
 // happened before is unknown. Readers that are behind get ErrExpired. publish is
 // as in append.
 func (l *Log) reset(since int64, publish func()) {
+	if follower := l.forget(since, publish); follower != nil {
+		follower.Settled()
+	}
+}
+
+func (l *Log) forget(since int64, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
@@ -124,6 +179,10 @@ func (l *Log) reset(since int64, publish func()) {
 	l.mu.events, l.mu.bytes, l.mu.since = nil, 0, since
 	close(l.mu.grown)
 	l.mu.grown = make(chan struct{})
+	if l.mu.follower != nil {
+		l.mu.follower.Forgotten(Cursor(l.mu.first))
+	}
+	return l.mu.follower
 }
 
 // Since returns a cursor at the first event with a revision above rv, or
@@ -155,6 +214,20 @@ func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan str
 		n++
 	}
 	return n, at + Cursor(n), l.mu.grown, nil
+}
+
+// Get fills buf with the events at some cursors, which are in order.
+func (l *Log) Get(at []Cursor, buf []Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, c := range at {
+		j := int64(c) - l.mu.first
+		if j < 0 || j >= int64(len(l.mu.events)) {
+			return ErrExpired
+		}
+		buf[i] = l.mu.events[j].Event
+	}
+	return nil
 }
 
 // maxUndo bounds how many events are undone for one old state: 12 ms worth

@@ -24,7 +24,11 @@ func (c *Cache) BeginLoad() store.Loader {
 type load struct {
 	cache   *Cache
 	changes map[*Resource][]change
+	newest  int64
 }
+
+// Expect says that events up to a revision follow the load.
+func (l *load) Expect(newest int64) { l.newest = newest }
 
 // Add takes a page of objects, in key order.
 func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
@@ -44,8 +48,21 @@ func (l *load) End(ctx context.Context, revision int64) {
 	for _, r := range append(c.Resources(), c.unclaimed) {
 		r.replace(c, l.changes[r], revision)
 	}
+	clear(c.released)
+	c.newest = l.newest
+	c.reach(revision)
+}
+
+// reach notes that the states hold everything up to a revision. Before the first
+// load is over nobody may know: a load of the past is not to be read until the
+// events after it have made it as new as etcd was when it began. writing is held.
+func (c *Cache) reach(revision int64) {
+	c.applied = max(c.applied, revision)
+	if !c.loaded.Load() && c.applied < c.newest {
+		return
+	}
 	c.loaded.Store(true)
-	c.progress.advance(revision)
+	c.progress.advance(c.applied)
 }
 
 // rehome hands objects that were unclaimed when their page was read to the
@@ -73,13 +90,17 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 		newest = max(newest, e.Kv.ModRevision)
 	}
 	for r, changes := range c.prepareAll(ctx, kvs, c.lookup) {
-		r.apply(c, changes, r != c.unclaimed)
+		r.apply(c, changes, true)
 	}
-	c.progress.advance(newest)
+	c.reach(newest)
 }
 
 // Progressed says that all events up to a revision have been applied.
-func (c *Cache) Progressed(revision int64) { c.progress.advance(revision) }
+func (c *Cache) Progressed(revision int64) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.reach(revision)
+}
 
 // prepareAll turns key-values into changes, decoding in parallel over all
 // resources, and keeps the order within each.

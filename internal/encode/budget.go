@@ -18,7 +18,42 @@ type Budget struct {
 	mu struct {
 		sync.Mutex
 		plain, packed queue
+		// lately are large segments, the oldest first, and their bytes.
+		lately      []*wire
+		latelyBytes int64
 	}
+}
+
+const (
+	// latelyShare of the budget, and at most latelyMost bytes, are held on top of
+	// it for readers that go through large objects one behind the other: enough
+	// for some tens of the largest (docs/bench/watch.md).
+	latelyShare = 4
+	latelyMost  = 64 << 20
+)
+
+// hold keeps a large segment for a while. Its slot knows it as recent.
+func (b *Budget) hold(w *wire) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.lately = append(b.mu.lately, w)
+	b.mu.latelyBytes += w.cost()
+	for b.mu.latelyBytes > min(b.limit/latelyShare, latelyMost) {
+		b.mu.latelyBytes -= b.mu.lately[0].cost()
+		b.mu.lately[0] = nil
+		b.mu.lately = b.mu.lately[1:]
+	}
+}
+
+// Rest lets go of what is held for readers that are on their way, when there
+// are none.
+func (b *Budget) Rest() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.lately, b.mu.latelyBytes = nil, 0
 }
 
 // queue holds cells in order of arrival. Cells that were emptied by their owners

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/millrace/millrace/internal/resource"
 )
@@ -29,14 +30,22 @@ type Config struct {
 	// Row encodes an item of a table, nil for what is no table. A form has either
 	// rows or items.
 	Row func(*resource.Entry) (Row, error)
+	// Volatile says that the bytes tell ages, so that those of a group are not kept.
+	Volatile bool
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder
 	// Framing says how the media type joins items into a list.
 	Framing Framing
 	// MediaType is the Content-Type of the answer.
 	MediaType string
-	// Budget bounds what memos keep. It is shared by all forms of a process.
+	// Events and Framer write what surrounds a watch's objects. Only forms of
+	// watches have them.
+	Events runtime.Encoder
+	Framer runtime.Framer
+	// Budget bounds what memos keep, Recent what is kept of events. They are
+	// shared by all forms of a process.
 	Budget *Budget
+	Recent *Recent
 }
 
 // Form is one wire form of a resource. It is immutable and safe for concurrent use.
@@ -51,6 +60,9 @@ type Form struct {
 // NewForm checks that the encoder's lists have the shape that the framing expects.
 func NewForm(cfg Config) (*Form, error) {
 	f := &Form{cfg: cfg}
+	if cfg.Framing.frames() {
+		return f, f.checkFrames()
+	}
 	encoded, err := f.encodeList(Meta{})
 	if err != nil {
 		return nil, fmt.Errorf("encode empty list: %w", err)
@@ -64,15 +76,15 @@ func NewForm(cfg Config) (*Form, error) {
 // Model tells the form what an object looks like alone, so that a GET can be
 // answered from an item's bytes. obj is any object; it is not kept.
 func (f *Form) Model(obj runtime.Object) error {
-	alone, err := f.encodeAlone(obj)
-	if err != nil {
+	var alone bytes.Buffer
+	if err := f.encodeAlone(&alone, obj); err != nil {
 		return err
 	}
 	item, err := f.appendObject(nil, obj, new(bytes.Buffer))
 	if err != nil {
 		return err
 	}
-	if surrounding, ok := f.cfg.Framing.around(alone, item); ok {
+	if surrounding, ok := f.cfg.Framing.around(alone.Bytes(), item); ok {
 		f.alone = &surrounding
 	}
 	return nil
@@ -98,21 +110,27 @@ func (f *Form) Object(span Span) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.encodeAlone(obj)
+	var buf bytes.Buffer
+	err = f.encodeAlone(&buf, obj)
+	return buf.Bytes(), err
 }
 
-func (f *Form) encodeAlone(obj runtime.Object) ([]byte, error) {
+// encodeAlone encodes an object as a GET answers it.
+func (f *Form) encodeAlone(buf *bytes.Buffer, obj runtime.Object) error {
 	if f.cfg.Object != nil {
 		var err error
 		if obj, err = f.cfg.Object(obj); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var buf bytes.Buffer
-	if err := f.cfg.Encoder.Encode(obj, &buf); err != nil {
-		return nil, fmt.Errorf("encode object: %w", err)
+	return f.encodeObject(buf, obj)
+}
+
+func (f *Form) encodeObject(buf *bytes.Buffer, obj runtime.Object) error {
+	if err := f.cfg.Encoder.Encode(obj, buf); err != nil {
+		return fmt.Errorf("encode object: %w", err)
 	}
-	return buf.Bytes(), nil
+	return nil
 }
 
 // envelope returns what surrounds a list's items. size is the number of bytes
@@ -147,8 +165,12 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 	return nil
 }
 
-// appendItem appends an object as it stands inside a list.
+// appendItem appends an object as it stands inside a list, or as the frame that
+// adds it.
 func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
+	if f.cfg.Framing.frames() {
+		return f.event(dst, watch.Added, e, e.Revision)
+	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
 		return dst, err

@@ -21,6 +21,10 @@ const (
 	// Protobuf is Kubernetes' envelope: the magic number, then runtime.Unknown,
 	// whose field 2 is the list: metadata in field 1, items in field 2.
 	Protobuf
+	// WatchJSON and WatchProtobuf have frames of watch events for items and
+	// nothing around or between them.
+	WatchJSON
+	WatchProtobuf
 )
 
 // frame is an encoded list without its items.

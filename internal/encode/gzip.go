@@ -26,11 +26,16 @@ var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 // lastBlock is an empty final block with fixed codes.
 var lastBlock = []byte{0x03, 0x00}
 
+// emptyBlock is a stored block of nothing, as a sync flush writes.
+var emptyBlock = []byte{0, 0, 0, 0xff, 0xff}
+
 const maxStored = 1<<16 - 1
 
-// deflaters compress what is kept for all readers, hasty ones what is sent once.
+// deflaters compress what is kept for all readers, followers what is kept for
+// those who have received something before, hasty ones what is sent once.
 var (
 	deflaters = deflaterPool(deflateLevel)
+	followers = deflaterPool(deflateLevel)
 	hasty     = deflaterPool(flate.BestSpeed)
 )
 
@@ -51,6 +56,25 @@ func deflate(src []byte) ([]byte, error) {
 	out.Grow(len(src)/6 + 64)
 	if err := deflateTo(&out, src, deflaters); err != nil {
 		return nil, err
+	}
+	return bytes.Clone(out.Bytes()), nil
+}
+
+// window is how far back deflate can refer (RFC 1951).
+const window = 32 << 10
+
+// deflateAfter compresses src for a stream whose last bytes are before.
+func deflateAfter(src, before []byte) ([]byte, error) {
+	var out bytes.Buffer
+	out.Grow(len(src)/6 + 64)
+	w := followers.Get().(*flate.Writer)
+	defer followers.Put(w)
+	w.ResetDict(&out, before)
+	if _, err := w.Write(src); err != nil {
+		return nil, fmt.Errorf("deflate frame: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return nil, fmt.Errorf("deflate frame: %w", err)
 	}
 	return bytes.Clone(out.Bytes()), nil
 }

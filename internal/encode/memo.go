@@ -23,7 +23,8 @@ type Memo struct {
 		// inherited are slots of the leaves that this one replaced, as long as
 		// something may be copied from them: one for each form at most.
 		inherited []*slot
-		// retired memos answer readers of old snapshots and keep nothing more.
+		// retired memos answer readers of old snapshots and keep nothing more; see
+		// Memo.keep.
 		retired bool
 	}
 }
@@ -119,6 +120,19 @@ func (m *Memo) slotOf(f *Form, entries []*resource.Entry) (own, before *slot, ke
 	return own, find(m.mu.inherited, f), !m.mu.retired
 }
 
+// keep puts w into a cell of one of the memo's slots, by put. The leaf may leave
+// the tree meanwhile: then either the memo that succeeds it saw the cell filled
+// and inherits it, or nobody else knows of it and it is emptied here.
+func (m *Memo) keep(b *Budget, put func(*cell, *wire), c *cell, w *wire) {
+	put(c, w)
+	m.mu.Lock()
+	retired := m.mu.retired
+	m.mu.Unlock()
+	if retired {
+		b.drop(c)
+	}
+}
+
 // disinherit forgets a predecessor's slot, which has been copied.
 func (m *Memo) disinherit(s *slot) {
 	m.mu.Lock()
@@ -177,7 +191,7 @@ func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (*wire, error) 
 		return nil, err
 	}
 	if fresh && keep && w.rows == nil && !w.large() && f.cfg.Budget.tight(w.cost()) {
-		f.cfg.Budget.keepPacked(&own.zipped, w.zipped())
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, &own.zipped, w.zipped())
 	}
 	own.size.Store(w.size)
 	own.recent = weak.Make(w)
@@ -185,7 +199,9 @@ func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (*wire, error) 
 		return w, nil
 	}
 	if !w.large() {
-		f.cfg.Budget.keepPlain(&own.plain, w)
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepPlain, &own.plain, w)
+	} else if fresh {
+		f.cfg.Budget.hold(w)
 	}
 	own.dropSingle(f.cfg.Budget)
 	if before != nil {
@@ -228,7 +244,13 @@ func (s *slot) source(whole bool) *source {
 
 // deflated returns the segment of a group for gzip streams.
 func (f *Form) deflated(m *Memo, entries []*resource.Entry) (*wire, error) {
-	return f.packed(m, entries, func(s *slot) *cell { return &s.deflated }, (*wire).deflated)
+	return f.packed(m, entries, func(s *slot) *cell { return &s.deflated }, func(plain *wire) (*wire, error) {
+		w, err := plain.deflated()
+		if err == nil && f.cfg.Framing.frames() {
+			w.sizes = plain.itemSizes()
+		}
+		return w, err
+	})
 }
 
 // zipped returns the segment of a group for zstd streams.
@@ -256,7 +278,7 @@ func (f *Form) packed(m *Memo, entries []*resource.Entry, place func(*slot) *cel
 	}
 	w, err := pack(plain)
 	if err == nil && keep {
-		f.cfg.Budget.keepPacked(at, w)
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, at, w)
 	}
 	return w, err
 }
@@ -333,7 +355,7 @@ func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, err
 			own.single.Store(single)
 		}
 		if (*single)[i].held.Load() == nil {
-			f.cfg.Budget.keepPlain(&(*single)[i], w)
+			m.keep(f.cfg.Budget, f.cfg.Budget.keepPlain, &(*single)[i], w)
 		}
 	}
 	b, row := w.one()

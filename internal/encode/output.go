@@ -26,6 +26,8 @@ type output struct {
 	pending []byte
 	ready   bytes.Buffer
 	sum     gzipSum
+	// stored says that the stream ends with a stored block.
+	stored bool
 }
 
 const (
@@ -40,11 +42,18 @@ var outputs = sync.Pool{New: func() any { return new(output) }}
 func newOutput(w io.Writer, encoding Encoding) *output {
 	out := outputs.Get().(*output)
 	out.w, out.encoding, out.pending, out.sum = w, encoding, out.pending[:0], gzipSum{}
+	out.stored = false
 	out.ready.Reset()
 	if encoding == Gzip {
 		out.ready.Write(gzipHeader)
 	}
 	return out
+}
+
+// resume goes on with a stream whose beginning was written before.
+func (o *output) resume(sum gzipSum) {
+	o.sum = sum
+	o.ready.Reset()
 }
 
 func (o *output) release() {
@@ -76,6 +85,7 @@ func (o *output) packed(w *wire) error {
 		return err
 	}
 	o.sum.addSum(w.crc, w.size)
+	o.stored = false
 	if o.ready.Len()+len(w.bytes) < 2*chunk {
 		o.ready.Write(w.bytes)
 		return nil
@@ -105,7 +115,7 @@ func (o *output) compress() error {
 		o.ready.Write(codec().encoder.EncodeAll(src, o.ready.AvailableBuffer()))
 	case Gzip:
 		o.sum.addBytes(src)
-		if len(src) <= shortest {
+		if o.stored = len(src) <= shortest; o.stored {
 			o.ready.Write(appendStored(o.ready.AvailableBuffer(), src))
 			return nil
 		}
@@ -121,6 +131,19 @@ const shortest = 128
 func (o *output) flush() error {
 	if err := o.compress(); err != nil {
 		return err
+	}
+	return o.drain()
+}
+
+// sync writes everything so that the client can decode all of it. Some decoders
+// hold the bytes of a stored block back until another block begins.
+func (o *output) sync() error {
+	if err := o.compress(); err != nil {
+		return err
+	}
+	if o.stored {
+		o.ready.Write(emptyBlock)
+		o.stored = false
 	}
 	return o.drain()
 }

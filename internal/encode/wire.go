@@ -29,13 +29,15 @@ type wire struct {
 	// crc and size describe the plain bytes. Plain wires leave crc out.
 	crc  uint32
 	size int64
+	// sizes are those of the frames in a deflated group, of watches alone.
+	sizes []uint32
 }
 
 const wireOverhead = 96
 
 // cost leaves the entries out: they are the leaf's.
 func (w *wire) cost() int64 {
-	n := int64(cap(w.bytes)+4*cap(w.ends)+16*cap(w.rows)) + wireOverhead
+	n := int64(cap(w.bytes)+4*cap(w.ends)+4*cap(w.sizes)+16*cap(w.rows)) + wireOverhead
 	for _, r := range w.rows {
 		n += int64(r.Size())
 	}
@@ -156,6 +158,18 @@ func (w *wire) deflated() (*wire, error) {
 		return nil, err
 	}
 	return &wire{bytes: b, crc: crc32.ChecksumIEEE(w.bytes), size: w.size}, nil
+}
+
+// itemSizes are the sizes of items without separators between them.
+func (w *wire) itemSizes() []uint32 {
+	sizes := make([]uint32, len(w.ends))
+	for i, end := range w.ends {
+		sizes[i] = end
+		if i > 0 {
+			sizes[i] -= w.ends[i-1]
+		}
+	}
+	return sizes
 }
 
 // zipped compresses a plain wire for clients that accept zstd, and to keep it.

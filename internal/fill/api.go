@@ -32,7 +32,8 @@ type apiClient struct {
 
 	mu struct {
 		sync.Mutex
-		kept []string // namespaces left alone
+		kept   []string // namespaces left alone
+		served map[Definition]bool
 	}
 }
 
@@ -142,6 +143,9 @@ func objectName(obj Object) string {
 // object that an interrupted run left half done is completed; any other that
 // exists is left alone.
 func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
+	if kind.custom() {
+		return c.storeCustom(ctx, kind, obj)
+	}
 	count := Count{Done: 1}
 	if sized, ok := obj.(interface{ Size() int }); ok {
 		count.Bytes = int64(sized.Size())

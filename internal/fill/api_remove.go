@@ -28,15 +28,15 @@ type listed struct {
 
 func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) error {
 	objects := make(chan listed, listPage)
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
-		return c.list(ctx, kind, objects)
+		return c.list(groupCtx, kind, objects)
 	})
 	for range c.workers {
 		group.Go(func() error {
 			for obj := range objects {
-				count, err := c.removeOne(ctx, kind, obj)
+				count, err := c.removeOne(groupCtx, kind, obj)
 				report(count)
 				if err != nil {
 					return fmt.Errorf("delete %s %s: %w", kind.noun(1), path.Join(obj.namespace, obj.name), err)
@@ -45,7 +45,11 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 			return nil
 		})
 	}
-	return group.Wait()
+	err := group.Wait()
+	if err == nil && kind == KindCRD {
+		err = c.awaitGone(ctx)
+	}
+	return err
 }
 
 // list sends all objects of the kind that carry the seed. If the server forgets
@@ -58,7 +62,7 @@ func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listed) 
 		opts := metav1.ListOptions{LabelSelector: LabelSeed + "=" + c.seed, Limit: listPage, Continue: token}
 		err := retry(ctx, transientAPI, func() error {
 			page = metav1.PartialObjectMetadataList{}
-			return c.rest.Get().Resource(string(kind)).SetHeader("Accept", metadataOnly).
+			return c.rest.Get().AbsPath(kind.api()).Resource(string(kind)).SetHeader("Accept", metadataOnly).
 				VersionedParams(&opts, c.params).Do(ctx).Into(&page)
 		})
 		if token != "" && apierrors.IsResourceExpired(err) {
@@ -114,7 +118,7 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listed) error {
 	}
 	transient := func(err error) bool { return transientAPI(err) && !apierrors.IsConflict(err) }
 	return retry(ctx, transient, func() error {
-		return c.rest.Delete().NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
+		return c.rest.Delete().AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 			Name(obj.name).Body(&opts).Do(ctx).Error()
 	})
 }

@@ -15,8 +15,9 @@ import (
 	"golang.org/x/term"
 )
 
-const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets and
-config maps, with a progress bar and a rate.
+const longHelp = `Write a synthetic cluster of any size: nodes, namespaces, pods, secrets, config
+maps, custom resource definitions and their objects, with a progress bar and a
+rate.
 
 There are two ways in:
 
@@ -36,6 +37,12 @@ Exactly 20 pods, the replicas of one ReplicaSet, share a value of the label
 bench.millrace.io/slice (0, 1, 2, ...), 500 pods one of bench.millrace.io/group,
 and a 500th of all pods one of bench.millrace.io/share (0 to 499).
 
+--crds makes custom resource definitions, in groups named g000.fill.millrace.dev
+and on: namespaced, version v1, with a status, two printer columns and a
+selectable field (spec.class); every tenth has validation rules. They and their
+objects are written through the API alone, and an object once its definition is
+served.
+
 The ReplicaSets that own the pods do not exist. In a cluster whose
 kube-controller-manager runs, give --ownerless, or its garbage collector removes
 the pods; it also finds the nodes without a heartbeat and evicts pods from them.`
@@ -53,6 +60,9 @@ const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
   # Large pods, secrets and config maps in 50 namespaces
   millrace fill --namespaces 50 --pods 20000 --pod-size 17KB \
     --secrets 10000 --secret-size 1KB --configmaps 5000 --configmap-size 50KB
+
+  # 2,000 custom resource definitions in 200 groups, and 10,000 objects
+  millrace fill --crds 2000 --groups 200 --properties 100 --objects 10000
 
   # Remove what a fill with this seed wrote
   millrace fill --delete --seed 1`
@@ -104,6 +114,10 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.Var(sizeFlag{&shape.PodSize}, "pod-size", "size of a pod as compact JSON, such as 4000, 4KB or 17KB")
 	flags.Var(sizeFlag{&shape.SecretSize}, "secret-size", "size of a secret as compact JSON")
 	flags.Var(sizeFlag{&shape.ConfigMapSize}, "configmap-size", "size of a config map as compact JSON")
+	flags.IntVar(&shape.CRDs, "crds", 0, "number of custom resource definitions")
+	flags.IntVar(&shape.Groups, "groups", 0, "API groups to spread them over (0: one for ten)")
+	flags.IntVar(&shape.Properties, "properties", DefaultProperties, "properties in the schema of each, nested ones counted")
+	flags.IntVar(&shape.Objects, "objects", 0, "number of custom objects, spread over all definitions")
 	flags.Uint64Var(&shape.Seed, "seed", 1, "decides all names, identities and contents")
 	flags.BoolVar(&shape.Unbound, "unbound", false, "leave pods without a node, for a scheduler to place")
 	flags.BoolVar(&shape.Ownerless, "ownerless", false, "leave out the pods' owner references")

@@ -129,8 +129,10 @@ func (c *Config) validate() error {
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
 	case c.direct() && (c.REST != nil || c.Kubeconfig != ""):
 		return errors.New("both etcd servers and a kubeconfig are given: choose one of etcd-servers and kubeconfig")
-	case !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0:
-		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets or configmaps")
+	case c.direct() && s.CRDs > 0:
+		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
+	case !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
+		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")
 	}
 	return nil
 }

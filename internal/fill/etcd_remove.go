@@ -29,6 +29,9 @@ type stored struct {
 }
 
 func (t *etcdTarget) remove(ctx context.Context, kind Kind, report func(Count)) error {
+	if kind.custom() {
+		return nil
+	}
 	batches := make(chan []stored, t.workers)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

@@ -96,6 +96,10 @@ func (f *Filler) count(kind Kind) int {
 		return shape.Secrets
 	case KindPod:
 		return shape.Pods
+	case KindCRD:
+		return shape.CRDs
+	case KindCustomObject:
+		return shape.Objects
 	}
 	return 0
 }

@@ -61,6 +61,9 @@ func NewGenerator(shape Shape) (*Generator, error) {
 	if err := g.secrets.prepare(g.secret(0, nil), g.words.apps[0]); err != nil {
 		return nil, err
 	}
+	if err := g.checkCRDs(); err != nil {
+		return nil, err
+	}
 	return g, g.checkSizes()
 }
 
@@ -86,10 +89,7 @@ func (g *Generator) checkSizes() error {
 
 // makeText draws the text that values are cut from.
 func (g *Generator) makeText(draw *stream) (env, file string) {
-	vocabulary := strings.Fields(domainWords + " " + roleWords + " " + tierWords +
-		" timeout retries endpoint enabled region primary replica bucket token limit interval " +
-		"buffer threads queue topic broker shard cluster local internal service http grpc tls")
-	word := func() string { return vocabulary[draw.below(len(vocabulary))] }
+	word := func() string { return g.words.plain[draw.below(len(g.words.plain))] }
 	var line, lines strings.Builder
 	for line.Len() < poolSize {
 		line.WriteString(word())
@@ -139,6 +139,10 @@ func (g *Generator) Object(kind Kind, i int) (Object, error) {
 		return g.Secret(i), nil
 	case KindPod:
 		return g.Pod(i), nil
+	case KindCRD:
+		return g.CRD(i), nil
+	case KindCustomObject:
+		return g.CustomObject(i), nil
 	}
 	return nil, fmt.Errorf("generate object: unknown kind %q", kind)
 }

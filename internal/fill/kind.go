@@ -15,6 +15,9 @@ const (
 	KindConfigMap      Kind = "configmaps"
 	KindSecret         Kind = "secrets"
 	KindPod            Kind = "pods"
+	KindCRD            Kind = "customresourcedefinitions"
+	// KindCustomObject stands for the objects of all definitions.
+	KindCustomObject Kind = "customobjects"
 )
 
 // Labels that every written object carries or, but for the first, every pod.
@@ -41,16 +44,29 @@ const (
 
 // Kinds returns all kinds in the order in which they are written.
 func Kinds() []Kind {
-	return []Kind{KindNamespace, KindServiceAccount, KindNode, KindConfigMap, KindSecret, KindPod}
+	return []Kind{KindNamespace, KindServiceAccount, KindNode, KindConfigMap, KindSecret, KindPod, KindCRD, KindCustomObject}
 }
 
-// deletionKinds returns all kinds in the order in which they are removed.
+// deletionKinds returns the kinds in the order in which they are removed. Custom
+// objects go with their definitions.
 func deletionKinds() []Kind {
-	return []Kind{KindPod, KindSecret, KindConfigMap, KindServiceAccount, KindNode, KindNamespace}
+	return []Kind{KindCRD, KindPod, KindSecret, KindConfigMap, KindServiceAccount, KindNode, KindNamespace}
 }
 
 // Namespaced says whether objects of the kind live in a namespace.
-func (k Kind) Namespaced() bool { return k != KindNode && k != KindNamespace }
+func (k Kind) Namespaced() bool { return k != KindNode && k != KindNamespace && k != KindCRD }
+
+// custom says whether objects of the kind are definitions or belong to one.
+// They are written through an API server alone.
+func (k Kind) custom() bool { return k == KindCRD || k == KindCustomObject }
+
+// api is the API path below which the resource is.
+func (k Kind) api() string {
+	if k == KindCRD {
+		return crdAPI
+	}
+	return "/api/v1"
+}
 
 // storageDir is the directory below the key prefix that holds the kind.
 func (k Kind) storageDir() string {
@@ -68,6 +84,10 @@ func (k Kind) noun(n int64) string {
 		s = "service accounts"
 	case KindConfigMap:
 		s = "config maps"
+	case KindCRD:
+		s = "definitions"
+	case KindCustomObject:
+		s = "custom objects"
 	default:
 		s = string(k)
 	}

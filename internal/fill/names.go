@@ -11,18 +11,24 @@ import (
 const (
 	domainWords = "orders payments catalog search identity billing inventory shipping pricing reviews " +
 		"sessions profiles messaging alerts reports invoices coupons tickets devices metrics"
-	roleWords = "api worker web gateway scheduler indexer sync cache exporter consumer"
-	tierWords = "frontend backend data platform"
+	roleWords  = "api worker web gateway scheduler indexer sync cache exporter consumer"
+	tierWords  = "frontend backend data platform"
+	plainWords = "timeout retries endpoint enabled region primary replica bucket token limit interval " +
+		"buffer threads queue topic broker shard cluster local internal service http grpc tls"
 )
 
 // words are the vocabulary of a generator: immutable after newWords.
 type words struct {
 	apps  []string
 	tiers []string
+	plain []string
 }
 
 func newWords() words {
-	w := words{tiers: strings.Fields(tierWords)}
+	w := words{
+		tiers: strings.Fields(tierWords),
+		plain: strings.Fields(domainWords + " " + roleWords + " " + tierWords + " " + plainWords),
+	}
 	for _, role := range strings.Fields(roleWords) {
 		for _, domain := range strings.Fields(domainWords) {
 			w.apps = append(w.apps, domain+"-"+role)

@@ -9,11 +9,15 @@ const (
 	DefaultPodSize       = 4000
 	DefaultSecretSize    = 2000
 	DefaultConfigMapSize = 2000
+	DefaultProperties    = 100 // of a definition; not bytes
 )
 
 // maxObjectSize keeps every object below etcd's default request limit of
 // 1.5 MiB with room for the rest of the request.
 const maxObjectSize = 1_000_000
+
+// maxProperties is more than maxObjectSize has room for.
+const maxProperties = 10_000
 
 // Shape says what a synthetic cluster consists of. Equal shapes make equal
 // objects, byte for byte.
@@ -32,6 +36,15 @@ type Shape struct {
 	// PodSize, SecretSize and ConfigMapSize are the sizes of one object as
 	// compact JSON in bytes, reached within 5 %. Zero means the default.
 	PodSize, SecretSize, ConfigMapSize int
+	// CRDs is the number of custom resource definitions, and Groups that of the
+	// API groups they are spread over: zero means one for ten definitions.
+	CRDs, Groups int
+	// Properties is how many properties the schema of a definition's spec has,
+	// nested ones counted; zero means DefaultProperties. 100 come to some 17 KB
+	// of JSON, 5,000 to 750 KB.
+	Properties int
+	// Objects is the number of custom objects, spread over all definitions.
+	Objects int
 	// Unbound leaves pods without a node, for a scheduler to place. By default
 	// pod i runs on node i modulo Nodes.
 	Unbound bool
@@ -47,7 +60,13 @@ func (s Shape) withDefaults() Shape {
 		s.Nodes = (s.Pods + 99) / 100
 	}
 	if s.Namespaces == 0 {
-		s.Namespaces = (s.Pods + s.Secrets + s.ConfigMaps + 999) / 1000
+		s.Namespaces = (s.Pods + s.Secrets + s.ConfigMaps + s.Objects + 999) / 1000
+	}
+	if s.Groups == 0 {
+		s.Groups = (s.CRDs + 9) / 10
+	}
+	if s.Properties == 0 {
+		s.Properties = DefaultProperties
 	}
 	if s.PodSize == 0 {
 		s.PodSize = DefaultPodSize
@@ -67,11 +86,19 @@ func (s Shape) validate() error {
 		value int
 	}{
 		{"nodes", s.Nodes}, {"namespaces", s.Namespaces}, {"pods", s.Pods},
-		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps},
+		{"secrets", s.Secrets}, {"configmaps", s.ConfigMaps}, {"crds", s.CRDs}, {"groups", s.Groups}, {"objects", s.Objects},
 	} {
 		if c.value < 0 {
 			return fmt.Errorf("%s is %d: give zero or a positive number", c.flag, c.value)
 		}
+	}
+	switch {
+	case s.Groups > s.CRDs:
+		return fmt.Errorf("groups is %d: give at most one for each of the %d definitions of crds", s.Groups, s.CRDs)
+	case s.Objects > 0 && s.CRDs == 0:
+		return fmt.Errorf("objects is %d: give a number of crds too, custom objects need definitions", s.Objects)
+	case s.Properties != 0 && s.Properties < fixedProperties || s.Properties > maxProperties:
+		return fmt.Errorf("properties is %d: give a number from %d to %d", s.Properties, fixedProperties, maxProperties)
 	}
 	for _, c := range []struct {
 		flag  string

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// Object is what the generator makes: a typed core/v1 object with its
-// apiVersion and kind set.
+// Object is what the generator makes: a typed core/v1 object, a definition or an
+// unstructured custom object, with its apiVersion and kind set.
 type Object interface {
 	runtime.Object
 	metav1.Object

@@ -21,6 +21,8 @@ const (
 	drawText
 	drawEnv
 	drawImage
+	drawSchema
+	drawCustomObject
 )
 
 // stream yields pseudo-random numbers that depend only on what it was made for

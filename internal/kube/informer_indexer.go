@@ -28,6 +28,8 @@ type storedIndexer struct {
 	source func() *storage.Store
 	// empty makes an object of the version that the informer gives.
 	empty func() object
+	// scheme converts stored objects to that version. Nil is Kubernetes' own.
+	scheme *runtime.Scheme
 
 	mu struct {
 		sync.RWMutex
@@ -273,8 +275,12 @@ func (x *storedIndexer) convert(s *storage.Store, e *resource.Entry) (object, er
 	if err != nil {
 		return nil, err
 	}
+	scheme := x.scheme
+	if scheme == nil {
+		scheme = legacyscheme.Scheme
+	}
 	obj := x.empty()
-	if err := legacyscheme.Scheme.Convert(stored, obj, nil); err != nil {
+	if err := scheme.Convert(stored, obj, nil); err != nil {
 		return nil, err
 	}
 	x.mu.RLock()

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -64,6 +67,11 @@ func (o *Options) Etcd() *genericoptions.EtcdOptions { return o.run.Etcd }
 // SecurePort is the port that --secure-port says.
 func (o *Options) SecurePort() int { return o.run.SecureServing.BindPort }
 
+// MinRequestTimeout is --min-request-timeout.
+func (o *Options) MinRequestTimeout() time.Duration {
+	return time.Duration(o.run.GenericServerRunOptions.MinRequestTimeout) * time.Second
+}
+
 // Apply makes the flags of feature gates and logging take effect. Both are the
 // process's, so it is called once, before anything that logs is started.
 func (o *Options) Apply() error {
@@ -81,6 +89,26 @@ func (o *Options) Apply() error {
 		mutable.AddMetrics()
 	}
 	registry.AddMetrics()
+	return nil
+}
+
+// UseRoutines lets a watch give back the stack that Kubernetes' handler chain
+// took to start it, half of what an idle one costs (docs/bench/watch.md), unless
+// the feature gate was set either way. Apply comes before.
+func (o *Options) UseRoutines() error {
+	const gate = features.APIServingWithRoutine
+	for _, section := range o.flags.FlagSets {
+		if f := section.Lookup("feature-gates"); f != nil && strings.Contains(f.Value.String(), string(gate)) {
+			return nil
+		}
+	}
+	gates, ok := o.run.GenericServerRunOptions.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent).(featuregate.MutableFeatureGate)
+	if !ok {
+		return nil
+	}
+	if err := gates.SetFromMap(map[string]bool{string(gate): true}); err != nil {
+		return fmt.Errorf("switch %s on: %w", gate, err)
+	}
 	return nil
 }
 

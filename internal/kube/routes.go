@@ -27,8 +27,8 @@ type Route struct {
 	Stored schema.GroupResource
 	// Namespaced resources live in namespaces.
 	Namespaced bool
-	// Gets and Lists say which verbs are installed.
-	Gets, Lists bool
+	// Gets, Lists and Watches say which verbs are installed.
+	Gets, Lists, Watches bool
 	// Serializer knows the resource's media types.
 	Serializer runtime.NegotiatedSerializer
 	// Convertor converts to served versions, and labels of field selectors.
@@ -51,7 +51,7 @@ func schemes() []*runtime.Scheme {
 	return []*runtime.Scheme{aggregatorscheme.Scheme, legacyscheme.Scheme, apiextensionsapiserver.Scheme}
 }
 
-// Routes lists what GET and LIST are installed for.
+// Routes lists what GET, LIST and WATCH are installed for.
 func (s *Server) Routes() []Route {
 	var routes []Route
 	tables := NewTables()
@@ -82,12 +82,20 @@ func collect(byName map[schema.GroupVersionResource]*Route, root string, route r
 	action, _ := route.Metadata[endpoints.RouteMetaAction].(string)
 	gvk, ok := route.Metadata[endpoints.RouteMetaGVK].(metav1.GroupVersionKind)
 	gv, isGroup := groupVersion(root)
-	if !ok || !isGroup || route.Method != "GET" || (action != "get" && action != "list") {
+	if !ok || !isGroup || route.Method != "GET" {
 		return
 	}
-	path, namespaced := strings.CutPrefix(strings.TrimPrefix(route.Path, root), "/namespaces/{namespace}/")
+	path, watches := strings.CutPrefix(strings.TrimPrefix(route.Path, root), "/watch/")
+	switch {
+	case watches:
+		// A kind that can be watched at all has paths of its own for it.
+		action, path = "list", "/"+path
+	case action != "get" && action != "list":
+		return
+	}
+	path, namespaced := strings.CutPrefix(path, "/namespaces/{namespace}/")
 	path, byNamePath := strings.CutSuffix(strings.TrimPrefix(path, "/"), "/{name}")
-	if strings.ContainsAny(path, "/{") || byNamePath != (action == "get") {
+	if strings.ContainsAny(path, "/{") || !watches && byNamePath != (action == "get") {
 		return
 	}
 	key := gv.WithResource(path)
@@ -98,7 +106,8 @@ func collect(byName map[schema.GroupVersionResource]*Route, root string, route r
 	}
 	r.Namespaced = r.Namespaced || namespaced
 	r.Gets = r.Gets || action == "get"
-	r.Lists = r.Lists || action == "list"
+	r.Lists = r.Lists || action == "list" && !watches
+	r.Watches = r.Watches || watches
 }
 
 // groupVersion reads "/api/v1" and "/apis/group/version".

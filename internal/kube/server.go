@@ -17,6 +17,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"
 )
 
@@ -28,8 +30,12 @@ type Hooks struct {
 	// It is needed with the others, and called when the server runs.
 	Stored func(schema.GroupResource) *storage.Store
 	// Reads wraps the handlers behind authentication, authorization, audit and
-	// fairness.
+	// fairness. It is needed with Storage.
 	Reads func(next http.Handler) http.Handler
+	// HTTP2 gives HTTP/2 with so many streams a connection to a server.
+	HTTP2 func(s *http.Server, streams int) error
+	// CustomResources configures their server, which is ours if there is Storage.
+	CustomResources crd.Config
 	// Ready are added to /readyz.
 	Ready []healthz.HealthChecker
 }
@@ -37,6 +43,14 @@ type Hooks struct {
 // Server is the chain of aggregator, kube-apiserver and apiextensions.
 type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
+	front      *frontServer // nil for Kubernetes' own HTTP server
+	// custom serves custom resources, documents what there is to be served. Both are
+	// nil in the stock server.
+	custom    *crd.Server
+	documents *documents
+	// own are Kubernetes' groups: its router lets nothing in them through to custom
+	// resources.
+	own map[string]bool
 }
 
 // Build makes a server out of options that were applied. It opens storage but
@@ -46,16 +60,41 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	hook(config, hooks)
+	s := &Server{}
+	if hooks.Storage != nil {
+		if s.documents, err = newDocuments(config); err != nil {
+			return nil, err
+		}
+	}
+	s.hook(config, hooks)
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("complete configuration: %w", err)
 	}
-	aggregator, err := app.CreateServerChain(completed)
+	if hooks.Storage == nil {
+		s.aggregator, err = app.CreateServerChain(completed)
+	} else {
+		err = s.createChain(completed, hooks)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("build server: %w", err)
 	}
-	return &Server{aggregator: aggregator}, nil
+	if hooks.HTTP2 != nil {
+		if s.front, err = useFrontServer(s.aggregator.GenericAPIServer, hooks.HTTP2); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// CustomRoute finds the route of a custom resource, nil if there is none, another
+// server serves its version, or its group is Kubernetes' own. It is a read.Finder,
+// and there if there is Storage.
+func (s *Server) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
+	if s.own[gvr.Group] || s.documents.discovery.Services().Proxied(gvr.GroupVersion()) {
+		return nil
+	}
+	return s.custom.Route(gvr)
 }
 
 // informers prepares those of the server itself, nil if they stay as they are.
@@ -78,7 +117,7 @@ func (h Hooks) held(gr schema.GroupResource) (objects, bytes int64, ok bool) {
 	return int64(snapshot.Len()), snapshot.Bytes, true
 }
 
-func hook(config *app.Config, hooks Hooks) {
+func (s *Server) hook(config *app.Config, hooks Hooks) {
 	generic := &config.Aggregator.GenericConfig.Config
 	if hooks.Storage != nil {
 		kube := config.KubeAPIs.ControlPlane.Generic
@@ -96,7 +135,7 @@ func hook(config *app.Config, hooks Hooks) {
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held)
 		build := generic.BuildHandlerChainFunc
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			return build(hooks.Reads(api), c)
+			return build(hooks.Reads(s.documents.wrap(api)), c)
 		}
 	}
 	generic.AddReadyzChecks(hooks.Ready...)
@@ -122,8 +161,16 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare server: %w", err)
 	}
-	if err := prepared.Run(ctx); err != nil {
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if s.front != nil {
+		s.front.failed = cancel
+	}
+	if err := prepared.Run(running); err != nil {
 		return fmt.Errorf("run server: %w", err)
+	}
+	if ctx.Err() == nil {
+		return context.Cause(running)
 	}
 	return nil
 }

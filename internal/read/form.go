@@ -11,6 +11,7 @@ import (
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/apihelpers"
 
 	"github.com/millrace/millrace/internal/encode"
@@ -43,14 +44,20 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		Framing:   framing,
 		MediaType: key.mediaType,
 		Budget:    r.cfg.Budget,
+		Recent:    r.cfg.Recent,
 	}
 	switch key.as {
 	case kindTable:
-		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include}}
+		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.headless}}
 		t.rows = row.NewBuilder(t.render)
-		cfg.List, cfg.Row = t.list, t.row
+		if cfg.List, cfg.Row = t.list, t.row; key.watch {
+			cfg.Row, cfg.Object, cfg.Volatile = nil, t.object, true
+		}
 	case kindMetadata, kindList:
 		cfg.List, cfg.Object = metadataList(gv), metadataObject(gv)
+	}
+	if key.watch {
+		return r.newWatchForm(cfg)
 	}
 	f, err := encode.NewForm(cfg)
 	if err != nil || key.as == kindTable {
@@ -63,9 +70,29 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	return f, f.Model(obj)
 }
 
+// newWatchForm makes a form of frames, or nil.
+func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
+	info, ok := runtime.SerializerInfoForMediaType(r.cfg.Serializer.SupportedMediaTypes(), cfg.MediaType)
+	if !ok || info.StreamSerializer == nil || info.StreamSerializer.Framer == nil {
+		return nil, nil
+	}
+	cfg.Events = r.cfg.Serializer.EncoderForVersion(info.StreamSerializer.Serializer, r.cfg.Kind.GroupVersion())
+	cfg.Framer = info.StreamSerializer.Framer
+	if cfg.MediaType != runtime.ContentTypeJSON {
+		cfg.MediaType += ";stream=watch"
+	}
+	return encode.NewForm(cfg)
+}
+
 // framing is how the form's media type joins items.
 func (key formKey) framing() (encode.Framing, bool) {
 	switch {
+	case key.watch && key.mediaType == runtime.ContentTypeProtobuf && key.as != kindTable:
+		return encode.WatchProtobuf, true
+	case key.watch && key.mediaType == runtime.ContentTypeJSON:
+		return encode.WatchJSON, true
+	case key.watch:
+		return 0, false
 	case key.mediaType == runtime.ContentTypeProtobuf && key.as != kindTable:
 		return encode.Protobuf, true
 	case key.mediaType != runtime.ContentTypeJSON:
@@ -92,6 +119,9 @@ func (r *Route) model() (runtime.Object, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, fmt.Errorf("access metadata: %w", err)
+	}
+	if u, ok := obj.(runtime.Unstructured); ok {
+		u.GetObjectKind().SetGroupVersionKind(r.cfg.Kind)
 	}
 	accessor.SetName("model")
 	return obj, nil
@@ -180,13 +210,35 @@ func (t *table) render(obj runtime.Object) (metav1.TableRow, error) {
 		return metav1.TableRow{}, errRows
 	}
 	r := made.Rows[0]
+	r.Object.Object, err = t.include(r.Object.Object)
+	return r, err
+}
+
+// include is what a row holds of its object. A bookmark's annotation is never
+// left out.
+func (t *table) include(obj runtime.Object) (runtime.Object, error) {
 	switch t.options.IncludeObject {
 	case metav1.IncludeObject:
-		r.Object.Object, err = t.route.cfg.Convertor.ConvertToVersion(r.Object.Object, t.route.cfg.Kind.GroupVersion())
+		return t.route.cfg.Convertor.ConvertToVersion(obj, t.route.cfg.Kind.GroupVersion())
 	case metav1.IncludeNone:
-		r.Object.Object = nil
-	default:
-		r.Object.Object, err = metadataObject(t.version)(r.Object.Object)
+		if end, err := storage.HasInitialEventsEndBookmarkAnnotation(obj); err != nil || !end {
+			return nil, err
+		}
 	}
-	return r, err
+	return metadataObject(t.version)(obj)
+}
+
+// object is the table of one object.
+func (t *table) object(obj runtime.Object) (runtime.Object, error) {
+	made, err := t.convert(obj)
+	if err != nil {
+		return nil, err
+	}
+	for i := range made.Rows {
+		r := &made.Rows[i]
+		if r.Object.Object, err = t.include(r.Object.Object); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
 }

@@ -19,6 +19,9 @@ import (
 // list answers a LIST.
 func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 	key, opts := q.storageOptions()
+	if !q.route.cfg.Source.Tells(&opts.Predicate) {
+		return passedSelector
+	}
 	page, err := q.route.cfg.Source.Select(req.Context(), key, opts)
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
@@ -57,7 +60,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		w.Header().Del(planHeader)
 		return reason
 	}
-	q.metrics.listed(page.Plan.Path)
+	q.metrics.listed(q.route.cfg.Resource.GroupResource(), &page)
 	if page.Plan.Path == cache.PathRange {
 		q.heat.touch(list.Now)
 	}

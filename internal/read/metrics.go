@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -18,6 +20,7 @@ type Metrics struct {
 	passedOn *metrics.CounterVec
 	lists    *metrics.CounterVec
 	stalled  *metrics.Counter
+	expired  *metrics.Counter
 }
 
 // NewMetrics makes the tier's metrics and registers them.
@@ -25,12 +28,12 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		served: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "read", Name: "requests_total",
-			Help:           "GET and LIST requests answered from bytes, by verb.",
+			Help:           "GET, LIST and WATCH requests answered from bytes, by verb.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"verb"}),
 		passedOn: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "read", Name: "passed_on_total",
-			Help:           "GET and LIST requests that Kubernetes' own handlers answered, by reason.",
+			Help:           "GET, LIST and WATCH requests that Kubernetes' own handlers answered, by reason.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
 		lists: metrics.NewCounterVec(&metrics.CounterOpts{
@@ -43,8 +46,13 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "LIST requests cut off because their client took less than 256 KiB in 20 s.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		expired: metrics.NewCounter(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "watch", Name: "expired_total",
+			Help:           "Watches that were told to list again because the changes behind their place were gone: the client was too slow, or the feed was broken.",
+			StabilityLevel: metrics.ALPHA,
+		}),
 	}
-	for _, r := range []metrics.Registerable{m.served, m.passedOn, m.lists, m.stalled} {
+	for _, r := range []metrics.Registerable{m.served, m.passedOn, m.lists, m.stalled, m.expired} {
 		if err := register(r); err != nil {
 			return nil, err
 		}
@@ -52,7 +60,21 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) listed(path cache.Path) { m.lists.WithLabelValues(string(path)).Inc() }
+// listed counts a list, also under the names that Kubernetes' watch cache has.
+func (m *Metrics) listed(gr schema.GroupResource, page *cache.Page) {
+	m.lists.WithLabelValues(string(page.Plan.Path)).Inc()
+	index := ""
+	if page.Plan.Path == cache.PathIndex {
+		index = page.Plan.Term.String()
+	}
+	cachermetrics.RecordListCacheMetrics(gr, index, page.Plan.Candidates, page.Count)
+}
+
+// lost counts a watch that has to begin anew.
+func (m *Metrics) lost(gr schema.GroupResource) {
+	m.expired.Inc()
+	cachermetrics.TerminatedWatchersCounter.WithLabelValues(gr.Group, gr.Resource).Inc()
+}
 
 // observe wraps a response so that Kubernetes' own request metrics count it,
 // as they count its handlers' (InstrumentHandlerFunc). The returned function
@@ -66,9 +88,42 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 	return responsewriter.WrapForHTTP1Or2(delegate), func() {
 		cfg := &q.route.cfg
 		q.metrics.served.WithLabelValues(verb).Inc()
-		endpointmetrics.MonitorRequest(req, verb, cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
+		endpointmetrics.MonitorRequest(req, q.installed(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
 			q.metricScope(), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
 			delegate.Status(), delegate.ContentLength(), time.Since(received))
+	}
+}
+
+// installed is the verb of the route that Kubernetes installed.
+func (q *query) installed(verb string) string {
+	switch {
+	case !q.watching:
+		return verb
+	case !q.forced:
+		return "LIST"
+	case q.options.FieldSelector != nil:
+		return "WATCH"
+	}
+	return "WATCHLIST"
+}
+
+// sizes counts the events of a watch. With a context, which would add exemplars,
+// it would cost more than the rest of what the engine does for an event.
+func (q *query) sizes() func(int) {
+	r := q.route.cfg.Resource
+	count := endpointmetrics.WatchEvents.WithLabelValues(r.Group, r.Version, r.Resource)
+	sizes := endpointmetrics.WatchEventsSizes.WithLabelValues(r.Group, r.Version, r.Resource)
+	return func(size int) {
+		count.Inc()
+		sizes.Observe(float64(size))
+	}
+}
+
+// watchListed tells how long the initial events of a watch took.
+func (q *query) watchListed(req *http.Request) {
+	if received, ok := request.ReceivedTimestampFrom(req.Context()); ok {
+		endpointmetrics.RecordWatchListLatency(req.Context(), q.route.cfg.Resource,
+			endpointmetrics.CleanListScope(req.Context(), &q.options), time.Since(received))
 	}
 }
 

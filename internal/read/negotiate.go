@@ -3,6 +3,7 @@ package read
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	internalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
@@ -37,7 +38,7 @@ func (q *query) negotiate(req *http.Request) passed {
 		key.as, key.version = media.Convert.Kind, media.Convert.Version
 	}
 	wanted := kindList
-	if q.name != "" {
+	if q.name != "" || q.watching {
 		wanted = kindMetadata
 	}
 	switch key.as {
@@ -49,6 +50,9 @@ func (q *query) negotiate(req *http.Request) passed {
 		}
 	default:
 		return passedAccept
+	}
+	if q.watching {
+		return q.negotiateWatch(key, req)
 	}
 	made, err := q.route.form(key)
 	if err != nil {
@@ -64,6 +68,29 @@ func (q *query) negotiate(req *http.Request) passed {
 	return ""
 }
 
+// negotiateWatch chooses the forms of frames. They are never indented.
+func (q *query) negotiateWatch(key formKey, req *http.Request) passed {
+	key.watch, key.pretty = true, false
+	if key.as == kindTable {
+		made, err := q.route.form(key)
+		if err != nil {
+			return passedEncoding
+		}
+		q.head, key.headless = made.form, true
+	}
+	made, err := q.route.form(key)
+	if err != nil {
+		return passedEncoding
+	}
+	if q.form = made.form; q.form == nil {
+		return passedAccept
+	}
+	if q.route.cfg.CompressWatches && strings.Contains(req.Header.Get("Accept-Encoding"), string(encode.Gzip)) {
+		q.encoding = encode.Gzip
+	}
+	return ""
+}
+
 // endpoint says what a resource's handlers can transform objects to.
 type endpoint struct{ route *Route }
 
@@ -72,7 +99,9 @@ var _ negotiation.EndpointRestrictions = endpoint{}
 // AllowsMediaTypeTransform implements negotiation.EndpointRestrictions.
 func (e endpoint) AllowsMediaTypeTransform(mimeType, mimeSubType string, target *schema.GroupVersionKind) bool {
 	if target == nil {
-		return true
+		return e.route.cfg.Custom == nil || slices.ContainsFunc(e.route.cfg.Custom.Standard, func(info runtime.SerializerInfo) bool {
+			return info.MediaTypeType == mimeType && info.MediaTypeSubType == mimeSubType
+		})
 	}
 	if gv := target.GroupVersion(); gv != metav1.SchemeGroupVersion && gv != metav1beta1.SchemeGroupVersion {
 		return false
@@ -116,9 +145,9 @@ func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 
 // routable reports whether Kubernetes' router, which knows no ranges but */*,
 // would hand the request to a handler: one of the words must be a media type
-// that the version serves.
+// that the version serves. Custom resources stand behind no router.
 func (q *query) routable(accept string) bool {
-	if accept == "" {
+	if accept == "" || q.route.cfg.Custom != nil {
 		return true
 	}
 	for word := range strings.SplitSeq(accept, ",") {

@@ -7,7 +7,9 @@ import (
 	internalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
@@ -22,11 +24,11 @@ var listParameters = map[string]bool{
 // metaVersion is the version of option kinds in all groups.
 var metaVersion = metav1.SchemeGroupVersion
 
-// listOptions reads a LIST's parameters with Kubernetes' own code. What that
-// refuses is passed on, for the words of the error are Kubernetes'. infoName is
-// what the request's information calls its name.
+// listOptions reads a LIST's or WATCH's parameters with Kubernetes' own code.
+// What that refuses is passed on, for the words of the error are Kubernetes'.
+// infoName is what the request's information calls its name.
 func (q *query) listOptions(values url.Values, infoName string) passed {
-	known := false
+	known := q.watching
 	for name := range values {
 		known = known || listParameters[name]
 	}
@@ -39,7 +41,10 @@ func (q *query) listOptions(values url.Values, infoName string) passed {
 	}
 	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 	internalversion.SetListOptionsDefaults(o, watchList)
-	if o.Watch || o.SendInitialEvents != nil || o.ShardSelector != "" || len(validation.ValidateListOptions(o, watchList)) > 0 {
+	if o.ShardSelector != "" || len(validation.ValidateListOptions(o, watchList)) > 0 {
+		return passedParameter
+	}
+	if q.watching && !q.watchable() || !q.watching && (o.Watch || o.SendInitialEvents != nil) {
 		return passedParameter
 	}
 	if o.FieldSelector != nil {
@@ -51,16 +56,40 @@ func (q *query) listOptions(values url.Values, infoName string) passed {
 			return passedParameter
 		}
 	}
-	if infoName != "" {
-		// The name comes from the field selector; anything else is an error.
-		if o.FieldSelector == nil {
-			return passedParameter
-		}
-		if name, ok := o.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != infoName {
-			return passedParameter
-		}
+	return q.named(infoName)
+}
+
+// named checks a name against the field selector, which it comes from unless it
+// stands in a watch's path.
+func (q *query) named(name string) passed {
+	o := &q.options
+	if name == "" {
+		return ""
+	}
+	if q.forced && (o.FieldSelector == nil || o.FieldSelector.Empty()) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name)
+		return ""
+	}
+	if o.FieldSelector == nil {
+		return passedParameter
+	}
+	if selected, ok := o.FieldSelector.RequiresExactMatch("metadata.name"); !ok || selected != name {
+		return passedParameter
 	}
 	return ""
+}
+
+// maxTimeout is beyond what a watch is asked to last, in seconds.
+const maxTimeout = 1 << 31
+
+// watchable reports whether the parameters are those of a watch.
+func (q *query) watchable() bool {
+	o := &q.options
+	if t := o.TimeoutSeconds; t != nil && (*t < 0 || *t > maxTimeout) {
+		return false
+	}
+	_, err := storage.APIObjectVersioner{}.ParseResourceVersion(o.ResourceVersion)
+	return err == nil && (o.Watch || q.forced)
 }
 
 func (q *query) getOptions(values url.Values) passed {

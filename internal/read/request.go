@@ -20,28 +20,36 @@ import (
 type passed string
 
 const (
-	// notRead is no GET or LIST of a resource at all. It is not counted.
+	// notRead is no GET, LIST or WATCH of a resource at all. It is not counted.
 	notRead passed = "not-read"
 
-	passedResource  passed = "resource"   // not a built-in stored resource
+	passedResource  passed = "resource"   // not a stored resource, or a definition that changes or converts by a webhook
 	passedPath      passed = "path"       // not the canonical path of one
 	passedParameter passed = "parameter"  // malformed, or of watches and shards
+	passedSelector  passed = "selector"   // by a field of a custom resource
 	passedAccept    passed = "accept"     // YAML, indented tables, not acceptable
 	passedAudit     passed = "audit"      // the audit policy logs response bodies
 	passedOdd       passed = "odd-object" // unreadable, or altered by the handler on its way out
 	passedHistory   passed = "history"    // a revision that the cache no longer has
 	passedEncoding  passed = "encoding"   // an encoder did something unexpected
+	passedUpgrade   passed = "upgrade"    // a watch over a web socket
 )
 
 // query is a request that the tier can answer.
 type query struct {
+	tier    *Tier
 	route   *Route
 	metrics *Metrics
 	form    *encode.Form
 	heat    *heat
+	// head is the form of a watch's first frame, where that is another.
+	head *encode.Form
 	// namespace and name are "" for all.
 	namespace, name string
-	// options are a LIST's, with its selectors in the stored version's words.
+	// watching tells a WATCH from a LIST, and forced one by the path of old from
+	// one by parameter.
+	watching, forced bool
+	// options are a LIST's or WATCH's, with selectors in the stored version's words.
 	options internalversion.ListOptions
 	// resourceVersion is a GET's.
 	resourceVersion string
@@ -51,25 +59,22 @@ type query struct {
 // parse decides whether a request is the tier's.
 func (t *Tier) parse(req *http.Request) (*query, passed) {
 	info, ok := request.RequestInfoFrom(req.Context())
-	if !ok || !info.IsResourceRequest || req.Method != http.MethodGet || (info.Verb != "get" && info.Verb != "list") {
+	if !ok || !info.IsResourceRequest || req.Method != http.MethodGet || !verbs[info.Verb] {
 		return nil, notRead
 	}
-	route := (*t.routes.Load())[schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}]
+	route := t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource})
 	if route == nil || info.Subresource != "" {
 		return nil, passedResource
 	}
-	q := &query{route: route, metrics: t.metrics}
+	q := &query{tier: t, route: route, metrics: t.metrics}
 	if route.cfg.Namespaced {
 		q.namespace = info.Namespace
 	}
 	if info.Verb == "get" {
 		q.name = info.Name
 	}
-	if !route.serves(info.Verb) || req.URL.Path != route.path(q.namespace, q.name) || !segments(q.namespace, q.name) {
-		return nil, passedPath
-	}
-	if q.name != "" && route.cfg.Namespaced && q.namespace == "" {
-		return nil, passedPath
+	if reason := q.path(req, info); reason != "" {
+		return nil, reason
 	}
 	if reason := q.parameters(req.URL.RawQuery, info.Name); reason != "" {
 		return nil, reason
@@ -77,11 +82,37 @@ func (t *Tier) parse(req *http.Request) (*query, passed) {
 	if reason := q.negotiate(req); reason != "" {
 		return nil, reason
 	}
+	if q.watching {
+		return q, ""
+	}
 	// Without a context nothing is audited.
 	if a := audit.AuditContextFrom(req.Context()); a != nil && a.GetEventLevel().GreaterOrEqual(auditinternal.LevelRequestResponse) {
 		return nil, passedAudit
 	}
 	return q, ""
+}
+
+var verbs = map[string]bool{"get": true, "list": true, "watch": true}
+
+// path checks that the request is where Kubernetes would have it.
+func (q *query) path(req *http.Request, info *request.RequestInfo) passed {
+	path, name := q.route.path("", q.namespace, q.name), q.name
+	if q.watching = info.Verb == "watch"; q.watching {
+		if req.Header.Get("Upgrade") != "" {
+			return passedUpgrade
+		}
+		if req.URL.Path != path {
+			name, q.forced = info.Name, true
+			path = q.route.path("/watch", q.namespace, name)
+		}
+	}
+	if !q.route.serves(info.Verb) || req.URL.Path != path || !segments(q.namespace, q.name, info.Name) {
+		return passedPath
+	}
+	if name != "" && q.route.cfg.Namespaced && q.namespace == "" {
+		return passedPath
+	}
+	return ""
 }
 
 // segments reports whether words can be part of a key in etcd.

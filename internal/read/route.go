@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/watch"
 )
 
 // Source finds stored objects without decoding them, as fresh as a request asks
@@ -24,8 +25,19 @@ import (
 type Source interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
+	// Tells reports whether objects are found by a predicate without decoding them.
+	Tells(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*resource.Entry) (runtime.Object, error)
+	// Begin finds where a watch begins, and Bookmark is what tells a client how far
+	// it has come. Expired and Ahead are the errors of one that cannot go on behind
+	// a revision, and of one that waits for a revision in vain.
+	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.Beginning, error)
+	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
+	Expired(after int64) error
+	Ahead(ctx context.Context, after int64) error
+	// Progress is how far the resource has followed etcd.
+	Progress() *cache.Progress
 	// NewList makes an empty list of what Decode returns.
 	NewList() runtime.Object
 	// Prefix begins the keys.
@@ -39,8 +51,8 @@ type RouteConfig struct {
 	Resource   schema.GroupVersionResource
 	Kind       schema.GroupVersionKind
 	Namespaced bool
-	// Gets and Lists say which verbs are answered.
-	Gets, Lists bool
+	// Gets, Lists and Watches say which verbs are answered.
+	Gets, Lists, Watches bool
 	// Serializer knows the media types and encoders of the version.
 	Serializer runtime.NegotiatedSerializer
 	// Source is where objects come from.
@@ -55,8 +67,28 @@ type RouteConfig struct {
 	Warning string
 	// RemovedRelease is counted with requests of a deprecated version.
 	RemovedRelease string
-	// Compress allows compression (the feature gate APIResponseCompression).
-	Compress bool
+	// Compress allows compression (the feature gate APIResponseCompression), and
+	// CompressWatches that of watches.
+	Compress, CompressWatches bool
+	// Hub dispatches events. All versions of a resource share it. Nil passes
+	// watches on.
+	Hub *watch.Hub
+	// Recent keeps what was encoded for watches last.
+	Recent *encode.Recent
+	// Custom is set for custom resources.
+	Custom *Custom
+	// MinTimeout is how long a watch lasts at least that names no time, and twice
+	// that at most.
+	MinTimeout time.Duration
+}
+
+// Custom is what a custom resource has beside.
+type Custom struct {
+	// Standard are the media types of objects that are not transformed.
+	Standard []runtime.SerializerInfo
+	// Begin counts a request that ends by itself, until end is called. It returns
+	// false if the definition is not any more what the route was made for.
+	Begin func() (end func(), ok bool)
 }
 
 // Route answers for one resource in one API version.
@@ -70,6 +102,7 @@ type Route struct {
 		// forms are made when they are first asked for.
 		forms map[formKey]*madeForm
 	}
+	ending ending
 }
 
 // formKey names a wire form.
@@ -79,6 +112,8 @@ type formKey struct {
 	// as and version are what the object is transformed to, "" for nothing.
 	as, version string
 	include     metav1.IncludeObjectPolicy
+	// watch is a form of frames. Tables without head leave the columns out.
+	watch, headless bool
 }
 
 // madeForm is a form, nil if Kubernetes has to answer.
@@ -87,13 +122,17 @@ type madeForm struct {
 	heat heat
 }
 
-// NewRoute makes a route, and the forms that most clients ask for.
+// NewRoute makes a route, and of a built-in resource the forms that most clients
+// ask for.
 func NewRoute(cfg RouteConfig) (*Route, error) {
 	r := &Route{cfg: cfg, root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
 	r.mu.forms = map[formKey]*madeForm{}
+	if cfg.Custom != nil {
+		return r, nil
+	}
 	for _, key := range usualForms {
 		made, err := r.form(key)
 		if err != nil {
@@ -105,6 +144,9 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 }
 
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
+
+// End ends all watches on the route, for good.
+func (r *Route) End() { r.ending.end() }
 
 // form returns a form, made now if need be.
 func (r *Route) form(key formKey) (*madeForm, error) {
@@ -129,15 +171,19 @@ func (r *Route) form(key formKey) (*madeForm, error) {
 }
 
 func (r *Route) serves(verb string) bool {
-	if verb == "get" {
+	switch verb {
+	case "get":
 		return r.cfg.Gets
+	case "watch":
+		return r.cfg.Watches && r.cfg.Hub != nil
 	}
 	return r.cfg.Lists
 }
 
-// path is the one path under which Kubernetes installs the request.
-func (r *Route) path(namespace, name string) string {
-	p := r.root
+// path is the one path under which Kubernetes installs the request. verb is "" or
+// "/watch".
+func (r *Route) path(verb, namespace, name string) string {
+	p := r.root + verb
 	if namespace != "" {
 		p += "/namespaces/" + namespace
 	}

@@ -100,9 +100,44 @@ type source struct {
 	consistent *cache.Consistent
 }
 
+func (s *source) Tells(*storage.SelectionPredicate) bool { return true }
+
 func (s *source) Prefix() string            { return "/configmaps" }
 func (s *source) NewList() runtime.Object   { return &corev1.ConfigMapList{} }
 func (s *source) Resource() *cache.Resource { return s.tier.resource }
+func (s *source) Progress() *cache.Progress { return s.tier.cache.Progress() }
+
+func (s *source) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.Beginning, error) {
+	prefix := strings.TrimPrefix(strings.TrimPrefix(key, s.Prefix()), "/")
+	if opts.Recursive && prefix != "" {
+		prefix += "/"
+	}
+	begin := cache.Beginning{Scope: cache.Scope{Prefix: prefix, Single: !opts.Recursive}}
+	if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
+		var err error
+		begin.After, err = strconv.ParseInt(opts.ResourceVersion, 10, 64)
+		return begin, err
+	}
+	snapshot := s.tier.resource.Snapshot()
+	begin.Initial, begin.After = &snapshot, snapshot.Revision
+	return begin, nil
+}
+
+func (s *source) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error) {
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(revision, 10)}}
+	if initialEventsEnd {
+		obj.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	return obj, nil
+}
+
+func (s *source) Expired(after int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", after))
+}
+
+func (s *source) Ahead(_ context.Context, after int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is ahead", after))
+}
 
 func (s *source) fresh(ctx context.Context, resourceVersion string) error {
 	if resourceVersion == "" {

@@ -2,6 +2,7 @@ package read
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,9 +12,18 @@ import (
 type Tier struct {
 	metrics *Metrics
 	routes  atomic.Pointer[map[schema.GroupVersionResource]*Route]
+	// custom finds what is not among the routes.
+	custom atomic.Pointer[Finder]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
+	// shutdown begins to look for the server's, which ends all watches.
+	shutdown sync.Once
+	ending   ending
 }
+
+// Finder finds the route of a custom resource, nil if there is none: they come and
+// go with their definitions.
+type Finder func(schema.GroupVersionResource) *Route
 
 // NewTier makes a tier that passes everything on until it is given routes.
 func NewTier(metrics *Metrics) *Tier {
@@ -31,6 +41,19 @@ func (t *Tier) Serve(routes []*Route) {
 	t.routes.Store(&byName)
 }
 
+// Find lets the tier answer for custom resources too.
+func (t *Tier) Find(custom Finder) { t.custom.Store(&custom) }
+
+func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
+	if r := (*t.routes.Load())[gvr]; r != nil {
+		return r
+	}
+	if find := t.custom.Load(); find != nil {
+		return (*find)(gvr)
+	}
+	return nil
+}
+
 // Wrap returns the tier in front of next.
 func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -39,7 +62,7 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			t.answering.Add(1)
 			reason = func() passed {
 				defer t.answering.Add(-1)
-				return q.answer(w, req)
+				return q.counted(w, req)
 			}()
 		}
 		if reason == "" {
@@ -52,9 +75,24 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 	})
 }
 
+// counted answers the request while its route stays as it is.
+func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
+	if custom := q.route.cfg.Custom; custom != nil {
+		end, ok := custom.Begin()
+		if !ok {
+			return passedResource
+		}
+		defer end()
+	}
+	return q.answer(w, req)
+}
+
 // answer serves the request, or returns why Kubernetes has to.
 func (q *query) answer(w http.ResponseWriter, req *http.Request) passed {
-	if q.name != "" {
+	switch {
+	case q.watching:
+		return q.watch(w, req)
+	case q.name != "":
 		return q.get(w, req)
 	}
 	return q.list(w, req)

@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 		{list, "application/yaml", "accept"}, {list, "text/html", "accept"}, {list, protobuf + table[len("application/json"):], "accept"},
 		{list, "application/*", "accept"}, {list, "*", "accept"}, {list, "application/JSON", "accept"}, {list, ",", "accept"},
 		{"/api/v1/configmaps/a", "", "path"}, {"/api/v1/namespaces/./configmaps/a", "", "path"},
-		{list + "?watch=1", "", "not-read"}, {"/api/v1/watch/configmaps", "", "not-read"}, {"/version", "", "not-read"}, {"/api/v1", "", "not-read"},
+		{list + "?watch=1", "", "path"}, {"/api/v1/watch/configmaps", "", "path"}, {"/version", "", "not-read"}, {"/api/v1", "", "not-read"},
 	} {
 		t.Run(c.target+" "+c.accept, func(t *testing.T) {
 			x := newTier(t)

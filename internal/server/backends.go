@@ -30,6 +30,11 @@ const (
 	dialTimeout      = 20 * time.Second
 	// reachTimeout bounds the wait for etcd at start.
 	reachTimeout = 20 * time.Second
+	// A start replays a revision for each share of the memory, up to the feed's
+	// default: the embedded etcd reads them all at once. With large objects this is
+	// a fifth of the memory (docs/bench/history.md).
+	replayShare = 96 << 10
+	maxReplay   = 50_000
 )
 
 // backends are the etcd clusters that resources are stored in: one, or more
@@ -90,7 +95,10 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	opened.Client.KV = etcd3.NewETCDLatencyTracker(opened.Client.KV)
 	opened.Cache = cache.New(b.cache)
 	prefix := storage.EtcdPrefix(b.prefix, "")
-	opened.feed = store.NewFeed(store.FeedConfig{Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Log: b.log})
+	opened.feed = store.NewFeed(store.FeedConfig{
+		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Log: b.log,
+		HistoryRevisions: min(memory()/replayShare, maxReplay),
+	})
 	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)
 	if b.compact > 0 {
 		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
@@ -169,7 +177,7 @@ func (b *backends) reach(ctx context.Context) error {
 	return nil
 }
 
-// loaded waits until every cache holds what its etcd holds.
+// loaded waits until every cache holds what its etcd held at the beginning.
 func (b *backends) loaded(ctx context.Context) error {
 	for _, known := range b.all() {
 		if err := known.Cache.Progress().Wait(ctx, 1); err != nil {

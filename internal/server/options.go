@@ -36,8 +36,13 @@ type Options struct {
 	WireCacheSize resource.QuantityValue
 	// HistoryWindow is how long changes are kept for watches and pages.
 	HistoryWindow time.Duration
-	// Cache is what tests alone change: it alters costs and no answer.
+	// WatchCompression compresses watches for clients that accept gzip.
+	WatchCompression bool
+	// Cache and CompiledBytes are what tests alone change: they alter costs and no
+	// answer.
 	Cache cache.Config
+	// CompiledBytes bounds what is compiled out of the schemas of custom resources.
+	CompiledBytes int64
 
 	flags *pflag.FlagSet
 }
@@ -50,6 +55,8 @@ func NewOptions() *Options {
 		ReadPath:      string(ReadPathMillrace),
 		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(defaultWireCache(), resource.BinarySI)},
 		HistoryWindow: 5 * time.Minute,
+
+		WatchCompression: true,
 	}
 }
 
@@ -61,9 +68,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
 	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
 	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most.")
+	own.BoolVar(&o.WatchCompression, "watch-compression", o.WatchCompression, "Compress watches for clients that accept gzip. Each change is compressed once for all that watch it.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
 	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
-	for _, name := range []string{"leaf-objects", "index-from"} {
+	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
+	for _, name := range []string{"leaf-objects", "index-from", "compiled-schemas-bytes"} {
 		_ = own.MarkHidden(name) // it was added above
 	}
 	theirs := o.Kube.Flags()
@@ -99,6 +108,10 @@ func (o *Options) validate() error {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
 	}
 	return nil
+}
+
+func (o *Options) watches() watchOptions {
+	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compress: o.WatchCompression}
 }
 
 // given reports whether a flag was set by the user.

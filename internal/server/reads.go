@@ -3,16 +3,22 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/healthz"
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/watch"
 )
 
 // readTier is the storage and the handler that take Kubernetes' place.
@@ -21,9 +27,13 @@ type readTier struct {
 	decorator *storage.Decorator
 	tier      *read.Tier
 	budget    *encode.Budget
+	// recent and watches are what all routes share.
+	recent  *encode.Recent
+	watches watchOptions
 }
 
-func newReadTier(b *backends, budget *encode.Budget) (*readTier, error) {
+func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier, error) {
+	cachermetrics.Register()
 	metrics, err := read.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -36,6 +46,8 @@ func newReadTier(b *backends, budget *encode.Budget) (*readTier, error) {
 		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached, Scan: kube.Scan},
 		tier:      read.NewTier(metrics),
 		budget:    budget,
+		recent:    encode.NewRecent(recentFrames),
+		watches:   o,
 	}, nil
 }
 
@@ -44,26 +56,54 @@ func (r *readTier) hooks() kube.Hooks {
 		Storage: r.decorator.Decorate,
 		Stored:  r.decorator.Store,
 		Reads:   r.tier.Wrap,
+		HTTP2: func(s *http.Server, streams int) error {
+			return h2.New(h2.Config{MaxConcurrentStreams: uint32(streams)}).Configure(s)
+		},
+		CustomResources: crd.Config{Log: r.backends.log, Route: r.route},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},
 	}
 }
 
-// serve gives the tier every installed resource that is stored.
-func (r *readTier) serve(routes []kube.Route) error {
-	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+// watchOptions are the flags that watches obey.
+type watchOptions struct {
+	minTimeout time.Duration
+	compress   bool
+}
+
+// recentFrames are the bytes of watch events that are kept for who is a moment
+// late.
+const recentFrames = 32 << 20
+
+// route makes a route with what all of them share.
+func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
+	cfg.Budget, cfg.Recent, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
+	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+	cfg.CompressWatches = cfg.Compress && r.watches.compress
+	return read.NewRoute(cfg)
+}
+
+// serve gives the tier every installed resource that is stored, and custom ones as
+// they come and go.
+func (r *readTier) serve(server *kube.Server) error {
+	hubs := map[*cache.Resource]*watch.Hub{}
 	var served []*read.Route
-	for _, route := range routes {
+	for _, route := range server.Routes() {
 		s := r.decorator.Store(route.Stored)
 		if s == nil {
 			continue
 		}
-		made, err := read.NewRoute(read.RouteConfig{
+		hub := hubs[s.Resource()]
+		if hub == nil {
+			hub = watch.NewHub(s.Resource())
+			hubs[s.Resource()] = hub
+		}
+		made, err := r.route(read.RouteConfig{
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
-			Gets: route.Gets, Lists: route.Lists, Serializer: route.Serializer,
-			Source: s, Convertor: route.Convertor, Table: route.Table, Budget: r.budget,
-			Warning: route.Warning, RemovedRelease: route.RemovedRelease, Compress: compress,
+			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
+			Hub: hub, Source: s, Convertor: route.Convertor, Table: route.Table,
+			Warning: route.Warning, RemovedRelease: route.RemovedRelease,
 		})
 		if err != nil {
 			return err
@@ -71,5 +111,6 @@ func (r *readTier) serve(routes []kube.Route) error {
 		served = append(served, made)
 	}
 	r.tier.Serve(served)
+	r.tier.Find(server.CustomRoute)
 	return nil
 }

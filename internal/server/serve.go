@@ -133,6 +133,9 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		}
 		return s.run(ctx, server)
 	}
+	if err := s.options.Kube.UseRoutines(); err != nil {
+		return err
+	}
 	setGC(gcLoading)
 	etcd := s.options.Kube.Etcd()
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
@@ -142,7 +145,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	}
 	b.cache.Budget, b.cache.HistoryWindow, b.cache.Log = budget, s.options.HistoryWindow, s.log
 	defer b.close()
-	tier, err := newReadTier(b, budget)
+	tier, err := newReadTier(b, budget, s.options.watches())
 	if err != nil {
 		return err
 	}
@@ -150,11 +153,13 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if err := s.reach(ctx, b); err != nil {
 		return err
 	}
-	server, err := kube.Build(ctx, s.options.Kube, tier.hooks())
+	hooks := tier.hooks()
+	hooks.CustomResources.CompiledBytes = s.options.CompiledBytes
+	server, err := kube.Build(ctx, s.options.Kube, hooks)
 	if err != nil {
 		return s.options.explain(err)
 	}
-	if err := tier.serve(server.Routes()); err != nil {
+	if err := tier.serve(server); err != nil {
 		return err
 	}
 	return s.runFed(ctx, tier, server)
@@ -175,7 +180,7 @@ func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server
 	if err := b.loaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
-	trimmer := newTrimmer(mappedFiles(b.embedded))
+	trimmer := newTrimmer(mappedFiles(b.embedded), tier.budget.Rest)
 	tuneGC(trimmer.marked())
 	defer beneath(ctx, trimmer.run)()
 	defer beneath(ctx, func(ctx context.Context) {

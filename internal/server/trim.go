@@ -19,6 +19,8 @@ type trimmer struct {
 	samples []metrics.Sample
 	// files are mapped; see releasePages.
 	files []string
+	// rest lets go of what only a busy server needs.
+	rest func()
 	// live is the heap after the last trim.
 	live uint64
 	// cycles is the number of collections at the last look.
@@ -71,8 +73,8 @@ const (
 	sampleMarked
 )
 
-func newTrimmer(files []string) *trimmer {
-	return &trimmer{files: files, samples: []metrics.Sample{
+func newTrimmer(files []string, rest func()) *trimmer {
+	return &trimmer{files: files, rest: rest, samples: []metrics.Sample{
 		sampleCycles: {Name: "/gc/cycles/total:gc-cycles"},
 		sampleLive:   {Name: "/memory/classes/heap/objects:bytes"},
 		sampleFree:   {Name: "/memory/classes/heap/free:bytes"},
@@ -110,6 +112,7 @@ func (t *trimmer) look() {
 	if !quiet || held < t.live+trimGain {
 		return
 	}
+	t.rest()
 	debug.FreeOSMemory()
 	if err := releasePages(t.files...); err != nil {
 		klog.ErrorS(err, "Could not give memory back")

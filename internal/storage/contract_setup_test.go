@@ -84,16 +84,24 @@ type fixture struct {
 	sealing    *switchable
 	stopFeed   context.CancelFunc
 	feedJoined chan struct{}
+	// served is the first revision that the cache showed.
+	served int64
 }
 
 func newFixture(t testing.TB, s setup) *fixture {
 	t.Helper()
 	client := testserver.RunEtcd(t, s.etcd)
 	t.Cleanup(func() { _ = client.Close() })
+	return newFixtureOver(t, client, s.cache)
+}
+
+// newFixtureOver is another server, or one that starts again, over an etcd.
+func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *fixture {
+	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s.cache.Log = quiet
-	f := &fixture{client: client, cache: cache.New(s.cache), sealing: newSwitchable()}
-	f.sink = &loads{Sink: f.cache, ended: make(chan struct{}, 1)}
+	cfg.Log = quiet
+	f := &fixture{client: client, cache: cache.New(cfg), sealing: newSwitchable()}
+	f.sink = &loads{Sink: f.cache, ended: make(chan int64, 1)}
 	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Log: quiet})
 	f.decorate(t)
 	f.follow()
@@ -118,7 +126,7 @@ func (f *fixture) decorate(t testing.TB) {
 	f.Store = made.(*storage.Store)
 }
 
-// follow runs the feed and returns when it has loaded.
+// follow runs the feed and returns when it has loaded and replayed the past.
 func (f *fixture) follow() {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), inFeed{}, true))
 	f.stopFeed, f.feedJoined = cancel, make(chan struct{})
@@ -126,7 +134,12 @@ func (f *fixture) follow() {
 		defer close(joined)
 		_ = f.feed.Run(ctx)
 	}(f.feedJoined)
-	<-f.sink.ended
+	progress := f.cache.Progress()
+	if progress.Revision() == 0 {
+		_ = progress.Wait(ctx, 1)
+		f.served = progress.Revision()
+	}
+	_ = progress.Wait(ctx, <-f.sink.ended)
 }
 
 func (f *fixture) unfollow() {
@@ -191,22 +204,31 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// loads is a sink that tells when a load has ended.
+// loads is a sink that tells when a load has ended, with the newest revision that
+// follows at once.
 type loads struct {
 	store.Sink
-	ended chan struct{}
+	ended chan int64
 }
 
-func (l *loads) BeginLoad() store.Loader { return &reportingLoader{l.Sink.BeginLoad(), l.ended} }
+func (l *loads) BeginLoad() store.Loader {
+	return &reportingLoader{Loader: l.Sink.BeginLoad(), ended: l.ended}
+}
 
 type reportingLoader struct {
 	store.Loader
-	ended chan struct{}
+	newest int64
+	ended  chan int64
+}
+
+func (l *reportingLoader) Expect(newest int64) {
+	l.newest = newest
+	l.Loader.Expect(newest)
 }
 
 func (l *reportingLoader) End(ctx context.Context, revision int64) {
 	l.Loader.End(ctx, revision)
-	l.ended <- struct{}{}
+	l.ended <- max(l.newest, revision)
 }
 
 // switchable is a transformer that is exchanged while it is in use. The cache

@@ -152,7 +152,7 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 		},
 	}
 	if _, custom := cfg.New().(runtime.Unstructured); custom {
-		// The versions of a custom resource may select by different fields.
+		spec.Describe = describeCustom
 		return spec
 	}
 	s := New(cfg)

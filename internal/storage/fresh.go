@@ -60,7 +60,10 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 }
 
 func (s *Store) waitConsistent(ctx context.Context) error {
-	if _, err := s.cfg.Consistent.Wait(ctx); err != nil {
+	began := time.Now()
+	_, err := s.cfg.Consistent.Wait(ctx)
+	s.confirmed(began, err)
+	if err != nil {
 		return ConsistentReadError(err)
 	}
 	return nil

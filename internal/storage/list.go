@@ -40,7 +40,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 
 // Select finds what a list asks for, without decoding it. An error that wraps
 // cache.ErrExpired says that only etcd may have it; others are as GetList's.
-// Objects of the store must have attributes.
+// The store must tell what the predicate asks for (Tells).
 func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
 	l, err := s.locate(ctx, key, opts)
 	if err != nil {
@@ -76,9 +76,9 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		return listing{}, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
 	}
 	l := listing{scope: sc, query: cache.Query{
-		Prefix: sc.key, Single: !sc.recursive, From: strings.TrimPrefix(from, s.cfg.Resource.Prefix()),
-		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
+		Prefix: sc.key, Single: !sc.recursive, From: strings.TrimPrefix(from, s.cfg.Resource.Prefix()), Limit: int(opts.Predicate.Limit),
 	}}
+	l.query.Labels, l.query.Fields, _ = s.selectors(&opts.Predicate)
 	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd {
 		// As in Kubernetes' watch cache, whose clients rely on whole lists.
 		l.query.Limit = 0
@@ -188,7 +188,7 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 	if e.Err != nil {
 		return nil, errUnreadable
 	}
-	return choose(p, e, func() (obj runtime.Object, err error) {
+	return s.choose(p, e, func() (obj runtime.Object, err error) {
 		if ctx.Err() != nil {
 			return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
 		}

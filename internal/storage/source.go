@@ -15,6 +15,9 @@ func (s *Store) Resource() *cache.Resource { return s.cfg.Resource }
 // Cache is the cache that the resource is in.
 func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
 
+// Progress is how far the resource has followed etcd.
+func (s *Store) Progress() *cache.Progress { return s.cfg.Cache.Progress() }
+
 // Prefix begins the keys that callers give.
 func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 

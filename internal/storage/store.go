@@ -41,6 +41,8 @@ type Config struct {
 	Attributes storage.AttrFunc
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
+
+	told told
 }
 
 // Store implements storage.Interface.
@@ -67,6 +69,7 @@ func New(cfg Config) *Store {
 	if !strings.HasSuffix(cfg.PathPrefix, "/") {
 		cfg.PathPrefix += "/"
 	}
+	cfg.told = toldBy(cfg.New, cfg.Codec)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
 	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
 	return s
@@ -102,14 +105,6 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	return scope{key: relative, etcdKey: etcdKey, recursive: recursive}, ok, nil
 }
 
-// holds reports whether a key is in the scope.
-func (sc scope) holds(key string) bool {
-	if !sc.recursive {
-		return key == sc.key
-	}
-	return strings.HasPrefix(key, sc.key)
-}
-
 // decode returns a fresh object with its resource version set.
 func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
@@ -122,30 +117,6 @@ func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error
 // decodeInto fills an empty object. Decoders copy what they keep.
 func (s *Store) decodeInto(e *resource.Entry, revision int64, out runtime.Object) error {
 	return e.Read(func(value []byte) error { return s.decoder.Decode(value, out, revision) })
-}
-
-// choose returns the decoded object if a predicate selects it, else nil. It does
-// not decode what the attributes rule out; without attributes the object itself
-// is asked.
-func choose(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
-	if e.Attributes != nil && !e.Matches(p.Label, p.Field) {
-		return nil, nil
-	}
-	obj, err := decode()
-	if err != nil {
-		return nil, err
-	}
-	if e.Attributes != nil || p.Empty() {
-		return obj, nil
-	}
-	asked := obj
-	if shared, ok := obj.(*sharedObject); ok {
-		asked = shared.obj
-	}
-	if matched, err := p.Matches(asked); err != nil || !matched {
-		return nil, err
-	}
-	return obj, nil
 }
 
 // Versioner implements storage.Interface.

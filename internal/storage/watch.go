@@ -2,15 +2,16 @@ package storage
 
 import (
 	"context"
-	"errors"
-	"net/http"
+	"fmt"
+	"math"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/millrace/millrace/internal/cache"
+	mrwatch "github.com/millrace/millrace/internal/watch"
 )
 
 // Watch implements storage.Interface. Errors of a request that is well formed
@@ -28,58 +29,95 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		// ProgressNotify asks for the notifications of etcd itself.
 		return s.cfg.Etcd.Watch(ctx, key, opts)
 	}
-	if err := s.waitLoaded(ctx); err != nil {
-		return nil, err
-	}
-	start, err := s.start(ctx, int64(rv), sc, opts)
+	from, err := s.begin(ctx, int64(rv), sc, opts)
 	if err != nil {
 		return failed(err), nil
 	}
-	w := newWatcher(s, sc, opts, start)
+	w, err := newWatcher(s, from, opts)
+	if err != nil {
+		return failed(err), nil
+	}
 	go w.run(ctx)
 	return w, nil
 }
 
-// start is where a watch begins.
-type start struct {
-	// initial is sent first, as ADDED events. Nil sends nothing.
-	initial *cache.Snapshot
-	// cursor is at the first event behind after; events up to after are left out.
-	cursor cache.Cursor
-	after  int64
+// Begin finds where a watch begins, as fresh as it asks for. The resource version
+// must parse. Errors are sent as an event, but for one that wraps
+// cache.ErrExpired: only etcd may have what is asked for.
+func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.Beginning, error) {
+	sc, ok, err := s.scope(key, opts.Recursive)
+	if err != nil {
+		return cache.Beginning{}, err
+	}
+	rv, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return cache.Beginning{}, err
+	}
+	if !ok || sharded(opts) || rv > math.MaxInt64 {
+		return cache.Beginning{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
+	}
+	return s.begin(ctx, int64(rv), sc, opts)
 }
 
-// start finds the place of a watch by the rules of the API (KEP-3157 for
-// sendInitialEvents; unset and "0" without it mean synthetic initial events).
-func (s *Store) start(ctx context.Context, rv int64, _ scope, opts storage.ListOptions) (start, error) {
+// begin goes by the rules of the API (KEP-3157 for sendInitialEvents; unset and
+// "0" without it mean synthetic initial events).
+func (s *Store) begin(ctx context.Context, rv int64, sc scope, opts storage.ListOptions) (cache.Beginning, error) {
+	if err := s.waitLoaded(ctx); err != nil {
+		return cache.Beginning{}, err
+	}
 	withInitial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	withoutInitial := opts.SendInitialEvents != nil && !withInitial
 	switch {
 	case opts.SendInitialEvents != nil && opts.ResourceVersion == "":
 		if err := s.waitConsistent(ctx); err != nil {
-			return start{}, err
+			return cache.Beginning{}, err
 		}
 	case withInitial:
 		if err := s.waitAtLeast(ctx, uint64(rv)); err != nil {
-			return start{}, err
+			return cache.Beginning{}, err
 		}
 	}
+	from := cache.Beginning{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: rv}
 	snapshot := s.cfg.Resource.Snapshot()
-	if withoutInitial && rv == 0 {
-		rv = snapshot.Revision
-	}
 	if withInitial || rv == 0 {
-		return s.from(snapshot.Revision, &snapshot)
+		from.After = snapshot.Revision
 	}
-	return s.from(rv, nil)
+	if withInitial || rv == 0 && !withoutInitial {
+		from.Initial = &snapshot
+	}
+	return from, nil
 }
 
-func (s *Store) from(rv int64, initial *cache.Snapshot) (start, error) {
-	cursor, oldest, err := s.cfg.Resource.Log().Since(rv)
-	if err != nil {
-		return start{}, expired(rv, oldest)
+// Expired is the error of a watch that cannot go on behind a revision.
+func (s *Store) Expired(after int64) error {
+	_, oldest, _ := s.cfg.Resource.Log().Since(after)
+	return expired(after, oldest)
+}
+
+// Ahead returns the error of a watch that waits for a revision which etcd has not
+// reached although all that is known to it is in the cache: its resource may
+// have been moved from another etcd. The client has to list again.
+func (s *Store) Ahead(ctx context.Context, after int64) error {
+	revision, err := s.cfg.Consistent.Wait(ctx)
+	if err != nil || revision >= after {
+		return nil // nobody knows better yet
 	}
-	return start{initial: initial, cursor: cursor, after: rv}, nil
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is ahead of etcd, which is at %d: list again", after, revision))
+}
+
+// Bookmark is the object that tells a client that it has seen everything up to a
+// revision, or all that existed before it.
+func (s *Store) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error) {
+	obj := s.cfg.New()
+	if err := s.versioner.UpdateObject(obj, uint64(revision)); err != nil {
+		return nil, fmt.Errorf("make bookmark: %w", err)
+	}
+	if initialEventsEnd {
+		if err := storage.AnnotateInitialEventsEndBookmark(obj); err != nil {
+			return nil, fmt.Errorf("make bookmark: %w", err)
+		}
+	}
+	return obj, nil
 }
 
 // failedWatch sends one error and ends.
@@ -96,15 +134,5 @@ func (w *failedWatch) ResultChan() <-chan watch.Event { return w.result }
 func (w *failedWatch) Stop()                          {}
 
 func errorEvent(err error) watch.Event {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		s := status.Status()
-		return watch.Event{Type: watch.Error, Object: &s}
-	}
-	return watch.Event{Type: watch.Error, Object: &metav1.Status{
-		Status:  metav1.StatusFailure,
-		Message: err.Error(),
-		Reason:  metav1.StatusReasonInternalError,
-		Code:    http.StatusInternalServerError,
-	}}
+	return watch.Event{Type: watch.Error, Object: mrwatch.Status(err)}
 }

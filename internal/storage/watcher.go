@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/resource"
+	mrwatch "github.com/millrace/millrace/internal/watch"
 )
 
 // Clock is what bookmarks are timed by.
@@ -34,32 +35,31 @@ const (
 	resultBuffer = 16
 	// readBatch is how many events are taken from the log at a time.
 	readBatch = 64
-	// bookmarkPeriod and bookmarkLead are Kubernetes': a bookmark each minute,
-	// and one shortly before the request's deadline, so that a client which
-	// resumes is close to now.
-	bookmarkPeriod = time.Minute
-	bookmarkLead   = 2 * time.Second
 )
 
 // watcher implements watch.Interface: a goroutine that follows the log with a
 // cursor of its own, so it delays nobody.
 type watcher struct {
-	store *Store
-	scope scope
-	opts  storage.ListOptions
-	start start
+	store  *Store
+	opts   storage.ListOptions
+	start  cache.Beginning
+	cursor cache.Cursor
 
 	result   chan watch.Event
 	done     chan struct{}
 	stopOnce sync.Once
 }
 
-func newWatcher(s *Store, sc scope, opts storage.ListOptions, at start) *watcher {
+func newWatcher(s *Store, from cache.Beginning, opts storage.ListOptions) (*watcher, error) {
+	cursor, oldest, err := s.cfg.Resource.Log().Since(from.After)
+	if err != nil {
+		return nil, expired(from.After, oldest)
+	}
 	return &watcher{
-		store: s, scope: sc, opts: opts, start: at,
+		store: s, opts: opts, start: from, cursor: cursor,
 		result: make(chan watch.Event, resultBuffer),
 		done:   make(chan struct{}),
-	}
+	}, nil
 }
 
 // ResultChan implements watch.Interface.
@@ -113,12 +113,12 @@ func (w *watcher) send(ctx context.Context, e watch.Event) error {
 // sendInitial sends what existed, and the bookmark that says so if the client
 // asked for initial events by name and understands bookmarks.
 func (w *watcher) sendInitial(ctx context.Context) error {
-	if w.start.initial == nil {
+	if w.start.Initial == nil {
 		return nil
 	}
-	spans, _ := w.start.initial.Candidates(&cache.Query{
-		Prefix: w.scope.key, Single: !w.scope.recursive, Labels: w.opts.Predicate.Label, Fields: w.opts.Predicate.Field,
-	})
+	query := cache.Query{Prefix: w.start.Prefix, Single: w.start.Single}
+	query.Labels, query.Fields, _ = w.store.selectors(&w.opts.Predicate)
+	spans, _ := w.start.Initial.Candidates(&query)
 	for span := range spans {
 		for _, e := range span.Entries[span.From:span.To] {
 			if err := w.sendAdded(ctx, e); err != nil {
@@ -126,18 +126,18 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 			}
 		}
 	}
-	w.start.initial = nil
+	w.start.Initial = nil
 	if w.opts.SendInitialEvents == nil || !w.opts.Predicate.AllowWatchBookmarks {
 		return nil
 	}
-	return w.bookmark(ctx, w.start.after, true)
+	return w.bookmark(ctx, w.start.After, true)
 }
 
 func (w *watcher) sendAdded(ctx context.Context, e *resource.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
-	obj, err := choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	obj, err := w.store.choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
 	if err != nil || obj == nil {
 		return err
 	}
@@ -149,14 +149,14 @@ func (w *watcher) follow(ctx context.Context) error {
 	log, progress := w.store.cfg.Resource.Log(), w.store.cfg.Cache.Progress()
 	timer, due := w.nextBookmark(ctx), false
 	buf := make([]cache.Event, readBatch)
-	at := w.start.cursor
+	at := w.cursor
 	for {
 		// What the feed had finished before the log was read has been sent when
 		// the read finds nothing more.
 		reached := progress.Revision()
 		n, next, grown, err := log.Read(at, buf)
 		if err != nil {
-			return expired(w.start.after, reached)
+			return expired(w.start.After, reached)
 		}
 		for i := range buf[:n] {
 			if err := w.sendEvent(ctx, &buf[i]); err != nil {
@@ -168,7 +168,7 @@ func (w *watcher) follow(ctx context.Context) error {
 			continue
 		}
 		if due {
-			if err := w.bookmark(ctx, max(reached, w.start.after), false); err != nil {
+			if err := w.bookmark(ctx, max(reached, w.start.After), false); err != nil {
 				return err
 			}
 			timer, due = w.nextBookmark(ctx), false
@@ -190,7 +190,7 @@ func (w *watcher) follow(ctx context.Context) error {
 // sendEvent sends what a change means to this watch: an object that comes to be
 // selected is ADDED, one that ceases to be is DELETED with its old content.
 func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
-	if e.Revision <= w.start.after || !w.scope.holds(e.Key()) {
+	if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
 		return nil
 	}
 	var current, previous runtime.Object
@@ -236,7 +236,7 @@ func (w *watcher) shown(e *resource.Entry, revision int64) (runtime.Object, erro
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	return choose(&w.opts.Predicate, e, func() (runtime.Object, error) {
+	return w.store.choose(&w.opts.Predicate, e, func() (runtime.Object, error) {
 		return w.store.sharing.get(version{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
 	})
 }
@@ -249,8 +249,8 @@ func (w *watcher) previous(e *cache.Event, stays bool) (runtime.Object, error) {
 	if stays && w.opts.Predicate.Empty() {
 		return selected, nil
 	}
-	if stays && e.Previous.Attributes != nil {
-		if e.Previous.Matches(w.opts.Predicate.Label, w.opts.Predicate.Field) {
+	if l, f, whole := w.store.selectors(&w.opts.Predicate); stays && whole && e.Previous.Err == nil {
+		if e.Previous.Matches(l, f) {
 			return selected, nil
 		}
 		return nil, nil
@@ -260,14 +260,9 @@ func (w *watcher) previous(e *cache.Event, stays bool) (runtime.Object, error) {
 
 // bookmark tells the client that it has seen everything up to a revision.
 func (w *watcher) bookmark(ctx context.Context, revision int64, initialEventsEnd bool) error {
-	obj := w.store.cfg.New()
-	if err := w.store.versioner.UpdateObject(obj, uint64(revision)); err != nil {
-		return fmt.Errorf("make bookmark: %w", err)
-	}
-	if initialEventsEnd {
-		if err := storage.AnnotateInitialEventsEndBookmark(obj); err != nil {
-			return fmt.Errorf("make bookmark: %w", err)
-		}
+	obj, err := w.store.Bookmark(revision, initialEventsEnd)
+	if err != nil {
+		return err
 	}
 	return w.send(ctx, watch.Event{Type: watch.Bookmark, Object: obj})
 }
@@ -278,13 +273,10 @@ func (w *watcher) nextBookmark(ctx context.Context) <-chan time.Time {
 	if !w.opts.Predicate.AllowWatchBookmarks {
 		return nil
 	}
-	pause := bookmarkPeriod
-	if deadline, ok := ctx.Deadline(); ok {
-		lead := deadline.Add(-bookmarkLead).Sub(w.store.cfg.Clock.Now())
-		if lead < 0 {
-			return nil
-		}
-		pause = min(pause, lead)
+	deadline, _ := ctx.Deadline()
+	pause, ok := mrwatch.NextBookmark(w.store.cfg.Clock.Now(), deadline)
+	if !ok {
+		return nil
 	}
 	return w.store.cfg.Clock.After(pause)
 }

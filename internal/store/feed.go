@@ -26,6 +26,10 @@ type Sink interface {
 
 // Loader receives the objects of one revision.
 type Loader interface {
+	// Expect says, before End, that the load is of the past: the events up to
+	// newest follow at once. A sink that serves nobody yet must not begin before
+	// it has been told that they have been applied.
+	Expect(newest int64)
 	// Add takes a page, in key order.
 	Add(ctx context.Context, page []*mvccpb.KeyValue)
 	// End says that the pages were everything, at a revision.
@@ -40,7 +44,11 @@ type FeedConfig struct {
 	Prefix string
 	// Sink receives objects and events.
 	Sink Sink
-	// Log receives breaks of the watch. Nil means slog.Default.
+	// HistoryRevisions is how many revisions before the newest a load begins at
+	// most. It bounds the time of a start, and the memory that etcd takes to send
+	// them. Zero means 50,000; less than zero loads the newest state.
+	HistoryRevisions int64
+	// Log receives loads and breaks of the watch. Nil means slog.Default.
 	Log *slog.Logger
 }
 
@@ -48,36 +56,47 @@ type FeedConfig struct {
 // a single watch: all resources share one order of events, so one number says
 // how fresh all of them are, and a resource costs no stream.
 //
-//	        ┌────────────────────────────────────────────┐ compacted
-//	        ▼                                            │
-//	load (range, paged) ──revision──► watch ──broken──► resume
-//	        ▲                           ▲                │
-//	        └──error, back off──        └────────────────┘
+// The range is at the oldest revision that etcd still holds, within bounds, and
+// the watch replays what came after. So the sink knows the recent past as if it
+// had been there, and whoever followed another process from a revision in it
+// goes on here.
+//
+//	  ┌────────────────────────────compacted────────────────────────────┐
+//	  ▼                                                                 │
+//	load ──oldest revision──► replay ──as new as at the load──► follow  │
+//	  ▲                          │ ▲                             │ ▲    │
+//	  └──error, back off         └─┴────────── broken ───────────┴─┴────┘
+//	                                     back off, resume
+//
+// History that is compacted while it is read makes the load begin again at what
+// is left, and after a few times at the newest revision. Replaying and following
+// are one watch; only a feed that follows is healthy.
 type Feed struct {
 	cfg     FeedConfig
 	healthy atomic.Bool
 	lastErr atomic.Pointer[error]
+
+	// The rest is Run's. reached is the revision up to which the sink has
+	// everything; no load is of before. newest was etcd's when the load began.
+	reached, newest int64
 }
 
 const (
-	// firstPage and pageBytes steer how many objects a page has: objects may be
-	// as large as 1.5 MB, and two pages are in memory at a time.
-	firstPage = 200
-	pageBytes = 8 << 20
-	maxPage   = 5000
+	// defaultHistory is 5 s of replay: etcd sends 1,000 revisions each 0.1 s to a
+	// watch of the past. See docs/bench/history.md.
+	defaultHistory = 50_000
+	// maxLost is how many loads are tried whose history is compacted meanwhile.
+	maxLost = 3
 
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
-	// progressPeriod keeps the revision moving when only keys outside the
-	// prefix are written.
-	progressPeriod = 5 * time.Second
-	// silence is how long a watch may say nothing although it is asked for
-	// progress every few seconds. Then it is opened anew.
-	silence = 30 * time.Second
 )
 
 // NewFeed makes a feed. It does nothing before Run.
 func NewFeed(cfg FeedConfig) *Feed {
+	if cfg.HistoryRevisions == 0 {
+		cfg.HistoryRevisions = defaultHistory
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -88,31 +107,38 @@ func NewFeed(cfg FeedConfig) *Feed {
 func (f *Feed) Run(ctx context.Context) error {
 	// The requirement of a leader ends the watch on a member that was cut off.
 	ctx = clientv3.WithRequireLeader(ctx)
+	f.healthy.Store(false)
 	backoff := minBackoff
-	var revision int64
+	// lost counts loads since the feed last followed.
+	loaded, lost := false, 0
 	for {
 		began := time.Now()
 		var err error
-		if revision == 0 {
-			revision, err = f.load(ctx)
+		if !loaded {
+			err = f.load(ctx, lost < maxLost)
+			loaded = err == nil
 		}
 		if err == nil {
-			revision, err = f.watch(ctx, revision)
+			err = f.watch(ctx)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		f.healthy.Store(false)
 		f.lastErr.Store(&err)
+		if loaded && f.following() {
+			lost = 0
+		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			f.cfg.Log.Warn("Feed was compacted away and reads everything anew; clients behind it have to list again", "revision", revision)
-			revision = 0
+			f.cfg.Log.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.reached)
+			loaded = false
+			lost++
 			continue
 		}
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
 		}
-		f.cfg.Log.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", revision, "err", err, "retryIn", backoff)
+		f.cfg.Log.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.reached, "err", err, "retryIn", backoff)
 		select {
 		case <-time.After(backoff):
 		case <-ctx.Done():
@@ -122,7 +148,10 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// Healthy returns nil while the watch is open, and otherwise why it is not.
+// following tells it from replaying, once the feed has loaded.
+func (f *Feed) following() bool { return f.reached >= f.newest }
+
+// Healthy returns nil while the feed follows, and otherwise why it does not.
 func (f *Feed) Healthy() error {
 	if f.healthy.Load() {
 		return nil
@@ -130,7 +159,7 @@ func (f *Feed) Healthy() error {
 	if err := f.lastErr.Load(); err != nil {
 		return fmt.Errorf("feed from etcd is broken: %w", *err)
 	}
-	return errors.New("feed from etcd has not loaded yet")
+	return errors.New("feed from etcd has not caught up yet")
 }
 
 // Revision reads the current revision from a quorum.
@@ -145,112 +174,4 @@ func (f *Feed) RequestProgress(ctx context.Context) error {
 		return fmt.Errorf("request progress: %w", err)
 	}
 	return nil
-}
-
-type page struct {
-	kvs      []*mvccpb.KeyValue
-	revision int64
-	err      error
-}
-
-// load reads everything at one revision. The next page is read while the last
-// one is decoded.
-func (f *Feed) load(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pages := make(chan page)
-	go f.readPages(ctx, pages)
-	loader := f.cfg.Sink.BeginLoad()
-	var revision int64
-	for p := range pages {
-		if p.err != nil {
-			return 0, p.err
-		}
-		revision = p.revision
-		loader.Add(ctx, p.kvs)
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	loader.End(ctx, revision)
-	return revision, nil
-}
-
-func (f *Feed) readPages(ctx context.Context, pages chan<- page) {
-	defer close(pages)
-	send := func(p page) bool {
-		select {
-		case pages <- p:
-			return p.err == nil
-		case <-ctx.Done():
-			return false
-		}
-	}
-	from, end := f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix)
-	limit, revision := int64(firstPage), int64(0)
-	for {
-		resp, err := f.cfg.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
-		if err != nil {
-			send(page{err: fmt.Errorf("range %s: %w", f.cfg.Prefix, err)})
-			return
-		}
-		if revision == 0 {
-			revision = resp.Header.Revision
-		}
-		if !send(page{kvs: resp.Kvs, revision: revision}) || !resp.More {
-			return
-		}
-		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
-		limit = nextLimit(resp.Kvs)
-	}
-}
-
-// nextLimit aims at pageBytes, judging by the last page.
-func nextLimit(kvs []*mvccpb.KeyValue) int64 {
-	var size int64
-	for _, kv := range kvs {
-		size += int64(len(kv.Value))
-	}
-	return min(maxPage, max(10, pageBytes*int64(len(kvs))/(size+1)))
-}
-
-// watch applies events from behind a revision until the watch breaks. It
-// returns the revision to resume from.
-func (f *Feed) watch(ctx context.Context, revision int64) (int64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	responses := f.cfg.Client.Watch(ctx, f.cfg.Prefix,
-		clientv3.WithPrefix(), clientv3.WithRev(revision+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify())
-	ticker := time.NewTicker(progressPeriod)
-	defer ticker.Stop()
-	heard := time.Now()
-	for {
-		select {
-		case resp, open := <-responses:
-			if !open {
-				return revision, errors.New("watch channel closed")
-			}
-			if err := resp.Err(); err != nil {
-				return revision, fmt.Errorf("watch %s: %w", f.cfg.Prefix, err)
-			}
-			if resp.Created {
-				f.healthy.Store(true)
-				continue
-			}
-			if len(resp.Events) > 0 {
-				f.cfg.Sink.Apply(ctx, resp.Events)
-				revision = resp.Events[len(resp.Events)-1].Kv.ModRevision
-			} else if resp.IsProgressNotify() {
-				revision = max(revision, resp.Header.Revision)
-				f.cfg.Sink.Progressed(revision)
-			}
-			heard = time.Now()
-		case <-ticker.C:
-			if since := time.Since(heard); since > silence {
-				return revision, fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
-			}
-			// Lost requests are made up for by the next.
-			_ = f.RequestProgress(ctx)
-		}
-	}
 }

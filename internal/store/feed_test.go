@@ -28,11 +28,13 @@ import (
 type mirror struct {
 	mu struct {
 		sync.Mutex
-		objects  map[string]string
-		pages    []int
-		loads    int
-		applied  []int64
-		progress int64
+		objects map[string]string
+		pages   []int
+		loads   int
+		// revisions are those of the loads, expected what followed at once.
+		revisions, expected []int64
+		applied             []int64
+		progress            int64
 	}
 }
 
@@ -46,6 +48,12 @@ func (m *mirror) BeginLoad() store.Loader {
 type mirrorLoad struct {
 	mirror  *mirror
 	objects map[string]string
+}
+
+func (l *mirrorLoad) Expect(newest int64) {
+	l.mirror.mu.Lock()
+	defer l.mirror.mu.Unlock()
+	l.mirror.mu.expected = append(l.mirror.mu.expected, newest)
 }
 
 func (l *mirrorLoad) Add(_ context.Context, page []*mvccpb.KeyValue) {
@@ -62,6 +70,7 @@ func (l *mirrorLoad) End(_ context.Context, revision int64) {
 	defer l.mirror.mu.Unlock()
 	l.mirror.mu.objects, l.mirror.mu.progress = l.objects, revision
 	l.mirror.mu.loads++
+	l.mirror.mu.revisions = append(l.mirror.mu.revisions, revision)
 }
 
 func (m *mirror) Apply(_ context.Context, events []*clientv3.Event) {
@@ -120,13 +129,22 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // follow runs a feed until the test ends or stop is called.
 func follow(t *testing.T, client *clientv3.Client, sink store.Sink) (feed *store.Feed, stop func()) {
 	t.Helper()
-	feed = store.NewFeed(store.FeedConfig{
-		Client: client, Prefix: "/registry/", Sink: sink,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	return followWith(t, store.FeedConfig{Client: client, Sink: sink})
+}
+
+func followWith(t *testing.T, cfg store.FeedConfig) (feed *store.Feed, stop func()) {
+	t.Helper()
+	cfg.Prefix, cfg.Log = "/registry/", slog.New(slog.NewTextHandler(io.Discard, nil))
+	feed = store.NewFeed(cfg)
 	if feed.Healthy() == nil {
 		t.Error("a feed that does not run is healthy")
 	}
+	return feed, run(t, feed)
+}
+
+// run runs a feed until the test ends or stop is called.
+func run(t *testing.T, feed *store.Feed) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- feed.Run(ctx) }()
@@ -137,7 +155,7 @@ func follow(t *testing.T, client *clientv3.Client, sink store.Sink) (feed *store
 		}
 	})
 	t.Cleanup(stop)
-	return feed, stop
+	return stop
 }
 
 func put(t *testing.T, client clientv3.KV, key, value string) int64 {
@@ -169,7 +187,7 @@ func TestFeedLoadsPages(t *testing.T) {
 	revision := put(t, e.Client().Client, "/other/a", "outside")
 
 	sink := &mirror{}
-	feed, _ := follow(t, e.Client().Client, sink)
+	feed, _ := followWith(t, store.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", sink.reached(revision))
 	sink.wantObjects(t, want)
 	if got := sink.mu.pages; len(got) < 2 || got[0] != 200 {
@@ -187,7 +205,7 @@ func TestFeedFollows(t *testing.T) {
 	t.Cleanup(e.Close)
 	loaded := put(t, e.Client().Client, "/registry/a", "1")
 	sink := &mirror{}
-	feed, stop := follow(t, e.Client().Client, sink)
+	feed, stop := followWith(t, store.FeedConfig{Client: e.Client().Client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", sink.reached(loaded))
 
 	first := put(t, e.Client().Client, "/registry/b", "1")

@@ -6,15 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-)
 
-// byNature are headers that differ between any two answers.
-var byNature = map[string]bool{
-	"Audit-Id":                          true,
-	"Date":                              true,
-	"X-Kubernetes-Pf-Flowschema-Uid":    true,
-	"X-Kubernetes-Pf-Prioritylevel-Uid": true,
-}
+	"github.com/millrace/millrace/test/harness"
+)
 
 // difference describes how two answers differ, "" if they do not.
 func (p *pair) difference(ours, theirs *answer) string {
@@ -28,7 +22,7 @@ func (p *pair) difference(ours, theirs *answer) string {
 		a, b = withoutTokens(a), withoutTokens(b)
 	}
 	if !bytes.Equal(a, b) && !(ours.table() && theirs.table() && sameButAges(a, b)) {
-		at := firstDifference(a, b)
+		at := harness.FirstDifference(a, b)
 		fmt.Fprintf(&out, "  body differs at byte %d (ours has %d bytes, theirs %d)\n", at, len(a), len(b))
 		fmt.Fprintf(&out, "    ours:   %s\n    theirs: %s\n", around(a, at), around(b, at))
 	}
@@ -45,7 +39,7 @@ func headerDifference(out *strings.Builder, ours, theirs *answer) {
 	for name := range names {
 		a, b := ours.header.Values(name), theirs.header.Values(name)
 		switch {
-		case byNature[name]:
+		case harness.HeaderByNature(name):
 		case name == "Vary" && ours.header.Get("Content-Encoding") == "zstd":
 			// Kubernetes says so of gzip, which was not asked of it.
 			if !slices.Contains(a, "Accept-Encoding") {
@@ -75,15 +69,6 @@ func (a *answer) comparesLength() bool {
 // are sorted.
 func (a *answer) table() bool {
 	return bytes.Contains(a.body[:min(len(a.body), 200)], []byte(`"Table"`)) || bytes.Contains(a.body, []byte("\nkind: Table\n"))
-}
-
-func firstDifference(a, b []byte) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return min(len(a), len(b))
 }
 
 const shown = 100

@@ -4,35 +4,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/test/harness"
 )
-
-const seedVariable = "MILLRACE_SEED"
-
-// seed is new for each run unless it is given, to repeat a run.
-func seed(t *testing.T) uint64 {
-	if given := os.Getenv(seedVariable); given != "" {
-		n, err := strconv.ParseUint(given, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-		return n
-	}
-	return rand.Uint64()
-}
 
 func TestReadPathsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
-	s := seed(t)
-	t.Logf("repeat with %s=%d", seedVariable, s)
+	s := harness.Seed(t)
+	t.Logf("repeat with %s=%d", harness.SeedVariable, s)
 	random := rand.New(rand.NewPCG(s, 0))
 
 	p := startPair(t)
@@ -63,6 +49,7 @@ func TestReadPathsAgree(t *testing.T) {
 	})
 	t.Run("after writes", func(t *testing.T) { p.afterWrites(t, f, kinds, random) })
 	a := newAsker(t, p, f, kinds, random)
+	t.Run("watch", func(t *testing.T) { p.watch(t, a) })
 	t.Run("matrix", func(t *testing.T) { p.matrix(t, a) })
 	// Kubernetes' caches take up to fifteen seconds to notice a compaction.
 	gone := p.compact(t, a)

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,15 +52,7 @@ func startPair(tb testing.TB) *pair {
 	tb.Helper()
 	ours := harness.Start(tb, harness.ShortTempDir(tb), common("--read-path=millrace")...)
 	theirs := startBeside(tb, ours, "--read-path=kubernetes")
-	etcd, err := clientv3.New(clientv3.Config{
-		Endpoints:   []string{strings.TrimPrefix(ours.EtcdServers(), "--etcd-servers=")},
-		DialTimeout: 10 * time.Second,
-	})
-	if err != nil {
-		tb.Fatalf("open etcd client: %v", err)
-	}
-	tb.Cleanup(func() { _ = etcd.Close() })
-	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: etcd}
+	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: ours.EtcdClient()}
 }
 
 // common adds the flags that all servers have.
@@ -145,18 +136,8 @@ func (p *pair) settle() {
 // until waits for a condition that two servers reach each in its own time.
 func (p *pair) until(what string, condition func() error) {
 	p.tb.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.Now().Add(quietTimeout)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.tb.Fatalf("wait for %s: %v", what, err)
-		}
-		<-ticker.C
+	if err := harness.Until(quietTimeout, condition); err != nil {
+		p.tb.Fatalf("wait for %s: %v", what, err)
 	}
 }
 

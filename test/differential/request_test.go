@@ -78,6 +78,30 @@ const requestTimeout = 30 * time.Second
 func (s *side) do(r request) (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
+	resp, err := s.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, asked: r.encoding, sent: len(body)}
+	switch resp.Header.Get("Content-Encoding") {
+	case "gzip":
+		a.body, err = gunzip(body)
+	case "zstd":
+		a.body, err = unzstd(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress answer: %w", err)
+	}
+	return a, nil
+}
+
+// send sends a request as its user.
+func (s *side) send(ctx context.Context, r request) (*http.Response, error) {
 	target := s.URL + r.path
 	if r.query != "" {
 		target += "?" + r.query
@@ -102,22 +126,7 @@ func (s *side) do(r request) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
-	}
-	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, asked: r.encoding, sent: len(body)}
-	switch resp.Header.Get("Content-Encoding") {
-	case "gzip":
-		a.body, err = gunzip(body)
-	case "zstd":
-		a.body, err = unzstd(body)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("decompress answer: %w", err)
-	}
-	return a, nil
+	return resp, nil
 }
 
 func unzstd(packed []byte) ([]byte, error) {

@@ -135,7 +135,7 @@ func (p *pair) passedOn(t *testing.T) {
 	configs := "/api/v1/namespaces/team-a/configmaps"
 	for reason, requests := range map[string][]request{
 		"resource": {
-			{path: "/apis/example.com/v1/widgets"}, {path: "/apis/apps/v1/namespaces/team-a/deployments/deployment-1/scale"},
+			{path: "/apis/apps/v1/namespaces/team-a/deployments/deployment-1/scale"},
 			{path: "/api/v1/componentstatuses"}, {path: "/api/v1/nothing"}, {path: "/api/v1/namespaces/team-a/pods/pod-1/status"},
 		},
 		"path":      {{path: configs + "/"}, {path: "/api/v1/namespaces/team-a/nodes"}, {path: "/api/v1/namespaces/team-a/nodes/node-1"}, {path: "/api/v1/configmaps/config-1"}},

@@ -12,7 +12,7 @@ type setting struct {
 var settings = []setting{
 	{"no wire cache", []string{"--wire-cache-size=0"}},
 	{"tiny wire cache", []string{"--wire-cache-size=64Ki"}},
-	{"small leaves, eager indexes, no history", []string{"--leaf-objects=3", "--index-from=2", "--history-window=1ms", "--wire-cache-size=1Mi"}},
+	{"small leaves, eager indexes, no history", []string{"--leaf-objects=3", "--index-from=2", "--history-window=1ms", "--wire-cache-size=1Mi", "--compiled-schemas-bytes=1"}},
 }
 
 // settingRequests is how much each setting is asked at rest.
@@ -25,4 +25,5 @@ func (p *pair) agreesWith(t *testing.T, s setting, a *asker) {
 	both := &pair{tb: t, ours: newSide(t, other), theirs: p.ours, etcd: p.etcd, sameTokens: true}
 	both.agree(t, a.distinct(scaled(t, settingRequests)))
 	both.underWrites(t, a)
+	p.watchExpired(t, both.ours, a)
 }

@@ -192,3 +192,75 @@ func (c custom) redefine(t *testing.T, properties map[string]apiextensionsv1.JSO
 		return err
 	})
 }
+
+// TestSchemasThatAreDropped: with no room for what is compiled, it is made again
+// whenever it is needed, and watches go on.
+func TestSchemasThatAreDropped(t *testing.T) {
+	s := harness.Start(t, harness.ShortTempDir(t), "--compiled-schemas-bytes=1")
+	c := newCustom(t, s)
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text})
+	first := c.create(t, "first", map[string]any{"color": "red", "size": "big"})
+	watcher, err := c.widgets("v1beta1").Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.GetResourceVersion()})
+	check(t, err)
+	defer watcher.Stop()
+	other := widgets(map[string]apiextensionsv1.JSONSchemaProps{"size": text})
+	other.Name, other.Spec.Names = "wheels.millrace.example", apiextensionsv1.CustomResourceDefinitionNames{Plural: "wheels", Kind: "Wheel"}
+	_, err = c.definitions.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), other, metav1.CreateOptions{})
+	check(t, err)
+	wheels := c.objects.Resource(schema.GroupVersionResource{Group: "millrace.example", Version: "v1", Resource: "wheels"}).Namespace("default")
+	eventually(t, func(ctx context.Context) error {
+		_, err := wheels.List(ctx, metav1.ListOptions{})
+		return err
+	})
+	want := map[string]string{"first": "map[color:red]"}
+	for i := range 5 {
+		name := fmt.Sprint("w", i)
+		_, err := wheels.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "millrace.example/v1", "kind": "Wheel", "metadata": map[string]any{"name": name}, "spec": map[string]any{"color": "red", "size": "big"},
+		}}, metav1.CreateOptions{})
+		check(t, err)
+		made, err := wheels.Get(t.Context(), name, metav1.GetOptions{})
+		check(t, err)
+		if got := fmt.Sprint(made.Object["spec"]); got != "map[size:big]" {
+			t.Errorf("%s has spec %s", name, got)
+		}
+		c.create(t, name, map[string]any{"color": "blue", "size": "big"})
+		want[name] = "map[color:blue]"
+		event := nextEvent(t, watcher)
+		object(t, event)
+		check(t, widget(event.Object.(*unstructured.Unstructured), "v1beta1", want))
+	}
+	check(t, c.serves(t.Context(), want))
+}
+
+// TestHistoryOutlivesSchemas: a new schema ends watches, which resume behind it
+// although no object was there meanwhile.
+func TestHistoryOutlivesSchemas(t *testing.T) {
+	s := harness.Start(t, harness.ShortTempDir(t))
+	c := newCustom(t, s)
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text})
+	before, err := c.widgets("v1").List(t.Context(), metav1.ListOptions{})
+	check(t, err)
+	from := metav1.ListOptions{ResourceVersion: before.GetResourceVersion()}
+	old, err := c.widgets("v1").Watch(t.Context(), from)
+	check(t, err)
+	defer old.Stop()
+	c.create(t, "a", map[string]any{"color": "red"})
+	check(t, c.widgets("v1").Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	blue := text
+	blue.Default = &apiextensionsv1.JSON{Raw: []byte(`"blue"`)}
+	c.redefine(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text, "shade": blue})
+	for event := range old.ResultChan() {
+		object(t, event)
+	}
+	watcher, err := c.widgets("v1").Watch(t.Context(), from)
+	check(t, err)
+	defer watcher.Stop()
+	for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
+		event := nextEvent(t, watcher)
+		if object(t, event); event.Type != want {
+			t.Fatalf("event is %s, want %s", event.Type, want)
+		}
+		check(t, widget(event.Object.(*unstructured.Unstructured), "v1", map[string]string{"a": "map[color:red shade:blue]"}))
+	}
+}

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
@@ -74,6 +76,20 @@ func runEtcd(spec string) int {
 	case err := <-server.Err():
 		return fatal(err)
 	}
+}
+
+// EtcdClient is a client of the server's embedded etcd.
+func (s *Server) EtcdClient() *clientv3.Client {
+	s.tb.Helper()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{strings.TrimPrefix(s.EtcdServers(), "--etcd-servers=")},
+		DialTimeout: 10 * time.Second,
+	})
+	if err != nil {
+		s.tb.Fatalf("open etcd client: %v", err)
+	}
+	s.tb.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 func fatal(err error) int {

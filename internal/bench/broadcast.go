@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// floorFrame is the event that the floor sends, a file beside the manifest.
+	floorFrame = "floor-event.json"
+	// The floor's paths: a stream of events, and the request that makes them.
+	floorWatch = "/floor-watch"
+	floorEmit  = "/floor-emit"
+)
+
+// broadcast is the least that Go's HTTP server can do for a watch: a handler a
+// stream waits for one channel, writes bytes that are there and flushes.
+type broadcast struct {
+	frame []byte
+	last  atomic.Pointer[frameNode]
+}
+
+// frameNode is a frame, or the place of the next one. bytes and next may be
+// read when ready is closed.
+type frameNode struct {
+	ready chan struct{}
+	bytes []byte
+	next  *frameNode
+}
+
+// newBroadcast returns nil without a frame.
+func newBroadcast(dir string) (*broadcast, error) {
+	frame, err := os.ReadFile(filepath.Join(dir, floorFrame))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	b := &broadcast{frame: frame}
+	b.last.Store(&frameNode{ready: make(chan struct{})})
+	return b, nil
+}
+
+// publish has one caller at a time.
+func (b *broadcast) publish(at time.Time) {
+	node := b.last.Load()
+	node.bytes, node.next = stamped(b.frame, at), &frameNode{ready: make(chan struct{})}
+	b.last.Store(node.next)
+	close(node.ready)
+}
+
+// watch streams events until the client goes.
+func (b *broadcast) watch(w http.ResponseWriter, r *http.Request) {
+	node := b.last.Load()
+	w.Header().Set("Content-Type", acceptJSON)
+	flusher, _ := w.(http.Flusher)
+	flusher.Flush()
+	for done := r.Context().Done(); ; node = node.next {
+		select {
+		case <-node.ready:
+		case <-done:
+			return
+		}
+		if _, err := w.Write(node.bytes); err != nil {
+			return
+		}
+		flusher.Flush()
+	}
+}
+
+// emit makes events as the query says, and answers when they are made.
+func (b *broadcast) emit(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	events, err := strconv.Atoi(query.Get("events"))
+	rate, rateErr := strconv.ParseFloat(query.Get("rate"), 64)
+	if err = errors.Join(err, rateErr); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_ = pace(r.Context(), events, rate, func(int) error { // ends with the client
+		b.publish(time.Now())
+		return nil
+	})
+}
+
+// emitter is the source of a floor's events.
+type emitter struct{ target *target }
+
+func (e emitter) emit(ctx context.Context, events int, rate float64) error {
+	query := url.Values{"events": {strconv.Itoa(events)}, "rate": {strconv.FormatFloat(rate, 'g', -1, 64)}}
+	c, err := e.target.dial(0)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	req, err := e.target.request(ctx, workload{uri: floorEmit + "?" + query.Encode(), accept: "*/*"})
+	if err != nil {
+		return err
+	}
+	resp, err := c.send(req)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}

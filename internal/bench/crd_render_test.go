@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func sampleCRDReport() *crdReport {
+	at := func(rss int64, goroutines int) *serverState {
+		return &serverState{RSSBytes: rss, Goroutines: goroutines, Idle: true}
+	}
+	full := crdServer{
+		Name: "millrace", Version: "v1.36.3", StartMillis: 3100,
+		Idle: at(300e6, 800), Installed: at(400e6, 850), Restarted: at(350e6, 840), Read: at(500e6, 841), Used: at(520e6, 900), Deleted: at(310e6, 801),
+		Install: &installCost{WrittenSeconds: 1.5, EstablishedSeconds: 4, ListedSeconds: 5, AnsweredSeconds: 5.25, CPUSeconds: 6, IdleCPUSeconds: 7, PeakBytes: 450e6},
+		Restart: &restartCost{ReadySeconds: 3, ListedSeconds: 3.5}, ObjectsPerSecond: 800,
+		OpenAPI: &openAPICost{V2: readCost{Seconds: 2, CPUSeconds: 2.5, Bytes: 69e6}, V3: readCost{Seconds: 1, CPUSeconds: 0.5, Bytes: 80e6}, V3Documents: 421, RSSBytes: 600e6},
+		Requests: []crdRequestResult{
+			{Name: "first create of a kind", Kinds: 100, Millis: latencies{P50: 12, P90: 20, P99: 90}, CPUMillis: 14, Refused: 3},
+			{Name: "create", Kinds: 100, Millis: latencies{P50: 3, P90: 4, P99: 9}, CPUMillis: 2.5},
+		},
+		Delete: &deleteCost{Seconds: 12, IdleCPUSeconds: 8},
+	}
+	partly := crdServer{Name: "kubernetes", Version: "v1.36.3", StartMillis: 4200, Idle: at(330e6, 2500), Error: "install definitions: it broke",
+		Install: &installCost{WrittenSeconds: 3}, Installed: &serverState{RSSBytes: 800e6, Goroutines: 9000}}
+	return &crdReport{
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Machine: machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
+		Plan:    crdPlan{Workers: 16, Samples: 100, Rest: 30 * time.Second}, ExternalEtcd: true,
+		Data:    crdData{CRDs: 2000, Groups: 400, Properties: 100, Objects: 1000},
+		Servers: []crdServer{full, partly},
+	}
+}
+
+func sampleDiscoveryReport() *report {
+	res := func(name string, cpu float64) result {
+		return result{Workload: name, Concurrency: 1, Requests: 50, Bytes: 1_500_000, ColdMillis: 100, ColdCPUMillis: 90,
+			Millis: latencies{P50: 10, P99: 20}, ClientCPUMillis: 1, Server: &serverCost{CPUMillis: cpu}}
+	}
+	server := func(name string, factor float64) serverReport {
+		s := serverReport{Name: name, Version: "v1.36.3", StartMillis: 3000, IdleBytes: 300e6,
+			Results: []result{res("aggregated", 2*factor), res("openapi-v2", 5*factor)},
+			Appear:  &appearResult{Definitions: 10, Millis: latencies{P50: 70 * factor, Max: 100 * factor}, CPUMillis: 25 * factor}}
+		for i, c := range discoveryClients() {
+			s.Clients = append(s.Clients, clientResult{Client: c.name, Rounds: 3, Requests: 2 + 420*min(i, 1),
+				Millis: latencies{P50: 50 * factor, Max: 60 * factor}, CPUMillis: 40 * factor})
+		}
+		return s
+	}
+	slow := server("kubernetes", 2)
+	slow.Results[1] = result{Workload: "openapi-v2", Error: "it broke"}
+	slow.Failed, slow.Appear = []string{"add definitions: not done"}, nil
+	return &report{
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Protocol: "HTTP/2",
+		Machine: machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
+		Plan:    plan{Duration: 5 * time.Second, Warmup: 1}, Definitions: &crdData{CRDs: 2000, Groups: 400, Properties: 100},
+		Servers: []serverReport{server("millrace", 1), slow},
+	}
+}
+
+func TestCRDRenderGolden(t *testing.T) {
+	crds, alone := sampleCRDReport(), sampleCRDReport()
+	crds.note()
+	alone.Servers = alone.Servers[:1]
+	discovery := sampleDiscoveryReport()
+	discovery.check()
+	checkGolden(t, map[string]string{
+		"crd-table": crds.text("table"), "crd-wide": crds.text("wide"), "crd-markdown": crds.text("markdown"), "crd-alone": alone.text("table"),
+		"discovery-table": discovery.text("table"), "discovery-wide": discovery.text("wide"), "discovery-markdown": discovery.text("markdown"),
+	})
+}
+
+// checkGolden compares texts with files in testdata; -update rewrites these.
+func checkGolden(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for name, text := range texts {
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text != string(want) {
+			t.Errorf("%s differs; -update rewrites it. Got:\n%s", path, text)
+		}
+	}
+}
+
+func TestCRDReportTellsFailures(t *testing.T) {
+	r := sampleCRDReport()
+	r.note()
+	notes := strings.Join(r.Notes, "\n")
+	for _, want := range []string{"failed on kubernetes: install definitions: it broke", "kubernetes was not idle within 10m0s: definitions installed"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is missing in %q", want, notes)
+		}
+	}
+	if n := r.failures(); n != 1 {
+		t.Errorf("%d failures", n)
+	}
+	if n := sampleDiscoveryReport().failures(); n != 2 {
+		t.Errorf("%d failures in discovery", n)
+	}
+}

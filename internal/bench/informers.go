@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// Every fourth informer is slow: it reads its first bytes at a rate, and then
+	// as fast as it can, so that the run ends.
+	slowInformer      = 4
+	slowInformerBytes = 20_000_000
+	slowInformerRate  = 2_000_000 // a second
+	// informerRead is a reader's buffer.
+	informerRead = 128 << 10
+
+	informersURI = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	initialEnd   = `"k8s.io/initial-events-end":"true"`
+)
+
+// informersResult is what informers cost that begin with a watch-list at once.
+type informersResult struct {
+	Workload      string        `json:"workload"`
+	Informers     int           `json:"informers"`
+	Slow          int           `json:"slow"`      // of them
+	Objects       int           `json:"objects"`   // that each got
+	BodyBytes     int64         `json:"bodyBytes"` // that each got
+	Rest          time.Duration `json:"restNanos"` // before idle is read
+	IdleBytes     int64         `json:"idleBytes"`
+	PeakBytes     int64         `json:"peakBytes"`
+	CPUSeconds    float64       `json:"cpuSeconds"`
+	CPUMillis     float64       `json:"cpuMillisPerMB"`
+	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
+	Seconds       float64       `json:"seconds"`       // until the last had its bookmark
+	MedianSeconds float64       `json:"medianSeconds"` // of those that are not slow
+
+	Error string `json:"error,omitempty"` // if set, nothing was measured
+}
+
+// informerRun is the informers of one measurement.
+type informerRun struct {
+	target *target
+	meter  *meter
+	uri    string
+	log    *progress
+}
+
+// share is what one informer got.
+type share struct {
+	slow    bool
+	objects int
+	bytes   int64
+	took    time.Duration
+}
+
+// measure runs the informers until each has its bookmark.
+func (r *informerRun) measure(ctx context.Context, s informerSpec, plan watchPlan) (informersResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+plan.Rest,
+		fmt.Errorf("run %s: not done within --timeout=%s", s.name, plan.Timeout))
+	defer cancel()
+	idle, err := (&loader{meter: r.meter, log: r.log}).rested(ctx, s.name, plan.Rest)
+	if err != nil {
+		return informersResult{}, err
+	}
+	var shares []share
+	clientBefore, start := clientCPU(), time.Now()
+	_, peak, err := r.meter.peakDuring(func() (err error) {
+		shares, err = r.run(ctx, s.informers)
+		return err
+	})
+	if err != nil {
+		return informersResult{}, err
+	}
+	took, clientUsed := time.Since(start), clientCPU()-clientBefore
+	after, err := r.meter.read()
+	if err != nil {
+		return informersResult{}, err
+	}
+	res := informersResult{Workload: s.name, Rest: plan.Rest, IdleBytes: idle.rss, PeakBytes: peak,
+		CPUSeconds: (after.cpu - idle.cpu).Seconds(), Seconds: took.Seconds()}
+	megabytes := float64(res.sum(shares)) / 1e6
+	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, millis(clientUsed)/megabytes
+	return res, res.check(shares)
+}
+
+// sum fills in what the shares say and returns the bytes of all.
+func (res *informersResult) sum(shares []share) (total int64) {
+	var fast []time.Duration
+	for _, one := range shares {
+		total += one.bytes
+		if one.slow {
+			res.Slow++
+		} else {
+			fast = append(fast, one.took)
+		}
+	}
+	slices.Sort(fast)
+	res.Informers, res.Objects, res.BodyBytes = len(shares), shares[0].objects, shares[0].bytes
+	res.MedianSeconds = percentile(fast, 50).Seconds()
+	return total
+}
+
+// check finds informers that did not get what the first got.
+func (res *informersResult) check(shares []share) error {
+	for i, one := range shares {
+		if one.objects != res.Objects || one.objects == 0 {
+			return fmt.Errorf("informer %d got %d objects, the first %d", i, one.objects, res.Objects)
+		}
+	}
+	return nil
+}
+
+func (r *informerRun) run(parent context.Context, informers int) ([]share, error) {
+	ctx, fail := context.WithCancelCause(parent)
+	defer fail(nil)
+	shares := make([]share, informers)
+	var group sync.WaitGroup
+	for i := range shares {
+		group.Go(func() {
+			own, start := &shares[i], time.Now()
+			own.slow = i%slowInformer == slowInformer-1
+			if err := r.read(ctx, own, io.Discard); err != nil {
+				fail(fmt.Errorf("informer %d, after %d objects and %d bytes: %w", i, own.objects, own.bytes, err))
+			}
+			own.took = time.Since(start)
+		})
+	}
+	group.Wait()
+	return shares, context.Cause(ctx)
+}
+
+// read is one informer; it ends with the bookmark. copyTo gets all bytes.
+func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) error {
+	window := 0
+	if own.slow {
+		window = slowWindow
+	}
+	l, err := r.target.link(window, 0)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	req, err := r.target.request(ctx, workload{uri: r.uri, accept: acceptJSON})
+	if err != nil {
+		return err
+	}
+	resp, err := (&conn{rt: l.rt}).send(req)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	scanner, done := eventScanner{mark: []byte(initialEnd)}, false
+	buf, start := make([]byte, informerRead), time.Now()
+	for !done {
+		n, err := resp.Body.Read(buf)
+		own.bytes += int64(n)
+		scanner.feed(buf[:n], func(e event) {
+			switch {
+			case e.is("ADDED"):
+				own.objects++
+			case e.is("BOOKMARK") && e.marked:
+				done = true
+			}
+		})
+		if _, err := copyTo.Write(buf[:n]); err != nil {
+			return err
+		}
+		if err != nil && !done {
+			return fmt.Errorf("it ended without its bookmark: %w", cause(ctx, err))
+		}
+		if own.slow && own.bytes < slowInformerBytes {
+			due := time.Duration(float64(own.bytes) / slowInformerRate * float64(time.Second))
+			if err := sleep(ctx, time.Until(start.Add(due))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// capture keeps what one informer gets for the floor.
+func (r *informerRun) capture(ctx context.Context, dir string) (measurable, error) {
+	f, err := os.Create(filepath.Join(dir, watchListGroup))
+	if err != nil {
+		return measurable{}, fmt.Errorf("create capture: %w", err)
+	}
+	err = errors.Join(r.read(ctx, &share{}, f), f.Close())
+	if err != nil {
+		return measurable{}, fmt.Errorf("capture a watch-list: %w", err)
+	}
+	return measurable{workload: workload{name: watchListGroup},
+		capture: capture{Name: watchListGroup, File: watchListGroup, ContentType: acceptJSON}}, nil
+}

@@ -1,0 +1,272 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/fill"
+)
+
+// lateArrival is how long after the last write events may arrive.
+const lateArrival = time.Minute
+
+// watchRunner runs the event workloads against one server, or the floor.
+type watchRunner struct {
+	target *target
+	meter  *meter // nil: unknown process
+	plan   watchPlan
+	log    *progress
+	pods   []podSample // one of each node; for watchNodes
+	writer *writer     // nil: the floor
+
+	alone   map[aloneKey]float64 // CPU of a write without watchers, in µs
+	created map[string]int       // config maps, by set
+}
+
+// aloneKey is what the cost of a write depends on.
+type aloneKey struct {
+	kind    watchKind
+	objects int
+}
+
+func (s watchSpec) aloneKey() aloneKey { return aloneKey{s.kind, s.objects()} }
+
+// newWatchRunner connects the writer. The caller must call close.
+func newWatchRunner(ctx context.Context, t *target, base watchRunner) (*watchRunner, error) {
+	w, err := newWriter(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	base.target, base.writer = t, w
+	base.alone, base.created = map[aloneKey]float64{}, map[string]int{}
+	return &base, nil
+}
+
+func (r *watchRunner) close() {
+	if r.writer != nil {
+		r.writer.close()
+	}
+}
+
+// run measures one workload.
+//
+// Nothing is under way when the measured writes begin, and all their events
+// have arrived when it ends, so that CPU and events belong together exactly.
+func (r *watchRunner) run(ctx context.Context, s watchSpec) (watchResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Timeout,
+		fmt.Errorf("run %s: not done within --timeout=%s", s.name, r.plan.Timeout))
+	defer cancel()
+	r.log.step("%s, %d watchers", s.name, s.watchers)
+	events, resourceVersion, err := r.prepare(ctx, s)
+	if err != nil {
+		return watchResult{}, cause(ctx, err)
+	}
+	t := r.target
+	if s.http1 {
+		if t, err = newTarget(targetConfig{rest: t.cfg.rest, http1: true}); err != nil {
+			return watchResult{}, err
+		}
+	}
+	c := newCrowd(ctx, t, s.encoding)
+	defer c.close()
+	start := time.Now()
+	if err := r.gather(c, s, s.uris(r.pods, resourceVersion)); err != nil {
+		return watchResult{}, fmt.Errorf("open watches: %w", err)
+	}
+	opened := time.Since(start)
+	if err := sleep(c.ctx, r.plan.Settle); err != nil {
+		return watchResult{}, err
+	}
+	warm := r.plan.events(s, r.plan.Warmup)
+	if _, err := r.emit(c, s, events, warm); err != nil {
+		return watchResult{}, fmt.Errorf("warm up: %w", err)
+	}
+	res, err := r.measure(c, s, events)
+	res.OpenSeconds = opened.Seconds()
+	return res, err
+}
+
+// gather opens the watches.
+func (r *watchRunner) gather(c *crowd, s watchSpec, uris []string) error {
+	if s.stalled {
+		last := len(uris) - 1
+		if err := c.open(uris[:last], min(s.conns, last)); err != nil {
+			return err
+		}
+		return c.stall(uris[last])
+	}
+	return c.open(uris, min(s.conns, len(uris)))
+}
+
+// emit makes events and waits for them to arrive everywhere.
+func (r *watchRunner) emit(c *crowd, s watchSpec, from source, events int) (took time.Duration, err error) {
+	wanted := c.arrived.Load() + int64(events)*int64(s.fanOut())
+	start := time.Now()
+	if err := from.emit(c.ctx, events, s.rate); err != nil {
+		return 0, err
+	}
+	took = time.Since(start)
+	return took, c.await(wanted, lateArrival)
+}
+
+func (r *watchRunner) measure(c *crowd, s watchSpec, from source) (watchResult, error) {
+	if r.meter != nil {
+		r.meter.resetPeak()
+	}
+	before, err := r.reading()
+	if err != nil {
+		return watchResult{}, err
+	}
+	clientBefore, writes := clientCPU(), r.plan.events(s, r.plan.Duration)
+	c.since.Store(time.Now().UnixNano())
+	took, err := r.emit(c, s, from, writes)
+	if err != nil {
+		return watchResult{}, err
+	}
+	after, err := r.reading()
+	if err != nil {
+		return watchResult{}, err
+	}
+	clientUsed := clientCPU() - clientBefore
+	c.close()
+	spans, bytes := c.sum()
+	wanted := writes * s.fanOut()
+	if len(spans) != wanted {
+		return watchResult{}, fmt.Errorf("%d events arrived, %d were sent: some came twice or without their stamp", len(spans), wanted)
+	}
+	res := watchResult{
+		Workload: s.name, Watchers: s.watchers, Connections: len(c.links), HTTP1: s.http1, Encoding: s.encoding,
+		Writes: writes, WritesPerSec: float64(writes) / took.Seconds(), Events: wanted,
+		BytesPerEvent: float64(bytes) / float64(wanted), Millis: summarize(spans),
+		ClientMicros: micros(clientUsed) / float64(wanted),
+	}
+	if r.meter != nil {
+		res.Server = newWatchCost(after.cpu-before.cpu, r.alone[s.aloneKey()], res)
+		res.Server.RSSBytes, res.Server.PeakBytes = after.rss, after.peak
+	}
+	return res, nil
+}
+
+// newWatchCost shares out CPU time. alone is that of a write without watchers.
+func newWatchCost(cpu time.Duration, alone float64, res watchResult) *watchCost {
+	cost := &watchCost{
+		CPUSeconds: cpu.Seconds(), AloneMicros: alone,
+		WriteMicros: micros(cpu) / float64(res.Writes), EventMicros: micros(cpu) / float64(res.Events),
+	}
+	cost.NetMicros = max(0, micros(cpu)-alone*float64(res.Writes)) / float64(res.Events)
+	return cost
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func (r *watchRunner) reading() (usage, error) {
+	return (&loader{meter: r.meter}).reading()
+}
+
+// prepare makes what is watched, measures writing it alone, and returns the
+// source of events and the resource version to watch from.
+func (r *watchRunner) prepare(ctx context.Context, s watchSpec) (from source, resourceVersion string, err error) {
+	if s.kind == watchFloor {
+		return emitter{r.target}, "", nil
+	}
+	path := configMapsPath
+	if s.kind == watchNodes {
+		path = "/api/v1/pods"
+		if len(r.pods) < s.watchers {
+			return nil, "", fmt.Errorf("watch pods of %d nodes: there are pods of fill on %d only", s.watchers, len(r.pods))
+		}
+		r.writer.change = podChanges(r.pods[:s.watchers])
+	} else {
+		if lack := s.objects() - r.created[s.set()]; lack > 0 {
+			if err := r.writer.create(ctx, s.set(), s.objects()); err != nil {
+				return nil, "", fmt.Errorf("create config maps: %w", err)
+			}
+			r.created[s.set()] = s.objects()
+		}
+		r.writer.change = configMapChanges(s.set(), s.objects())
+	}
+	if err := r.measureAlone(ctx, s); err != nil {
+		return nil, "", fmt.Errorf("write without watchers: %w", err)
+	}
+	var list struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	err = r.target.get(ctx, path+"?limit=1", &list)
+	return r.writer, list.Metadata.ResourceVersion, err
+}
+
+// measureAlone measures the writes without watchers, once for all workloads
+// that have the same.
+func (r *watchRunner) measureAlone(ctx context.Context, s watchSpec) error {
+	if _, done := r.alone[s.aloneKey()]; done || r.meter == nil {
+		return nil
+	}
+	if err := sleep(ctx, r.plan.Settle); err != nil { // objects may just have been created
+		return err
+	}
+	if err := r.writer.emit(ctx, r.plan.events(s, r.plan.Warmup), s.rate); err != nil {
+		return err
+	}
+	before, err := r.meter.read()
+	if err != nil {
+		return err
+	}
+	writes := r.plan.events(s, r.plan.Duration/3)
+	if err := r.writer.emit(ctx, writes, s.rate); err != nil {
+		return err
+	}
+	after, err := r.meter.read()
+	r.alone[s.aloneKey()] = micros(after.cpu-before.cpu) / float64(writes)
+	return err
+}
+
+// sample writes the event of an object of watchAll to where a floor finds it.
+func (r *watchRunner) sample(ctx context.Context, dir string) error {
+	object, err := r.object(ctx)
+	if err != nil {
+		return fmt.Errorf("get a config map for the floor: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, floorFrame), frame(object), 0o600); err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	return nil
+}
+
+// object is a config map as the server has it after a write.
+func (r *watchRunner) object(ctx context.Context) ([]byte, error) {
+	if err := r.writer.create(ctx, "all", 1); err != nil {
+		return nil, err
+	}
+	w := &writer{target: r.target, conns: r.writer.conns[:1], change: configMapChanges("all", 1)}
+	if err := w.emit(ctx, 1, 1); err != nil {
+		return nil, err
+	}
+	req, err := r.target.request(ctx, workload{uri: configMapsPath + "/" + configMapName("all", 0), accept: acceptJSON})
+	if err != nil {
+		return nil, err
+	}
+	return w.conns[0].fetchAll(req)
+}
+
+// findPods returns a pod of each node, of those that fill has made: others are
+// not ours to write.
+func findPods(ctx context.Context, t *target) ([]podSample, error) {
+	var list struct {
+		Items []podSample `json:"items"`
+	}
+	if err := t.get(ctx, "/api/v1/pods?resourceVersion=0&labelSelector="+fill.LabelSeed, &list); err != nil {
+		return nil, fmt.Errorf("find pods: %w", err)
+	}
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(list.Items, func(p podSample) bool {
+		again := seen[p.Spec.NodeName]
+		seen[p.Spec.NodeName] = true
+		return again
+	}), nil
+}

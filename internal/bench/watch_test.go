@@ -1,0 +1,280 @@
+package bench
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func quickWatch(args ...string) []string {
+	return append([]string{"watch", "--scale=0.004", "--duration=200ms", "--warmup=50ms", "--settle=0s", "--rest=1ms"}, args...)
+}
+
+func TestWatchCompare(t *testing.T) {
+	dir := t.TempDir()
+	out, progress, err := run(t, quickWatch("--compare", "--work-dir="+dir, "--workloads=all", "--secrets=7", "-o=json")...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got watchReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Servers) != 2 || len(got.Floor) != 3 || len(got.FloorInformers) != 1 || len(got.Notes) != 0 || len(got.Data) != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	for _, s := range watchSpecs() {
+		s = s.scaled(0.004)
+		results := [][]watchResult{got.Floor}
+		if s.kind != watchFloor {
+			results = [][]watchResult{got.Servers[0].Results, got.Servers[1].Results}
+		}
+		for _, in := range results {
+			res := findWatch(in, s.name)
+			if res == nil || res.Watchers != s.watchers || res.Events != res.Writes*s.fanOut() || res.Millis.P50 <= 0 || res.Server == nil {
+				t.Errorf("%s: got %+v", s.name, res)
+				continue
+			}
+			if want := int(s.rate*0.2 + 0.5); res.Writes != want {
+				t.Errorf("%s: %d writes, want %d", s.name, res.Writes, want)
+			}
+		}
+	}
+	plain, zipped := findWatch(got.Servers[0].Results, "all-h2-20"), findWatch(got.Servers[0].Results, "gzip")
+	if plain.BytesPerEvent < 1900 || zipped.BytesPerEvent > plain.BytesPerEvent/2 {
+		t.Errorf("%g bytes an event, with gzip %g", plain.BytesPerEvent, zipped.BytesPerEvent)
+	}
+	if floor := got.Floor[0].BytesPerEvent; floor < plain.BytesPerEvent-20 || floor > plain.BytesPerEvent+20 {
+		t.Errorf("the floor's events have %g bytes, the server's %g", floor, plain.BytesPerEvent)
+	}
+	if len(got.Servers[0].Informers) != len(informerSpecs()) || len(got.Servers[1].Informers) != 1 {
+		t.Fatalf("got %+v", got.Servers)
+	}
+	for _, in := range [][]informersResult{got.Servers[0].Informers, got.FloorInformers} {
+		if in[0].Objects != 20 || in[0].BodyBytes != got.FloorInformers[0].BodyBytes || in[0].PeakBytes <= 0 {
+			t.Errorf("got %+v", in[0])
+		}
+	}
+
+	report := filepath.Join(dir, "report.json")
+	if err := os.WriteFile(report, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err = run(t, "watch", "--from="+report, "-o=markdown")
+	if err != nil || !strings.Contains(out, "| all-h2-20 | 4 | 1 |") {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+func TestWatchFloorAlone(t *testing.T) {
+	out, progress, err := run(t, quickWatch("--compare", "--workloads=floor-h2-20")...)
+	if err != nil || !strings.Contains(out, "floor-h2-20") {
+		t.Errorf("%v\n%s\n%s", err, out, progress)
+	}
+}
+
+func TestWatchSingleLeavesNothing(t *testing.T) {
+	api := &fakeAPI{pods: 10}
+	_, cfg := startFake(t, api, true)
+	path := filepath.Join(t.TempDir(), "k")
+	if err := writeKubeconfig(path, cfg.Host, cfg.CAData); err != nil {
+		t.Fatal(err)
+	}
+	out, progress, err := run(t, quickWatch("--kubeconfig="+path, "--workloads=all-h2-20,names-1000,nodes-1000", "-o=wide")...)
+	if err != nil || !strings.Contains(out, "names-1000") || !strings.Contains(out, "nodes-1000") {
+		t.Errorf("got %v:\n%s\n%s", err, out, progress)
+	}
+	if n := api.watches.count(); n != 0 {
+		t.Errorf("left %d config maps", n)
+	}
+}
+
+// TestWatchFindsFaults has servers that do not deliver each event once.
+func TestWatchFindsFaults(t *testing.T) {
+	for message, api := range map[string]*fakeAPI{
+		"some came twice or without their stamp": {watches: fakeWatches{mute: true}},
+		"some came twice":                        {watches: fakeWatches{copies: 1}},
+		"the server ended it":                    {watches: fakeWatches{end: true}},
+	} {
+		r := newTestRunner(t, api)
+		spec := watchSpec{name: "x", kind: watchAll, watchers: 3, conns: 2, rate: 100}
+		if _, err := r.run(t.Context(), spec); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("got %v, want %q", err, message)
+		}
+	}
+	r := newTestRunner(t, &fakeAPI{pods: 1})
+	if _, err := r.run(t.Context(), watchSpec{kind: watchNodes, watchers: 2, rate: 1}); err == nil || !strings.Contains(err.Error(), "on 0 only") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCrowdWaitsForEvents(t *testing.T) {
+	c := newCrowd(t.Context(), nil, "")
+	defer c.close()
+	c.arrived.Store(2)
+	if err := c.await(2, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := c.await(3, 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), "2 of 3 events arrived within 10ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestStalledWatcherHoldsServerUp writes to one until nothing goes through.
+func TestStalledWatcherHoldsServerUp(t *testing.T) {
+	var written atomic.Int64
+	ended := make(chan struct{})
+	_, cfg := startFake(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		for block := make([]byte, 1<<10); r.Context().Err() == nil; {
+			n, _ := w.Write(block)
+			w.(http.Flusher).Flush()
+			written.Add(int64(n))
+		}
+	}), true)
+	target, err := newTarget(targetConfig{rest: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrowd(t.Context(), target, "")
+	if err := c.stall("/"); err != nil {
+		t.Fatal(err)
+	}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for last := int64(-1); last != written.Load(); <-ticker.C {
+		if last = written.Load(); last > 64<<10 {
+			t.Errorf("%d bytes went through", last)
+			break
+		}
+	}
+	c.close()
+	<-ended
+}
+
+func newTestRunner(t *testing.T, api *fakeAPI) *watchRunner {
+	t.Helper()
+	_, cfg := startFake(t, api, true)
+	target, err := newTarget(targetConfig{rest: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newWatchRunner(t.Context(), target, watchRunner{log: newProgress(io.Discard),
+		plan: watchPlan{Duration: 50 * time.Millisecond, Warmup: 10 * time.Millisecond, Timeout: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.close)
+	return r
+}
+
+func TestInformers(t *testing.T) {
+	for _, lossy := range []bool{false, true} {
+		_, cfg := startFake(t, &fakeAPI{secrets: 9, watches: fakeWatches{lossy: lossy}}, true)
+		target, err := newTarget(targetConfig{rest: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &informerRun{target: target, meter: newMeter(os.Getpid()), uri: informersURI, log: newProgress(io.Discard)}
+		res, err := r.measure(t.Context(), informerSpec{name: "x", informers: 5}, watchPlan{Timeout: time.Minute})
+		if lossy {
+			if err == nil || !strings.Contains(err.Error(), "objects, the first") {
+				t.Errorf("got %v", err)
+			}
+			continue
+		}
+		if err != nil || res.Informers != 5 || res.Slow != 1 || res.Objects != 9 || res.BodyBytes < 9*12000 {
+			t.Errorf("got %+v, %v", res, err)
+		}
+		r.uri = "/version"
+		if _, err := r.run(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "without its bookmark") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestChooseWatches(t *testing.T) {
+	names := func(c watchChoice) (all []string) {
+		for _, specs := range [][]watchSpec{c.events, c.floor} {
+			for _, s := range specs {
+				all = append(all, s.name)
+			}
+		}
+		for _, s := range c.informers {
+			all = append(all, s.name)
+		}
+		return all
+	}
+	for _, c := range []struct{ asked, want []string }{
+		{[]string{"gzip"}, []string{"all-h2-20", "gzip"}},
+		{[]string{"stalled", "all-h1"}, []string{"all-h2-1000", "all-h1", "stalled"}},
+		{[]string{"names"}, []string{"names-1000", "names-4000", "names-8000"}},
+		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1"}},
+		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-128", "watchlist-512"}},
+		{[]string{"watchlist-512", "nodes-1000"}, []string{"nodes-1000", "watchlist-512"}},
+	} {
+		got, err := chooseWatches(c.asked)
+		if err != nil || !slices.Equal(names(got), c.want) {
+			t.Errorf("%q: got %q, %v, want %q", c.asked, names(got), err, c.want)
+		}
+	}
+	byDefault, err := chooseWatches(nil)
+	if err != nil || len(names(byDefault)) != len(watchSpecs())+1 {
+		t.Errorf("default is %q, %v", names(byDefault), err)
+	}
+	out, _, err := run(t, "watch", "--workloads=help")
+	if err != nil || strings.Count(out, "\n") != len(watchSpecs())+len(informerSpecs())+3 {
+		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+func TestScaled(t *testing.T) {
+	for _, c := range []struct {
+		spec            watchSpec
+		by              float64
+		watchers, conns int
+	}{
+		{watchSpec{watchers: 1000, conns: 20}, 1, 1000, 20},
+		{watchSpec{watchers: 1000, conns: 20}, 0.5, 500, 10},
+		{watchSpec{watchers: 1000, conns: 20}, 0.001, 2, 1},
+		{watchSpec{watchers: 4000}, 1, 4000, 40},
+		{watchSpec{watchers: 4050}, 1, 4050, 41},
+	} {
+		if got := c.spec.scaled(c.by); got.watchers != c.watchers || got.conns != c.conns {
+			t.Errorf("%+v by %g: %d watchers, %d connections", c.spec, c.by, got.watchers, got.conns)
+		}
+	}
+}
+
+func TestWatchFlagErrors(t *testing.T) {
+	for _, c := range []struct{ args, message string }{
+		{"-o svg", "choose one of table, wide, json, markdown"},
+		{"--workloads=pods", `no workload "pods"`},
+		{"--duration=0s", "--duration=0s"},
+		{"--scale=0", "--scale=0"},
+		{"--secrets=0 --compare", "--secrets=0"},
+		{"--workloads=floor", "the floor needs --compare"},
+		{"--workloads=watchlist", "needs --server-pid"},
+		{"--server-pid=999999999", "--server-pid=999999999"},
+		{"--secrets=5", "--secrets needs --compare"},
+		{"--keep", "--keep needs --compare"},
+		{"--compare --kubeconfig=x", "exclude each other"},
+		{"--compare --read-paths=etcd", "choose millrace, kubernetes or both"},
+		{"--compare --secret-size=large", "--secret-size=large"},
+		{"--compare --skip-fill", "--work-dir"},
+		{"--compare --scale=100 --workloads=all-h2-1000", "raise ulimit -n"},
+		{"--from=/nowhere", "read report"},
+	} {
+		_, _, err := run(t, append([]string{"watch"}, strings.Fields(c.args)...)...)
+		if err == nil || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: got %v, want %q", c.args, err, c.message)
+		}
+	}
+}

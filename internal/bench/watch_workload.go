@@ -1,0 +1,232 @@
+package bench
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// watchKind says what is watched and written.
+type watchKind int
+
+const (
+	watchAll   watchKind = iota // all config maps of a namespace, by everybody
+	watchNames                  // one config map each
+	watchNodes                  // the pods of one node each
+	watchFloor                  // what the floor sends
+)
+
+const (
+	// allObjects are written in turn when everybody watches all.
+	allObjects = 20
+	// linkStreams is how many watches share a connection where a workload does
+	// not say: kube-apiserver lets a connection have as many.
+	linkStreams = 100
+)
+
+// watchSpec is one workload of "bench watch": watchers to which the same writes
+// make events.
+type watchSpec struct {
+	name, about string
+	group       string // also chooses it
+	byDefault   bool
+
+	kind     watchKind
+	watchers int
+	conns    int // 0: one for each linkStreams watchers
+	rate     float64
+	http1    bool
+	encoding string
+	stalled  bool // one of the watchers reads nothing
+	// floor is the workload that does the same on the floor; pair the one on the
+	// same server that this one is compared with and therefore chosen with it.
+	floor, pair string
+}
+
+// watchSpecs is the catalogue, in the order in which it is run.
+func watchSpecs() []watchSpec {
+	all := watchSpec{kind: watchAll, watchers: 1000, rate: 20, byDefault: true, group: "all-*"}
+	floor := watchSpec{kind: watchFloor, watchers: 1000, rate: 20, byDefault: true, group: "floor"}
+	names := watchSpec{kind: watchNames, rate: 100, byDefault: true, group: "names"}
+	nodes := watchSpec{kind: watchNodes, rate: 50, byDefault: true, group: "nodes"}
+	specs := []watchSpec{
+		all.with("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections", func(s *watchSpec) { s.conns, s.floor = 20, "floor-h2-20" }),
+		all.with("all-h2-1000", "the same over 1,000 HTTP/2 connections", func(s *watchSpec) { s.conns, s.floor = 1000, "floor-h2-1000" }),
+		all.with("all-h1", "the same over 1,000 HTTP/1.1 connections", func(s *watchSpec) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
+		all.with("gzip", "as all-h2-20, with Accept-Encoding: gzip", func(s *watchSpec) { s.conns, s.encoding, s.pair, s.group = 20, encodingGzip, "all-h2-20", "" }),
+		all.with("stalled", "as all-h2-1000, but one of them reads nothing", func(s *watchSpec) { s.conns, s.stalled, s.pair, s.group = 999, true, "all-h2-1000", "" }),
+	}
+	for _, n := range []int{1000, 4000, 8000} {
+		specs = append(specs, names.with(fmt.Sprintf("names-%d", n), "everybody watches one config map by its name", func(s *watchSpec) { s.watchers = n }))
+	}
+	for _, n := range []int{1000, 5000} {
+		specs = append(specs, nodes.with(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node", func(s *watchSpec) { s.watchers = n }))
+	}
+	return append(specs,
+		floor.with("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *watchSpec) { s.conns = 20 }),
+		floor.with("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *watchSpec) { s.conns = 1000 }),
+		floor.with("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *watchSpec) { s.conns, s.http1 = 1000, true }))
+}
+
+// with names a variant.
+func (s watchSpec) with(name, about string, change func(*watchSpec)) watchSpec {
+	s.name, s.about = name, about
+	change(&s)
+	return s
+}
+
+// scaled has another number of watchers and of connections.
+func (s watchSpec) scaled(by float64) watchSpec {
+	times := func(n int) int { return max(1, int(float64(n)*by+0.5)) }
+	s.watchers = max(times(s.watchers), 2)
+	if s.conns > 0 {
+		s.conns = times(s.conns)
+	} else {
+		s.conns = (s.watchers + linkStreams - 1) / linkStreams
+	}
+	return s
+}
+
+// informerSpec is a workload of watch-list informers.
+type informerSpec struct {
+	name      string
+	informers int
+	byDefault bool
+	// single ones are run on the first server only: others would need more
+	// memory than machines have.
+	single bool
+}
+
+const watchListGroup = "watchlist"
+
+func informerSpecs() []informerSpec {
+	return []informerSpec{
+		{name: "watchlist-16", informers: 16, byDefault: true},
+		{name: "watchlist-128", informers: 128, single: true},
+		{name: "watchlist-512", informers: 512, single: true},
+	}
+}
+
+// watchChoice is what --workloads asks for, in the catalogue's order.
+type watchChoice struct {
+	events    []watchSpec
+	floor     []watchSpec
+	informers []informerSpec
+}
+
+// chooseWatches resolves the names of --workloads; no names means the default
+// ones.
+func chooseWatches(names []string) (watchChoice, error) {
+	var c watchChoice
+	known := map[string]bool{everything: true, defaults: true, watchListGroup: true}
+	wanted := map[string]bool{defaults: len(names) == 0}
+	for _, name := range names {
+		wanted[name] = true
+	}
+	for _, s := range watchSpecs() {
+		known[s.name], known[s.group] = true, true
+		if s.pair != "" && (wanted[s.name] || wanted[everything] || wanted[defaults] && s.byDefault) {
+			wanted[s.pair] = true
+		}
+	}
+	for _, s := range watchSpecs() {
+		switch chosen := wanted[s.name] || wanted[s.group] || wanted[everything] || wanted[defaults] && s.byDefault; {
+		case chosen && s.kind == watchFloor:
+			c.floor = append(c.floor, s)
+		case chosen:
+			c.events = append(c.events, s)
+		}
+	}
+	for _, s := range informerSpecs() {
+		known[s.name] = true
+		if wanted[s.name] || wanted[watchListGroup] || wanted[everything] || wanted[defaults] && s.byDefault {
+			c.informers = append(c.informers, s)
+		}
+	}
+	for _, name := range names {
+		if !known[name] || name == "" {
+			return watchChoice{}, fmt.Errorf("no workload %q: --workloads=help lists them", name)
+		}
+	}
+	return c, nil
+}
+
+// needs reports whether a kind of events was chosen.
+func (c watchChoice) needs(kind watchKind) bool {
+	return slices.ContainsFunc(c.events, func(s watchSpec) bool { return s.kind == kind })
+}
+
+// watchHelp lists the catalogue.
+func watchHelp() string {
+	var b strings.Builder
+	line := func(name, about string, byDefault bool) {
+		if byDefault {
+			about += " (default)"
+		}
+		fmt.Fprintf(&b, "%-16s %s\n", name, about)
+	}
+	for _, s := range watchSpecs() {
+		line(s.name, fmt.Sprintf("%s: %d watchers, %g writes/s", s.about, s.watchers, s.rate), s.byDefault)
+	}
+	for _, s := range informerSpecs() {
+		about := fmt.Sprintf("%d informers at once begin with a watch-list of all secrets, a quarter of them read slowly", s.informers)
+		if s.single {
+			about += "; not on the stock server"
+		}
+		line(s.name, about, s.byDefault)
+	}
+	line("all-*, floor, names, nodes, "+watchListGroup, "all whose names begin so", false)
+	line(defaults, "what is marked so; it can be combined with others", false)
+	line(everything, "all of these", false)
+	return b.String()
+}
+
+// uris are what a spec's watchers ask for, from a resource version on.
+func (s watchSpec) uris(pods []podSample, resourceVersion string) []string {
+	uris := make([]string, s.watchers)
+	for i := range uris {
+		query := url.Values{"watch": {"true"}, "resourceVersion": {resourceVersion}}
+		path := configMapsPath
+		switch s.kind {
+		case watchFloor:
+			uris[i] = floorWatch
+			continue
+		case watchNames:
+			query.Set("fieldSelector", "metadata.name="+configMapName(s.set(), i))
+		case watchNodes:
+			path = "/api/v1/pods"
+			query.Set("fieldSelector", "spec.nodeName="+pods[i].Spec.NodeName)
+		}
+		uris[i] = path + "?" + query.Encode()
+	}
+	return uris
+}
+
+// set names the config maps of a kind.
+func (s watchSpec) set() string {
+	if s.kind == watchNames {
+		return "name"
+	}
+	return "all"
+}
+
+// objects is how many are written in turn.
+func (s watchSpec) objects() int {
+	if s.kind == watchAll {
+		return allObjects
+	}
+	return s.watchers
+}
+
+// fanOut is how many watchers get an event of one write.
+func (s watchSpec) fanOut() int {
+	switch {
+	case s.kind != watchAll && s.kind != watchFloor:
+		return 1
+	case s.stalled:
+		return s.watchers - 1
+	default:
+		return s.watchers
+	}
+}

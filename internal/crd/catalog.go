@@ -1,0 +1,308 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/storage"
+)
+
+// catalogBatch is how many events are taken from the log at a time.
+const catalogBatch = 64
+
+// Catalog is a row for each definition. It follows the log of definitions with
+// a cursor of its own, decodes each once when it changes, and keeps nothing
+// decoded. A row costs some hundred bytes for each version.
+//
+// A definition that cannot be decoded keeps the row that it had.
+type Catalog struct {
+	store *storage.Store
+	log   *slog.Logger
+	// share belongs to Run.
+	share interner
+	// synced is closed when the rows of all definitions are there.
+	synced chan struct{}
+
+	// telling is held while followers are told, so that each hears of everything
+	// in order. It is taken before mu.
+	telling   sync.Mutex
+	followers []func(before, after *Definition)
+
+	mu struct {
+		sync.RWMutex
+		byName map[string]*Definition
+		// groups are sorted by name. A slice is replaced, never changed.
+		groups map[string][]*Definition
+		// read is the place in the log that the rows have reached. moved is closed when it
+		// changes, and then replaced.
+		read  cache.Cursor
+		moved chan struct{}
+	}
+}
+
+// NewCatalog makes a catalog over the storage of definitions. It is empty until
+// it is run.
+func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
+	c := &Catalog{store: definitions, log: log, share: interner{}, synced: make(chan struct{})}
+	c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
+	c.mu.moved = make(chan struct{})
+	return c
+}
+
+// Get returns the row of a definition by its name, nil if there is none.
+func (c *Catalog) Get(name string) *Definition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.mu.byName[name]
+}
+
+// Find returns the row of the definition whose accepted plural is a resource of a
+// group, nil if there is none.
+func (c *Catalog) Find(group, resource string) *Definition {
+	// A definition is named by its plural, which cannot be changed.
+	if d := c.Get(resource + "." + group); d != nil && d.Accepted.Plural == resource {
+		return d
+	}
+	return nil
+}
+
+// Group returns the rows of a group, sorted by name. The slice must not be
+// changed.
+func (c *Catalog) Group(group string) []*Definition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.mu.groups[group]
+}
+
+// All returns all rows, in no order.
+func (c *Catalog) All() []*Definition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.mu.byName))
+}
+
+// Synced reports whether the definitions that were there at the start have rows.
+func (c *Catalog) Synced() bool {
+	select {
+	case <-c.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Full decodes the newest state of a definition, which may be newer than its row.
+// The error is a NotFound if there is none. The caller owns what it gets.
+func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	e := c.store.Resource().Snapshot().Get(name)
+	if e == nil {
+		return nil, apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
+	}
+	return c.decode(e)
+}
+
+// size is the length of a definition as it is stored, in bytes.
+func (c *Catalog) size(name string) int64 {
+	if e := c.store.Resource().Snapshot().Get(name); e != nil {
+		return int64(e.Size())
+	}
+	return 0
+}
+
+func (c *Catalog) decode(e *resource.Entry) (*apiextensionsv1.CustomResourceDefinition, error) {
+	if e.Err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", e.Key, e.Err)
+	}
+	stored, err := c.store.Decode(e)
+	if err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+	}
+	full := &apiextensionsv1.CustomResourceDefinition{}
+	if err := apiextensionsapiserver.Scheme.Convert(stored, full, nil); err != nil {
+		return nil, fmt.Errorf("convert definition %s: %w", e.Key, err)
+	}
+	full.ResourceVersion = strconv.FormatInt(e.Revision, 10)
+	return full, nil
+}
+
+// Follow tells f of every row there is, with nothing before it, and then of every
+// change in the order of the log: of a deletion with nothing after it. The rows
+// are as f hears of them or newer. f must not block, and not call Follow.
+func (c *Catalog) Follow(f func(before, after *Definition)) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	for _, d := range c.All() {
+		f(nil, d)
+	}
+	c.followers = append(c.followers, f)
+}
+
+// Run follows the definitions until the context ends.
+func (c *Catalog) Run(ctx context.Context) error {
+	if err := c.store.Cache().Progress().Wait(ctx, 1); err != nil {
+		return err
+	}
+	r := c.store.Resource()
+	for ctx.Err() == nil {
+		snapshot := r.Snapshot()
+		at, _, err := r.Log().Since(snapshot.Revision)
+		if err != nil {
+			continue // the log has gone on since: so has the state
+		}
+		c.relist(snapshot.Tree)
+		c.reach(at)
+		if !c.Synced() {
+			close(c.synced)
+		}
+		c.follow(ctx, at)
+	}
+	return ctx.Err()
+}
+
+// relist makes the rows those of a tree.
+func (c *Catalog) relist(now cache.Tree) {
+	for e := range now.All("", "") {
+		if d := c.Get(e.Key); d == nil || d.Revision != e.Revision {
+			c.put(e)
+		}
+	}
+	for _, d := range c.All() {
+		if now.Get(d.Name) == nil {
+			c.change(d, nil)
+		}
+	}
+}
+
+// follow applies the events from a place in the log on, until some are lost.
+func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
+	log, buf := c.store.Resource().Log(), make([]cache.Event, catalogBatch)
+	for {
+		n, next, grown, err := log.Read(at, buf)
+		if err != nil {
+			return
+		}
+		for i := range buf[:n] {
+			if e := buf[i].Entry; e != nil {
+				c.put(e)
+			} else if d := c.Get(buf[i].Key()); d != nil {
+				c.change(d, nil)
+			}
+		}
+		clear(buf[:n])
+		if n > 0 {
+			at = next
+			c.reach(at)
+			continue
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Catalog) put(e *resource.Entry) {
+	var after *Definition
+	full, err := c.decode(e)
+	if err == nil {
+		after, err = summarize(full, c.share)
+	}
+	if err != nil {
+		c.log.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
+		return
+	}
+	before := c.Get(after.Name)
+	if before != nil && before.UID != after.UID {
+		// A definition that was made anew between two events is another one.
+		c.change(before, nil)
+		before = nil
+	}
+	if before != nil && before.Spec == after.Spec {
+		after.Versions = before.Versions
+	}
+	c.change(before, after)
+}
+
+// change puts a row in another's place and tells the followers.
+func (c *Catalog) change(before, after *Definition) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.replace(before, after)
+	for _, f := range c.followers {
+		f(before, after)
+	}
+}
+
+func (c *Catalog) replace(before, after *Definition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := after
+	if d == nil {
+		d = before
+		delete(c.mu.byName, d.Name)
+	} else {
+		c.mu.byName[d.Name] = d
+	}
+	rows := slices.Clone(c.mu.groups[d.Group])
+	i, found := slices.BinarySearchFunc(rows, d.Name, func(row *Definition, name string) int { return strings.Compare(row.Name, name) })
+	switch {
+	case after == nil && found:
+		rows = slices.Delete(rows, i, i+1)
+	case after != nil && found:
+		rows[i] = d
+	case after != nil:
+		rows = slices.Insert(rows, i, d)
+	}
+	if c.mu.groups[d.Group] = rows; len(rows) == 0 {
+		delete(c.mu.groups, d.Group)
+	}
+}
+
+// reach notes how far the rows are.
+func (c *Catalog) reach(at cache.Cursor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.read = at
+	close(c.mu.moved)
+	c.mu.moved = make(chan struct{})
+}
+
+// CatchUp waits until the rows show what the cache held when it was called. Before
+// there are any it does not wait.
+func (c *Catalog) CatchUp(ctx context.Context) error {
+	if !c.Synced() {
+		return nil
+	}
+	end, _, err := c.store.Resource().Log().Since(math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	for {
+		c.mu.RLock()
+		read, moved := c.mu.read, c.mu.moved
+		c.mu.RUnlock()
+		if read >= end {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package crd
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ageColumn is what tables have that define no columns.
+func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{
+		Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
+	}
+}
+
+func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensionsv1.CustomResourceColumnDefinition {
+	if len(v.AdditionalPrinterColumns) > 0 {
+		return v.AdditionalPrinterColumns
+	}
+	return []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()}
+}
+
+// scaleColumns are those of a Scale, which has its replicas in the usual places
+// whatever the paths in the custom resource are.
+func scaleColumns(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensionsv1.CustomResourceColumnDefinition {
+	var columns []apiextensionsv1.CustomResourceColumnDefinition
+	if v.Subresources != nil && v.Subresources.Scale != nil {
+		if v.Subresources.Scale.SpecReplicasPath != "" {
+			columns = append(columns, apiextensionsv1.CustomResourceColumnDefinition{
+				Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas",
+			})
+		}
+		if v.Subresources.Scale.StatusReplicasPath != "" {
+			columns = append(columns, apiextensionsv1.CustomResourceColumnDefinition{
+				Name: "Available", Type: "integer", Description: "Number of actual replicas", JSONPath: ".status.replicas",
+			})
+		}
+	}
+	return append(columns, ageColumn())
+}

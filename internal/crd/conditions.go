@@ -1,0 +1,232 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/util/webhook"
+)
+
+// Reasons and messages of conditions are those of upstream's controllers: clients
+// and people go by them.
+
+type (
+	definition = apiextensionsv1.CustomResourceDefinition
+	condition  = apiextensionsv1.CustomResourceDefinitionCondition
+)
+
+// claims are the names that definitions of a group have been given.
+type claims struct{ resources, kinds map[string]bool }
+
+func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
+	c.resources[n.Plural], c.resources[n.Singular] = true, true
+	for _, short := range n.ShortNames {
+		c.resources[short] = true
+	}
+	c.kinds[n.Kind], c.kinds[n.ListKind] = true, true
+}
+
+// acceptNames gives a definition the names that it wants and nobody else has,
+// and reports whether it changed anything. The claims include its own.
+func acceptNames(full *definition, claimed claims) bool {
+	wanted, had := &full.Spec.Names, full.Status.AcceptedNames
+	if sameNames(wanted, &had) {
+		return false
+	}
+	verdict := condition{
+		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found",
+	}
+	given := had
+	conflict := func(reason string, err error) bool {
+		if err != nil {
+			verdict.Status, verdict.Reason, verdict.Message = apiextensionsv1.ConditionFalse, reason, err.Error()
+		}
+		return err != nil
+	}
+	if !conflict("PluralConflict", free(wanted.Plural, had.Plural, claimed.resources)) {
+		given.Plural = wanted.Plural
+	}
+	if !conflict("SingularConflict", free(wanted.Singular, had.Singular, claimed.resources)) {
+		given.Singular = wanted.Singular
+	}
+	if !conflict("ShortNamesConflict", freeShort(wanted.ShortNames, had.ShortNames, claimed.resources)) {
+		given.ShortNames = wanted.ShortNames
+	}
+	if !conflict("KindConflict", free(wanted.Kind, had.Kind, claimed.kinds)) {
+		given.Kind = wanted.Kind
+	}
+	if !conflict("ListKindConflict", free(wanted.ListKind, had.ListKind, claimed.kinds)) {
+		given.ListKind = wanted.ListKind
+	}
+	given.Categories = wanted.Categories
+	if sameNames(&given, &had) && apiextensionshelpers.IsCRDConditionEquivalent(&verdict, apiextensionshelpers.FindCRDCondition(full, verdict.Type)) {
+		return false
+	}
+	full.Status.AcceptedNames = given
+	apiextensionshelpers.SetCRDCondition(full, verdict)
+	apiextensionshelpers.SetCRDCondition(full, beforeEstablished(full, verdict.Status))
+	return true
+}
+
+// free reports an error if a name is taken.
+func free(wanted, had string, taken map[string]bool) error {
+	if wanted == had || !taken[wanted] {
+		return nil
+	}
+	return fmt.Errorf("%q is already in use", wanted)
+}
+
+func freeShort(wanted, had []string, taken map[string]bool) error {
+	var errs []error
+	for _, name := range wanted {
+		if !slices.Contains(had, name) {
+			errs = append(errs, free(name, "", taken))
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return err
+	}
+	return nil
+}
+
+// beforeEstablished is the condition Established when names have been looked at.
+func beforeEstablished(full *definition, names apiextensionsv1.ConditionStatus) condition {
+	old := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established)
+	switch {
+	case old != nil && (old.Status == apiextensionsv1.ConditionTrue || names != apiextensionsv1.ConditionTrue):
+		return *old
+	case names == apiextensionsv1.ConditionTrue:
+		return condition{
+			Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse,
+			Reason: "Installing", Message: "the initial names have been accepted",
+		}
+	}
+	return condition{
+		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse,
+		Reason: "NotAccepted", Message: "not all names are accepted",
+	}
+}
+
+// establish says that a definition whose names are accepted is served, after the
+// delay if there is one.
+func (c *controller) establish(k *known, full *definition) {
+	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
+		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
+		k.accepted = time.Time{}
+		return
+	}
+	if c.delay > 0 {
+		if k.accepted.IsZero() {
+			k.accepted = time.Now()
+		}
+		if left := c.delay - time.Since(k.accepted); left > 0 {
+			c.queue.AddAfter(full.Name, left)
+			return
+		}
+	}
+	apiextensionshelpers.SetCRDCondition(full, established(full))
+}
+
+func established(full *definition) condition {
+	conversion := full.Spec.Conversion
+	if conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
+		len(webhook.ValidateCABundle(field.NewPath(""), conversion.Webhook.ClientConfig.CABundle)) > 0 {
+		return condition{
+			Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse,
+			Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid",
+		}
+	}
+	return condition{
+		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
+		Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+	}
+}
+
+// checkStructure keeps the condition NonStructuralSchema, which only definitions
+// from before it was required have.
+func checkStructure(full *definition) {
+	now, old := structure(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
+	switch {
+	case now != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(now, old)):
+		apiextensionshelpers.SetCRDCondition(full, *now)
+	case now == nil && old != nil:
+		apiextensionshelpers.RemoveCRDCondition(full, apiextensionsv1.NonStructuralSchema)
+	}
+}
+
+// structure is the condition NonStructuralSchema, nil if all schemas are
+// structural.
+func structure(full *definition) *condition {
+	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
+	var errs field.ErrorList
+	if full.Spec.PreserveUnknownFields {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
+	}
+	for i, v := range full.Spec.Versions {
+		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		internal := &apiextensions.CustomResourceValidation{}
+		if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema, internal, nil); err != nil {
+			utilruntime.HandleError(fmt.Errorf("convert schema of %s, version %s: %w", full.Name, v.Name, err))
+			continue
+		}
+		structural, err := structuralschema.NewStructural(internal.OpenAPIV3Schema)
+		if err != nil {
+			verdict.Reason = "StructuralError"
+			verdict.Message = fmt.Sprintf("failed to check validation schema for version %s: %v", v.Name, err)
+			return verdict
+		}
+		at := field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema")
+		errs = append(errs, structuralschema.ValidateStructural(at, structural)...)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	verdict.Status, verdict.Reason, verdict.Message = apiextensionsv1.ConditionTrue, "Violations", errs.ToAggregate().Error()
+	return verdict
+}
+
+// protected reports whether definitions of a group need Kubernetes' approval.
+func protected(d *Definition) bool { return apiextensionshelpers.IsProtectedCommunityGroup(d.Group) }
+
+// approve keeps the condition KubernetesAPIApprovalPolicyConformant. It returns
+// the annotation that it set it for, nil if it did not.
+//
+// It sets it once for an annotation: another version of the server may have other
+// words for it.
+func approve(k *known, full *definition) *string {
+	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
+	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {
+		return nil
+	}
+	state, message := apiextensionshelpers.GetAPIApprovalState(full.Annotations)
+	now := condition{
+		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse, Message: message,
+	}
+	switch state {
+	case apiextensionshelpers.APIApprovalInvalid:
+		now.Reason = "InvalidAnnotation"
+	case apiextensionshelpers.APIApprovalMissing:
+		now.Reason = "MissingAnnotation"
+	case apiextensionshelpers.APIApproved:
+		now.Status, now.Reason = apiextensionsv1.ConditionTrue, "ApprovedAnnotation"
+	case apiextensionshelpers.APIApprovalBypassed:
+		now.Reason = "UnapprovedAnnotation"
+	default:
+		now.Status, now.Reason = apiextensionsv1.ConditionUnknown, "UnknownAnnotation"
+	}
+	if apiextensionshelpers.IsCRDConditionEquivalent(&now, apiextensionshelpers.FindCRDCondition(full, now.Type)) {
+		return nil
+	}
+	apiextensionshelpers.SetCRDCondition(full, now)
+	return &annotation
+}

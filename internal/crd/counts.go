@@ -1,0 +1,44 @@
+package crd
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+// count tells metrics and fairness how many objects there are of a resource, as
+// Kubernetes' storages do in a goroutine each.
+func (s *Server) count(k *kept) {
+	if !s.counts.Load() {
+		return
+	}
+	snapshot, gr := k.resource.Snapshot(), k.resource.GroupResource()
+	stats := storage.Stats{ObjectCount: int64(snapshot.Len())}
+	if stats.ObjectCount > 0 && utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
+		stats.EstimatedAverageObjectSizeBytes = snapshot.Bytes / stats.ObjectCount
+	}
+	etcdmetrics.UpdateStoreStats(gr, stats, nil)
+	if s.tracker != nil {
+		s.tracker.Set(gr.String(), stats)
+	}
+}
+
+// countAll counts the objects of all resources that are in use.
+func (s *Server) countAll() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.mu.kept))
+	s.mu.Unlock()
+	for _, k := range all {
+		s.count(k)
+	}
+}
+
+// release lets a resource go whose definition is gone.
+func (k *kept) release() {
+	etcdmetrics.DeleteStoreStats(k.resource.GroupResource())
+	k.cache.Release(k.resource)
+}

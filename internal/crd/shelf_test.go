@@ -1,0 +1,112 @@
+package crd
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// thing is a slot that counts how often it is filled.
+type thing struct {
+	*slot[int]
+	busy, kept atomic.Bool
+	made       atomic.Int32
+}
+
+func newThing(s *shelf) *thing {
+	t := &thing{}
+	t.slot = newSlot[int](s, t.busy.Load, t.kept.Load)
+	return t
+}
+
+func (t *thing) use(size int64) {
+	_, _ = t.get(func() (*int, int64, error) {
+		t.made.Add(1)
+		return new(int), size, nil
+	})
+}
+
+func wantMade(t *testing.T, what string, things []*thing, want ...int32) {
+	t.Helper()
+	for i, thing := range things {
+		if got := thing.made.Load(); got != want[i] {
+			t.Errorf("%s: slot %d was filled %d times, want %d", what, i, got, want[i])
+		}
+	}
+}
+
+func TestShelfDropsWhatWasUsedLongestAgo(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s := newShelf(25, time.Minute, clock)
+	things := []*thing{newThing(s), newThing(s), newThing(s)}
+	use := func(i int) {
+		clock.SetTime(clock.Now().Add(time.Second))
+		things[i].use(10)
+	}
+	for _, i := range []int{0, 1, 0, 2} {
+		use(i)
+	}
+	if n, bytes := s.held(); n != 2 || bytes != 20 {
+		t.Errorf("holds %d things of %d bytes", n, bytes)
+	}
+	use(0)
+	wantMade(t, "with room for two", things, 1, 1, 1)
+	use(1)
+	use(0)
+	wantMade(t, "after the third came back", things, 1, 2, 1)
+
+	things[1].busy.Store(true)
+	use(2)
+	use(0)
+	use(1)
+	wantMade(t, "with one in use", things, 2, 2, 2)
+}
+
+func TestShelfDropsWhatIsIdle(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s := newShelf(1000, time.Minute, clock)
+	things := []*thing{newThing(s), newThing(s), newThing(s)}
+	for _, thing := range things {
+		thing.use(10)
+	}
+	things[1].busy.Store(true)
+	things[2].kept.Store(true)
+	idle := newThing(s)
+	idle.use(10)
+	clock.SetTime(clock.Now().Add(time.Minute - 1))
+	s.sweep()
+	idle.use(10)
+	wantMade(t, "before a minute is over", append(things, idle), 1, 1, 1, 1)
+	clock.SetTime(clock.Now().Add(1))
+	s.sweep()
+	idle.use(10)
+	for _, thing := range things {
+		thing.use(10)
+	}
+	wantMade(t, "after a minute", append(things, idle), 2, 1, 1, 1)
+	if things[2].empty() {
+		t.Error("what is kept was dropped")
+	}
+}
+
+func TestSlotIsFilledOnce(t *testing.T) {
+	t.Parallel()
+	one := newThing(newShelf(1000, time.Minute, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))))
+	if _, err := one.get(func() (*int, int64, error) { return nil, 0, errors.New("broken") }); err == nil || !one.empty() {
+		t.Error("a failure filled the slot")
+	}
+	var users sync.WaitGroup
+	for range 20 {
+		users.Go(func() { one.use(1) })
+	}
+	users.Wait()
+	if got := one.made.Load(); got != 1 {
+		t.Errorf("filled %d times for twenty users", got)
+	}
+}

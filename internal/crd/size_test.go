@@ -1,0 +1,125 @@
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// wide is a definition with many fields, some of them with rules.
+func wide(fields int) *definition {
+	properties := map[string]apiextensionsv1.JSONSchemaProps{}
+	most := int64(64)
+	for i := range fields {
+		p := apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most, Description: fmt.Sprintf("This says what the field of number %d is good for, in as many words as is usual.", i)}
+		if i%10 == 0 {
+			p.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.startsWith('a') || self.size() > 3", Message: "is neither"}}
+		}
+		properties[fmt.Sprintf("field%d", i)] = p
+	}
+	return &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "a.example", Scope: apiextensionsv1.NamespaceScoped,
+		Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
+		Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"spec": {Type: "object", Properties: properties},
+			}},
+		}}},
+	}}
+}
+
+// TestCompiledSizes compares the factors that memory is estimated by with what is
+// really taken. They are to be of the right order: schemas differ.
+func TestCompiledSizes(t *testing.T) {
+	full := wide(100)
+	encoded, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	converters, err := conversion.NewCRConverterFactory(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{converters: converters, hasModels: true}
+	kind := schema.GroupVersionKind{Group: "a.example", Version: "v1", Kind: "Thing"}
+	reading := perByte(20, len(encoded), func() any {
+		made, err := s.compileSchemas(full.DeepCopy(), kind.GroupKind())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	})
+	writing := perByte(20, len(encoded), func() any {
+		own := full.DeepCopy()
+		p, err := partsOf(&own.Spec.Versions[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		structural, err := structuralOf(own.Spec.Versions[0].Schema, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types, err := (&served{server: s}).newWriting(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []any{types, customresource.NewStrategy(nil, true, kind, p.validator, p.statusValidator, structural, p.status, p.scale, nil)}
+	})
+	t.Logf("definition of %d bytes: schemas %.1f, writing %.1f bytes for each", len(encoded), reading, writing)
+	for _, c := range []struct {
+		what           string
+		factor, really float64
+	}{{"schemas", schemaFactor, reading}, {"writing", schemaFactor + writingFactor, writing}} {
+		if c.really > 2*c.factor || c.really < c.factor/3 {
+			t.Errorf("%s take %.1f bytes for a byte of JSON, estimated as %.0f", c.what, c.really, c.factor)
+		}
+	}
+}
+
+// TestRowsAreSmall: a row takes some hundred bytes, whatever its schema.
+func TestRowsAreSmall(t *testing.T) {
+	share, i := interner{}, 0
+	size := perByte(5000, 1, func() any {
+		i++
+		full := wide(3)
+		full.Name, full.ResourceVersion, full.UID = fmt.Sprintf("things%d.a.example", i), "7", uuid.NewUUID()
+		names := &full.Spec.Names
+		names.Plural, names.Kind = fmt.Sprintf("things%d", i), fmt.Sprintf("Thing%d", i)
+		names.Singular, names.ListKind, names.ShortNames = names.Plural[:5], names.Kind+"List", []string{fmt.Sprintf("t%d", i)}
+		full.Status.AcceptedNames, full.Status.StoredVersions = *names, []string{"v1"}
+		d, err := summarize(full, share)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	})
+	t.Logf("a row takes %.0f bytes", size)
+	if size > 1500 {
+		t.Errorf("a row takes %.0f bytes", size)
+	}
+}
+
+// perByte returns the memory of copies of what is made, in bytes for each of size.
+func perByte(copies, size int, make func() any) float64 {
+	make() // what is made once for all
+	var before, after runtime.MemStats
+	kept := slices.Repeat([]any{nil}, copies)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range kept {
+		kept[i] = make()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)) / float64(copies*size)
+}

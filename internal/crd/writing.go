@@ -1,0 +1,291 @@
+package crd
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/registry/generic"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/scale"
+	"k8s.io/client-go/scale/scheme/autoscalingv1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// writing is what writing objects of a definition needs beside its schemas: the
+// types of fields, and for each version that was written validators, compiled
+// rules and field managers.
+type writing struct {
+	types managedfields.TypeConverter
+
+	mu struct {
+		sync.Mutex
+		versions map[string]*writer
+	}
+}
+
+// writer serves writes of a version, and its subresources.
+type writer struct {
+	customresource.CustomResourceStorage
+	scope, status, scale *handlers.RequestScope
+}
+
+// writer returns what writes a version.
+func (s *served) writer(v *version) (*writer, error) {
+	w, err := s.writing.get(func() (*writing, int64, error) {
+		full, err := s.full()
+		if err != nil {
+			return nil, 0, err
+		}
+		made, err := s.newWriting(full)
+		return made, schemaFactor * s.server.catalog.size(s.def.Name), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if made := w.mu.versions[v.name]; made != nil {
+		return made, nil
+	}
+	full, err := s.full()
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.newWriter(w, v, full)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.versions[v.name] = made
+	s.server.shelf.put(&s.writing.shelved, writingFactor*s.server.catalog.size(s.def.Name)/int64(len(s.def.Versions)))
+	return made, nil
+}
+
+func (s *served) newWriting(full *apiextensionsv1.CustomResourceDefinition) (*writing, error) {
+	w := &writing{types: managedfields.NewDeducedTypeConverter()}
+	w.mu.versions = map[string]*writer{}
+	models, err := s.server.models(full)
+	if err != nil {
+		utilruntime.HandleError(fmt.Errorf("build models of %s for apply: %w", full.Name, err))
+	}
+	if len(models) > 0 {
+		if w.types, err = managedfields.NewTypeConverter(models, full.Spec.PreserveUnknownFields); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// models are the types of the versions, none if the server has no OpenAPI.
+func (s *Server) models(full *apiextensionsv1.CustomResourceDefinition) (map[string]*spec.Schema, error) {
+	if !s.hasModels {
+		return nil, nil
+	}
+	var all []*spec3.OpenAPI
+	for _, v := range full.Spec.Versions {
+		one, err := builder.BuildOpenAPIV3(full, v.Name, builder.Options{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	merged, err := builder.MergeSpecsV3(all...)
+	if err != nil || merged.Components == nil {
+		return nil, err
+	}
+	return merged.Components.Schemas, nil
+}
+
+func (s *served) newWriter(w *writing, v *version, full *apiextensionsv1.CustomResourceDefinition) (*writer, error) {
+	for i := range full.Spec.Versions {
+		if full.Spec.Versions[i].Name == v.name {
+			made, err := s.newStorage(v, full, &full.Spec.Versions[i])
+			if err != nil {
+				return nil, err
+			}
+			return made, s.addScopes(made, w.types, v, &full.Spec.Versions[i])
+		}
+	}
+	return nil, errChanged
+}
+
+// newStorage makes a storage that validates, over the one of the version.
+func (s *served) newStorage(v *version, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*writer, error) {
+	compiled, err := s.schemas()
+	if err != nil {
+		return nil, err
+	}
+	parts, err := partsOf(from)
+	if err != nil {
+		return nil, err
+	}
+	kind := s.kind(v.name)
+	made := &writer{}
+	made.CustomResourceStorage, err = customresource.NewStorage(
+		s.resource(v.name).GroupResource(), schema.GroupResource{Group: s.def.Group, Resource: s.def.Accepted.Singular},
+		kind, kind.GroupVersion().WithKind(s.def.Accepted.ListKind),
+		customresource.NewStrategy(v.scope.Typer, s.def.Namespaced(), kind, parts.validator, parts.statusValidator,
+			compiled.byVersion[v.name], parts.status, parts.scale, from.SelectableFields),
+		sharedOptions{v.options, v.store}, s.def.Accepted.Categories, lazyTable{s, v.name}, replicaPaths(full))
+	return made, err
+}
+
+// sharedOptions gives out a storage that is there.
+type sharedOptions struct {
+	generic.RESTOptionsGetter
+	store apistorage.Interface
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (o sharedOptions) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := o.RESTOptionsGetter.GetRESTOptions(gr, example)
+	options.Decorator = func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+		func() runtime.Object, apistorage.AttrFunc, apistorage.IndexerFuncs, *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
+		return o.store, func() {}, nil
+	}
+	return options, err
+}
+
+// parts of a version in internal form.
+type parts struct {
+	validator, statusValidator validation.SchemaValidator
+	status                     *apiextensions.CustomResourceSubresourceStatus
+	scale                      *apiextensions.CustomResourceSubresourceScale
+}
+
+func partsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) (parts, error) {
+	internal := &apiextensions.CustomResourceDefinitionVersion{}
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinitionVersion_To_apiextensions_CustomResourceDefinitionVersion(v, internal, nil); err != nil {
+		return parts{}, fmt.Errorf("convert version %s: %w", v.Name, err)
+	}
+	var p parts
+	var props *apiextensions.JSONSchemaProps
+	if internal.Schema != nil {
+		props = internal.Schema.OpenAPIV3Schema
+	}
+	var err error
+	if p.validator, _, err = validation.NewSchemaValidator(props); err != nil {
+		return parts{}, err
+	}
+	if internal.Subresources == nil {
+		return p, nil
+	}
+	p.status, p.scale = internal.Subresources.Status, internal.Subresources.Scale
+	if p.status == nil || props == nil {
+		return p, nil
+	}
+	// The status is validated alone.
+	if status, ok := props.Properties["status"]; ok {
+		if p.statusValidator, _, err = validation.NewSchemaValidator(&status); err != nil {
+			return parts{}, err
+		}
+	}
+	return p, nil
+}
+
+// replicaPaths are where each version that can be scaled has its replicas.
+func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.ResourcePathMappings {
+	paths := managedfields.ResourcePathMappings{}
+	for _, v := range full.Spec.Versions {
+		gv := schema.GroupVersion{Group: full.Spec.Group, Version: v.Name}.String()
+		paths[gv] = nil
+		if v.Subresources == nil || v.Subresources.Scale == nil {
+			continue
+		}
+		path := fieldpath.Path{}
+		for field := range strings.SplitSeq(strings.TrimPrefix(v.Subresources.Scale.SpecReplicasPath, "."), ".") {
+			path = append(path, fieldpath.PathElement{FieldName: &field})
+		}
+		paths[gv] = path
+	}
+	return paths
+}
+
+// addScopes makes the scopes of the version and its subresources, with managers of
+// their fields.
+func (s *served) addScopes(w *writer, types managedfields.TypeConverter, v *version, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
+	var err error
+	if w.scope, err = managed(v.scope, types, "", w.CustomResource.GetResetFields()); err != nil {
+		return err
+	}
+	w.scope.TableConvertor = w.CustomResource
+	if w.Status != nil {
+		if w.status, err = managed(w.scope, types, "status", s.statusResets()); err != nil {
+			return err
+		}
+	}
+	if w.Scale == nil {
+		return nil
+	}
+	scope := *w.scope
+	scope.Serializer = s.server.scaleSerializer()
+	scope.Kind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+	scope.TableConvertor, _ = tableconvertor.New(scaleColumns(from))
+	w.scale, err = managed(&scope, types, "scale", nil)
+	return err
+}
+
+// statusResets are the fields that writes of the status leave alone, of all
+// versions that have one.
+func (s *served) statusResets() map[fieldpath.APIVersion]*fieldpath.Set {
+	all := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for _, v := range s.def.Versions {
+		if !v.Status || !v.Served && !v.Storage {
+			continue
+		}
+		kind := s.kind(v.Name)
+		strategy := customresource.NewStrategy(nil, s.def.Namespaced(), kind, nil, nil, nil, nil, nil, nil)
+		for version, fields := range customresource.NewStatusStrategy(strategy).GetResetFields() {
+			all[version] = fields
+		}
+	}
+	return all
+}
+
+// managed copies a scope for a subresource and adds the manager of its fields.
+func managed(from *handlers.RequestScope, types managedfields.TypeConverter, subresource string, resets map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+	scope := *from
+	scope.Subresource = subresource
+	var err error
+	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(types, scope.Convertor, scope.Defaulter, scope.Creater,
+		scope.Kind, scope.HubGroupVersion, subresource, fieldpath.NewExcludeFilterSetMap(resets))
+	if err != nil {
+		return nil, err
+	}
+	return &scope, nil
+}
+
+// newScaleSerializer knows the media types of Scale, which all definitions share.
+func newScaleSerializer() runtime.NegotiatedSerializer {
+	var options []serializer.CodecFactoryOptionsMutator
+	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
+		options = append(options, serializer.WithSerializer(cbor.NewSerializerInfo))
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToJSON) {
+		options = append(options, serializer.WithStreamingCollectionEncodingToJSON())
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToProtobuf) {
+		options = append(options, serializer.WithStreamingCollectionEncodingToProtobuf())
+	}
+	return serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(), options...)
+}

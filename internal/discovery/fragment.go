@@ -1,0 +1,121 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// fragment is an item of a list as it stands inside of the encoded list.
+type fragment struct{ json, proto []byte }
+
+// wireObject is a type of Kubernetes' API that encodes itself.
+type wireObject interface{ Marshal() ([]byte, error) }
+
+// newFragment encodes an item. Discovery's are made of strings, which always
+// encode: an error is a fault of the program.
+func newFragment(obj wireObject) fragment {
+	asJSON, err := json.Marshal(obj)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", obj, err))
+	}
+	asProto, err := obj.Marshal()
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", obj, err))
+	}
+	return fragment{json: asJSON, proto: asProto}
+}
+
+// frame is what surrounds the items of a list.
+type frame struct {
+	jsonHead, jsonTail []byte
+	protoHead          []byte
+	// field is the number of the items in protobuf.
+	field protowire.Number
+	kind  schema.GroupVersionKind
+}
+
+// wireList is a list that encodes itself.
+type wireList interface {
+	runtime.Object
+	wireObject
+}
+
+// newFrame cuts an empty list open. Its items must be an empty slice, not nil,
+// and its kind must be set.
+func newFrame(empty wireList, field protowire.Number) (frame, error) {
+	asJSON, err := json.Marshal(empty)
+	if err != nil {
+		return frame{}, fmt.Errorf("encode empty list: %w", err)
+	}
+	head, tail, ok := bytes.Cut(asJSON, []byte("[]"))
+	if !ok {
+		return frame{}, fmt.Errorf("encode empty list: no items in %s", asJSON)
+	}
+	asProto, err := empty.Marshal()
+	if err != nil {
+		return frame{}, fmt.Errorf("encode empty list: %w", err)
+	}
+	return frame{
+		jsonHead: append(head[:len(head):len(head)], '['), jsonTail: append([]byte{']'}, tail...),
+		protoHead: asProto, field: field, kind: empty.GetObjectKind().GroupVersionKind(),
+	}, nil
+}
+
+// join encodes a list in one of the usual forms. It returns nil for others.
+func (f *frame) join(as form, items []fragment) ([]byte, error) {
+	switch {
+	case as.pretty:
+	case as.mediaType == runtime.ContentTypeJSON:
+		return f.json(items), nil
+	case as.mediaType == runtime.ContentTypeProtobuf:
+		return f.proto(items)
+	}
+	return nil, nil
+}
+
+// json joins items as Kubernetes' JSON encoder does.
+func (f *frame) json(items []fragment) []byte {
+	size := len(f.jsonHead) + len(f.jsonTail) + len(items)
+	for i := range items {
+		size += len(items[i].json)
+	}
+	out := append(make([]byte, 0, size+1), f.jsonHead...)
+	for i := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, items[i].json...)
+	}
+	out = append(out, f.jsonTail...)
+	return append(out, '\n')
+}
+
+// protobufPrefix begins what Kubernetes encodes as protobuf.
+var protobufPrefix = []byte("k8s\x00")
+
+// proto joins items as Kubernetes' protobuf encoder does: a list in a
+// runtime.Unknown behind the prefix.
+func (f *frame) proto(items []fragment) ([]byte, error) {
+	size := len(f.protoHead)
+	for i := range items {
+		size += protowire.SizeTag(f.field) + protowire.SizeBytes(len(items[i].proto))
+	}
+	list := append(make([]byte, 0, size), f.protoHead...)
+	for i := range items {
+		list = protowire.AppendTag(list, f.field, protowire.BytesType)
+		list = protowire.AppendBytes(list, items[i].proto)
+	}
+	apiVersion, kind := f.kind.ToAPIVersionAndKind()
+	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: list}
+	out := make([]byte, len(protobufPrefix)+envelope.Size())
+	copy(out, protobufPrefix)
+	if _, err := envelope.MarshalTo(out[len(protobufPrefix):]); err != nil {
+		return nil, fmt.Errorf("encode list: %w", err)
+	}
+	return out, nil
+}

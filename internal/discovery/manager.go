@@ -1,0 +1,102 @@
+package discovery
+
+import (
+	"maps"
+	"net/http"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+)
+
+// manager is Documents as one source sees it.
+type manager struct {
+	documents *Documents
+	source    aggregated.Source
+}
+
+var _ aggregated.ResourceManager = manager{}
+
+// AddGroupVersion implements aggregated.ResourceManager. What is known already
+// changes nothing.
+func (m manager) AddGroupVersion(name string, value apidiscoveryv2.APIVersionDiscovery) {
+	m.edit(name, func(g *group) bool { return g.add(m.source, value) })
+}
+
+// SetGroupVersionPriority implements aggregated.ResourceManager.
+func (m manager) SetGroupVersionPriority(gv metav1.GroupVersion, groupPriority, versionPriority int) {
+	m.edit(gv.Group, func(g *group) bool {
+		return g.prioritize(m.source, gv.Version, priority{group: groupPriority, version: versionPriority})
+	})
+}
+
+// RemoveGroup implements aggregated.ResourceManager.
+func (m manager) RemoveGroup(name string) {
+	m.edit(name, func(g *group) bool { return g.removeAll(m.source) })
+}
+
+// RemoveGroupVersion implements aggregated.ResourceManager.
+func (m manager) RemoveGroupVersion(gv metav1.GroupVersion) {
+	m.edit(gv.Group, func(g *group) bool { return g.remove(m.source, gv.Version) })
+}
+
+// edit changes a group, and the document if change reports so.
+func (m manager) edit(name string, change func(*group) bool) {
+	d := m.documents
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.groupLocked(name)
+	changed := change(g)
+	d.forgetLocked(g)
+	if changed {
+		m.changedLocked()
+	}
+}
+
+func (m manager) changedLocked() {
+	if m.source == aggregated.BuiltinSource {
+		m.documents.findBuiltinLocked()
+	}
+	m.documents.changed()
+}
+
+// SetGroups implements aggregated.ResourceManager. As in Kubernetes it forgets
+// the groups of all sources, and all priorities but those of what this source
+// has afterwards.
+func (m manager) SetGroups(groups []apidiscoveryv2.APIGroupDiscovery) {
+	d := m.documents
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range d.mu.groups {
+		clear(g.versions)
+		g.item = nil
+	}
+	for i := range groups {
+		for _, v := range groups[i].Versions {
+			d.groupLocked(groups[i].Name).add(m.source, v)
+		}
+	}
+	for _, g := range d.mu.groups {
+		maps.DeleteFunc(g.priorities, func(key sourcedVersion, _ priority) bool {
+			_, ok := g.versions[sourcedVersion{m.source, key.version}]
+			return !ok
+		})
+		d.forgetLocked(g)
+	}
+	d.findBuiltinLocked()
+	d.changed()
+}
+
+// WithSource implements aggregated.ResourceManager.
+func (m manager) WithSource(source aggregated.Source) aggregated.ResourceManager {
+	return manager{documents: m.documents, source: source}
+}
+
+// AddInvalidationCallback implements aggregated.ResourceManager. The last one
+// replaces those before. It is called with locks held, and must not call back.
+func (m manager) AddInvalidationCallback(callback func()) { m.documents.callback.Store(&callback) }
+
+// ServeHTTP implements http.Handler.
+func (m manager) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	m.documents.instrument(w, req)
+}

@@ -1,0 +1,170 @@
+package discovery_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+)
+
+const (
+	asDiscovery = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	protobuf    = "application/vnd.kubernetes.protobuf"
+)
+
+// accepts are what clients send for the aggregated document, and what they may
+// not get.
+var accepts = []string{
+	"application/json" + asDiscovery, protobuf + asDiscovery, "application/yaml" + asDiscovery,
+	"application/json" + asDiscovery + ";pretty=1",
+	"application/json" + asDiscovery + ",application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+	protobuf + asDiscovery + ",application/json" + asDiscovery + ",application/json",
+	"application/json" + asDiscovery + ";profile=nopeer",
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+	"application/json", "", "*/*" + asDiscovery, "application/cbor" + asDiscovery, "application/json;as=APIGroupDiscoveryList",
+}
+
+// both are our manager and Kubernetes', told the same.
+type both struct{ ours, theirs aggregated.ResourceManager }
+
+func newBoth(t testing.TB) both {
+	return both{ours: newServer(t).Manager(), theirs: aggregated.NewResourceManager("apis")}
+}
+
+func (b both) each(source aggregated.Source, tell func(aggregated.ResourceManager)) {
+	tell(b.ours.WithSource(source))
+	tell(b.theirs.WithSource(source))
+}
+
+// agree sends requests in all forms to both.
+func (b both) agree(t *testing.T) {
+	t.Helper()
+	for _, accept := range accepts {
+		for _, h := range []http.Header{{}, {"Accept-Encoding": {"gzip"}}, {"User-Agent": {"curl/8"}}} {
+			h.Set("Accept", accept)
+			ours, theirs := ask(b.ours, "/apis", h), ask(b.theirs, "/apis", h)
+			compare(t, fmt.Sprintf("%v", h), ours, theirs)
+			if tag := theirs.Header().Get("ETag"); tag != "" {
+				for _, match := range []string{tag, "W/" + tag, tag + "," + tag, `"x"`} {
+					h.Set("If-None-Match", match)
+					compare(t, fmt.Sprintf("%v", h), ask(b.ours, "/apis", h), ask(b.theirs, "/apis", h))
+				}
+			}
+		}
+	}
+}
+
+// TestManagerAgreesWithKubernetes tells both managers the same at random.
+func TestManagerAgreesWithKubernetes(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := &teller{Rand: rand.New(rand.NewPCG(seed, 7))}
+			b := newBoth(t)
+			b.agree(t)
+			for range 12 {
+				for range 1 + r.IntN(8) {
+					source, tell := r.next()
+					b.each(source, tell)
+				}
+				b.agree(t)
+				if t.Failed() {
+					t.FailNow()
+				}
+			}
+		})
+	}
+}
+
+// teller makes up what sources tell.
+type teller struct{ *rand.Rand }
+
+func (r *teller) next() (aggregated.Source, func(aggregated.ResourceManager)) {
+	source := []aggregated.Source{aggregated.AggregatorSource, aggregated.BuiltinSource, aggregated.CRDSource}[r.IntN(3)]
+	gv := metav1.GroupVersion{Group: fmt.Sprintf("g%d.example.com", r.IntN(12)), Version: versions[r.IntN(len(versions))]}
+	switch n := r.IntN(40); {
+	case n < 22:
+		v := version(gv, r.IntN(3), r.IntN(2))
+		return source, func(m aggregated.ResourceManager) { m.AddGroupVersion(gv.Group, v) }
+	case n < 30:
+		group, version := r.IntN(5)*1000-1000, r.IntN(4)
+		return source, func(m aggregated.ResourceManager) { m.SetGroupVersionPriority(gv, group, version) }
+	case n < 36:
+		return source, func(m aggregated.ResourceManager) { m.RemoveGroupVersion(gv) }
+	case n < 39:
+		return source, func(m aggregated.ResourceManager) { m.RemoveGroup(gv.Group) }
+	}
+	groups := []apidiscoveryv2.APIGroupDiscovery{
+		{ObjectMeta: metav1.ObjectMeta{Name: gv.Group}, Versions: []apidiscoveryv2.APIVersionDiscovery{version(gv, 1, 0)}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "empty"}},
+	}
+	return source, func(m aggregated.ResourceManager) { m.SetGroups(groups) }
+}
+
+var versions = []string{"v1", "v2", "v1beta1", "v1alpha3", "v10", "foo", "bar2"}
+
+// version makes up a version of some resources.
+func version(gv metav1.GroupVersion, resources, fresh int) apidiscoveryv2.APIVersionDiscovery {
+	v := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	if fresh == 0 {
+		v.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
+	}
+	for i := range resources {
+		kind := metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: fmt.Sprintf("Kind<%d>&", i)}
+		v.Resources = append(v.Resources, apidiscoveryv2.APIResourceDiscovery{
+			Resource: fmt.Sprintf("kinds%d", i), ResponseKind: &kind, Scope: apidiscoveryv2.ScopeNamespace, SingularResource: fmt.Sprintf("kind%d", i),
+			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, ShortNames: []string{"k"}, Categories: []string{"all"},
+			Subresources: []apidiscoveryv2.APISubresourceDiscovery{{
+				Subresource: "status", ResponseKind: &kind, Verbs: []string{"get"}, AcceptedTypes: []metav1.GroupVersionKind{kind},
+			}},
+		})
+	}
+	return v
+}
+
+// TestManagerAgreesOnLargeDocuments is for those that are compressed.
+func TestManagerAgreesOnLargeDocuments(t *testing.T) {
+	b := newBoth(t)
+	fillManager(b.ours, 200)
+	fillManager(b.theirs, 200)
+	b.agree(t)
+	if w := ask(b.ours, "/apis", http.Header{"Accept": {accepts[0]}, "Accept-Encoding": {"gzip"}}); w.Header().Get("Content-Encoding") != "gzip" {
+		t.Errorf("%d bytes were not compressed", w.Body.Len())
+	}
+}
+
+// fillManager adds groups of one version each.
+func fillManager(m aggregated.ResourceManager, groups int) {
+	for i := range groups {
+		gv := metav1.GroupVersion{Group: fmt.Sprintf("g%04d.example.com", i), Version: "v1"}
+		m.WithSource(aggregated.CRDSource).AddGroupVersion(gv.Group, version(gv, 5, 1))
+	}
+}
+
+// TestInvalidation tells who asked for it of changes, and of nothing else.
+func TestInvalidation(t *testing.T) {
+	m := newServer(t).Manager()
+	told := 0
+	m.AddInvalidationCallback(func() { told++ })
+	gv := metav1.GroupVersion{Group: "apps", Version: "v1"}
+	for _, step := range []struct {
+		name string
+		do   func()
+		told int
+	}{
+		{"new version", func() { m.AddGroupVersion("apps", version(gv, 1, 1)) }, 1},
+		{"the same again", func() { m.AddGroupVersion("apps", version(gv, 1, 1)) }, 1},
+		{"priority", func() { m.SetGroupVersionPriority(gv, 5, 6) }, 2},
+		{"the same priority", func() { m.SetGroupVersionPriority(gv, 5, 6) }, 2},
+		{"another version", func() { m.AddGroupVersion("apps", version(gv, 2, 1)) }, 3},
+		{"remove what is not there", func() { m.RemoveGroup("batch") }, 3},
+		{"remove", func() { m.RemoveGroupVersion(gv) }, 4},
+	} {
+		if step.do(); told != step.told {
+			t.Errorf("%s: told %d times, want %d", step.name, told, step.told)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package discovery
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+const (
+	// compressThreshold is the size above which Kubernetes compresses an answer.
+	compressThreshold = 128 << 10
+	// gzipLevel is that of lists: a page is compressed once for all readers.
+	gzipLevel = 5
+)
+
+// page is a document in one form, as it is sent. It is immutable.
+type page struct {
+	header http.Header
+	plain  []byte
+	packed func() []byte
+}
+
+func newPage(header http.Header, plain []byte) *page {
+	return &page{header: header, plain: plain, packed: sync.OnceValue(func() []byte { return pack(plain) })}
+}
+
+func pack(plain []byte) []byte {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzipLevel)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	// A buffer takes all.
+	_, _ = w.Write(plain)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// serve writes the page, or that the client has it already.
+func (p *page) serve(w http.ResponseWriter, req *http.Request) {
+	header := w.Header()
+	if etag := p.header.Get("ETag"); etag != "" && unmodified(header, etag, req) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	maps.Copy(header, p.header.Clone())
+	body := p.plain
+	if len(body) > compressThreshold && acceptsGzip(req) {
+		body = p.packed()
+		header.Set("Content-Encoding", "gzip")
+		header.Add("Vary", "Accept-Encoding")
+	}
+	w.WriteHeader(http.StatusOK)
+	request.TrackSerializeResponseObjectLatency(req.Context(), func() { _, _ = w.Write(body) })
+}
+
+// unmodified sets the headers of a document with an ETag, and reports whether
+// the client has just that. Kubernetes looks for nothing but the one value.
+func unmodified(header http.Header, etag string, req *http.Request) bool {
+	header.Set("ETag", etag)
+	header.Set("Vary", "Accept")
+	header.Set("Cache-Control", "public")
+	return req.Header.Get("If-None-Match") == etag
+}
+
+// acceptsGzip looks for the name alone, as Kubernetes does.
+func acceptsGzip(req *http.Request) bool {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression) {
+		return false
+	}
+	for token := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
+		if strings.TrimSpace(token) == "gzip" {
+			return true
+		}
+	}
+	return false
+}
+
+// audited reports whether the audit policy logs response bodies, for which
+// Kubernetes needs the object.
+func audited(req *http.Request) bool {
+	a := audit.AuditContextFrom(req.Context())
+	return a != nil && a.GetEventLevel().GreaterOrEqual(auditinternal.LevelRequestResponse)
+}

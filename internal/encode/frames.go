@@ -1,0 +1,143 @@
+package encode
+
+import (
+	"hash/crc32"
+	"sync"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Frames keeps the wire bytes of one event in every form that watchers asked
+// for. Each is encoded by one of them while the others that want it wait. What
+// nobody is busy with stays as long as Recent has room for it, and is encoded
+// again for who comes late. The zero value is ready. Frames must not be copied.
+type Frames struct {
+	mu struct {
+		sync.Mutex
+		cells []*frameCell
+	}
+}
+
+type frameCell struct {
+	form *Form
+	kind watch.EventType
+	// build is held by who encodes; it is never taken with Frames.mu held.
+	build sync.Mutex
+	frame weak.Pointer[Frame]
+}
+
+func (m *Frames) cell(f *Form, kind watch.EventType) *frameCell {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.mu.cells {
+		if c.form == f && c.kind == kind {
+			return c
+		}
+	}
+	c := &frameCell{form: f, kind: kind}
+	m.mu.cells = append(m.mu.cells, c)
+	return c
+}
+
+// Event returns the frame of a change.
+func (f *Form) Event(c *Change) (*Frame, error) {
+	cell := c.Frames.cell(f, c.Kind)
+	cell.build.Lock()
+	defer cell.build.Unlock()
+	if frame := cell.frame.Value(); frame != nil {
+		return frame, nil
+	}
+	text, err := f.event(nil, c.Kind, c.Entry, c.Revision)
+	if err != nil {
+		return nil, err
+	}
+	frame := &Frame{bytes: text, cell: cell}
+	cell.frame = weak.Make(frame)
+	f.cfg.Recent.keep(frame)
+	return frame, nil
+}
+
+// Frame is one event on the wire. It is shared by all watchers that are sent it.
+type Frame struct {
+	bytes []byte
+	// cell tells the event and the form.
+	cell *frameCell
+
+	mu struct {
+		sync.Mutex
+		crc uint32
+		// deflated are gzip segments, by the frame that went before them in the
+		// stream: nil for one that refers to nothing.
+		deflated []deflatedFrame
+	}
+}
+
+type deflatedFrame struct {
+	after *frameCell
+	bytes []byte
+}
+
+// maxDeflated bounds the segments of a frame. Who follows after yet another
+// frame is sent the one that refers to nothing.
+const maxDeflated = 4
+
+// deflate returns the frame compressed for a stream whose last bytes are those
+// of before, which may be nil.
+func (f *Frame) deflate(before *Frame) (segment []byte, crc uint32, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var after *frameCell
+	var dictionary []byte
+	if before != nil && (len(f.mu.deflated) < maxDeflated || f.findLocked(before.cell) != nil) {
+		after, dictionary = before.cell, before.bytes
+	}
+	if segment = f.findLocked(after); segment != nil {
+		return segment, f.mu.crc, nil
+	}
+	if segment, err = deflateAfter(f.bytes, dictionary); err != nil {
+		return nil, 0, err
+	}
+	f.mu.crc = crc32.ChecksumIEEE(f.bytes)
+	f.mu.deflated = append(f.mu.deflated, deflatedFrame{after, segment})
+	return segment, f.mu.crc, nil
+}
+
+func (f *Frame) findLocked(after *frameCell) []byte {
+	for _, d := range f.mu.deflated {
+		if d.after == after {
+			return d.bytes
+		}
+	}
+	return nil
+}
+
+// Recent keeps the newest frames of a process, so that those who are a moment
+// late do not encode them again. The nil value keeps none.
+type Recent struct {
+	limit int
+	mu    struct {
+		sync.Mutex
+		frames []*Frame
+		bytes  int
+	}
+}
+
+// NewRecent keeps frames of some bytes in all.
+func NewRecent(limit int64) *Recent { return &Recent{limit: int(limit)} }
+
+func (r *Recent) keep(f *Frame) {
+	if r == nil || len(f.bytes) > r.limit/4 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.frames = append(r.mu.frames, f)
+	r.mu.bytes += len(f.bytes)
+	drop := 0
+	for ; r.mu.bytes > r.limit; drop++ {
+		r.mu.bytes -= len(r.mu.frames[drop].bytes)
+		r.mu.frames[drop] = nil
+	}
+	r.mu.frames = r.mu.frames[drop:]
+}

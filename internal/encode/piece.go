@@ -1,0 +1,88 @@
+package encode
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// Piece is a part of a document, deflated apart from what surrounds it. A
+// document whose parts change one by one is kept as pieces: with gzip they are
+// sent as they are, one behind the other, and plain they are inflated one at a
+// time. It is immutable; the zero value is empty.
+type Piece struct {
+	deflated []byte
+	crc      uint32
+	size     int64
+}
+
+// shortPiece and what is shorter is not worth compressing.
+const shortPiece = 64
+
+// NewPiece makes a piece of plain, which stays the caller's.
+func NewPiece(plain []byte) (Piece, error) {
+	if len(plain) == 0 {
+		return Piece{}, nil
+	}
+	var sum gzipSum
+	sum.addBytes(plain)
+	if len(plain) <= shortPiece {
+		return Piece{appendStored(nil, plain), sum.crc, sum.size}, nil
+	}
+	var out bytes.Buffer
+	out.Grow(len(plain)/8 + 64)
+	if err := deflateTo(&out, plain, deflaters); err != nil {
+		return Piece{}, err
+	}
+	return Piece{bytes.Clone(out.Bytes()), sum.crc, sum.size}, nil
+}
+
+// Size is the number of plain bytes.
+func (p Piece) Size() int64 { return p.size }
+
+// Cost is the number of bytes that the piece keeps in memory.
+func (p Piece) Cost() int64 { return int64(cap(p.deflated)) }
+
+var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
+
+// AppendPlain appends the plain bytes to dst.
+func (p Piece) AppendPlain(dst []byte) ([]byte, error) {
+	if p.size == 0 {
+		return dst, nil
+	}
+	r := inflaters.Get().(io.ReadCloser)
+	defer inflaters.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(p.deflated), nil); err != nil {
+		return dst, fmt.Errorf("inflate piece: %w", err)
+	}
+	start := len(dst)
+	dst = append(dst, make([]byte, p.size)...)
+	if _, err := io.ReadFull(r, dst[start:]); err != nil {
+		return dst[:start], fmt.Errorf("inflate piece: %w", err)
+	}
+	return dst, nil
+}
+
+// WriteGzip writes pieces as one gzip stream.
+func WriteGzip(w io.Writer, pieces []Piece) error {
+	if _, err := w.Write(gzipHeader); err != nil {
+		return fmt.Errorf("write gzip header: %w", err)
+	}
+	var sum gzipSum
+	for _, p := range pieces {
+		if p.size == 0 {
+			continue
+		}
+		if _, err := w.Write(p.deflated); err != nil {
+			return fmt.Errorf("write gzip piece: %w", err)
+		}
+		sum.addSum(p.crc, p.size)
+	}
+	if _, err := w.Write(sum.appendTrailer(nil)); err != nil {
+		return fmt.Errorf("write gzip trailer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package encode
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// watchForm makes a form of frames.
+func (w *world) watchForm(tb testing.TB, framing Framing) *Form {
+	tb.Helper()
+	mediaType := runtime.ContentTypeJSON
+	if framing == WatchProtobuf {
+		mediaType = runtime.ContentTypeProtobuf
+	}
+	info, _ := runtime.SerializerInfoForMediaType(w.codecs.SupportedMediaTypes(), mediaType)
+	f, err := NewForm(Config{
+		Decode: w.decode, Encoder: w.codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
+		Events: w.codecs.EncoderForVersion(info.StreamSerializer.Serializer, corev1.SchemeGroupVersion), Framer: info.StreamSerializer.Framer,
+		Framing: framing, MediaType: mediaType, Budget: w.budget, Recent: NewRecent(1 << 20),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+// oracle writes frames with the media type's own encoder.
+func (w *world) oracle(tb testing.TB, f *Form, out io.Writer, kind watch.EventType, obj runtime.Object) {
+	tb.Helper()
+	var object, event bytes.Buffer
+	if err := f.cfg.Encoder.Encode(obj, &object); err != nil {
+		tb.Fatal(err)
+	}
+	if err := f.cfg.Events.Encode(&metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object.Bytes()}}, &event); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := f.cfg.Framer.NewFrameWriter(out).Write(event.Bytes()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (w *world) oracleOf(tb testing.TB, f *Form, out io.Writer, c Change) {
+	tb.Helper()
+	e := *c.Entry
+	e.Revision = c.Revision
+	obj, err := w.decode(&e)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.oracle(tb, f, out, c.Kind, obj)
+}
+
+// client is a stream and what it should have been sent.
+type client struct {
+	Stream
+	wire  bytes.Buffer
+	want  bytes.Buffer
+	sizes int
+}
+
+func newClient(f *Form, encoding Encoding) *client {
+	c := &client{}
+	c.Stream = Stream{Form: f, Writer: &c.wire, Encoding: encoding, Observe: func(n int) { c.sizes += n }}
+	return c
+}
+
+// arrived are the bytes that a client has received so far.
+type arrived struct {
+	bytes.Reader
+	// starved says that it has been asked for more.
+	starved bool
+}
+
+func (a *arrived) Read(b []byte) (int, error) {
+	n, err := a.Reader.Read(b)
+	if err != nil {
+		a.starved = true
+	}
+	return n, err
+}
+
+// check decodes all that was sent so far. A decoder must need no more to tell it.
+func (c *client) check(t *testing.T, ended bool) {
+	t.Helper()
+	got := c.wire.Bytes()
+	if c.Encoding == Gzip {
+		from := &arrived{Reader: *bytes.NewReader(got)}
+		r, err := gzip.NewReader(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = make([]byte, c.want.Len())
+		if _, err := io.ReadFull(r, got); err != nil || from.starved {
+			t.Fatalf("decode: %v, asked for more: %v", err, from.starved)
+		}
+		if rest, err := io.ReadAll(r); len(rest) > 0 || ended != (err == nil) {
+			t.Fatalf("%q and %v behind what was sent; ended: %v", rest, err, ended)
+		}
+	}
+	if !bytes.Equal(got, c.want.Bytes()) {
+		t.Fatalf("%q: sent %q, want %q", c.Encoding, got, c.want.Bytes())
+	}
+	if c.sizes != c.want.Len() {
+		t.Fatalf("counted %d bytes, want %d", c.sizes, c.want.Len())
+	}
+}
+
+// TestStreams sends random events to clients that come and go at any time, and
+// decodes what each has received after every write.
+func TestStreams(t *testing.T) {
+	for _, framing := range []Framing{WatchJSON, WatchProtobuf} {
+		for seed := range uint64(6) {
+			t.Run(fmt.Sprint(framing, seed), func(t *testing.T) {
+				w := newWorld(t)
+				f := w.watchForm(t, framing)
+				random := rand.New(rand.NewPCG(seed, 1))
+				all := groups(t, 20, 4)
+				var log []Change
+				var clients []*client
+				for step := range 40 {
+					e := entry(t, random.IntN(5), strings.Repeat("word ", random.IntN(2000)))
+					log = append(log, Change{
+						Frames: new(Frames), Entry: e, Revision: e.Revision + random.Int64N(2),
+						Kind: []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[random.IntN(3)],
+					})
+					if step%5 == 0 {
+						clients = append(clients, w.join(t, f, all, random))
+					}
+					for _, c := range clients {
+						w.step(t, c, log, random)
+					}
+				}
+				for _, c := range clients {
+					if err := c.Close(); err != nil {
+						t.Fatal(err)
+					}
+					c.check(t, true)
+				}
+			})
+		}
+	}
+}
+
+// join makes a client, which may want initial events.
+func (w *world) join(t *testing.T, f *Form, all []group, random *rand.Rand) *client {
+	t.Helper()
+	c := newClient(f, []Encoding{Identity, Gzip}[random.IntN(2)])
+	from := random.IntN(20)
+	to := from + random.IntN(20-from)
+	if err := c.Initial(between(all, from, to)); err != nil {
+		t.Fatal(err)
+	}
+	for span := range between(all, from, to) {
+		for _, e := range span.Entries[span.From:span.To] {
+			w.oracleOf(t, f, &c.want, Change{Kind: watch.Added, Entry: e, Revision: e.Revision})
+		}
+	}
+	c.check(t, false)
+	return c
+}
+
+// step sends the newest events, a bookmark, or nothing.
+func (w *world) step(t *testing.T, c *client, log []Change, random *rand.Rand) {
+	t.Helper()
+	var err error
+	switch random.IntN(8) {
+	case 0:
+		bookmark := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "77"}}
+		err = c.Signal(watch.Bookmark, bookmark)
+		w.oracle(t, c.Form, &c.want, watch.Bookmark, bookmark)
+	case 1:
+		return
+	case 2:
+		log = log[max(0, len(log)-5):]
+		fallthrough
+	default:
+		if len(log) > 5 {
+			log = log[len(log)-1:]
+		}
+		if random.IntN(2) == 0 {
+			err = c.Events(log)
+		} else {
+			err = c.pull(log, random.IntN(5000))
+		}
+		for _, change := range log {
+			w.oracleOf(t, c.Form, &c.want, change)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, false)
+}
+
+// pull sends events as one who asks for so many bytes at a time.
+func (c *client) pull(changes []Change, room int) error {
+	for len(changes) > 0 {
+		segments, rest, err := c.Append(nil, changes, room+1)
+		if err != nil {
+			return err
+		}
+		for _, segment := range segments {
+			c.wire.Write(segment)
+		}
+		changes = rest
+	}
+	return nil
+}
+
+// TestEventIsEncodedOnce says that watches share what is encoded.
+func TestEventIsEncodedOnce(t *testing.T) {
+	w := newWorld(t)
+	f := w.watchForm(t, WatchJSON)
+	e := entry(t, 1, "text")
+	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
+	for range 5 {
+		for _, encoding := range []Encoding{Identity, Gzip} {
+			if err := newClient(f, encoding).Events([]Change{change}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtimeGC()
+	}
+	if n := w.decoded.Load(); n != 1 {
+		t.Errorf("decoded %d times, want once", n)
+	}
+}
+
+// TestRecentIsBounded says that frames beyond the bound are let go of and are
+// made again for who is late.
+func TestRecentIsBounded(t *testing.T) {
+	w := newWorld(t)
+	f := w.watchForm(t, WatchJSON)
+	f.cfg.Recent = NewRecent(4000)
+	var log []Change
+	for i := range 30 {
+		e := entry(t, i, strings.Repeat("x", 400))
+		log = append(log, Change{Frames: new(Frames), Kind: watch.Added, Entry: e, Revision: e.Revision})
+	}
+	for _, c := range log {
+		if err := newClient(f, Identity).Events([]Change{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtimeGC()
+	before := w.decoded.Load()
+	late := newClient(f, Identity)
+	for _, c := range log {
+		if err := late.Events([]Change{c}); err != nil {
+			t.Fatal(err)
+		}
+		w.oracleOf(t, f, &late.want, c)
+	}
+	late.check(t, false)
+	if made := w.decoded.Load() - before - int64(len(log)); made < 15 || made > 28 {
+		t.Errorf("made %d of 30 frames again, want most and not all", made)
+	}
+}
+
+// TestFollowingFramesShrink says that a frame is compressed behind the one
+// before it.
+func TestFollowingFramesShrink(t *testing.T) {
+	w := newWorld(t)
+	f := w.watchForm(t, WatchJSON)
+	random := rand.New(rand.NewPCG(1, 2))
+	words := make([]string, 300)
+	for i := range words {
+		words[i] = fmt.Sprint(random.IntN(1e6))
+	}
+	c := newClient(f, Gzip)
+	var sent []int
+	for i := range 4 {
+		words[0] = fmt.Sprint(i)
+		e := entry(t, 1, strings.Join(words, " "))
+		before := c.wire.Len()
+		change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: int64(i)}
+		if err := c.Events([]Change{change}); err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, c.wire.Len()-before)
+	}
+	if slices.Max(sent[1:]) > sent[0]/8 {
+		t.Errorf("sent %v bytes, want far less after the first", sent)
+	}
+}
+
+func TestStreamFails(t *testing.T) {
+	w := newWorld(t)
+	f := w.watchForm(t, WatchJSON)
+	bad := &resource.Entry{Key: "a/bad"}
+	c := newClient(f, Identity)
+	if err := c.Events([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: bad}}); !errors.Is(err, errNotDecoded) {
+		t.Errorf("Events() = %v, want what decoding says", err)
+	}
+	odd := group{memo: new(Memo), entries: []*resource.Entry{bad}}
+	if err := c.Initial(between([]group{odd}, 0, 1)); !errors.Is(err, errNotDecoded) {
+		t.Errorf("Initial() = %v, want what decoding says", err)
+	}
+	c.Writer = failing{}
+	good := entry(t, 1, "text")
+	if err := c.Events([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: good}}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("Events() = %v, want what the writer says", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -1,0 +1,128 @@
+package fill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+const (
+	// crdPatience is how long a definition may take until it is served, or
+	// until it is gone when it is its turn. A server that is given thousands
+	// works through them for minutes.
+	crdPatience = 15 * time.Minute
+	crdPoll     = 100 * time.Millisecond
+)
+
+// storeCustom creates a definition, or a custom object once its definition is
+// served. Both go as JSON: custom objects have no other form.
+func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Count, error) {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return Count{}, fmt.Errorf("encode: %w", err)
+	}
+	path := crdAPI + "/" + string(KindCRD)
+	if kind == KindCustomObject {
+		gvk := obj.GetObjectKind().GroupVersionKind()
+		d := Definition{Group: gvk.Group, Plural: plural(gvk.Kind)}
+		path = d.Path(obj.GetNamespace())
+		if err := c.awaitServed(ctx, d); err != nil {
+			return Count{}, err
+		}
+	}
+	err = retry(ctx, transientAPI, func() error {
+		return c.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).
+			Param("fieldManager", "helm").Body(body).Do(ctx).Error()
+	})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return Count{Skipped: 1}, nil
+	case err != nil:
+		return Count{}, err
+	}
+	return Count{Done: 1, Bytes: int64(len(body))}, nil
+}
+
+// awaitServed returns when the objects of a definition can be listed, which is
+// some time after it was created. It asks once for each definition.
+func (c *apiClient) awaitServed(ctx context.Context, d Definition) error {
+	c.mu.Lock()
+	served := c.mu.served[d]
+	c.mu.Unlock()
+	if served {
+		return nil
+	}
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
+		err := c.rest.Get().AbsPath(d.Path("")).Param("limit", "1").Do(ctx).Error()
+		if apierrors.IsNotFound(err) || err != nil && transientAPI(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until %s is served: %w; its conditions say what it lacks", d.Name(), err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.served == nil {
+		c.mu.served = make(map[Definition]bool)
+	}
+	c.mu.served[d] = true
+	return nil
+}
+
+// awaitGone returns when no definition with the seed is left. The server removes
+// the custom objects first, and takes seconds for each definition: so it gets
+// its time for one after another.
+func (c *apiClient) awaitGone(ctx context.Context) error {
+	for last := "none yet"; last != ""; {
+		var first string
+		err := poll(ctx, func(ctx context.Context) (bool, error) {
+			var err error
+			first, err = c.firstDefinition(ctx)
+			if err != nil && transientAPI(err) {
+				return false, nil
+			}
+			return first != last, err
+		})
+		if err != nil {
+			return fmt.Errorf("wait until all %s are gone: %w; the conditions of %s say what it waits for", KindCRD.noun(2), err, last)
+		}
+		last = first
+	}
+	return nil
+}
+
+// firstDefinition is the name of one with the seed, empty if there is none.
+func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
+	var page metav1.PartialObjectMetadataList
+	err := c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).SetHeader("Accept", metadataOnly).
+		Param("labelSelector", LabelSeed+"="+c.seed).Param("limit", "1").Do(ctx).Into(&page)
+	if err != nil || len(page.Items) == 0 {
+		return "", err
+	}
+	return page.Items[0].Name, nil
+}
+
+// poll asks until the answer is yes or an error, or its patience is over.
+func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, crdPatience, fmt.Errorf("not within %s", crdPatience))
+	defer cancel()
+	ticker := time.NewTicker(crdPoll)
+	defer ticker.Stop()
+	for {
+		if done, err := ask(ctx); done || err != nil {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

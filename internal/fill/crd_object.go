@@ -1,0 +1,105 @@
+package fill
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// mostValues is how many optional properties of a custom object are set.
+const mostValues = 60
+
+// CustomObject returns custom object i, which is one of definition i modulo
+// Shape.CRDs.
+func (g *Generator) CustomObject(i int) *unstructured.Unstructured {
+	crds := max(g.shape.CRDs, 1)
+	return g.CustomObjectOf(i%crds, g.namespaceName(i/crds%g.shape.Namespaces), fmt.Sprintf("fill-%d-%07d", g.shape.Seed, i))
+}
+
+// CustomObjectOf returns an object of definition crd that its schema admits. The
+// name decides its values.
+func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructured.Unstructured {
+	d := g.Definition(crd)
+	draw := newStream(g.shape.Seed, drawCustomObject, crd)
+	for _, c := range []byte(name) {
+		draw.state = scramble(draw.state + uint64(c))
+	}
+	schema := g.crdSchema(crd).Properties["spec"]
+	class := crdClasses()[draw.below(len(crdClasses()))]
+	replicas := int64(1 + draw.below(9))
+	delete(schema.Properties, "class")
+	delete(schema.Properties, "replicas")
+	delete(schema.Properties, "maxReplicas")
+	v := valueMaker{text: g.envText, draw: &draw, left: mostValues}
+	spec := v.object(schema)
+	spec["class"], spec["replicas"], spec["maxReplicas"] = class, replicas, replicas+10
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": d.Group + "/" + crdVersion,
+		"kind":       d.Kind,
+		"metadata": map[string]any{
+			"name": name, "namespace": namespace,
+			"labels": map[string]any{LabelSeed: g.seedLabel(), "app.kubernetes.io/managed-by": "Helm"},
+		},
+		"spec": spec,
+	}}
+}
+
+// valueMaker draws values that schemas of fill admit, until none are left.
+type valueMaker struct {
+	text string
+	draw *stream
+	left int
+}
+
+func (v *valueMaker) object(schema apiextv1.JSONSchemaProps) map[string]any {
+	object := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if v.left == 0 {
+			break
+		}
+		object[name] = v.value(schema.Properties[name])
+	}
+	return object
+}
+
+func (v *valueMaker) value(schema apiextv1.JSONSchemaProps) any {
+	switch {
+	case schema.Type == "array":
+		return []any{v.value(*schema.Items.Schema)}
+	case len(schema.Properties) > 0:
+		return v.object(schema)
+	}
+	v.left = max(v.left-1, 0)
+	switch schema.Type {
+	case "integer":
+		return int64(10 + v.draw.below(10_000))
+	case "boolean":
+		return v.draw.below(2) == 0
+	case "object":
+		return map[string]any{"key": v.words()}
+	case "string":
+		return v.string(schema)
+	}
+	return int64(v.draw.below(100)) // an integer or a string
+}
+
+func (v *valueMaker) string(schema apiextv1.JSONSchemaProps) string {
+	if len(schema.Enum) > 0 {
+		return strings.Trim(string(schema.Enum[v.draw.below(len(schema.Enum))].Raw), `"`)
+	}
+	for _, format := range formats() {
+		if format[0] == schema.Format {
+			return format[1]
+		}
+	}
+	if schema.Pattern != "" {
+		return v.draw.hex(16)
+	}
+	return v.words()
+}
+
+func (v *valueMaker) words() string { return cut(v.text, v.draw, 10+v.draw.below(30)) }

@@ -1,0 +1,234 @@
+package h2_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+var (
+	size4K  = strings.Repeat("a", 4096)
+	size5K  = strings.Repeat("b", 5000)
+	size40K = strings.Repeat("0123456789", 4000)
+	size1M  = strings.Repeat("0123456789abcdef", 1<<16)
+)
+
+type (
+	rw  = http.ResponseWriter
+	rq  = *http.Request
+	srv = *http.Server
+)
+
+func writes(parts ...string) func(rw, rq, *notes) {
+	return func(w rw, _ rq, n *notes) {
+		for _, part := range parts {
+			got, err := io.WriteString(w, part)
+			n.add("wrote %d %s", got, kind(err))
+		}
+	}
+}
+
+func headed(status int, then func(rw, rq, *notes), pairs ...string) func(rw, rq, *notes) {
+	return func(w rw, r rq, n *notes) {
+		for i := 0; i < len(pairs); i += 2 {
+			w.Header()[pairs[i]] = append(w.Header()[pairs[i]], pairs[i+1])
+		}
+		if status != 0 {
+			w.WriteHeader(status)
+		}
+		then(w, r, n)
+	}
+}
+
+func nothing(rw, rq, *notes) {}
+
+func behaviours() []behaviour { return append(responses(), requests()...) }
+
+func responses() []behaviour {
+	return []behaviour{
+		{name: "nothing", handler: nothing},
+		{name: "status alone", handler: headed(418, nothing)},
+		{name: "small", handler: writes("hello")},
+		{name: "two writes", handler: writes("hello ", "world")},
+		{name: "empty write", handler: writes("")},
+		{name: "4 KiB", handler: writes(size4K)},
+		{name: "more than 4 KiB", handler: writes(size5K)},
+		{name: "more than 4 KiB in two", handler: writes("x", size5K)},
+		{name: "40 KB", handler: writes(size40K)},
+		{name: "1 MiB", handler: writes(size1M)},
+		{name: "small then 1 MiB", handler: writes("x", size1M, "y")},
+		{name: "html is sniffed", handler: writes("<html><body>")},
+		{name: "binary is sniffed", handler: writes("\x00\x01\x02\xff")},
+		{name: "gzip is not sniffed", handler: headed(0, writes("\x1f\x8b\x08"), "Content-Encoding", "gzip")},
+		{name: "type is the handler's", handler: headed(0, writes("{}"), "Content-Type", "application/json")},
+		{name: "type suppressed", handler: func(w rw, _ rq, _ *notes) {
+			w.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(w, "x")
+		}},
+		{name: "date is the handler's", handler: headed(0, nothing, "Date", "yesterday")},
+		{name: "date suppressed", handler: func(w rw, _ rq, _ *notes) { w.Header()["Date"] = nil }},
+		{name: "many values", handler: headed(201, nothing, "X-A", "1", "X-A", "2", "x-lower", "3", "Set-Cookie", "a=b", "Set-Cookie", "c=d")},
+		{name: "bad header value", handler: headed(0, nothing, "X-Bad", "a\nb", "X-Good", "c")},
+		{name: "bad header name", handler: headed(0, nothing, "X Bad", "a", "Größe", "b", "X-Good", "c")},
+		{name: "chunked", handler: headed(200, writes("x"), "Transfer-Encoding", "chunked")},
+		{name: "header after WriteHeader", handler: func(w rw, _ rq, _ *notes) {
+			w.Header().Set("X-A", "before")
+			w.WriteHeader(202)
+			w.Header().Set("X-A", "after")
+		}},
+		{name: "WriteHeader twice", handler: func(w rw, _ rq, _ *notes) { w.WriteHeader(202); w.WriteHeader(500) }},
+		{name: "bad status", handler: func(w rw, _ rq, n *notes) {
+			defer func() { n.add("%v", recover()); w.WriteHeader(200) }()
+			w.WriteHeader(99)
+		}},
+		{name: "declared length", handler: headed(0, writes("hello"), "Content-Length", "5")},
+		{name: "declared length, large", handler: headed(0, writes(size40K), "Content-Length", "40000")},
+		{name: "declared length, too short", handler: headed(0, writes("hello"), "Content-Length", "10")},
+		{name: "declared length, nonsense", handler: headed(0, writes("hello"), "Content-Length", "five")},
+		{name: "204", handler: headed(204, writes("x"))},
+		{name: "304", handler: headed(304, writes("x"), "Etag", `"a"`)},
+		{name: "HEAD small", method: "HEAD", handler: writes("hello")},
+		{name: "HEAD nothing", method: "HEAD", handler: nothing},
+		{name: "HEAD large", method: "HEAD", handler: func(w rw, _ rq, _ *notes) { _, _ = io.WriteString(w, size40K); flush(w) }},
+		{name: "HEAD declared", method: "HEAD", handler: headed(0, nothing, "Content-Length", "77")},
+		{name: "HEAD flushed", method: "HEAD", handler: func(w rw, _ rq, _ *notes) { _, _ = io.WriteString(w, "abc"); flush(w) }},
+		{name: "flush before all", handler: func(w rw, _ rq, _ *notes) { flush(w); _, _ = io.WriteString(w, "late") }},
+		{name: "flush between", handler: func(w rw, _ rq, _ *notes) {
+			for i := range 50 {
+				fmt.Fprintf(w, "%d,", i)
+				flush(w)
+			}
+		}},
+		{name: "informed", handler: func(w rw, _ rq, _ *notes) {
+			w.Header().Set("Link", "</style.css>")
+			w.WriteHeader(103)
+			w.Header().Set("X-Final", "yes")
+			_, _ = io.WriteString(w, "final")
+		}},
+		{name: "102 and 103", handler: func(w rw, _ rq, _ *notes) { w.WriteHeader(102); w.WriteHeader(103); w.WriteHeader(204) }},
+		{name: "trailers announced", handler: headed(0, func(w rw, _ rq, _ *notes) {
+			_, _ = io.WriteString(w, "body")
+			w.Header().Set("X-Sum", "42")
+			w.Header().Set("X-Other", "no")
+		}, "Trailer", "X-Sum, x-unset")},
+		{name: "trailers announced, none set", handler: headed(0, writes("body"), "Trailer", "X-Sum")},
+		{name: "trailers without body", handler: headed(0, func(w rw, _ rq, _ *notes) { flush(w); w.Header().Set("X-Sum", "0") }, "Trailer", "X-Sum")},
+		{name: "trailers by prefix", handler: func(w rw, _ rq, _ *notes) {
+			_, _ = io.WriteString(w, size40K)
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		}},
+		{name: "trailers by prefix, nothing else", handler: headed(0, nothing, http.TrailerPrefix+"Grpc-Status", "0")},
+		{name: "trailer that is none", handler: headed(0, writes("x"), "Trailer", "Content-Length")},
+		{name: "abort", handler: func(rw, rq, *notes) { panic(http.ErrAbortHandler) }},
+		{name: "abort after flush", handler: func(w rw, _ rq, _ *notes) {
+			_, _ = io.WriteString(w, "half")
+			flush(w)
+			panic(http.ErrAbortHandler)
+		}},
+		{name: "panic", handler: func(rw, rq, *notes) { panic("oh") }},
+		{name: "panic with unsent bytes", handler: func(w rw, _ rq, _ *notes) { _, _ = io.WriteString(w, "x"); panic("oh") }},
+		{name: "Connection: close", handler: headed(0, writes("bye"), "Connection", "close")},
+		{name: "write deadline in the past", handler: func(w rw, _ rq, n *notes) {
+			err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(-time.Second))
+			_, _ = io.WriteString(w, "x")
+			n.add("%v %v", err, http.NewResponseController(w).Flush() != nil)
+		}},
+		{name: "write deadline, blocked", handler: func(w rw, _ rq, n *notes) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+			<-time.After(100 * time.Millisecond)
+			_, err := w.Write(make([]byte, 64<<10))
+			n.add("%v", errors.Is(err, os.ErrDeadlineExceeded))
+		}},
+		{name: "write timeout of the server", server: func(s srv) { s.WriteTimeout = 500 * time.Millisecond }, handler: func(_ rw, r rq, n *notes) {
+			<-r.Context().Done()
+			n.add("%v", r.Context().Err())
+		}},
+		{name: "full duplex", handler: func(w rw, _ rq, n *notes) { n.add("%v", http.NewResponseController(w).EnableFullDuplex()) }},
+		{name: "hijack", handler: func(w rw, _ rq, n *notes) {
+			_, _, err := http.NewResponseController(w).Hijack()
+			n.add("%v", errors.Is(err, http.ErrNotSupported))
+		}},
+		{name: "close notifier", handler: func(w rw, _ rq, n *notes) {
+			gone := w.(interface{ CloseNotify() <-chan bool }).CloseNotify()
+			select {
+			case <-gone:
+				n.add("gone")
+			default:
+				n.add("there")
+			}
+		}},
+	}
+}
+
+func requests() []behaviour {
+	seen := func(_ rw, r rq, n *notes) {
+		_, local := r.Context().Value(http.LocalAddrContextKey).(interface{ Network() string })
+		_, server := r.Context().Value(http.ServerContextKey).(srv)
+		n.add("%s %s %q %s %d.%d length=%d tls=%v host=%v addr=%v %v %v", r.Method, r.URL, r.RequestURI, r.Proto, r.ProtoMajor,
+			r.ProtoMinor, r.ContentLength, r.TLS != nil && r.TLS.NegotiatedProtocol == "h2", r.Host != "", r.RemoteAddr != "", local, server)
+		r.Header.Del("User-Agent")
+		n.add("%s trailer=%s encoding=%v close=%v", flat(r.Header), flat(r.Trailer), r.TransferEncoding, r.Close)
+	}
+	reads := func(_ rw, r rq, n *notes) { readAll(r, n) }
+	return []behaviour{
+		{name: "request", path: "/a%20b/c?d=e&f", handler: seen},
+		{name: "request: OPTIONS", method: "OPTIONS", path: "/", handler: seen},
+		{name: "request: headers", edit: set("X-A", "1", "X-A", "2", "Accept", "*/*"), handler: seen},
+		{name: "request: cookies", edit: set("Cookie", "a=b; c=d; e=f"), handler: seen},
+		{name: "request: host", edit: func(r rq) { r.Host = "example.com" }, handler: seen},
+		{name: "request: TE", edit: set("Te", "trailers"), handler: seen},
+		{name: "request: TE of another kind", edit: set("Te", "gzip"), refused: true, handler: seen},
+		{name: "POST", method: "POST", body: text("content"), handler: reads},
+		{name: "POST without length", method: "POST", body: unsized("content"), handler: reads},
+		{name: "POST empty", method: "POST", body: text(""), handler: reads},
+		{name: "POST large", method: "POST", body: text(size1M), handler: reads},
+		{name: "POST echo", method: "POST", body: unsized(size1M), handler: func(w rw, r rq, _ *notes) { _, _ = io.Copy(w, r.Body) }},
+		{name: "POST unread", method: "POST", body: text("content"), handler: writes("ignored")},
+		{name: "POST body closed", method: "POST", body: text("content"), handler: func(_ rw, r rq, n *notes) {
+			_ = r.Body.Close()
+			_, err := r.Body.Read(make([]byte, 1))
+			n.add("%v", err != nil)
+		}},
+		{name: "POST read after its end", method: "POST", body: text("content"), handler: func(_ rw, r rq, n *notes) {
+			readAll(r, n)
+			_, err := r.Body.Read(make([]byte, 1))
+			n.add("%v", err)
+		}},
+		{name: "GET body", handler: reads},
+		{name: "MaxBytesReader", method: "POST", body: text(size1M), handler: func(w rw, r rq, n *notes) {
+			_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1000))
+			var tooLarge *http.MaxBytesError
+			n.add("%v", errors.As(err, &tooLarge))
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		}},
+		{name: "continue", method: "POST", body: text("content"), edit: set("Expect", "100-continue"), handler: func(_ rw, r rq, n *notes) {
+			n.add("%q", r.Header["Expect"])
+			readAll(r, n)
+		}},
+		{name: "continue refused", method: "POST", body: text("content"), edit: set("Expect", "100-continue"), handler: headed(417, nothing)},
+		{name: "trailers of a request", method: "POST", body: unsized("content"), edit: func(r rq) {
+			r.Trailer = http.Header{"X-Sum": {"7"}, "X-None": nil}
+		}, handler: func(_ rw, r rq, n *notes) {
+			n.add("%s", flat(r.Trailer))
+			readAll(r, n)
+		}},
+		{name: "form", method: "POST", body: text("a=1&b=2"), edit: set("Content-Type", "application/x-www-form-urlencoded"), handler: func(_ rw, r rq, n *notes) {
+			n.add("%v %v", r.ParseForm(), r.PostForm)
+		}},
+		{name: "read deadline in the past", method: "POST", body: text("content"), handler: func(w rw, r rq, n *notes) {
+			n.add("%v", http.NewResponseController(w).SetReadDeadline(time.Now().Add(-time.Second)))
+			_, err := io.ReadAll(r.Body)
+			n.add("%v", err == nil || errors.Is(err, os.ErrDeadlineExceeded))
+		}},
+		{name: "read timeout of the server", method: "POST", body: func() io.Reader { r, _ := io.Pipe(); return r },
+			server: func(s srv) { s.ReadTimeout = 500 * time.Millisecond }, handler: func(_ rw, r rq, n *notes) {
+				_, err := io.ReadAll(r.Body)
+				n.add("%v", errors.Is(err, os.ErrDeadlineExceeded))
+			}},
+		{name: "context after the handler", handler: func(_ rw, r rq, n *notes) { n.add("%v", r.Context().Err()) }},
+	}
+}

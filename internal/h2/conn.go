@@ -1,0 +1,285 @@
+package h2
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// errDisconnected ends the streams of a connection that ends.
+var errDisconnected = errors.New("h2: client disconnected")
+
+const (
+	// greetingTimeout is how long a client may take for its preface and settings.
+	greetingTimeout = 10 * time.Second
+	// farewellTimeout is how long a client has to read the last frames. A connection
+	// that is closed while bytes of the client are on their way loses what the client
+	// has not read.
+	farewellTimeout = time.Second
+	// maxControl bounds the control frames that wait to be written, in bytes. A client
+	// that causes more without reading any is cut off.
+	maxControl = 64 << 10
+	// maxEmpty bounds the frames in a row that say nothing.
+	maxEmpty = 1000
+)
+
+// phase is where a connection is in its life.
+//
+//	serving ──Shutdown, idle, the client's GOAWAY──► draining ──last stream──► closed
+//	   │                                                │                        ▲
+//	   └───────a breach of the protocol────► failed ◄───┘                        │
+//	                                            └──────the client has been told──┘
+type phase int
+
+const (
+	serving  phase = iota
+	draining       // told to go elsewhere: streams that are there go on
+	failed         // told what it did wrong: nothing else is read or written
+	closed
+)
+
+// conn is a connection. Its lock is taken before that of a body and the Server's;
+// no lock is held while a Source is asked and while bytes are written.
+type conn struct {
+	server  *Server
+	hs      *http.Server
+	nc      net.Conn
+	tls     *tls.ConnectionState
+	handler http.Handler
+	remote  string
+	ctx     context.Context
+	// framer reads for the reader, and writes to mu.control under the lock.
+	framer *http2.Framer
+	// kicked holds something when the writer has something to do.
+	kicked chan struct{}
+	done   chan struct{}
+	// headerNames are the reader's.
+	headerNames names
+	emptyFrames int
+
+	woken wakes
+
+	mu struct {
+		sync.Mutex
+		phase   phase
+		streams map[uint32]*stream
+		// last is the newest stream's ID.
+		last uint32
+		// running handlers, and streams that wait for one of them to end.
+		running int
+		waiting []*stream
+		// acknowledged says that the client knows our settings.
+		acknowledged bool
+
+		in            inflow
+		out           outflow
+		initialWindow int64
+
+		// control are frames that wait to be written.
+		control bytes.Buffer
+		queues  queues
+		turn    turn
+
+		idle     *time.Timer
+		idleFrom time.Time
+		farewell *time.Timer
+	}
+}
+
+func newConn(s *Server, hs *http.Server, nc net.Conn) *conn {
+	c := &conn{
+		server: s, hs: hs, nc: nc, remote: nc.RemoteAddr().String(),
+		kicked: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	m := &c.mu
+	m.streams = make(map[uint32]*stream)
+	m.in = newInflow(minWindow)
+	m.out, m.initialWindow = minWindow, minWindow
+	m.turn.encoder = hpack.NewEncoder(&m.turn.block)
+	c.framer = http2.NewFramer(&m.control, nc)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.framer.MaxHeaderListSize = maxHeaderList(hs)
+	c.framer.SetMaxReadFrameSize(s.cfg.MaxReadFrameSize)
+	c.framer.SetReuseFrames()
+	return c
+}
+
+// maxHeaderList is http.Server.MaxHeaderBytes in the units of HTTP/2, which count
+// 32 bytes more for each field (RFC 9113, 6.5.2).
+func maxHeaderList(hs *http.Server) uint32 {
+	n := hs.MaxHeaderBytes
+	if n <= 0 {
+		n = http.DefaultMaxHeaderBytes
+	}
+	return uint32(n) + 10*32
+}
+
+// serve serves the connection until it ends.
+func (c *conn) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.ctx = ctx
+	if c.tls != nil && !adequate(c.tls) {
+		_ = c.framer.WriteGoAway(0, http2.ErrCodeInadequateSecurity, nil)
+		_, _ = c.nc.Write(c.mu.control.Bytes()) // it is closed in any case
+		c.nc.Close()
+		return
+	}
+	c.greet()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		c.runWriter()
+	}()
+	leaving := c.server.register(c)
+	if leaving {
+		c.goAwayGracefully()
+	}
+	c.read()
+	c.close()
+	<-written
+	c.server.unregister(c)
+}
+
+// greet sends our settings.
+func (c *conn) greet() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cfg := &c.server.cfg
+	// The errors are those of a bytes.Buffer.
+	_ = c.framer.WriteSettings(
+		http2.Setting{ID: http2.SettingMaxFrameSize, Val: cfg.MaxReadFrameSize},
+		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: cfg.MaxConcurrentStreams},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.framer.MaxHeaderListSize},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(cfg.MaxUploadBufferPerStream)},
+	)
+	if more := cfg.MaxUploadBufferPerConnection - minWindow; more > 0 {
+		_ = c.framer.WriteWindowUpdate(0, uint32(more))
+		c.mu.in = newInflow(cfg.MaxUploadBufferPerConnection)
+	}
+	c.kick()
+}
+
+// setStateLocked tells the http.Server's hook, as Go's server does.
+func (c *conn) setStateLocked(state http.ConnState) {
+	if c.hs.ConnState != nil {
+		c.hs.ConnState(c.nc, state)
+	}
+}
+
+// idleLocked begins the time that a connection may have no streams. The timer runs
+// on when a stream begins: it is cheaper to look at the time when it fires.
+func (c *conn) idleLocked() {
+	timeout := c.server.cfg.IdleTimeout
+	if timeout <= 0 || c.mu.phase != serving {
+		return
+	}
+	c.mu.idleFrom = time.Now()
+	if c.mu.idle == nil {
+		c.mu.idle = time.AfterFunc(timeout, c.idleTooLong)
+	}
+}
+
+func (c *conn) idleTooLong() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.mu.streams) > 0 || c.mu.phase != serving {
+		c.mu.idle = nil
+		return
+	}
+	if left := time.Until(c.mu.idleFrom.Add(c.server.cfg.IdleTimeout)); left > 0 {
+		c.mu.idle.Reset(left)
+		return
+	}
+	c.drainLocked()
+}
+
+// goAwayGracefully tells the client to open no more streams here.
+func (c *conn) goAwayGracefully() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drainLocked()
+}
+
+func (c *conn) drainLocked() {
+	if c.mu.phase != serving {
+		return
+	}
+	c.mu.phase = draining
+	_ = c.framer.WriteGoAway(c.mu.last, http2.ErrCodeNo, nil)
+	c.kick()
+	c.drainedLocked()
+}
+
+// drainedLocked closes a connection that is left without streams.
+func (c *conn) drainedLocked() {
+	if c.mu.phase == draining && len(c.mu.streams) == 0 {
+		c.sayFarewellLocked()
+	}
+}
+
+func (c *conn) sayFarewellLocked() {
+	if c.mu.farewell == nil {
+		c.mu.farewell = time.AfterFunc(farewellTimeout, c.close)
+	}
+}
+
+// fail tells the client what it did wrong and ends all streams.
+func (c *conn) fail(code http2.ErrCode) {
+	c.mu.Lock()
+	if c.mu.phase < failed {
+		c.mu.phase = failed
+		_ = c.framer.WriteGoAway(c.mu.last, code, nil)
+		c.closeStreamsLocked()
+		c.sayFarewellLocked()
+		c.kick()
+	}
+	c.mu.Unlock()
+	_, _ = io.Copy(io.Discard, c.nc) // until either side closes
+}
+
+// close ends the connection.
+func (c *conn) close() {
+	c.mu.Lock()
+	if c.mu.phase == closed {
+		c.mu.Unlock()
+		return
+	}
+	c.mu.phase = closed
+	c.closeStreamsLocked()
+	for _, t := range []*time.Timer{c.mu.idle, c.mu.farewell} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	c.mu.Unlock()
+	c.woken.close()
+	close(c.done)
+	c.nc.Close()
+}
+
+func (c *conn) closeStreamsLocked() {
+	c.mu.waiting = nil
+	for _, s := range c.mu.streams {
+		s.closeLocked(errDisconnected)
+	}
+}
+
+func (c *conn) logf(format string, args ...any) {
+	if c.hs.ErrorLog != nil {
+		c.hs.ErrorLog.Printf(format, args...)
+		return
+	}
+	_ = log.Default().Output(2, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,190 @@
+package h2_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"github.com/millrace/millrace/internal/h2"
+)
+
+// notes are what a handler saw.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+	done  chan struct{}
+}
+
+func (n *notes) add(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, fmt.Sprintf(format, args...))
+}
+
+// behaviour is what a handler does with a request. Go's server and ours must look
+// the same to the client and to the handler.
+type behaviour struct {
+	name    string
+	method  string // GET unless said
+	path    string // / unless said
+	refused bool   // no handler sees it
+	body    func() io.Reader
+	edit    func(*http.Request)
+	server  func(*http.Server)
+	handler func(w http.ResponseWriter, r *http.Request, n *notes)
+}
+
+// TestLikeGo runs every behaviour on Go's server and on ours, with both of Go's
+// clients.
+func TestLikeGo(t *testing.T) {
+	for _, b := range behaviours() {
+		t.Run(b.name, func(t *testing.T) {
+			for _, client := range []string{"http2", "net/http"} {
+				want := b.run(t, goServer, client)
+				if got := b.run(t, ours(h2.Config{}), client); got != want {
+					t.Errorf("with the client of %s:\ngot:\n%s\nGo's:\n%s", client, got, want)
+				}
+			}
+		})
+	}
+}
+
+// run returns all that client and handler saw.
+func (b *behaviour) run(t *testing.T, configure func(*http.Server) error, client string) string {
+	n := &notes{done: make(chan struct{})}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(n.done)
+		b.handler(w, r, n)
+	})
+	var edits []func(*http.Server)
+	if b.server != nil {
+		edits = append(edits, b.server)
+	}
+	s := serve(t, handler, configure, edits...)
+	saw := b.ask(t, s, client)
+	if !b.refused {
+		select {
+		case <-n.done:
+		case <-patient(t).Done():
+			t.Fatal("the handler did not end")
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return saw + "handler: " + strings.Join(n.lines, "\nhandler: ")
+}
+
+// ask sends the request and returns what the client saw.
+func (b *behaviour) ask(t *testing.T, s *served, client string) string {
+	var saw strings.Builder
+	ctx := httptrace.WithClientTrace(patient(t), &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			fmt.Fprintf(&saw, "informed: %d %s\n", code, flat(http.Header(header)))
+			return nil
+		},
+	})
+	var body io.Reader
+	if b.body != nil {
+		body = b.body()
+	}
+	method, path := b.method, b.path
+	if method == "" {
+		method = "GET"
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.url(path), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.edit != nil {
+		b.edit(req)
+	}
+	c := s.client(t)
+	if client == "net/http" {
+		transport := &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableCompression: true,
+		}
+		t.Cleanup(transport.CloseIdleConnections)
+		c.Transport = transport
+	}
+	resp, err := c.Transport.RoundTrip(req)
+	if err != nil {
+		fmt.Fprintf(&saw, "error: %s\n", plain(err))
+		return saw.String()
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	fmt.Fprintf(&saw, "%s %s length=%d\n%s\n", resp.Proto, resp.Status, resp.ContentLength, flat(resp.Header))
+	fmt.Fprintf(&saw, "body: %d %.300q error: %s\ntrailer: %s\n", len(content), content, plain(err), flat(resp.Trailer))
+	return saw.String()
+}
+
+// plain is an error as both clients' packages say it.
+func plain(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(err.Error(), "http2: ", "")
+}
+
+// flat is a header in a line, without the time.
+func flat(header http.Header) string {
+	var lines []string
+	for name, values := range header {
+		if name == "Date" && len(values) == 1 && strings.HasSuffix(values[0], "GMT") {
+			values = []string{"now"}
+		}
+		lines = append(lines, fmt.Sprintf("%s=%q", name, values))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, " ")
+}
+
+func text(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
+
+// unsized hides a body's length.
+func unsized(s string) func() io.Reader {
+	return func() io.Reader { return io.MultiReader(strings.NewReader(s)) }
+}
+
+// readAll notes a body.
+func readAll(r *http.Request, n *notes) {
+	content, err := io.ReadAll(r.Body)
+	n.add("length=%d read %d %.50q error=%v trailer=%s", r.ContentLength, len(content), content, err, flat(r.Trailer))
+}
+
+// kind says what an error is, without its words.
+func kind(err error) string {
+	var ofStream http2.StreamError
+	switch {
+	case err == nil:
+		return "none"
+	case errors.As(err, &ofStream):
+		return ofStream.Code.String()
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, http.ErrBodyNotAllowed):
+		return "no body allowed"
+	}
+	return "other"
+}
+
+func set(pairs ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header[pairs[i]] = append(r.Header[pairs[i]], pairs[i+1])
+		}
+	}
+}
+
+func flush(w http.ResponseWriter) { w.(http.Flusher).Flush() }

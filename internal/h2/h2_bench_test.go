@@ -1,0 +1,260 @@
+package h2_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/millrace/millrace/internal/h2"
+)
+
+// The benchmarks' clients run in a process of their own: cpu-ns is what the server
+// costs, system calls included.
+
+const (
+	clientEnv   = "H2_BENCH_CLIENT"
+	benchConns  = 20
+	benchStream = 50 // on each connection
+	eventSize   = 400
+)
+
+var servers = []struct {
+	name      string
+	configure func(*http.Server) error
+}{{"go", goServer}, {"ours", ours(h2.Config{})}}
+
+// cpu is what this process has used of the processor.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// startClient runs benchClient in a process of its own and returns its output.
+func startClient(b *testing.B, what, url string) (in io.Writer, out *bufio.Reader) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), clientEnv+"="+what+" "+url)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Wait()
+	})
+	return stdin, bufio.NewReader(stdout)
+}
+
+// benchClient is the client's process: "events" opens all streams and says when a
+// round of events has arrived; "fetch" gets as often as each line that it reads says,
+// one after another.
+func benchClient(task string) {
+	what, url, _ := strings.Cut(task, " ")
+	clients := make([]*http.Client, benchConns)
+	for i := range clients {
+		clients[i] = &http.Client{Transport: &http2.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true,
+		}}
+	}
+	if what == "events" {
+		followEvents(clients, url)
+		return
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println() {
+		count, _ := strconv.Atoi(lines.Text())
+		for range count {
+			resp, err := clients[0].Get(url)
+			if err != nil {
+				panic(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}
+}
+
+func followEvents(clients []*http.Client, url string) {
+	var arrived atomic.Int64
+	for _, c := range clients {
+		for range benchStream {
+			go func() {
+				resp, err := c.Get(url)
+				if err != nil {
+					panic(err)
+				}
+				event := make([]byte, eventSize)
+				for {
+					if _, err := io.ReadFull(resp.Body, event); err != nil {
+						return
+					}
+					if arrived.Add(1)%(benchConns*benchStream) == 0 {
+						fmt.Println()
+					}
+				}
+			}()
+		}
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// crowd is the streams of a benchmark of events.
+type crowd struct {
+	event []byte
+	mu    sync.Mutex
+	wakes []func()
+	// whole is closed when all streams are there.
+	whole chan struct{}
+}
+
+func (c *crowd) add(wake func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wakes = append(c.wakes, wake); len(c.wakes) == benchConns*benchStream {
+		close(c.whole)
+	}
+}
+
+// ServeHTTP sends an event for each wake: with Pull where there is one, else from
+// its own goroutine with a flush.
+func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p, ok := w.(h2.Puller); ok {
+		s := &ticks{event: c.event, wake: p.Wake}
+		w.(http.Flusher).Flush()
+		c.add(s.add)
+		_ = p.Pull(r.Context(), s)
+		return
+	}
+	due := make(chan struct{}, 8)
+	w.(http.Flusher).Flush()
+	c.add(func() { due <- struct{}{} })
+	for {
+		select {
+		case <-due:
+			_, _ = w.Write(c.event)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// ticks is a Source with an event for each add.
+type ticks struct {
+	event []byte
+	wake  func()
+	due   atomic.Int64
+}
+
+func (s *ticks) add() {
+	s.due.Add(1)
+	s.wake()
+}
+
+func (s *ticks) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
+	for n := s.due.Swap(0); n > 0; n-- {
+		segments = append(segments, s.event)
+	}
+	return segments, false, nil
+}
+
+func BenchmarkEvents(b *testing.B) {
+	for _, server := range servers {
+		b.Run(server.name, func(b *testing.B) {
+			c := &crowd{event: []byte(strings.Repeat("e", eventSize)), whole: make(chan struct{})}
+			s := serve(b, c, server.configure)
+			_, out := startClient(b, "events", s.url("/"))
+			<-c.whole
+			b.ResetTimer()
+			before := cpu()
+			for range b.N {
+				for _, wake := range c.wakes {
+					wake()
+				}
+				if _, err := out.ReadString('\n'); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpu()-before)/float64(b.N*len(c.wakes)), "cpu-ns/event")
+		})
+	}
+}
+
+func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
+	for _, server := range servers {
+		b.Run(server.name, func(b *testing.B) {
+			s := serve(b, handler, server.configure)
+			in, out := startClient(b, "fetch", s.url("/"))
+			fetch := func(count int) {
+				fmt.Fprintln(in, count)
+				if _, err := out.ReadString('\n'); err != nil {
+					b.Fatal(err)
+				}
+			}
+			fetch(1)
+			b.ResetTimer()
+			before := cpu()
+			fetch(b.N)
+			b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+// BenchmarkDownload is 1 MiB in segments of 64 KiB.
+func BenchmarkDownload(b *testing.B) {
+	segment := []byte(strings.Repeat("0123456789abcdef", 4<<10))
+	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
+		for range 16 {
+			_, _ = w.Write(segment)
+		}
+	})
+}
+
+// BenchmarkGet is 1 KiB from a handler that is deep in its stack.
+func BenchmarkGet(b *testing.B) {
+	content := []byte(strings.Repeat("0123456789abcdef", 64))
+	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
+		deep(30, func() {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(content)
+		})
+	})
+}
+
+// deep calls f from below many frames, as a chain of filters does.
+//
+//go:noinline
+func deep(n int, f func()) {
+	var frame [512]byte
+	if n > 0 {
+		deep(n-1, f)
+	} else {
+		f()
+	}
+	sink.Store(int32(frame[n]))
+}
+
+var sink atomic.Int32

@@ -1,0 +1,154 @@
+package h2
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// head is what a response says of itself, as it was when the handler said it.
+type head struct {
+	// status is 0 for trailers.
+	status int
+	fields []hpack.HeaderField // with Go's names
+	// typed, dated and coded say that the handler spoke of its content's type, the
+	// date and the coding itself; closes that it wants the connection to end.
+	typed, dated, coded, closes bool
+	// length is what the handler declared, -1 when it did not.
+	length   int64
+	trailers []string
+}
+
+// newHead takes a snapshot of a header.
+func newHead(status int, header http.Header) *head {
+	h := &head{status: status, length: -1, fields: make([]hpack.HeaderField, 0, len(header)+3)}
+	for name, values := range header {
+		switch name {
+		case "Content-Length":
+			if status >= 200 {
+				h.declare(values)
+			}
+			continue
+		case "Connection":
+			h.closes = len(values) > 0 && values[0] == "close"
+			continue
+		case "Transfer-Encoding", "Keep-Alive", "Proxy-Connection", "Upgrade":
+			continue // they belong to HTTP/1.1's connections
+		case "Trailer":
+			h.announce(values)
+		case "Content-Type":
+			h.typed = true
+		case "Content-Encoding":
+			h.coded = len(values) > 0 && values[0] != ""
+		case "Date":
+			h.dated = true
+		}
+		h.add(name, values)
+	}
+	return h
+}
+
+func (h *head) declare(values []string) {
+	if len(values) == 0 {
+		return
+	}
+	if n, err := strconv.ParseUint(values[0], 10, 63); err == nil {
+		h.setLength(int64(n))
+	}
+}
+
+func (h *head) setLength(n int64) {
+	h.length = n
+	h.add("Content-Length", []string{strconv.FormatInt(n, 10)})
+}
+
+func (h *head) announce(values []string) {
+	for _, line := range values {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				h.trailers = append(h.trailers, http.CanonicalHeaderKey(name))
+			}
+		}
+	}
+}
+
+func (h *head) add(name string, values []string) {
+	for _, value := range values {
+		if httpguts.ValidHeaderFieldValue(value) {
+			h.fields = append(h.fields, hpack.HeaderField{Name: name, Value: value})
+		}
+	}
+}
+
+// headLocked appends a head's frames to what is written next.
+func (c *conn) headLocked(s *stream, h *head, ends bool) {
+	t := &c.mu.turn
+	t.block.Reset()
+	if h.status != 0 {
+		c.fieldLocked(":status", strconv.Itoa(h.status))
+	}
+	for _, field := range h.fields {
+		if name := t.names.lower(field.Name); name != "" {
+			c.fieldLocked(name, field.Value)
+		}
+	}
+	block, kind := t.block.Bytes(), http2.FrameHeaders
+	for first := true; first || len(block) > 0; first = false {
+		n := min(len(block), minFrameSize)
+		var flags http2.Flags
+		if first && ends {
+			flags |= http2.FlagHeadersEndStream
+		}
+		if n == len(block) {
+			flags |= http2.FlagHeadersEndHeaders
+		}
+		t.batch = appendFrame(t.batch, kind, flags, s.id, n)
+		t.batch = append(t.batch, block[:n]...)
+		block, kind = block[n:], http2.FrameContinuation
+	}
+}
+
+func (c *conn) fieldLocked(name, value string) {
+	// The error is that of a bytes.Buffer.
+	_ = c.mu.turn.encoder.WriteField(hpack.HeaderField{Name: name, Value: value})
+}
+
+// appendFrame appends a frame's header (RFC 9113, 4.1).
+func appendFrame(b []byte, kind http2.FrameType, flags http2.Flags, id uint32, length int) []byte {
+	return append(b, byte(length>>16), byte(length>>8), byte(length), byte(kind), byte(flags),
+		byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
+}
+
+// date is the Date header of one second.
+type date struct {
+	second int64
+	text   string
+}
+
+func (s *Server) now() string {
+	now := time.Now()
+	d := s.date.Load()
+	if d == nil || d.second != now.Unix() {
+		d = &date{second: now.Unix(), text: now.UTC().Format(http.TimeFormat)}
+		s.date.Store(d)
+	}
+	return d.text
+}
+
+// turn is what a goroutine needs that writes to the connection.
+type turn struct {
+	// taken says that a goroutine has the turn, missed that the writer wanted it
+	// meanwhile.
+	taken, missed bool
+	batch         []byte
+	block         bytes.Buffer
+	encoder       *hpack.Encoder // to block
+	names         names
+	segments      [][]byte
+}

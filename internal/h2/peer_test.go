@@ -1,0 +1,152 @@
+package h2_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// peer is a client that says what it is told to.
+type peer struct {
+	t testing.TB
+	net.Conn
+	*http2.Framer
+	block   bytes.Buffer
+	encoder *hpack.Encoder
+	decoder *hpack.Decoder
+	status  string
+}
+
+// dial connects and says nothing.
+func dial(t testing.TB, addr string) *peer {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return newPeer(t, c)
+}
+
+func newPeer(t testing.TB, c net.Conn) *peer {
+	p := &peer{t: t, Conn: c, Framer: http2.NewFramer(c, c)}
+	p.AllowIllegalWrites = true
+	p.AllowIllegalReads = true
+	p.encoder = hpack.NewEncoder(&p.block)
+	p.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+		if f.Name == ":status" {
+			p.status = f.Value
+		}
+	})
+	return p
+}
+
+// greet sends the preface and settings, and acknowledges the server's.
+func (p *peer) greet(settings ...http2.Setting) {
+	_, _ = io.WriteString(p.Conn, http2.ClientPreface)
+	_ = p.WriteSettings(settings...)
+	_ = p.WriteSettingsAck()
+}
+
+// fields encodes a header block from pairs of names and values.
+func (p *peer) fields(pairs ...string) []byte {
+	p.block.Reset()
+	for i := 0; i < len(pairs); i += 2 {
+		_ = p.encoder.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return bytes.Clone(p.block.Bytes())
+}
+
+// get are the fields of a request, and more.
+func (p *peer) get(path string, more ...string) []byte {
+	return p.fields(append([]string{":method", "GET", ":scheme", "https", ":authority", "h", ":path", path}, more...)...)
+}
+
+func (p *peer) headers(id uint32, ends bool, block []byte) {
+	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndStream: ends, EndHeaders: true})
+}
+
+func (p *peer) raw(kind http2.FrameType, flags http2.Flags, id uint32, payload string) {
+	_ = p.WriteRawFrame(kind, flags, id, []byte(payload))
+}
+
+// next reads a frame; nil at the end of the connection.
+func (p *peer) next() http2.Frame {
+	f, err := p.ReadFrame()
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		p.t.Error("the server says nothing")
+	}
+	if err != nil {
+		return nil
+	}
+	if h, ok := f.(*http2.HeadersFrame); ok {
+		_, _ = p.decoder.Write(h.HeaderBlockFragment())
+	}
+	return f
+}
+
+// verdict is what the server says of what it was told: resets, a GOAWAY or the end
+// of the connection. With an answer it is also the status of the stream's response.
+func (p *peer) verdict(answer uint32) string {
+	if answer == 0 {
+		_ = p.WritePing(false, [8]byte{'e', 'n', 'd'})
+	}
+	var said []string
+	for {
+		switch f := p.next().(type) {
+		case nil:
+			return strings.Join(append(said, "closed"), ", ")
+		case *http2.RSTStreamFrame:
+			said = append(said, fmt.Sprintf("reset %d %s", f.StreamID, f.ErrCode))
+			if f.StreamID == answer {
+				return strings.Join(said, ", ")
+			}
+		case *http2.GoAwayFrame:
+			said = append(said, fmt.Sprintf("goaway %s", f.ErrCode))
+			if f.ErrCode != http2.ErrCodeNo {
+				return strings.Join(said, ", ")
+			}
+		case *http2.PingFrame:
+			if f.IsAck() && f.Data[0] == 'e' {
+				return strings.Join(said, ", ")
+			}
+		case *http2.HeadersFrame:
+			if f.StreamID == answer && f.StreamEnded() {
+				return strings.Join(append(said, p.status), ", ")
+			}
+		case *http2.DataFrame:
+			if f.StreamID == answer && f.StreamEnded() {
+				return strings.Join(append(said, p.status), ", ")
+			}
+		}
+	}
+}
+
+// ended waits for the connection to end.
+func (p *peer) ended() {
+	for p.next() != nil {
+		continue
+	}
+}
+
+// held answers "/" when the stream ends, others at once; /read reads the body.
+func held(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/":
+		<-r.Context().Done()
+	case "/read":
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+}

@@ -1,0 +1,178 @@
+package h2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+// Source gives the bytes of a stream's body.
+type Source interface {
+	// Next appends what comes next to segments, and never waits for it. The bytes are
+	// left alone by everybody from then on: they are sent later, from where they are.
+	// Next should give about room bytes, which is at most 16 KiB; what does not fit is
+	// kept, and Next not called before it is sent. With more there is, or may be, more
+	// to send: Next is called again when there is room. Without, it is called after
+	// the next Wake. io.EOF ends the body behind these bytes; another error resets the
+	// stream, and the bytes are dropped.
+	//
+	// Next is called by one goroutine at a time, the same for all streams of a
+	// connection: what it does delays the others.
+	Next(segments [][]byte, room int) (_ [][]byte, more bool, err error)
+}
+
+// Puller is an http.ResponseWriter that takes a body from a Source. This package's
+// is one.
+type Puller interface {
+	// Pull sends what was written so far, and then what the source gives. It returns
+	// when the source has ended and all is on its way (nil), with the source's error,
+	// with ctx's, or with what ended the stream. The source is not called any more
+	// then. The handler ends the response by returning.
+	Pull(ctx context.Context, source Source) error
+	// Wake has the source called, once for all calls before that. It waits for
+	// nothing: any goroutine may call it, with any lock held, also before and after
+	// Pull, when it does nothing.
+	Wake()
+}
+
+var _ Puller = (*response)(nil)
+
+// Wake implements Puller.
+func (r *response) Wake() {
+	if !r.stream.asked.Swap(true) {
+		r.stream.conn.wake(r.stream)
+	}
+}
+
+// wakes are the streams whose sources have something. Its lock is a leaf.
+type wakes struct {
+	sync.Mutex
+	streams, spare []*stream
+	closed         bool
+}
+
+func (c *conn) wake(s *stream) {
+	w := &c.woken
+	w.Lock()
+	first := len(w.streams) == 0
+	if !w.closed {
+		w.streams = append(w.streams, s)
+	}
+	w.Unlock()
+	if first {
+		c.kick()
+	}
+}
+
+func (w *wakes) close() {
+	w.Lock()
+	defer w.Unlock()
+	w.closed, w.streams, w.spare = true, nil, nil
+}
+
+// collectLocked queues the streams that were woken.
+func (c *conn) collectLocked() {
+	w := &c.woken
+	w.Lock()
+	streams := w.streams
+	w.streams, w.spare = w.spare[:0], nil
+	w.Unlock()
+	for i, s := range streams {
+		streams[i] = nil
+		// Before the source is asked: what comes later wakes again.
+		s.asked.Store(false)
+		if s.source != nil {
+			s.wants = true
+			c.scheduleLocked(s)
+		}
+	}
+	w.Lock()
+	w.spare = streams
+	w.Unlock()
+}
+
+// Pull implements Puller.
+func (r *response) Pull(ctx context.Context, source Source) error {
+	if err := r.FlushError(); err != nil {
+		return err
+	}
+	if r.isHead() || !hasBody(r.head.status) {
+		return nil
+	}
+	s, c := r.stream, r.stream.conn
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		s.changed.Broadcast()
+	})
+	defer stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(s.segments) > 0 && s.state != streamClosed {
+		s.changed.Wait()
+	}
+	s.source, s.wants, s.ended = source, true, false
+	c.scheduleLocked(s)
+	c.kick()
+	for s.state != streamClosed && ctx.Err() == nil && (!s.ended || len(s.segments) > 0) {
+		s.changed.Wait()
+	}
+	for s.asking {
+		s.changed.Wait()
+	}
+	s.source = nil
+	switch {
+	case s.state == streamClosed:
+		return s.err
+	case s.ended:
+		return nil
+	}
+	return ctx.Err()
+}
+
+// askLocked asks a source, without the lock. What it gives is in a list that the
+// writer uses again.
+func (c *conn) askLocked(s *stream) {
+	t := &c.mu.turn
+	source, room, segments := s.source, s.roomLocked(), t.segments[:0]
+	s.wants, s.asking = false, true
+	c.mu.Unlock()
+	segments, more, err := c.next(source, segments, room)
+	c.mu.Lock()
+	s.asking = false
+	t.segments = segments
+	switch {
+	case s.state == streamClosed:
+		s.changed.Broadcast()
+		return
+	case err != nil && !errors.Is(err, io.EOF):
+		s.ended = true
+		s.resetLocked(http2.ErrCodeInternal, err)
+		return
+	case err != nil:
+		s.ended = true
+	default:
+		s.wants = more
+	}
+	s.segments = segments
+	if s.ended && len(segments) == 0 {
+		s.changed.Broadcast()
+	}
+}
+
+// next asks a source. One that panics ends its own stream alone.
+func (c *conn) next(source Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			trace := make([]byte, 64<<10)
+			c.logf("h2: panic in the source of a stream of %v: %v\n%s", c.remote, e, trace[:runtime.Stack(trace, false)])
+			err = fmt.Errorf("h2: source panicked: %v", e)
+		}
+	}()
+	return source.Next(segments, room)
+}

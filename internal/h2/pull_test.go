@@ -1,0 +1,362 @@
+package h2_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"github.com/millrace/millrace/internal/h2"
+)
+
+// feed is a Source that is fed by any goroutine.
+type feed struct {
+	wake func()
+	mu   sync.Mutex
+	due  [][]byte
+	// step is how many segments one Next gives; 0 is all.
+	step int
+	err  error
+	// calls in progress, and whether there ever were two.
+	calls  int
+	twice  bool
+	pulled bool
+}
+
+func (f *feed) add(err error, parts ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, part := range parts {
+		f.due = append(f.due, []byte(part))
+	}
+	if err != nil {
+		f.err = err
+	}
+	f.wake() // with the lock held, which Next takes
+}
+
+func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	f.twice = f.twice || f.calls > 1 || room <= 0
+	defer func() { f.calls-- }()
+	n := len(f.due)
+	if f.step > 0 {
+		n = min(n, f.step)
+	}
+	segments = append(segments, f.due[:n]...)
+	f.due = f.due[n:]
+	if len(f.due) > 0 {
+		return segments, true, nil
+	}
+	return segments, false, f.err
+}
+
+// pulling answers with feeds, which it hands over.
+type pulling struct {
+	feeds chan *feed
+	errs  chan error
+	step  int
+}
+
+func newPulling() *pulling {
+	return &pulling{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
+}
+
+func (p *pulling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	puller := w.(h2.Puller)
+	f := &feed{wake: puller.Wake, step: p.step}
+	f.wake() // too early: does nothing
+	p.feeds <- f
+	err := puller.Pull(r.Context(), f)
+	f.mu.Lock()
+	if f.twice {
+		err = errors.New("Next was called twice at once, or without room")
+	}
+	f.pulled = true
+	f.mu.Unlock()
+	f.wake() // too late
+	p.errs <- err
+}
+
+// begin starts a request and returns its answer, whose body is not read.
+func begin(ctx context.Context, t *testing.T, c *http.Client, url string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func get(t *testing.T, c *http.Client, url string) (*http.Response, string) {
+	t.Helper()
+	resp := begin(patient(t), t, c, url)
+	content, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(content)
+}
+
+func TestPullSendsAll(t *testing.T) {
+	large := strings.Repeat("0123456789abcdef", 20_000)
+	for name, step := range map[string]int{"at once": 0, "one at a time": 1} {
+		t.Run(name, func(t *testing.T) {
+			p := newPulling()
+			p.step = step
+			s := serve(t, p, ours(h2.Config{}))
+			resp := begin(patient(t), t, s.client(t), s.url("/"))
+			(<-p.feeds).add(io.EOF, "a", "", "b", large, "c")
+			content, err := io.ReadAll(resp.Body)
+			if want := "ab" + large + "c"; err != nil || string(content) != want {
+				t.Errorf("got %d bytes (%v), want %d", len(content), err, len(want))
+			}
+			if err := <-p.errs; err != nil {
+				t.Errorf("Pull: %v", err)
+			}
+		})
+	}
+}
+
+// TestPullEnds lets a body end in every way.
+func TestPullEnds(t *testing.T) {
+	p := newPulling()
+	s := serve(t, p, ours(h2.Config{}))
+	c := s.client(t)
+	broken := errors.New("broken")
+
+	resp := begin(patient(t), t, c, s.url("/"))
+	(<-p.feeds).add(io.EOF)
+	if content, err := io.ReadAll(resp.Body); err != nil || len(content) > 0 {
+		t.Errorf("nothing: %q %v", content, err)
+	}
+	if err := <-p.errs; err != nil {
+		t.Errorf("nothing: %v", err)
+	}
+
+	resp = begin(patient(t), t, c, s.url("/"))
+	(<-p.feeds).add(broken)
+	var reset http2.StreamError
+	if _, err := io.ReadAll(resp.Body); !errors.As(err, &reset) || reset.Code != http2.ErrCodeInternal {
+		t.Errorf("source's error: the client got %v", err)
+	}
+	if err := <-p.errs; !errors.Is(err, broken) {
+		t.Errorf("source's error: %v", err)
+	}
+
+	ctx, cancel := context.WithCancel(patient(t))
+	begin(ctx, t, c, s.url("/"))
+	f := <-p.feeds
+	cancel()
+	if err := <-p.errs; err == nil {
+		t.Error("canceled by the client: no error")
+	}
+	f.add(nil, "nobody hears")
+
+	resp = begin(patient(t), t, c, s.url("/"))
+	<-p.feeds
+	s.Close()
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("server closed: no error")
+	}
+	if err := <-p.errs; err == nil {
+		t.Error("server closed: Pull has no error")
+	}
+}
+
+func TestPullContext(t *testing.T) {
+	began, errs := make(chan context.CancelFunc, 1), make(chan error, 1)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		f := &feed{wake: w.(h2.Puller).Wake, due: [][]byte{[]byte("pulled, ")}}
+		began <- cancel
+		errs <- w.(h2.Puller).Pull(ctx, f)
+		_, _ = io.WriteString(w, "written")
+	}), ours(h2.Config{}))
+	resp := begin(patient(t), t, s.client(t), s.url("/"))
+	if _, err := io.ReadFull(resp.Body, make([]byte, len("pulled, "))); err != nil {
+		t.Fatal(err)
+	}
+	(<-began)()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(resp.Body); string(rest) != "written" || err != nil {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+type panics struct{}
+
+func (panics) Next([][]byte, int) ([][]byte, bool, error) { panic("oh") }
+
+func TestPullPanics(t *testing.T) {
+	errs := make(chan error, 1)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			errs <- w.(h2.Puller).Pull(r.Context(), panics{})
+		}
+	}), ours(h2.Config{}))
+	c := s.client(t)
+	if _, err := io.ReadAll(begin(patient(t), t, c, s.url("/")).Body); err == nil {
+		t.Error("the client is not told")
+	}
+	if err := <-errs; err == nil || !strings.Contains(s.log.String(), "panic") {
+		t.Error("not told", err)
+	}
+	if resp, _ := get(t, c, s.url("/other")); resp.StatusCode != 200 {
+		t.Error("the connection did not survive")
+	}
+}
+
+func TestPullHead(t *testing.T) {
+	errs := make(chan error, 1)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		errs <- w.(h2.Puller).Pull(r.Context(), panics{})
+	}), ours(h2.Config{}))
+	resp, err := s.client(t).Head(s.url("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if err := <-errs; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPullMany lets many goroutines feed many streams on few connections, some of
+// whose clients have small windows, others leave early. Each stream must have
+// everything in order.
+func TestPullMany(t *testing.T) {
+	const conns, streams, feeders, rounds = 4, 50, 4, 100
+	p := newPulling()
+	s := serve(t, p, ours(h2.Config{}))
+	var readers sync.WaitGroup
+	for i := range conns {
+		c := s.client(t)
+		if i == 0 {
+			c.Transport = &http2.Transport{
+				TLSClientConfig:  &tls.Config{InsecureSkipVerify: true},
+				MaxReadFrameSize: 16 << 10,
+			}
+			t.Cleanup(c.CloseIdleConnections)
+		}
+		for j := range streams {
+			ctx, cancel := context.WithCancel(patient(t))
+			resp := begin(ctx, t, c, s.url("/"))
+			readers.Go(func() {
+				defer cancel()
+				want := uint32(rounds)
+				if j%10 == 9 {
+					want = 10 // and leaves
+				}
+				if err := inOrder(resp.Body, want); err != nil {
+					t.Errorf("connection %d, stream %d: %v", i, j, err)
+				}
+			})
+		}
+	}
+	var feeding sync.WaitGroup
+	for range feeders {
+		feeding.Go(func() {
+			for range conns * streams / feeders {
+				f := <-p.feeds
+				for k := range uint32(rounds) {
+					f.add(nil, string(binary.BigEndian.AppendUint32(nil, k)), strings.Repeat("x", int(k)*7%3000))
+				}
+			}
+		})
+	}
+	feeding.Wait()
+	readers.Wait()
+}
+
+// inOrder reads numbered records of TestPullMany.
+func inOrder(r io.Reader, want uint32) error {
+	for k := range want {
+		var number [4]byte
+		if _, err := io.ReadFull(r, number[:]); err != nil {
+			return fmt.Errorf("record %d: %w", k, err)
+		}
+		if got := binary.BigEndian.Uint32(number[:]); got != k {
+			return fmt.Errorf("record %d is %d", k, got)
+		}
+		if _, err := io.CopyN(io.Discard, r, int64(k)*7%3000); err != nil {
+			return fmt.Errorf("record %d: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// TestPullBesideDownload lets a client read a watch but not the download beside it,
+// and the other way round.
+func TestPullBesideDownload(t *testing.T) {
+	p := newPulling()
+	mux := http.NewServeMux()
+	mux.Handle("/watch", p)
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		for range 64 {
+			if _, err := io.WriteString(w, size1M); err != nil {
+				return
+			}
+		}
+	})
+	s := serve(t, mux, ours(h2.Config{}))
+	c := s.client(t)
+	large := begin(patient(t), t, c, s.url("/large"))
+	watch := begin(patient(t), t, c, s.url("/watch"))
+	f := <-p.feeds
+	for range 1000 {
+		f.add(nil, "event")
+		if _, err := io.ReadFull(watch.Body, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.add(nil, size1M, size1M, size1M, size1M) // and nobody reads it
+	if n, err := io.Copy(io.Discard, large.Body); n != 64<<20 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// TestPullSlowReader lets the client allow a byte at a time.
+func TestPullSlowReader(t *testing.T) {
+	p := newPulling()
+	s := serve(t, p, ours(h2.Config{}))
+	c := dial(t, s.addr)
+	c.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	c.headers(1, true, c.get("/"))
+	(<-p.feeds).add(io.EOF, "abc", "def")
+	var got string
+	for len(got) < 6 {
+		switch f := c.next().(type) {
+		case nil:
+			t.Fatalf("the connection ended after %q", got)
+		case *http2.DataFrame:
+			if len(f.Data()) != 1 {
+				t.Fatalf("%q is not what the window allows", f.Data())
+			}
+			got += string(f.Data())
+			_ = c.WriteWindowUpdate(1, 1)
+		case *http2.HeadersFrame:
+			_ = c.WriteWindowUpdate(1, 1)
+		}
+	}
+	if err := <-p.errs; got != "abcdef" || err != nil {
+		t.Error(got, err)
+	}
+}

@@ -1,0 +1,297 @@
+package h2
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// read reads and acts on frames until the connection ends.
+func (c *conn) read() {
+	_ = c.nc.SetReadDeadline(time.Now().Add(greetingTimeout))
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(c.nc, preface); err != nil || string(preface) != http2.ClientPreface {
+		return
+	}
+	c.mu.Lock()
+	c.setStateLocked(http.StateActive)
+	c.setStateLocked(http.StateIdle)
+	c.idleLocked()
+	c.mu.Unlock()
+	for first := true; ; first = false {
+		f, err := c.framer.ReadFrame()
+		if err == nil && first {
+			if _, ok := f.(*http2.SettingsFrame); !ok {
+				err = http2.ConnectionError(http2.ErrCodeProtocol)
+			}
+			_ = c.nc.SetReadDeadline(time.Time{})
+		}
+		if err == nil {
+			err = c.act(f)
+		}
+		if err != nil && !c.survives(f, err) {
+			return
+		}
+	}
+}
+
+// survives answers an error. It returns false if nothing more is to be read.
+func (c *conn) survives(f http2.Frame, err error) bool {
+	var ofStream http2.StreamError
+	var ofConn http2.ConnectionError
+	switch {
+	case errors.As(err, &ofStream):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if id := ofStream.StreamID; id%2 == 1 && c.mu.phase == serving {
+			c.mu.last = max(c.mu.last, id) // for one whose headers were no good
+		}
+		c.resetLocked(ofStream)
+		return c.mu.phase < failed
+	case errors.As(err, &ofConn):
+		if f != nil {
+			c.mu.Lock()
+			c.mu.last = max(c.mu.last, f.Header().StreamID)
+			c.mu.Unlock()
+		}
+		c.logf("h2: connection error from %v: %v", c.remote, ofConn)
+		c.fail(http2.ErrCode(ofConn))
+	case errors.Is(err, http2.ErrFrameTooLarge):
+		c.fail(http2.ErrCodeFrameSize)
+	}
+	return false
+}
+
+// act acts on a frame.
+func (c *conn) act(f http2.Frame) error {
+	if headers, ok := f.(*http2.MetaHeadersFrame); ok {
+		return c.onHeaders(headers)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.phase == draining && f.Header().StreamID > c.mu.last {
+		return c.ignoreLocked(f)
+	}
+	switch f := f.(type) {
+	case *http2.DataFrame:
+		return c.onDataLocked(f)
+	case *http2.SettingsFrame:
+		return c.onSettingsLocked(f)
+	case *http2.WindowUpdateFrame:
+		return c.onWindowUpdateLocked(f)
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			_ = c.framer.WritePing(true, f.Data)
+			return c.controlLocked()
+		}
+	case *http2.RSTStreamFrame:
+		return c.onResetLocked(f)
+	case *http2.PriorityFrame:
+		if f.StreamDep == f.StreamID {
+			return streamError(f.StreamID, http2.ErrCodeProtocol)
+		}
+	case *http2.GoAwayFrame:
+		c.drainLocked()
+	case *http2.PushPromiseFrame:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return nil
+}
+
+func streamError(id uint32, code http2.ErrCode) error {
+	return http2.StreamError{StreamID: id, Code: code}
+}
+
+// controlLocked has control frames written. The error ends the connection.
+func (c *conn) controlLocked() error {
+	if c.mu.control.Len() > maxControl {
+		return errors.New("h2: too many control frames wait to be written")
+	}
+	c.kick()
+	return nil
+}
+
+// resetLocked ends a stream, or one that we do not know, with RST_STREAM.
+func (c *conn) resetLocked(e http2.StreamError) {
+	if c.mu.phase >= failed {
+		return
+	}
+	_ = c.framer.WriteRSTStream(e.StreamID, e.Code)
+	if s := c.mu.streams[e.StreamID]; s != nil {
+		err := e.Cause
+		if err == nil {
+			err = errStreamClosed
+		}
+		s.closeLocked(err)
+	}
+	if c.controlLocked() != nil {
+		go c.close()
+	}
+}
+
+// ignoreLocked ignores a frame of a stream that the client began after it was told
+// not to. Its bytes count for the connection (RFC 9113, 6.8).
+func (c *conn) ignoreLocked(f http2.Frame) error {
+	if data, ok := f.(*http2.DataFrame); ok {
+		return c.wasteLocked(data)
+	}
+	return nil
+}
+
+// wasteLocked gives back at once what a frame took of the connection's window.
+func (c *conn) wasteLocked(f *http2.DataFrame) error {
+	if !c.mu.in.take(int(f.Length)) {
+		return streamError(f.StreamID, http2.ErrCodeFlowControl)
+	}
+	return c.giveLocked(nil, int(f.Length))
+}
+
+// giveLocked lets the client send n more bytes: of a stream or, with nil, in all.
+func (c *conn) giveLocked(s *stream, n int) error {
+	var told, id uint32
+	if s == nil {
+		told = c.mu.in.give(n)
+	} else {
+		told, id = s.in.give(n), s.id
+	}
+	if told == 0 || c.mu.phase >= failed {
+		return nil
+	}
+	_ = c.framer.WriteWindowUpdate(id, told)
+	return c.controlLocked()
+}
+
+func (c *conn) onDataLocked(f *http2.DataFrame) error {
+	s := c.mu.streams[f.StreamID]
+	if s == nil && c.isIdleLocked(f.StreamID) {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if s == nil || s.state != open {
+		if err := c.wasteLocked(f); err != nil {
+			return err
+		}
+		return streamError(f.StreamID, http2.ErrCodeStreamClosed)
+	}
+	data := f.Data()
+	if s.declared >= 0 && s.received+int64(len(data)) > s.declared {
+		if err := c.wasteLocked(f); err != nil {
+			return err
+		}
+		s.body.fail(errTooLong)
+		return streamError(f.StreamID, http2.ErrCodeProtocol)
+	}
+	if len(data) == 0 && !f.StreamEnded() {
+		if c.emptyFrames++; c.emptyFrames > maxEmpty {
+			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+		}
+	} else {
+		c.emptyFrames = 0
+	}
+	if n := int(f.Length); n > int(c.mu.in.left) || n > int(s.in.left) {
+		return streamError(f.StreamID, http2.ErrCodeFlowControl)
+	}
+	if err := c.receiveLocked(s, int(f.Length), data); err != nil {
+		return err
+	}
+	if f.StreamEnded() {
+		s.endRemoteLocked()
+	}
+	return nil
+}
+
+// receiveLocked gives data to a stream's body. Padding, and what the handler no
+// longer reads, is given back at once.
+func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
+	c.mu.in.take(length)
+	s.in.take(length)
+	s.received += int64(len(data))
+	pad := length - len(data)
+	if s.body.write(data) {
+		s.unread += len(data)
+	} else if err := c.giveLocked(nil, len(data)); err != nil {
+		return err
+	}
+	if err := c.giveLocked(nil, pad); err != nil {
+		return err
+	}
+	return c.giveLocked(s, pad)
+}
+
+// isIdleLocked says whether a stream has not begun yet.
+func (c *conn) isIdleLocked(id uint32) bool { return id%2 == 0 || id > c.mu.last }
+
+func (c *conn) onSettingsLocked(f *http2.SettingsFrame) error {
+	if f.IsAck() {
+		if c.mu.acknowledged {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		c.mu.acknowledged = true
+		return nil
+	}
+	if f.NumSettings() > 100 || f.HasDuplicates() {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if err := f.ForeachSetting(c.onSettingLocked); err != nil {
+		return err
+	}
+	_ = c.framer.WriteSettingsAck()
+	return c.controlLocked()
+}
+
+func (c *conn) onSettingLocked(set http2.Setting) error {
+	if err := set.Valid(); err != nil {
+		return err
+	}
+	switch set.ID {
+	case http2.SettingHeaderTableSize:
+		c.mu.turn.encoder.SetMaxDynamicTableSize(set.Val)
+	case http2.SettingInitialWindowSize:
+		growth := int64(set.Val) - c.mu.initialWindow
+		c.mu.initialWindow = int64(set.Val)
+		for _, s := range c.mu.streams {
+			if !s.out.add(growth) {
+				return http2.ConnectionError(http2.ErrCodeFlowControl)
+			}
+			c.scheduleLocked(s)
+		}
+	}
+	return nil
+}
+
+func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
+	if f.StreamID == 0 {
+		if !c.mu.out.add(int64(f.Increment)) {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+		c.kick()
+		return nil
+	}
+	s := c.mu.streams[f.StreamID]
+	if s == nil {
+		if c.isIdleLocked(f.StreamID) {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		return nil
+	}
+	if !s.out.add(int64(f.Increment)) {
+		return streamError(f.StreamID, http2.ErrCodeFlowControl)
+	}
+	c.scheduleLocked(s)
+	c.kick()
+	return nil
+}
+
+func (c *conn) onResetLocked(f *http2.RSTStreamFrame) error {
+	s := c.mu.streams[f.StreamID]
+	if s == nil {
+		if c.isIdleLocked(f.StreamID) {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		return nil
+	}
+	s.closeLocked(streamError(f.StreamID, f.ErrCode))
+	return nil
+}

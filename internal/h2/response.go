@@ -1,0 +1,299 @@
+package h2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+var (
+	errTooMuch  = errors.New("h2: handler wrote more than declared Content-Length")
+	errReturned = errors.New("h2: response used after its handler has returned")
+)
+
+// knownLength is the longest answer that gets a Content-Length by itself, as with
+// Go's server, which keeps so much back.
+const knownLength = 4 << 10
+
+// buffer holds what a handler writes in small pieces.
+type buffer struct {
+	n     int
+	bytes [maxPayload]byte
+}
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+func (b *buffer) release() {
+	if b != nil {
+		b.n = 0
+		buffers.Put(b)
+	}
+}
+
+// response is a stream's http.ResponseWriter. It belongs to the handler's goroutine.
+type response struct {
+	stream *stream
+	header http.Header
+	// head is set by WriteHeader and sent with the first bytes, or a flush.
+	head     *head
+	sent     bool
+	returned bool
+	buffer   *buffer
+	written  int64
+	length   int64 // what the handler declared, -1 if nothing
+}
+
+var (
+	_ http.ResponseWriter                    = (*response)(nil)
+	_ http.Flusher                           = (*response)(nil)
+	_ io.StringWriter                        = (*response)(nil)
+	_ interface{ CloseNotify() <-chan bool } = (*response)(nil)
+)
+
+// Header implements http.ResponseWriter.
+func (r *response) Header() http.Header {
+	if r.header == nil {
+		r.header = make(http.Header)
+	}
+	return r.header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *response) WriteHeader(status int) {
+	switch {
+	case r.head != nil || r.returned:
+		return
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	case status < 200:
+		r.stream.inform(newHead(status, r.header))
+		return
+	}
+	r.head = newHead(status, r.header)
+	r.length = r.head.length
+}
+
+// inform sends an informational head, unless the response has begun.
+func (s *stream) inform(h *head) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.state == streamClosed || s.begun {
+		return
+	}
+	s.heads = append(s.heads, h)
+	c.scheduleLocked(s)
+	c.kick()
+}
+
+func (r *response) isHead() bool { return r.stream.request.Method == http.MethodHead }
+
+// hasBody says whether a status comes with a body.
+func hasBody(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// Write implements http.ResponseWriter. Small writes are gathered; of a large one
+// the bytes are read until it returns.
+func (r *response) Write(p []byte) (int, error) {
+	if err := r.admit(len(p)); err != nil {
+		return 0, err
+	}
+	for rest := p; len(rest) > 0; {
+		if r.buffer == nil && len(rest) >= maxPayload {
+			if err := r.send(rest, false); err != nil {
+				return 0, err
+			}
+			break
+		}
+		if r.buffer == nil {
+			r.buffer = buffers.Get().(*buffer)
+		}
+		n := copy(r.buffer.bytes[r.buffer.n:], rest)
+		r.buffer.n += n
+		if rest = rest[n:]; len(rest) > 0 {
+			if err := r.send(nil, false); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+// WriteString implements io.StringWriter.
+func (r *response) WriteString(text string) (int, error) {
+	if r.buffer != nil && len(text) <= len(r.buffer.bytes)-r.buffer.n {
+		if err := r.admit(len(text)); err != nil {
+			return 0, err
+		}
+		r.buffer.n += copy(r.buffer.bytes[r.buffer.n:], text)
+		return len(text), nil
+	}
+	return r.Write([]byte(text))
+}
+
+// admit says whether n more bytes belong to the response.
+func (r *response) admit(n int) error {
+	if r.returned {
+		return errReturned
+	}
+	r.WriteHeader(http.StatusOK)
+	if !hasBody(r.head.status) {
+		return http.ErrBodyNotAllowed
+	}
+	if r.written += int64(n); r.length >= 0 && r.written > r.length {
+		return errTooMuch
+	}
+	return nil
+}
+
+// send hands what was gathered, and bytes that are lent, to the connection.
+func (r *response) send(lent []byte, ends bool) error {
+	s, c := r.stream, r.stream.conn
+	begins := !r.sent
+	if begins {
+		r.sent = true
+		r.complete(lent, ends)
+	}
+	b := r.buffer
+	r.buffer = nil
+	if r.isHead() {
+		b.release()
+		if !begins {
+			return nil
+		}
+		b, lent, ends = nil, nil, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if begins && s.state != streamClosed {
+		s.begun = true
+		s.heads = append(s.heads, r.head)
+	}
+	if err := s.putLocked(b, lent); err != nil {
+		return err
+	}
+	c.scheduleLocked(s)
+	if ends {
+		s.ends = true
+		if !r.isHead() {
+			s.trailers = r.trailers()
+		}
+		c.scheduleLocked(s)
+		c.writeOwnLocked(s)
+		return nil
+	}
+	c.kick()
+	for len(lent) > 0 && len(s.segments) > 0 && s.state != streamClosed {
+		s.changed.Wait()
+	}
+	if s.state == streamClosed {
+		return s.err
+	}
+	return nil
+}
+
+// complete adds to the head what the handler did not say.
+func (r *response) complete(lent []byte, ends bool) {
+	h := r.head
+	content := lent
+	if r.buffer != nil {
+		content = r.buffer.bytes[:r.buffer.n]
+	}
+	if hasBody(h.status) {
+		if h.length < 0 && ends && len(content) <= knownLength && (len(content) > 0 || !r.isHead()) {
+			h.setLength(int64(len(content)))
+		}
+		if !h.coded && !h.typed && len(content) > 0 {
+			h.add("Content-Type", []string{http.DetectContentType(content)})
+		}
+	}
+	if !h.dated {
+		h.add("Date", []string{r.stream.conn.server.now()})
+	}
+	if h.closes {
+		r.stream.conn.goAwayGracefully()
+	}
+}
+
+// trailers are what was announced, and what carries http.TrailerPrefix. There are
+// none to send if the handler set none.
+func (r *response) trailers() *head {
+	h := &head{}
+	for name, values := range r.header {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			if name = http.CanonicalHeaderKey(name); httpguts.ValidTrailerHeader(name) {
+				h.add(name, values)
+			}
+		}
+	}
+	for _, name := range r.head.trailers {
+		if _, ok := r.header[http.TrailerPrefix+name]; !ok && httpguts.ValidTrailerHeader(name) {
+			h.add(name, r.header[name])
+		}
+	}
+	if len(h.fields) == 0 {
+		return nil
+	}
+	return h
+}
+
+// finish sends the rest when the handler has returned.
+func (r *response) finish() {
+	r.WriteHeader(http.StatusOK)
+	_ = r.send(nil, true) // who would be told
+	r.returned = true
+}
+
+// abandon forgets what was gathered.
+func (r *response) abandon() {
+	r.returned = true
+	r.buffer.release()
+	r.buffer = nil
+}
+
+// Flush implements http.Flusher.
+func (r *response) Flush() { _ = r.FlushError() }
+
+// FlushError sends what was written so far, as http.ResponseController has it. It
+// waits only for what was flushed before. The error is why the stream ended.
+func (r *response) FlushError() error {
+	if r.returned {
+		return errReturned
+	}
+	r.WriteHeader(http.StatusOK)
+	return r.send(nil, false)
+}
+
+// SetReadDeadline is what http.ResponseController calls.
+func (r *response) SetReadDeadline(at time.Time) error {
+	s := r.stream
+	s.setDeadline(&s.readTimer, at, s.readTooLong)
+	return nil
+}
+
+// SetWriteDeadline is what http.ResponseController calls. A response that is not
+// complete by then is reset.
+func (r *response) SetWriteDeadline(at time.Time) error {
+	s := r.stream
+	s.setDeadline(&s.writeTimer, at, s.writeTooLong)
+	return nil
+}
+
+// EnableFullDuplex is what http.ResponseController calls: HTTP/2 always is.
+func (r *response) EnableFullDuplex() error { return nil }
+
+// CloseNotify is the deprecated http.CloseNotifier, which Kubernetes asks of
+// writers that can be flushed.
+func (r *response) CloseNotify() <-chan bool {
+	gone := make(chan bool, 1)
+	context.AfterFunc(r.stream.request.Context(), func() { gone <- true })
+	return gone
+}

@@ -1,0 +1,289 @@
+package h2
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	// maxPayload makes a frame of DATA, with its header, fill a TLS record.
+	maxPayload = minFrameSize - frameHeader
+	// frameHeader is the size of a frame's header.
+	frameHeader = 9
+	// batchSize is how much is written at once: four records.
+	batchSize = 4 * minFrameSize
+	// maxTurns bounds the streams that are asked for one buffer.
+	maxTurns = 1024
+)
+
+// batches are the buffers of connections that write.
+var batches = sync.Pool{New: func() any { b := make([]byte, 0, batchSize); return &b }}
+
+// kick has the writer look what there is to do. It never waits.
+func (c *conn) kick() {
+	select {
+	case c.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// runWriter writes what there is until the connection ends.
+func (c *conn) runWriter() {
+	for {
+		select {
+		case <-c.kicked:
+		case <-c.done:
+			return
+		}
+		c.mu.Lock()
+		for c.mu.phase != closed {
+			if c.mu.turn.taken {
+				c.mu.turn.missed = true
+				break
+			}
+			c.collectLocked()
+			if c.writeLocked() {
+				continue
+			}
+			if !c.readyLocked() {
+				break
+			}
+			// Sources promise and give nothing: let others have the lock.
+			c.mu.Unlock()
+			runtime.Gosched()
+			c.mu.Lock()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// readyLocked says whether a stream may send something now.
+func (c *conn) readyLocked() bool {
+	q := &c.mu.queues
+	return c.mu.phase < failed && (q.ready.len() > 0 || q.starved.len() > 0 && c.mu.out > 0)
+}
+
+// writeOwnLocked writes the end of a response in its handler's goroutine, if it is
+// all there is to write: that saves waking the writer.
+func (c *conn) writeOwnLocked(s *stream) {
+	t, q := &c.mu.turn, &c.mu.queues
+	if t.taken || !s.queued || q.ready.len()+q.starved.len() > 1 {
+		c.kick()
+		return
+	}
+	c.writeLocked()
+	if t.missed || c.readyLocked() || c.mu.control.Len() > 0 {
+		t.missed = false
+		c.kick()
+	}
+}
+
+// writeLocked writes one buffer, without the lock. It returns false if there was
+// nothing to write.
+func (c *conn) writeLocked() bool {
+	t := &c.mu.turn
+	t.taken = true
+	pooled := batches.Get().(*[]byte)
+	t.batch = (*pooled)[:0]
+	c.fillLocked()
+	batch := t.batch
+	t.batch = nil
+	if len(batch) > 0 {
+		c.mu.Unlock()
+		c.send(batch)
+		c.mu.Lock()
+	}
+	if cap(batch) <= 2*batchSize {
+		*pooled = batch
+		batches.Put(pooled)
+	}
+	t.taken = false
+	return len(batch) > 0
+}
+
+func (c *conn) send(batch []byte) {
+	if t := c.server.cfg.WriteTimeout; t > 0 {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(t))
+	}
+	if _, err := c.nc.Write(batch); err != nil {
+		c.close()
+	}
+}
+
+// fillLocked fills the buffer: control frames, then a frame of each stream in turn.
+func (c *conn) fillLocked() {
+	t := &c.mu.turn
+	for range maxTurns {
+		if c.mu.control.Len() > 0 {
+			t.batch = append(t.batch, c.mu.control.Bytes()...)
+			c.mu.control.Reset()
+		}
+		if c.mu.phase >= failed || len(t.batch) > batchSize-minFrameSize {
+			return
+		}
+		s := c.mu.queues.next(c.mu.out > 0)
+		if s == nil {
+			return
+		}
+		s.queued = false
+		if s.state != streamClosed {
+			c.emitLocked(s)
+		}
+	}
+}
+
+// scheduleLocked queues a stream that has something to send and may.
+func (c *conn) scheduleLocked(s *stream) {
+	switch {
+	case s.queued || !s.pendingLocked():
+	case len(s.heads) > 0 || !s.bytesLocked():
+		c.mu.queues.ready.push(s)
+		s.queued = true
+	case s.out <= 0:
+		// The client will allow more.
+	case c.mu.out <= 0:
+		c.mu.queues.starved.push(s)
+		s.queued = true
+	default:
+		c.mu.queues.ready.push(s)
+		s.queued = true
+	}
+}
+
+// emitLocked frames what a stream has to send, one frame of DATA at most.
+func (c *conn) emitLocked(s *stream) {
+	for i, h := range s.heads {
+		ends := i == len(s.heads)-1 && s.ends && len(s.segments) == 0 && s.trailers == nil
+		c.headLocked(s, h, ends)
+		if ends {
+			c.endedLocked(s)
+			return
+		}
+	}
+	if s.heads != nil {
+		s.heads = nil
+		s.changed.Broadcast()
+	}
+	if len(s.segments) == 0 && s.source != nil && s.wants && s.roomLocked() > 0 {
+		c.askLocked(s)
+		defer c.keepLocked(s)
+	}
+	if len(s.segments) > 0 && c.dataLocked(s) {
+		c.endedLocked(s)
+		return
+	}
+	if len(s.segments) == 0 && s.ends && s.state != streamClosed {
+		if s.trailers != nil {
+			c.headLocked(s, s.trailers, true)
+		} else {
+			c.mu.turn.batch = appendFrame(c.mu.turn.batch, http2.FrameData, http2.FlagDataEndStream, s.id, 0)
+		}
+		c.endedLocked(s)
+		return
+	}
+	c.scheduleLocked(s)
+}
+
+// keepLocked copies what is left over out of the writer's list.
+func (c *conn) keepLocked(s *stream) {
+	s.segments = slices.Clone(s.segments)
+	clear(c.mu.turn.segments)
+}
+
+// roomLocked is how much DATA the stream may send in its turn.
+func (s *stream) roomLocked() int {
+	return int(max(0, min(s.out, s.conn.mu.out, maxPayload)))
+}
+
+// dataLocked frames what is there and fits. It returns true if that was the last
+// frame.
+func (c *conn) dataLocked(s *stream) (ends bool) {
+	room, n, whole := s.roomLocked(), 0, true
+	for _, segment := range s.segments {
+		if n += len(segment); n > room {
+			n, whole = room, false
+			break
+		}
+	}
+	if n == 0 && !whole {
+		return false
+	}
+	var flags http2.Flags
+	if ends = whole && s.ends && s.trailers == nil; ends {
+		flags = http2.FlagDataEndStream
+	}
+	t := &c.mu.turn
+	if n > 0 || ends {
+		t.batch = appendFrame(t.batch, http2.FrameData, flags, s.id, n)
+	}
+	left := n
+	for _, segment := range s.segments {
+		part := segment[:min(left, len(segment))]
+		t.batch = append(t.batch, part...)
+		if left -= len(part); left == 0 {
+			break
+		}
+	}
+	s.out -= outflow(n)
+	c.mu.out -= outflow(n)
+	s.framedLocked(n, whole)
+	return ends
+}
+
+// endedLocked closes a stream whose last frame is in the buffer. If the client has
+// not finished, it is told that nobody will read the rest (RFC 9113, 8.1).
+func (c *conn) endedLocked(s *stream) {
+	if s.state == open {
+		b := appendFrame(c.mu.turn.batch, http2.FrameRSTStream, 0, s.id, 4)
+		c.mu.turn.batch = append(b, 0, 0, 0, byte(http2.ErrCodeNo))
+	}
+	s.closeLocked(errHandlerComplete)
+}
+
+// queues are the streams that have something to send.
+type queues struct {
+	ready fifo
+	// starved wait for the connection's window, before those that came later.
+	starved fifo
+}
+
+func (q *queues) next(window bool) *stream {
+	if window && q.starved.len() > 0 {
+		return q.starved.pop()
+	}
+	return q.ready.pop()
+}
+
+// fifo is a queue of streams.
+type fifo struct {
+	streams []*stream
+	head    int
+}
+
+func (f *fifo) len() int { return len(f.streams) - f.head }
+
+func (f *fifo) push(s *stream) {
+	if f.head > len(f.streams)/2 {
+		n := copy(f.streams, f.streams[f.head:])
+		clear(f.streams[n:])
+		f.streams, f.head = f.streams[:n], 0
+	}
+	f.streams = append(f.streams, s)
+}
+
+// pop returns nil if there is none.
+func (f *fifo) pop() *stream {
+	if f.len() == 0 {
+		return nil
+	}
+	s := f.streams[f.head]
+	f.streams[f.head] = nil
+	if f.head++; f.head == len(f.streams) {
+		f.streams, f.head = f.streams[:0], 0
+	}
+	return s
+}

@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/component-base/version"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+
+	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/discovery"
+	"github.com/millrace/millrace/internal/openapi"
+)
+
+// documents are discovery and OpenAPI, in front of Kubernetes' own.
+type documents struct {
+	discovery *discovery.Server
+	// openAPI is made with the chain, before anything is served.
+	openAPI *openapi.Server
+}
+
+// newDocuments is called before the configuration is completed.
+func newDocuments(config *app.Config) (*documents, error) {
+	d, err := newDiscovery()
+	if err != nil {
+		return nil, err
+	}
+	useDiscovery(config, d)
+	skipOpenAPI(config)
+	return &documents{discovery: d}, nil
+}
+
+// wrap returns the documents in front of the aggregator's handler.
+func (d *documents) wrap(next http.Handler) http.Handler {
+	return d.discovery.Wrap(d.openAPI.Wrap(next))
+}
+
+// createChain is app.CreateServerChain with our server of custom resources, and
+// with our documents. Each server passes on what it does not know: the aggregator
+// to kube-apiserver, that to custom resources, and those to the answer that there
+// is no such thing.
+func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
+	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	var err error
+	s.custom, err = crd.New(config.ApiExtensions, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound), hooks.CustomResources)
+	if err != nil {
+		return fmt.Errorf("make server of custom resources: %w", err)
+	}
+	catalog := s.custom.Catalog()
+	catalog.Follow(s.documents.discovery.Custom().Change)
+	generic := config.Aggregator.GenericConfig
+	s.documents.openAPI, err = openapi.New(openapi.Config{Catalog: catalog, Version: version.Get().GitVersion, Locals: func() []openapi.Local {
+		return openAPILocals(s.chain()[:localServers], generic.OpenAPIConfig, generic.OpenAPIV3Config)
+	}})
+	if err != nil {
+		return err
+	}
+	kubeAPIs, err := config.KubeAPIs.New(s.custom.Generic)
+	if err != nil {
+		return err
+	}
+	a := aggregation{config: config.Aggregator, next: kubeAPIs.ControlPlane.GenericAPIServer, stored: hooks.Stored}
+	if config.ApiExtensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
+		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
+		a.catalog = catalog
+	}
+	if s.aggregator, err = a.create(); err != nil {
+		return err
+	}
+	for _, behind := range s.chain()[1:localServers] {
+		emptyOpenAPI(behind)
+	}
+	s.own = ownGroups(s.chain()[:localServers])
+	return followServices(s.aggregator, s.documents.discovery)
+}
+
+// ownGroups are those that the servers have installed handlers for.
+func ownGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
+	groups := map[string]bool{}
+	for _, server := range servers {
+		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
+			if group, ok := strings.CutPrefix(service.RootPath(), "/apis/"); ok {
+				group, _, _ = strings.Cut(group, "/")
+				groups[group] = true
+			}
+		}
+	}
+	return groups
+}
+
+// localServers are the aggregator, kube-apiserver and that of custom resources.
+const localServers = 3

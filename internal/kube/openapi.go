@@ -1,0 +1,67 @@
+package kube
+
+import (
+	"net/http"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/kube-openapi/pkg/builder"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/common/restfuladapter"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+
+	"github.com/millrace/millrace/internal/openapi"
+)
+
+// Where OpenAPI is ours, the servers behind the aggregator build no documents of
+// their own at start, and so run no controllers that add custom resources to
+// them. Server-side apply keeps what it needs.
+
+// skipOpenAPI comes before the configuration is completed.
+func skipOpenAPI(config *app.Config) {
+	config.KubeAPIs.ControlPlane.Generic.SkipOpenAPIInstallation = true
+	config.ApiExtensions.GenericConfig.SkipOpenAPIInstallation = true
+}
+
+// emptyOpenAPI lets those servers say that they have nothing: the aggregator
+// would ask for it, and log that it is not there, at each request.
+func emptyOpenAPI(server *genericapiserver.GenericAPIServer) {
+	answer := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Etag", `"empty"`)
+			_, _ = w.Write([]byte(body)) // it is read in memory
+		}
+	}
+	server.Handler.NonGoRestfulMux.UnlistedHandle("/openapi/v2", answer(`{"swagger":"2.0","info":{"title":"Kubernetes","version":""},"paths":{}}`))
+	server.Handler.NonGoRestfulMux.UnlistedHandle("/openapi/v3", answer(`{"paths":{}}`))
+}
+
+// openAPILocals are the servers of a chain, the aggregator first, with the
+// configuration that the stock server builds their documents by.
+func openAPILocals(chain []*genericapiserver.GenericAPIServer, config *common.Config, config3 *common.OpenAPIV3Config) []openapi.Local {
+	var locals []openapi.Local
+	for i, server := range chain {
+		container := server.Handler.GoRestfulContainer
+		local := openapi.Local{V2: func() (*spec.Swagger, error) {
+			built, err := builder.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices(container.RegisteredWebServices()), config)
+			if err != nil {
+				return nil, err
+			}
+			built.Definitions = handler.PruneDefaults(built.Definitions)
+			return built, nil
+		}}
+		if i > 0 { // the aggregator serves its own, with those of services
+			local.V3 = func() (http.Handler, error) {
+				at := mux.NewPathRecorderMux("openapi")
+				routes.OpenAPI{V3Config: config3}.InstallV3(container, at)
+				return at, nil
+			}
+		}
+		locals = append(locals, local)
+	}
+	return locals
+}

@@ -1,0 +1,188 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// The limits are those of Kubernetes' own HTTP server (SecureServingInfo.Serve).
+	maxHeaderBytes    = 1 << 20
+	idleTimeout       = 90 * time.Second
+	readHeaderTimeout = 32 * time.Second
+	tcpKeepAlive      = 3 * time.Minute
+	defaultStreams    = 100
+	// quickShutdown is for connections at whose end all requests have been drained.
+	quickShutdown = 2 * time.Second
+)
+
+// frontServer is the HTTP server in front of Kubernetes' handlers, in place of
+// the one that Kubernetes makes for itself, which knows no HTTP/2 server but Go's.
+//
+// Kubernetes' is given this as its listener. It accepts nothing; that it is asked
+// to accept says when to begin to serve, and that it is closed, when to stop.
+type frontServer struct {
+	net.Listener
+	server  *http.Server
+	timeout time.Duration
+	begin   sync.Once
+	closed  chan struct{}
+	stop    func() error
+	// failed is told why listening ended by itself.
+	failed func(error)
+}
+
+// useFrontServer makes the generic server serve through an HTTP server of ours.
+// http2 gives HTTP/2 with so many streams a connection to a server whose handler
+// and certificates are set.
+func useFrontServer(generic *genericapiserver.GenericAPIServer, http2 func(s *http.Server, streams int) error) (*frontServer, error) {
+	serving := generic.SecureServingInfo
+	certificates, err := servingCertificates(serving)
+	if err != nil {
+		return nil, err
+	}
+	f := &frontServer{
+		Listener: serving.Listener,
+		timeout:  generic.ShutdownTimeout,
+		closed:   make(chan struct{}),
+		server: &http.Server{
+			Addr:              serving.Listener.Addr().String(),
+			Handler:           generic.Handler,
+			TLSConfig:         certificates.base,
+			MaxHeaderBytes:    maxHeaderBytes,
+			IdleTimeout:       idleTimeout,
+			ReadHeaderTimeout: readHeaderTimeout,
+			ErrorLog:          log.New(handshakeErrors{}, "", 0),
+		},
+	}
+	if generic.ShutdownSendRetryAfter {
+		f.timeout = quickShutdown
+	}
+	if !serving.DisableHTTP2 {
+		streams := serving.HTTP2MaxStreamsPerConnection
+		if streams <= 0 {
+			streams = defaultStreams
+		}
+		if err := http2(f.server, streams); err != nil {
+			return nil, fmt.Errorf("configure HTTP/2: %w", err)
+		}
+	}
+	f.server.TLSConfig.GetConfigForClient = certificates.forClient
+	f.stop = sync.OnceValue(f.shutdown)
+	go certificates.run(1, f.closed)
+	serving.Listener = f
+	return f, nil
+}
+
+// Accept implements net.Listener. It returns when the listener is closed.
+func (f *frontServer) Accept() (net.Conn, error) {
+	f.begin.Do(func() {
+		klog.InfoS("Serving securely", "address", f.server.Addr)
+		go f.serve()
+	})
+	<-f.closed
+	return nil, net.ErrClosed
+}
+
+func (f *frontServer) serve() {
+	err := f.server.Serve(tls.NewListener(keepAliveListener{f.Listener}, f.server.TLSConfig))
+	if !errors.Is(err, http.ErrServerClosed) {
+		f.failed(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
+	}
+}
+
+// Close implements net.Listener. It returns when all connections have ended:
+// Kubernetes tears its storage down after it.
+func (f *frontServer) Close() error { return f.stop() }
+
+func (f *frontServer) shutdown() error {
+	close(f.closed)
+	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	defer cancel()
+	err := f.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		klog.InfoS("Connections were still busy at the end of the time for shutting down", "timeout", f.timeout)
+		return nil
+	}
+	return err
+}
+
+// keepAliveListener finds clients that are gone, as Kubernetes' listener does.
+type keepAliveListener struct{ net.Listener }
+
+func (l keepAliveListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAlivePeriod(tcpKeepAlive)
+	}
+	return conn, err
+}
+
+// certificates are what clients are shown, reloaded when files change.
+type certificates struct {
+	base      *tls.Config
+	forClient func(*tls.ClientHelloInfo) (*tls.Config, error)
+	run       func(workers int, stop <-chan struct{})
+}
+
+// servingCertificates follows the sources of certificates. Kubernetes starts them
+// itself when it begins to listen.
+func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, error) {
+	base := &tls.Config{
+		MinVersion:       tls.VersionTLS12,
+		NextProtos:       []string{"h2", "http/1.1"},
+		CipherSuites:     s.CipherSuites,
+		CurvePreferences: s.CurvePreferences,
+	}
+	if s.DisableHTTP2 {
+		base.NextProtos = []string{"http/1.1"}
+	}
+	if s.MinTLSVersion > 0 {
+		base.MinVersion = s.MinTLSVersion
+	}
+	if s.ClientCA != nil {
+		// Whether a certificate is any good is for the authenticators to say.
+		base.ClientAuth = tls.RequestClientCert
+	}
+	dynamic := dynamiccertificates.NewDynamicServingCertificateController(base, s.ClientCA, s.Cert, s.SNICerts, nil)
+	if s.ClientCA != nil {
+		s.ClientCA.AddListener(dynamic)
+	}
+	if s.Cert != nil {
+		s.Cert.AddListener(dynamic)
+	}
+	for _, named := range s.SNICerts {
+		named.AddListener(dynamic)
+	}
+	if err := dynamic.RunOnce(); err != nil {
+		return nil, fmt.Errorf("read serving certificates: %w", err)
+	}
+	return &certificates{base: base, forClient: dynamic.GetConfigForClient, run: dynamic.Run}, nil
+}
+
+// handshakeErrors counts failed handshakes, which are anybody's to cause, and logs
+// what else the HTTP server has to say.
+type handshakeErrors struct{}
+
+func (handshakeErrors) Write(p []byte) (int, error) {
+	if line := strings.TrimSpace(string(p)); strings.Contains(line, "http: TLS handshake error") {
+		klog.V(5).Info(line)
+		metrics.TLSHandshakeErrors.Inc()
+	} else {
+		klog.Warning(line)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,329 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/kube-openapi/pkg/aggregator"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// base is a v2 document without the custom resources that are put into it as
+// fragments: what Kubernetes' merger makes of the local servers, of samples in
+// the place of custom resources, of definitions that meet others' names, and of
+// the services behind the aggregation layer; the samples are taken out again.
+type base struct {
+	// key says what it is made from, tag what it is.
+	key, tag string
+	// apart are the definitions, by name, that are in it and have no fragment.
+	apart map[string]bool
+	// renamed replaces references of fragments to what the merger has renamed; nil
+	// for nothing. renames identifies it.
+	renamed *strings.Replacer
+	renames uint64
+
+	json frame
+	// binary is made when it is first asked for.
+	binary struct {
+		sync.Mutex
+		frame *frame
+	}
+}
+
+// bases keeps the newest base.
+type bases struct {
+	mu struct {
+		sync.Mutex
+		newest *base
+		// local is where the local servers have something, nil before it is known.
+		local *occupied
+		// remote is the same of the services whose tag it is.
+		remote    *occupied
+		remoteTag string
+	}
+}
+
+// base returns the base for a view.
+func (s *Server) base(v *view, remote *remote) (*base, error) {
+	b := &s.bases
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var locals []*spec.Swagger
+	var err error
+	if b.mu.local == nil {
+		if locals, err = s.locals(); err != nil {
+			return nil, err
+		}
+		b.mu.local = occupiedBy(locals)
+	}
+	if b.mu.remote == nil || b.mu.remoteTag != remote.tag {
+		decoded, err := remote.specs()
+		if err != nil {
+			return nil, err
+		}
+		b.mu.remote, b.mu.remoteTag = occupiedBy(decoded), remote.tag
+	}
+	split := v.splitBy(b.mu.local, b.mu.remote)
+	if b.mu.newest != nil && b.mu.newest.key == remote.tag+split.key {
+		return b.mu.newest, nil
+	}
+	if locals == nil {
+		if locals, err = s.locals(); err != nil {
+			return nil, err
+		}
+	}
+	remotes, err := remote.specs()
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.mergeBase(locals, remotes, split)
+	if err != nil {
+		return nil, err
+	}
+	made.key = remote.tag + split.key
+	b.mu.newest = made
+	return made, nil
+}
+
+func (s *Server) locals() ([]*spec.Swagger, error) {
+	locals := s.config.Locals()
+	specs := make([]*spec.Swagger, len(locals))
+	for i, local := range locals {
+		var err error
+		if specs[i], err = local.V2(); err != nil {
+			return nil, fmt.Errorf("build OpenAPI v2 of built-in resources: %w", err)
+		}
+	}
+	return specs, nil
+}
+
+// mergeBase merges as the stock server does: the custom resources into the last
+// local server's spec, and then one spec after the other, those of local
+// servers but the first after they went through JSON.
+func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base, error) {
+	var resources []*spec.Swagger
+	for _, shape := range split.shapes {
+		sample, err := buildV2(shape.sample(), sampleVersion)
+		if err != nil {
+			return nil, err
+		}
+		resources = append(resources, sample)
+	}
+	before, err := sampleText(resources...)
+	if err != nil {
+		return nil, err
+	}
+	made := &base{apart: map[string]bool{}}
+	for _, d := range split.apart {
+		made.apart[d.Name] = true
+		built, err := s.buildWhole(d)
+		if err != nil {
+			return nil, err
+		}
+		if built != nil {
+			resources = append(resources, built)
+		}
+	}
+	last := len(locals) - 1
+	if locals[last], err = builder.MergeSpecs(locals[last], resources...); err != nil {
+		return nil, fmt.Errorf("merge custom resources: %w", err)
+	}
+	merged := new(spec.Swagger)
+	*merged = *locals[0]
+	merged.Paths, merged.Definitions, merged.Parameters = nil, nil, nil
+	for i, local := range locals {
+		if i > 0 {
+			if local, err = throughJSON(local); err != nil {
+				return nil, err
+			}
+		}
+		if err := aggregator.MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters(merged, local); err != nil {
+			return nil, fmt.Errorf("merge specs of local servers: %w", err)
+		}
+	}
+	for _, remote := range remotes {
+		if err := aggregator.MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters(merged, remote); err != nil {
+			return nil, fmt.Errorf("merge specs of services: %w", err)
+		}
+	}
+	after, err := sampleText(merged)
+	if err != nil {
+		return nil, err
+	}
+	if err := made.rename(before, after); err != nil {
+		return nil, err
+	}
+	removeSamples(merged)
+	return made, made.encode(merged)
+}
+
+// buildWhole is the spec of all versions of a definition, nil if Kubernetes has
+// none.
+func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
+	full, err := s.full(d)
+	if err != nil {
+		return nil, err
+	}
+	whole := &spec.Swagger{}
+	for _, version := range full.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		built, err := buildV2(full, version.Name)
+		if err != nil {
+			missing(d, err)
+			return nil, nil
+		}
+		if whole, err = builder.MergeSpecs(whole, built); err != nil {
+			missing(d, err)
+			return nil, nil
+		}
+	}
+	return whole, nil
+}
+
+func throughJSON(s *spec.Swagger) (*spec.Swagger, error) {
+	plain, err := s.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode spec: %w", err)
+	}
+	out := &spec.Swagger{}
+	if err := out.UnmarshalJSON(plain); err != nil {
+		return nil, fmt.Errorf("decode spec: %w", err)
+	}
+	return out, nil
+}
+
+// sampleText is what samples have in specs. Later ones win, as in a merge.
+func sampleText(specs ...*spec.Swagger) (string, error) {
+	paths, definitions := map[string]spec.PathItem{}, map[string]spec.Schema{}
+	for _, s := range specs {
+		if s.Paths == nil {
+			continue
+		}
+		for path, item := range s.Paths.Paths {
+			if strings.HasPrefix(path, samplePaths) {
+				paths[path] = item
+			}
+		}
+		for name, schema := range s.Definitions {
+			if strings.HasPrefix(name, sampleModels) {
+				definitions[name] = schema
+			}
+		}
+	}
+	out, err := json.Marshal([]any{paths, definitions})
+	if err != nil {
+		return "", fmt.Errorf("encode samples: %w", err)
+	}
+	return string(out), nil
+}
+
+func removeSamples(s *spec.Swagger) {
+	if s.Paths != nil {
+		for path := range s.Paths.Paths {
+			if strings.HasPrefix(path, samplePaths) {
+				delete(s.Paths.Paths, path)
+			}
+		}
+	}
+	for name := range s.Definitions {
+		if strings.HasPrefix(name, sampleModels) {
+			delete(s.Definitions, name)
+		}
+	}
+}
+
+var reference = regexp.MustCompile(`"\$ref":"#/(definitions|parameters)/[^"]+"`)
+
+// rename learns from samples what the merger has renamed.
+func (b *base) rename(before, after string) error {
+	old, renamed := reference.FindAllString(before, -1), reference.FindAllString(after, -1)
+	if len(old) != len(renamed) {
+		return fmt.Errorf("samples have %d references, and %d when merged", len(old), len(renamed))
+	}
+	pairs := map[string]string{}
+	for i := range old {
+		if old[i] != renamed[i] {
+			pairs[old[i]] = renamed[i]
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	sum := newSum()
+	var list []string
+	for _, name := range sortedKeys(pairs) {
+		list = append(list, name, pairs[name])
+		sum.text(name)
+		sum.text(pairs[name])
+	}
+	b.renamed, b.renames = strings.NewReplacer(list...), sum.short()
+	return nil
+}
+
+// encode cuts a merged document into its entries and compresses them.
+func (b *base) encode(merged *spec.Swagger) error {
+	plain, err := merged.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("encode OpenAPI v2: %w", err)
+	}
+	b.tag = newSum(string(plain)).tag()
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(plain, &parts); err != nil {
+		return fmt.Errorf("cut OpenAPI v2: %w", err)
+	}
+	paths, schemas := parts["paths"], parts["definitions"]
+	delete(parts, "paths")
+	delete(parts, "definitions")
+	head, err := json.Marshal(parts)
+	if err != nil {
+		return fmt.Errorf("encode head of OpenAPI v2: %w", err)
+	}
+	rest, err := inner(head)
+	if err != nil {
+		return err
+	}
+	b.json = frame{form: v2JSON}
+	b.json.middle = []encode.Piece{constant(`},"definitions":{`)}
+	b.json.tail = []encode.Piece{constant(`}}`)}
+	if b.json.head, err = cutUp([]byte("{" + rest + `,"paths":{`)); err != nil {
+		return err
+	}
+	if b.json.paths, err = cutObject(paths); err != nil {
+		return err
+	}
+	b.json.schemas, err = cutObject(schemas)
+	return err
+}
+
+// cutObject makes pieces of an object's entries; nil has none.
+func cutObject(object []byte) ([]encode.Piece, error) {
+	if object == nil {
+		return nil, nil
+	}
+	entries, err := inner(object)
+	if err != nil {
+		return nil, err
+	}
+	return cutUp([]byte(entries))
+}
+
+// served are a definition's versions that have documents.
+func served(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinitionVersion {
+	var found []*apiextensionsv1.CustomResourceDefinitionVersion
+	for i := range full.Spec.Versions {
+		if full.Spec.Versions[i].Served {
+			found = append(found, &full.Spec.Versions[i])
+		}
+	}
+	return found
+}

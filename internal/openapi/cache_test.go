@@ -1,0 +1,192 @@
+package openapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/millrace/millrace/internal/openapi"
+)
+
+// counting counts what is decoded.
+type counting struct {
+	*catalog
+	mu   sync.Mutex
+	full map[string]int
+}
+
+func (c *counting) Full(name string) (*definition, error) {
+	c.mu.Lock()
+	c.full[name]++
+	c.mu.Unlock()
+	return c.catalog.Full(name)
+}
+
+// taken is what was decoded since it was last asked.
+func (c *counting) taken() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := c.full
+	c.full = map[string]int{}
+	return found
+}
+
+func newCounting(t *testing.T, cacheBytes int64) (*counting, *openapi.Server, http.Handler) {
+	t.Helper()
+	c := &counting{catalog: newCatalog(corpus(t)...), full: map[string]int{}}
+	server, err := openapi.New(openapi.Config{
+		Catalog: c, Version: "test", CacheBytes: cacheBytes,
+		Locals: func() []openapi.Local {
+			return []openapi.Local{aggregator().local(), newBuiltin("extensions", "definitions", "Definition").local()}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, server, server.Wrap(http.NotFoundHandler())
+}
+
+func TestNothingIsDecodedUntilAsked(t *testing.T) {
+	c, server, h := newCounting(t, 0)
+	if get(h, "/openapi/v3").Code != http.StatusOK {
+		t.Fatal("no root")
+	}
+	if n := c.taken(); len(n) > 0 || server.Kept() > 0 {
+		t.Errorf("for the root: %d definitions decoded, %d bytes kept", len(n), server.Kept())
+	}
+	get(h, "/openapi/v3/apis/other.example.com/v1")
+	if n := c.taken(); len(n) != 1 || n["gadgets.other.example.com"] != 1 {
+		t.Errorf("for one group version: %v decoded", n)
+	}
+	tag := get(h, "/openapi/v2").Header().Get("Etag")
+	c.taken()
+	if code := get(h, "/openapi/v2", "If-None-Match", tag).Code; code != http.StatusNotModified {
+		t.Errorf("status %d for the same tag", code)
+	}
+	get(h, "/openapi/v2")
+	get(h, "/openapi/v2", "Accept-Encoding", "gzip")
+	if n := c.taken(); len(n) > 0 {
+		t.Errorf("for what was read before: %v decoded", n)
+	}
+}
+
+func TestAChangeCostsOneDefinition(t *testing.T) {
+	c, _, h := newCounting(t, 0)
+	get(h, "/openapi/v2")
+	before, neighbour := get(h, "/openapi/v2").Header().Get("Etag"), roots(t, h)
+	c.taken()
+	changed := corpus(t)[0]
+	changed.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "another"
+	c.put(changed)
+	answer := get(h, "/openapi/v2", "If-None-Match", before)
+	if answer.Code != http.StatusOK || answer.Header().Get("Etag") == before || !strings.Contains(answer.Body.String(), `"another"`) {
+		t.Errorf("status %d, tag %s before %s", answer.Code, answer.Header().Get("Etag"), before)
+	}
+	if n := c.taken(); len(n) != 1 || n[changed.Name] != 1 {
+		t.Errorf("%v decoded", n)
+	}
+	for path, url := range roots(t, h) {
+		if (url != neighbour[path]) != (path == "apis/plain.example.com/v1") {
+			t.Errorf("%s: %s, and before %s", path, url, neighbour[path])
+		}
+	}
+	c.put(corpus(t)[0])
+	if tag := get(h, "/openapi/v2").Header().Get("Etag"); tag != before {
+		t.Errorf("tag %s of the old content, which had %s", tag, before)
+	}
+}
+
+func TestTagsAreTheSameOnAllServers(t *testing.T) {
+	_, _, one := newCounting(t, 0)
+	_, _, other := newCounting(t, 0)
+	a, b := roots(t, one), roots(t, other)
+	for path := range a {
+		if a[path] != b[path] {
+			t.Errorf("%s: %s and %s", path, a[path], b[path])
+		}
+	}
+	if a, b := get(one, "/openapi/v2").Header().Get("Etag"), get(other, "/openapi/v2").Header().Get("Etag"); a != b || a == "" {
+		t.Errorf("v2: %s and %s", a, b)
+	}
+}
+
+func TestHashesLetClientsKeep(t *testing.T) {
+	_, _, h := newCounting(t, 0)
+	const path = "apis/plain.example.com/v1"
+	location := roots(t, h)[path]
+	answer := get(h, location)
+	u, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tag := strings.Trim(answer.Header().Get("Etag"), `"`); tag != u.Query().Get("hash") {
+		t.Errorf("tag %s at %s", tag, location)
+	}
+	if got := answer.Header().Get("Cache-Control"); got != "public, immutable" {
+		t.Errorf("Cache-Control %q", got)
+	}
+	old := get(h, "/openapi/v3/"+path+"?hash=OLD")
+	if old.Code != http.StatusMovedPermanently || old.Header().Get("Location") != location {
+		t.Errorf("an old hash: status %d to %s", old.Code, old.Header().Get("Location"))
+	}
+}
+
+func TestLittleMemory(t *testing.T) {
+	const limit = 16 << 10
+	c, server, h := newCounting(t, limit)
+	_, _, roomy := newCounting(t, 0)
+	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/tricky.example.com/v1"} {
+		for range 2 {
+			want, got := get(roomy, path), get(h, path)
+			if d := difference(want.Body.Bytes(), got.Body.Bytes()); d != "" {
+				t.Errorf("%s%s", path, d)
+			}
+		}
+	}
+	if kept := server.Kept(); kept > limit || kept == 0 {
+		t.Errorf("%d bytes are kept, at most %d", kept, limit)
+	}
+	for _, d := range corpus(t) {
+		c.remove(d.Name)
+	}
+	get(h, "/openapi/v2")
+}
+
+// TestReadsAndChanges has readers while definitions come and go.
+func TestReadsAndChanges(t *testing.T) {
+	c, _, h := newCounting(t, 64<<10)
+	all := corpus(t)
+	var group sync.WaitGroup
+	for reader := range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for i := range 10 {
+				path := []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/apis/tricky.example.com/v1"}[(reader+i)%3]
+				answer := get(h, path)
+				if answer.Code != http.StatusOK && answer.Code != http.StatusNotFound {
+					t.Errorf("%s: status %d", path, answer.Code)
+				} else if answer.Code == http.StatusOK {
+					if d := difference(answer.Body.Bytes(), answer.Body.Bytes()); d != "" {
+						t.Errorf("%s: %s", path, d)
+					}
+				}
+			}
+		}()
+	}
+	for i := range 60 {
+		d := all[i%len(all)].DeepCopy()
+		if i%4 == 3 {
+			c.remove(d.Name)
+			continue
+		}
+		if s := d.Spec.Versions[0].Schema; s != nil {
+			s.OpenAPIV3Schema.Description = fmt.Sprint(i)
+		}
+		c.put(d)
+	}
+	group.Wait()
+}

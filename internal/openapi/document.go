@@ -1,0 +1,132 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// pieceSize is how much of a long text one piece holds, and so how much of it is
+// inflated at a time.
+const pieceSize = 128 << 10
+
+// cutUp makes pieces of a text.
+func cutUp(plain []byte) ([]encode.Piece, error) {
+	var pieces []encode.Piece
+	for len(plain) > 0 {
+		n := min(len(plain), pieceSize)
+		piece, err := encode.NewPiece(plain[:n])
+		if err != nil {
+			return nil, fmt.Errorf("compress document: %w", err)
+		}
+		pieces, plain = append(pieces, piece), plain[n:]
+	}
+	return pieces, nil
+}
+
+// document is pieces that are sent one behind the other. It is immutable.
+type document struct {
+	pieces []encode.Piece
+	// ends[i] is where pieces[i] ends in the plain text.
+	ends []int64
+}
+
+// add appends pieces.
+func (d *document) add(pieces ...encode.Piece) {
+	for _, p := range pieces {
+		if p.Size() == 0 {
+			continue
+		}
+		d.pieces = append(d.pieces, p)
+		d.ends = append(d.ends, d.size()+p.Size())
+	}
+}
+
+// list adds pieces with a separator between them.
+func (d *document) list(separator encode.Piece, pieces []encode.Piece) {
+	first := true
+	for _, p := range pieces {
+		if p.Size() == 0 {
+			continue
+		}
+		if !first {
+			d.add(separator)
+		}
+		d.add(p)
+		first = false
+	}
+}
+
+func (d *document) size() int64 {
+	if len(d.ends) == 0 {
+		return 0
+	}
+	return d.ends[len(d.ends)-1]
+}
+
+// reader reads a document's plain text, one piece in memory at a time.
+type reader struct {
+	document *document
+	at       int64
+	// plain is the text of the piece at index.
+	plain []byte
+	index int
+}
+
+func (d *document) reader() *reader { return &reader{document: d, index: -1} }
+
+// Read implements io.Reader.
+func (r *reader) Read(dst []byte) (int, error) {
+	d := r.document
+	i := sort.Search(len(d.ends), func(i int) bool { return d.ends[i] > r.at })
+	if i == len(d.ends) {
+		return 0, io.EOF
+	}
+	if i != r.index {
+		plain, err := d.pieces[i].AppendPlain(r.plain[:0])
+		if err != nil {
+			return 0, err
+		}
+		r.plain, r.index = plain, i
+	}
+	n := copy(dst, r.plain[r.at-d.ends[i]+int64(len(r.plain)):])
+	r.at += int64(n)
+	return n, nil
+}
+
+// Seek implements io.Seeker.
+func (r *reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.at
+	case io.SeekEnd:
+		offset += r.document.size()
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning")
+	}
+	r.at = offset
+	return offset, nil
+}
+
+// lazily is a document that is put together when its size is asked for, which
+// http.ServeContent does after all conditions of the request were met.
+type lazily struct {
+	build func() (*document, error)
+	*reader
+}
+
+// Seek implements io.Seeker.
+func (l *lazily) Seek(offset int64, whence int) (int64, error) {
+	if l.reader == nil {
+		built, err := l.build()
+		if err != nil {
+			return 0, err
+		}
+		l.reader = built.reader()
+	}
+	return l.reader.Seek(offset, whence)
+}

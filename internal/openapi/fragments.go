@@ -1,0 +1,210 @@
+package openapi
+
+import (
+	"container/list"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// form is a version of OpenAPI in one media type.
+type form uint8
+
+const (
+	v2JSON form = iota
+	v2Proto
+	v3JSON
+	v3Proto
+)
+
+// fragment is what belongs to one owner in documents of one form: entries of
+// their paths and of their schemas.
+type fragment struct {
+	paths, schemas encode.Piece
+}
+
+func (f fragment) cost() int64 { return f.paths.Cost() + f.schemas.Cost() + fragmentCost }
+
+// fragmentCost is about what a fragment takes besides its bytes.
+const fragmentCost = 400
+
+// fragmentKey says whose fragment it is.
+type fragmentKey struct {
+	form  form
+	owner string
+	// version is that of a v3 document; v2 has all versions in one.
+	version string
+}
+
+// fragments keeps fragments within a budget of bytes. Those that were not read
+// for longest go first. Who asks for one that is not there builds it while
+// others that want it wait.
+type fragments struct {
+	limit int64
+	mu    struct {
+		sync.Mutex
+		used  int64
+		byKey map[fragmentKey]*list.Element // of *kept
+		// recent has the last one read in front.
+		recent *list.List
+		making map[fragmentKey]*making
+	}
+}
+
+// kept is a fragment of the content that tag identifies.
+type kept struct {
+	key      fragmentKey
+	tag      uint64
+	fragment fragment
+}
+
+type making struct {
+	tag      uint64
+	done     chan struct{}
+	fragment fragment
+	err      error
+}
+
+func newFragments(limit int64) *fragments {
+	f := &fragments{limit: limit}
+	f.mu.byKey = map[fragmentKey]*list.Element{}
+	f.mu.recent = list.New()
+	f.mu.making = map[fragmentKey]*making{}
+	return f
+}
+
+// look returns the fragment of what tag identifies if it is there.
+func (f *fragments) look(key fragmentKey, tag uint64) (fragment, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lookLocked(key, tag)
+}
+
+func (f *fragments) lookLocked(key fragmentKey, tag uint64) (fragment, bool) {
+	e := f.mu.byKey[key]
+	if e == nil || e.Value.(*kept).tag != tag {
+		return fragment{}, false
+	}
+	f.mu.recent.MoveToFront(e)
+	return e.Value.(*kept).fragment, true
+}
+
+// get returns the fragment of what tag identifies.
+func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, error)) (fragment, error) {
+	for {
+		f.mu.Lock()
+		if found, ok := f.lookLocked(key, tag); ok {
+			f.mu.Unlock()
+			return found, nil
+		}
+		m := f.mu.making[key]
+		if m == nil {
+			m = &making{tag: tag, done: make(chan struct{})}
+			f.mu.making[key] = m
+			f.mu.Unlock()
+			return f.make(key, m, build)
+		}
+		f.mu.Unlock()
+		<-m.done
+		if m.tag == tag {
+			return m.fragment, m.err
+		}
+	}
+}
+
+func (f *fragments) make(key fragmentKey, m *making, build func() (fragment, error)) (fragment, error) {
+	m.fragment, m.err = guarded(key, build)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.mu.making, key)
+	close(m.done)
+	if m.err == nil {
+		f.keepLocked(&kept{key, m.tag, m.fragment})
+	}
+	return m.fragment, m.err
+}
+
+// guarded leaves out what makes a builder panic: it must not take the server
+// along, nor those who wait.
+func guarded(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			klog.ErrorS(nil, "A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
+		}
+	}()
+	return build()
+}
+
+func (f *fragments) keepLocked(k *kept) {
+	f.dropLocked(f.mu.byKey[k.key])
+	if k.fragment.cost() > f.limit {
+		return
+	}
+	f.mu.used += k.fragment.cost()
+	f.mu.byKey[k.key] = f.mu.recent.PushFront(k)
+	for f.mu.used > f.limit {
+		f.dropLocked(f.mu.recent.Back())
+	}
+}
+
+func (f *fragments) dropLocked(e *list.Element) {
+	if e == nil {
+		return
+	}
+	k := f.mu.recent.Remove(e).(*kept)
+	delete(f.mu.byKey, k.key)
+	f.mu.used -= k.fragment.cost()
+}
+
+// wanted is a fragment of a document, and how it is built.
+type wanted struct {
+	key   fragmentKey
+	tag   uint64
+	build func() (fragment, error)
+}
+
+// all returns what is wanted, and builds what is not there on all processors.
+// One without a build is empty.
+func (f *fragments) all(want []wanted) ([]fragment, error) {
+	found := make([]fragment, len(want))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, w := range want {
+		if w.build == nil {
+			continue
+		}
+		var ok bool
+		if found[i], ok = f.look(w.key, w.tag); ok {
+			continue
+		}
+		group.Go(func() (err error) {
+			found[i], err = f.get(w.key, w.tag, w.build)
+			return err
+		})
+	}
+	return found, group.Wait()
+}
+
+// forget drops all of an owner that is gone.
+func (f *fragments) forget(owner string, versions []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, form := range []form{v2JSON, v2Proto} {
+		f.dropLocked(f.mu.byKey[fragmentKey{form, owner, ""}])
+	}
+	for _, version := range versions {
+		for _, form := range []form{v3JSON, v3Proto} {
+			f.dropLocked(f.mu.byKey[fragmentKey{form, owner, version}])
+		}
+	}
+}
+
+func (f *fragments) bytes() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.used
+}

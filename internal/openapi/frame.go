@@ -1,0 +1,104 @@
+package openapi
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// frame is what surrounds the fragments of a document.
+type frame struct {
+	form form
+	// head ends before the first path and middle before the first schema. In
+	// protobuf middle is empty: what comes between is the sizes.
+	head, middle, tail []encode.Piece
+	// paths and schemas are entries that come first.
+	paths, schemas []encode.Piece
+}
+
+// document puts fragments between.
+func (f *frame) document(found []fragment) *document {
+	paths, schemas := make([]encode.Piece, len(found)), make([]encode.Piece, len(found))
+	for i, fragment := range found {
+		paths[i], schemas[i] = fragment.paths, fragment.schemas
+	}
+	d := &document{}
+	d.add(f.head...)
+	switch f.form {
+	case v2Proto:
+		protoV2.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+	case v3Proto:
+		protoV3.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+	default:
+		d.entries(f.paths, paths)
+		d.add(f.middle...)
+		d.entries(f.schemas, schemas)
+	}
+	d.add(f.tail...)
+	return d
+}
+
+// entries adds those of a JSON object: some in pieces that were cut anywhere,
+// and some that are whole.
+func (d *document) entries(first, others []encode.Piece) {
+	before := d.size()
+	d.add(first...)
+	if d.size() > before && slices.ContainsFunc(others, func(p encode.Piece) bool { return p.Size() > 0 }) {
+		d.add(comma)
+	}
+	d.list(comma, others)
+}
+
+// frameV3 is the frame of documents with members of these shapes.
+func (s *Server) frameV3(found []shape, f form) (*frame, error) {
+	made, err := s.fragments.get(fragmentKey{f, "", fmt.Sprint(found)}, 0, func() (fragment, error) {
+		shared, err := s.sharedV3(found)
+		if err != nil {
+			return fragment{}, err
+		}
+		if f == v3Proto {
+			return protoV3.fragment(shared)
+		}
+		return compressed(nil, shared.schemas)
+	})
+	if err != nil {
+		return nil, err
+	}
+	head, err := headV3()
+	if err != nil {
+		return nil, err
+	}
+	out := &frame{form: f, schemas: []encode.Piece{made.schemas}}
+	if f == v3Proto {
+		binary, err := protoV3.head(head + "}}")
+		if err != nil {
+			return nil, err
+		}
+		out.head = []encode.Piece{constant(string(binary))}
+		return out, nil
+	}
+	out.head = []encode.Piece{constant(head)}
+	out.middle = []encode.Piece{constant(`},"components":{"schemas":{`)}
+	out.tail = []encode.Piece{constant(`}}}`)}
+	return out, nil
+}
+
+// sharedV3 is the schemas that custom resources of these shapes refer to.
+func (s *Server) sharedV3(found []shape) (text, error) {
+	all := map[string]string{}
+	for _, shape := range found {
+		made, err := s.molds.v3(shape)
+		if err != nil {
+			return text{}, err
+		}
+		for name, schema := range made.shared {
+			all[name] = schema
+		}
+	}
+	var out text
+	for _, name := range sortedKeys(all) {
+		out.join(nil, []byte(`"`+name+`":`+all[name]))
+	}
+	return out, nil
+}

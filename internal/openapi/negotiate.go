@@ -1,0 +1,79 @@
+package openapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+)
+
+// mediaType is one that a document can be asked for in.
+type mediaType struct {
+	subType  string // behind "application/"
+	returned string // of the response
+	form     form
+}
+
+// In both versions of OpenAPI there is an older name of the protobuf type, which
+// is no valid media type. The order is that of Kubernetes and decides for "*".
+var (
+	typesV2 = []mediaType{
+		{"json", "application/json", v2JSON},
+		{"com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", v2Proto},
+		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", v2Proto},
+	}
+	typesV3 = []mediaType{
+		{"json", "application/json", v3JSON},
+		{"com.github.proto-openapi.spec.v3.v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", v3Proto},
+		{"com.github.proto-openapi.spec.v3@v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", v3Proto},
+	}
+)
+
+// clauses are those of the Accept header in order of preference.
+func clauses(r *http.Request) []goautoneg.Accept {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		accept = "*/*"
+	}
+	return goautoneg.ParseAccept(accept)
+}
+
+// choose returns the first type that a clause asks for.
+func choose(wanted []goautoneg.Accept, types []mediaType) (mediaType, bool) {
+	for _, clause := range wanted {
+		for _, t := range types {
+			if (clause.Type == "application" || clause.Type == "*") && (clause.SubType == t.subType || clause.SubType == "*") {
+				return t, true
+			}
+		}
+	}
+	return mediaType{}, false
+}
+
+// acceptsGzip reads Accept-Encoding as the handler does that compresses for
+// Kubernetes: by name alone, the last mention counts, a weight that is no number
+// leaves the coding out.
+func acceptsGzip(r *http.Request) bool {
+	accepted := false
+	for _, coding := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+		name, parameters, _ := strings.Cut(coding, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		weight := 1.0
+		for parameters != "" {
+			var parameter string
+			parameter, parameters, _ = strings.Cut(parameters, ";")
+			weight = 1
+			if q, ok := strings.CutPrefix(strings.TrimSpace(parameter), "q="); ok {
+				var err error
+				if weight, err = strconv.ParseFloat(q, 64); err != nil {
+					weight = 0
+				}
+			}
+		}
+		accepted = weight > 0
+	}
+	return accepted
+}

@@ -1,0 +1,236 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/google/gnostic-models/compiler"
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	openapi_v3 "github.com/google/gnostic-models/openapiv3"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// Entries of a map are a repeated field in the protobuf form (gnostic), and
+// repeated fields are concatenated on the wire. So a fragment is the fields of
+// its entries, and a document puts their size before them.
+
+// protoForm is the protobuf form of one version of OpenAPI.
+type protoForm struct {
+	// parse makes the message of a JSON document.
+	parse func(*yaml.Node) (proto.Message, error)
+	// open and between and shut make a document of nothing but entries.
+	open, between, shut string
+	// sorted documents have the keys of objects in order: an extension's value is
+	// text in the message, and the aggregator has sorted those of v2.
+	sorted bool
+	// paths and schemas are the numbers of the fields that lead to the entries.
+	paths, schemas []protowire.Number
+}
+
+var protoV2 = protoForm{
+	parse: func(root *yaml.Node) (proto.Message, error) {
+		return openapi_v2.NewDocument(root, compiler.NewContextWithExtensions("$root", root, nil, nil))
+	},
+	sorted: true,
+	open:   `{"swagger":"2.0","info":{"title":"","version":""},"paths":{`, between: `},"definitions":{`, shut: `}}`,
+	paths:   []protowire.Number{fieldOf(&openapi_v2.Document{}, "paths"), fieldOf(&openapi_v2.Paths{}, "path")},
+	schemas: []protowire.Number{fieldOf(&openapi_v2.Document{}, "definitions"), fieldOf(&openapi_v2.Definitions{}, "additional_properties")},
+}
+
+var protoV3 = protoForm{
+	parse: func(root *yaml.Node) (proto.Message, error) {
+		return openapi_v3.NewDocument(root, compiler.NewContextWithExtensions("$root", root, nil, nil))
+	},
+	open: `{"openapi":"3.0.0","info":{"title":"","version":""},"paths":{`, between: `},"components":{"schemas":{`, shut: `}}}`,
+	paths: []protowire.Number{fieldOf(&openapi_v3.Document{}, "paths"), fieldOf(&openapi_v3.Paths{}, "path")},
+	schemas: []protowire.Number{fieldOf(&openapi_v3.Document{}, "components"), fieldOf(&openapi_v3.Components{}, "schemas"),
+		fieldOf(&openapi_v3.SchemasOrReferences{}, "additional_properties")},
+}
+
+func fieldOf(m proto.Message, name string) protowire.Number {
+	for i, fields := 0, m.ProtoReflect().Descriptor().Fields(); i < fields.Len(); i++ {
+		if string(fields.Get(i).Name()) == name {
+			return fields.Get(i).Number()
+		}
+	}
+	panic("no field " + name) // the messages are constants
+}
+
+// binary is the message of a JSON document.
+func (p *protoForm) binary(document string) ([]byte, error) {
+	root, err := yamlOf(document, p.sorted)
+	if err != nil {
+		return nil, err
+	}
+	message, err := p.parse(root)
+	if err != nil {
+		return nil, fmt.Errorf("convert to protobuf: %w", err)
+	}
+	out, err := proto.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("encode protobuf: %w", err)
+	}
+	return out, nil
+}
+
+// fragment makes that of JSON entries.
+func (p *protoForm) fragment(entries text) (fragment, error) {
+	binary, err := p.binary(p.open + string(entries.paths) + p.between + string(entries.schemas) + p.shut)
+	if err != nil {
+		return fragment{}, err
+	}
+	paths, err := only(binary, p.paths[:len(p.paths)-1])
+	if err != nil {
+		return fragment{}, err
+	}
+	schemas, err := only(binary, p.schemas[:len(p.schemas)-1])
+	if err != nil {
+		return fragment{}, err
+	}
+	return compressed(paths, schemas)
+}
+
+// head is the message of a document that has no entries, without the fields
+// that lead to them.
+func (p *protoForm) head(document string) ([]byte, error) {
+	binary, err := p.binary(document)
+	if err != nil {
+		return nil, err
+	}
+	return p.rest(binary)
+}
+
+// rest is a message without its paths and schemas.
+func (p *protoForm) rest(binary []byte) ([]byte, error) {
+	var out []byte
+	err := fields(binary, func(n protowire.Number, field, _ []byte) {
+		if n != p.paths[0] && n != p.schemas[0] {
+			out = append(out, field...)
+		}
+	})
+	return out, err
+}
+
+// entries adds entries behind the fields that lead to them.
+func (p *protoForm) entries(d *document, paths, schemas []encode.Piece) {
+	for _, part := range []struct {
+		way    []protowire.Number
+		pieces []encode.Piece
+	}{{p.paths, paths}, {p.schemas, schemas}} {
+		var size int64
+		for _, piece := range part.pieces {
+			size += piece.Size()
+		}
+		if size == 0 && part.way[0] == p.schemas[0] {
+			continue
+		}
+		var lead []byte
+		for i := len(part.way) - 2; i >= 0; i-- {
+			tag := protowire.AppendTag(nil, part.way[i], protowire.BytesType)
+			tag = protowire.AppendVarint(tag, uint64(size)+uint64(len(lead)))
+			lead = append(tag, lead...)
+		}
+		d.add(constant(string(lead)))
+		d.add(part.pieces...)
+	}
+}
+
+// only follows fields of messages in messages.
+func only(message []byte, way []protowire.Number) ([]byte, error) {
+	for _, want := range way {
+		var inside []byte
+		err := fields(message, func(n protowire.Number, _, value []byte) {
+			if n == want {
+				inside = append(inside, value...)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		message = inside
+	}
+	return message, nil
+}
+
+// fields calls f for each field with its bytes and, of a field with a length,
+// its value.
+func fields(message []byte, f func(n protowire.Number, field, value []byte)) error {
+	for len(message) > 0 {
+		n, t, tag := protowire.ConsumeTag(message)
+		if tag < 0 {
+			return fmt.Errorf("read protobuf: %w", protowire.ParseError(tag))
+		}
+		size := protowire.ConsumeFieldValue(n, t, message[tag:])
+		if size < 0 {
+			return fmt.Errorf("read protobuf: %w", protowire.ParseError(size))
+		}
+		var value []byte
+		if t == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(message[tag:])
+		}
+		f(n, message[:tag+size], value)
+		message = message[tag+size:]
+	}
+	return nil
+}
+
+// yamlOf is what a YAML parser makes of JSON: gnostic reads documents as YAML
+// and spends most of its time in the parser.
+func yamlOf(document string, sorted bool) (*yaml.Node, error) {
+	decoder := json.NewDecoder(strings.NewReader(document))
+	decoder.UseNumber()
+	return yamlNode(decoder, sorted)
+}
+
+func yamlNode(decoder *json.Decoder, sorted bool) (*yaml.Node, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
+		if t == '[' {
+			node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
+		}
+		for decoder.More() {
+			child, err := yamlNode(decoder, sorted)
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, child)
+		}
+		if sorted && t == '{' {
+			sort.Sort(byKey(node.Content))
+		}
+		_, err := decoder.Token() // the closing one
+		return node, err
+	case string:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: t}, nil
+	case json.Number:
+		tag := "!!int"
+		if strings.ContainsAny(t.String(), ".eE") {
+			tag = "!!float"
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.String()}, nil
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(t)}, nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
+}
+
+// byKey sorts the content of a mapping: keys and values in turn.
+type byKey []*yaml.Node
+
+func (b byKey) Len() int           { return len(b) / 2 }
+func (b byKey) Less(i, j int) bool { return b[2*i].Value < b[2*j].Value }
+func (b byKey) Swap(i, j int) {
+	b[2*i], b[2*j] = b[2*j], b[2*i]
+	b[2*i+1], b[2*j+1] = b[2*j+1], b[2*i+1]
+}

@@ -1,0 +1,40 @@
+package openapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// remote is the v2 document of the next handler: what Kubernetes' aggregator has
+// merged of itself and of the services behind it, in their order of priority. It
+// is not kept, for it is seldom needed: to make a base.
+type remote struct {
+	tag   string
+	plain []byte
+}
+
+// behindV2 asks for it; one that has none is empty.
+func behindV2(next http.Handler) *remote {
+	answer, err := read(next, "/openapi/v2")
+	if err != nil {
+		return &remote{} // there is no aggregator
+	}
+	found := &remote{tag: answer.Header().Get("Etag"), plain: answer.Data()}
+	if found.tag == "" {
+		found.tag = newSum(string(found.plain)).tag()
+	}
+	return found
+}
+
+func (r *remote) specs() ([]*spec.Swagger, error) {
+	if r.plain == nil {
+		return nil, nil
+	}
+	out := &spec.Swagger{}
+	if err := out.UnmarshalJSON(r.plain); err != nil {
+		return nil, fmt.Errorf("decode OpenAPI v2 of the aggregation layer: %w", err)
+	}
+	return []*spec.Swagger{out}, nil
+}

@@ -1,0 +1,88 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/util/responsewriter"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-openapi/pkg/handler3"
+)
+
+// root keeps the v3 root that was sent last.
+type root struct {
+	mu struct {
+		sync.Mutex
+		view   *view
+		behind []byte // the next handler's
+		made   []byte
+	}
+}
+
+// serveRoot serves the list of v3 documents: ours, and those that next has
+// besides. As Kubernetes' aggregator, it sets no content type and no tag.
+func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	made, err := s.makeRoot(r, next)
+	if err != nil {
+		klog.ErrorS(err, "OpenAPI v3 root cannot be built")
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	http.ServeContent(w, r, "/openapi/v3", time.Now(), bytes.NewReader(made))
+}
+
+func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
+	builtin, err := s.builtins.all(s.config.Locals())
+	if err != nil {
+		return nil, err
+	}
+	behind := behindV3(r, next)
+	view := s.views.get()
+	s.root.mu.Lock()
+	defer s.root.mu.Unlock()
+	if s.root.mu.view == view && bytes.Equal(s.root.mu.behind, behind) {
+		return s.root.mu.made, nil
+	}
+	all := handler3.OpenAPIV3Discovery{}
+	if behind != nil {
+		if err := json.Unmarshal(behind, &all); err != nil {
+			klog.ErrorS(err, "OpenAPI v3 root of the aggregation layer cannot be read")
+		}
+	}
+	if all.Paths == nil {
+		all.Paths = map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}
+	}
+	for path, g := range view.groups {
+		all.Paths[path] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashURL(path, g.tag)}
+	}
+	for path, b := range builtin {
+		all.Paths[path] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashURL(path, b.tag)}
+	}
+	made, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	s.root.mu.view, s.root.mu.behind, s.root.mu.made = view, behind, made
+	return made, nil
+}
+
+// behindV3 is the root of the next handler, nil if it has none.
+func behindV3(r *http.Request, next http.Handler) []byte {
+	plain := r.Clone(r.Context())
+	plain.Method = http.MethodGet
+	for name := range plain.Header {
+		if strings.HasPrefix(name, "If-") || name == "Range" {
+			plain.Header.Del(name)
+		}
+	}
+	w := responsewriter.NewInMemoryResponseWriter()
+	next.ServeHTTP(w, plain)
+	if w.RespCode() != http.StatusOK {
+		return nil
+	}
+	return w.Data()
+}

@@ -1,0 +1,122 @@
+package openapi
+
+import (
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	apiextensionsfeatures "k8s.io/apiextensions-apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/millrace/millrace/internal/crd"
+)
+
+// shape is all that the paths of a version depend on besides its names.
+type shape struct {
+	namespaced, status, scale, selectable bool
+}
+
+func shapeOf(scope apiextensionsv1.ResourceScope, v crd.Version) shape {
+	return shape{
+		namespaced: scope == apiextensionsv1.NamespaceScoped,
+		status:     v.Status,
+		scale:      v.Scale,
+		selectable: len(v.SelectableFields) > 0 && selectors(),
+	}
+}
+
+func selectors() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(apiextensionsfeatures.CustomResourceFieldSelectors)
+}
+
+func v2Options() builder.Options {
+	return builder.Options{V2: true, IncludeSelectableFields: selectors()}
+}
+
+func v3Options() builder.Options {
+	return builder.Options{IncludeSelectableFields: selectors()}
+}
+
+// A sample's names occur in a document only where the name of a custom resource
+// stands, each in the forms that Kubernetes' builder makes of it.
+const (
+	sampleGroup   = "qqgroup.zz"
+	sampleVersion = "v7qq"
+	samplePlural  = "kxplurals"
+	sampleKind    = "Kxkind"
+	sampleList    = "Kxlisting"
+	sampleField   = "qqfield"
+	// sampleModels begins the names of its schemas, samplePaths those of its paths.
+	sampleModels = "zz.qqgroup." + sampleVersion + "."
+	samplePaths  = "/apis/" + sampleGroup + "/"
+	// sampleEmbedded is a property that holds a whole object.
+	sampleEmbedded = "embedded"
+)
+
+// sample is a definition of the shape.
+func (s shape) sample() *apiextensionsv1.CustomResourceDefinition {
+	object := apiextensionsv1.JSONSchemaProps{Type: "object"}
+	embedded := object
+	embedded.XEmbeddedResource = true
+	embedded.Properties = map[string]apiextensionsv1.JSONSchemaProps{"spec": object}
+	root := object
+	root.Properties = map[string]apiextensionsv1.JSONSchemaProps{sampleEmbedded: embedded}
+	version := apiextensionsv1.CustomResourceDefinitionVersion{
+		Name: sampleVersion, Served: true, Storage: true,
+		Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &root},
+		Subresources: &apiextensionsv1.CustomResourceSubresources{},
+	}
+	if s.status {
+		version.Subresources.Status = &apiextensionsv1.CustomResourceSubresourceStatus{}
+	}
+	if s.scale {
+		version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{}
+	}
+	if s.selectable {
+		version.SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: "." + sampleField}}
+	}
+	out := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: sampleGroup, Scope: apiextensionsv1.ClusterScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{
+			Plural: samplePlural, Kind: sampleKind, ListKind: sampleList,
+		},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
+	}}
+	if s.namespaced {
+		out.Spec.Scope = apiextensionsv1.NamespaceScoped
+	}
+	return out
+}
+
+// buildV2 is the spec of one version as Kubernetes builds and prunes it.
+func buildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
+	built, err := builder.BuildOpenAPIV2(full, version, v2Options())
+	if err != nil {
+		return nil, fmt.Errorf("build OpenAPI v2 of %s: %w", full.Name, err)
+	}
+	built.Definitions = handler.PruneDefaults(built.Definitions)
+	return built, nil
+}
+
+func buildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec3.OpenAPI, error) {
+	built, err := builder.BuildOpenAPIV3(full, version, v3Options())
+	if err != nil {
+		return nil, fmt.Errorf("build OpenAPI v3 of %s: %w", full.Name, err)
+	}
+	return built, nil
+}
+
+// modelPrefix begins the names of a group version's schemas.
+func modelPrefix(group, version string) string {
+	parts := strings.Split(group, ".")
+	var name strings.Builder
+	for i := len(parts) - 1; i >= 0; i-- {
+		name.WriteString(parts[i])
+		name.WriteByte('.')
+	}
+	return name.String() + version + "."
+}

@@ -1,0 +1,171 @@
+package openapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+
+	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// Server answers /openapi/v2 and /openapi/v3. It is safe for concurrent use.
+type Server struct {
+	config    Config
+	views     views
+	molds     molds
+	fragments *fragments
+	bases     bases
+	builtins  builtins
+	dates     dates
+	root      root
+}
+
+// New makes a server that follows the catalog. It builds nothing.
+func New(config Config) (*Server, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	if config.CacheBytes == 0 {
+		config.CacheBytes = defaultCacheBytes
+	}
+	s := &Server{config: config, fragments: newFragments(config.CacheBytes)}
+	s.views.catalog, s.views.program = config.Catalog, config.Version
+	config.Catalog.Follow(s.follow)
+	return s, nil
+}
+
+// follow notes a change; the next request looks at what there is.
+func (s *Server) follow(before, after *crd.Definition) {
+	s.views.changes.Add(1)
+	if before == nil || after != nil {
+		return // the fragments of what changed are replaced when they are needed
+	}
+	var versions []string
+	for _, v := range before.Versions {
+		versions = append(versions, v.Name)
+	}
+	s.fragments.forget(before.Name, versions)
+}
+
+// Kept is the number of compressed bytes in the cache.
+func (s *Server) Kept() int64 { return s.fragments.bytes() }
+
+// Wrap serves OpenAPI before next, which is asked for the documents of services
+// behind the aggregation layer and gets all other requests.
+func (s *Server) Wrap(next http.Handler) http.Handler {
+	instrument := func(subresource string, h http.HandlerFunc) http.HandlerFunc {
+		return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
+	}
+	discovery := instrument("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/openapi/v2":
+			s.serveV2(w, r, next)
+		case r.URL.Path == "/openapi/v3":
+			discovery(w, r)
+		case strings.HasPrefix(r.URL.Path, "/openapi/v3/"):
+			s.serveV3(w, r, next)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// errChanged says that a definition is no longer what the view says.
+var errChanged = errors.New("a definition has changed meanwhile")
+
+// full decodes exactly the definition that d is the row of.
+func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
+	full, err := s.config.Catalog.Full(d.Name)
+	now := s.config.Catalog.Get(d.Name)
+	if now == nil || now.Spec != d.Spec {
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode definition %s: %w", d.Name, err)
+	}
+	if full.ResourceVersion != "" && full.ResourceVersion != fmt.Sprint(now.Revision) {
+		return nil, errChanged
+	}
+	return full, nil
+}
+
+// changes is how often a document is begun anew because definitions change
+// while it is put together.
+const changes = 100
+
+// withView calls build with views until one holds.
+func (s *Server) withView(ctx context.Context, build func(*view) error) error {
+	var err error
+	for range changes {
+		if err = build(s.views.get()); !errors.Is(err, errChanged) {
+			return err
+		}
+		select {
+		case <-time.After(changePause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+const changePause = 20 * time.Millisecond
+
+// compressed makes a fragment of entries.
+func compressed(paths, schemas []byte) (fragment, error) {
+	var f fragment
+	var err error
+	if f.paths, err = encode.NewPiece(paths); err != nil {
+		return fragment{}, fmt.Errorf("compress paths: %w", err)
+	}
+	if f.schemas, err = encode.NewPiece(schemas); err != nil {
+		return fragment{}, fmt.Errorf("compress schemas: %w", err)
+	}
+	return f, nil
+}
+
+// constant makes a piece of a short text that never fails to compress.
+func constant(text string) encode.Piece {
+	piece, err := encode.NewPiece([]byte(text))
+	if err != nil {
+		panic(err) // memory takes all that is written
+	}
+	return piece
+}
+
+var comma = constant(",")
+
+// dates are when the content of documents was first seen here.
+type dates struct {
+	mu struct {
+		sync.Mutex
+		byPath map[string]dated
+	}
+}
+
+type dated struct {
+	tag  string
+	time time.Time
+}
+
+func (d *dates) of(path, tag string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.byPath == nil {
+		d.mu.byPath = map[string]dated{}
+	}
+	if found := d.mu.byPath[path]; found.tag == tag {
+		return found.time
+	}
+	d.mu.byPath[path] = dated{tag, time.Now()}
+	return d.mu.byPath[path].time
+}

@@ -1,0 +1,102 @@
+package openapi
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/millrace/millrace/internal/crd"
+)
+
+// occupied is where specs have paths and schemas.
+type occupied struct {
+	// paths are "/apis/group/version/", models prefixes of the names of schemas.
+	paths, models map[string]bool
+}
+
+func occupiedBy(specs []*spec.Swagger) *occupied {
+	o := &occupied{paths: map[string]bool{}, models: map[string]bool{}}
+	for _, s := range specs {
+		if s.Paths != nil {
+			for path := range s.Paths.Paths {
+				if parts := strings.SplitN(path, "/", 5); len(parts) >= 4 {
+					o.paths["/"+parts[1]+"/"+parts[2]+"/"+parts[3]+"/"] = true
+				}
+			}
+		}
+		for name := range s.Definitions {
+			o.models[name[:strings.LastIndexByte(name, '.')+1]] = true
+		}
+	}
+	return o
+}
+
+func (o *occupied) meets(group, version string) bool {
+	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[modelPrefix(group, version)]
+}
+
+// split is what a base has to know of a view.
+type split struct {
+	remote *occupied // that it was made with
+	// apart are the definitions whose names or paths meet those of others.
+	apart []*crd.Definition
+	// shapes are those of the rest.
+	shapes []shape
+	// key identifies both.
+	key string
+}
+
+// splitBy splits once for each view and remote. Local servers never change.
+func (v *view) splitBy(local, remote *occupied) *split {
+	v.v2.Lock()
+	defer v.v2.Unlock()
+	if v.v2.split != nil && v.v2.split.remote == remote {
+		return v.v2.split
+	}
+	found := &split{remote: remote}
+	found.apart, found.shapes = v.divide(local, remote)
+	sum := newSum(fmt.Sprint(found.shapes))
+	for _, d := range found.apart {
+		sum.definition(d)
+	}
+	found.key = sum.tag()
+	v.v2.split = found
+	return found
+}
+
+func (v *view) divide(all ...*occupied) ([]*crd.Definition, []shape) {
+	kinds := map[string]int{}
+	for _, g := range v.groups {
+		for _, m := range g.all {
+			kinds[g.path+" "+m.Wanted.Kind]++
+			kinds[g.path+" "+m.Wanted.ListKind]++
+		}
+	}
+	apart := map[string]bool{}
+	for _, g := range v.groups {
+		for _, m := range g.all {
+			met := kinds[g.path+" "+m.Wanted.Kind] > 1 || kinds[g.path+" "+m.Wanted.ListKind] > 1
+			for _, o := range all {
+				met = met || o.meets(m.Group, m.version.Name)
+			}
+			if met {
+				apart[m.Name] = true
+			}
+		}
+	}
+	var definitions []*crd.Definition
+	var rest []member
+	for _, d := range v.published {
+		if apart[d.Name] {
+			definitions = append(definitions, d)
+			continue
+		}
+		for _, version := range d.Versions {
+			if version.Served {
+				rest = append(rest, member{d, version})
+			}
+		}
+	}
+	return definitions, shapes(rest)
+}

@@ -1,0 +1,217 @@
+package openapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/NYTimes/gziphandler"
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/klog/v2"
+
+	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// serveV2 serves /openapi/v2.
+func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	w.Header().Add("Vary", "Accept-Encoding")
+	w.Header().Add("Vary", "Accept")
+	chosen, ok := choose(clauses(r), typesV2)
+	if !ok {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	var tag string
+	var built *document
+	remote := behindV2(next)
+	find := func(v *view) (b *base, err error) {
+		if b, err = s.base(v, remote); err == nil {
+			tag = v.tagV2(b, s.config.Version)
+		}
+		return b, err
+	}
+	build := func(v *view) error {
+		b, err := find(v)
+		if err == nil {
+			built, err = s.documentV2(v, b, chosen.form)
+		}
+		return err
+	}
+	err := s.withView(r.Context(), func(v *view) error {
+		_, err := find(v)
+		return err
+	})
+	if err == nil && !hasTag(r, tag) {
+		err = s.withView(r.Context(), build)
+	}
+	if err != nil {
+		klog.ErrorS(err, "OpenAPI v2 cannot be built")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", chosen.returned)
+	w.Header().Set("Etag", strconv.Quote(tag))
+	content := &lazily{build: func() (*document, error) {
+		err := s.withView(r.Context(), build)
+		return built, err
+	}}
+	if built != nil {
+		content.reader = built.reader()
+	}
+	s.sendV2(w, r, content, tag)
+}
+
+// sendV2 sends pieces as they are kept to clients that want gzip. Parts of a
+// document and other methods, which nobody asks for, go Kubernetes' way.
+func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily, tag string) {
+	const name = "/openapi/v2"
+	modified := s.dates.of(name, tag)
+	switch {
+	case !acceptsGzip(r) || r.Method == http.MethodHead:
+		http.ServeContent(w, r, name, modified, content)
+	case r.Method != http.MethodGet || r.Header.Get("Range") != "":
+		w.Header().Del("Vary")
+		gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Add("Vary", "Accept")
+			http.ServeContent(w, r, name, modified, content)
+		})).ServeHTTP(w, r)
+	default:
+		outcome := &outcome{header: w.Header(), status: http.StatusOK}
+		asked := r.Clone(r.Context())
+		asked.Method = http.MethodHead
+		http.ServeContent(outcome, asked, name, modified, content)
+		if outcome.status != http.StatusOK {
+			w.WriteHeader(outcome.status)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Del("Content-Length")
+		if err := encode.WriteGzip(w, content.document.pieces); err != nil {
+			klog.V(4).InfoS("OpenAPI v2 was not sent to its end", "err", err)
+		}
+	}
+}
+
+// outcome is what a handler would answer.
+type outcome struct {
+	header http.Header
+	status int
+}
+
+func (o *outcome) Header() http.Header { return o.header }
+
+func (o *outcome) WriteHeader(status int) { o.status = status }
+
+func (o *outcome) Write(p []byte) (int, error) { return len(p), nil }
+
+// tagV2 identifies the document of a view on a base.
+func (v *view) tagV2(b *base, program string) string {
+	v.v2.Lock()
+	defer v.v2.Unlock()
+	if v.v2.base == b {
+		return v.v2.tag
+	}
+	sum := newSum(program, "v2", b.tag)
+	for _, d := range v.published {
+		if !b.apart[d.Name] {
+			sum.definition(d)
+		}
+	}
+	v.v2.base, v.v2.tag = b, sum.tag()
+	return v.v2.tag
+}
+
+// documentV2 puts together the document of a view.
+func (s *Server) documentV2(v *view, b *base, f form) (*document, error) {
+	frame := &b.json
+	if f == v2Proto {
+		var err error
+		if frame, err = b.proto(); err != nil {
+			return nil, err
+		}
+	}
+	want := make([]wanted, len(v.published))
+	for i, d := range v.published {
+		if !b.apart[d.Name] {
+			want[i] = wanted{fragmentKey{f, d.Name, ""}, d.Spec ^ b.renames, func() (fragment, error) { return s.buildV2(d, b, f) }}
+		}
+	}
+	found, err := s.fragments.all(want)
+	if err != nil {
+		return nil, err
+	}
+	return frame.document(found), nil
+}
+
+// buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
+// of its versions all of it is left out, as Kubernetes does.
+func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
+	full, err := s.full(d)
+	if err != nil {
+		return fragment{}, err
+	}
+	var all text
+	for _, version := range served(full) {
+		entries, err := s.molds.textV2(full, version)
+		if err != nil {
+			missing(d, err)
+			return fragment{}, nil
+		}
+		all.join(entries.paths, entries.schemas)
+	}
+	if b.renamed != nil {
+		all.paths = []byte(b.renamed.Replace(string(all.paths)))
+		all.schemas = []byte(b.renamed.Replace(string(all.schemas)))
+	}
+	if f == v2Proto {
+		return protoV2.fragment(all)
+	}
+	return compressed(all.paths, all.schemas)
+}
+
+func missing(d *crd.Definition, err error) {
+	klog.ErrorS(err, "A custom resource is missing in OpenAPI v2", "name", d.Name)
+}
+
+// proto is the frame in protobuf.
+func (b *base) proto() (*frame, error) {
+	b.binary.Lock()
+	defer b.binary.Unlock()
+	if b.binary.frame != nil {
+		return b.binary.frame, nil
+	}
+	whole := b.json.document(nil)
+	plain := make([]byte, 0, whole.size())
+	for _, piece := range whole.pieces {
+		var err error
+		if plain, err = piece.AppendPlain(plain); err != nil {
+			return nil, err
+		}
+	}
+	binary, err := protoV2.binary(string(plain))
+	if err != nil {
+		return nil, err
+	}
+	head, err := protoV2.rest(binary)
+	if err != nil {
+		return nil, err
+	}
+	made := &frame{form: v2Proto}
+	if made.head, err = cutUp(head); err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		pieces *[]encode.Piece
+		way    []protowire.Number
+	}{{&made.paths, protoV2.paths}, {&made.schemas, protoV2.schemas}} {
+		entries, err := only(binary, part.way[:len(part.way)-1])
+		if err != nil {
+			return nil, err
+		}
+		if *part.pieces, err = cutUp(entries); err != nil {
+			return nil, err
+		}
+	}
+	b.binary.frame = made
+	return made, nil
+}

@@ -1,0 +1,141 @@
+package openapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/klog/v2"
+)
+
+// source is a v3 document before it is built.
+type source struct {
+	path, tag string
+	build     func(form) (*document, error)
+}
+
+// find looks for the document of a group version, first among what is built in.
+// It returns nil if there is none.
+func (s *Server) find(v *view, path string) (*source, error) {
+	builtin, err := s.builtins.all(s.config.Locals())
+	if err != nil {
+		return nil, err
+	}
+	if b := builtin[path]; b != nil {
+		return &source{path, b.tag, func(f form) (*document, error) { return s.builtinDocument(b, f) }}, nil
+	}
+	if g := v.groups[path]; g != nil {
+		return &source{path, g.tag, func(f form) (*document, error) { return s.groupDocument(g, f) }}, nil
+	}
+	return nil, nil
+}
+
+// serveV3 serves /openapi/v3/<path of a group version>.
+func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	wanted := clauses(r)
+	chosen, acceptable := choose(wanted, typesV3)
+	hash := r.URL.Query().Get("hash")
+	var found *source
+	var built *document
+	err := s.withView(r.Context(), func(v *view) (err error) {
+		found, err = s.find(v, strings.TrimPrefix(r.URL.Path, "/openapi/v3/"))
+		if found == nil || !acceptable || hash != "" && hash != found.tag || hasTag(r, found.tag) {
+			return err
+		}
+		built, err = found.build(chosen.form)
+		return err
+	})
+	switch {
+	case err != nil:
+		klog.ErrorS(err, "OpenAPI v3 cannot be built", "path", r.URL.Path)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	case found == nil:
+		next.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Add("Vary", "Accept")
+	switch {
+	case len(wanted) == 0:
+		return // as Kubernetes: 200 and nothing in it
+	case !acceptable:
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	w.Header().Set("Content-Type", chosen.returned)
+	w.Header().Set("Etag", strconv.Quote(found.tag))
+	if hash != "" {
+		if hash != found.tag {
+			http.Redirect(w, r, hashURL(found.path, found.tag), http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("Vary", "Accept")
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
+	}
+	content := &lazily{build: func() (*document, error) { return found.build(chosen.form) }}
+	if built != nil {
+		content.reader = built.reader()
+	}
+	http.ServeContent(w, r, "", s.dates.of(found.path, found.tag), content)
+}
+
+// hasTag reports whether a client may have the content already, so that there is
+// nothing to build for it. Whether it does is decided when it is answered.
+func hasTag(r *http.Request, tag string) bool {
+	return strings.Contains(r.Header.Get("If-None-Match"), tag)
+}
+
+// hashURL is where the document with this tag is.
+func hashURL(path, tag string) string {
+	u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {tag}}.Encode()}
+	return u.String()
+}
+
+// groupDocument puts together the document of a group version of custom
+// resources.
+func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
+	frame, err := s.frameV3(shapes(g.members), f)
+	if err != nil {
+		return nil, err
+	}
+	want := make([]wanted, len(g.members))
+	for i, m := range g.members {
+		want[i] = wanted{fragmentKey{f, m.Name, m.version.Name}, m.Spec, func() (fragment, error) { return s.buildV3(m, f) }}
+	}
+	found, err := s.fragments.all(want)
+	if err != nil {
+		return nil, err
+	}
+	return frame.document(found), nil
+}
+
+// buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
+// left out, as Kubernetes does.
+func (s *Server) buildV3(m member, f form) (fragment, error) {
+	full, err := s.full(m.Definition)
+	if err != nil {
+		return fragment{}, err
+	}
+	i := versionIndex(full, m.version.Name)
+	if i < 0 {
+		return fragment{}, errChanged
+	}
+	entries, err := s.molds.textV3(full, &full.Spec.Versions[i])
+	if err != nil {
+		klog.ErrorS(err, "A custom resource is missing in OpenAPI v3", "name", m.Name, "version", m.version.Name)
+		return fragment{}, nil
+	}
+	if f == v3Proto {
+		return protoV3.fragment(entries)
+	}
+	return compressed(entries.paths, entries.schemas)
+}
+
+func versionIndex(full *apiextensionsv1.CustomResourceDefinition, name string) int {
+	return slices.IndexFunc(full.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == name })
+}

@@ -1,0 +1,161 @@
+package openapi
+
+import (
+	"crypto/sha512"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/millrace/millrace/internal/crd"
+)
+
+// view is the definitions that are published, at one moment. It is immutable.
+type view struct {
+	// published are in order of their names.
+	published []*crd.Definition
+	// groups are the group versions by their path, "apis/group/version".
+	groups map[string]*groupVersion
+
+	v2 struct {
+		sync.Mutex
+		split *split
+		// tag is that of the v2 document on a base.
+		base *base
+		tag  string
+	}
+}
+
+// groupVersion is a v3 document.
+type groupVersion struct {
+	path string
+	// all serve the group version; members are those with a kind of their own.
+	all, members []member
+	// tag identifies the document's content.
+	tag string
+}
+
+// member is a definition in one of its served versions.
+type member struct {
+	*crd.Definition
+	version crd.Version
+}
+
+// views follow the catalog.
+type views struct {
+	catalog Catalog
+	program string
+	changes atomic.Uint64
+	mu      struct {
+		sync.Mutex
+		view    *view
+		changes uint64
+	}
+}
+
+// get returns a view that is as new as the catalog.
+func (v *views) get() *view {
+	changes := v.changes.Load()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.view == nil || v.mu.changes < changes {
+		v.mu.view, v.mu.changes = newView(v.catalog.All(), v.program), changes
+	}
+	return v.mu.view
+}
+
+func newView(all []*crd.Definition, program string) *view {
+	v := &view{groups: map[string]*groupVersion{}}
+	for _, d := range all {
+		if d.Established {
+			v.published = append(v.published, d)
+		}
+	}
+	sort.Slice(v.published, func(i, j int) bool { return v.published[i].Name < v.published[j].Name })
+	for _, d := range v.published {
+		for _, version := range d.Versions {
+			if !version.Served {
+				continue
+			}
+			path := "apis/" + d.Group + "/" + version.Name
+			if v.groups[path] == nil {
+				v.groups[path] = &groupVersion{path: path}
+			}
+			v.groups[path].all = append(v.groups[path].all, member{d, version})
+		}
+	}
+	for _, g := range v.groups {
+		g.members = slices.DeleteFunc(slices.Clone(g.all), duplicates())
+		sum := newSum(program, "v3")
+		for _, m := range g.members {
+			sum.definition(m.Definition)
+		}
+		g.tag = sum.tag()
+	}
+	return v
+}
+
+// duplicates finds members whose kinds were seen before: Kubernetes' names
+// controller accepts one of them, yet both may be established.
+func duplicates() func(member) bool {
+	seen := map[string]bool{}
+	return func(m member) bool {
+		if seen[m.Wanted.Kind] || seen[m.Wanted.ListKind] {
+			return true
+		}
+		seen[m.Wanted.Kind], seen[m.Wanted.ListKind] = true, true
+		return false
+	}
+}
+
+// shapes are those of versions, each once.
+func shapes(members []member) []shape {
+	seen := map[shape]bool{}
+	var found []shape
+	for _, m := range members {
+		s := shapeOf(m.Scope, m.version)
+		if !seen[s] {
+			seen[s] = true
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return found
+}
+
+// summing identifies content by what it is made from.
+type summing struct{ hash.Hash }
+
+func newSum(parts ...string) summing {
+	s := summing{sha512.New()}
+	for _, p := range parts {
+		s.text(p)
+	}
+	return s
+}
+
+func (s summing) text(t string) {
+	s.number(uint64(len(t)))
+	_, _ = s.Write([]byte(t)) // a hash never fails
+}
+
+func (s summing) number(n uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	_, _ = s.Write(b[:])
+}
+
+func (s summing) definition(d *crd.Definition) {
+	s.text(d.Name)
+	s.number(d.Spec)
+}
+
+// short is for where a collision costs little.
+func (s summing) short() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
+
+// tag is written as Kubernetes writes its own.
+func (s summing) tag() string { return fmt.Sprintf("%X", s.Sum(nil)) }

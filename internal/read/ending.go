@@ -1,0 +1,58 @@
+package read
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// ending ends watches together, and those that come later at once.
+type ending struct {
+	mu struct {
+		sync.Mutex
+		watches map[*signal]struct{}
+		over    bool
+	}
+}
+
+func (e *ending) add(s *signal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.over {
+		s.end()
+		return
+	}
+	if e.mu.watches == nil {
+		e.mu.watches = map[*signal]struct{}{}
+	}
+	e.mu.watches[s] = struct{}{}
+}
+
+func (e *ending) remove(s *signal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.mu.watches, s)
+}
+
+func (e *ending) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.over = true
+	for s := range e.mu.watches {
+		s.end()
+	}
+}
+
+// followShutdown ends all watches when the server shuts down. The first request's
+// context tells of that, which is the same for all requests of a server.
+func (t *Tier) followShutdown(ctx context.Context) {
+	t.shutdown.Do(func() {
+		if shutdown := request.ServerShutdownSignalFrom(ctx); shutdown != nil {
+			go func() {
+				<-shutdown.ShuttingDown()
+				t.ending.end()
+			}()
+		}
+	})
+}

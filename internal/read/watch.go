@@ -1,0 +1,181 @@
+package read
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/apiserver/pkg/server/routine"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/watch"
+)
+
+// watch answers a WATCH. What is wrong with a request that is well formed is
+// told by an event, as Kubernetes does it.
+func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
+	key, opts := q.storageOptions()
+	opts.SendInitialEvents = q.options.SendInitialEvents
+	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
+	source := q.route.cfg.Source
+	if !source.Tells(&opts.Predicate) {
+		return passedSelector
+	}
+	begin, err := source.Begin(req.Context(), key, opts)
+	if errors.Is(err, cache.ErrExpired) {
+		return passedHistory
+	}
+	s := &watching{query: q, req: req, begin: begin, failed: err}
+	s.puller, _ = responsewriter.GetOriginal(w).(h2.Puller)
+	s.signal.prepare(s.puller)
+	if err == nil {
+		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
+		if source.Resource().Snapshot().Odd > 0 || !s.findInitial(&selection) {
+			return passedOdd
+		}
+		s.cursor, s.failed = q.route.cfg.Hub.Open(selection, begin.After, s.signal.notify)
+		switch {
+		case errors.Is(s.failed, watch.ErrOdd):
+			return passedOdd
+		case errors.Is(s.failed, cache.ErrExpired):
+			s.failed = source.Expired(begin.After)
+		}
+	}
+	var done func()
+	s.w, done = q.observe(w, req, "WATCH")
+	defer done()
+	q.serveLong(s)
+	return ""
+}
+
+// findInitial finds what existed. It returns false if bytes do not tell it.
+func (s *watching) findInitial(selection *watch.Selection) bool {
+	if s.begin.Initial == nil {
+		return true
+	}
+	found := s.begin.Initial.Select(&cache.Query{
+		Prefix: selection.Prefix, Single: selection.Single, Labels: selection.Labels, Fields: selection.Fields,
+	})
+	s.initial, s.begin.Initial = &found, nil
+	return !found.Odd
+}
+
+// timeout is how long the watch lasts.
+func (q *query) timeout() time.Duration {
+	if t := q.options.TimeoutSeconds; t != nil && *t > 0 {
+		return time.Duration(*t) * time.Second
+	}
+	return time.Duration(float64(q.route.cfg.MinTimeout) * (rand.Float64() + 1))
+}
+
+// serveLong serves when the handler chain has returned, if it offers that: what
+// it took of the stack is free then.
+func (q *query) serveLong(s *watching) {
+	s.schedule.start(time.Now(), q.timeout(), q.options.AllowWatchBookmarks)
+	serve := func() {
+		info, _ := request.RequestInfoFrom(s.req.Context())
+		endpointmetrics.RecordLongRunning(s.req, info, endpointmetrics.APIServerComponent, s.serve)
+	}
+	if task := routine.TaskFrom(s.req.Context()); task != nil {
+		task.Func = serve
+		return
+	}
+	serve()
+}
+
+// watching is a WATCH that is being served. Its cursor is driven by the writer of
+// the connection where that can pull, else by the request's goroutine. A client
+// that is slow holds up nothing but its own connection, which keeps no more than
+// one batch for it.
+type watching struct {
+	query *query
+	req   *http.Request
+	w     http.ResponseWriter
+	flush func()
+	// puller is the innermost writer, nil if that cannot pull.
+	puller h2.Puller
+
+	begin   cache.Beginning
+	initial *cache.Selection
+	failed  error
+
+	cursor   *watch.Cursor
+	out      encode.Stream
+	schedule schedule
+	signal   signal
+	// broken says that the client went away.
+	broken bool
+}
+
+func (s *watching) serve() {
+	// Fairness holds the request's seats until then: starting is what costs.
+	defer flowcontrol.WatchInitialized(s.req.Context())
+	if s.cursor != nil {
+		defer s.cursor.Close()
+	}
+	s.open()
+	err := s.failed
+	if err == nil {
+		err = s.sendInitial()
+	}
+	if err == nil {
+		flowcontrol.WatchInitialized(s.req.Context())
+		err = s.follow()
+	}
+	s.end(err)
+}
+
+// open sends the headers. From then on the innermost writer is used: nobody in
+// between looks at a watch's bytes.
+func (s *watching) open() {
+	q := s.query
+	q.warn(s.req)
+	header := s.w.Header()
+	header.Set("Content-Type", q.form.MediaType())
+	header.Set("Transfer-Encoding", "chunked")
+	if q.encoding != encode.Identity {
+		header.Set("Content-Encoding", string(q.encoding))
+		header.Add("Vary", "Accept-Encoding")
+	}
+	s.w.WriteHeader(http.StatusOK)
+	http.NewResponseController(s.w).Flush()
+	s.w = responsewriter.GetOriginal(s.w)
+	s.flush = func() {}
+	if flusher, ok := s.w.(http.Flusher); ok {
+		s.flush = flusher.Flush
+	}
+	s.out = encode.Stream{Form: q.form, Head: q.head, Writer: s, Encoding: q.encoding, Observe: q.sizes()}
+}
+
+// Write implements io.Writer for the stream.
+func (s *watching) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	s.broken = s.broken || err != nil
+	return n, err
+}
+
+// end tells the client why the watch ends, unless that needs no words.
+func (s *watching) end(err error) {
+	if s.broken {
+		return
+	}
+	switch {
+	case errors.Is(err, errEnded), errors.Is(err, watch.ErrOdd):
+		// The client resumes, and Kubernetes' handler tells it of odd objects.
+	case errors.Is(err, cache.ErrExpired):
+		s.query.metrics.lost(s.query.route.cfg.Resource.GroupResource())
+		err = s.query.route.cfg.Source.Expired(s.begin.After)
+		fallthrough
+	default:
+		_ = s.out.Signal("ERROR", watch.Status(err)) // the client went away
+	}
+	_ = s.out.Close()
+	s.flush()
+}

@@ -1,0 +1,171 @@
+package read
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
+
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/watch"
+)
+
+// errEnded ends a watch without a word: its time is over, the client has gone or
+// the server goes.
+var errEnded = errors.New("watch ended")
+
+// sendInitial sends what existed, and the bookmark that says so if the client
+// asked for initial events by name and understands bookmarks.
+func (s *watching) sendInitial() error {
+	if s.initial == nil {
+		return nil
+	}
+	err := s.out.Initial(s.initial.Spans)
+	if err != nil {
+		return err
+	}
+	gr := s.query.route.cfg.Resource.GroupResource()
+	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Count))
+	s.initial = nil
+	o := &s.query.options
+	if o.SendInitialEvents != nil && o.AllowWatchBookmarks {
+		if err := s.bookmark(s.begin.After, true); err != nil {
+			return err
+		}
+		s.query.watchListed(s.req)
+		return nil
+	}
+	s.flush()
+	return nil
+}
+
+// bookmark tells the client that it has seen everything up to a revision.
+func (s *watching) bookmark(revision int64, initialEventsEnd bool) error {
+	obj, err := s.query.route.cfg.Source.Bookmark(revision, initialEventsEnd)
+	if err == nil {
+		err = s.out.Signal(apiwatch.Bookmark, obj)
+	}
+	if err == nil {
+		s.flush()
+	}
+	return err
+}
+
+// follow sends events and bookmarks until the watch ends.
+func (s *watching) follow() error {
+	progress := s.query.route.cfg.Source.Progress()
+	if s.begin.After > progress.Revision() {
+		s.schedule.ahead = time.Now().Add(aheadPatience)
+	}
+	s.query.tier.followShutdown(s.req.Context())
+	s.signal.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.ending, &s.query.route.ending)
+	defer s.signal.stop()
+	if s.puller != nil {
+		return s.followPulled()
+	}
+	for {
+		// What the feed had finished before the cursor was read has been sent when
+		// that leaves nothing.
+		reached := progress.Revision()
+		more, err := s.sendNext()
+		if err != nil {
+			return err
+		}
+		if s.signal.ended.Load() {
+			return errEnded
+		}
+		if s.signal.due.Load() {
+			if err := s.act(time.Now(), reached, more); err != nil {
+				return err
+			}
+		} else if !more {
+			<-s.signal.wake
+		}
+	}
+}
+
+// changeBuffers hold what goes out next. An idle watch has none.
+var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
+
+// sendNext sends what is there in one write and one flush.
+func (s *watching) sendNext() (more bool, err error) {
+	buf := changeBuffers.Get().(*[]encode.Change)
+	defer changeBuffers.Put(buf)
+	changes, more, lost := s.cursor.Next((*buf)[:0])
+	*buf = changes
+	defer clear(changes)
+	if len(changes) > 0 {
+		if err := s.out.Events(changes); err != nil {
+			return false, err
+		}
+		s.flush()
+	}
+	return more, lost
+}
+
+// act does what is due. Bookmarks wait until all events are sent.
+func (s *watching) act(now time.Time, reached int64, more bool) error {
+	t := &s.schedule
+	if !now.Before(t.deadline) {
+		return errEnded
+	}
+	if more {
+		return nil
+	}
+	s.signal.due.Store(false)
+	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
+		if err := s.bookmark(max(reached, s.begin.After), false); err != nil {
+			return err
+		}
+		t.nextBookmark(now)
+	}
+	if !t.ahead.IsZero() && !now.Before(t.ahead) {
+		if t.ahead = (time.Time{}); reached < s.begin.After {
+			t.ahead = now.Add(aheadPatience)
+			if err := s.query.route.cfg.Source.Ahead(s.req.Context(), s.begin.After); err != nil {
+				return err
+			}
+		}
+	}
+	s.signal.timer.Reset(t.pause(now))
+	return nil
+}
+
+// aheadPatience is how long a watch waits for a revision that etcd has not
+// reached before it asks whether there is such a one.
+const aheadPatience = 5 * time.Second
+
+// schedule is when a watch does something by itself. Zero times are never,
+// but for the deadline, which each watch has.
+type schedule struct {
+	deadline, bookmark, ahead time.Time
+}
+
+func (t *schedule) start(now time.Time, timeout time.Duration, bookmarks bool) {
+	t.deadline = now.Add(timeout)
+	if bookmarks {
+		t.nextBookmark(now)
+	}
+}
+
+func (t *schedule) nextBookmark(now time.Time) {
+	t.bookmark = time.Time{}
+	if pause, ok := watch.NextBookmark(now, t.deadline); ok {
+		t.bookmark = now.Add(pause)
+	}
+}
+
+// next is the first of the times.
+func (t *schedule) next() time.Time {
+	first := t.deadline
+	for _, at := range []time.Time{t.bookmark, t.ahead} {
+		if !at.IsZero() && at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+func (t *schedule) pause(now time.Time) time.Duration { return max(0, t.next().Sub(now)) }

@@ -1,0 +1,97 @@
+package read
+
+import (
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/internal/encode"
+)
+
+// followPulled is follow where the writer of the connection takes the events: the
+// request's goroutine rests until something is due.
+func (s *watching) followPulled() error {
+	source := pulled{watching: s}
+	defer source.release()
+	for {
+		if err := s.puller.Pull(s.req.Context(), &source); err != nil {
+			s.broken = true
+			return err
+		}
+		switch {
+		case source.err != nil:
+			return source.err
+		case s.signal.ended.Load():
+			return errEnded
+		}
+		if err := s.act(time.Now(), source.reached, source.more); err != nil {
+			return err
+		}
+	}
+}
+
+// pulled gives the frames of a watch to the writer of its connection. It implements
+// h2.Source. A client that does not read holds the changes of one batch, and no
+// frames but those of one turn.
+type pulled struct {
+	*watching
+	buf     *[]encode.Change
+	pending []encode.Change
+	// more and lost come behind what is pending.
+	more bool
+	lost error
+	// reached is what the feed had finished before the cursor was read for the last
+	// time: without more, everything up to there has been sent with what is pending.
+	reached int64
+	// err is why the watch ends.
+	err error
+}
+
+// Next implements h2.Source. Its end is where the request's goroutine has
+// something to do.
+func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	if p.signal.ended.Load() {
+		return segments, false, io.EOF
+	}
+	if len(p.pending) == 0 {
+		if p.err = p.lost; p.err != nil || p.due() {
+			return segments, false, io.EOF
+		}
+		if p.read(); len(p.pending) == 0 {
+			return segments, p.more || p.lost != nil, nil
+		}
+	}
+	segments, p.pending, p.err = p.out.Append(segments, p.pending, room)
+	if p.err != nil {
+		return segments, false, io.EOF
+	}
+	if len(p.pending) == 0 {
+		p.release()
+	}
+	return segments, true, nil
+}
+
+// due reports whether the schedule has something that can be done now: bookmarks
+// wait until all events are sent.
+func (p *pulled) due() bool {
+	return p.signal.due.Load() && (!p.more || !time.Now().Before(p.schedule.deadline))
+}
+
+// read takes what is there from the cursor.
+func (p *pulled) read() {
+	if p.buf == nil {
+		p.buf = changeBuffers.Get().(*[]encode.Change)
+	}
+	p.reached = p.query.route.cfg.Source.Progress().Revision()
+	*p.buf, p.more, p.lost = p.cursor.Next((*p.buf)[:0])
+	if p.pending = *p.buf; len(p.pending) == 0 {
+		p.release()
+	}
+}
+
+func (p *pulled) release() {
+	if p.buf != nil {
+		clear(*p.buf)
+		changeBuffers.Put(p.buf)
+		p.buf, p.pending = nil, nil
+	}
+}

@@ -1,0 +1,133 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apiserver/pkg/storage"
+	"sigs.k8s.io/json"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// told is what the attributes of a resource's entries tell of its objects.
+type told int
+
+const (
+	// toldAll are labels and all selectable fields.
+	toldAll told = iota
+	// toldLabels are labels, name and namespace: a custom resource's, whose versions
+	// may select by different fields.
+	toldLabels
+	// toldNothing is for custom resources with a conversion webhook, which may give
+	// an object other labels in each version.
+	toldNothing
+)
+
+// Converting is a codec of objects that may have other labels in each version.
+type Converting interface {
+	// ConvertsLabels reports whether they may.
+	ConvertsLabels() bool
+}
+
+func toldBy(newFunc func() runtime.Object, codec runtime.Codec) told {
+	if _, custom := newFunc().(runtime.Unstructured); !custom {
+		return toldAll
+	}
+	if c, ok := codec.(Converting); ok && c.ConvertsLabels() {
+		return toldNothing
+	}
+	return toldLabels
+}
+
+// selectors are the parts of a predicate that attributes answer; whole says that
+// they are all of it.
+func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f fields.Selector, whole bool) {
+	switch {
+	case s.cfg.told == toldNothing:
+		return nil, nil, p.Empty()
+	case s.cfg.told == toldAll || p.Field == nil || !beyondNames(p.Field):
+		return p.Label, p.Field, true
+	}
+	return p.Label, nil, false
+}
+
+// Tells reports whether attributes answer a predicate without a decoded object.
+func (s *Store) Tells(p *storage.SelectionPredicate) bool {
+	_, _, whole := s.selectors(p)
+	return whole
+}
+
+// beyondNames reports whether a selector asks for more than name and namespace.
+func beyondNames(f fields.Selector) bool {
+	for _, r := range f.Requirements() {
+		if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
+			return true
+		}
+	}
+	return false
+}
+
+// choose returns the decoded object if a predicate selects it, else nil. It does
+// not decode what the attributes rule out; what they do not tell, the object itself
+// is asked.
+func (s *Store) choose(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
+	l, f, whole := s.selectors(p)
+	if !e.Matches(l, f) {
+		return nil, nil
+	}
+	obj, err := decode()
+	if err != nil || whole {
+		return obj, err
+	}
+	asked := obj
+	if shared, ok := obj.(*sharedObject); ok {
+		asked = shared.obj
+	}
+	if matched, err := p.Matches(asked); err != nil || !matched {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// describeCustom reads the labels of a stored custom resource.
+func describeCustom(e *resource.Entry) error {
+	l, err := customLabels(e.Value)
+	if err != nil {
+		return fmt.Errorf("read labels: %w", err)
+	}
+	e.Attributes = resource.NewAttributes(l, nil)
+	return nil
+}
+
+// cborPrefix begins stored objects in CBOR (RFC 8949, 3.4.6).
+var cborPrefix = []byte{0xd9, 0xd9, 0xf7}
+
+func customLabels(value []byte) (labels.Set, error) {
+	var object struct {
+		Metadata struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+	}
+	decode := json.UnmarshalCaseSensitivePreserveInts
+	if bytes.HasPrefix(value, cborPrefix) {
+		decode = cbor.Unmarshal
+	} else if decode(value, &object) == nil {
+		return object.Metadata.Labels, nil
+	}
+	// Metadata that is not as it should be is dropped, as when it is decoded.
+	var content map[string]any
+	if err := decode(value, &content); err != nil {
+		return nil, err
+	}
+	metadata, _, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
+	if err != nil {
+		return nil, err
+	}
+	return metadata.Labels, nil
+}

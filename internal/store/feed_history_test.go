@@ -1,0 +1,278 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// remove deletes a key and returns the revision.
+func remove(t *testing.T, client clientv3.KV, key string) int64 {
+	t.Helper()
+	resp, err := client.Delete(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+func compact(t *testing.T, client clientv3.KV, revision int64) {
+	t.Helper()
+	if _, err := client.Compact(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantHistory compares where a sink's last load was and what came after it.
+func (m *mirror) wantHistory(t *testing.T, loaded, expected int64, applied ...int64) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.mu.revisions); n == 0 || m.mu.revisions[n-1] != loaded || m.mu.expected[n-1] != expected {
+		t.Errorf("loads are at %v and expect %v, want %d and %d last", m.mu.revisions, m.mu.expected, loaded, expected)
+	}
+	if !slices.Equal(m.mu.applied, applied) {
+		t.Errorf("events have revisions %v, want %v", m.mu.applied, applied)
+	}
+}
+
+// TestFeedReplaysHistory starts feeds over an etcd with a past, which has a
+// revision that is not the feed's at its end.
+func TestFeedReplaysHistory(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	revisions := []int64{
+		put(t, kv, "/registry/a", "1"), put(t, kv, "/registry/b", "1"), put(t, kv, "/registry/a", "2"),
+		remove(t, kv, "/registry/b"), put(t, kv, "/registry/c", "1"),
+	}
+	newest := put(t, kv, "/other/d", "1")
+	for _, test := range []struct {
+		name      string
+		history   int64
+		compacted int64
+		loaded    int64
+		applied   []int64
+	}{
+		{"all", 0, 0, 1, revisions},
+		{"bounded", 3, 0, revisions[2], revisions[3:]},
+		{"none", -1, 0, newest, nil},
+		{"compacted", 0, revisions[1], revisions[1], revisions[2:]},
+		{"compacted behind the bound", 2, revisions[2], revisions[3], revisions[4:]},
+		{"compacted at a deletion", 0, revisions[3], revisions[3], revisions[4:]},
+		{"compacted to the end", 0, newest, newest, nil},
+	} {
+		if test.compacted > 0 {
+			compact(t, kv, test.compacted)
+		}
+		sink := &mirror{}
+		feed, stop := followWith(t, store.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: test.history})
+		eventually(t, test.name+": replayed", func() bool { return feed.Healthy() == nil })
+		stop()
+		t.Log(test.name)
+		sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/c": "1"})
+		sink.wantHistory(t, test.loaded, newest, test.applied...)
+		if !sink.reached(newest)() {
+			t.Error("healthy before it is as new as etcd was")
+		}
+	}
+}
+
+// TestFeedReplaysMuch needs several watch responses of etcd, which have 1,000
+// revisions each.
+func TestFeedReplaysMuch(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	want := map[string]string{}
+	var newest int64
+	for i := range 2500 {
+		key := fmt.Sprintf("/registry/%d", i%7)
+		want[key] = fmt.Sprint(i)
+		newest = put(t, kv, key, want[key])
+	}
+	sink := &healthWatcher{mirror: &mirror{}, until: newest}
+	sink.feed = store.NewFeed(store.FeedConfig{
+		Client: kv, Prefix: "/registry/", Sink: sink, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	stop := run(t, sink.feed)
+	eventually(t, "replayed", func() bool { return sink.feed.Healthy() == nil })
+	stop()
+	sink.wantObjects(t, want)
+	if n := len(sink.mu.applied); n != 2500 || !slices.IsSorted(sink.mu.applied) {
+		t.Errorf("%d events, sorted %v", n, slices.IsSorted(sink.mu.applied))
+	}
+	if sink.early.Load() {
+		t.Error("the feed was healthy while it replayed")
+	}
+}
+
+// healthWatcher looks at the feed's health before each response.
+type healthWatcher struct {
+	*mirror
+	feed  *store.Feed
+	until int64
+	early atomic.Bool
+}
+
+func (h *healthWatcher) Apply(ctx context.Context, events []*clientv3.Event) {
+	if events[0].Kv.ModRevision <= h.until && h.feed.Healthy() == nil {
+		h.early.Store(true)
+	}
+	h.mirror.Apply(ctx, events)
+}
+
+// compacting is a sink during whose loads etcd is compacted to what was newest
+// when they began.
+type compacting struct {
+	*mirror
+	t     *testing.T
+	kv    clientv3.KV
+	times int
+	to    []int64
+}
+
+func (c *compacting) BeginLoad() store.Loader {
+	return &compactingLoad{c.mirror.BeginLoad(), c}
+}
+
+type compactingLoad struct {
+	store.Loader
+	sink *compacting
+}
+
+func (l *compactingLoad) Add(ctx context.Context, page []*mvccpb.KeyValue) {
+	l.Loader.Add(ctx, page)
+	s := l.sink
+	if len(s.to) == s.times {
+		return
+	}
+	now, err := store.Revision(ctx, s.kv, "/registry/")
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	s.to = append(s.to, now)
+	if _, err := s.kv.Compact(ctx, now); err != nil {
+		s.t.Error(err)
+	}
+	for range 3 {
+		if _, err := s.kv.Put(ctx, "/registry/a", "later"); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// TestFeedLosesHistoryWhileLoading: it tries again with what is left, and in the
+// end goes without.
+func TestFeedLosesHistoryWhileLoading(t *testing.T) {
+	t.Parallel()
+	for times, wantLoads := range map[int]int{1: 2, 2: 3, 20: 4} {
+		e := open(t, dirs(t))
+		kv := e.Client().Client
+		for range 5 {
+			put(t, kv, "/registry/a", "1")
+		}
+		sink := &compacting{mirror: &mirror{}, t: t, kv: kv, times: times}
+		feed, stop := follow(t, kv, sink)
+		eventually(t, "replayed", func() bool { return feed.Healthy() == nil })
+		last := put(t, kv, "/registry/b", "1")
+		eventually(t, "followed", sink.reached(last))
+		stop()
+		sink.wantObjects(t, map[string]string{"/registry/a": "later", "/registry/b": "1"})
+		loads := sink.mu.revisions
+		if len(loads) != wantLoads || !slices.IsSorted(loads) {
+			t.Errorf("compacted %d times: loads at %v, want %d", times, loads, wantLoads)
+			e.Close()
+			continue
+		}
+		// The last load is at what is left, or the newest when it gave up.
+		if want := sink.to[min(times, wantLoads)-1]; loads[wantLoads-1] != want {
+			t.Errorf("compacted %d times, to %v: loads at %v, want %d last", times, sink.to, loads, want)
+		}
+		e.Close()
+	}
+}
+
+// TestFeedReplaysAfterReload: what etcd has after a compaction that the feed
+// missed comes as events, but for what the sink cannot connect to.
+func TestFeedReplaysAfterReload(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	loaded := put(t, kv, "/registry/a", "1")
+	sink := &mirror{}
+	w := newWire(t, e)
+	follow(t, w.client, sink)
+	eventually(t, "load", sink.reached(loaded))
+
+	w.cut()
+	put(t, kv, "/registry/b", "1")
+	left := put(t, kv, "/registry/a", "2")
+	after := []int64{put(t, kv, "/registry/a", "3"), remove(t, kv, "/registry/b")}
+	compact(t, kv, left)
+	w.mend()
+	eventually(t, "replay", sink.reached(after[1]))
+	sink.wantObjects(t, map[string]string{"/registry/a": "3"})
+	sink.wantHistory(t, left, after[1], append([]int64{loaded}, after...)...)
+}
+
+// TestFeedNeverGoesBack: what the sink had once it does not get again.
+func TestFeedNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	first := put(t, kv, "/registry/a", "1")
+	sink := &mirror{}
+	feed, stop := follow(t, kv, sink)
+	eventually(t, "replayed", sink.reached(first))
+	stop()
+	second := put(t, kv, "/registry/a", "2")
+	run(t, feed)
+	eventually(t, "replayed again", sink.reached(second))
+	sink.wantHistory(t, first, second, first, second)
+}
+
+// TestFeedDoesNotReplayImports: a revision may hold many objects, which the bound
+// by revisions would not see.
+func TestFeedDoesNotReplayImports(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	want := map[string]string{"/registry/a": "1"}
+	put(t, kv, "/registry/a", "1")
+	var ops []clientv3.Op
+	for i := range 20 {
+		key := fmt.Sprintf("/registry/%d", i)
+		want[key] = "1"
+		ops = append(ops, clientv3.OpPut(key, "1"))
+	}
+	resp, err := kv.Txn(t.Context()).Then(ops...).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for history, loaded := range map[int64]int64{21: 1, 20: resp.Header.Revision} {
+		sink := &mirror{}
+		feed, stop := followWith(t, store.FeedConfig{Client: kv, Sink: sink, HistoryRevisions: history})
+		eventually(t, "loaded", func() bool { return feed.Healthy() == nil })
+		stop()
+		sink.wantObjects(t, want)
+		if got := sink.mu.revisions[0]; got != loaded {
+			t.Errorf("history of %d: loaded at revision %d, want %d", history, got, loaded)
+		}
+	}
+}

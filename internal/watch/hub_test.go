@@ -1,0 +1,287 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/watch"
+)
+
+// TestTransitions follows an object in and out of selections.
+func TestTransitions(t *testing.T) {
+	script := []*clientv3.Event{
+		put("a/x", "app=web/node=n1", 11),
+		put("b/x", "app=web/node=n1", 12),
+		put("a/x", "app=db/node=n1", 13),
+		put("a/x", "app=db/node=n2", 14),
+		put("a/x", "app=web,tier=1/node=n2", 15),
+		remove("a/x", 16),
+		put("a/x", "/node=", 17),
+	}
+	all := []string{"ADDED a/x 11", "ADDED b/x 12", "MODIFIED a/x 13", "MODIFIED a/x 14", "MODIFIED a/x 15", "DELETED a/x 16", "ADDED a/x 17"}
+	inA := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return strings.Contains(s, "b/x") })
+	for text, want := range map[string][]string{
+		"- - -":                         all,
+		"a/ - -":                        inA,
+		"=a/x - -":                      inA,
+		"=a/x app=web -":                {"ADDED a/x 11", "DELETED a/x 13", "ADDED a/x 15", "DELETED a/x 16"},
+		"c/ - -":                        nil,
+		"=a/xx - -":                     nil,
+		"- app=web -":                   {"ADDED a/x 11", "ADDED b/x 12", "DELETED a/x 13", "ADDED a/x 15", "DELETED a/x 16"},
+		"- app_in_(web,db) -":           {"ADDED a/x 11", "ADDED b/x 12", "MODIFIED a/x 13", "MODIFIED a/x 14", "MODIFIED a/x 15", "DELETED a/x 16"},
+		"- app!=web -":                  {"ADDED a/x 13", "MODIFIED a/x 14", "DELETED a/x 15", "ADDED a/x 17"},
+		"- tier -":                      {"ADDED a/x 15", "DELETED a/x 16"},
+		"- !app -":                      {"ADDED a/x 17"},
+		"- - node=n1":                   {"ADDED a/x 11", "ADDED b/x 12", "MODIFIED a/x 13", "DELETED a/x 14"},
+		"a/ - node=n1":                  {"ADDED a/x 11", "MODIFIED a/x 13", "DELETED a/x 14"},
+		"- - node=":                     {"ADDED a/x 17"},
+		"- - node!=n1":                  {"ADDED a/x 14", "MODIFIED a/x 15", "DELETED a/x 16", "ADDED a/x 17"},
+		"- app=web node=n2":             {"ADDED a/x 15", "DELETED a/x 16"},
+		"- - metadata.name=x,node=n2":   {"ADDED a/x 14", "MODIFIED a/x 15", "DELETED a/x 16"},
+		"- - metadata.namespace=b":      {"ADDED b/x 12"},
+		"a/ - metadata.namespace=b":     nil,
+		"- app=web metadata.name=other": nil,
+	} {
+		for _, step := range []int{1, len(script)} {
+			t.Run(fmt.Sprintf("%s by %d", text, step), func(t *testing.T) {
+				c, h := newHub(t, cache.Config{})
+				live := follow(t, h, selection(t, text), begin)
+				for events := range slices.Chunk(script, step) {
+					c.Apply(t.Context(), events)
+					live.drain()
+				}
+				if !slices.Equal(live.seen, want) {
+					t.Errorf("followed %v, want %v", live.seen, want)
+				}
+				late := follow(t, h, selection(t, text), begin)
+				if late.drain(); !slices.Equal(late.seen, want) {
+					t.Errorf("replayed %v, want %v", late.seen, want)
+				}
+			})
+		}
+	}
+}
+
+// TestWakes says that an event wakes whom it concerns, and nobody else.
+func TestWakes(t *testing.T) {
+	c, h := newHub(t, cache.Config{})
+	followers := map[string]*follower{}
+	for _, text := range []string{
+		"- - -", "a/ - -", "b/ - -", "=a/x - -", "=a/y - -", "- app=web -", "- app=db -", "- app_in_(web,db) -",
+		"- - node=n1", "- - node=n2", "a/ - node=n2", "- app!=web -",
+	} {
+		f := follow(t, h, selection(t, text), begin)
+		f.drain()
+		followers[text] = f
+	}
+	for _, c2 := range []struct {
+		event *clientv3.Event
+		wakes []string
+	}{
+		{put("a/x", "app=web/node=n1", 11), []string{"- - -", "a/ - -", "=a/x - -", "- app=web -", "- app_in_(web,db) -", "- - node=n1"}},
+		{put("a/x", "app=web/node=n2", 12), []string{"- - -", "a/ - -", "=a/x - -", "- app=web -", "- app_in_(web,db) -", "- - node=n1", "- - node=n2", "a/ - node=n2"}},
+		{put("c/x", "", 13), []string{"- - -", "- app!=web -"}},
+		{remove("c/x", 14), []string{"- - -", "- app!=web -"}},
+	} {
+		c.Apply(t.Context(), []*clientv3.Event{c2.event})
+		for text, f := range followers {
+			want := 0
+			if slices.Contains(c2.wakes, text) {
+				want = 1
+			}
+			if f.woken != want {
+				t.Errorf("revision %d woke %q %d times, want %d", c2.event.Kv.ModRevision, text, f.woken, want)
+			}
+			if f.woken = 0; len(f.drain()) != want {
+				t.Errorf("revision %d: %q read other than %d events", c2.event.Kv.ModRevision, text, want)
+			}
+		}
+	}
+}
+
+// TestOneWake says that who does not read is not woken again.
+func TestOneWake(t *testing.T) {
+	c, h := newHub(t, cache.Config{})
+	f := follow(t, h, watch.Selection{}, begin)
+	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
+	if f.woken != 0 {
+		t.Error("woken before it has waited")
+	}
+	f.drain()
+	for revision := int64(12); revision < 15; revision++ {
+		c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", revision)})
+	}
+	if f.woken != 1 {
+		t.Errorf("woken %d times, want once", f.woken)
+	}
+}
+
+func TestRevisionAhead(t *testing.T) {
+	c, h := newHub(t, cache.Config{})
+	f := follow(t, h, watch.Selection{}, 12)
+	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11), put("a/y", "", 12), put("a/z", "", 13)})
+	if got := f.drain(); !slices.Equal(got, []string{"ADDED a/z 13"}) {
+		t.Errorf("read %v, want what is behind revision 12", got)
+	}
+}
+
+// TestSlowWatchIsLost says that the log's bounds are those of watches, and that
+// one that is lost takes no other with it.
+func TestSlowWatchIsLost(t *testing.T) {
+	c, h := newHub(t, cache.Config{HistoryBytes: 1000})
+	slow, fast := follow(t, h, watch.Selection{}, begin), follow(t, h, watch.Selection{}, begin)
+	slow.drain()
+	for revision := int64(11); revision < 100; revision++ {
+		c.Apply(t.Context(), []*clientv3.Event{put("a/x", "app=web", revision)})
+		if got := fast.drain(); len(got) != 1 {
+			t.Fatalf("revision %d: read %v", revision, got)
+		}
+	}
+	if slow.drain(); !errors.Is(slow.err, cache.ErrExpired) || len(slow.seen) > 0 {
+		t.Errorf("the slow watch read %v and got %v, want nothing and ErrExpired", slow.seen, slow.err)
+	}
+	if _, err := h.Open(watch.Selection{}, begin, func() {}); !errors.Is(err, cache.ErrExpired) {
+		t.Errorf("Open at a revision that is gone: %v", err)
+	}
+	slow.Close()
+	if fast.drain(); fast.err != nil {
+		t.Errorf("the fast watch got %v", fast.err)
+	}
+}
+
+func TestForgottenHistoryEndsWatches(t *testing.T) {
+	c, h := newHub(t, cache.Config{})
+	idle, behind, old := follow(t, h, watch.Selection{}, begin), follow(t, h, selection(t, "a/ - -"), begin), follow(t, h, selection(t, "- app=web -"), begin)
+	idle.drain()
+	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
+	idle.drain()
+	idle.woken = 0
+	load(t, c, 20)
+	if idle.woken != 1 {
+		t.Errorf("an idle watch was woken %d times, want once", idle.woken)
+	}
+	for _, f := range []*follower{idle, behind, old} {
+		if f.drain(); !errors.Is(f.err, cache.ErrExpired) {
+			t.Errorf("got %v, want ErrExpired", f.err)
+		}
+		f.Close()
+	}
+	anew := follow(t, h, watch.Selection{}, 20)
+	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 21)})
+	if got := anew.drain(); !slices.Equal(got, []string{"ADDED a/x 21"}) {
+		t.Errorf("a new watch read %v", got)
+	}
+}
+
+func TestOddEventEndsWatches(t *testing.T) {
+	c, h := newHub(t, cache.Config{})
+	concerned, other := follow(t, h, selection(t, "a/ app=web -"), begin), follow(t, h, selection(t, "b/ - -"), begin)
+	concerned.drain()
+	c.Apply(t.Context(), []*clientv3.Event{put("a/y", "app=web", 11), put("a/x", "broken", 12)})
+	if concerned.drain(); !slices.Equal(concerned.seen, []string{"ADDED a/y 11"}) || !errors.Is(concerned.err, watch.ErrOdd) {
+		t.Errorf("read %v and got %v, want what came before and ErrOdd", concerned.seen, concerned.err)
+	}
+	if other.drain(); other.err != nil {
+		t.Errorf("a watch of another namespace got %v", other.err)
+	}
+	if _, err := h.Open(selection(t, "a/ - -"), 11, func() {}); !errors.Is(err, watch.ErrOdd) {
+		t.Errorf("Open before the odd event: %v, want ErrOdd", err)
+	}
+	follow(t, h, selection(t, "a/ - -"), 12).Close()
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	_, h := newHub(t, cache.Config{})
+	var open []*follower
+	for i := range 30 {
+		f := follow(t, h, selection(t, fmt.Sprintf("- app=%d -", i%3)), begin)
+		if i%2 == 0 {
+			f.drain()
+		}
+		open = append(open, f)
+	}
+	if subscriptions, watches := h.Watches(); subscriptions != 3 || watches != 30 {
+		t.Errorf("%d subscriptions and %d watches, want 3 and 30", subscriptions, watches)
+	}
+	rand.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+	for _, f := range open {
+		f.Close()
+	}
+	if subscriptions, watches := h.Watches(); subscriptions != 0 || watches != 0 {
+		t.Errorf("%d subscriptions and %d watches are left", subscriptions, watches)
+	}
+}
+
+// TestRandomScripts compares watches that are opened at any time and any
+// revision with what the events say one by one.
+func TestRandomScripts(t *testing.T) {
+	selections := []string{
+		"- - -", "a/ - -", "=a/1 - -", "- app=0 -", "- app_in_(0,1) -", "- app!=0 -", "b/ app -", "- - node=0", "a/ - node=1", "- app=1 node=0", "- - node!=0",
+	}
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			c, h := newHub(t, cache.Config{})
+			type open struct {
+				*follower
+				text  string
+				after int64
+			}
+			var watches []open
+			var script []*clientv3.Event
+			revision := int64(begin)
+			for range 60 {
+				var events []*clientv3.Event
+				for range 1 + random.IntN(4) {
+					revision++
+					key := fmt.Sprintf("%c/%d", 'a'+rune(random.IntN(2)), random.IntN(3))
+					if random.IntN(4) == 0 {
+						events = append(events, remove(key, revision))
+					} else {
+						events = append(events, put(key, fmt.Sprintf("app=%d/node=%d", random.IntN(3), random.IntN(2)), revision))
+					}
+				}
+				c.Apply(t.Context(), events)
+				script = append(script, events...)
+				after := begin + random.Int64N(revision-begin+1)
+				text := selections[random.IntN(len(selections))]
+				watches = append(watches, open{follow(t, h, selection(t, text), after), text, after})
+				for _, w := range watches {
+					if random.IntN(3) == 0 {
+						w.drain()
+					}
+				}
+			}
+			for _, w := range watches {
+				w.drain()
+				if want := expect(t, script, w.text, w.after); !slices.Equal(w.seen, want) || w.err != nil {
+					t.Errorf("%q after %d: read %v (%v), want %v", w.text, w.after, w.seen, w.err, want)
+				}
+				w.Close()
+			}
+		})
+	}
+}
+
+// expect is what a watch is to see, found out with a hub of its own, one event
+// and one look at a time.
+func expect(t *testing.T, script []*clientv3.Event, text string, after int64) []string {
+	t.Helper()
+	c, h := newHub(t, cache.Config{})
+	f := follow(t, h, selection(t, text), begin)
+	var want []string
+	for _, e := range script {
+		c.Apply(t.Context(), []*clientv3.Event{e})
+		if got := f.drain(); e.Kv.ModRevision > after {
+			want = append(want, got...)
+		}
+	}
+	return want
+}

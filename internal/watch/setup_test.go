@@ -1,0 +1,126 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/watch"
+)
+
+const prefix = "/registry/pods/"
+
+// begin is the revision at which caches are loaded.
+const begin = 10
+
+// newHub makes a hub over an empty cache. Values are "label=x,label=y/field=z";
+// one that begins with "broken" cannot be read.
+func newHub(t *testing.T, cfg cache.Config) (*cache.Cache, *watch.Hub) {
+	t.Helper()
+	cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	c := cache.New(cfg)
+	r := c.Register(cache.Spec{Prefix: prefix, Describe: describe})
+	h := watch.NewHub(r)
+	load(t, c, begin)
+	return c, h
+}
+
+func describe(e *resource.Entry) error {
+	text := string(e.Value)
+	if strings.HasPrefix(text, "broken") {
+		return errors.New("cannot be read")
+	}
+	labelText, fieldText, _ := strings.Cut(text, "/")
+	l, err := labels.ConvertSelectorToLabelsMap(labelText)
+	if err != nil {
+		return err
+	}
+	f := fields.Set{}
+	if name, value, ok := strings.Cut(fieldText, "="); ok {
+		f[name] = value
+	}
+	e.Attributes = resource.NewAttributes(l, f)
+	return nil
+}
+
+func load(t *testing.T, c *cache.Cache, revision int64, objects ...*mvccpb.KeyValue) {
+	t.Helper()
+	loader := c.BeginLoad()
+	loader.Add(t.Context(), objects)
+	loader.End(t.Context(), revision)
+}
+
+func put(key, value string, revision int64) *clientv3.Event {
+	return &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), Value: []byte(value), ModRevision: revision, Version: 1}}
+}
+
+func remove(key string, revision int64) *clientv3.Event {
+	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), ModRevision: revision}}
+}
+
+// selection parses "prefix labels fields", each of them "-" for none. A prefix
+// with "=" before it is the key of one object.
+func selection(t *testing.T, text string) watch.Selection {
+	t.Helper()
+	words := strings.Fields(text)
+	s := watch.Selection{}
+	if words[0] != "-" {
+		s.Prefix = strings.TrimPrefix(words[0], "=")
+		s.Single = words[0] != s.Prefix
+	}
+	var err error
+	if words[1] != "-" {
+		if s.Labels, err = labels.Parse(strings.ReplaceAll(words[1], "_", " ")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if words[2] != "-" {
+		if s.Fields, err = fields.ParseSelector(words[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// follower is a watch that reads when it is woken.
+type follower struct {
+	*watch.Cursor
+	woken int
+	seen  []string
+	err   error
+}
+
+func follow(t *testing.T, h *watch.Hub, s watch.Selection, after int64) *follower {
+	t.Helper()
+	f := &follower{}
+	var err error
+	if f.Cursor, err = h.Open(s, after, func() { f.woken++ }); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// drain reads until nothing is left, and returns what it read.
+func (f *follower) drain() []string {
+	var read []string
+	for more := true; more && f.err == nil; {
+		var changes []encode.Change
+		changes, more, f.err = f.Next(nil)
+		for _, c := range changes {
+			read = append(read, fmt.Sprintf("%s %s %d", c.Kind, c.Entry.Key, c.Revision))
+		}
+	}
+	f.seen = append(f.seen, read...)
+	return read
+}

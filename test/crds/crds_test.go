@@ -1,0 +1,142 @@
+// Package crds compares what the server and the stock server make of custom
+// resources: two servers, each over an etcd of its own, get the same requests,
+// and must give the same answers, reach the same conditions, tell the same in
+// discovery and OpenAPI, and store the same bytes.
+//
+// What differs between any two servers is replaced by what does not: see
+// normaliser. What controllers do in the background is waited for by its
+// condition and then compared; everything else is compared at once.
+//
+// MILLRACE_SEED repeats a run, MILLRACE_CRD_SEEDS says how many random
+// definitions there are, MILLRACE_CRD_TRACE names a file for the stock server's
+// answers to scripts.
+package crds
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// TestServersAgree runs everything on one pair of servers, since a start takes
+// seconds.
+func TestServersAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two servers")
+	}
+	p := startPair(t)
+	t.Logf("repeat with %s=%d", harness.SeedVariable, p.seed)
+	t.Run("tampered", p.tampered)
+	p.phase(t, "scripts", scriptNames(t), func(t *testing.T, r *run, name string) { r.script(t, name) })
+	p.phase(t, "shipped", sortedKeys(shipped), func(t *testing.T, r *run, name string) { r.shipped(t, name) })
+	p.phase(t, "random", randomNames(t), func(_ *testing.T, r *run, name string) { r.random(name) })
+	t.Logf("compared %d requests, %d definitions, %d objects and events", p.requests.Load(), p.definitions.Load(), p.objects.Load())
+}
+
+// atOnce is how many runs share the servers. They wait most of the time: an
+// object can be made two seconds after its definition only.
+const atOnce = 8
+
+// phase runs something for each name, several at a time, then compares what
+// concerns all definitions and deletes them.
+func (p *pair) phase(t *testing.T, what string, names []string, do func(*testing.T, *run, string)) {
+	start := time.Now()
+	var mu sync.Mutex
+	var runs []*run
+	t.Run(what, func(t *testing.T) {
+		slots := make(chan struct{}, atOnce)
+		var running sync.WaitGroup
+		for _, name := range names {
+			running.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				t.Run(name, func(t *testing.T) {
+					r := newRun(t, p, strings.ReplaceAll(name, "_", "-")+".example.com")
+					mu.Lock()
+					runs = append(runs, r)
+					mu.Unlock()
+					do(t, r, name)
+				})
+			})
+		}
+		running.Wait()
+	})
+	ran := time.Since(start)
+	t.Run(what+" together", func(t *testing.T) { p.together(t, runs) })
+	t.Logf("%s: %v, and %v together", what, ran.Round(time.Millisecond), (time.Since(start) - ran).Round(time.Millisecond))
+}
+
+// together compares the documents of all groups, and deletes all definitions.
+func (p *pair) together(t *testing.T, runs []*run) {
+	all := newRun(t, p, "")
+	for _, r := range runs {
+		for name, group := range r.defined {
+			all.defined[name] = group
+		}
+	}
+	all.at = "all groups"
+	definitions, err := all.definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var everywhere []string
+	for _, d := range definitions {
+		if !established(d) {
+			continue
+		}
+		for _, v := range d.Spec.Versions {
+			if v.Served {
+				everywhere = append(everywhere, `"/apis/`+d.Spec.Group+`/`+v.Name+`/`)
+			}
+		}
+	}
+	all.at = "all groups: discovery"
+	all.compareOnceTold("/apis", accepts["aggregated"], func([]byte) error { return nil })
+	all.compareOnceTold("/apis", "application/json", func([]byte) error { return nil })
+	all.at = "all groups: OpenAPI v2"
+	all.document("/openapi/v2", everywhere)
+	all.at = "all groups: index of OpenAPI v3"
+	all.index()
+	all.remove()
+}
+
+// remove deletes this run's definitions on both sides and compares what is left.
+func (r *run) remove() {
+	for name := range r.defined {
+		r.at = "delete " + name
+		c := jsonCall("DELETE", definitionsPath+"/"+name, "")
+		r.report("", r.pair.both(func(_ int, side *side) error {
+			_, err := side.do(c)
+			return err
+		}))
+	}
+	for name := range r.defined {
+		r.at = "delete " + name
+		c := jsonCall("DELETE", definitionsPath+"/"+name, "")
+		r.eventually(func() (string, error) {
+			return "", r.pair.both(func(_ int, side *side) error {
+				a, err := side.do(c)
+				if err == nil && a.status != 404 {
+					err = fmt.Errorf("delete: status %d", a.status)
+				}
+				return err
+			})
+		})
+	}
+	r.at = "what is left"
+	for _, group := range r.defined {
+		r.compareOnceTold("/apis/"+group, "application/json", func(body []byte) error {
+			if strings.Contains(string(body), `"APIGroup"`) {
+				return fmt.Errorf("%s is still served", group)
+			}
+			return nil
+		})
+	}
+	r.stored(nil)
+}

@@ -1,0 +1,207 @@
+package crds
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// shipped are modules with definitions that many clusters have, by name of the
+// module and where in it they are. Their versions are in definitions/go.mod.
+var shipped = map[string]struct{ module, files string }{
+	"gateway":             {"sigs.k8s.io/gateway-api", "config/crd/experimental/*.yaml"},
+	"cert_manager":        {"github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
+	"crossplane":          {"github.com/crossplane/crossplane/v2", "cluster/crds/*.yaml"},
+	"prometheus_operator": {"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/*.yaml"},
+	"istio":               {"istio.io/api", "kubernetes/customresourcedefinitions.gen.yaml"},
+	"external_secrets":    {"github.com/external-secrets/external-secrets", "config/crds/bases/*.yaml"},
+}
+
+// directory is where the module cache has a module, "" if it has not.
+func directory(t *testing.T, module string) string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
+	cmd.Dir = "definitions"
+	// What is not there is not fetched.
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Logf("find %s: %v", module, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// shippedDefinitions reads a module's definitions, in order of their files.
+func shippedDefinitions(t *testing.T, name string) []object {
+	t.Helper()
+	from := shipped[name]
+	dir := directory(t, from.module)
+	if dir == "" {
+		t.Skipf("module %s is not in the module cache: run `make modules`", from.module)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, from.files))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files %s in %s: %v", from.files, dir, err)
+	}
+	var all []object
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range bytes.Split(content, []byte("\n---")) {
+			var d object
+			if err := yaml.Unmarshal(document, &d); err != nil {
+				t.Fatalf("read %s: %v", file, err)
+			}
+			if d["kind"] == "CustomResourceDefinition" {
+				delete(d, "status")
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// objectsPerKind is how many objects of each kind and version are made: the
+// least, a full one, and wrong ones.
+const objectsPerKind = 4
+
+// shipped installs a module's definitions and makes objects of all kinds.
+func (r *run) shipped(t *testing.T, name string) {
+	definitions := r.sample(shippedDefinitions(t, name))
+	r.loosen()
+	for _, d := range definitions {
+		r.install(d)
+	}
+	r.at = name + ": discovery"
+	r.discovery(nil)
+	r.at = name + ": OpenAPI"
+	r.openAPI(nil)
+	for _, d := range definitions {
+		r.objects(d, objectsPerKind)
+	}
+	r.at = name + ": stored"
+	r.stored(nil)
+}
+
+// sampled is how many of a module's definitions are installed in a short run:
+// OpenAPI is built anew after each.
+const sampled = 2
+
+// largest is how many bytes of JSON such a definition has at most.
+const largest = 200 << 10
+
+// sample picks definitions by the seed, or all of them if a number of random
+// definitions is asked for.
+func (r *run) sample(all []object) []object {
+	if os.Getenv(seedsVariable) != "" {
+		return all
+	}
+	random := rand.New(rand.NewPCG(r.pair.seed, uint64(len(all))))
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var some []object
+	for _, d := range all {
+		if raw, err := json.Marshal(d); err == nil && len(raw) <= largest && len(some) < sampled {
+			some = append(some, d)
+		}
+	}
+	return some
+}
+
+// loosen is for objects with several errors at a time.
+func (r *run) loosen() { r.normals[0].loose, r.normals[1].loose = true, true }
+
+// install makes a definition on both sides and reports whether it is served. One
+// that is refused is compared, too.
+func (r *run) install(d object) bool {
+	r.at = "install " + nameOf(d)
+	mark := r.mark(d, &step{})
+	raw, err := json.Marshal(d)
+	if err != nil {
+		r.fatalf("%s: %v", r.at, err)
+	}
+	c := jsonCall(http.MethodPost, definitionsPath, string(raw))
+	s := &step{}
+	r.report(r.ask([2]call{c, c}, s, false))
+	if s.answered != http.StatusCreated {
+		return false
+	}
+	r.defined[nameOf(d)] = groupOf(d)
+	r.pair.definitions.Add(1)
+	r.settled(&step{}, c, mark)
+	return true
+}
+
+// objects makes objects of all versions of a definition, seeded by its name.
+func (r *run) objects(d object, count int) {
+	spec := d["spec"].(map[string]any)
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(nameOf(d)))
+	random := rand.New(rand.NewPCG(r.pair.seed, h.Sum64()))
+	for _, v := range spec["versions"].([]any) {
+		version := v.(map[string]any)
+		if version["served"] != true {
+			continue
+		}
+		outer, _ := version["schema"].(map[string]any)
+		schema, _ := outer["openAPIV3Schema"].(map[string]any)
+		path := collection(d, version["name"].(string))
+		for i := range count {
+			g := &generator{Rand: random, full: i > 0}
+			if i > 1 {
+				g.wrong = 8 * i
+			}
+			o := g.object(schema, 0)
+			o["apiVersion"], o["kind"] = groupOf(d)+"/"+version["name"].(string), spec["names"].(map[string]any)["kind"]
+			o["metadata"] = object{"name": fmt.Sprintf("%s-%d", version["name"], i)}
+			r.post(path, o)
+		}
+		r.read(path)
+	}
+}
+
+// collection is the path of the objects of a definition's version.
+func collection(d object, version string) string {
+	spec := d["spec"].(map[string]any)
+	plural := spec["names"].(map[string]any)["plural"].(string)
+	if spec["scope"] == "Namespaced" {
+		plural = "namespaces/default/" + plural
+	}
+	return "/apis/" + groupOf(d) + "/" + version + "/" + plural
+}
+
+func (r *run) post(path string, o object) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		r.fatalf("%s: %v", r.at, err)
+	}
+	r.at = "POST " + path + " " + string(raw[:min(len(raw), 1000)])
+	r.compare(jsonCall(http.MethodPost, path, string(raw)))
+	r.pair.objects.Add(1)
+}
+
+// compare sends one request to both sides.
+func (r *run) compare(c call) int {
+	s := &step{}
+	r.report(r.ask([2]call{c, c}, s, false))
+	return s.answered
+}
+
+// read compares lists in several forms.
+func (r *run) read(path string) {
+	for _, accept := range []string{"json", "table", "partials"} {
+		r.at = "GET " + path + " as " + accept
+		r.compare(call{method: http.MethodGet, path: path, header: http.Header{"Accept": {accepts[accept]}}})
+	}
+}

@@ -1,0 +1,50 @@
+package crds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// stored compares what both etcds hold of this run's groups and definitions.
+// Controllers may still be at work on definitions.
+func (r *run) stored(*step) {
+	r.eventually(func() (string, error) {
+		normals := r.normals.fork()
+		prefixes := []string{"/registry/" + r.group + "/"}
+		for _, group := range slices.Sorted(maps.Values(r.defined)) {
+			prefixes = append(prefixes, "/registry/"+group+"/")
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.defined)) {
+			prefixes = append(prefixes, "/registry/apiextensions.k8s.io/customresourcedefinitions/"+name)
+		}
+		prefixes = slices.Compact(prefixes)
+		var shown [2]string
+		entryCount := 0
+		for i, side := range r.pair.sides {
+			var out strings.Builder
+			for _, prefix := range prefixes {
+				entries, err := side.stored(prefix)
+				if err != nil {
+					return "", err
+				}
+				for _, e := range entries {
+					s := scope{definitions: strings.HasPrefix(e[0], "/registry/apiextensions.k8s.io/")}
+					plain, err := normals[i].body([]byte(e[1]), s)
+					if err != nil {
+						plain = fmt.Sprintf("no JSON: %q", e[1])
+					}
+					fmt.Fprintf(&out, "\nkey %s\n%s", normals[i].text(e[0]), plain)
+				}
+			}
+			shown[i] = out.String()
+			entryCount = strings.Count(shown[i], "\nkey ")
+		}
+		mismatch := textDifference(shown)
+		if mismatch == "" {
+			r.pair.objects.Add(int64(entryCount))
+		}
+		return mismatch, nil
+	})
+}

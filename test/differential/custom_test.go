@@ -1,0 +1,202 @@
+package differential
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// step is a request of a client of custom resources.
+type step struct {
+	// Name says what the step is about.
+	Name string `json:"name"`
+	// Verb and Path are those of the request, with the query.
+	Verb string `json:"verb"`
+	Path string `json:"path"`
+	// Type is the content type of the body, JSON unless it is given. A body that is
+	// not text is an object.
+	Type string `json:"type"`
+	Body any    `json:"body"`
+	// Accept is JSON unless it is given.
+	Accept string `json:"accept"`
+	// With Until the request is sent until the answer contains all that it names,
+	// between ampersands, and with Without until it does not contain that.
+	Until   string `json:"until"`
+	Without string `json:"without"`
+}
+
+// TestCustomResourcesAgree does the same with the definitions and objects of two
+// servers that know nothing of one another, and compares all answers.
+func TestCustomResourcesAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two servers")
+	}
+	ours := newSide(t, harness.Start(t, harness.ShortTempDir(t), common("--read-path=millrace")...))
+	theirs := newSide(t, harness.Start(t, harness.ShortTempDir(t), common("--read-path=kubernetes")...))
+	for i, s := range steps(t) {
+		var answers [2]*answer
+		for side, server := range []*side{ours, theirs} {
+			a, err := server.step(t, s)
+			if err != nil {
+				t.Fatalf("step %d, %s: %v", i, s.Name, err)
+			}
+			answers[side] = a
+		}
+		t.Logf("step %d, %s: %d %.300s", i, s.Name, answers[0].status, answers[0].body)
+		if d := sameStep(answers[0], answers[1]); d != "" {
+			t.Errorf("step %d, %s: %s %s\n%s", i, s.Name, s.Verb, s.Path, d)
+		}
+	}
+}
+
+func steps(t *testing.T) []step {
+	t.Helper()
+	data, err := os.ReadFile("testdata/custom-steps.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []step
+	if err := yaml.UnmarshalStrict(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// step takes a step, again if need be.
+func (s *side) step(t *testing.T, what step) (last *answer, err error) {
+	if what.Until == "" && what.Without == "" {
+		return s.try(what)
+	}
+	(&pair{tb: t}).until(what.Name, func() error {
+		if last, err = s.try(what); err != nil {
+			return nil
+		}
+		if !what.done(string(last.body)) {
+			return fmt.Errorf("answer %d: %s", last.status, last.body)
+		}
+		return nil
+	})
+	return last, err
+}
+
+func (s step) done(answer string) bool {
+	for text := range strings.SplitSeq(s.Until, " & ") {
+		if !strings.Contains(answer, text) {
+			return false
+		}
+	}
+	return s.Without == "" || !strings.Contains(answer, s.Without)
+}
+
+func (s *side) try(what step) (*answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	body, err := what.body()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, what.Verb, s.URL+what.Path, body)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{"Accept": what.Accept, "Content-Type": what.Type} {
+		if value == "" {
+			value = "application/json"
+		}
+		req.Header.Set(name, value)
+	}
+	resp, err := s.clients[admin].Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return &answer{status: resp.StatusCode, header: resp.Header, body: got}, err
+}
+
+func (s step) body() (io.Reader, error) {
+	switch b := s.Body.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return strings.NewReader(b), nil
+	}
+	encoded, err := json.Marshal(s.Body)
+	return bytes.NewReader(encoded), err
+}
+
+// stepHeaders are those of an answer that say something.
+var stepHeaders = []string{"Content-Type", "Warning", "Cache-Control", "Retry-After", "Location", "Etag"}
+
+// sameStep says how two answers differ, leaving out what is each server's own.
+func sameStep(ours, theirs *answer) string {
+	var out strings.Builder
+	if ours.status != theirs.status {
+		fmt.Fprintf(&out, "  status: ours %d, theirs %d\n", ours.status, theirs.status)
+	}
+	for _, name := range stepHeaders {
+		a, b := ours.header.Values(name), theirs.header.Values(name)
+		// Documents of OpenAPI have tags of our own.
+		if tagged := name == "Etag" && len(a) == len(b); !tagged && !slices.Equal(a, b) {
+			fmt.Fprintf(&out, "  header %s: ours %q, theirs %q\n", name, a, b)
+		}
+	}
+	a, b := neutral(ours.body), neutral(theirs.body)
+	if !bytes.Equal(a, b) {
+		at := harness.FirstDifference(a, b)
+		fmt.Fprintf(&out, "  body: ours   %s\n        theirs %s\n", around(a, at), around(b, at))
+	}
+	return out.String()
+}
+
+// own are texts that each server has its own of.
+var own = regexp.MustCompile(strings.Join([]string{
+	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`,           // UIDs
+	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`,             // times
+	`"(resourceVersion|continue)":"[^"]*"`,                // revisions
+	`"\d+(s|m\d*s?)"`,                                     // ages
+	`resourceVersion(\\*"|):\s*\\*"\d+`,                   // revisions in YAML and in messages
+	`"?remainingItemCount"?:\d+`, `(RV|version):? \d{2,}`, // revisions in messages
+}, "|"))
+
+// neutral is a body without what is each server's own. Conditions of a definition
+// are in the order in which controllers wrote them.
+func neutral(body []byte) []byte {
+	var decoded any
+	if err := json.Unmarshal(body, &decoded); err == nil {
+		sortConditions(decoded)
+		if sorted, err := json.Marshal(decoded); err == nil {
+			body = sorted
+		}
+	}
+	return own.ReplaceAll(body, []byte("#"))
+}
+
+func sortConditions(of any) {
+	switch v := of.(type) {
+	case []any:
+		for _, item := range v {
+			sortConditions(item)
+		}
+	case map[string]any:
+		for key, value := range v {
+			sortConditions(value)
+			list, ok := value.([]any)
+			if ok && key == "conditions" {
+				slices.SortFunc(list, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+			}
+		}
+	}
+}

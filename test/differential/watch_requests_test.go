@@ -1,0 +1,263 @@
+package differential
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/millrace/millrace/test/history"
+)
+
+// watchRequest is a request for a watch with what it has to deliver.
+type watchRequest struct {
+	request
+	kind  *watchedKind
+	start history.Start
+	// opens is after how much of a script it is sent, in tenths, and since from
+	// when on it watches.
+	opens, since int
+}
+
+// laterVersion stands for the revision of a moment during the script.
+const laterVersion = "LATER"
+
+const (
+	oneMetadata     = ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	oneMetadataBeta = ";as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io"
+	streamed        = ";stream=watch"
+)
+
+// watchForms are what clients of watches accept and servers understand.
+var watchForms = []string{
+	"", "*/*", "application/json", "application/json", protobuf, protobuf, typedClient, typedClient, "application/json" + streamed, protobuf + streamed, protobuf + streamed + ",application/json",
+	"application/json" + oneMetadata, "application/json" + oneMetadataBeta, protobuf + oneMetadata, protobuf + oneMetadataBeta,
+	protobuf + oneMetadata + ",application/json" + oneMetadata + ",application/json", kubectlGet, "application/json" + asTable, "application/json" + asTableBeta,
+	"application/json;pretty=1", "application/json, text/plain, */*", protobuf + ";q=0.2,application/json;q=0.8",
+}
+
+// watch makes up a legal request for a watch of what a script writes, from a
+// revision on at which nothing moves.
+func (s *script) watch(now int64) watchRequest {
+	k := pick(s.asker, s.kinds...)
+	w := watchRequest{kind: k, request: request{accept: pick(s.asker, watchForms...)}}
+	if k.Name == "widgets" && !strings.Contains(w.accept, "application/json") {
+		w.accept = "" // custom resources have no protobuf
+	}
+	if k.namespaced && s.once(2) {
+		w.start.Namespace = pick(s.asker, scriptNamespaces...)
+	}
+	root := pick(s.asker, k.roots...)
+	w.path, w.listPath = k.listPath(root, w.start.Namespace), k.listPath(k.roots[0], "")
+	var q query
+	legacy := s.once(6)
+	if legacy {
+		w.path = strings.Replace(w.path, root, root+"/watch", 1)
+		if (!k.namespaced || w.start.Namespace != "") && s.once(2) {
+			w.start.Name = s.some().name
+			w.path += "/" + w.start.Name
+		}
+	}
+	q = s.watchSelectors(q, &w, root)
+	q = s.watchVersion(q, &w, now)
+	// Kubernetes takes the old paths for lists when it validates this.
+	if asked := strings.Contains(q.String(), "sendInitialEvents"); !legacy || asked || s.once(4) {
+		q = q.with("watch", pick(s.asker, "1", "true", "True"))
+	}
+	if s.once(3) {
+		q, w.start.Bookmarks = q.with("allowWatchBookmarks", "true"), true
+	}
+	// Kubernetes takes initial events without sendInitialEvents as if with it, but
+	// not on the old paths alone.
+	w.start.End = w.start.Bookmarks && w.start.Initial && strings.Contains(q.String(), "watch=")
+	if strings.Contains(w.accept, "as=Table") && s.once(2) {
+		q = q.with("includeObject", pick(s.asker, "None", "Metadata", "Object"))
+	}
+	q = s.watchOddities(q, &w)
+	s.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
+	w.query = q.String()
+	return w
+}
+
+func (s *script) watchOddities(q query, w *watchRequest) query {
+	if s.once(12) {
+		q = q.with("pretty", pick(s.asker, "1", "true", "0"))
+	}
+	if s.once(4) {
+		q = q.with("timeoutSeconds", pick(s.asker, "0", "300", "3600"))
+	}
+	if s.once(12) {
+		q = q.with(pick(s.asker, "unknown", "limit", "timeout"), pick(s.asker, "1m", "5m"))
+		q = q.without("limit")
+	}
+	if s.once(10) {
+		w.agent = pick(s.asker, "curl/8.5.0", "kubectl/v1.36.3", "Mozilla/5.0 (X11)")
+	}
+	if s.once(8) {
+		w.encoding = pick(s.asker, "gzip", "identity", "gzip, deflate")
+	}
+	if s.once(5) {
+		w.as = http1
+	}
+	return q
+}
+
+// watchVersion chooses where the watch begins. Only watches from a revision can
+// be opened while something is written.
+func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
+	at := fmt.Sprint(now)
+	way := s.IntN(10)
+	if w.kind.Name == "events" && way >= 8 {
+		way = s.IntN(8) // Kubernetes begins these when it comes to it
+	}
+	switch {
+	case way < 5:
+		w.start.Revision, w.opens = now, pick(s.asker, 0, 0, 0, 5, 10)
+		if w.opens > 0 && s.once(2) {
+			w.since, at = 1+s.IntN(w.opens), laterVersion
+		}
+		return q.with("resourceVersion", at)
+	case way == 5:
+		w.start.Initial = true
+		return q.with("resourceVersion", pick(s.asker, "", "0", "0")).given()
+	case way < 8:
+		w.start.Initial = true
+		if q = q.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan"); s.once(2) {
+			q = q.with("resourceVersion", pick(s.asker, "0", at))
+		}
+		return q
+	}
+	w.start.Revision = now
+	q = q.with("sendInitialEvents", "false").with("resourceVersionMatch", "NotOlderThan")
+	return q.with("resourceVersion", pick(s.asker, "", "0", at)).given()
+}
+
+// watchSelectors narrows the watch.
+func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
+	if s.once(2) {
+		selector := s.scriptLabels()
+		q = q.with("labelSelector", selector)
+		w.start.Labels, _ = labels.Parse(selector)
+	}
+	if w.start.Name != "" || !s.once(2) {
+		return q
+	}
+	selector := s.scriptFields(w, root)
+	q = q.with("fieldSelector", selector)
+	w.start.Fields, _ = fields.ParseSelector(selector)
+	return q
+}
+
+func (s *script) scriptLabels() string {
+	app := pick(s.asker, scriptApps...)
+	return pick(s.asker,
+		"app="+app, "app=="+app, "app!="+app, "app in (web,db)", "app notin (web)", "app", "!app", "tier=front", "tier", "!tier", "absent", "!absent", "write>20", "write<30",
+		"app="+app+",tier=front", "app,!tier", "app in (web,cache),tier notin (front)", "tier=front,write>10")
+}
+
+func (s *script) scriptFields(w *watchRequest, root string) string {
+	var choices []string
+	for _, field := range slices.Sorted(maps.Keys(w.kind.selectors)) {
+		name := field
+		if strings.Contains(root, "events.k8s.io") {
+			name = strings.Replace(field, "involvedObject", "regarding", 1)
+		}
+		for _, value := range w.kind.selectors[field] {
+			choices = append(choices, name+pick(s.asker, "=", "=", "!=")+value)
+		}
+	}
+	named := "metadata.name=" + s.some().name
+	choices = append(choices, named, named, "metadata.name!="+s.some().name)
+	if w.kind.namespaced {
+		choices = append(choices, "metadata.namespace="+pick(s.asker, scriptNamespaces...), named+",metadata.namespace=team-a")
+	}
+	selector := pick(s.asker, choices...)
+	if other := pick(s.asker, choices...); s.once(4) && !strings.Contains(selector, ",") {
+		selector += "," + other
+	}
+	return selector
+}
+
+// wildWatch is any request for a watch that soon ends by itself, legal or not.
+func (a *asker) wildWatch(kinds []*kind) request {
+	k := pick(a, kinds...)
+	for !k.lists {
+		k = pick(a, kinds...)
+	}
+	wild := a.once(3)
+	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
+	if wild && a.once(4) {
+		r.path = k.path(firstKey(k))
+	}
+	q := query{{"watch", "1"}}
+	if a.once(6) {
+		r.path = strings.Replace(r.path, k.root(), k.root()+"/watch", 1)
+		if q = nil; a.once(2) && len(k.keys) > 0 {
+			r.path = strings.Replace(k.path(pick(a, k.keys...)), k.root(), k.root()+"/watch", 1)
+		}
+	}
+	q = a.wildWatchVersions(q, wild)
+	q = a.selectors(q, k, wild)
+	q = q.with("timeoutSeconds", "1")
+	if a.once(3) {
+		q = q.with("allowWatchBookmarks", pick(a, "true", "1", "false"))
+	}
+	if wild && a.once(5) {
+		q = q.with(pick(a, "limit", "continue", "allowWatchBookmarks", "shardSelector", "timeout", "watch", "unknown"), pick(a, "5", "x", "", "1", "false"))
+	}
+	r.accept = pick(a, watchForms...)
+	if wild && a.once(2) {
+		r.accept = strings.ReplaceAll(pick(a, append(slices.Clone(refused), accepted...)...), "LIST", pick(a, "", "List"))
+	}
+	if strings.Contains(r.accept, "as=Table") && a.once(2) || wild && a.once(12) {
+		q = q.with("includeObject", pick(a, "None", "Metadata", "Object", "", "junk"))
+	}
+	if a.once(8) {
+		q = q.with("pretty", pick(a, "1", "true", "0", ""))
+	}
+	r.agent, r.encoding = pick(a, "", "", "", "curl/8.5.0", "Mozilla/5.0 (X11)"), pick(a, "", "", "", "gzip")
+	if a.once(3) {
+		r.as = http1
+	}
+	a.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
+	r.query = q.String()
+	return r
+}
+
+// wildWatchVersions never waits for the future.
+func (a *asker) wildWatchVersions(q query, wild bool) query {
+	version := pick(a, "", "0", fmt.Sprint(pick(a, a.pinned...)), fmt.Sprint(pick(a, a.pinned...)))
+	if wild && a.once(3) {
+		// 7 is too old for one server only, which began with an empty etcd.
+		version = strings.ReplaceAll(pick(a, brokenVersions...), "007", "x7")
+	}
+	if version != "" || wild && a.once(6) {
+		q = q.with("resourceVersion", version)
+	}
+	match := ""
+	if a.once(2) {
+		q, match = q.with("sendInitialEvents", pick(a, "true", "true", "false")), "NotOlderThan"
+	}
+	if wild && a.once(3) {
+		match = pick(a, "", "Exact", "NotOlderThan", "junk")
+	}
+	if match != "" {
+		q = q.with("resourceVersionMatch", match)
+	}
+	if wild && a.once(8) {
+		q = q.with("sendInitialEvents", pick(a, "x", "", "false", "true"))
+	}
+	return q
+}
+
+// unescaped shows a query as it was meant.
+func unescaped(q string) string {
+	if plain, err := url.QueryUnescape(q); err == nil {
+		return plain
+	}
+	return q
+}

@@ -1,0 +1,191 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	mvccpb "go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Resource says where the objects of a resource are in etcd and what they can
+// be selected by.
+type Resource struct {
+	Name string
+	// Prefix of the keys, with slashes at both ends.
+	Prefix string
+	// Fields are selectable besides the name and the namespace: paths, each with
+	// its default behind an equals sign if it has one.
+	Fields []string
+	// Aliases are further names of fields.
+	Aliases map[string]string
+}
+
+// Follower takes down what happens in etcd. All of its keys are followed, so
+// that a revision is known to be complete.
+type Follower struct {
+	resources []Resource
+	mu        struct {
+		sync.Mutex
+		truths  map[string]*Truth
+		now     map[string]map[Key]*State
+		through int64
+		err     error
+	}
+}
+
+// Follow reads what exists and follows it until the context ends.
+func Follow(ctx context.Context, etcd *clientv3.Client, resources []Resource) (*Follower, error) {
+	f := &Follower{resources: resources}
+	f.mu.truths, f.mu.now = map[string]*Truth{}, map[string]map[Key]*State{}
+	first, err := etcd.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil {
+		return nil, fmt.Errorf("read revision: %w", err)
+	}
+	revision := first.Header.Revision
+	for _, r := range resources {
+		all, err := etcd.Get(ctx, r.Prefix, clientv3.WithPrefix(), clientv3.WithRev(revision))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", r.Name, err)
+		}
+		now := map[Key]*State{}
+		for _, kv := range all.Kvs {
+			if now[r.key(kv.Key)], err = r.decode(kv); err != nil {
+				return nil, err
+			}
+		}
+		f.mu.now[r.Name] = now
+		f.mu.truths[r.Name] = &Truth{From: revision, Initial: maps.Clone(now), Through: revision}
+	}
+	f.mu.through = revision
+	events := etcd.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(revision+1))
+	go f.run(events)
+	return f, nil
+}
+
+func (f *Follower) run(events clientv3.WatchChan) {
+	for response := range events {
+		f.mu.Lock()
+		f.mu.err = errors.Join(f.mu.err, response.Err(), f.applyLocked(&response))
+		f.mu.Unlock()
+	}
+}
+
+func (f *Follower) applyLocked(response *clientv3.WatchResponse) error {
+	for _, event := range response.Events {
+		for i := range f.resources {
+			r := &f.resources[i]
+			if !strings.HasPrefix(string(event.Kv.Key), r.Prefix) {
+				continue
+			}
+			c := Change{Revision: event.Kv.ModRevision, Key: r.key(event.Kv.Key)}
+			c.Before = f.mu.now[r.Name][c.Key]
+			if event.Type != clientv3.EventTypeDelete {
+				var err error
+				if c.After, err = r.decode(event.Kv); err != nil {
+					return err
+				}
+			}
+			apply(f.mu.now[r.Name], c.Key, c.After)
+			f.mu.truths[r.Name].Changes = append(f.mu.truths[r.Name].Changes, c)
+		}
+		f.mu.through = max(f.mu.through, event.Kv.ModRevision)
+	}
+	return nil
+}
+
+const waitPeriod = 2 * time.Millisecond
+
+// Wait waits until all changes up to a revision are known.
+func (f *Follower) Wait(ctx context.Context, revision int64) error {
+	ticker := time.NewTicker(waitPeriod)
+	defer ticker.Stop()
+	for {
+		f.mu.Lock()
+		through, err := f.mu.through, f.mu.err
+		f.mu.Unlock()
+		if err != nil || through >= revision {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("follow etcd to revision %d, is at %d: %w", revision, through, ctx.Err())
+		}
+	}
+}
+
+// Truth is what is known of a resource by now.
+func (f *Follower) Truth(resource string) *Truth {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := *f.mu.truths[resource]
+	t.Changes, t.Through = slices.Clip(t.Changes), f.mu.through
+	return &t
+}
+
+// Forget drops what is older than a revision, to keep validating cheap.
+func (f *Follower) Forget(revision int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, t := range f.mu.truths {
+		n := 0
+		initial := maps.Clone(t.Initial)
+		for ; n < len(t.Changes) && t.Changes[n].Revision <= revision; n++ {
+			apply(initial, t.Changes[n].Key, t.Changes[n].After)
+		}
+		f.mu.truths[name] = &Truth{From: max(t.From, revision), Initial: initial, Changes: t.Changes[n:], Through: t.Through}
+	}
+}
+
+func (r *Resource) key(key []byte) Key {
+	rest := strings.TrimPrefix(string(key), r.Prefix)
+	if namespace, name, ok := strings.Cut(rest, "/"); ok {
+		return Key{namespace, name}
+	}
+	return Key{Name: rest}
+}
+
+// decode reads a stored object: protobuf, or JSON for custom resources.
+func (r *Resource) decode(kv *mvccpb.KeyValue) (*State, error) {
+	u := &unstructured.Unstructured{}
+	if len(kv.Value) > 0 && kv.Value[0] == '{' {
+		if err := json.Unmarshal(kv.Value, &u.Object); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", kv.Key, err)
+		}
+	} else {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(kv.Value, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("decode %s: %w", kv.Key, err)
+		}
+		if u.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(object); err != nil {
+			return nil, fmt.Errorf("read %s: %w", kv.Key, err)
+		}
+	}
+	s := &State{Revision: kv.ModRevision, Labels: u.GetLabels(), Fields: fields.Set{"metadata.name": u.GetName()}}
+	if u.GetNamespace() != "" {
+		s.Fields["metadata.namespace"] = u.GetNamespace()
+	}
+	for _, field := range r.Fields {
+		path, value, _ := strings.Cut(field, "=")
+		if found, ok, err := unstructured.NestedFieldNoCopy(u.Object, strings.Split(path, ".")...); ok && err == nil {
+			value = fmt.Sprint(found)
+		}
+		s.Fields[path] = value
+	}
+	for alias, field := range r.Aliases {
+		s.Fields[alias] = s.Fields[field]
+	}
+	return s, nil
+}

@@ -1,0 +1,166 @@
+package history
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Reader takes the answer to a watch apart.
+type Reader struct {
+	next func() ([]byte, error)
+	read func(raw []byte) (Frame, error)
+}
+
+// NewReader reads an answer of some Content-Type: JSON or protobuf.
+func NewReader(from io.Reader, contentType string) (*Reader, error) {
+	switch {
+	case strings.HasPrefix(contentType, "application/json"):
+		return &Reader{next: jsonFrames(from), read: readJSON}, nil
+	case strings.HasPrefix(contentType, "application/vnd.kubernetes.protobuf"):
+		return &Reader{next: lengthFrames(from), read: readProtobuf}, nil
+	}
+	return nil, fmt.Errorf("read a watch: content type %q is unknown", contentType)
+}
+
+// Next reads a frame: its bytes with what separates it from the one before, and
+// what they say. The error is io.EOF at an end in good order.
+func (r *Reader) Next() (raw []byte, f Frame, err error) {
+	raw, err = r.next()
+	if err != nil {
+		return raw, Frame{}, err
+	}
+	f, err = r.read(raw)
+	f.Received = time.Now()
+	if err != nil {
+		err = fmt.Errorf("read frame %.300q: %w", raw, err)
+	}
+	return raw, f, err
+}
+
+// jsonFrames cuts a stream behind each value. What stands behind the last one
+// comes with the end.
+func jsonFrames(from io.Reader) func() ([]byte, error) {
+	var kept bytes.Buffer
+	decoder := json.NewDecoder(io.TeeReader(from, &kept))
+	at := int64(0)
+	return func() ([]byte, error) {
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return bytes.Clone(kept.Bytes()), err
+		}
+		end := decoder.InputOffset()
+		raw := bytes.Clone(kept.Next(int(end - at)))
+		at = end
+		return raw, nil
+	}
+}
+
+const maxFrame = 64 << 20
+
+// lengthFrames reads frames behind a length of four bytes, and keeps that.
+func lengthFrames(from io.Reader) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		var header [4]byte
+		if n, err := io.ReadFull(from, header[:]); err != nil {
+			return header[:n], err
+		}
+		length := binary.BigEndian.Uint32(header[:])
+		if length > maxFrame {
+			return header[:], fmt.Errorf("a frame claims %d bytes", length)
+		}
+		raw := append(header[:], make([]byte, length)...)
+		if n, err := io.ReadFull(from, raw[4:]); err != nil {
+			return raw[:4+n], io.ErrUnexpectedEOF
+		}
+		return raw, nil
+	}
+}
+
+type jsonObject struct {
+	Kind     string             `json:"kind"`
+	Metadata *metav1.ObjectMeta `json:"metadata"`
+	Rows     []struct {
+		Object *struct {
+			Metadata *metav1.ObjectMeta `json:"metadata"`
+		} `json:"object"`
+	} `json:"rows"`
+}
+
+func readJSON(raw []byte) (Frame, error) {
+	var outer struct {
+		Type   string          `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if err := json.Unmarshal(raw, &outer); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Type: outer.Type}
+	if f.Type == Error {
+		f.Status = &metav1.Status{}
+		return f, json.Unmarshal(outer.Object, f.Status)
+	}
+	var o jsonObject
+	if err := json.Unmarshal(outer.Object, &o); err != nil {
+		return f, err
+	}
+	meta := o.Metadata
+	if o.Kind == "Table" {
+		// Its own metadata is a list's: the resource version of the object alone.
+		if len(o.Rows) == 1 && o.Rows[0].Object != nil && o.Rows[0].Object.Metadata != nil {
+			meta = o.Rows[0].Object.Metadata
+		} else {
+			f.Opaque = true
+		}
+	}
+	if meta == nil {
+		return f, fmt.Errorf("no metadata")
+	}
+	return f, f.fill(meta)
+}
+
+// meansInitialEnd is the annotation of the bookmark behind the initial events.
+const meansInitialEnd = metav1.InitialEventsAnnotationKey
+
+func (f *Frame) fill(meta *metav1.ObjectMeta) (err error) {
+	f.Key, f.Labels = Key{meta.Namespace, meta.Name}, meta.Labels
+	f.InitialEnd = meta.Annotations[meansInitialEnd] == "true"
+	f.Revision, err = strconv.ParseInt(meta.ResourceVersion, 10, 64)
+	return err
+}
+
+var protobufPrefix = []byte("k8s\x00")
+
+// readProtobuf reads the metadata alone, which is the first field of all objects.
+func readProtobuf(raw []byte) (Frame, error) {
+	var outer metav1.WatchEvent
+	if err := outer.Unmarshal(raw[4:]); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Type: outer.Type}
+	content, ok := bytes.CutPrefix(outer.Object.Raw, protobufPrefix)
+	if !ok {
+		return f, fmt.Errorf("object without protobuf's prefix")
+	}
+	var unknown runtime.Unknown
+	if err := unknown.Unmarshal(content); err != nil {
+		return f, err
+	}
+	if f.Type == Error {
+		f.Status = &metav1.Status{}
+		return f, f.Status.Unmarshal(unknown.Raw)
+	}
+	var o metav1.PartialObjectMetadata
+	if err := o.Unmarshal(unknown.Raw); err != nil {
+		return f, err
+	}
+	return f, f.fill(&o.ObjectMeta)
+}

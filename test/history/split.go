@@ -1,0 +1,170 @@
+package history
+
+import (
+	"maps"
+	"math"
+)
+
+// beginning is where a watch's initial events end and what they show.
+type beginning struct {
+	// events counts the initial ones among the watch's events, bookmarks aside.
+	events int
+	// revision is what they show, or where the watch started without them.
+	revision int64
+	// valid says that the initial events are the state at the revision. It is
+	// also set if they broke off and are a part of it.
+	valid bool
+	// partial says that they broke off.
+	partial bool
+}
+
+// begin finds the state that the initial events show: that of a revision at
+// which it is the first events exactly, older than the next one. Of several it
+// is the oldest from which on nothing is missing, if there is one; else a part of
+// one, if the watch broke.
+func (w *Watch) begin(t *Truth) beginning {
+	if !w.Initial {
+		return beginning{revision: w.Revision, valid: true}
+	}
+	if w.begun.truth != t || w.begun.frames != len(w.Frames) {
+		w.begun.truth, w.begun.frames, w.begun.beginning = t, len(w.Frames), w.findBeginning(t)
+	}
+	return w.begun.beginning
+}
+
+func (w *Watch) findBeginning(t *Truth) beginning {
+	found, partial := w.beginnings(t)
+	for _, b := range found {
+		if w.continues(t, b) {
+			return b
+		}
+	}
+	switch {
+	case partial.valid:
+		return partial
+	case len(found) > 0:
+		return found[len(found)-1]
+	}
+	return beginning{events: w.leading(), revision: w.Revision}
+}
+
+// continues reports whether the events behind a beginning are the first that
+// there have to be, and all that bookmarks claim.
+func (w *Watch) continues(t *Truth, b beginning) bool {
+	got := w.changes(b)
+	want := t.Expected(&w.Selection, b.revision, t.Through)
+	if len(got) > len(want) {
+		return false
+	}
+	for i, f := range got {
+		if f.Revision != want[i].Revision || f.Type != want[i].Type {
+			return false
+		}
+	}
+	told := int64(0)
+	for i := range w.Frames {
+		if w.Frames[i].Type == Bookmark {
+			told = max(told, w.Frames[i].Revision)
+		}
+	}
+	return len(got) == len(want) || want[len(got)].Revision > told
+}
+
+// beginnings are all the states that the first events show, by revision.
+func (w *Watch) beginnings(t *Truth) (found []beginning, partial beginning) {
+	events, end := w.events(), w.initialEnd()
+	newest, broken := int64(math.MaxInt64), !w.Ended && end < 0
+	if end >= 0 {
+		newest = w.Frames[end].Revision
+	}
+	state := t.At(&w.Selection, t.From)
+	// check looks at the state from one revision on up to another.
+	check := func(revision, through int64) {
+		n := len(state)
+		switch {
+		case through < w.Revision || revision > newest:
+		case n <= len(events) && (n == len(events) || events[n].Revision > revision) && shows(events[:n], state):
+			found = append(found, beginning{events: n, revision: max(revision, min(w.Revision, through)), valid: true})
+		case broken && n > len(events) && shows(events, state):
+			partial = beginning{events: len(events), revision: revision, valid: true, partial: true}
+		}
+	}
+	// The first state is from before the truth begins, from an unknown revision
+	// on: at least that of the newest object in it.
+	at := int64(0)
+	for _, s := range state {
+		at = max(at, s.Revision)
+	}
+	for i := range t.Changes {
+		c := &t.Changes[i]
+		e := c.transition(&w.Selection)
+		if e.Type == "" {
+			continue
+		}
+		if c.Revision > at {
+			check(at, c.Revision-1)
+			at = c.Revision
+		}
+		if e.Type == Deleted {
+			delete(state, c.Key)
+		} else {
+			state[c.Key] = c.After
+		}
+	}
+	check(at, math.MaxInt64)
+	return found, partial
+}
+
+// shows reports whether events are ADDED for different objects of a state, each
+// at its revision.
+func shows(events []*Frame, state map[Key]*State) bool {
+	used := make(map[Key]bool, len(events))
+	for _, f := range events {
+		key := f.Key
+		if f.Opaque {
+			key = byRevision(state, f.Revision, used)
+		}
+		s := state[key]
+		if f.Type != Added || s == nil || s.Revision != f.Revision || used[key] || !f.Opaque && !maps.Equal(s.Labels, f.Labels) {
+			return false
+		}
+		used[key] = true
+	}
+	return true
+}
+
+func byRevision(state map[Key]*State, revision int64, used map[Key]bool) Key {
+	for k, s := range state {
+		if s.Revision == revision && !used[k] {
+			return k
+		}
+	}
+	return Key{}
+}
+
+// events are the frames of a watch without bookmarks and errors.
+func (w *Watch) events() []*Frame {
+	var events []*Frame
+	for i := range w.Frames {
+		if w.Frames[i].event() {
+			events = append(events, &w.Frames[i])
+		}
+	}
+	return events
+}
+
+// leading counts the events that may be initial by their looks: those before
+// the bookmark that ends them, or else all that are ADDED at first.
+func (w *Watch) leading() int {
+	n := 0
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		if f.InitialEnd || f.event() && f.Type != Added {
+			break
+		}
+		if f.event() {
+			n++
+		}
+	}
+	return n
+}

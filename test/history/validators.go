@@ -1,0 +1,290 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Validator checks one guarantee of a watch.
+type Validator struct {
+	Name  string
+	Check func(*Truth, *Watch) error
+}
+
+// Validators are all that look at a single watch.
+func Validators() []Validator {
+	return []Validator{
+		{"initial", Initial},
+		{"initial end", InitialEnd},
+		{"ordered", Ordered},
+		{"unique", Unique},
+		{"complete", Complete},
+		{"atomic", Atomic},
+		{"bookmarks", Bookmarks},
+		{"transitions", Transitions},
+		{"terminated", Terminated},
+	}
+}
+
+// Validate checks all guarantees of a watch. The truth has to reach as far as
+// the watch.
+func Validate(t *Truth, w *Watch) error {
+	var errs []error
+	for _, v := range Validators() {
+		if err := v.Check(t, w); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Initial: the initial events are what existed at one revision, not older than
+// the one asked for.
+func Initial(t *Truth, w *Watch) error {
+	if b := w.begin(t); !b.valid {
+		return fmt.Errorf("%d events like initial ones are the state at no revision from %d on", b.events, max(w.Revision, t.From))
+	}
+	return nil
+}
+
+// InitialEnd: the bookmark that ends the initial events comes exactly once if
+// it was asked for, behind all of them; never else.
+func InitialEnd(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	seen, ends := 0, 0
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		if f.event() {
+			seen++
+		}
+		if !f.InitialEnd {
+			continue
+		}
+		ends++
+		switch {
+		case f.Type != Bookmark:
+			return fmt.Errorf("frame %d, %s, is marked as the end of initial events", i, f)
+		case seen < b.events || b.partial:
+			return fmt.Errorf("frame %d, %s, comes behind %d of %d initial events", i, f, seen, b.events)
+		case f.Revision < b.revision:
+			return fmt.Errorf("frame %d, %s, is older than the initial events, which are of %d", i, f, b.revision)
+		}
+	}
+	switch {
+	case ends > 1:
+		return fmt.Errorf("initial events end %d times", ends)
+	case ends == 1 && !w.End:
+		return errors.New("initial events end without having been asked for")
+	case ends == 0 && w.End && w.Ended && !w.failed():
+		return errors.New("initial events do not end")
+	}
+	return nil
+}
+
+func (w *Watch) failed() bool {
+	return len(w.Frames) > 0 && w.Frames[len(w.Frames)-1].Type == Error
+}
+
+// Ordered: behind the initial events revisions never go down, those of
+// bookmarks included.
+func Ordered(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	last, seen := b.revision, 0
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		if f.event() {
+			seen++
+		}
+		if f.Type == Error || f.event() && seen <= b.events {
+			continue
+		}
+		if f.Revision < last {
+			return fmt.Errorf("frame %d, %s, comes behind revision %d", i, f, last)
+		}
+		last = f.Revision
+	}
+	return nil
+}
+
+// changes are the events behind the initial ones.
+func (w *Watch) changes(b beginning) []*Frame { return w.events()[b.events:] }
+
+// identity is what no two events share.
+type identity struct {
+	key      Key
+	revision int64
+}
+
+// Unique: no event comes twice, nor one that the start has seen already.
+func Unique(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	seen := map[identity]bool{}
+	for _, f := range w.changes(b) {
+		if f.Revision <= b.revision {
+			return fmt.Errorf("%s is not behind the start at %d", f, b.revision)
+		}
+		if id := (identity{f.Key, f.Revision}); !f.Opaque && seen[id] {
+			return fmt.Errorf("%s comes twice", f)
+		} else {
+			seen[id] = true
+		}
+	}
+	return nil
+}
+
+// Complete: between the start and the last event or bookmark nothing is
+// missing. Other events of the last one's transaction are for Atomic to see.
+func Complete(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	if b.partial {
+		return nil
+	}
+	through := b.revision
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		if f.Type == Bookmark {
+			through = max(through, f.Revision)
+		}
+	}
+	for _, f := range w.changes(b) {
+		through = max(through, f.Revision-1)
+	}
+	return w.misses(t, b, through)
+}
+
+// misses finds what should have come behind the start up to a revision.
+func (w *Watch) misses(t *Truth, b beginning, through int64) error {
+	got := map[identity]int{}
+	changes := w.changes(b)
+	for _, f := range changes {
+		got[f.identity()]++
+	}
+	opaque := len(changes) > 0 && changes[0].Opaque
+	for _, e := range t.Expected(&w.Selection, b.revision, through) {
+		id := identity{e.Key, e.Revision}
+		if opaque {
+			id.key = Key{}
+		}
+		if got[id]--; got[id] < 0 {
+			return fmt.Errorf("%s %s %d is missing, though the watch tells of %d", e.Type, e.Key, e.Revision, through)
+		}
+	}
+	return nil
+}
+
+func (f *Frame) identity() identity {
+	if f.Opaque {
+		return identity{revision: f.Revision}
+	}
+	return identity{f.Key, f.Revision}
+}
+
+// Atomic: events of one transaction come one behind the other, and a watch that
+// the server ended in good order has all or none of them. One that broke may
+// have a part, which no server can help.
+func Atomic(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	closed := map[int64]bool{}
+	last, seen := int64(-1), 0
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		if f.event() {
+			seen++
+		}
+		if f.Type == Error || f.event() && seen <= b.events {
+			continue
+		}
+		if f.Type == Bookmark {
+			closed[last], last = true, -1
+			continue
+		}
+		if f.Revision != last {
+			closed[last], last = true, f.Revision
+		}
+		if closed[f.Revision] {
+			return fmt.Errorf("frame %d, %s, comes apart from others of its transaction", i, f)
+		}
+	}
+	if changes := w.changes(b); w.Ended && !b.partial && len(changes) > 0 {
+		return w.misses(t, b, changes[len(changes)-1].Revision)
+	}
+	return nil
+}
+
+// Bookmarks: none comes unless they are allowed, and behind one comes no event
+// that it claimed to have been sent.
+func Bookmarks(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	var bookmark *Frame
+	seen := 0
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		switch {
+		case f.Type == Bookmark && !w.Bookmarks:
+			return fmt.Errorf("frame %d, %s, was not asked for", i, f)
+		case f.Type == Bookmark && f.Revision <= 0:
+			return fmt.Errorf("frame %d, %s, has no revision", i, f)
+		case f.Type == Bookmark && w.Initial && seen < b.events:
+			return fmt.Errorf("frame %d, %s, comes behind %d of %d initial events", i, f, seen, b.events)
+		case f.Type == Bookmark:
+			bookmark = f
+		case f.event():
+			seen++
+			if bookmark != nil && f.Revision <= bookmark.Revision {
+				return fmt.Errorf("frame %d, %s, comes behind %s", i, f, bookmark)
+			}
+		}
+	}
+	return nil
+}
+
+// Transitions: each event is what its change means to the selection, with the
+// object as it was when it was last selected, at the revision of the change.
+func Transitions(t *Truth, w *Watch) error {
+	b := w.begin(t)
+	want := map[identity]Event{}
+	// Which of a transaction's events an opaque frame is cannot be told.
+	kinds := map[int64][]string{}
+	for _, e := range t.Expected(&w.Selection, b.revision, t.Through) {
+		want[identity{e.Key, e.Revision}] = e
+		kinds[e.Revision] = append(kinds[e.Revision], e.Type)
+	}
+	for _, f := range w.changes(b) {
+		if f.Opaque {
+			if !slices.Contains(kinds[f.Revision], f.Type) {
+				return fmt.Errorf("%s: the transaction has %v for the selection", f, kinds[f.Revision])
+			}
+			continue
+		}
+		e, ok := want[f.identity()]
+		switch {
+		case !ok:
+			return fmt.Errorf("%s: no such change of what is selected", f)
+		case e.Type != f.Type:
+			return fmt.Errorf("%s: the object's change is %s to the selection", f, e.Type)
+		case !maps.Equal(e.Labels, f.Labels):
+			return fmt.Errorf("%s has labels %v, want %v", f, f.Labels, e.Labels)
+		}
+	}
+	return nil
+}
+
+// Terminated: an ERROR is the last frame, and says what is wrong.
+func Terminated(_ *Truth, w *Watch) error {
+	for i := range w.Frames {
+		f := &w.Frames[i]
+		switch {
+		case f.Type != Error:
+			if !f.event() && f.Type != Bookmark {
+				return fmt.Errorf("frame %d has type %q", i, f.Type)
+			}
+		case i < len(w.Frames)-1:
+			return fmt.Errorf("%s follows %s", &w.Frames[i+1], f)
+		case f.Status == nil || f.Status.Code == 0:
+			return fmt.Errorf("frame %d is an error without a status", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+var (
+	keyA = Key{"ns", "a"}
+	keyB = Key{"ns", "b"}
+	keyC = Key{"ns", "c"}
+	keyX = Key{"other", "x"}
+)
+
+func state(revision int64, app string) *State {
+	return &State{Revision: revision, Labels: labels.Set{"app": app}, Fields: fields.Set{"metadata.name": "x"}}
+}
+
+// truth is: a and x exist at 10; b is made, a leaves app=web and comes back, b
+// and c change in one transaction, a is deleted.
+func truth() *Truth {
+	a10, x10 := state(5, "web"), state(6, "web")
+	b11, a12, a13 := state(11, "web"), state(12, "db"), state(13, "web")
+	b14, c14 := state(14, "web"), state(14, "web")
+	return &Truth{
+		From: 10, Initial: map[Key]*State{keyA: a10, keyX: x10}, Through: 15,
+		Changes: []Change{
+			{Revision: 11, Key: keyB, After: b11},
+			{Revision: 12, Key: keyA, Before: a10, After: a12},
+			{Revision: 13, Key: keyA, Before: a12, After: a13},
+			{Revision: 14, Key: keyB, Before: b11, After: b14},
+			{Revision: 14, Key: keyC, After: c14},
+			{Revision: 15, Key: keyA, Before: a13},
+		},
+	}
+}
+
+func web() Selection {
+	return Selection{Namespace: "ns", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})}
+}
+
+func frame(kind string, key Key, revision int64) Frame {
+	return Frame{Type: kind, Key: key, Revision: revision, Labels: labels.Set{"app": "web"}}
+}
+
+func bookmark(revision int64) Frame { return Frame{Type: Bookmark, Revision: revision} }
+
+func end(revision int64) Frame { return Frame{Type: Bookmark, Revision: revision, InitialEnd: true} }
+
+// resumed is a good watch from 10 on.
+func resumed() *Watch {
+	return &Watch{
+		Start: Start{Selection: web(), Revision: 10, Bookmarks: true}, Ended: true,
+		Frames: []Frame{
+			frame(Added, keyB, 11), frame(Deleted, keyA, 12), bookmark(12), frame(Added, keyA, 13),
+			frame(Modified, keyB, 14), frame(Added, keyC, 14), frame(Deleted, keyA, 15), bookmark(15),
+		},
+	}
+}
+
+// listed is a good watch that begins with what exists at 11.
+func listed() *Watch {
+	return &Watch{
+		Start: Start{Selection: web(), Revision: 11, Bookmarks: true, Initial: true, End: true}, Ended: true,
+		Frames: []Frame{
+			frame(Added, keyB, 11), frame(Added, keyA, 5), end(11), frame(Deleted, keyA, 12), frame(Added, keyA, 13),
+			frame(Modified, keyB, 14), frame(Added, keyC, 14), frame(Deleted, keyA, 15),
+		},
+	}
+}
+
+func without(w *Watch, at ...int) *Watch {
+	var left []Frame
+	for i, f := range w.Frames {
+		drop := false
+		for _, n := range at {
+			drop = drop || i == n
+		}
+		if !drop {
+			left = append(left, f)
+		}
+	}
+	w.Frames = left
+	return w
+}
+
+func with(w *Watch, at int, f Frame) *Watch {
+	w.Frames = append(w.Frames[:at:at], append([]Frame{f}, w.Frames[at:]...)...)
+	return w
+}
+
+func swapped(w *Watch, i, j int) *Watch {
+	w.Frames[i], w.Frames[j] = w.Frames[j], w.Frames[i]
+	return w
+}
+
+func changed(w *Watch, change func(*Watch)) *Watch {
+	change(w)
+	return w
+}
+
+func TestGoodHistories(t *testing.T) {
+	for name, w := range map[string]*Watch{
+		"resumed":                             resumed(),
+		"listed":                              listed(),
+		"empty":                               {Start: Start{Selection: web(), Revision: 15}, Ended: true},
+		"broken within a transaction":         changed(without(resumed(), 5, 6, 7), func(w *Watch) { w.Ended = false }),
+		"broken within initial events":        changed(without(listed(), 1, 2, 3, 4, 5, 6, 7), func(w *Watch) { w.Ended = false }),
+		"end of initial events behind events": changed(swapped(listed(), 2, 3), func(w *Watch) { w.Frames[3].Revision = 12 }),
+		"initial events without an end":       changed(without(listed(), 2), func(w *Watch) { w.End = false }),
+		"begun before the truth": {
+			Start: Start{Selection: web(), Initial: true, End: true, Bookmarks: true}, Ended: true,
+			Frames: []Frame{frame(Added, keyA, 5), end(8), frame(Added, keyB, 11)},
+		},
+		"expired": {Start: Start{Selection: web(), Revision: 1}, Ended: true, Frames: []Frame{{Type: Error, Status: &metav1.Status{Code: 410}}}},
+		"opaque": changed(resumed(), func(w *Watch) {
+			for i := range w.Frames {
+				w.Frames[i].Opaque, w.Frames[i].Key = w.Frames[i].event(), Key{}
+			}
+		}),
+	} {
+		if err := Validate(truth(), w); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBrokenInitialEvents: the few that came are no reason to take what follows
+// them for missing.
+func TestBrokenInitialEvents(t *testing.T) {
+	p11, q12, p13 := state(11, "web"), state(12, "web"), state(13, "web")
+	truth := &Truth{From: 10, Through: 13, Changes: []Change{
+		{Revision: 11, Key: keyA, After: p11}, {Revision: 12, Key: keyB, After: q12}, {Revision: 13, Key: keyA, Before: p11, After: p13},
+	}}
+	w := &Watch{Start: Start{Selection: web(), Initial: true, End: true, Bookmarks: true}, Frames: []Frame{frame(Added, keyA, 13)}}
+	if err := Validate(truth, w); err != nil {
+		t.Error(err)
+	}
+	w.Ended = true
+	if err := Validate(truth, w); err == nil {
+		t.Error("the watch ended in good order without an object, which is not found")
+	}
+}
+
+// TestNothingSelectedAnyMore: of two moments at which nothing was selected, the
+// bookmark says which.
+func TestNothingSelectedAnyMore(t *testing.T) {
+	a11 := state(11, "web")
+	truth := &Truth{From: 10, Through: 12, Changes: []Change{{Revision: 11, Key: keyA, After: a11}, {Revision: 12, Key: keyA, Before: a11}}}
+	w := &Watch{Start: Start{Selection: web(), Initial: true, End: true, Bookmarks: true}, Frames: []Frame{end(12)}, Ended: true}
+	if err := Validate(truth, w); err != nil {
+		t.Error(err)
+	}
+	w.Frames = []Frame{end(11)}
+	if err := Validate(truth, w); err == nil {
+		t.Error("an object that existed at 11 is missing, which is not found")
+	}
+}
+
+func TestBadHistories(t *testing.T) {
+	for _, c := range []struct {
+		validator, name string
+		watch           *Watch
+	}{
+		{"initial", "an object is missing", without(listed(), 1)},
+		{"initial", "an object too many", with(listed(), 0, frame(Added, keyC, 14))},
+		{"initial", "objects of two revisions", changed(listed(), func(w *Watch) { w.Frames[0].Revision = 14 })},
+		{"initial", "older than asked for", changed(listed(), func(w *Watch) { w.Revision = 16 })},
+		{"initial end", "twice", with(listed(), 3, end(11))},
+		{"initial end", "never", without(listed(), 2)},
+		{"initial end", "before an initial event", swapped(listed(), 1, 2)},
+		{"initial end", "not asked for", changed(listed(), func(w *Watch) { w.End = false })},
+		{"ordered", "events", swapped(resumed(), 0, 1)},
+		{"ordered", "a bookmark goes down", with(resumed(), 7, bookmark(13))},
+		{"unique", "twice", with(resumed(), 1, frame(Added, keyB, 11))},
+		{"unique", "from before the start", with(resumed(), 0, frame(Added, keyA, 5))},
+		{"complete", "an event", without(resumed(), 0)},
+		{"complete", "the event before the last bookmark", without(resumed(), 6)},
+		{"atomic", "a part at the end", without(resumed(), 5, 6, 7)},
+		{"atomic", "apart", swapped(resumed(), 5, 6)},
+		{"atomic", "a bookmark between", with(resumed(), 5, bookmark(14))},
+		{"bookmarks", "ahead", changed(resumed(), func(w *Watch) { w.Frames[2].Revision = 13 })},
+		{"bookmarks", "not allowed", changed(resumed(), func(w *Watch) { w.Bookmarks = false })},
+		{"bookmarks", "without a revision", changed(resumed(), func(w *Watch) { w.Frames[2].Revision = 0 })},
+		{"transitions", "MODIFIED for ADDED", changed(resumed(), func(w *Watch) { w.Frames[0].Type = Modified })},
+		{"transitions", "content that is not selected", changed(resumed(), func(w *Watch) { w.Frames[1].Labels = labels.Set{"app": "db"} })},
+		{"transitions", "deleted at its old revision", changed(resumed(), func(w *Watch) { w.Frames[6].Revision = 13 })},
+		{"transitions", "an object of another namespace", with(resumed(), 0, frame(Added, keyX, 11))},
+		{"terminated", "a frame behind an error", with(resumed(), 3, Frame{Type: Error, Status: &metav1.Status{Code: 410}})},
+		{"terminated", "an error that says nothing", &Watch{Start: Start{Selection: web(), Revision: 10}, Frames: []Frame{{Type: Error}}}},
+		{"terminated", "an unknown type", with(resumed(), 0, Frame{Type: "RENAMED"})},
+	} {
+		if err := Validate(truth(), c.watch); err == nil || !strings.Contains("\n"+err.Error(), "\n"+c.validator+": ") {
+			t.Errorf("%s: %s is found as: %v", c.validator, c.name, err)
+		}
+	}
+}
+
+func TestResumable(t *testing.T) {
+	tail := func(revision int64) *Watch {
+		w := resumed()
+		w.Revision = revision
+		for len(w.Frames) > 0 && w.Frames[0].Revision <= revision {
+			w.Frames = w.Frames[1:]
+		}
+		return w
+	}
+	for _, revision := range []int64{10, 11, 12, 13, 14, 15} {
+		if err := Resumable(resumed(), tail(revision)); err != nil {
+			t.Errorf("from %d: %v", revision, err)
+		}
+	}
+	for name, w := range map[string]*Watch{
+		"an event is missing": without(tail(12), 0),
+		"another type":        changed(tail(12), func(w *Watch) { w.Frames[0].Type = Modified }),
+		"an event too many":   with(tail(12), 0, frame(Added, keyC, 13)),
+	} {
+		if err := Resumable(resumed(), w); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+}
+
+func TestConverged(t *testing.T) {
+	first := without(resumed(), 3, 4, 5, 6, 7)
+	second := changed(resumed(), func(w *Watch) { w.Revision, w.Frames = 12, w.Frames[3:] })
+	if err := Converged(truth(), []*Watch{first, second}); err != nil {
+		t.Errorf("resumed: %v", err)
+	}
+	if err := Converged(truth(), []*Watch{first, listed()}); err != nil {
+		t.Errorf("begun anew: %v", err)
+	}
+	if err := Converged(truth(), []*Watch{first, without(second, 0, 3)}); err == nil {
+		t.Error("a client without the last deletion is taken for good")
+	}
+}
+
+func TestLast(t *testing.T) {
+	for _, c := range []struct {
+		watch *Watch
+		want  int64
+	}{{resumed(), 15}, {listed(), 15}, {without(listed(), 2), 0}, {&Watch{Start: Start{Revision: 7}}, 7}, {without(listed(), 3, 4, 5, 6, 7), 11}} {
+		if got := c.watch.Last(); got != c.want {
+			t.Errorf("%v can be resumed from %d, want %d", c.watch.Frames, got, c.want)
+		}
+	}
+}

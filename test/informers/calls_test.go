@@ -1,0 +1,113 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// calls counts what a mirror asked for. Attempts that nobody answered count
+// too, but for loaded and resumed.
+type calls struct {
+	lists      atomic.Int64
+	watchLists atomic.Int64
+	watches    atomic.Int64
+	// loaded counts lists and watch-lists that were answered, resumed watches
+	// that were.
+	loaded  atomic.Int64
+	resumed atomic.Int64
+	// gone counts answers and events that say 410.
+	gone atomic.Int64
+}
+
+// tally is a sum of calls.
+type tally struct{ lists, watchLists, watches, loaded, resumed, gone int64 }
+
+func (t tally) plus(c *calls) tally {
+	return tally{
+		t.lists + c.lists.Load(), t.watchLists + c.watchLists.Load(), t.watches + c.watches.Load(),
+		t.loaded + c.loaded.Load(), t.resumed + c.resumed.Load(), t.gone + c.gone.Load(),
+	}
+}
+
+func (t tally) minus(o tally) tally {
+	return tally{t.lists - o.lists, t.watchLists - o.watchLists, t.watches - o.watches, t.loaded - o.loaded, t.resumed - o.resumed, t.gone - o.gone}
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d LISTs, %d watch-lists (%d of both answered), %d watches from a resource version (%d answered), %d times 410",
+		t.lists, t.watchLists, t.loaded, t.watches, t.resumed, t.gone)
+}
+
+// counting is a client's transport. It counts for whom the request's context
+// names, or for fixed.
+type counting struct {
+	next  http.RoundTripper
+	fixed *calls
+}
+
+type callsKey struct{}
+
+func withCalls(ctx context.Context, c *calls) context.Context {
+	return context.WithValue(ctx, callsKey{}, c)
+}
+
+func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
+	to, ok := req.Context().Value(callsKey{}).(*calls)
+	if !ok {
+		to = c.fixed
+	}
+	if to == nil || req.Method != http.MethodGet || isDiscovery(req.URL.Path) {
+		return c.next.RoundTrip(req)
+	}
+	answered := to.began(req)
+	resp, err := c.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusGone {
+		to.gone.Add(1)
+	}
+	if err == nil && resp.StatusCode == http.StatusOK && answered != nil {
+		answered.Add(1)
+	}
+	return resp, err
+}
+
+// isDiscovery tells /api, /api/v1, /apis and /apis/group/version from resources.
+func isDiscovery(path string) bool {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	return len(parts) < 3 || parts[0] == "apis" && len(parts) < 4
+}
+
+// began counts a request and returns what counts its answer, if anything does.
+func (c *calls) began(req *http.Request) (answered *atomic.Int64) {
+	query := req.URL.Query()
+	switch {
+	case query.Get("watch") == "" && query.Get("continue") == "":
+		c.lists.Add(1)
+		return &c.loaded
+	case query.Get("watch") == "":
+		return nil // a later page
+	case query.Get("sendInitialEvents") == "true":
+		c.watchLists.Add(1)
+		return &c.loaded
+	default:
+		c.watches.Add(1)
+		return &c.resumed
+	}
+}
+
+// look counts the 410s that come as events.
+func (c *calls) look(w watch.Interface) watch.Interface {
+	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) {
+		if event.Type == watch.Error {
+			if err := apierrors.FromObject(event.Object); apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
+				c.gone.Add(1)
+			}
+		}
+		return event, true
+	})
+}

@@ -1,0 +1,61 @@
+package informers
+
+import (
+	"testing"
+	"time"
+)
+
+// TestInformersStayEqual has informers follow all kinds of objects in all forms
+// while they are written to and server and etcd are restarted: each time when
+// the writes rest, every informer's store becomes equal to the state. Another
+// server over the same etcd takes the writes, so that there is something to miss
+// while the informers' is gone, and tells what the state is.
+func TestInformersStayEqual(t *testing.T) {
+	size := choose(t,
+		scale{informers: 40, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
+		scale{informers: 500, churn: 5 * time.Minute, faults: []fault{terminated, killed, etcdTerminated, terminated}, names: 20})
+	w := newWorld(t)
+	client := w.another().dynamic()
+	c := newChurn(client, size.names)
+	c.fill(t)
+	f := w.start(specs(size.informers, func(spec) bool { return true }))
+	mirrors := f.mirrors()
+	t.Logf("%d informers, first equal after %v: %s", size.informers, w.converge(client, mirrors), f.calls())
+
+	first := f.calls()
+	w.underFaults(c, size, func(phase string) {
+		took := w.converge(client, mirrors)
+		now := f.calls()
+		t.Logf("%s: equal %v after the last write; since the start: %s", phase, took.Round(time.Millisecond), now.minus(first))
+	})
+	since := f.calls().minus(first)
+	t.Logf("%d relists of %d informers over %d faults", since.loaded, size.informers, len(size.faults))
+	if since.gone > 0 {
+		t.Errorf("informers got 410 %d times", since.gone)
+	}
+	f.onlyForward(t)
+}
+
+// underFaults writes, with a fault in the middle, rests and calls rested, for
+// each fault.
+func (w *world) underFaults(c *churn, size scale, rested func(phase string)) {
+	w.t.Helper()
+	half := size.churn / time.Duration(2*len(size.faults))
+	for _, fault := range size.faults {
+		written, failed := c.written.Load(), c.failed.Load()
+		stop := c.start(w.t)
+		w.t.Cleanup(stop)
+		before, began := usageOf(w.server.PID()), time.Now()
+		after(w.t, half)
+		w.t.Logf("%d writes in %v; the server used %s", c.written.Load()-written, half, usageOf(w.server.PID()).since(before))
+		broken := time.Now()
+		fault.do(w)
+		w.t.Logf("%s: ready again after %v", fault.name, time.Since(broken).Round(time.Millisecond))
+		before = usageOf(w.server.PID())
+		after(w.t, half)
+		stop()
+		w.t.Logf("%d writes in %v, %d failed; since it is ready the server used %s", c.written.Load()-written,
+			time.Since(began).Round(time.Second), c.failed.Load()-failed, usageOf(w.server.PID()).since(before))
+		rested(fault.name)
+	}
+}

@@ -1,0 +1,146 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolswatch "k8s.io/client-go/tools/watch"
+)
+
+// follower lists once and then watches; when the watch ends, it begins again at
+// the resource version of the last event. It keeps what the events make of the
+// list, and notes events that cannot be right.
+type follower struct {
+	spec
+	calls *calls
+
+	mu struct {
+		sync.Mutex
+		contents map[string]string
+		last     uint64 // resource version
+		wrong    []string
+	}
+}
+
+type followers []*follower
+
+// follow starts a watch of each spec, until the test ends.
+func (w *world) follow(all []spec) followers {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	w.t.Cleanup(func() { cancel(); running.Wait() })
+	s := newSources(w)
+	var made followers
+	for _, one := range all {
+		f := &follower{spec: one, calls: &calls{}}
+		f.mu.contents = map[string]string{}
+		source := s.listWatch(one, f.calls)
+		list, err := source.ListWithContextFunc(ctx, metav1.ListOptions{})
+		check(w.t, err)
+		version, err := f.listed(list)
+		check(w.t, err)
+		watching, err := toolswatch.NewRetryWatcherWithContext(ctx, version, source)
+		check(w.t, err)
+		running.Go(func() {
+			for event := range watching.ResultChan() {
+				f.told(event)
+			}
+			<-watching.Done()
+		})
+		made = append(made, f)
+	}
+	return made
+}
+
+// listed takes over a list and returns its resource version.
+func (f *follower) listed(list runtime.Object) (version string, err error) {
+	of, err := meta.ListAccessor(list)
+	if err != nil {
+		return "", err
+	}
+	if f.mu.last, err = strconv.ParseUint(of.GetResourceVersion(), 10, 64); err != nil {
+		return "", err
+	}
+	return of.GetResourceVersion(), meta.EachListItem(list, func(item runtime.Object) error {
+		o, err := meta.Accessor(item)
+		if err == nil {
+			f.mu.contents[key(o)] = o.GetResourceVersion()
+		}
+		return err
+	})
+}
+
+// told applies an event.
+func (f *follower) told(event watch.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if event.Type == watch.Error {
+		f.wrongLocked("ended with: %v", apierrors.FromObject(event.Object))
+		return
+	}
+	o, err := meta.Accessor(event.Object)
+	if err != nil {
+		f.wrongLocked("%s of no object: %v", event.Type, err)
+		return
+	}
+	revision, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	_, had := f.mu.contents[key(o)]
+	if err != nil || revision <= f.mu.last || had == (event.Type == watch.Added) {
+		f.wrongLocked("%s of %s at %s after %d, was there before: %t", event.Type, key(o), o.GetResourceVersion(), f.mu.last, had)
+	}
+	f.mu.last = revision
+	if event.Type == watch.Deleted {
+		delete(f.mu.contents, key(o))
+		return
+	}
+	f.mu.contents[key(o)] = o.GetResourceVersion()
+}
+
+func (f *follower) wrongLocked(format string, args ...any) {
+	f.mu.wrong = append(f.mu.wrong, fmt.Sprintf("%s watch of %s: ", f.form, f.scope)+fmt.Sprintf(format, args...))
+}
+
+// onlyRight fails the test if there were wrong events.
+func (all followers) onlyRight(t *testing.T) {
+	t.Helper()
+	count, first := 0, ""
+	for _, f := range all {
+		f.mu.Lock()
+		if count += len(f.mu.wrong); first == "" && len(f.mu.wrong) > 0 {
+			first = f.mu.wrong[0]
+		}
+		f.mu.wrong = nil
+		f.mu.Unlock()
+	}
+	if count > 0 {
+		t.Errorf("%d wrong events, such as: %s", count, first)
+	}
+}
+
+func (all followers) mirrors() (mirrors []mirror) {
+	for _, f := range all {
+		mirrors = append(mirrors, mirror{string(f.form) + " watch", f.scope, func(context.Context) (map[string]string, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return maps.Clone(f.mu.contents), nil
+		}})
+	}
+	return mirrors
+}
+
+func (all followers) calls() (sum tally) {
+	for _, f := range all {
+		sum = sum.plus(f.calls)
+	}
+	return sum
+}

@@ -1,0 +1,154 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+)
+
+// scope is what a mirror selects.
+type scope struct {
+	kind kind
+	// namespaces are all if there are none.
+	namespaces []string
+	selection
+}
+
+func (s scope) String() string {
+	text := s.kind.resource.Resource
+	if len(s.namespaces) > 0 {
+		text += " in " + strings.Join(s.namespaces, ",")
+	}
+	if s.labels != "" {
+		text += " with labels " + s.labels
+	}
+	if s.fields != "" {
+		text += " with fields " + s.fields
+	}
+	return text
+}
+
+// mirror is something that should become equal to a part of the server's state.
+type mirror struct {
+	name string
+	scope
+	// contents are the resource versions by key.
+	contents func(ctx context.Context) (map[string]string, error)
+}
+
+// state is all objects by resource.
+type state map[string][]unstructured.Unstructured
+
+// readState lists everything consistently. It is one state if nobody writes.
+func readState(ctx context.Context, client dynamic.Interface) (state, error) {
+	s := state{}
+	for _, k := range kinds() {
+		list, err := client.Resource(k.resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", k.resource.Resource, err)
+		}
+		s[k.resource.Resource] = list.Items
+		for i := range list.Items {
+			list.Items[i].SetGroupVersionKind(k.gvk())
+		}
+	}
+	return s, nil
+}
+
+// select finds a scope's objects, by other means than the server's.
+func (s state) selected(by scope) (map[string]string, error) {
+	byLabels, err := labels.Parse(by.labels)
+	if err != nil {
+		return nil, err
+	}
+	byFields, err := fields.ParseSelector(by.fields)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for i := range s[by.kind.resource.Resource] {
+		u := &s[by.kind.resource.Resource][i]
+		if len(by.namespaces) > 0 && !slices.Contains(by.namespaces, u.GetNamespace()) {
+			continue
+		}
+		if byLabels.Matches(labels.Set(u.GetLabels())) && byFields.Matches(fieldsOf(u)) {
+			found[key(u)] = u.GetResourceVersion()
+		}
+	}
+	return found, nil
+}
+
+func key(o metav1.Object) string {
+	if o.GetNamespace() == "" {
+		return o.GetName()
+	}
+	return o.GetNamespace() + "/" + o.GetName()
+}
+
+// difference says how got differs from want, or nothing.
+func difference(want, got map[string]string) string {
+	var lines []string
+	for key, version := range want {
+		if other, ok := got[key]; !ok {
+			lines = append(lines, fmt.Sprintf("%s is missing (%s)", key, version))
+		} else if other != version {
+			lines = append(lines, fmt.Sprintf("%s at %s, want %s", key, other, version))
+		}
+	}
+	for key, version := range got {
+		if _, ok := want[key]; !ok {
+			lines = append(lines, fmt.Sprintf("%s should not be there (%s)", key, version))
+		}
+	}
+	sort.Strings(lines)
+	if len(lines) > 5 {
+		lines = append(lines[:5], fmt.Sprintf("and %d more", len(lines)-5))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// converge waits until all mirrors equal the server's state at once, and returns
+// how long it took. Nobody must write.
+func (w *world) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	w.eventually(func(ctx context.Context) error {
+		now, err := readState(ctx, client)
+		if err != nil {
+			return err
+		}
+		return now.compare(ctx, mirrors)
+	})
+	return time.Since(began)
+}
+
+// compare returns an error that names mirrors that differ.
+func (s state) compare(ctx context.Context, mirrors []mirror) error {
+	var differ []string
+	for _, m := range mirrors {
+		want, err := s.selected(m.scope)
+		if err != nil {
+			return err
+		}
+		got, err := m.contents(ctx)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", m.name, err)
+		}
+		if text := difference(want, got); text != "" {
+			differ = append(differ, fmt.Sprintf("%s of %s: %s", m.name, m.scope, text))
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d differ:\n%s", len(differ), len(mirrors), strings.Join(differ[:min(5, len(differ))], "\n"))
+}

@@ -1,0 +1,194 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestControllerRuntimeCache is TestInformersStayEqual for the caches that
+// operators are built on.
+func TestControllerRuntimeCache(t *testing.T) {
+	size := choose(t,
+		scale{churn: 4 * time.Second, faults: []fault{killed}, names: 4},
+		scale{churn: 90 * time.Second, faults: []fault{terminated, killed}, names: 20})
+	w := newWorld(t)
+	writing := w.dynamic()
+	c := newChurn(writing, size.names)
+	c.fill(t)
+	var mirrors []mirror
+	asked := &calls{}
+	for _, one := range runtimeCaches() {
+		mirrors = append(mirrors, one.start(w, asked)...)
+	}
+	t.Logf("%d kinds in caches, first equal after %v, loaded %d times", len(mirrors), w.converge(writing, mirrors), asked.loaded.Load())
+
+	loaded, watches := asked.loaded.Load(), asked.watches.Load()
+	w.underFaults(c, size, func(phase string) {
+		took := w.converge(writing, mirrors)
+		t.Logf("%s: equal %v after the last write; since the start: %d relists, %d watches from a resource version",
+			phase, took.Round(time.Millisecond), asked.loaded.Load()-loaded, asked.watches.Load()-watches)
+	})
+}
+
+// runtimeCache is a cache of the test and what is read from it.
+type runtimeCache struct {
+	name        string
+	contentType string // empty is controller-runtime's choice
+	namespaces  []string
+	held        []held
+}
+
+// held is a kind in a cache, typed if there is a type unless only its metadata
+// is wanted.
+type held struct {
+	kind         kind
+	onlyMetadata bool
+	selection
+}
+
+func runtimeCaches() []runtimeCache {
+	var all, onlyMetadata []held
+	for _, k := range kinds() {
+		all = append(all, held{kind: k})
+		onlyMetadata = append(onlyMetadata, held{kind: k, onlyMetadata: true})
+	}
+	return []runtimeCache{
+		{name: "default cache", held: all},
+		{name: "JSON cache", contentType: runtime.ContentTypeJSON, held: all},
+		{name: "cache of namespaces", namespaces: []string{namespace(0), namespace(2)}, held: all},
+		{name: "cache of metadata", held: onlyMetadata},
+		{name: "cache with selectors", held: []held{
+			{kind: pods, selection: selection{"team=a", "spec.nodeName=node-1"}},
+			{kind: configMaps, selection: selection{"", "metadata.name=" + objectName(1)}},
+			{kind: secrets, selection: selection{"team!=b", "type=Opaque"}},
+			{kind: nodes, selection: selection{"team in (a,b)", "spec.unschedulable=true"}},
+			{kind: widgets, selection: selection{"team=c", ""}},
+		}},
+		{name: "cache of namespaces with selectors", namespaces: []string{namespace(1), namespace(3)}, held: []held{
+			{kind: pods, onlyMetadata: true, selection: selection{"", "spec.nodeName="}},
+			{kind: configMaps, selection: selection{"team in (b,c)", ""}},
+			{kind: widgets, onlyMetadata: true, selection: selection{"team!=c", ""}},
+		}},
+	}
+}
+
+// start runs the cache until the test ends, with informers for all that it holds.
+func (r runtimeCache) start(w *world, asked *calls) (mirrors []mirror) {
+	w.t.Helper()
+	c, err := cache.New(w.countingConfig(r.contentType, asked), r.options(w.t))
+	check(w.t, err)
+	for _, h := range r.held {
+		_, err := c.GetInformer(w.t.Context(), h.object(), cache.BlockUntilSynced(false))
+		check(w.t, err)
+		mirrors = append(mirrors, mirror{r.name, r.scopeOf(h), h.reader(c)})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := c.Start(ctx); err != nil {
+			w.t.Errorf("%s ended with %v", r.name, err)
+		}
+	})
+	w.t.Cleanup(func() { cancel(); running.Wait() })
+	return mirrors
+}
+
+func (r runtimeCache) options(t *testing.T) cache.Options {
+	t.Helper()
+	options := cache.Options{Scheme: scheme.Scheme, ByObject: map[client.Object]cache.ByObject{}, ReaderFailOnMissingInformer: true}
+	for _, name := range r.namespaces {
+		if options.DefaultNamespaces == nil {
+			options.DefaultNamespaces = map[string]cache.Config{}
+		}
+		options.DefaultNamespaces[name] = cache.Config{}
+	}
+	for _, h := range r.held {
+		byLabels, err := labels.Parse(h.labels)
+		check(t, err)
+		byFields, err := fields.ParseSelector(h.fields)
+		check(t, err)
+		options.ByObject[h.object()] = cache.ByObject{Label: byLabels, Field: byFields}
+	}
+	return options
+}
+
+func (r runtimeCache) scopeOf(h held) scope {
+	s := scope{kind: h.kind, selection: h.selection}
+	if h.kind.namespaced {
+		s.namespaces = r.namespaces
+	}
+	return s
+}
+
+func (h held) object() client.Object {
+	switch {
+	case h.onlyMetadata:
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(h.kind.gvk())
+		return o
+	case h.kind.object == nil:
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(h.kind.gvk())
+		return o
+	default:
+		return h.kind.object.DeepCopyObject().(client.Object)
+	}
+}
+
+func (h held) list() (client.ObjectList, error) {
+	gvk := h.kind.gvk()
+	gvk.Kind += "List"
+	switch {
+	case h.onlyMetadata:
+		l := &metav1.PartialObjectMetadataList{}
+		l.SetGroupVersionKind(gvk)
+		return l, nil
+	case h.kind.object == nil:
+		l := &unstructured.UnstructuredList{}
+		l.SetGroupVersionKind(gvk)
+		return l, nil
+	}
+	made, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := made.(client.ObjectList)
+	if !ok {
+		return nil, errors.New("no list: " + gvk.String())
+	}
+	return l, nil
+}
+
+// reader lists what the cache holds.
+func (h held) reader(c cache.Cache) func(ctx context.Context) (map[string]string, error) {
+	return func(ctx context.Context) (map[string]string, error) {
+		list, err := h.list()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.List(ctx, list); err != nil {
+			return nil, err
+		}
+		contents := map[string]string{}
+		return contents, meta.EachListItem(list, func(item runtime.Object) error {
+			o, err := meta.Accessor(item)
+			if err == nil {
+				contents[key(o)] = o.GetResourceVersion()
+			}
+			return err
+		})
+	}
+}
