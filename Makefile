@@ -47,10 +47,14 @@ robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes
 	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers
 
+# What is random in the long comparisons: SEED=1234 repeats a run, which tells its seed.
+SEED ?= new
+
 REQUESTS ?= 30000
 
 .PHONY: differential
 differential: export MILLRACE_REQUESTS := $(REQUESTS)
+differential: export MILLRACE_SEED := $(SEED)
 differential: ## compare REQUESTS random requests with the stock read path
 	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|watch)' ./test/differential
 
@@ -58,6 +62,7 @@ SEEDS ?= 200
 
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
+crds: export MILLRACE_SEED := $(SEED)
 crds: modules ## compare SEEDS random definitions, and all that others ship, with the stock server
 	$(GO) test -count=1 -timeout 90m -v ./test/crds
 

@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -82,7 +84,7 @@ func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Cleanup(func() {
 		p.Kill()
 		if tb.Failed() {
-			tb.Logf("last output of %v:\n%s", args, p.output)
+			tb.Logf("last output of %v:\n%s", args, brief(p.Output()))
 		}
 	})
 	return p
@@ -316,4 +318,29 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.ToValidUTF8(string(t.buf), "?")
+}
+
+// briefLines and briefWidth bound what of a server's log stands beside a failure,
+// which must not get lost in it.
+const briefLines, briefWidth = 40, 300
+
+var numbers = regexp.MustCompile(`[0-9a-f-]*[0-9][0-9a-f-]*`)
+
+// brief is the end of a log. Of lines that differ in numbers alone, the last stays.
+func brief(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	seen := map[string]bool{}
+	var kept []string
+	for _, line := range slices.Backward(lines) {
+		shape := numbers.ReplaceAllString(line, "#")
+		if seen[shape] {
+			continue
+		}
+		seen[shape] = true
+		if kept = append(kept, fmt.Sprintf("%.*s", briefWidth, line)); len(kept) == briefLines {
+			break
+		}
+	}
+	slices.Reverse(kept)
+	return strings.Join(kept, "\n")
 }
