@@ -130,12 +130,12 @@ func (s *Server) hook(config *app.Config, hooks Hooks) {
 	if hooks.Reads != nil {
 		authn := &generic.Authentication
 		if authn.Authenticator != nil {
-			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
+			authn.Authenticator = roomy{newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})}
 		}
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held)
-		build := generic.BuildHandlerChainFunc
+		build := chainBuilder(generic.BuildHandlerChainFunc)
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			return build(hooks.Reads(s.documents.wrap(api)), c)
+			return build.lean(hooks.Reads(s.documents.wrap(api)), c)
 		}
 	}
 	generic.AddReadyzChecks(hooks.Ready...)
