@@ -21,6 +21,7 @@ const (
 	acceptDiscovery  = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	discoveryPath    = "/apis"
 	servedPoll       = 50 * time.Millisecond
+	documentShare    = 20 // of the time of a poll that brings a document passes before the next
 	mostRests        = 20
 	idleShare        = 5  // a server that uses less than this part of a core is idle
 	definitionsAPage = 20 // of up to 1 MB each
@@ -236,7 +237,8 @@ func (r *crdRun) awaitListed(ctx context.Context, want int) error {
 }
 
 // awaitDiscovery returns when a discovery document is as wanted. It costs the
-// server little, since it asks for changes alone.
+// server little: it asks for changes alone, and where all changes all the time it
+// asks rarely.
 func (r *crdRun) awaitDiscovery(ctx context.Context, wanted func(body []byte) (bool, error)) error {
 	w := workload{uri: discoveryPath, accept: acceptDiscovery}
 	for {
@@ -244,6 +246,7 @@ func (r *crdRun) awaitDiscovery(ctx context.Context, wanted func(body []byte) (b
 		if err != nil {
 			return err
 		}
+		began, pause := time.Now(), servedPoll/5
 		body, etag, err := r.conn.fetchTagged(req)
 		if err != nil {
 			return cause(ctx, err)
@@ -252,9 +255,10 @@ func (r *crdRun) awaitDiscovery(ctx context.Context, wanted func(body []byte) (b
 			if done, err := wanted(body); done || err != nil {
 				return err
 			}
+			pause = max(pause, documentShare*time.Since(began))
 		}
 		w.etag = etag
-		if err := sleep(ctx, servedPoll/5); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"weak"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -111,6 +112,11 @@ func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
 		return nil, apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
+	}
+	if d := c.Get(name); d != nil && d.Revision == e.Revision {
+		if full := d.full.Value(); full != nil {
+			return full.DeepCopy(), nil
+		}
 	}
 	return c.decode(e)
 }
@@ -220,7 +226,9 @@ func (c *Catalog) put(e *resource.Entry) {
 	var after *Definition
 	full, err := c.decode(e)
 	if err == nil {
-		after, err = summarize(full, c.share)
+		if after, err = summarize(full, c.share); err == nil {
+			after.full = weak.Make(full)
+		}
 	}
 	if err != nil {
 		c.log.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)

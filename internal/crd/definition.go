@@ -2,6 +2,7 @@ package crd
 
 import (
 	"time"
+	"weak"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +35,9 @@ type Definition struct {
 	Webhook bool
 	// Spec identifies the spec: it is another when anything in it has changed.
 	Spec uint64
+	// full is the definition, as long as the collector leaves it: what follows a
+	// change needs it at once. It must not be changed.
+	full weak.Pointer[apiextensionsv1.CustomResourceDefinition]
 }
 
 // Version is one version of a definition.

@@ -37,7 +37,7 @@ import (
 type Config struct {
 	// Log is told of definitions that cannot be read. Nil is slog's default.
 	Log *slog.Logger
-	// CompiledBytes bounds the estimated memory of what is compiled. 0 means 64 MiB.
+	// CompiledBytes bounds the estimated memory of what is compiled. 0 is 64 MiB.
 	CompiledBytes int64
 	// Idle is for how long what is compiled stays unused. 0 means 5 minutes.
 	Idle time.Duration

@@ -17,6 +17,9 @@ const (
 	// warmPeriod is the pause between two passes; one that finds everything warm
 	// costs a walk through the leaves.
 	warmPeriod = 5 * time.Second
+	// churnPeriod is the same for what changes all the time: most of what is encoded
+	// of it would change again before somebody asks.
+	churnPeriod = 30 * time.Second
 	// yieldPeriod is how long the warmer waits when requests are being answered.
 	yieldPeriod = 20 * time.Millisecond
 	// hotFor is how long a form stays hot.
@@ -35,9 +38,15 @@ func (h *heat) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < i
 func (t *Tier) Warm(ctx context.Context) {
 	ticker := time.NewTicker(warmPeriod)
 	defer ticker.Stop()
+	last := map[*Route]warmth{}
 	for {
 		for _, r := range *t.routes.Load() {
-			for _, f := range r.hotForms(time.Now()) {
+			now, w := time.Now(), last[r]
+			due := w.due(r.cfg.Source.Resource().Snapshot().Revision, now)
+			if last[r] = w; !due {
+				continue
+			}
+			for _, f := range r.hotForms(now) {
 				t.warmForm(ctx, r, f)
 			}
 		}
@@ -47,6 +56,25 @@ func (t *Tier) Warm(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// warmth is what the warmer knows of a route.
+type warmth struct {
+	// revision was the newest at the last pass, which warmed or not.
+	revision int64
+	warmed   time.Time
+}
+
+// due reports whether a pass warms what is at a revision now: it did not change
+// since the last pass, or has changed for long.
+func (w *warmth) due(revision int64, now time.Time) bool {
+	quiet := revision == w.revision
+	w.revision = revision
+	if !quiet && now.Sub(w.warmed) < churnPeriod {
+		return false
+	}
+	w.warmed = now
+	return true
 }
 
 // hotForms are the forms of whole lists that are hot. Tables are made when they

@@ -11,11 +11,19 @@ const (
 	// the four usual forms (docs/bench/memory.md).
 	wireCacheShare = 16
 	maxWireCache   = 320 << 20
+	// What 75 kinds of custom resources need that are written to, on a small machine,
+	// and 500 on a large one: 850 KB for a kind of 100 properties and ten rules.
+	compiledShare            = 48
+	minCompiled, maxCompiled = 64 << 20, 512 << 20
 	// unknownMemory is assumed where the system does not tell.
 	unknownMemory = 2 << 30
 )
 
 func defaultWireCache() int64 { return min(memory()/wireCacheShare, maxWireCache) }
+
+// defaultCompiled bounds what is compiled out of the schemas of custom resources. What
+// nobody uses for some minutes goes anyway.
+func defaultCompiled() int64 { return min(max(memory()/compiledShare, minCompiled), maxCompiled) }
 
 // memory is what this process may use: the machine's or the cgroup's.
 func memory() int64 {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		return err
 	}
 	hooks := tier.hooks()
-	hooks.CustomResources.CompiledBytes = s.options.CompiledBytes
+	hooks.CustomResources.CompiledBytes = cmp.Or(s.options.CompiledBytes, defaultCompiled())
 	server, err := kube.Build(ctx, s.options.Kube, hooks)
 	if err != nil {
 		return s.options.explain(err)
