@@ -103,8 +103,11 @@ func (c *controller) due(d *Definition) bool {
 	return !sameNames(&d.Wanted, &d.Accepted) || d.NamesAccepted && !d.Established || d.Deleting || !c.checked(d) || protected(d)
 }
 
-// checked reports whether a definition's schemas have been looked at.
+// checked reports whether a definition's schemas have been looked at, or need not be.
 func (c *controller) checked(d *Definition) bool {
+	if !d.Unchecked {
+		return true
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spec, ok := c.mu.checked[d.UID]

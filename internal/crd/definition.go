@@ -33,6 +33,9 @@ type Definition struct {
 	Deleting bool
 	// Webhook says that versions are converted by a webhook.
 	Webhook bool
+	// Unchecked says that the schemas may not be structural, or that a condition calls
+	// them so. Of others Kubernetes' validation has made sure.
+	Unchecked bool
 	// Spec identifies the spec: it is another when anything in it has changed.
 	Spec uint64
 	// full is the definition, as long as the collector leaves it: what follows a

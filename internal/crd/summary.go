@@ -87,6 +87,7 @@ func summarize(full *apiextensionsv1.CustomResourceDefinition, share interner) (
 		Deleting:       full.DeletionTimestamp != nil,
 		Webhook:        full.Spec.Conversion != nil && full.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
 	}
+	d.Unchecked = full.Spec.PreserveUnknownFields || apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema) != nil
 	d.Accepted = share.names(&full.Status.AcceptedNames, &d.Wanted)
 	if c := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); c != nil {
 		d.EstablishedAt = c.LastTransitionTime.Time

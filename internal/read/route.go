@@ -63,6 +63,9 @@ type RouteConfig struct {
 	Table rest.TableConvertor
 	// Budget bounds the wire bytes that are kept.
 	Budget *encode.Budget
+	// Rare says that hardly anybody lists all of the resource: it is encoded ahead only
+	// after somebody did.
+	Rare bool
 	// Warning is sent with each answer of a deprecated version.
 	Warning string
 	// RemovedRelease is counted with requests of a deprecated version.
@@ -138,7 +141,9 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
-		made.heat.touch(time.Now())
+		if !cfg.Rare {
+			made.heat.touch(time.Now())
+		}
 	}
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/healthz"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
@@ -104,6 +105,8 @@ func (r *readTier) serve(server *kube.Server) error {
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
 			Hub: hub, Source: s, Convertor: route.Convertor, Table: route.Table,
 			Warning: route.Warning, RemovedRelease: route.RemovedRelease,
+			// Definitions are large, and only installers and some operators read them.
+			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
 		})
 		if err != nil {
 			return err
