@@ -29,8 +29,9 @@ run: build ## build, then serve alone out of ./millrace-data
 	./$(BIN) serve $(ARGS)
 
 .PHONY: modules
-modules: ## fetch the modules whose definitions test/crds installs; what is missing is left out
+modules: ## fetch the modules that test/crds and test/monitoring look at; what is missing is left out
 	cd test/crds/definitions && $(GO) mod download || echo "test/crds leaves out the definitions of modules that are not there"
+	cd test/monitoring/promql && $(GO) mod download || echo "test/monitoring leaves out Prometheus' parser"
 
 .PHONY: test
 test: modules ## vet, then run the tests

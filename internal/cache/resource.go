@@ -52,8 +52,8 @@ type state struct {
 	revision int64
 	// odd counts entries that are not plain.
 	odd int
-	// bytes is the length of all values.
-	bytes int64
+	// bytes is the length of all values, packed what they take as they are held.
+	bytes, packed int64
 }
 
 // Snapshot is a resource at one revision.
@@ -65,8 +65,9 @@ type Snapshot struct {
 	Revision int64
 	// Odd is the number of entries that are not plain.
 	Odd int
-	// Bytes is the length of all values, decrypted.
-	Bytes int64
+	// Bytes is the length of all values, decrypted, and Packed what they take in
+	// memory.
+	Bytes, Packed int64
 }
 
 // Snapshot returns the newest state. Every later one has the same or a larger revision.
@@ -79,7 +80,7 @@ func (r *Resource) Snapshot() Snapshot {
 }
 
 func (r *Resource) snapshot(s *state, revision int64) Snapshot {
-	return Snapshot{Tree: s.tree, indexes: s.indexes, learning: r.learning, Revision: revision, Odd: s.odd, Bytes: s.bytes}
+	return Snapshot{Tree: s.tree, indexes: s.indexes, learning: r.learning, Revision: revision, Odd: s.odd, Bytes: s.bytes, Packed: s.packed}
 }
 
 // Log is the resource's recent events.
@@ -198,6 +199,7 @@ func (s *state) count(e *resource.Entry, times int) {
 		return
 	}
 	s.bytes += int64(times * e.Size())
+	s.packed += int64(times * len(e.Value))
 	if !e.Plain() {
 		s.odd += times
 	}

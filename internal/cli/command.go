@@ -21,12 +21,14 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/server"
+	"github.com/millrace/millrace/internal/top"
 )
 
 const longHelp = `Millrace is a Kubernetes API server for very large clusters.
 
   millrace serve                 a complete API server on an embedded etcd
   millrace kubectl get ns        kubectl, with that server's kubeconfig
+  millrace top                   whether watch events are in time, and what reads cost
   millrace controller-manager    Kubernetes' own, with that server's credentials
   millrace scheduler             Kubernetes' own, with that server's credentials
 
@@ -50,6 +52,7 @@ func NewCommand(version string) *cobra.Command {
 		newKubectlCommand(),
 		newComponentCommand("controller-manager", "Run Kubernetes' controller manager", kube.NewControllerManagerCommand, controllerManagerDefaults),
 		newComponentCommand("scheduler", "Run Kubernetes' scheduler", kube.NewSchedulerCommand, schedulerDefaults),
+		top.NewCommand(),
 		fill.NewCommand(fill.Streams{Out: os.Stdout, Err: os.Stderr}),
 		bench.NewCommand(bench.Config{}),
 		newVersionCommand(version),

@@ -114,6 +114,19 @@ func (s *shelf) byUseLocked() []*shelved {
 	return sorted
 }
 
+// size is what some things take that may be on the shelf, in bytes.
+func (s *shelf) size(things ...*shelved) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var bytes int64
+	for _, t := range things {
+		if s.mu.things[t] {
+			bytes += t.size
+		}
+	}
+	return bytes
+}
+
 // held tells how much there is.
 func (s *shelf) held() (things int, bytes int64) {
 	s.mu.Lock()

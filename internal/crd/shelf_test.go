@@ -110,3 +110,18 @@ func TestSlotIsFilledOnce(t *testing.T) {
 		t.Errorf("filled %d times for twenty users", got)
 	}
 }
+
+func TestShelfTellsSizes(t *testing.T) {
+	t.Parallel()
+	s := newShelf(100, time.Minute, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	one, two, never := newThing(s), newThing(s), newThing(s)
+	one.use(10)
+	two.use(7)
+	if got := s.size(&one.shelved, &never.shelved); got != 10 {
+		t.Errorf("one takes %d, want 10", got)
+	}
+	s.remove(&one.shelved)
+	if got := s.size(&one.shelved, &two.shelved); got != 7 {
+		t.Errorf("after one was removed: %d, want 7", got)
+	}
+}

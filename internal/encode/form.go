@@ -19,6 +19,8 @@ var ErrShape = errors.New("unexpected shape of an encoded list")
 
 // Config is what a Form needs to know about its resource.
 type Config struct {
+	// Name tells people which form it is, as in "v1 json".
+	Name string
 	// Decode turns an entry into the object that Kubernetes' storage layer would
 	// return: defaulted, in internal form, with its resourceVersion set.
 	Decode func(*resource.Entry) (runtime.Object, error)
@@ -89,6 +91,9 @@ func (f *Form) Model(obj runtime.Object) error {
 	}
 	return nil
 }
+
+// Name tells people which form it is.
+func (f *Form) Name() string { return f.cfg.Name }
 
 // MediaType is the Content-Type of what the form encodes.
 func (f *Form) MediaType() string { return f.cfg.MediaType }

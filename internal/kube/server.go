@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 )
 
@@ -36,6 +38,8 @@ type Hooks struct {
 	HTTP2 func(s *http.Server, streams int) error
 	// CustomResources configures their server, which is ours if there is Storage.
 	CustomResources crd.Config
+	// Front wraps all that is served, before anybody has said who they are.
+	Front func(next http.Handler) http.Handler
 	// Ready are added to /readyz.
 	Ready []healthz.HealthChecker
 }
@@ -138,8 +142,26 @@ func (s *Server) hook(config *app.Config, hooks Hooks) {
 			return build.lean(hooks.Reads(s.documents.wrap(api)), c)
 		}
 	}
+	if hooks.Front != nil {
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+			return hooks.Front(build(api, c))
+		}
+	}
 	generic.AddReadyzChecks(hooks.Ready...)
 }
+
+// Handle serves all below a prefix, which ends with a slash, as the aggregator
+// serves /metrics: behind authentication and authorization, where RBAC names it as
+// nonResourceURLs. The list of paths at / stays as Kubernetes has it.
+func (s *Server) Handle(prefix string, h http.Handler) {
+	mux := s.aggregator.GenericAPIServer.Handler.NonGoRestfulMux
+	mux.UnlistedHandlePrefix(prefix, h)
+	mux.UnlistedHandle(strings.TrimSuffix(prefix, "/"), h)
+}
+
+// CustomResources tells what definitions cost. It is there if there is Storage.
+func (s *Server) CustomResources() slo.CRDsReport { return s.custom.Costs() }
 
 // decorated gives every resource our storage. It is the one place where each
 // stored resource introduces itself.

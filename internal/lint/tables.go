@@ -36,6 +36,7 @@ func order() []Place {
 		{Name: "replica"},
 		{Name: "dashboard"},
 		{Name: "server"},
+		{Name: "top", Apart: true, Except: []string{"datadir", "slo", "dashboard"}},
 		{Name: "fill", Apart: true},
 		{Name: "bench", Apart: true, Except: []string{"store", "fill"}},
 		{Name: "analyze"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		chosen = info.PrettySerializer
 	}
 	cfg := encode.Config{
+		Name:      r.cfg.Resource.Version + " " + key.name(),
 		Decode:    r.cfg.Source.Decode,
 		List:      encode.PlainList(r.cfg.Source.NewList),
 		Encoder:   serializer.EncoderForVersion(chosen, gv),
@@ -82,6 +84,27 @@ func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 		cfg.MediaType += ";stream=watch"
 	}
 	return encode.NewForm(cfg)
+}
+
+// name tells people which form it is of a version.
+func (key formKey) name() string {
+	words := []string{"json"}
+	if key.mediaType == runtime.ContentTypeProtobuf {
+		words[0] = "protobuf"
+	}
+	if key.pretty {
+		words = append(words, "pretty")
+	}
+	switch key.as {
+	case kindTable:
+		words = append(words, "table")
+	case kindMetadata, kindList:
+		words = append(words, "metadata")
+	}
+	if key.watch {
+		words = append(words, "watch")
+	}
+	return strings.Join(words, " ")
 }
 
 // framing is how the form's media type joins items.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
@@ -31,6 +32,8 @@ type readTier struct {
 	// recent and watches are what all routes share.
 	recent  *encode.Recent
 	watches watchOptions
+	// front serves the page that shows the reports.
+	front func(http.Handler) http.Handler
 }
 
 func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier, error) {
@@ -42,6 +45,10 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	if err := legacyregistry.CustomRegister(&collector{backends: b, budget: budget}); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	front, err := dashboard.Shell()
+	if err != nil {
+		return nil, err
+	}
 	return &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached, Scan: kube.Scan},
@@ -49,6 +56,7 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 		budget:    budget,
 		recent:    encode.NewRecent(recentFrames),
 		watches:   o,
+		front:     front,
 	}, nil
 }
 
@@ -57,6 +65,7 @@ func (r *readTier) hooks() kube.Hooks {
 		Storage: r.decorator.Decorate,
 		Stored:  r.decorator.Store,
 		Reads:   r.tier.Wrap,
+		Front:   r.front,
 		HTTP2: func(s *http.Server, streams int) error {
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(streams)}).Configure(s)
 		},
@@ -86,7 +95,7 @@ func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
 }
 
 // serve gives the tier every installed resource that is stored, and custom ones as
-// they come and go.
+// they come and go, and people the reports.
 func (r *readTier) serve(server *kube.Server) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
 	var served []*read.Route
@@ -115,5 +124,6 @@ func (r *readTier) serve(server *kube.Server) error {
 	}
 	r.tier.Serve(served)
 	r.tier.Find(server.CustomRoute)
+	server.Handle(dashboard.Prefix, dashboard.Handler(r.source(server)))
 	return nil
 }

@@ -1,0 +1,260 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for the browser. It is generous: machines are shared.
+const patience = 30 * time.Second
+
+// browser is a headless Chromium with one page, driven through a pipe by the
+// DevTools protocol.
+type browser struct {
+	t       *testing.T
+	in      *os.File
+	session string
+
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan reply
+	// problems are what the console said, and exceptions.
+	problems []string
+}
+
+type reply struct {
+	ID     int             `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// openBrowser skips the test where there is no Chromium.
+func openBrowser(t *testing.T) *browser {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		t.Skip("there is no Chromium")
+	}
+	toRead, toWrite := pipe(t)
+	fromRead, fromWrite := pipe(t)
+	cmd := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--ignore-certificate-errors",
+		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd.ExtraFiles = []*os.File{toRead, fromWrite}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("start Chromium: %v", err)
+	}
+	_, _ = toRead.Close(), fromWrite.Close()
+	b := &browser{t: t, in: toWrite, waiting: map[int]chan reply{}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.read(fromRead)
+	}()
+	t.Cleanup(func() {
+		_ = b.in.Close() // ends it
+		stop := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		stop.Stop()
+		_ = fromRead.Close()
+		<-ended
+	})
+	var target struct{ TargetID, SessionID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
+	b.session = target.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log"} {
+		b.call(domain+".enable", nil, nil)
+	}
+	return b
+}
+
+func pipe(t *testing.T) (read, write *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read, write
+}
+
+// read takes messages, which end with a NUL, until the pipe ends.
+func (b *browser) read(from *os.File) {
+	in := bufio.NewReader(from)
+	for {
+		line, err := in.ReadBytes(0)
+		if err != nil {
+			break
+		}
+		var r reply
+		if json.Unmarshal(bytes.TrimRight(line, "\x00"), &r) == nil {
+			b.take(r)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.waiting {
+		close(c)
+	}
+	b.waiting = nil
+}
+
+func (b *browser) take(r reply) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.waiting[r.ID]; c != nil {
+		delete(b.waiting, r.ID)
+		c <- r
+		return
+	}
+	switch r.Method {
+	case "Runtime.exceptionThrown", "Runtime.consoleAPICalled":
+		b.problems = append(b.problems, string(r.Params))
+	case "Log.entryAdded":
+		var p struct {
+			Entry struct{ Source, Level, Text, URL string }
+		}
+		// Answers that refuse are listed as network errors; those are wanted.
+		if json.Unmarshal(r.Params, &p) == nil && p.Entry.Source != "network" {
+			b.problems = append(b.problems, fmt.Sprintf("%+v", p.Entry))
+		}
+	}
+}
+
+// call sends a command and waits for its result, which may be nil.
+func (b *browser) call(method string, params map[string]any, result any) {
+	b.t.Helper()
+	b.mu.Lock()
+	if b.waiting == nil {
+		b.mu.Unlock()
+		b.t.Fatal("Chromium has ended")
+	}
+	b.next++
+	id, answer := b.next, make(chan reply, 1)
+	b.waiting[id] = answer
+	b.mu.Unlock()
+	message := map[string]any{"id": id, "method": method}
+	if params != nil {
+		message["params"] = params
+	}
+	if b.session != "" {
+		message["sessionId"] = b.session
+	}
+	line, err := json.Marshal(message)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.in.Write(append(line, 0)); err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+	select {
+	case r, ok := <-answer:
+		switch {
+		case !ok:
+			b.t.Fatalf("%s: Chromium has ended", method)
+		case r.Error != nil:
+			b.t.Fatalf("%s: %s", method, r.Error.Message)
+		case result != nil:
+			if err := json.Unmarshal(r.Result, result); err != nil {
+				b.t.Fatalf("%s: %v", method, err)
+			}
+		}
+	case <-time.After(patience):
+		b.t.Fatalf("%s: no answer within %v", method, patience)
+	}
+}
+
+// eval runs an expression in the page and returns its value as text.
+func (b *browser) eval(expression string) string {
+	b.t.Helper()
+	var out struct {
+		Result struct {
+			Value any `json:"value"`
+		} `json:"result"`
+		ExceptionDetails json.RawMessage `json:"exceptionDetails"`
+	}
+	b.call("Runtime.evaluate", map[string]any{"expression": "String(" + expression + ")", "awaitPromise": true, "returnByValue": true}, &out)
+	if out.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %s", expression, out.ExceptionDetails)
+	}
+	return fmt.Sprint(out.Result.Value)
+}
+
+// until waits until an expression is true.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.After(patience); ; {
+		if b.eval(expression) == "true" {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			b.t.Fatalf("not so within %v: %s; the page says: %.2000s", patience, expression, b.eval("document.body.innerText"))
+		}
+	}
+}
+
+// open goes to a URL. The page's script may still be to run.
+func (b *browser) open(url string) {
+	b.t.Helper()
+	b.call("Page.navigate", map[string]any{"url": url}, nil)
+	b.until("location.href === " + fmt.Sprintf("%q", url) + " && document.readyState === 'complete'")
+}
+
+// look sets the window's width and the theme that the system prefers.
+func (b *browser) look(width int, theme string) {
+	b.t.Helper()
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}}, nil)
+}
+
+// screenshots is a folder to put pictures of the page in; none are made without.
+const screenshots = "MILLRACE_SCREENSHOTS"
+
+// shoot makes a picture of the whole page, if pictures are wanted.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	dir := os.Getenv(screenshots)
+	if dir == "" {
+		return
+	}
+	var out struct{ Data string }
+	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &out)
+	picture, err := base64.StdEncoding.DecodeString(out.Data)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// said returns what the console said since the last call.
+func (b *browser) said() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	said := b.problems
+	b.problems = nil
+	return said
+}

@@ -1,0 +1,135 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/dashboard"
+	"github.com/millrace/millrace/internal/dashboard/fake"
+	"github.com/millrace/millrace/internal/slo"
+)
+
+func ask(h http.Handler, method, path string, header ...string) *http.Response {
+	req := httptest.NewRequest(method, path, nil)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w.Result()
+}
+
+func body(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestHandler(t *testing.T) {
+	source := fake.New().Source()
+	source.CRDs = nil
+	h := dashboard.Handler(source)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		{"GET", "/debug/millrace/slo", 200, `"met":false`},
+		{"HEAD", "/debug/millrace/slo", 200, ""},
+		{"GET", "/debug/millrace/watchers", 200, `"subscriptions":5120`},
+		{"GET", "/debug/millrace/lists", 200, `"path":"scan"`},
+		{"GET", "/debug/millrace/memory", 200, `"v1 protobuf":141000000`},
+		{"GET", "/debug/millrace/feed", 200, `"prefix":"/registry/"`},
+		{"GET", "/debug/millrace/feed?pretty", 200, "\n  \"feeds\": ["},
+		{"GET", "/debug/millrace/feed?pretty=true", 200, "\n  \"feeds\": ["},
+		{"GET", "/debug/millrace", 200, `{"paths":["/debug/millrace/feed",`},
+		{"GET", "/debug/millrace/", 200, `{"paths":["/debug/millrace/feed",`},
+		{"GET", "/debug/millrace/crds", 404, "there are feed, lists, memory, slo, watchers"},
+		{"GET", "/debug/millrace/slo/", 404, `"reason":"NotFound"`},
+		{"POST", "/debug/millrace/slo", 405, "use GET"},
+		{"DELETE", "/debug/millrace/", 405, "use GET"},
+	} {
+		resp := ask(h, c.method, c.path)
+		got := body(t, resp)
+		if resp.StatusCode != c.code || !strings.Contains(got, c.want) {
+			t.Errorf("%s %s: %d %.200s, want %d with %s", c.method, c.path, resp.StatusCode, got, c.code, c.want)
+		}
+		for name, want := range map[string]string{"Cache-Control": "no-store", "Content-Type": "application/json", "X-Content-Type-Options": "nosniff"} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s %s: %s is %q, want %q", c.method, c.path, name, got, want)
+			}
+		}
+		if c.method != "HEAD" && !json.Valid([]byte(got)) {
+			t.Errorf("%s %s is no JSON", c.method, c.path)
+		}
+		if allow := resp.Header.Get("Allow"); (c.code == 405) != (allow == "GET, HEAD") {
+			t.Errorf("%s %s: Allow is %q", c.method, c.path, allow)
+		}
+	}
+}
+
+// TestReportsAreShared has many readers at once: a report that walks everything is
+// made for all of them.
+func TestReportsAreShared(t *testing.T) {
+	var made atomic.Int64
+	h := dashboard.Handler(dashboard.Source{Memory: func() slo.MemoryReport {
+		made.Add(1)
+		return slo.MemoryReport{Goroutines: 7}
+	}})
+	began := time.Now()
+	var readers sync.WaitGroup
+	for range 64 {
+		readers.Go(func() { ask(h, "GET", "/debug/millrace/memory") })
+	}
+	readers.Wait()
+	if most := 1 + int64(time.Since(began)/(500*time.Millisecond)); made.Load() > most {
+		t.Errorf("made %d times for 64 readers, at most %d wanted", made.Load(), most)
+	}
+}
+
+func TestShell(t *testing.T) {
+	front, err := dashboard.Shell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := front(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "protected", http.StatusUnauthorized) }))
+	for path, mediaType := range map[string]string{"": "text/html", "app.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml", "table.js": "text/javascript"} {
+		resp := ask(h, "GET", "/millrace/"+path)
+		if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), mediaType) {
+			t.Errorf("%s: %s of type %s", path, resp.Status, resp.Header.Get("Content-Type"))
+		}
+		policy := resp.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} {
+			if !strings.Contains(policy, want) || strings.Contains(policy, "unsafe") {
+				t.Errorf("%s has the policy %s", path, policy)
+			}
+		}
+		if etag := resp.Header.Get("ETag"); etag == "" || ask(h, "GET", "/millrace/"+path, "If-None-Match", etag).StatusCode != 304 {
+			t.Errorf("%s is sent again to who has it", path)
+		}
+		if resp := ask(h, "HEAD", "/millrace/"+path); resp.StatusCode != 200 || body(t, resp) != "" {
+			t.Errorf("HEAD of %s: %s", path, resp.Status)
+		}
+	}
+	for _, other := range [][2]string{
+		{"POST", "/millrace/"}, {"PUT", "/millrace/app.js"}, {"GET", "/millrace/index.html"}, {"GET", "/millrace/../api"}, {"GET", "/millrace/app.js/"}, {"GET", "/millrace//app.js"},
+		{"GET", "/millrace/static/app.js"}, {"GET", "/api/v1/secrets"}, {"GET", "/debug/millrace/slo"}, {"GET", "/"}, {"GET", "/millraces/"},
+	} {
+		if resp := ask(h, other[0], other[1]); resp.StatusCode != 401 {
+			t.Errorf("%s %s: %s, it is not the page's", other[0], other[1], resp.Status)
+		}
+	}
+	if resp := ask(h, "GET", "/millrace"); resp.StatusCode != 301 || resp.Header.Get("Location") != "/millrace/" {
+		t.Errorf("/millrace leads to %s", resp.Header.Get("Location"))
+	}
+}

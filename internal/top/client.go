@@ -1,0 +1,124 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/millrace/millrace/internal/dashboard"
+	"github.com/millrace/millrace/internal/datadir"
+)
+
+// requestTimeout bounds one report.
+const requestTimeout = 10 * time.Second
+
+var (
+	// errAbsent says that a server does not make a report.
+	errAbsent = errors.New("the server has no such report")
+	// errFinal says that it is of no use to ask again.
+	errFinal = errors.New("refused")
+)
+
+// client reads reports of one server.
+type client struct {
+	http *http.Client
+	host string
+}
+
+// where says which server to ask, as kubectl's flags do.
+type where struct {
+	kubeconfig, context, dataDir string
+}
+
+// config is that of --kubeconfig, else of a data directory that is named, else of
+// what kubectl uses, else of the default data directory.
+func (w where) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = w.kubeconfig
+	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""
+	if _, err := os.Stat(clientcmd.RecommendedHomeFile); err == nil {
+		own = true
+	}
+	if w.kubeconfig == "" && (w.dataDir != "" || !own) {
+		paths, err := datadir.Lookup(w.dataDir)
+		if err != nil {
+			return nil, err
+		}
+		rules.ExplicitPath = paths.AdminKubeconfig
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: w.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("load kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+func newClient(config *rest.Config) (*client, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout, config.UserAgent = requestTimeout, "millrace-top"
+	host, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's address: %w", err)
+	}
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return &client{http: h, host: strings.TrimSuffix(host.String(), "/")}, nil
+}
+
+// get returns a report as the server wrote it.
+func (c *client) get(ctx context.Context, report string) (json.RawMessage, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+dashboard.Prefix+report, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no answer from %s (%w): see that the server runs, or name another with --kubeconfig, --context or --data-dir", c.host, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", report, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	return nil, explain(resp, report, body)
+}
+
+// explain says what to do about an answer that is no report.
+func explain(resp *http.Response, report string, body []byte) error {
+	said := "without a reason"
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		said = clean(status.Message)
+	}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%w: the server does not accept the kubeconfig's credentials (%s): they may have expired, or be of another cluster", errFinal, said)
+	case http.StatusForbidden:
+		return fmt.Errorf(`%w: %s.
+Who may look has this rule of a ClusterRole (deploy/monitoring/viewer.yaml):
+  - nonResourceURLs: ["%s*"]
+    verbs: ["get"]
+An administrator grants it with
+  kubectl create clusterrole millrace-viewer --verb=get --non-resource-url='%s*'
+  kubectl create clusterrolebinding millrace-viewer-USER --clusterrole=millrace-viewer --user=USER`,
+			errFinal, said, dashboard.Prefix, dashboard.Prefix)
+	case http.StatusNotFound:
+		return fmt.Errorf("%w %s (%s): it is no Millrace, an older one, or runs with --read-path=kubernetes", errAbsent, report, said)
+	}
+	return fmt.Errorf("read %s: the server answers %s: %s", report, resp.Status, said)
+}

@@ -1,0 +1,157 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+func drawLists(p *page, l *slo.ListsReport) {
+	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s", count(l.Total.Requests), count(l.Total.Objects), count(l.Total.Scanned), size(l.Total.Bytes), seconds(l.Total.CPU)))
+	pacing := "off (--pace-relists)"
+	if l.Pacing {
+		pacing = fmt.Sprintf("on, %s requests were held back", count(l.Paced))
+	}
+	p.line(plain, "Pacing of relists is "+pacing)
+	for _, s := range l.Storms {
+		state, how := "for "+seconds(l.Time.Sub(s.Began).Seconds()), warning
+		if !s.Ended.IsZero() {
+			state, how = "ended "+seconds(l.Time.Sub(s.Ended).Seconds())+" ago", dim
+		}
+		p.blank()
+		p.line(how, fmt.Sprintf("! Storm: %s of %s %s list %s, %s requests, %s, %s", count(s.Clients), count(s.Fleet), clean(s.UserAgent), clean(s.Resource), count(s.Requests), size(s.Bytes), state))
+		p.paragraph(accent, "  → ", clean(s.Advice))
+	}
+	p.title("By request, last ten minutes")
+	drawShapes(p, l.Shapes)
+	for i := range l.Shapes {
+		drawAdvice(p, l.Shapes[i].Verb+" "+l.Shapes[i].Resource, l.Shapes[i].Advice)
+	}
+	p.title("By client, last ten minutes")
+	rows := make([][]cell, 0, len(l.Clients))
+	for _, c := range l.Clients {
+		rows = append(rows, append([]cell{name(agent(c.Client)), name(c.User)}, append(costCells(&c.ListCost), name(shapeWords(&c.Top)))...))
+	}
+	p.table(append(append([]column{{head: "CLIENT", most: 30}, {head: "USER", most: 36}}, costColumns()...), column{head: "MOSTLY", most: 70}), rows)
+	for i := range l.Clients {
+		drawAdvice(p, agent(l.Clients[i].Client), l.Clients[i].Advice)
+	}
+}
+
+func drawAdvice(p *page, whom string, advice []string) {
+	for _, a := range advice {
+		p.paragraph(accent, "  → ", clean(whom)+": "+clean(a))
+	}
+}
+
+func costColumns() []column {
+	return []column{{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "OBJECTS", right: true}, {head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true}}
+}
+
+func costCells(c *slo.ListCost) []cell {
+	return []cell{text(seconds(c.CPU)), text(count(c.Requests)), text(count(c.Objects)), text(count(c.Scanned)), text(size(c.Bytes)), text(seconds(c.Seconds / max(1, float64(c.Requests))))}
+}
+
+func drawShapes(p *page, shapes []slo.ListShape) {
+	rows := make([][]cell, 0, len(shapes))
+	for i := range shapes {
+		s := &shapes[i]
+		how := plain
+		if s.Path == "scan" {
+			how = warning
+		}
+		rows = append(rows, append([]cell{name(s.Verb + " " + s.Resource), {clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(details(&s.Shape)))...))
+	}
+	p.table(append(append([]column{{head: "REQUEST", most: 40}, {head: "FOUND BY", most: 30}}, costColumns()...), column{head: "SHAPE", most: 90}), rows)
+}
+
+func shapeWords(s *slo.Shape) string { return s.Verb + " " + s.Resource + ", " + details(s) }
+
+func details(s *slo.Shape) string {
+	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}
+	if s.Limit > 0 {
+		words = append(words, fmt.Sprintf("limit %d", s.Limit))
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
+}
+
+func drawMemory(p *page, m *slo.MemoryReport) {
+	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", size(m.Resident), size(m.Limit), size(m.Heap)))
+	p.line(plain, fmt.Sprintf("wire cache %s of %s, accounts %s, %s goroutines", size(m.Wire), size(m.WireLimit), size(m.Accounts), count(m.Goroutines)))
+	p.blank()
+	rows := make([][]cell, 0, len(m.Resources))
+	for _, r := range m.Resources {
+		var wire int64
+		forms := slices.SortedFunc(maps.Keys(r.Forms), func(a, b string) int { return cmp.Or(cmp.Compare(r.Forms[b], r.Forms[a]), cmp.Compare(a, b)) })
+		for i, f := range forms {
+			wire += r.Forms[f]
+			forms[i] = f + " " + size(r.Forms[f])
+		}
+		rows = append(rows, []cell{
+			name(r.Resource), text(count(r.Objects)), text(size(r.Values + r.Log + wire)), text(size(r.Values)), text(size(r.Log)), text(size(wire)),
+			name(strings.Join(forms, ", ")), name(strings.Join(r.Indexes, ", ")),
+		})
+	}
+	p.table([]column{
+		{head: "RESOURCE", most: 50}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "VALUES", right: true}, {head: "LOG", right: true}, {head: "WIRE", right: true},
+		{head: "FORMS", most: 50}, {head: "INDEXES", most: 50},
+	}, rows)
+}
+
+func drawCRDs(p *page, c *slo.CRDsReport) {
+	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s", count(c.Definitions), count(c.Served), count(c.Compiled), size(c.CompiledBytes), size(c.CompiledLimit)))
+	p.blank()
+	rows := make([][]cell, 0, len(c.Top))
+	for _, d := range c.Top {
+		conversion := "none"
+		if d.Webhook {
+			conversion = "webhook"
+		}
+		rows = append(rows, []cell{name(d.Name), text(count(d.Objects)), text(size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes)), text(size(d.DefinitionBytes)), text(size(d.ObjectBytes)), text(size(d.CompiledBytes)), text(conversion)})
+	}
+	p.table([]column{{head: "DEFINITION", most: 60}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "DEFINITION", right: true}, {head: "OBJECTS' BYTES", right: true}, {head: "COMPILED", right: true}, {head: "CONVERSION"}}, rows)
+}
+
+func drawFeed(p *page, r *reports) {
+	rows := make([][]cell, 0, len(r.Feed.Feeds))
+	for _, f := range r.Feed.Feeds {
+		words, how := health(&f)
+		rows = append(rows, []cell{
+			name(f.Prefix), {words, how}, text(fmt.Sprint(f.Revision)), text(seconds(f.Delivery.P50)), text(seconds(f.Delivery.P99)), text(seconds(f.Delivery.Max)),
+			text(count(f.Events)), text(size(f.Bytes)), text(count(f.Restarts)), text(count(f.Loads)), name(strings.Join(f.Endpoints, ",")),
+		})
+	}
+	p.table([]column{
+		{head: "PREFIX"}, {head: "HEALTH", most: 60}, {head: "REVISION", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "MAX", right: true},
+		{head: "EVENTS", right: true}, {head: "BYTES", right: true}, {head: "RESTARTS", right: true}, {head: "LOADS", right: true}, {head: "ETCD"},
+	}, rows)
+	if r.SLO == nil {
+		return
+	}
+	p.blank()
+	if probe := r.SLO.Probe; probe == nil {
+		p.line(dim, "Probe     none (--watch-probe)")
+	} else {
+		state := "works"
+		if probe.Error != "" {
+			state = clean(probe.Error)
+		}
+		p.line(bad(probe.Error != "", critical), fmt.Sprintf("Probe     %s  commit to client p50 %s  p99 %s  pending %s", state, seconds(probe.Commit.P50), seconds(probe.Commit.P99), seconds(probe.Pending)))
+	}
+	s := r.SLO.Process
+	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, seconds(s.Delay.P50), seconds(s.Delay.P99), seconds(s.Delay.Max)))
+}
+
+func health(f *slo.Feed) (string, style) {
+	switch {
+	case f.Error != "":
+		return "✗ " + clean(f.Error), critical
+	case f.Late > 0:
+		return "! late " + seconds(f.Late), warning
+	}
+	return "✓ in time", good
+}

@@ -1,0 +1,102 @@
+package top
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName bounds what one name may take of a screen, in characters.
+const maxName = 120
+
+// clean makes a name that a client chose fit to be printed: what is no visible
+// character is escaped, so that nothing but text reaches the terminal.
+func clean(name string) string {
+	var b strings.Builder
+	n := 0
+	for i, r := range name {
+		if n++; n > maxName {
+			b.WriteString("…")
+			break
+		}
+		_, size := utf8.DecodeRuneInString(name[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, name[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// three formats a number below 1000 with three digits at most.
+func three(x float64) string {
+	switch {
+	case x < 0.995:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	case x < 9.95:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(math.Round(x), 'f', 0, 64)
+}
+
+// seconds formats a time in seconds.
+func seconds(s float64) string {
+	switch {
+	case s <= 0:
+		return "0"
+	case s < 0.9995e-3:
+		return fmt.Sprintf("%.0fµs", math.Max(1, s*1e6))
+	case s < 0.9995:
+		return three(s*1e3) + "ms"
+	case s < 59.5:
+		return three(s) + "s"
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", int(s)/60, int(s)%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh%02dm", int(s)/3600, int(s)%3600/60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(s)/86400, int(s)%86400/3600)
+}
+
+// scaled formats a number with decimal units.
+func scaled(n float64, units []string) string {
+	i := 0
+	for n >= 999.5 && i < len(units)-1 {
+		n /= 1000
+		i++
+	}
+	if i == 0 {
+		return strconv.FormatFloat(math.Round(n), 'f', 0, 64) + units[0]
+	}
+	return three(n) + units[i]
+}
+
+func size[N int64 | uint64 | float64](n N) string {
+	return scaled(float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"})
+}
+
+func count[N int | int64 | uint64 | float64](n N) string {
+	if float64(n) < 99_999.5 {
+		return strconv.FormatFloat(math.Round(float64(n)), 'f', 0, 64)
+	}
+	return scaled(float64(n), []string{"", "k", "M", "G", "T"})
+}
+
+// percent formats a share of 1.
+func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
+
+// burn formats how fast an error budget is used up.
+func burn(x float64) string {
+	if x == 0 {
+		return "0"
+	}
+	return three(x)
+}

@@ -1,0 +1,189 @@
+package top
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// style is how text stands out on a terminal, as an SGR parameter.
+type style string
+
+const (
+	plain    style = ""
+	bold     style = "1"
+	dim      style = "2"
+	good     style = "32"
+	warning  style = "33"
+	critical style = "1;31"
+	accent   style = "36"
+)
+
+// page is text in lines. What is put on it must be clean.
+type page struct {
+	// width is the terminal's in characters, 0 for no bound.
+	width int
+	// wide shows all columns and lines of a table.
+	wide bool
+	// color allows for styles.
+	color bool
+	lines []string
+}
+
+// styled wraps text that is written to a terminal.
+func (p *page) styled(s style, text string) string {
+	if !p.color || s == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// line adds a line, cut to the width.
+func (p *page) line(s style, text string) {
+	p.lines = append(p.lines, p.styled(s, cut(text, p.width)))
+}
+
+func (p *page) blank() {
+	if len(p.lines) > 0 {
+		p.lines = append(p.lines, "")
+	}
+}
+
+// title begins a part.
+func (p *page) title(text string) {
+	p.blank()
+	p.line(bold, text)
+}
+
+// paragraph adds text that is broken at spaces, behind an indent, which is blank
+// from the second line on.
+func (p *page) paragraph(s style, indent, text string) {
+	room := 100
+	if p.width > 0 {
+		room = min(room, p.width)
+	}
+	room = max(20, room-utf8.RuneCountInString(indent))
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
+			p.line(s, indent+line)
+			indent = strings.Repeat(" ", utf8.RuneCountInString(indent))
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	if line != "" {
+		p.line(s, indent+line)
+	}
+}
+
+// cut shortens text to a width; 0 is no bound.
+func cut(text string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:max(0, width-1)]) + "…"
+}
+
+// column is one of a table.
+type column struct {
+	head string
+	// right aligns numbers.
+	right bool
+	// wide columns are only shown on wide pages.
+	wide bool
+	// most bounds what is shown of a cell on a page that is not wide; 0 is no bound.
+	most int
+}
+
+// cell is what stands in a row.
+type cell struct {
+	text  string
+	style style
+}
+
+func text(s string) cell { return cell{text: s} }
+
+// name is a cell of what a client chose.
+func name(s string) cell { return cell{text: clean(s)} }
+
+// flag is a cell that stands out if it is bad.
+func flag(s string, bad bool, how style) cell {
+	if bad {
+		return cell{s, how}
+	}
+	return cell{text: s}
+}
+
+const gap = "  "
+
+// maxRows is how many rows of a table are shown on a page that is not wide.
+const maxRows = 20
+
+// table adds rows below heads. Columns that do not fit are left out, the last ones
+// first.
+func (p *page) table(columns []column, rows [][]cell) {
+	hidden := 0
+	if !p.wide && len(rows) > maxRows {
+		hidden = len(rows) - maxRows
+		rows = rows[:maxRows]
+	}
+	widths := p.widths(columns, rows)
+	heads := make([]cell, len(columns))
+	for i, c := range columns {
+		heads[i] = cell{c.head, dim}
+	}
+	for _, row := range append([][]cell{heads}, rows...) {
+		var b strings.Builder
+		for i, c := range columns {
+			if widths[i] < 0 {
+				continue
+			}
+			shown := cut(row[i].text, widths[i])
+			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(shown))
+			if b.Len() > 0 {
+				b.WriteString(gap)
+			}
+			if c.right {
+				b.WriteString(space + p.styled(row[i].style, shown))
+			} else {
+				b.WriteString(p.styled(row[i].style, shown) + space)
+			}
+		}
+		p.lines = append(p.lines, strings.TrimRight(b.String(), " "))
+	}
+	if hidden > 0 {
+		p.line(dim, "… "+count(hidden)+" more: -o wide, or w")
+	}
+}
+
+// widths are those of the columns, -1 for those that are left out.
+func (p *page) widths(columns []column, rows [][]cell) []int {
+	widths := make([]int, len(columns))
+	total := 0
+	for i, c := range columns {
+		if c.wide && !p.wide {
+			widths[i] = -1
+			continue
+		}
+		widths[i] = utf8.RuneCountInString(c.head)
+		for _, row := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
+		}
+		if c.most > 0 && !p.wide {
+			widths[i] = min(widths[i], max(c.most, utf8.RuneCountInString(c.head)))
+		}
+		if i > 0 {
+			total += len(gap)
+		}
+		if total += widths[i]; p.width > 0 && total > p.width {
+			if i == 0 {
+				widths[i] = p.width
+				continue
+			}
+			total -= widths[i] + len(gap)
+			widths[i] = -1
+		}
+	}
+	return widths
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package top
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// resizes tells of changes of the terminal's size until it is stopped.
+func resizes() (<-chan os.Signal, func()) {
+	changes := make(chan os.Signal, 1)
+	signal.Notify(changes, syscall.SIGWINCH)
+	return changes, func() { signal.Stop(changes) }
+}

@@ -1,0 +1,212 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// view shows some reports.
+type view struct {
+	name string
+	// needs are the reports; the first must be there but for the overview.
+	needs []string
+	draw  func(*page, *reports)
+}
+
+func views() []view {
+	return []view{
+		{"overview", []string{"slo", "watchers", "lists", "memory", "feed"}, drawOverview},
+		{"slo", []string{"slo"}, func(p *page, r *reports) { drawSLO(p, r.SLO) }},
+		{"watchers", []string{"watchers"}, func(p *page, r *reports) { drawWatchers(p, r.Watchers) }},
+		{"lists", []string{"lists"}, func(p *page, r *reports) { drawLists(p, r.Lists) }},
+		{"memory", []string{"memory"}, func(p *page, r *reports) { drawMemory(p, r.Memory) }},
+		{"crds", []string{"crds"}, func(p *page, r *reports) { drawCRDs(p, r.CRDs) }},
+		{"feed", []string{"feed", "slo"}, drawFeed},
+	}
+}
+
+// drawOverview begins with what is wrong. Reports that are not there are left out.
+func drawOverview(p *page, r *reports) {
+	if r.SLO != nil {
+		drawCauses(p, r.SLO)
+	}
+	p.blank()
+	for _, f := range overviewFigures(r) {
+		p.line(f.style, f.text)
+	}
+	if r.SLO != nil && len(r.SLO.Resources) > 0 {
+		p.title("SLO")
+		drawResources(p, r.SLO.Resources[:min(len(r.SLO.Resources), 8)])
+	}
+	if r.Watchers != nil && len(r.Watchers.Behind) > 0 {
+		p.title("Furthest behind")
+		drawBehind(p, r.Watchers.Behind[:min(len(r.Watchers.Behind), 5)])
+	}
+	if r.Lists != nil && len(r.Lists.Shapes) > 0 {
+		p.title("Most expensive requests, last ten minutes")
+		drawShapes(p, r.Lists.Shapes[:min(len(r.Lists.Shapes), 5)])
+	}
+}
+
+func overviewFigures(r *reports) []cell {
+	var rows []cell
+	add := func(s style, format string, args ...any) { rows = append(rows, cell{fmt.Sprintf(format, args...), s}) }
+	if s := r.SLO; s != nil {
+		add(bad(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s", seconds(s.All.Spans.P50), seconds(s.All.Spans.P99),
+			seconds(s.All.Spans.P999), seconds(s.All.Objective), count(s.All.Late), count(s.All.Spans.Count), r.rates())
+		add(plain, "Process   %.1f of %d CPUs  timer delay p99 %s", s.Process.CPU, s.Process.Processors, seconds(s.Process.Delay.P99))
+	}
+	if w := r.Watchers; w != nil {
+		add(plain, "Watches   %s in %s subscriptions by %s clients  %s waiting  %s told to list again", count(w.Watches), count(w.Subscriptions), count(w.Clients), count(w.Waiting), count(w.Expired))
+	}
+	if l := r.Lists; l != nil {
+		add(plain, "Reads     %s GETs and LISTs  %s objects  %s  CPU %s", count(l.Total.Requests), count(l.Total.Objects), size(l.Total.Bytes), seconds(l.Total.CPU))
+		for _, s := range l.Storms {
+			if s.Ended.IsZero() {
+				add(warning, "! Storm   %s of %s %s list %s  %s", count(s.Clients), count(s.Fleet), clean(s.UserAgent), clean(s.Resource), size(s.Bytes))
+			}
+		}
+	}
+	if m := r.Memory; m != nil {
+		add(plain, "Memory    %s of %s resident  heap %s  wire cache %s of %s", size(m.Resident), size(m.Limit), size(m.Heap), size(m.Wire), size(m.WireLimit))
+	}
+	if f := r.Feed; f != nil {
+		for _, e := range f.Feeds {
+			words, how := health(&e)
+			add(how, "etcd      %s  %s  answers p99 %s  revision %d", clean(e.Prefix), words, seconds(e.Delivery.P99), e.Revision)
+		}
+	}
+	return rows
+}
+
+// drawCauses tells what is wrong now.
+func drawCauses(p *page, s *slo.SLOReport) {
+	switch {
+	case len(s.Causes) > 0:
+		p.line(bold, "What is wrong now")
+	case s.Met:
+		p.line(good, "✓ Nothing is wrong: every objective is met.")
+	default:
+		p.line(warning, "! An objective was missed in the last minute; no cause is seen now.")
+	}
+	for _, c := range s.Causes {
+		mark, how := "!", warning
+		if c.Severity == "critical" {
+			mark, how = "✗", critical
+		}
+		whom := strings.TrimSpace(clean(c.Resource) + "  " + clean(c.Client))
+		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), clean(c.Severity), whom), " "))
+		p.paragraph(plain, "  ", clean(c.Message))
+		if c.Advice != "" {
+			p.paragraph(accent, "  → ", clean(c.Advice))
+		}
+	}
+}
+
+func drawSLO(p *page, s *slo.SLOReport) {
+	drawCauses(p, s)
+	p.title("By resource")
+	drawResources(p, s.Resources)
+	p.title("Stages of all events")
+	rows := make([][]cell, 0, len(s.All.Stages))
+	for _, st := range s.All.Stages {
+		rows = append(rows, []cell{name(string(st.Stage)), text(percent(st.Share)), text(seconds(st.P50)), text(seconds(st.P99)), text(seconds(st.P999)), text(seconds(st.Max))})
+	}
+	p.table([]column{{head: "STAGE"}, {head: "SHARE", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "P99.9", right: true}, {head: "MAX", right: true}}, rows)
+	p.title("Slowest clients")
+	rows = nil
+	for _, c := range s.Clients {
+		rows = append(rows, []cell{name(agent(c.Client)), text(seconds(c.Spans.P99)), text(count(c.Late)), text(count(c.Watches)), text(causeWords(c.Cause)), name(c.User)})
+	}
+	p.table([]column{{head: "CLIENT", most: 40}, {head: "P99", right: true}, {head: "LATE", right: true}, {head: "WATCHES", right: true}, {head: "WAITS FOR"}, {head: "USER", most: 50}}, rows)
+	p.title("Slowest subscriptions")
+	rows = nil
+	for _, c := range s.Subscriptions {
+		rows = append(rows, []cell{name(c.Resource), text(seconds(c.Spans.P99)), text(count(c.Watches)), text(count(c.Events)), name(c.Selection)})
+	}
+	p.table([]column{{head: "RESOURCE", most: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", most: 60}}, rows)
+}
+
+func drawResources(p *page, all []slo.ResourceSLO) {
+	rows := make([][]cell, 0, len(all))
+	for _, r := range all {
+		met := cell{"✓ met", good}
+		if !r.Met {
+			met = cell{"✗ missed", critical}
+		}
+		rows = append(rows, []cell{
+			name(r.Resource), met, flag(seconds(r.Spans.P99), !r.Met, critical), text(seconds(r.Objective)), text(seconds(r.Spans.P50)), text(seconds(r.Spans.P999)),
+			text(count(r.Late)), text(count(r.Spans.Count)), flag(burn(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(burn(r.Burn.Hour)), text(burn(r.Burn.SixHours)),
+			text(causeWords(r.Cause)), text(size(r.Bytes)),
+		})
+	}
+	p.table([]column{
+		{head: "RESOURCE", most: 40}, {head: "OBJECTIVE"}, {head: "P99", right: true}, {head: "OF", right: true}, {head: "P50", right: true}, {head: "P99.9", right: true},
+		{head: "LATE", right: true}, {head: "EVENTS", right: true}, {head: "BURN5M", right: true}, {head: "1H", right: true}, {head: "6H", right: true}, {head: "WAITS FOR"}, {head: "SENT", right: true, wide: true},
+	}, rows)
+}
+
+func drawWatchers(p *page, w *slo.WatchersReport) {
+	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting", count(w.Watches), count(w.Subscriptions), count(w.Clients), count(w.Waiting)))
+	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again", count(w.Events), size(w.Bytes), count(w.Expired)))
+	p.title("Furthest behind")
+	if len(w.Behind) == 0 {
+		p.line(dim, "none")
+	} else {
+		drawBehind(p, w.Behind)
+	}
+	p.title("By resource")
+	rows := make([][]cell, 0, len(w.ByResource))
+	for _, r := range w.ByResource {
+		rows = append(rows, []cell{name(r.Resource), text(count(r.Watches)), text(count(r.Subscriptions)), text(count(r.LogEvents)), text(size(r.LogBytes)), text(seconds(r.LogSeconds))})
+	}
+	p.table([]column{{head: "RESOURCE", most: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
+}
+
+func drawBehind(p *page, all []slo.Watcher) {
+	rows := make([][]cell, 0, len(all))
+	for _, w := range all {
+		rows = append(rows, []cell{
+			name(agent(w.Client)), name(w.Resource), name(w.State), flag(seconds(w.BehindSeconds), w.BehindSeconds > 10, warning), text(count(w.BehindEvents)), text(size(w.BehindBytes)),
+			text(seconds(w.Age)), name(w.User), name(w.Address), name(w.Selection), name(w.Encoding), name(w.Protocol),
+		})
+	}
+	p.table([]column{
+		{head: "CLIENT", most: 28}, {head: "WATCHES", most: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
+		{head: "AGE", right: true}, {head: "USER", most: 40}, {head: "ADDRESS"}, {head: "SELECTION", most: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
+	}, rows)
+}
+
+func causeWords(c slo.Cause) string {
+	switch c {
+	case "":
+		return "-"
+	case slo.CauseCPU:
+		return "not enough CPU"
+	case slo.CauseSize:
+		return "large objects"
+	case slo.Cause(slo.StageEtcd):
+		return "etcd is slow"
+	case slo.Cause(slo.StageClient):
+		return "clients do not read"
+	case slo.Cause(slo.StageConnection):
+		return "network is full"
+	}
+	return clean(string(c))
+}
+
+func agent(c slo.Client) string {
+	if c.UserAgent == "" {
+		return "(no user agent)"
+	}
+	return c.UserAgent
+}
+
+func bad(is bool, how style) style {
+	if is {
+		return how
+	}
+	return plain
+}
