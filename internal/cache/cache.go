@@ -98,7 +98,7 @@ func New(cfg Config) *Cache {
 
 // newResource makes a resource whose log is complete from a revision on.
 func (c *Cache) newResource(spec Spec, since int64) *Resource {
-	r := &Resource{spec: spec, progress: &c.progress, writing: &c.writing}
+	r := &Resource{spec: spec, progress: &c.progress, writing: &c.writing, told: c.cfg.Log}
 	r.log = c.newLog(since)
 	r.state.Store(&state{})
 	if spec.Describe != nil {

@@ -108,13 +108,15 @@ func mostPromising(q *Query) (term resource.Term, ok bool) {
 // meanwhile; at the end the feed waits for a moment.
 func (r *Resource) learnIndex(term resource.Term) {
 	o := &order{term: term}
-	o.touch(r.learning.clock.Now())
+	began := r.learning.clock.Now()
+	o.touch(began)
 	s := r.state.Load()
 	built := sorted(s.tree, o)
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	now := r.state.Load()
-	kept, ok := roomFor(o, now.indexes, r.learning.clock.Now())
+	moment := r.learning.clock.Now()
+	kept, ok := roomFor(o, now.indexes, moment)
 	if !ok {
 		return
 	}
@@ -129,6 +131,18 @@ func (r *Resource) learnIndex(term resource.Term) {
 	next := *now
 	next.indexes = append(kept, edit.Tree())
 	r.log.append(nil, func() { r.state.Store(&next) })
+	for _, t := range now.indexes {
+		if !slices.ContainsFunc(kept, func(k Tree) bool { return k.by == t.by }) {
+			r.tellDropped(t.by, moment)
+		}
+	}
+	r.told.Info("Built an index: lists that select by it look at what they select alone", "resource", r.spec.GroupResource.String(),
+		"term", term.String(), "objects", built.Len(), "seconds", r.learning.clock.Since(began).Seconds(), "indexes", len(next.indexes))
+}
+
+func (r *Resource) tellDropped(o *order, now time.Time) {
+	r.told.Info("Dropped an index that is not used any more",
+		"resource", r.spec.GroupResource.String(), "term", o.term.String(), "unusedSeconds", o.idle(now).Seconds())
 }
 
 // sorted makes the index of a tree's entries. Sorted ones fill its leaves.
@@ -192,8 +206,14 @@ func withoutIdle(indexes []Tree, now time.Time, idle time.Duration) []Tree {
 }
 
 // withoutUnused ends the edits of indexes that nobody has used for long.
-func withoutUnused(edits []*Edit, now time.Time) []*Edit {
-	return slices.DeleteFunc(edits, func(x *Edit) bool { return x.by.idle(now) >= indexIdle })
+func (r *Resource) withoutUnused(edits []*Edit, now time.Time) []*Edit {
+	return slices.DeleteFunc(edits, func(x *Edit) bool {
+		unused := x.by.idle(now) >= indexIdle
+		if unused {
+			r.tellDropped(x.by, now)
+		}
+		return unused
+	})
 }
 
 // Indexes are the terms that the resource has an index of, in no order.

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -89,6 +90,9 @@ type Selection struct {
 	// Count is their number, and Last the last one's key.
 	Count int
 	Last  string
+	// Looked is how many entries were looked at: of the candidates, those before the
+	// limit ended the selection.
+	Looked int
 	// More says that there are entries behind the last one in the query's scope,
 	// selected or not. It is only set when the limit ended the selection.
 	More bool
@@ -104,6 +108,7 @@ func (s Snapshot) Select(q *Query) Selection {
 	candidates, plan := s.Candidates(q)
 	sel := Selection{Plan: plan, Spans: candidates, Count: plan.Candidates, Total: s.Total(q)}
 	if plan.Path == PathRange && s.Odd == 0 && (q.Limit <= 0 || q.Limit >= sel.Count) {
+		sel.Looked = sel.Count
 		return sel
 	}
 	sel.Count = 0
@@ -111,6 +116,7 @@ func (s Snapshot) Select(q *Query) Selection {
 	for span := range candidates {
 		for i := span.From; i < span.To; i++ {
 			e := span.Entries[i]
+			sel.Looked++
 			if !e.Plain() {
 				if e.Err != nil || e.Matches(q.Labels, q.Fields) {
 					sel.Odd = true
@@ -139,6 +145,8 @@ type Page struct {
 	// Continue is the token of the next page, and Remaining how much is left.
 	Continue  string
 	Remaining *int64
+	// Waited is how long the state was waited for.
+	Waited time.Duration
 }
 
 // More reports whether the query's scope has entries behind a key, selected or

@@ -1,8 +1,10 @@
 package cache_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -172,7 +174,8 @@ func mustFields(t testing.TB, text string) fields.Selector {
 // the time when nobody does.
 func TestIndexesComeAndGo(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
-	c := newCache(cache.Config{Clock: clock})
+	var log bytes.Buffer
+	c := newCache(cache.Config{Clock: clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	res := c.Register(cache.Spec{Prefix: pods, Describe: describe})
 	var kvs []*mvccpb.KeyValue
 	for i := range 1000 {
@@ -205,5 +208,8 @@ func TestIndexesComeAndGo(t *testing.T) {
 	c.Apply(t.Context(), apply(put(pods+"o0001", `{}`, 20)))
 	if n := len(res.Indexes()); n != 0 {
 		t.Errorf("%d indexes after an hour, want none", n)
+	}
+	if text := log.String(); strings.Count(text, "Built an index") != 8 || strings.Count(text, "Dropped an index") != 8 || strings.Count(text, `term="label app"`) != 2 {
+		t.Errorf("told: %s", text)
 	}
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type Resource struct {
 	state    atomic.Pointer[state]
 	// learning turns selectors into indexes.
 	learning *learning
+	// told receives indexes that come and go.
+	told *slog.Logger
 	// writing is the cache's.
 	writing *sync.Mutex
 	// packing compresses values, nil as long as there are few.
@@ -104,7 +107,7 @@ type change struct {
 func (r *Resource) apply(c *Cache, changes []change, record bool) {
 	now := r.state.Load()
 	x := now.edit(&c.cfg)
-	x.indexes = withoutUnused(x.indexes, c.cfg.Clock.Now())
+	x.indexes = r.withoutUnused(x.indexes, c.cfg.Clock.Now())
 	next, events := x.change(changes)
 	if !record {
 		events = nil

@@ -15,7 +15,9 @@ import (
 
 // newCache makes a cache that is not loaded and logs nothing.
 func newCache(cfg cache.Config) *cache.Cache {
-	cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
 	return cache.New(cfg)
 }
 

@@ -13,7 +13,10 @@ import (
 
 // get answers a GET by name.
 func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
+	began := time.Now()
 	span, err := q.route.cfg.Source.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
+	q.account.waited(began) // finding is nothing beside it
+	q.account.path, q.account.scanned = cache.PathKey, 1
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
 	}
@@ -35,11 +38,14 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 	if body, err = encode.Compress(body, encoding); err != nil {
 		return passedEncoding
 	}
+	q.account.objects, q.account.compressed = 1, encoding
 	w, done := q.observe(w, req, "GET")
 	defer done()
 	q.begin(w, req, encoding)
 	// An error means that the client went away.
+	began = time.Now()
 	_, _ = w.Write(body)
+	q.account.waited(began)
 	return ""
 }
 

@@ -33,6 +33,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 	if page.Odd {
 		return passedOdd
 	}
+	q.account.found(&page)
 	list := &encode.List{
 		Form:  q.form,
 		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining},
@@ -62,7 +63,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 	}
 	q.metrics.listed(q.route.cfg.Resource.GroupResource(), &page)
 	if page.Plan.Path == cache.PathRange {
-		q.heat.touch(list.Now)
+		q.made.heat.touch(list.Now)
 	}
 	return ""
 }
@@ -114,6 +115,7 @@ func describe(page *cache.Page) string {
 
 // write sends a list. What fails before the first byte is passed on.
 func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passed {
+	q.account.compressed = encoding
 	w, done := q.observe(w, req, "LIST")
 	out := &paced{query: q, w: w, req: req, encoding: encoding}
 	defer out.end()

@@ -91,6 +91,7 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 		endpointmetrics.MonitorRequest(req, q.installed(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
 			q.metricScope(), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
 			delegate.Status(), delegate.ContentLength(), time.Since(received))
+		q.charge(req, delegate.ContentLength())
 	}
 }
 

@@ -61,7 +61,7 @@ func (q *query) negotiate(req *http.Request) passed {
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	q.heat = &made.heat
+	q.made = made
 	if cfg.Compress {
 		q.encoding = accepted(req.Header.Get("Accept-Encoding"))
 	}

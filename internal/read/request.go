@@ -41,7 +41,9 @@ type query struct {
 	route   *Route
 	metrics *Metrics
 	form    *encode.Form
-	heat    *heat
+	// made is the form with its heat and names.
+	made    *madeForm
+	account account
 	// head is the form of a watch's first frame, where that is another.
 	head *encode.Form
 	// namespace and name are "" for all.
@@ -56,7 +58,8 @@ type query struct {
 	encoding        encode.Encoding
 }
 
-// parse decides whether a request is the tier's.
+// parse decides whether a request is the tier's. It returns a query of one that is
+// passed on for nothing but its audit.
 func (t *Tier) parse(req *http.Request) (*query, passed) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok || !info.IsResourceRequest || req.Method != http.MethodGet || !verbs[info.Verb] {
@@ -87,7 +90,7 @@ func (t *Tier) parse(req *http.Request) (*query, passed) {
 	}
 	// Without a context nothing is audited.
 	if a := audit.AuditContextFrom(req.Context()); a != nil && a.GetEventLevel().GreaterOrEqual(auditinternal.LevelRequestResponse) {
-		return nil, passedAudit
+		return q, passedAudit
 	}
 	return q, ""
 }

@@ -14,7 +14,10 @@ import (
 const compressThreshold = 128 << 10
 
 func (q *query) verb() string {
-	if q.name != "" {
+	switch {
+	case q.watching:
+		return "WATCH"
+	case q.name != "":
 		return "GET"
 	}
 	return "LIST"
@@ -78,7 +81,9 @@ func (p *paced) Write(b []byte) (n int, err error) {
 		part := b[:min(len(b), pace)]
 		b = b[len(part):]
 		var m int
+		began := time.Now()
 		m, err = p.w.Write(part)
+		p.query.account.waited(began)
 		n += m
 		p.written += m
 	}

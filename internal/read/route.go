@@ -96,8 +96,10 @@ type Custom struct {
 
 // Route answers for one resource in one API version.
 type Route struct {
-	cfg        RouteConfig
-	root       string
+	cfg  RouteConfig
+	root string
+	// name is the resource's in accounts, as in "deployments.apps".
+	name       string
 	mediaTypes []string
 
 	mu struct {
@@ -123,12 +125,14 @@ type formKey struct {
 type madeForm struct {
 	form *encode.Form
 	heat heat
+	// encodings are the form's names in accounts.
+	encodings encodings
 }
 
 // NewRoute makes a route, and of a built-in resource the forms that most clients
 // ask for.
 func NewRoute(cfg RouteConfig) (*Route, error) {
-	r := &Route{cfg: cfg, root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
+	r := &Route{cfg: cfg, name: cfg.Resource.GroupResource().String(), root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
@@ -170,7 +174,7 @@ func (r *Route) form(key formKey) (*madeForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	made = &madeForm{form: f}
+	made = &madeForm{form: f, encodings: key.encodings()}
 	r.mu.forms[key] = made
 	return made, nil
 }

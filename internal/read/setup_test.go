@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
@@ -36,10 +37,16 @@ const revision = 100
 type etcd struct {
 	at  int64
 	err error
+	// pause is how long it takes.
+	pause time.Duration
 }
 
-func (e *etcd) Revision(context.Context) (int64, error) { return e.at, e.err }
-func (e *etcd) RequestProgress(context.Context) error   { return nil }
+func (e *etcd) Revision(context.Context) (int64, error) {
+	<-time.After(e.pause)
+	return e.at, e.err
+}
+
+func (e *etcd) RequestProgress(context.Context) error { return nil }
 
 // tier is a read tier over config maps, in front of a handler that says so.
 type tier struct {
@@ -56,7 +63,7 @@ const passedOnStatus = http.StatusTeapot
 
 type change func(*read.RouteConfig)
 
-func newTier(t *testing.T, changes ...change) *tier {
+func newTier(t testing.TB, changes ...change) *tier {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -167,9 +174,11 @@ func (s *source) Find(ctx context.Context, key, resourceVersion string) (encode.
 }
 
 func (s *source) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
+	began := time.Now()
 	if err := s.fresh(ctx, opts.ResourceVersion); err != nil {
 		return cache.Page{}, err
 	}
+	waited := time.Since(began)
 	q := &cache.Query{
 		Prefix: strings.TrimPrefix(strings.TrimPrefix(key, "/configmaps"), "/"), Single: !opts.Recursive,
 		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
@@ -178,7 +187,7 @@ func (s *source) Select(ctx context.Context, key string, opts storage.ListOption
 		q.Prefix += "/"
 	}
 	snapshot := s.tier.resource.Snapshot()
-	return cache.Page{Selection: snapshot.Select(q), Revision: snapshot.Revision}, nil
+	return cache.Page{Selection: snapshot.Select(q), Revision: snapshot.Revision, Waited: waited}, nil
 }
 
 func (s *source) Decode(e *resource.Entry) (runtime.Object, error) {
@@ -191,7 +200,7 @@ func (s *source) Decode(e *resource.Entry) (runtime.Object, error) {
 }
 
 // load puts objects into the cache. Keys are "namespace/name".
-func (x *tier) load(t *testing.T, keys ...string) {
+func (x *tier) load(t testing.TB, keys ...string) {
 	t.Helper()
 	var kvs []*mvccpb.KeyValue
 	for i, key := range keys {
@@ -219,7 +228,7 @@ func text(name string) string {
 }
 
 // send sends a GET as the handler chain would, with the request's information.
-func (x *tier) send(t *testing.T, method, target string, header http.Header, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
+func (x *tier) send(t testing.TB, method, target string, header http.Header, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequest(method, target, nil)
 	for name, values := range header {

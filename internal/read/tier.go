@@ -4,14 +4,19 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/slo"
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
 type Tier struct {
 	metrics *Metrics
-	routes  atomic.Pointer[map[schema.GroupVersionResource]*Route]
+	// lists are the accounts, nil for none.
+	lists  *slo.Lists
+	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds what is not among the routes.
 	custom atomic.Pointer[Finder]
 	// answering counts requests that are being answered from bytes.
@@ -57,7 +62,14 @@ func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 // Wrap returns the tier in front of next.
 func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		began := time.Now()
 		q, reason := t.parse(req)
+		if q != nil {
+			q.account.began = began
+			if q.hold(w, req) {
+				return
+			}
+		}
 		if reason == "" {
 			t.answering.Add(1)
 			reason = func() passed {
@@ -68,10 +80,12 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 		if reason == "" {
 			return
 		}
-		if reason != notRead {
-			t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
+		if reason == notRead {
+			next.ServeHTTP(w, req)
+			return
 		}
-		next.ServeHTTP(w, req)
+		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
+		t.passOn(w, req, next, passing{reason: reason, began: began, relist: q != nil && q.full()})
 	})
 }
 

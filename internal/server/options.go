@@ -38,6 +38,9 @@ type Options struct {
 	HistoryWindow time.Duration
 	// WatchCompression compresses watches for clients that accept gzip.
 	WatchCompression bool
+	// PaceRelists is how many percent of a kind of clients may list anew within a
+	// minute when they are restarted together. 0 lets all of them.
+	PaceRelists float64
 	// Cache and CompiledBytes are what tests alone change: they alter costs and no
 	// answer.
 	Cache cache.Config
@@ -69,6 +72,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
 	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most.")
 	own.BoolVar(&o.WatchCompression, "watch-compression", o.WatchCompression, "Compress watches for clients that accept gzip. Each change is compressed once for all that watch it.")
+	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
 	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
@@ -85,6 +89,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	o.flags = fs
 	return sections
 }
+
+// maxPace lets all clients list in six seconds.
+const maxPace = 1000
 
 func (o *Options) validate() error {
 	switch ReadPath(o.ReadPath) {
@@ -103,6 +110,9 @@ func (o *Options) validate() error {
 	}
 	if o.HistoryWindow <= 0 {
 		return fmt.Errorf("--history-window=%v is not positive: give a duration such as 5m", o.HistoryWindow)
+	}
+	if o.PaceRelists < 0 || o.PaceRelists > maxPace {
+		return fmt.Errorf("--pace-relists=%v is no percentage: give one from 0 (off) to %d", o.PaceRelists, maxPace)
 	}
 	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexFrom < 0 {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")

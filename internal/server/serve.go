@@ -150,6 +150,12 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if err != nil {
 		return err
 	}
+	lists, err := s.newLists()
+	if err != nil {
+		return err
+	}
+	tier.tier.Account(lists)
+	defer beneath(ctx, lists.Run)()
 	// etcd first: what Kubernetes says without it is hard to read.
 	if err := s.reach(ctx, b); err != nil {
 		return err

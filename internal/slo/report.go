@@ -265,7 +265,9 @@ type Shape struct {
 	Limit int64 `json:"limit,omitempty"`
 	// Encoding is as in "json", "protobuf gzip", "table", "metadata".
 	Encoding string `json:"encoding"`
-	// Path is how objects were found: "key", "range", "index", "scan", or "passed on".
+	// Path is how objects were found: "key", "range", "index" or "scan"; "failed" is that
+	// of a LIST that ended with an error before, and "passed on" one of Kubernetes'
+	// handler.
 	Path string `json:"path"`
 	// Reason is why a request was passed on.
 	Reason string `json:"reason,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,7 +48,7 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 		return cache.Page{}, err
 	}
 	found := l.snapshot.Select(&l.query)
-	result := cache.Page{Selection: found, Revision: l.snapshot.Revision}
+	result := cache.Page{Selection: found, Revision: l.snapshot.Revision, Waited: l.waited}
 	if !found.Odd {
 		result.Continue, result.Remaining, err = s.token(l, page{last: found.Last, total: int64(found.Total), more: found.More}, opts)
 	}
@@ -59,6 +60,8 @@ type listing struct {
 	scope    scope
 	snapshot cache.Snapshot
 	query    cache.Query
+	// waited is how long a state that is fresh enough was waited for.
+	waited time.Duration
 }
 
 // locate finds the state and the part of it that a list asks for. It returns
@@ -86,7 +89,12 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 	if exact == 0 && opts.Predicate.Continue == "" {
 		l.query.Within = s.indexed(opts.Predicate.Field)
 	}
-	l.snapshot, err = s.snapshot(ctx, exact, opts)
+	began := time.Now()
+	if err := s.waitForList(ctx, exact, opts); err != nil {
+		return l, err
+	}
+	l.waited = time.Since(began)
+	l.snapshot, err = s.snapshot(exact)
 	return l, err
 }
 
@@ -108,33 +116,35 @@ func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int
 	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.etcdKey, l.snapshot.Revision, p.total, p.more, opts)
 }
 
-// snapshot returns the state that a list asks for: that of an exact revision,
-// or if exact is 0 one that is fresh enough. It returns cache.ErrExpired if only
-// etcd may have it.
-func (s *Store) snapshot(ctx context.Context, exact int64, opts storage.ListOptions) (cache.Snapshot, error) {
+// waitForList waits for a state that a list asks for: that of an exact revision, or
+// if exact is 0 one that is fresh enough. It returns cache.ErrExpired if only etcd
+// may have it.
+func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
 	if exact > 0 {
 		if s.cfg.LikeEtcd && !s.reached(uint64(exact)) {
 			// etcd refuses it at once.
-			return cache.Snapshot{}, cache.ErrExpired
+			return cache.ErrExpired
 		}
-		if err := s.waitAtLeast(ctx, uint64(exact)); err != nil {
-			return cache.Snapshot{}, err
-		}
-		if exact < s.cfg.Etcd.CompactRevision() {
-			// Clients are told so even if the cache still has the events.
-			return cache.Snapshot{}, cache.ErrExpired
-		}
-		return s.cfg.Resource.At(exact)
+		return s.waitAtLeast(ctx, uint64(exact))
 	}
 	resourceVersion := opts.ResourceVersion
 	if opts.Recursive && opts.Predicate.Continue != "" {
 		// A token of a list that was compacted away continues with the newest state.
 		resourceVersion = ""
 	}
-	if err := s.waitFor(ctx, resourceVersion); err != nil {
-		return cache.Snapshot{}, err
+	return s.waitFor(ctx, resourceVersion)
+}
+
+// snapshot returns the state that waitForList waited for, or cache.ErrExpired.
+func (s *Store) snapshot(exact int64) (cache.Snapshot, error) {
+	if exact == 0 {
+		return s.cfg.Resource.Snapshot(), nil
 	}
-	return s.cfg.Resource.Snapshot(), nil
+	if exact < s.cfg.Etcd.CompactRevision() {
+		// Clients are told so even if the cache still has the events.
+		return cache.Snapshot{}, cache.ErrExpired
+	}
+	return s.cfg.Resource.At(exact)
 }
 
 func sharded(opts storage.ListOptions) bool {

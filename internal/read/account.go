@@ -1,0 +1,263 @@
+package read
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// Account makes the tier keep accounts of GETs and LISTs. It is called before the
+// first request.
+func (t *Tier) Account(lists *slo.Lists) { t.lists = lists }
+
+// account is what a GET or LIST has cost so far.
+type account struct {
+	began time.Time
+	// idle is the time that the request was seen to wait: for etcd's revision, and for
+	// the client to take bytes.
+	idle time.Duration
+	// path is how objects were found, "" before they were.
+	path             cache.Path
+	objects, scanned int
+	// compressed is the answer's coding.
+	compressed encode.Encoding
+}
+
+// waited notes that the request waited from a time on.
+func (a *account) waited(since time.Time) { a.idle += time.Since(since) }
+
+// found notes how a list was found.
+func (a *account) found(page *cache.Page) {
+	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Looked
+	a.idle += page.Waited
+}
+
+// cost adds up a request that ends now.
+func (a *account) cost(bytes int) slo.ListCost {
+	wall := time.Since(a.began)
+	return slo.ListCost{
+		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
+		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
+	}
+}
+
+// charge ends the account of a request that the tier answered, with so many bytes.
+func (q *query) charge(req *http.Request, bytes int) {
+	lists := q.tier.lists
+	if lists == nil || q.watching {
+		return
+	}
+	r := slo.ListRequest{
+		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.full(),
+		Cost: q.account.cost(bytes),
+		Shape: slo.Shape{
+			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
+			Revision: slo.Revision(q.resourceVersion, "", ""), Path: string(q.account.path),
+		},
+	}
+	if q.name == "" {
+		o := &q.options
+		r.Shape.Verb, r.Shape.Limit = "list", max(0, o.Limit)
+		r.Shape.Revision = slo.Revision(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
+		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector)
+	}
+	if r.Shape.Path == "" {
+		r.Shape.Path = slo.PathFailed
+	}
+	r.Shape.Encoding = q.made.encodings[encodingIndex(q.account.compressed)]
+	if n := q.account.scanned; n > 0 {
+		if s := q.route.cfg.Source.Resource().Snapshot(); s.Len() > 0 {
+			r.Cost.ScannedBytes = uint64(s.Bytes / int64(s.Len()) * int64(n))
+		}
+	}
+	lists.Observe(&r)
+}
+
+func client(req *http.Request) slo.Client {
+	name := ""
+	if user, ok := request.UserFrom(req.Context()); ok {
+		name = user.GetName()
+	}
+	return slo.NewClient(name, req.Header.Get("User-Agent"))
+}
+
+func (q *query) scope() string { return scope(q.namespace, q.name) }
+
+func scope(namespace, name string) string {
+	switch {
+	case name != "":
+		return slo.ScopeName
+	case namespace != "":
+		return slo.ScopeNamespace
+	}
+	return slo.ScopeCluster
+}
+
+// selectorKeys are the keys of selectors, either of which may be nil.
+func selectorKeys(l labels.Selector, f fields.Selector) string {
+	var byLabel, byField []string
+	if l != nil {
+		requirements, _ := l.Requirements()
+		for i := range requirements {
+			byLabel = append(byLabel, requirements[i].Key())
+		}
+	}
+	if f != nil {
+		for _, r := range f.Requirements() {
+			byField = append(byField, r.Field)
+		}
+	}
+	return slo.Selectors(byLabel, byField)
+}
+
+// encodings are what accounts call a form, plain, with gzip and with zstd.
+type encodings [3]string
+
+func encodingIndex(e encode.Encoding) int {
+	switch e {
+	case encode.Gzip:
+		return 1
+	case encode.Zstd:
+		return 2
+	}
+	return 0
+}
+
+// encodings names the form.
+func (key formKey) encodings() encodings {
+	name := mediaName(key.mediaType)
+	switch {
+	case key.as == kindTable:
+		name = "table"
+	case key.as != "" && name == "json":
+		name = "metadata"
+	case key.as != "":
+		name = "metadata " + name
+	}
+	if key.pretty {
+		name += " indented"
+	}
+	return encodings{name, name + " gzip", name + " zstd"}
+}
+
+func mediaName(mediaType string) string {
+	switch mediaType {
+	case runtime.ContentTypeJSON:
+		return "json"
+	case runtime.ContentTypeProtobuf:
+		return "protobuf"
+	case runtime.ContentTypeYAML:
+		return "yaml"
+	case runtime.ContentTypeCBOR:
+		return "cbor"
+	}
+	return "other"
+}
+
+// passOn lets Kubernetes answer, and keeps account of that.
+func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passing) {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if t.lists == nil || !ok || info.Verb == "watch" || !accounted[info.Subresource] {
+		next.ServeHTTP(w, req)
+		return
+	}
+	m := &meter{ResponseWriter: w}
+	defer func() {
+		r := slo.ListRequest{
+			Client: client(req), Address: req.RemoteAddr, Relist: p.relist,
+			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
+			Shape: passedShape(req, info, w.Header()),
+		}
+		r.Shape.Reason = string(p.reason)
+		a := account{began: p.began, idle: m.writing}
+		r.Cost = a.cost(int(m.bytes))
+		t.lists.Observe(&r)
+	}()
+	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
+}
+
+// passing is why and since when a request is passed on.
+type passing struct {
+	reason passed
+	began  time.Time
+	// relist says that all of a resource is listed anew.
+	relist bool
+}
+
+// accounted are the subresources that are objects themselves. Others, such as the
+// log of a pod, are streams.
+var accounted = map[string]bool{"": true, "status": true, "scale": true}
+
+// passedShape reads the shape out of what the request says and of the answer's
+// header. Parameters that are malformed count for none.
+func passedShape(req *http.Request, info *request.RequestInfo, answer http.Header) slo.Shape {
+	resource := info.Resource
+	if info.Subresource != "" {
+		resource += "/" + info.Subresource
+	}
+	s := slo.Shape{
+		Verb: info.Verb, Resource: schema.GroupResource{Group: info.APIGroup, Resource: resource}.String(), Version: info.APIVersion,
+		Scope: scope(info.Namespace, info.Name), Path: slo.PathPassedOn,
+	}
+	values, _ := url.ParseQuery(req.URL.RawQuery)
+	s.Revision = slo.Revision(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
+	if info.Verb == "list" {
+		s.Scope = scope(info.Namespace, "")
+		s.Limit = limit(values.Get("limit"))
+		byLabel, _ := labels.Parse(values.Get("labelSelector"))
+		byField, _ := fields.ParseSelector(values.Get("fieldSelector"))
+		s.Selectors = selectorKeys(byLabel, byField)
+	}
+	mediaType, _, _ := strings.Cut(answer.Get("Content-Type"), ";")
+	key := formKey{mediaType: mediaType}
+	accept := req.Header.Get("Accept")
+	switch {
+	case strings.Contains(accept, "as="+kindTable):
+		key.as = kindTable
+	case strings.Contains(accept, "as="+kindMetadata):
+		key.as = kindMetadata
+	}
+	s.Encoding = key.encodings()[encodingIndex(encode.Encoding(answer.Get("Content-Encoding")))]
+	return s
+}
+
+// meter counts the bytes of an answer, and the time that its writes take.
+type meter struct {
+	http.ResponseWriter
+	bytes   int64
+	writing time.Duration
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (m *meter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (m *meter) Write(b []byte) (int, error) {
+	began := time.Now()
+	n, err := m.ResponseWriter.Write(b)
+	m.writing += time.Since(began)
+	m.bytes += int64(n)
+	return n, err
+}
+
+// limit reads a limit; what is none is 0.
+func limit(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
+}

@@ -1,0 +1,49 @@
+package read_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// discard is a client that takes all bytes.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// BenchmarkAccounts answers requests without accounts and with them.
+func BenchmarkAccounts(b *testing.B) {
+	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	for _, target := range []string{object, object + "?resourceVersion=0", list + "?limit=1&resourceVersion=0", list + "?labelSelector=name%3D0001"} {
+		req := httptest.NewRequest(http.MethodGet, target, nil)
+		req.Header.Set("User-Agent", "kubelet/v1.36.3 (linux/amd64) kubernetes/abc")
+		info, err := factory.NewRequestInfo(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx := request.WithUser(request.WithRequestInfo(req.Context(), info), &user.DefaultInfo{Name: "system:node:node-1"})
+		req = req.WithContext(ctx)
+		for _, accounts := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/accounts=%v", target, accounts), func(b *testing.B) {
+				x := newTier(b)
+				x.load(b, append(keys(2000), "one/a")...)
+				if accounts {
+					x.tier.Account(slo.NewLists(slo.ListsConfig{}))
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					x.handler.ServeHTTP(&discard{header: http.Header{}}, req)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package read_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// accounted is a tier with accounts.
+func accounted(t *testing.T, cfg slo.ListsConfig, objects ...string) (*tier, *slo.Lists) {
+	t.Helper()
+	x := newTier(t)
+	x.load(t, objects...)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	lists := slo.NewLists(cfg)
+	x.tier.Account(lists)
+	return x, lists
+}
+
+// as says who sends a request.
+func as(name string, groups ...string) func(context.Context) context.Context {
+	return func(ctx context.Context) context.Context {
+		return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
+	}
+}
+
+// only is the one shape that the accounts know.
+func only(t *testing.T, lists *slo.Lists) slo.ListShape {
+	t.Helper()
+	r := lists.Report()
+	if len(r.Shapes) != 1 {
+		t.Fatalf("%d shapes: %+v", len(r.Shapes), r.Shapes)
+	}
+	return r.Shapes[0]
+}
+
+// TestShapes asks once in each way and looks at what the accounts call it, how much
+// was found, and that bytes are those of the body.
+func TestShapes(t *testing.T) {
+	protobufGzip := http.Header{"Accept": {protobuf}, "Accept-Encoding": {"gzip"}}
+	for _, c := range []struct {
+		target string
+		header http.Header
+		shape  slo.Shape
+		// objects and scanned are what is found and looked at.
+		objects, scanned uint64
+	}{
+		{list, nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
+		{listOne + "?resourceVersion=0", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
+		{list, protobufGzip, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
+		{listOne + "?limit=2&resourceVersion=7", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
+		{list + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {table}},
+			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
+		{list + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataList}},
+			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
+		{list + "?continue=x", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
+		{list + "?pretty=1", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
+		{object, nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
+		{object + "?resourceVersion=0", http.Header{"Accept": {metadata}}, slo.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/absent", nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
+	} {
+		x, lists := accounted(t, slo.ListsConfig{}, "one/a", "one/b", "one/large", "two/a")
+		body := x.send(t, http.MethodGet, c.target, c.header, as("alice")).Body.Len()
+		got := only(t, lists)
+		c.shape.Resource, c.shape.Version = "configmaps", "v1"
+		if got.Shape != c.shape {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.target, got.Shape, c.shape)
+		}
+		if got.Bytes != uint64(body) || body == 0 || got.Objects != c.objects || got.Scanned != c.scanned {
+			t.Errorf("%s: body of %d bytes, %d objects of %d: %+v", c.target, body, c.objects, c.scanned, got.ListCost)
+		}
+		if got.Requests != 1 || got.CPU <= 0 || got.Seconds < got.CPU || c.scanned > 0 && got.ScannedBytes == 0 {
+			t.Errorf("%s: %+v", c.target, got.ListCost)
+		}
+		if !slices.Equal(got.Clients, []slo.Client{{User: "alice"}}) {
+			t.Errorf("%s: by %v", c.target, got.Clients)
+		}
+	}
+}
+
+// TestPassedOnAccounts measures around the handler behind the tier.
+func TestPassedOnAccounts(t *testing.T) {
+	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	x.handler = x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Header().Set("Content-Encoding", "gzip")
+		for range 3 {
+			_, _ = w.Write(make([]byte, 1000))
+		}
+		_ = http.NewResponseController(w).Flush()
+	}))
+	body := x.send(t, http.MethodGet, list+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, as("alice")).Body.Len()
+	got := only(t, lists)
+	want := slo.Shape{
+		Verb: "list", Resource: "configmaps", Version: "v1", Scope: "cluster", Selectors: "labels: app", Revision: "unset", Limit: 5,
+		Encoding: "yaml gzip", Path: "passed on", Reason: "accept",
+	}
+	if got.Shape != want || got.Bytes != uint64(body) || got.Bytes != 3000 || got.CPU <= 0 || got.Clients[0].UserAgent != "kubectl" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestNotAccounted sends what is no GET or LIST of objects.
+func TestNotAccounted(t *testing.T) {
+	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	x.send(t, http.MethodPost, list, nil)
+	x.send(t, http.MethodGet, "/version", nil)
+	x.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
+	x.send(t, http.MethodGet, list+"?watch=1", nil)
+	if r := lists.Report(); r.Total.Requests != 0 {
+		t.Errorf("%+v", r.Shapes)
+	}
+}
+
+// TestUnknownResources have no metrics of their own.
+func TestUnknownResources(t *testing.T) {
+	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	if err := x.registry.CustomRegister(lists.Collector()); err != nil {
+		t.Fatal(err)
+	}
+	x.send(t, http.MethodGet, list, nil)
+	for i := range 3 {
+		x.send(t, http.MethodGet, fmt.Sprintf("/apis/none.io/v1/things%d", i), nil)
+	}
+	families, err := x.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, f := range families {
+		if f.GetName() != "millrace_list_cost_requests_total" {
+			continue
+		}
+		for _, m := range f.Metric {
+			found = append(found, fmt.Sprintf("%s %s %v", m.Label[1].GetValue(), m.Label[0].GetValue(), m.Counter.GetValue()))
+		}
+	}
+	slices.Sort(found)
+	if want := []string{"configmaps range 1", "other passed on 3"}; !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q", found, want)
+	}
+}
+
+// TestAuditedListsAreRelists counts what is passed on for its audit alone.
+func TestAuditedListsAreRelists(t *testing.T) {
+	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	audited := func(ctx context.Context) context.Context {
+		ctx = audit.WithAuditContext(ctx)
+		_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil)
+		return ctx
+	}
+	for i := range 10 {
+		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list, audited)
+	}
+	if r := lists.Report(); len(r.Storms) != 1 || r.Shapes[0].Reason != "audit" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// from sends a GET from an address.
+func (x *tier) from(t testing.TB, address, target string, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
+	t.Helper()
+	inner := x.handler
+	defer func() { x.handler = inner }()
+	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req.RemoteAddr = address
+		inner.ServeHTTP(w, req)
+	})
+	return x.send(t, http.MethodGet, target, http.Header{"User-Agent": {"agent/v1"}}, wraps...)
+}
+
+// TestPacedRelists restarts a fleet.
+func TestPacedRelists(t *testing.T) {
+	x, lists := accounted(t, slo.ListsConfig{Pace: 10}, "one/a")
+	codes := map[int]int{}
+	for i := range 100 {
+		w := x.from(t, fmt.Sprintf("10.0.%d.1:99", i), list+"?resourceVersion=0", as("agent"))
+		codes[w.Code]++
+		if w.Code == http.StatusOK {
+			continue
+		}
+		if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"reason":"TooManyRequests"`) {
+			t.Fatalf("%d, %v: %s", w.Code, w.Header(), w.Body)
+		}
+	}
+	if codes[http.StatusOK] > 10 || codes[http.StatusTooManyRequests] < 90 {
+		t.Errorf("answers: %v", codes)
+	}
+	if r := lists.Report(); r.Paced != uint64(codes[http.StatusTooManyRequests]) || len(r.Storms) != 1 || r.Storms[0].Bytes == 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, free := range []struct {
+		target string
+		by     func(context.Context) context.Context
+	}{
+		{list + "?continue=x", as("agent")}, {listOne, as("agent")}, {object, as("agent")}, {list + "?labelSelector=a%3Db", as("agent")},
+		{list + "?resourceVersion=7", as("agent")}, {list, as("admin", user.SystemPrivilegedGroup)}, {list, as(user.APIServerUser)},
+		{list, as(user.KubeControllerManager)}, {list, as(user.KubeScheduler)},
+	} {
+		if w := x.from(t, "10.1.0.1:99", free.target, free.by); w.Code != http.StatusOK {
+			t.Errorf("%s: status %d", free.target, w.Code)
+		}
+	}
+	for _, held := range []string{"", "?labelSelector=!a", "?limit=500"} {
+		if w := x.from(t, "10.2.0.1:99", list+held, as("agent")); w.Code != http.StatusTooManyRequests {
+			t.Errorf("%s: status %d", held, w.Code)
+		}
+	}
+}
+
+// pause is how long the slow take.
+const pause = 100 * time.Millisecond
+
+// slow is a client, or a handler, that waits before each write.
+type slow struct{ http.ResponseWriter }
+
+func (s *slow) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *slow) Write(b []byte) (int, error) {
+	<-time.After(pause)
+	return s.ResponseWriter.Write(b)
+}
+
+// TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
+func TestWaitingIsNoCPU(t *testing.T) {
+	for _, target := range []string{list, object, list + "?limit=x"} {
+		x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+		x.etcd.pause = pause
+		inner := x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
+		x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slow{w}, req) })
+		x.send(t, http.MethodGet, target, nil)
+		got := only(t, lists)
+		waits := 2.0 // for etcd and the client
+		if got.Reason != "" {
+			waits = 1
+		}
+		if got.Seconds < waits*pause.Seconds() || got.CPU > pause.Seconds()/2 {
+			t.Errorf("%s: %+v", target, got.ListCost)
+		}
+	}
+}

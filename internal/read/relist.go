@@ -1,0 +1,86 @@
+package read
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// full reports whether the request asks for all of its resource anew: over all
+// namespaces, at no certain revision, from the beginning, as LIST or with the
+// initial events of a WATCH, and by no selector that asks for values.
+func (q *query) full() bool {
+	o := &q.options
+	if q.name != "" || q.namespace != "" || o.Continue != "" || !broad(o.LabelSelector, o.FieldSelector) {
+		return false
+	}
+	if q.watching && o.SendInitialEvents != nil {
+		return *o.SendInitialEvents
+	}
+	return o.ResourceVersion == "" || o.ResourceVersion == "0"
+}
+
+// broad reports whether selectors, either of which may be nil, ask for no value.
+func broad(l labels.Selector, f fields.Selector) bool {
+	if l != nil {
+		requirements, _ := l.Requirements()
+		for i := range requirements {
+			switch requirements[i].Operator() {
+			case selection.In, selection.Equals, selection.DoubleEquals:
+				return false
+			}
+		}
+	}
+	if f != nil {
+		for _, r := range f.Requirements() {
+			if r.Operator != selection.NotEquals {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hold notes a LIST or WATCH that begins. It answers one that comes too early in a
+// storm, and returns true.
+func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
+	lists := q.tier.lists
+	if lists == nil || q.name != "" {
+		return false
+	}
+	wait := lists.Relist(&slo.Relist{
+		Client: client(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.full(), Exempt: exempt(req),
+	})
+	if wait == 0 {
+		return false
+	}
+	seconds := int(wait / time.Second)
+	err := apierrors.NewTooManyRequests(fmt.Sprintf(
+		"many clients of this kind list %s at the same time: retry after %d s", q.route.name, seconds), seconds)
+	q.fail(w, req, err)
+	return true
+}
+
+// exempt reports whether the request comes from administrators or the control
+// plane, which everything waits for.
+func exempt(req *http.Request) bool {
+	u, ok := request.UserFrom(req.Context())
+	if !ok {
+		return false
+	}
+	switch u.GetName() {
+	case user.APIServerUser, user.KubeControllerManager, user.KubeScheduler:
+		return true
+	}
+	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+}

@@ -1,0 +1,179 @@
+package read_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+	clientcache "k8s.io/client-go/tools/cache"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// agents listen to a tier over HTTP, each from an address of its own.
+type agents struct {
+	server *httptest.Server
+	mu     struct {
+		sync.Mutex
+		// listed are the times at which lists were answered.
+		listed []time.Time
+	}
+}
+
+// newAgents serves a tier. WATCHes wait and tell nothing.
+func newAgents(t *testing.T, x *tier) *agents {
+	a := &agents{}
+	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api"), GrouplessAPIPrefixes: sets.NewString("api")}
+	a.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, err := factory.NewRequestInfo(req)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if info.Verb == "watch" {
+			http.NewResponseController(w).Flush()
+			<-req.Context().Done()
+			return
+		}
+		req.RemoteAddr = req.Header.Get("X-Agent")
+		ctx := request.WithUser(request.WithRequestInfo(req.Context(), info), &user.DefaultInfo{Name: "agent"})
+		status := &statusWriter{ResponseWriter: w}
+		x.handler.ServeHTTP(status, req.WithContext(ctx))
+		if status.code == http.StatusOK {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.mu.listed = append(a.mu.listed, time.Now())
+		}
+	}))
+	t.Cleanup(a.server.Close)
+	return a
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *statusWriter) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// from sends all requests as from an address.
+type from struct {
+	http.Transport
+	address string
+}
+
+func (f *from) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("X-Agent", f.address)
+	return f.Transport.RoundTrip(req)
+}
+
+// reflector is agent i's.
+func (a *agents) reflector(t *testing.T, i int) (*clientcache.Reflector, clientcache.Store) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	client, err := rest.RESTClientFor(&rest.Config{
+		Host: a.server.URL, APIPath: "/api", UserAgent: "agent/v1", QPS: -1,
+		Transport: &from{address: fmt.Sprintf("10.0.%d.1:4711", i), Transport: http.Transport{DialContext: (&net.Dialer{}).DialContext}},
+		ContentConfig: rest.ContentConfig{
+			GroupVersion: &corev1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := clientcache.NewStore(clientcache.MetaNamespaceKeyFunc)
+	lw := clientcache.NewListWatchFromClient(client, "configmaps", "", fields.Everything())
+	return clientcache.NewReflector(clientcache.ToListWatcherWithWatchListSemantics(lw, noWatchList{}), &corev1.ConfigMap{}, store, 0), store
+}
+
+// noWatchList is a client that lists.
+type noWatchList struct{}
+
+func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
+
+// TestStormOfReflectors starts 40 of client-go's reflectors at once, 400 of which may
+// list in a minute. All list in the end, at that pace.
+func TestStormOfReflectors(t *testing.T) {
+	const fleet, perSecond = 40, 400. / 60
+	x, lists := accounted(t, slo.ListsConfig{Pace: 1000}, "one/a", "one/b")
+	a := newAgents(t, x)
+	ctx, cancel := context.WithCancel(t.Context())
+	// All are known before, so that the pace is known.
+	for i := range fleet {
+		lists.Relist(&slo.Relist{Client: slo.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	var stores []clientcache.Store
+	for i := range fleet {
+		r, store := a.reflector(t, i)
+		stores = append(stores, store)
+		running.Go(func() { r.RunWithContext(ctx) })
+	}
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(stores, func(s clientcache.Store) bool { return len(s.ListKeys()) != 2 }), nil
+	}); err != nil {
+		t.Fatalf("not all have listed: %v", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.mu.listed) != fleet {
+		t.Errorf("%d lists were answered", len(a.mu.listed))
+	}
+	slices.SortFunc(a.mu.listed, time.Time.Compare)
+	// 14 listed before it was a storm; clients come up to a second early.
+	rest := a.mu.listed[14:]
+	if took := rest[len(rest)-1].Sub(rest[0]).Seconds(); took < float64(len(rest))/perSecond-1.5 {
+		t.Errorf("%d listed in %.1f s", len(rest), took)
+	}
+	if r := lists.Report(); r.Paced == 0 || len(r.Storms) != 1 || r.Storms[0].Clients != fleet {
+		t.Errorf("%d held back, %+v", r.Paced, r.Storms)
+	}
+}
+
+// TestWatchListsAreRelists holds watches with initial events back, and no others.
+func TestWatchListsAreRelists(t *testing.T) {
+	x := newWatched(t, true)
+	x.load(t, "one/a")
+	x.tier.tier.Account(slo.NewLists(slo.ListsConfig{Pace: 10, Log: slog.New(slog.DiscardHandler)}))
+	for i := range 10 {
+		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
+	}
+	const watchList = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	for query, code := range map[string]int{
+		watchList: http.StatusTooManyRequests, watchList + "&resourceVersion=7": http.StatusTooManyRequests, "?watch=1&resourceVersion=0": http.StatusTooManyRequests,
+		"?watch=1&resourceVersion=100": http.StatusOK, watchList + "&labelSelector=a%3Db": http.StatusOK,
+	} {
+		w := x.from(t, "10.0.0.99:99", list+query+"&timeoutSeconds=1")
+		if w.Code != code || code != http.StatusOK && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, %v", query, w.Code, w.Header())
+		}
+	}
+}

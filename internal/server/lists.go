@@ -1,0 +1,19 @@
+package server
+
+import (
+	"fmt"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// newLists makes the accounts of GETs and LISTs, and their metrics. Its Run is to
+// be called.
+func (s *Server) newLists() (*slo.Lists, error) {
+	lists := slo.NewLists(slo.ListsConfig{Pace: s.options.PaceRelists, ProcessCPU: processCPU(), Log: s.log})
+	if err := legacyregistry.CustomRegister(lists.Collector()); err != nil {
+		return nil, fmt.Errorf("register metrics of lists: %w", err)
+	}
+	return lists, nil
+}

@@ -1,0 +1,127 @@
+package slo_test
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// crowdOf are requests of many clients in many shapes.
+func crowdOf(clients, shapes int) []slo.ListRequest {
+	all := make([]slo.ListRequest, max(clients, shapes))
+	for i := range all {
+		r := podList(fmt.Sprintf("system:serviceaccount:namespace-%d:agent", i%clients))
+		r.Shape.Resource = fmt.Sprintf("things%d.example.org", i%shapes)
+		r.Address = fmt.Sprintf("10.0.%d.%d:4711", i/250%250, i%250)
+		all[i] = r
+	}
+	return all
+}
+
+// BenchmarkObserve adds requests of known clients in known shapes, then of ever new
+// ones, which each take another's place.
+func BenchmarkObserve(b *testing.B) {
+	for _, c := range []struct {
+		name            string
+		clients, shapes int
+	}{{"one", 1, 1}, {"known", 1000, 2000}, {"flood", 200_000, 200_000}} {
+		requests := crowdOf(c.clients, c.shapes)
+		for _, parallel := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/parallel=%v", c.name, parallel), func(b *testing.B) {
+				l := slo.NewLists(slo.ListsConfig{})
+				b.ReportAllocs()
+				if !parallel {
+					for i := 0; b.Loop(); i++ {
+						l.Observe(&requests[i%len(requests)])
+					}
+					return
+				}
+				b.RunParallel(func(pb *testing.PB) {
+					for i := 0; pb.Next(); i++ {
+						r := requests[i*7919%len(requests)]
+						l.Observe(&r)
+					}
+				})
+			})
+		}
+	}
+}
+
+func BenchmarkRelist(b *testing.B) {
+	l := slo.NewLists(slo.ListsConfig{Log: slog.New(slog.DiscardHandler)})
+	all := make([]*slo.Relist, 5000)
+	for i := range all {
+		all[i] = relist(i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		l.Relist(all[i%len(all)])
+	}
+}
+
+func BenchmarkReport(b *testing.B) {
+	l := slo.NewLists(slo.ListsConfig{})
+	for range 10 {
+		for _, r := range crowdOf(1200, 2400) {
+			l.Observe(&r)
+		}
+	}
+	for b.Loop() {
+		l.Report()
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestMemory fills accounts with a thousand clients and two thousand shapes, then
+// floods them with names that are as long as they can be.
+func TestMemory(t *testing.T) {
+	requests := crowdOf(1000, 2000)
+	before := heap()
+	l, clock := newLists(slo.ListsConfig{})
+	fill := func() {
+		for i := range requests {
+			r := &requests[i]
+			l.Observe(r)
+			l.Relist(&slo.Relist{Client: r.Client, Address: r.Address, Resource: r.Shape.Resource, Full: true})
+		}
+	}
+	fill()
+	small := heap() - before
+	for range 20 {
+		fill()
+		clock.Step(time.Minute)
+	}
+	if size := heap() - before; size > 8<<20 || size > small*3/2 {
+		t.Errorf("%d KiB, %d at first", size>>10, small>>10)
+	}
+	if r := l.Report(); len(r.Shapes) != 50 {
+		t.Errorf("%d shapes", len(r.Shapes))
+	}
+	long := string(make([]byte, 3000))
+	for i := range 20_000 {
+		r := podList(fmt.Sprint(i, long))
+		r.Client.UserAgent = fmt.Sprint("a", i)
+		r.Shape.Selectors, r.Shape.Resource = fmt.Sprint(i, long), fmt.Sprint(i, long)
+		l.Observe(&r)
+		l.Relist(&slo.Relist{Client: r.Client, Address: fmt.Sprint(i), Resource: r.Shape.Resource, Full: true})
+		if i%1000 == 0 {
+			clock.Step(10 * time.Second)
+		}
+	}
+	if size := heap() - before; size > 16<<20 {
+		t.Errorf("%d KiB after a flood", size>>10)
+	}
+	t.Logf("%d KiB, %d KiB after a flood", small>>10, (heap()-before)>>10)
+	runtime.KeepAlive(l)
+}

@@ -1,0 +1,133 @@
+package slo_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newLists(cfg slo.ListsConfig) (*slo.Lists, *clocktesting.FakeClock) {
+	clock := clocktesting.NewFakeClock(start)
+	cfg.Clock = clock
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return slo.NewLists(cfg), clock
+}
+
+// podList is a LIST of all pods.
+func podList(user string) slo.ListRequest {
+	return slo.ListRequest{
+		Client: slo.NewClient(user, "agent/v1.2 (linux/amd64)"), Address: "10.0.0.1:4711", Known: true,
+		Shape: slo.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"},
+		Cost:  slo.ListCost{Objects: 10, Scanned: 20, ScannedBytes: 200, Bytes: 1000, CPU: 0.5, Seconds: 1},
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	l, clock := newLists(slo.ListsConfig{})
+	for range 3 {
+		r := podList("alice")
+		l.Observe(&r)
+		clock.Step(time.Minute)
+	}
+	other := podList("bob")
+	other.Shape.Verb, other.Shape.Scope, other.Cost.CPU = "get", "name", 0.001
+	l.Observe(&other)
+	r := l.Report()
+	if r.Total.Requests != 4 || r.Total.Bytes != 4000 || len(r.Shapes) != 2 || len(r.Clients) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	want := slo.ListCost{Requests: 3, Objects: 30, Scanned: 60, ScannedBytes: 600, Bytes: 3000, CPU: 1.5, Seconds: 3}
+	alice := slo.Client{User: "alice", UserAgent: "agent"}
+	if s := r.Shapes[0]; s.ListCost != want || s.Shape != podList("").Shape || !slices.Equal(s.Clients, []slo.Client{alice}) {
+		t.Errorf("%+v", s)
+	}
+	if c := r.Clients[0]; c.ListCost != want || c.Client != alice || c.Top != podList("").Shape {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAccountsSlide(t *testing.T) {
+	l, clock := newLists(slo.ListsConfig{})
+	for range 30 {
+		r := podList("alice")
+		l.Observe(&r)
+		clock.Step(time.Minute)
+	}
+	if r := l.Report(); r.Shapes[0].Requests != 9 || r.Total.Requests != 30 {
+		t.Errorf("%d of the last ten minutes, %d in all", r.Shapes[0].Requests, r.Total.Requests)
+	}
+	clock.Step(20 * time.Minute)
+	if r := l.Report(); len(r.Shapes) != 0 || len(r.Clients) != 0 || r.Total.Requests != 30 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestHeavyHittersSurvive asks from ever new clients in ever new shapes, beside ten
+// that cost less each time, but more together.
+func TestHeavyHittersSurvive(t *testing.T) {
+	l, clock := newLists(slo.ListsConfig{})
+	for i := range 100_000 {
+		flood := podList(fmt.Sprintf("flood-%d", i))
+		flood.Cost.CPU = 0.01
+		flood.Shape.Selectors = fmt.Sprintf("labels: l%d", i)
+		l.Observe(&flood)
+		if i%20 == 0 && i > 5000 { // when all places are taken
+			heavy := podList(fmt.Sprintf("heavy-%d", i/20%10))
+			heavy.Cost.CPU = 0.005
+			heavy.Shape.Resource = fmt.Sprintf("heavy%d", i/20%10)
+			l.Observe(&heavy)
+		}
+		if i%2000 == 0 {
+			clock.Step(6 * time.Second)
+		}
+	}
+	r := l.Report()
+	for i := range 10 {
+		if c := r.Clients[i]; !strings.HasPrefix(c.User, "heavy-") || c.Requests < 400 {
+			t.Errorf("client %d is %s with %d requests", i, c.User, c.Requests)
+		}
+		if s := r.Shapes[i]; !strings.HasPrefix(s.Resource, "heavy") || s.Requests < 400 || !strings.HasPrefix(s.Clients[0].User, "heavy-") {
+			t.Errorf("shape %d is %+v", i, s)
+		}
+	}
+}
+
+// TestManyAtOnce is for the race detector; what is added up must be all.
+func TestManyAtOnce(t *testing.T) {
+	l, _ := newLists(slo.ListsConfig{Pace: 10, ProcessCPU: func() time.Duration { return time.Hour }})
+	var running sync.WaitGroup
+	for g := range 8 {
+		running.Go(func() {
+			for i := range 1000 {
+				r := podList(fmt.Sprint("user", i%7))
+				r.Shape.Limit, r.Relist = int64(i%5+g), true
+				l.Observe(&r)
+				l.Relist(relist(i))
+				if i%100 == 0 {
+					l.Report()
+				}
+			}
+		})
+	}
+	running.Wait()
+	r := l.Report()
+	sum := uint64(0)
+	for _, s := range r.Shapes {
+		sum += s.Requests
+	}
+	if r.Total.Requests != 8000 || sum != 8000 || len(r.Clients) != 7 {
+		t.Errorf("%d requests, %d by shape, %d clients", r.Total.Requests, sum, len(r.Clients))
+	}
+}
