@@ -29,7 +29,7 @@ func (c *Cache) adopt(spec Spec) *Resource {
 	if len(objects) == 0 && len(events) == 0 {
 		return r
 	}
-	c.unclaimed.apply(c, gone, false)
+	c.unclaimed.apply(c, gone, false, nil)
 	undo(objects, events)
 	before := make([]*mvccpb.KeyValue, 0, len(objects))
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
@@ -44,8 +44,8 @@ func (c *Cache) adopt(spec Spec) *Resource {
 		}
 	}
 	own := func(string) *Resource { return r }
-	r.apply(c, c.prepareAll(context.Background(), before, own)[r], false)
-	r.apply(c, c.prepareAll(context.Background(), after, own)[r], true)
+	r.apply(c, c.prepareAll(context.Background(), before, own)[r], false, nil)
+	r.apply(c, c.prepareAll(context.Background(), after, own)[r], true, nil)
 	return r
 }
 
@@ -85,7 +85,7 @@ func (c *Cache) takeEvents(prefix string) (taken []Event, since int64) {
 	}
 	if len(taken) > 0 {
 		c.unclaimed.log = c.newLog(since)
-		c.unclaimed.log.append(rest, func() {})
+		c.unclaimed.log.append(rest, nil, func() {})
 	}
 	return taken, since
 }

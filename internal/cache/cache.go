@@ -60,6 +60,8 @@ type Cache struct {
 	// applied is the revision up to which the states hold everything, and newest
 	// the one that they have to reach before Progress tells of the first load.
 	applied, newest int64
+	// received is when the events came that are applied next, zero if nobody said it.
+	received time.Time
 
 	mu struct {
 		sync.RWMutex

@@ -130,7 +130,7 @@ func (r *Resource) learnIndex(term resource.Term) {
 	}
 	next := *now
 	next.indexes = append(kept, edit.Tree())
-	r.log.append(nil, func() { r.state.Store(&next) })
+	r.log.append(nil, nil, func() { r.state.Store(&next) })
 	for _, t := range now.indexes {
 		if !slices.ContainsFunc(kept, func(k Tree) bool { return k.by == t.by }) {
 			r.tellDropped(t.by, moment)

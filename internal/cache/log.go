@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/slo"
 )
 
 // ErrExpired says that the events behind a revision are no longer all there.
@@ -25,6 +26,9 @@ type Event struct {
 	Revision int64
 	// Frames keeps what watchers are sent of the event.
 	Frames *encode.Frames
+	// Arrival is when the event came, nil if that is not known. The events of a
+	// resource that came together share it.
+	Arrival *slo.Arrival
 }
 
 // Key is the key of the object that changed.
@@ -90,24 +94,29 @@ func newLog(window time.Duration, maxBytes, since int64, c clock.PassiveClock) *
 // append adds events, which are in order, and drops what is out of bounds.
 // publish makes the state visible that the events lead to, at the same moment
 // for who holds the lock.
-func (l *Log) append(events []Event, publish func()) {
-	if follower := l.add(events, publish); follower != nil {
+// arrival may be nil, or what all events share but for the time at which they are
+// visible.
+func (l *Log) append(events []Event, arrival *slo.Arrival, publish func()) {
+	if follower := l.add(events, arrival, publish); follower != nil {
 		follower.Settled()
 	}
 }
 
 // add returns who has to be told.
-func (l *Log) add(events []Event, publish func()) Follower {
-	now := l.clock.Now()
+func (l *Log) add(events []Event, arrival *slo.Arrival, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
+	now := l.clock.Now()
 	if len(events) == 0 {
 		return nil
 	}
+	if arrival != nil {
+		arrival.Cached = now
+	}
 	at := Cursor(l.mu.first + int64(len(l.mu.events)))
 	for i := range events {
-		events[i].Frames = new(encode.Frames)
+		events[i].Frames, events[i].Arrival = new(encode.Frames), arrival
 		l.mu.events = append(l.mu.events, timedEvent{events[i], now})
 		l.mu.bytes += events[i].cost()
 	}
@@ -148,6 +157,40 @@ func (l *Log) Follow(f Follower) {
 		events[i] = e.Event
 	}
 	f.Appended(Cursor(l.mu.first), Cursor(l.mu.first), events)
+}
+
+// Held says what the log holds, and when the oldest of it came. It implements
+// slo.History.
+func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if events = len(l.mu.events); events > 0 {
+		oldest = l.mu.events[0].at
+	}
+	return events, l.mu.bytes, oldest
+}
+
+// sampled is how many events tell how large others are.
+const sampled = 16
+
+// Waiting says when the event at a cursor came, and about how large it and those
+// that follow are, in bytes as they are stored.
+func (l *Log) Waiting(at Cursor) (oldest time.Time, size int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := max(0, int64(at)-l.mu.first)
+	if i >= int64(len(l.mu.events)) {
+		return time.Time{}, 0
+	}
+	some := l.mu.events[i:min(i+sampled, int64(len(l.mu.events)))]
+	for _, e := range some {
+		shown := e.Entry
+		if shown == nil {
+			shown = e.Previous
+		}
+		size += int64(shown.Size())
+	}
+	return some[0].at, size / int64(len(some))
 }
 
 const eventOverhead = 128

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/slo"
 )
 
 // Spec introduces a resource to the cache.
@@ -103,8 +104,8 @@ type change struct {
 }
 
 // apply makes a new state. Readers of the log see the changes if record is true.
-// Cache.writing is held.
-func (r *Resource) apply(c *Cache, changes []change, record bool) {
+// arrival may be nil. Cache.writing is held.
+func (r *Resource) apply(c *Cache, changes []change, record bool, arrival *slo.Arrival) {
 	now := r.state.Load()
 	x := now.edit(&c.cfg)
 	x.indexes = r.withoutUnused(x.indexes, c.cfg.Clock.Now())
@@ -113,7 +114,7 @@ func (r *Resource) apply(c *Cache, changes []change, record bool) {
 		events = nil
 	}
 	next = r.grown(c, next)
-	r.log.append(events, func() { r.state.Store(next) })
+	r.log.append(events, arrival, func() { r.state.Store(next) })
 }
 
 // replace makes a new state of what a load found and forgets the events before.
@@ -240,7 +241,7 @@ func (r *Resource) Condemn(c *Cache, e *resource.Entry, why error) {
 	x := now.edit(&c.cfg)
 	x.step(change{key: e.Key, entry: &condemned, revision: e.Revision})
 	next := x.end()
-	r.log.append(nil, func() { r.state.Store(next) })
+	r.log.append(nil, nil, func() { r.state.Store(next) })
 	c.tellUnreadable(r, &condemned)
 }
 

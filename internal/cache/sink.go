@@ -4,11 +4,13 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/store"
 )
 
@@ -79,6 +81,13 @@ func (l *load) rehome(ctx context.Context) {
 	}
 }
 
+// Received says when the events came that Apply takes next.
+func (c *Cache) Received(at time.Time) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.received = at
+}
+
 // Apply takes the events of one watch response, in order.
 func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 	c.writing.Lock()
@@ -90,8 +99,13 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 		newest = max(newest, e.Kv.ModRevision)
 	}
 	for r, changes := range c.prepareAll(ctx, kvs, c.lookup) {
-		r.apply(c, changes, true)
+		var arrival *slo.Arrival
+		if !c.received.IsZero() {
+			arrival = &slo.Arrival{Entered: c.received}
+		}
+		r.apply(c, changes, true, arrival)
 	}
+	c.received = time.Time{}
 	c.reach(newest)
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/slo"
 )
 
 // Change is what an event means to one watch.
@@ -20,6 +21,8 @@ type Change struct {
 	// Entry is what is shown, with the revision of the change for its own.
 	Entry    *resource.Entry
 	Revision int64
+	// Arrival is when the event came, nil if that is not known.
+	Arrival *slo.Arrival
 }
 
 // Stream writes the frames of one watch. Between writes it holds no buffers. It

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -26,6 +27,36 @@ type Source interface {
 	Next(segments [][]byte, room int) (_ [][]byte, more bool, err error)
 }
 
+// Receiver is a Source that is told what became of the bytes that it gave.
+type Receiver interface {
+	// Sent says that the write has returned which carried some of them. It is called by
+	// the goroutine that calls Next, never at the same time, and perhaps once more
+	// after Pull has returned because the stream or its context ended. It must not
+	// block, and not keep its argument.
+	Sent(*Sent)
+}
+
+// Sent says that bytes of a Source were handed to the connection.
+type Sent struct {
+	// Bytes is how many bytes of the body were written.
+	Bytes int
+	// Filled is when the writer began to gather what it wrote, Began and Ended are of
+	// the write.
+	Filled, Began, Ended time.Time
+	// Busy is since when the connection has had something to write without a pause,
+	// and Writing how long it was writing in that time, before Began.
+	Busy    time.Time
+	Writing time.Duration
+	// Held is since when the client's windows have not been open wide enough to send
+	// everything, zero if they are, and Closed how long they were shut in that time.
+	Held   time.Time
+	Closed time.Duration
+	// Local is what a receiver left there the last time for this write, nil at
+	// first. Last says that there is no next time.
+	Local any
+	Last  bool
+}
+
 // Puller is an http.ResponseWriter that takes a body from a Source. This package's
 // is one.
 type Puller interface {
@@ -34,6 +65,10 @@ type Puller interface {
 	// with ctx's, or with what ended the stream. The source is not called any more
 	// then. The handler ends the response by returning.
 	Pull(ctx context.Context, source Source) error
+	// Waits says since when the source could give something that the client's windows
+	// do not let through, and since when a write to the connection has been going on;
+	// zero if that is not so. Any goroutine may call it.
+	Waits() (window, write time.Time)
 	// Wake has the source called, once for all calls before that. It waits for
 	// nothing: any goroutine may call it, with any lock held, also before and after
 	// Pull, when it does nothing.
@@ -117,15 +152,16 @@ func (r *response) Pull(ctx context.Context, source Source) error {
 		s.changed.Wait()
 	}
 	s.source, s.wants, s.ended = source, true, false
+	s.receiver, _ = source.(Receiver)
 	c.scheduleLocked(s)
 	c.kick()
-	for s.state != streamClosed && ctx.Err() == nil && (!s.ended || len(s.segments) > 0) {
+	for s.state != streamClosed && ctx.Err() == nil && (!s.ended || len(s.segments) > 0 || s.carried > 0) {
 		s.changed.Wait()
 	}
 	for s.asking {
 		s.changed.Wait()
 	}
-	s.source = nil
+	s.source, s.receiver = nil, nil
 	switch {
 	case s.state == streamClosed:
 		return s.err
@@ -160,6 +196,9 @@ func (c *conn) askLocked(s *stream) {
 		s.wants = more
 	}
 	s.segments = segments
+	if !s.wants && len(segments) == 0 {
+		s.hold = nil // everything was sent
+	}
 	if s.ended && len(segments) == 0 {
 		s.changed.Broadcast()
 	}

@@ -50,6 +50,7 @@ func (c *conn) runWriter() {
 				continue
 			}
 			if !c.readyLocked() {
+				c.mu.turn.busy.rest()
 				break
 			}
 			// Sources promise and give nothing: let others have the lock.
@@ -79,7 +80,9 @@ func (c *conn) writeOwnLocked(s *stream) {
 	if t.missed || c.readyLocked() || c.mu.control.Len() > 0 {
 		t.missed = false
 		c.kick()
+		return
 	}
+	t.busy.rest()
 }
 
 // writeLocked writes one buffer, without the lock. It returns false if there was
@@ -89,13 +92,12 @@ func (c *conn) writeLocked() bool {
 	t.taken = true
 	pooled := batches.Get().(*[]byte)
 	t.batch = (*pooled)[:0]
+	t.filled = time.Time{}
 	c.fillLocked()
 	batch := t.batch
 	t.batch = nil
 	if len(batch) > 0 {
-		c.mu.Unlock()
-		c.send(batch)
-		c.mu.Lock()
+		c.carryLocked(batch)
 	}
 	if cap(batch) <= 2*batchSize {
 		*pooled = batch
@@ -105,13 +107,16 @@ func (c *conn) writeLocked() bool {
 	return len(batch) > 0
 }
 
-func (c *conn) send(batch []byte) {
+// send writes a batch. It returns false if the connection takes it no more.
+func (c *conn) send(batch []byte) bool {
 	if t := c.server.cfg.WriteTimeout; t > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(t))
 	}
 	if _, err := c.nc.Write(batch); err != nil {
 		c.close()
+		return false
 	}
+	return true
 }
 
 // fillLocked fills the buffer: control frames, then a frame of each stream in turn.
@@ -144,8 +149,9 @@ func (c *conn) scheduleLocked(s *stream) {
 		c.mu.queues.ready.push(s)
 		s.queued = true
 	case s.out <= 0:
-		// The client will allow more.
+		s.shutLocked() // the client will allow more
 	case c.mu.out <= 0:
+		s.shutLocked()
 		c.mu.queues.starved.push(s)
 		s.queued = true
 	default:
@@ -168,7 +174,11 @@ func (c *conn) emitLocked(s *stream) {
 		s.heads = nil
 		s.changed.Broadcast()
 	}
+	if s.hold != nil && s.roomLocked() > 0 {
+		s.hold.open()
+	}
 	if len(s.segments) == 0 && s.source != nil && s.wants && s.roomLocked() > 0 {
+		c.fillsLocked(s)
 		c.askLocked(s)
 		defer c.keepLocked(s)
 	}
@@ -227,6 +237,10 @@ func (c *conn) dataLocked(s *stream) (ends bool) {
 		if left -= len(part); left == 0 {
 			break
 		}
+	}
+	c.noteLocked(s, n)
+	if whole && !s.wants {
+		s.hold = nil
 	}
 	s.out -= outflow(n)
 	c.mu.out -= outflow(n)

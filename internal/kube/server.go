@@ -216,9 +216,14 @@ func (s *Server) chain() []*genericapiserver.GenericAPIServer {
 	}
 }
 
+// Loopback is how this process asks itself, over the network as everybody.
+func (s *Server) Loopback() *rest.Config {
+	return rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
+}
+
 // WaitReady returns when /readyz says ok, or with the context's error.
 func (s *Server) WaitReady(ctx context.Context) error {
-	config := rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
+	config := s.Loopback()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("make loopback client: %w", err)

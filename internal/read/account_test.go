@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// accounted is a tier with accounts.
-func accounted(t *testing.T, cfg slo.ListsConfig, objects ...string) (*tier, *slo.Lists) {
+// counted is a tier with accounts.
+func counted(t *testing.T, cfg slo.ListsConfig, objects ...string) (*tier, *slo.Lists) {
 	t.Helper()
 	x := newTier(t)
 	x.load(t, objects...)
@@ -75,7 +75,7 @@ func TestShapes(t *testing.T) {
 		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
 		{"/api/v1/namespaces/one/configmaps/absent", nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
 	} {
-		x, lists := accounted(t, slo.ListsConfig{}, "one/a", "one/b", "one/large", "two/a")
+		x, lists := counted(t, slo.ListsConfig{}, "one/a", "one/b", "one/large", "two/a")
 		body := x.send(t, http.MethodGet, c.target, c.header, as("alice")).Body.Len()
 		got := only(t, lists)
 		c.shape.Resource, c.shape.Version = "configmaps", "v1"
@@ -96,7 +96,7 @@ func TestShapes(t *testing.T) {
 
 // TestPassedOnAccounts measures around the handler behind the tier.
 func TestPassedOnAccounts(t *testing.T) {
-	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, slo.ListsConfig{}, "one/a")
 	x.handler = x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -118,7 +118,7 @@ func TestPassedOnAccounts(t *testing.T) {
 
 // TestNotAccounted sends what is no GET or LIST of objects.
 func TestNotAccounted(t *testing.T) {
-	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, slo.ListsConfig{}, "one/a")
 	x.send(t, http.MethodPost, list, nil)
 	x.send(t, http.MethodGet, "/version", nil)
 	x.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
@@ -130,7 +130,7 @@ func TestNotAccounted(t *testing.T) {
 
 // TestUnknownResources have no metrics of their own.
 func TestUnknownResources(t *testing.T) {
-	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, slo.ListsConfig{}, "one/a")
 	if err := x.registry.CustomRegister(lists.Collector()); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestUnknownResources(t *testing.T) {
 
 // TestAuditedListsAreRelists counts what is passed on for its audit alone.
 func TestAuditedListsAreRelists(t *testing.T) {
-	x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, slo.ListsConfig{}, "one/a")
 	audited := func(ctx context.Context) context.Context {
 		ctx = audit.WithAuditContext(ctx)
 		_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil)
@@ -187,7 +187,7 @@ func (x *tier) from(t testing.TB, address, target string, wraps ...func(context.
 
 // TestPacedRelists restarts a fleet.
 func TestPacedRelists(t *testing.T) {
-	x, lists := accounted(t, slo.ListsConfig{Pace: 10}, "one/a")
+	x, lists := counted(t, slo.ListsConfig{Pace: 10}, "one/a")
 	codes := map[int]int{}
 	for i := range 100 {
 		w := x.from(t, fmt.Sprintf("10.0.%d.1:99", i), list+"?resourceVersion=0", as("agent"))
@@ -240,7 +240,7 @@ func (s *slow) Write(b []byte) (int, error) {
 // TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
 func TestWaitingIsNoCPU(t *testing.T) {
 	for _, target := range []string{list, object, list + "?limit=x"} {
-		x, lists := accounted(t, slo.ListsConfig{}, "one/a")
+		x, lists := counted(t, slo.ListsConfig{}, "one/a")
 		x.etcd.pause = pause
 		inner := x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
 		x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slow{w}, req) })

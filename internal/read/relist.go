@@ -71,6 +71,13 @@ func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
+// relisted notes the bytes of initial events that a WATCH was sent.
+func (q *query) relisted(req *http.Request, bytes int) {
+	if lists := q.tier.lists; lists != nil && q.full() {
+		lists.Relisted(client(req).UserAgent, q.route.name, uint64(bytes))
+	}
+}
+
 // exempt reports whether the request comes from administrators or the control
 // plane, which everything waits for.
 func exempt(req *http.Request) bool {

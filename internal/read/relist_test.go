@@ -121,7 +121,7 @@ func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 // list in a minute. All list in the end, at that pace.
 func TestStormOfReflectors(t *testing.T) {
 	const fleet, perSecond = 40, 400. / 60
-	x, lists := accounted(t, slo.ListsConfig{Pace: 1000}, "one/a", "one/b")
+	x, lists := counted(t, slo.ListsConfig{Pace: 1000}, "one/a", "one/b")
 	a := newAgents(t, x)
 	ctx, cancel := context.WithCancel(t.Context())
 	// All are known before, so that the pace is known.

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 )
 
@@ -76,6 +77,8 @@ type RouteConfig struct {
 	// Hub dispatches events. All versions of a resource share it. Nil passes
 	// watches on.
 	Hub *watch.Hub
+	// Accounts has one for each watch. Nil keeps none.
+	Accounts *slo.Watches
 	// Recent keeps what was encoded for watches last.
 	Recent *encode.Recent
 	// Custom is set for custom resources.

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 )
 
@@ -46,6 +47,8 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 			return passedOdd
 		case errors.Is(s.failed, cache.ErrExpired):
 			s.failed = source.Expired(begin.After)
+		case s.failed == nil:
+			s.openAccount(&selection)
 		}
 	}
 	var done func()
@@ -104,12 +107,18 @@ type watching struct {
 
 	begin   cache.Beginning
 	initial *cache.Selection
-	failed  error
+	// initialBytes is what was sent before and with them.
+	initialBytes int
+	failed       error
 
-	cursor   *watch.Cursor
+	cursor *watch.Cursor
+	// account may be nil.
+	account  *slo.Watch
 	out      encode.Stream
 	schedule schedule
 	signal   signal
+	// turn is that of a watch that writes by itself.
+	turn
 	// broken says that the client went away.
 	broken bool
 }
@@ -119,6 +128,7 @@ func (s *watching) serve() {
 	defer flowcontrol.WatchInitialized(s.req.Context())
 	if s.cursor != nil {
 		defer s.cursor.Close()
+		defer s.account.Close()
 	}
 	s.open()
 	err := s.failed
@@ -156,8 +166,18 @@ func (s *watching) open() {
 
 // Write implements io.Writer for the stream.
 func (s *watching) Write(b []byte) (int, error) {
+	inTurn := !s.taken.IsZero()
+	if inTurn {
+		s.writing(len(b))
+	}
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil
+	if !inTurn {
+		s.account.Wrote(n, 0)
+	}
+	if s.initial != nil {
+		s.initialBytes += n
+	}
 	return n, err
 }
 
@@ -171,6 +191,7 @@ func (s *watching) end(err error) {
 		// The client resumes, and Kubernetes' handler tells it of odd objects.
 	case errors.Is(err, cache.ErrExpired):
 		s.query.metrics.lost(s.query.route.cfg.Resource.GroupResource())
+		s.account.Expired()
 		err = s.query.route.cfg.Source.Expired(s.begin.After)
 		fallthrough
 	default:

@@ -28,7 +28,9 @@ func (s *watching) sendInitial() error {
 	}
 	gr := s.query.route.cfg.Resource.GroupResource()
 	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Count))
+	s.account.Wrote(0, s.initial.Count)
 	s.initial = nil
+	s.query.relisted(s.req, s.initialBytes)
 	o := &s.query.options
 	if o.SendInitialEvents != nil && o.AllowWatchBookmarks {
 		if err := s.bookmark(s.begin.After, true); err != nil {
@@ -62,6 +64,7 @@ func (s *watching) follow() error {
 	s.query.tier.followShutdown(s.req.Context())
 	s.signal.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.ending, &s.query.route.ending)
 	defer s.signal.stop()
+	s.account.Follows()
 	if s.puller != nil {
 		return s.followPulled()
 	}
@@ -81,7 +84,7 @@ func (s *watching) follow() error {
 				return err
 			}
 		} else if !more {
-			<-s.signal.wake
+			s.rest()
 		}
 	}
 }
@@ -97,10 +100,12 @@ func (s *watching) sendNext() (more bool, err error) {
 	*buf = changes
 	defer clear(changes)
 	if len(changes) > 0 {
+		s.startTurn(changes)
 		if err := s.out.Events(changes); err != nil {
 			return false, err
 		}
 		s.flush()
+		s.endTurn()
 	}
 	return more, lost
 }

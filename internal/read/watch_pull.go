@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/slo"
 )
 
 // followPulled is follow where the writer of the connection takes the events: the
 // request's goroutine rests until something is due.
 func (s *watching) followPulled() error {
-	source := pulled{watching: s}
+	source := pulled{watching: s, sender: slo.Sender{Watch: s.account}}
 	defer source.release()
 	for {
 		if err := s.puller.Pull(s.req.Context(), &source); err != nil {
@@ -34,6 +35,7 @@ func (s *watching) followPulled() error {
 // frames but those of one turn.
 type pulled struct {
 	*watching
+	sender  slo.Sender
 	buf     *[]encode.Change
 	pending []encode.Change
 	// more and lost come behind what is pending.
@@ -60,10 +62,12 @@ func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err e
 			return segments, p.more || p.lost != nil, nil
 		}
 	}
+	before, given := len(segments), p.pending
 	segments, p.pending, p.err = p.out.Append(segments, p.pending, room)
 	if p.err != nil {
 		return segments, false, io.EOF
 	}
+	p.give(given[:len(given)-len(p.pending)], segments[before:])
 	if len(p.pending) == 0 {
 		p.release()
 	}

@@ -33,7 +33,7 @@ type watched struct {
 // ShuttingDown implements request.ServerShutdownSignal.
 func (x *watched) ShuttingDown() <-chan struct{} { return x.shutdown }
 
-func newWatched(t *testing.T, http2 bool, changes ...change) *watched {
+func newWatched(t testing.TB, http2 bool, changes ...change) *watched {
 	t.Helper()
 	x := &watched{shutdown: make(chan struct{})}
 	x.tier = newTier(t, append(changes, func(c *read.RouteConfig) {
@@ -56,7 +56,7 @@ func newWatched(t *testing.T, http2 bool, changes ...change) *watched {
 }
 
 // put writes an object.
-func (x *watched) put(t *testing.T, key, value string, revision int64) {
+func (x *watched) put(t testing.TB, key, value string, revision int64) {
 	t.Helper()
 	ns, name, _ := strings.Cut(key, "/")
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"text": value}}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/store"
 )
@@ -44,6 +45,7 @@ type backends struct {
 	cache    cache.Config
 	embedded *store.Embedded
 	compact  time.Duration
+	accounts *slo.Watches
 	log      *slog.Logger
 
 	mu struct {
@@ -98,6 +100,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	opened.feed = store.NewFeed(store.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Log: b.log,
 		HistoryRevisions: min(memory()/replayShare, maxReplay),
+		Account:          b.accounts.AddFeed(prefix, t.ServerList),
 	})
 	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)
 	if b.compact > 0 {

@@ -41,6 +41,10 @@ type Options struct {
 	// PaceRelists is how many percent of a kind of clients may list anew within a
 	// minute when they are restarted together. 0 lets all of them.
 	PaceRelists float64
+	// WatchSLO says how long an event of a watch may take, and WatchProbe how often
+	// one is caused to see it; 0 is never.
+	WatchSLO   string
+	WatchProbe time.Duration
 	// Cache and CompiledBytes are what tests alone change: they alter costs and no
 	// answer.
 	Cache cache.Config
@@ -60,6 +64,7 @@ func NewOptions() *Options {
 		HistoryWindow: 5 * time.Minute,
 
 		WatchCompression: true,
+		WatchSLO:         "1s",
 	}
 }
 
@@ -73,6 +78,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most.")
 	own.BoolVar(&o.WatchCompression, "watch-compression", o.WatchCompression, "Compress watches for clients that accept gzip. Each change is compressed once for all that watch it.")
 	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
+	o.addSLOFlags(own)
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
 	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
@@ -117,7 +123,7 @@ func (o *Options) validate() error {
 	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexFrom < 0 {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
 	}
-	return nil
+	return o.validateSLO()
 }
 
 func (o *Options) watches() watchOptions {

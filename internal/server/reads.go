@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -19,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/watch"
 )
@@ -32,18 +34,22 @@ type readTier struct {
 	// recent and watches are what all routes share.
 	recent  *encode.Recent
 	watches watchOptions
+	// lists are the accounts of GETs and LISTs.
+	lists *slo.Lists
 	// front serves the page that shows the reports.
 	front func(http.Handler) http.Handler
 }
 
 func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier, error) {
 	cachermetrics.Register()
-	metrics, err := read.NewMetrics(legacyregistry.Register)
+	counters, err := read.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	if err := legacyregistry.CustomRegister(&collector{backends: b, budget: budget}); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.accounts)} {
+		if err := legacyregistry.CustomRegister(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	front, err := dashboard.Shell()
 	if err != nil {
@@ -52,7 +58,7 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	return &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached, Scan: kube.Scan},
-		tier:      read.NewTier(metrics),
+		tier:      read.NewTier(counters),
 		budget:    budget,
 		recent:    encode.NewRecent(recentFrames),
 		watches:   o,
@@ -88,6 +94,7 @@ const recentFrames = 32 << 20
 
 // route makes a route with what all of them share.
 func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
+	cfg.Accounts = r.backends.accounts
 	cfg.Budget, cfg.Recent, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
 	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
 	cfg.CompressWatches = cfg.Compress && r.watches.compress

@@ -17,7 +17,11 @@ import (
 
 // source makes reports of the tier and of the server over it.
 func (r *readTier) source(server *kube.Server) dashboard.Source {
-	return dashboard.Source{Memory: r.memory, CRDs: server.CustomResources}
+	watches := r.backends.accounts
+	return dashboard.Source{
+		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.lists.Report,
+		Memory: r.memory, CRDs: server.CustomResources, Feed: watches.Feed,
+	}
 }
 
 // memory tells where the process's memory is.

@@ -144,6 +144,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
 		cache: s.options.Cache, embedded: embedded, log: s.log,
 	}
+	b.accounts = s.options.newAccounts(s.log)
 	b.cache.Budget, b.cache.HistoryWindow, b.cache.Log = budget, s.options.HistoryWindow, s.log
 	defer b.close()
 	tier, err := newReadTier(b, budget, s.options.watches())
@@ -154,6 +155,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if err != nil {
 		return err
 	}
+	tier.lists = lists
 	tier.tier.Account(lists)
 	defer beneath(ctx, lists.Run)()
 	// etcd first: what Kubernetes says without it is hard to read.
@@ -187,6 +189,7 @@ func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server
 	if err := b.loaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
+	defer beneath(ctx, s.measure(tier, server))()
 	trimmer := newTrimmer(mappedFiles(b.embedded), tier.budget.Rest)
 	tuneGC(trimmer.marked())
 	defer beneath(ctx, trimmer.run)()

@@ -41,7 +41,7 @@ type Lists struct {
 	series  seriesSet
 	scale   scale
 	storms  storms
-	told    atomic.Int64
+	shown   atomic.Int64
 }
 
 // The places are a quarter more than are promised, since stripes fill unevenly.
@@ -140,8 +140,8 @@ func host(address string) string {
 	return address
 }
 
-// told is how many shapes and clients a report has.
-const told = 50
+// shown is how many shapes and clients a report has.
+const shown = 50
 
 // Report tells of the last ten minutes. It takes some milliseconds.
 func (l *Lists) Report() ListsReport {
@@ -157,20 +157,20 @@ func (l *Lists) Report() ListsReport {
 		costs[*shapes[i].key] = shapes[i].cost
 	}
 	for _, s := range dearest(shapes) {
-		told := ListShape{Shape: *s.key, ListCost: s.cost, Clients: []Client{}}
+		shown := ListShape{Shape: *s.key, ListCost: s.cost, Clients: []Client{}}
 		for _, p := range s.partners[:min(len(s.partners), partnersKept-1)] {
-			told.Clients = append(told.Clients, *p.key)
+			shown.Clients = append(shown.Clients, *p.key)
 		}
-		told.Advice = adviseShape(&s, spans)
-		r.Shapes = append(r.Shapes, told)
+		shown.Advice = adviseShape(&s, spans)
+		r.Shapes = append(r.Shapes, shown)
 	}
 	for _, c := range dearest(clients) {
-		told := ListClient{Client: *c.key, ListCost: c.cost}
+		shown := ListClient{Client: *c.key, ListCost: c.cost}
 		if len(c.partners) > 0 {
-			told.Top = *c.partners[0].key
+			shown.Top = *c.partners[0].key
 		}
-		told.Advice = adviseClient(&c, costs, spans)
-		r.Clients = append(r.Clients, told)
+		shown.Advice = adviseClient(&c, costs, spans)
+		r.Clients = append(r.Clients, shown)
 	}
 	return r
 }
@@ -180,5 +180,5 @@ func dearest[K, O any](all []summary[K, O]) []summary[K, O] {
 	slices.SortFunc(all, func(a, b summary[K, O]) int {
 		return cmp.Or(cmp.Compare(b.cost.CPU, a.cost.CPU), cmp.Compare(b.cost.Requests, a.cost.Requests))
 	})
-	return all[:min(len(all), told)]
+	return all[:min(len(all), shown)]
 }

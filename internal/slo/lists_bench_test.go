@@ -83,9 +83,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemory fills accounts with a thousand clients and two thousand shapes, then
+// TestListMemory fills accounts with a thousand clients and two thousand shapes, then
 // floods them with names that are as long as they can be.
-func TestMemory(t *testing.T) {
+func TestListMemory(t *testing.T) {
 	requests := crowdOf(1000, 2000)
 	before := heap()
 	l, clock := newLists(slo.ListsConfig{})

@@ -18,8 +18,8 @@ func (l *Lists) tellPassedOn(now time.Time, r *ListRequest) {
 	if r.Cost.Bytes < largeBytes && r.Cost.CPU < largeCPU {
 		return
 	}
-	last := l.told.Load()
-	if now.UnixNano()-last < int64(tellPeriod) || !l.told.CompareAndSwap(last, now.UnixNano()) {
+	last := l.shown.Load()
+	if now.UnixNano()-last < int64(tellPeriod) || !l.shown.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
 	l.cfg.Log.Info("Large "+strings.ToUpper(r.Shape.Verb)+" was passed on to Kubernetes' handler: it costs many times what one from bytes does",

@@ -68,16 +68,16 @@ func describeList(name, help string, labels ...string) *metrics.Desc {
 }
 
 var (
-	cpuDesc      = describeList("cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
-	bytesDesc    = describeList("cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
-	requestsDesc = describeList("cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
-	pacedDesc    = describeList("paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
-	stormsDesc   = describeList("storms", "Storms going on: many clients of one kind that list the same anew.")
+	listCPUDesc      = describeList("cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
+	listBytesDesc    = describeList("cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
+	listRequestsDesc = describeList("cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
+	listPacedDesc    = describeList("paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
+	listStormsDesc   = describeList("storms", "Storms going on: many clients of one kind that list the same anew.")
 )
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *listsCollector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{cpuDesc, bytesDesc, requestsDesc, pacedDesc, stormsDesc} {
+	for _, d := range []*metrics.Desc{listCPUDesc, listBytesDesc, listRequestsDesc, listPacedDesc, listStormsDesc} {
 		ch <- d
 	}
 }
@@ -90,12 +90,12 @@ func (c *listsCollector) CollectWithStability(ch chan<- metrics.Metric) {
 	set := &c.lists.series
 	set.mu.Lock()
 	for key, s := range set.mu.all {
-		count(cpuDesc, float64(s.cpu.Load())/1e9, key.resource, key.path)
-		count(bytesDesc, float64(s.bytes.Load()), key.resource, key.path)
-		count(requestsDesc, float64(s.requests.Load()), key.resource, key.path)
+		count(listCPUDesc, float64(s.cpu.Load())/1e9, key.resource, key.path)
+		count(listBytesDesc, float64(s.bytes.Load()), key.resource, key.path)
+		count(listRequestsDesc, float64(s.requests.Load()), key.resource, key.path)
 	}
 	set.mu.Unlock()
 	going, paced := c.lists.storms.counts(c.lists.cfg.Clock.Now())
-	count(pacedDesc, float64(paced))
-	ch <- metrics.NewLazyConstMetric(stormsDesc, metrics.GaugeValue, float64(going))
+	count(listPacedDesc, float64(paced))
+	ch <- metrics.NewLazyConstMetric(listStormsDesc, metrics.GaugeValue, float64(going))
 }

@@ -42,10 +42,10 @@ type stripe[K comparable, O any] struct {
 
 // cell is the account of one key. The stripe's lock guards it.
 type cell[K, O any] struct {
-	hash   uint64
-	place  int
-	key    *K
-	window window
+	hash       uint64
+	place      int
+	key        *K
+	tenMinutes tenMinutes
 	// partners are what is asked, or who asks.
 	partners partners[O]
 	series   *series
@@ -77,7 +77,7 @@ func (s *stripe[K, O]) addLocked(hash uint64, key K, r *account, clone func(K) K
 		s.mu.cells[hash] = c
 	}
 	s.mu.weights[c.place] += r.weight()
-	c.window.add(r.minute, &r.cost)
+	c.tenMinutes.add(r.minute, &r.cost)
 	s.mu.total.add(&r.cost)
 	return c, fresh
 }
@@ -128,7 +128,7 @@ func (t *table[K, O]) summaries(minute int64) (all []summary[K, O], total ListCo
 		s := &t.stripes[i]
 		s.mu.Lock()
 		for _, c := range s.mu.order {
-			if cost := c.window.sum(minute); cost.Requests > 0 {
+			if cost := c.tenMinutes.sum(minute); cost.Requests > 0 {
 				all = append(all, summary[K, O]{key: c.key, cost: cost, partners: c.partners.top(halfOf(minute))})
 			}
 		}

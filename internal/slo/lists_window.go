@@ -13,8 +13,8 @@ type minuteCost struct {
 	objects, scanned, scannedBytes, bytes uint64
 }
 
-// window is the cost of the last ten minutes, the current one included.
-type window struct {
+// tenMinutes is the cost of the last ten minutes, the current one included.
+type tenMinutes struct {
 	minutes [windowMinutes]minuteCost
 	// at is the number of the newest minute.
 	at int64
@@ -23,9 +23,9 @@ type window struct {
 func minuteOf(now time.Time) int64 { return now.Unix() / 60 }
 
 // advance forgets what is older than the window.
-func (w *window) advance(minute int64) {
+func (w *tenMinutes) advance(minute int64) {
 	if minute-w.at >= windowMinutes {
-		*w = window{at: minute}
+		*w = tenMinutes{at: minute}
 		return
 	}
 	for ; w.at < minute; w.at++ {
@@ -34,7 +34,7 @@ func (w *window) advance(minute int64) {
 }
 
 // add adds one request. A clock that goes back adds to the newest minute.
-func (w *window) add(minute int64, c *ListCost) {
+func (w *tenMinutes) add(minute int64, c *ListCost) {
 	w.advance(minute)
 	m := &w.minutes[w.at%windowMinutes]
 	m.requests++
@@ -47,7 +47,7 @@ func (w *window) add(minute int64, c *ListCost) {
 }
 
 // sum is the cost of the whole window.
-func (w *window) sum(minute int64) ListCost {
+func (w *tenMinutes) sum(minute int64) ListCost {
 	w.advance(minute)
 	var c ListCost
 	for i := range w.minutes {

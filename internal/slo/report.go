@@ -24,7 +24,8 @@ const (
 	StageConnection Stage = "connection"
 )
 
-// Cause is what kept events from being in time: a Stage, or CauseCPU, CauseSize.
+// Cause is what kept events from being in time: a Stage, CauseCPU, CauseSize or
+// CauseProbe.
 type Cause string
 
 const (
@@ -32,6 +33,8 @@ const (
 	CauseCPU Cause = "cpu"
 	// CauseSize says that the events that were late are large.
 	CauseSize Cause = "size"
+	// CauseProbe says that what the probe wrote does not come back.
+	CauseProbe Cause = "probe"
 )
 
 // Quantiles are of times in seconds.
@@ -156,6 +159,9 @@ type Probe struct {
 type Process struct {
 	// Delay is how late timers fired.
 	Delay Quantiles `json:"delay"`
+	// Scheduling is how long goroutines that could run waited for it, by the Go
+	// runtime's own buckets.
+	Scheduling Quantiles `json:"scheduling"`
 	// CPU is of how many processors this process used, Processors how many it may.
 	CPU        float64 `json:"cpu"`
 	Processors int     `json:"processors"`
@@ -313,11 +319,9 @@ type MemoryReport struct {
 	Time time.Time `json:"time"`
 	// Resident is the process's, Limit what it may have (its cgroup's or the
 	// machine's), Heap what Go's heap has in use.
-	Resident int64 `json:"resident"`
-	Limit    int64 `json:"limit"`
-	Heap     int64 `json:"heap"`
-	// Accounts is what this package keeps.
-	Accounts   int64 `json:"accounts"`
+	Resident   int64 `json:"resident"`
+	Limit      int64 `json:"limit"`
+	Heap       int64 `json:"heap"`
 	Goroutines int   `json:"goroutines"`
 	// Wire is the wire cache's, WireLimit its budget.
 	Wire      int64 `json:"wire"`

@@ -57,7 +57,7 @@ const (
 
 // fleet is the clients of a kind.
 type fleet struct {
-	hosts, connections recent
+	hosts, connections lately
 	seen, counted      time.Time
 	// size and lines are how many hosts and connections there were when they were
 	// counted.
@@ -76,7 +76,7 @@ type gatheringKey struct{ kind, resource string }
 
 // gathering is the clients of a kind that list a resource anew.
 type gathering struct {
-	hosts, connections recent
+	hosts, connections lately
 	seen, counted      time.Time
 	// usual is how many clients there mostly are in a window, and step when it was
 	// brought up to date.

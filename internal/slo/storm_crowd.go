@@ -88,21 +88,21 @@ func (c *crowd) count() int {
 	return int(estimate + 0.5)
 }
 
-// recent counts distinct hashes of the last while, in steps: a few crowds, the
+// lately counts distinct hashes of the last while, in steps: a few crowds, the
 // oldest of which is forgotten when a step is over.
-type recent struct {
+type lately struct {
 	step   time.Duration
 	crowds []crowd
 	// at numbers the step of the newest crowd.
 	at int64
 }
 
-func newRecent(step time.Duration, steps int) recent {
-	return recent{step: step, crowds: make([]crowd, steps)}
+func newRecent(step time.Duration, steps int) lately {
+	return lately{step: step, crowds: make([]crowd, steps)}
 }
 
 // advance forgets what is too old.
-func (r *recent) advance(now time.Time) {
+func (r *lately) advance(now time.Time) {
 	at := now.UnixNano() / int64(r.step)
 	for i := max(r.at+1, at-int64(len(r.crowds))+1); i <= at; i++ {
 		r.crowds[i%int64(len(r.crowds))] = crowd{}
@@ -110,13 +110,13 @@ func (r *recent) advance(now time.Time) {
 	r.at = max(r.at, at)
 }
 
-func (r *recent) add(now time.Time, hash uint64) {
+func (r *lately) add(now time.Time, hash uint64) {
 	r.advance(now)
 	r.crowds[r.at%int64(len(r.crowds))].add(hash)
 }
 
 // all is the crowd of the whole while.
-func (r *recent) all(now time.Time) (all crowd) {
+func (r *lately) all(now time.Time) (all crowd) {
 	r.advance(now)
 	for i := range r.crowds {
 		all.merge(&r.crowds[i])
@@ -124,13 +124,13 @@ func (r *recent) all(now time.Time) (all crowd) {
 	return all
 }
 
-func (r *recent) count(now time.Time) int {
+func (r *lately) count(now time.Time) int {
 	all := r.all(now)
 	return all.count()
 }
 
 // most is a bound of the count, as long as that is exact.
-func (r *recent) most() (n int) {
+func (r *lately) most() (n int) {
 	for i := range r.crowds {
 		n += len(r.crowds[i].few)
 	}
@@ -138,6 +138,6 @@ func (r *recent) most() (n int) {
 }
 
 // large reports whether counting takes a walk through registers.
-func (r *recent) large() bool {
+func (r *lately) large() bool {
 	return slices.ContainsFunc(r.crowds, func(c crowd) bool { return c.many != nil })
 }

@@ -56,11 +56,11 @@ func oldest[K comparable, V any](all map[K]V, seen func(V) time.Time) (key K) {
 // beginLocked begins a storm. Those who listed lately are its first clients.
 func (s *storms) beginLocked(key gatheringKey, g *gathering, now time.Time) {
 	g.storm = &Storm{UserAgent: strings.Clone(key.kind), Resource: strings.Clone(key.resource), Began: now}
-	window := &g.hosts
+	tenMinutes := &g.hosts
 	if g.byConnection {
-		window = &g.connections
+		tenMinutes = &g.connections
 	}
-	g.listed = window.all(now)
+	g.listed = tenMinutes.all(now)
 	// The one that is being judged is counted by who judges.
 	g.storm.Requests = uint64(g.listed.count()) - 1
 	if s.cfg.Pace > 0 {

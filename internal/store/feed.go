@@ -11,12 +11,16 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/slo"
 )
 
 // Sink receives what a feed reads. Its methods are called by one goroutine.
 type Sink interface {
 	// BeginLoad begins to replace all that the sink holds.
 	BeginLoad() Loader
+	// Received says when the response came whose events Apply takes next.
+	Received(at time.Time)
 	// Apply takes the events of one watch response, in revision order. All
 	// events of a revision are in one response.
 	Apply(ctx context.Context, events []*clientv3.Event)
@@ -48,6 +52,8 @@ type FeedConfig struct {
 	// most. It bounds the time of a start, and the memory that etcd takes to send
 	// them. Zero means 50,000; less than zero loads the newest state.
 	HistoryRevisions int64
+	// Account is told how etcd answers. Nil tells nobody.
+	Account *slo.FeedAccount
 	// Log receives loads and breaks of the watch. Nil means slog.Default.
 	Log *slog.Logger
 }
@@ -126,6 +132,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		}
 		f.healthy.Store(false)
 		f.lastErr.Store(&err)
+		f.cfg.Account.Broke(err)
 		if loaded && f.following() {
 			lost = 0
 		}

@@ -73,6 +73,8 @@ func (l *mirrorLoad) End(_ context.Context, revision int64) {
 	l.mirror.mu.revisions = append(l.mirror.mu.revisions, revision)
 }
 
+func (m *mirror) Received(time.Time) {}
+
 func (m *mirror) Apply(_ context.Context, events []*clientv3.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,7 +81,7 @@ func details(s *slo.Shape) string {
 
 func drawMemory(p *page, m *slo.MemoryReport) {
 	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", size(m.Resident), size(m.Limit), size(m.Heap)))
-	p.line(plain, fmt.Sprintf("wire cache %s of %s, accounts %s, %s goroutines", size(m.Wire), size(m.WireLimit), size(m.Accounts), count(m.Goroutines)))
+	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", size(m.Wire), size(m.WireLimit), count(m.Goroutines)))
 	p.blank()
 	rows := make([][]cell, 0, len(m.Resources))
 	for _, r := range m.Resources {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
@@ -23,10 +24,13 @@ type Cursor struct {
 	wake func()
 	// after is the revision up to which events are left out.
 	after int64
-	// replay is the place in the log as long as it is before sub.from. Then next
-	// is how many of the subscription's matches are done with.
-	replay cache.Cursor
+	// replay is the place in the log, a cache.Cursor, as long as it is before
+	// sub.from. Then next is how many of the subscription's matches are done with;
+	// Hub.mu guards it.
+	replay atomic.Int64
 	next   int64
+	// given is how many changes Next has given. Hub.mu guards it.
+	given int64
 	// waiting is the cursor's place in sub.waiting. Hub.mu guards it.
 	waiting int
 }
@@ -54,7 +58,8 @@ func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 		h.mu.gates.add(sub)
 	}
 	sub.cursors++
-	c := &Cursor{hub: h, sub: sub, wake: wake, after: after, replay: at, waiting: notWaiting}
+	c := &Cursor{hub: h, sub: sub, wake: wake, after: after, waiting: notWaiting}
+	c.replay.Store(int64(at))
 	if at >= sub.from {
 		c.next = sub.dropped + int64(sub.search(at))
 	}
@@ -81,6 +86,8 @@ func (c *Cursor) Close() {
 	}
 }
 
+func (c *Cursor) place() cache.Cursor { return cache.Cursor(c.replay.Load()) }
+
 // batch is how many events are looked at in one step.
 const batch = 64
 
@@ -101,7 +108,8 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
 	var found []match
-	if c.replay < c.sub.from {
+	before, replays := len(changes), c.place() < c.sub.from
+	if replays {
 		found, err = c.old(x)
 		more = true
 	} else {
@@ -117,6 +125,9 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 		}
 	}
 	clear(x.events[:len(found)])
+	if replays {
+		c.gave(len(changes) - before)
+	}
 	return changes, more && err == nil, err
 }
 
@@ -127,13 +138,14 @@ func change(e *cache.Event, what meaning) encode.Change {
 	if what == deleted {
 		shown = e.Previous
 	}
-	return encode.Change{Frames: e.Frames, Kind: what.kind(), Entry: shown, Revision: e.Revision}
+	return encode.Change{Frames: e.Frames, Kind: what.kind(), Entry: shown, Revision: e.Revision, Arrival: e.Arrival}
 }
 
 // old reads what happened before the subscription began.
 func (c *Cursor) old(x *scratch) ([]match, error) {
-	limit := min(batch, int(c.sub.from-c.replay))
-	n, next, _, err := c.hub.log.Read(c.replay, x.events[:limit])
+	place := c.place()
+	limit := min(batch, int(c.sub.from-place))
+	n, next, _, err := c.hub.log.Read(place, x.events[:limit])
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +154,7 @@ func (c *Cursor) old(x *scratch) ([]match, error) {
 	}
 	found := x.found[:0]
 	for i := range x.events[:n] {
-		e, at := &x.events[i], c.replay+cache.Cursor(i)
+		e, at := &x.events[i], place+cache.Cursor(i)
 		what := odd
 		if plain(e) {
 			what = c.sub.classify(e)
@@ -155,7 +167,7 @@ func (c *Cursor) old(x *scratch) ([]match, error) {
 		}
 	}
 	clear(x.events[len(found):n])
-	c.replay = next
+	c.replay.Store(int64(next))
 	return found, nil
 }
 
@@ -183,6 +195,7 @@ func (c *Cursor) take(found []match) (_ []match, more bool, err error) {
 	}
 	found = append(found, s.matches[at:min(int64(len(s.matches)), at+batch)]...)
 	c.next += int64(len(found))
+	c.given += int64(len(found))
 	if more = c.next-s.dropped < int64(len(s.matches)); !more && c.waiting == notWaiting {
 		c.waiting = len(s.waiting)
 		s.waiting = append(s.waiting, c)

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"sort"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,6 +22,30 @@ type Selection struct {
 
 func (s *Selection) selects(e *resource.Entry) bool {
 	return e != nil && s.Holds(e.Key) && e.Matches(s.Labels, s.Fields)
+}
+
+// String is how people know a selection, as in "namespace=a, labels: app=b, fields:
+// spec.nodeName=n".
+func (s *Selection) String() string {
+	var parts []string
+	scope := s.Prefix
+	if namespace, name, ok := strings.Cut(scope, "/"); ok {
+		parts = append(parts, "namespace="+namespace)
+		scope = name
+	}
+	if scope != "" {
+		parts = append(parts, "name="+scope)
+	}
+	if s.Labels != nil && !s.Labels.Empty() {
+		parts = append(parts, "labels: "+s.Labels.String())
+	}
+	if s.Fields != nil && !s.Fields.Empty() {
+		parts = append(parts, "fields: "+s.Fields.String())
+	}
+	if len(parts) == 0 {
+		return "everything"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // identity tells selections apart.

@@ -181,7 +181,7 @@ func (f *Cluster) lists() slo.ListsReport {
 
 func (f *Cluster) memory() slo.MemoryReport {
 	return slo.MemoryReport{
-		Time: time.Now(), Resident: int64(f.about(1.31e9, .01)), Limit: 4 << 30, Heap: 811e6, Accounts: 9.1e6, Goroutines: int(f.about(41_000, .05)), Wire: 251e6, WireLimit: 320 << 20,
+		Time: time.Now(), Resident: int64(f.about(1.31e9, .01)), Limit: 4 << 30, Heap: 811e6, Goroutines: int(f.about(41_000, .05)), Wire: 251e6, WireLimit: 320 << 20,
 		Resources: []slo.ResourceMemory{
 			{Resource: "pods", Objects: 100_000, Values: 221e6, Log: 61e6, Forms: map[string]int64{"v1 json": 61e6, "v1 protobuf": 141e6, "v1 json table": 9e6}, Indexes: []string{"field spec.nodeName", "label app"}},
 			{Resource: "endpointslices.discovery.k8s.io", Objects: 20_000, Values: 31e6, Log: 41e6, Forms: map[string]int64{"v1 protobuf": 31e6}},

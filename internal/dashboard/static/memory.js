@@ -10,7 +10,7 @@ const largest = (forms) => Object.entries(forms ?? {}).sort((a, b) => b[1] - a[1
 export function memory() {
   const [row, set] = facts([
     ["resident", "Resident"], ["heap", "Go heap", "In use"], ["wire", "Wire cache", "Encoded bytes that are kept for the next reader"],
-    ["accounts", "Accounts", "What these figures take themselves"], ["goroutines", "Goroutines"],
+    ["goroutines", "Goroutines"],
   ]);
   const bar = el("div");
   const resources = new Table({
@@ -37,14 +37,13 @@ export function memory() {
       set("resident", f.bytes(r.resident), `${f.percent(r.resident / r.limit)} of ${f.bytes(r.limit)}`);
       set("heap", f.bytes(r.heap));
       set("wire", f.bytes(r.wire), `of ${f.bytes(r.wireLimit)}`);
-      set("accounts", f.bytes(r.accounts));
       set("goroutines", f.count(r.goroutines));
       const values = all.reduce((n, x) => n + x.values, 0);
       const log = all.reduce((n, x) => n + x.log, 0);
-      const known = values + log + r.wire + r.accounts;
+      const known = values + log + r.wire;
       const parts = [
         { name: "values", kind: "values", value: values }, { name: "log", kind: "log", value: log },
-        { name: "wire cache", kind: "wire", value: r.wire }, { name: "accounts", kind: "accounts", value: r.accounts },
+        { name: "wire cache", kind: "wire", value: r.wire },
         { name: "other heap", kind: "heap", value: Math.max(0, r.heap - known) },
         { name: "beyond the heap", kind: "rest", value: Math.max(0, r.resident - Math.max(r.heap, known)) },
       ].map((p) => ({ ...p, text: f.bytes(p.value) }));

@@ -1,0 +1,140 @@
+package h2_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/millrace/millrace/internal/h2"
+)
+
+// told is a feed that keeps what it is told.
+type told struct {
+	feed
+	mu     sync.Mutex
+	sent   []h2.Sent
+	puller h2.Puller
+}
+
+func (f *told) Sent(s *h2.Sent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sent = append(f.sent, *s)
+}
+
+// total is how many bytes were sent, and the last of what it was told.
+func (f *told) total() (n int, last h2.Sent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sent {
+		n += s.Bytes
+		last = s
+	}
+	return n, last
+}
+
+// telling answers with feeds that are told what was sent.
+type telling chan *told
+
+func (p telling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f := &told{puller: w.(h2.Puller)}
+	f.wake = f.puller.Wake
+	p <- f
+	_ = f.puller.Pull(r.Context(), f)
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx := patient(t); !is(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// TestSentTellsOfTheWindow sends more than the client lets through.
+func TestSentTellsOfTheWindow(t *testing.T) {
+	handler := make(telling, 1)
+	s := serve(t, handler, ours(h2.Config{}))
+	p := dial(t, s.addr)
+	p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+	p.headers(1, true, p.get("/"))
+	f := <-handler
+	f.add(nil, "0123456789abcdef")
+	until(t, "the window's worth", func() bool { n, _ := f.total(); return n == 10 })
+	if _, last := f.total(); !last.Held.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
+		t.Errorf("told %+v", last)
+	}
+	until(t, "the window to be known as shut", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })
+	shut, write := f.puller.Waits()
+	if !write.IsZero() {
+		t.Error("nothing is being written")
+	}
+	until(t, "time to pass", func() bool { return time.Since(shut) > 20*time.Millisecond })
+	if err := p.WriteWindowUpdate(1, 1000); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the rest", func() bool { n, _ := f.total(); return n == 16 })
+	if _, last := f.total(); !last.Held.Equal(shut) || last.Closed < 20*time.Millisecond || last.Closed > last.Ended.Sub(shut) {
+		t.Errorf("told %+v", last)
+	}
+	if window, _ := f.puller.Waits(); !window.IsZero() {
+		t.Error("the window is open")
+	}
+	f.add(nil, "x")
+	until(t, "one more", func() bool { n, _ := f.total(); return n == 17 })
+	if _, last := f.total(); !last.Held.IsZero() {
+		t.Errorf("a client that has kept up since is held against it: %+v", last)
+	}
+}
+
+// TestSentTellsOfTheConnection sends more than the connection takes.
+func TestSentTellsOfTheConnection(t *testing.T) {
+	handler := make(telling, 1)
+	s := serve(t, handler, ours(h2.Config{}))
+	p := dial(t, s.addr)
+	const much = 1 << 30
+	p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: much})
+	if err := p.WriteWindowUpdate(0, much); err != nil {
+		t.Fatal(err)
+	}
+	p.headers(1, true, p.get("/"))
+	f := <-handler
+	part, given := strings.Repeat("x", 16<<10), 0
+	until(t, "a write that waits", func() bool {
+		for range 16 {
+			f.add(nil, part)
+			given += len(part)
+		}
+		window, write := f.puller.Waits()
+		return window.IsZero() && !write.IsZero() && time.Since(write) > 200*time.Millisecond
+	})
+	_, write := f.puller.Waits()
+	if n, _ := f.total(); n >= given {
+		t.Errorf("%d bytes of %d were handed to a connection that nobody reads", n, given)
+	}
+	go func() { // until the connection ends
+		for {
+			if _, err := p.ReadFrame(); err != nil {
+				return
+			}
+		}
+	}()
+	until(t, "all to be sent", func() bool { n, _ := f.total(); return n == given })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sent {
+		if s.Ended.Sub(s.Began) > 200*time.Millisecond && s.Began.UnixNano() == write.UnixNano() {
+			return
+		}
+	}
+	t.Error("no write was told as long as it took")
+}

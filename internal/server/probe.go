@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// probe writes a Lease every so often and watches it through the front door. A Lease
+// is what Kubernetes has for beats: it is small, nothing acts on one that it does
+// not know, and few watch all of them, unlike config maps. Its watch is one as any
+// other, and counted as such, for the program "millrace-probe". It is left behind
+// for the next start of the same server.
+type probe struct {
+	config   *rest.Config
+	period   time.Duration
+	accounts *slo.Watches
+}
+
+const (
+	probeAgent     = "millrace-probe"
+	probeNamespace = metav1.NamespaceSystem
+	probeRetry     = time.Second
+)
+
+// run probes until the context ends.
+func (p *probe) run(ctx context.Context) error {
+	config := rest.CopyConfig(p.config)
+	config.UserAgent = probeAgent
+	config.QPS = -1
+	client, err := coordinationclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make the probe's client: %w", err)
+	}
+	host, _ := os.Hostname() // "" is a name too
+	name := fmt.Sprintf("%s-%x", probeAgent, sha256.Sum256([]byte(host+" "+config.Host)))[:len(probeAgent)+11]
+	leases := client.Leases(probeNamespace)
+	defer beneath(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
+	ticker := time.NewTicker(p.period)
+	defer ticker.Stop()
+	for {
+		revision, err := p.write(ctx, leases, name, host)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if p.accounts.ProbeFailed(err); err == nil {
+			p.accounts.ProbeWrote(revision, time.Now())
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// write changes the Lease, or makes it, and returns its revision.
+func (p *probe) write(ctx context.Context, leases coordinationclient.LeaseInterface, name, host string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &host, RenewTime: &metav1.MicroTime{Time: time.Now()}}
+	patch, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return 0, fmt.Errorf("encode the probe: %w", err)
+	}
+	lease, err := leases.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write Lease %s/%s: %w", probeNamespace, name, err)
+	}
+	return strconv.ParseInt(lease.ResourceVersion, 10, 64)
+}
+
+// watch follows the Lease until the context ends.
+func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterface, name string) {
+	for ctx.Err() == nil {
+		err := p.follow(ctx, leases, name)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			p.accounts.ProbeFailed(fmt.Errorf("watch Lease %s/%s: %w", probeNamespace, name, err))
+		}
+		select {
+		case <-time.After(probeRetry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (p *probe) follow(ctx context.Context, leases coordinationclient.LeaseInterface, name string) error {
+	w, err := leases.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		switch obj := event.Object.(type) {
+		case *coordinationv1.Lease:
+			if revision, err := strconv.ParseInt(obj.ResourceVersion, 10, 64); err == nil {
+				p.accounts.ProbeSaw(revision, time.Now())
+			}
+		case *metav1.Status:
+			return apierrors.FromObject(obj)
+		}
+	}
+	return nil
+}

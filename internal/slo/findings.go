@@ -1,0 +1,220 @@
+package slo
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	warning  = "warning"
+	critical = "critical"
+	// namedClients bounds the clients that are named for one cause.
+	namedClients = 5
+)
+
+// findings says what is wrong, and sets Met.
+type findings struct {
+	set       *Watches
+	now       time.Time
+	report    *SLOReport
+	resources []*seen
+	clients   []ClientSLO
+}
+
+func (f *findings) find() {
+	f.report.Met = true
+	f.report.Causes = []Finding{}
+	f.etcd()
+	f.cpu()
+	for _, s := range f.resources {
+		if !s.told.Met {
+			f.report.Met = false
+			f.missed(s)
+		}
+	}
+	f.slowClients()
+	f.stuck()
+	f.probe()
+	rank := map[string]int{critical: 0, warning: 1}
+	slices.SortStableFunc(f.report.Causes, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+}
+
+func (f *findings) add(found Finding) { f.report.Causes = append(f.report.Causes, found) }
+
+// etcd tells of feeds that are late now, or were in the last minute.
+func (f *findings) etcd() {
+	const advice = "Look at etcd: its disk (fsync times), leader elections, and the network to it. Watches are complete when it answers; nothing is lost."
+	if feed, late, err := f.set.feeds.latest(f.now); feed != nil {
+		f.report.Met = false
+		message := fmt.Sprintf("etcd is late: its watch has not answered for %s (%s).", seconds(late.Seconds()), strings.Join(feed.endpoints, ", "))
+		if err != nil {
+			message += " " + err.Error() + "."
+		}
+		f.add(Finding{Cause: Cause(StageEtcd), Severity: critical, Message: message, Advice: advice})
+		return
+	}
+	if p99 := f.report.All.Stages[0].P99; p99 >= lateFrom.Seconds() {
+		f.report.Met = false
+		f.add(Finding{Cause: Cause(StageEtcd), Severity: warning, Advice: advice,
+			Message: fmt.Sprintf("etcd was late in the last minute: its watch took %s to answer (p99).", seconds(p99))})
+	}
+}
+
+// starvedLong is how long goroutines may wait for a processor when all is in time.
+const starvedLong = 0.1
+
+func (f *findings) cpu() {
+	p := &f.report.Process
+	if p.starved() < starvedLong {
+		return
+	}
+	f.add(Finding{Cause: CauseCPU, Severity: warning,
+		Message: fmt.Sprintf("This server is short of processors: it was ready to run and waited %s (p99), using %.1f of %d.", seconds(p.starved()), p.CPU, p.Processors),
+		Advice:  "Give it more CPU, raise its limit (throttling shows in the cgroup's cpu.stat), or move other load away."})
+}
+
+// missed tells why a resource's objective was missed.
+func (f *findings) missed(s *seen) {
+	t := &s.told
+	found := Finding{Cause: t.Cause, Severity: critical, Resource: t.Resource}
+	what := fmt.Sprintf("Events of %s took %s (p99) of the %s that they may; %d of %d were late.", t.Resource, seconds(t.Spans.P99), seconds(t.Objective), t.Late, t.Spans.Count)
+	switch t.Cause {
+	case Cause(StageDecode):
+		what += " The server is slow: most of it was the way into the cache."
+		found.Advice = "Writes come faster than they are decoded: look at the CPU, at how many objects are written a second, and at what writes them."
+	case Cause(StageDispatch):
+		what += " The server is slow: most of it was waiting for the writers of connections."
+		found.Advice = "Spread clients over more connections or servers, and look for watches without a selector that could have one."
+	case Cause(StageEncode):
+		what += " The server is slow: most of it was encoding and compressing."
+		found.Advice = "Have clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
+	case Cause(StageClient):
+		found.Severity = warning
+		what += " The server is in time: clients did not read, their HTTP/2 windows were shut."
+		found.Advice = "Look at these clients: a handler that blocks, too little CPU, or too much that they watch."
+	case Cause(StageConnection):
+		what += " The network is full, or the other side does not read: writing to connections took most of it."
+		found.Advice = "Look at the bandwidth of this server and at the machines of slow clients; compression (--watch-compression) makes events smaller."
+	case CauseCPU:
+		what += " This server was ready to run and did not get a processor."
+		found.Advice = "Give it more CPU, or raise its limit."
+	case CauseSize:
+		what += fmt.Sprintf(" The late ones are large: %d KiB on average.", s.lateBytes/int64(max(1, s.late))>>10)
+		found.Advice = "Make these objects smaller or write them less often; watches of metadata alone, and selectors, keep them from who does not need them."
+	}
+	if t.Cause != Cause(StageClient) && s.withoutClients() {
+		found.Severity = warning
+	}
+	if s.withoutClients() {
+		what += " But for events that waited for slow clients the objective was met."
+	}
+	found.Message = what
+	f.add(found)
+}
+
+// slowClients names clients whose events waited for them.
+func (f *findings) slowClients() {
+	named := 0
+	for i := range f.clients {
+		c := &f.clients[i]
+		if c.Cause != Cause(StageClient) && c.Cause != Cause(StageConnection) || float64(c.Late) <= budget*float64(c.Spans.Count) {
+			continue
+		}
+		if named++; named > namedClients {
+			return
+		}
+		found := Finding{Cause: c.Cause, Severity: warning, Client: c.name()}
+		found.Message = fmt.Sprintf("This client is slow: %s does not read its events in time; %d of %d were late, by its own window.", c.name(), c.Late, c.Spans.Count)
+		found.Advice = "Others are not held up by it. Look at the client: a handler that blocks, too little CPU, or too much that it watches."
+		if c.Cause == Cause(StageConnection) {
+			found.Message = fmt.Sprintf("The connection of %s takes no more: %d of %d events were late.", c.name(), c.Late, c.Spans.Count)
+			found.Advice = "Look at the network between, and whether the client's process runs: others are not held up, but for the watches on the same connection."
+		}
+		f.add(found)
+	}
+}
+
+// stuck tells of watches that wait right now: what is not delivered has no span.
+func (f *findings) stuck() {
+	named := map[string]bool{}
+	for _, found := range f.report.Causes {
+		named[found.Client] = found.Client != ""
+	}
+	for _, w := range behindOf(f.set.watches(), f.now) {
+		if len(named) > 2*namedClients {
+			return
+		}
+		if w.BehindSeconds <= f.set.cfg.Objectives.of(w.Resource).Seconds() {
+			continue
+		}
+		found := Finding{Severity: warning, Resource: w.Resource, Client: w.Client.name()}
+		if named[found.Client] {
+			continue
+		}
+		what := fmt.Sprintf("A watch of %s by %s has waited for %s, and is %d events behind", w.Resource, found.Client, seconds(w.BehindSeconds), w.BehindEvents)
+		switch w.State {
+		case stateClient:
+			found.Cause = Cause(StageClient)
+			found.Message = what + ": this client does not read."
+			found.Advice = "It is told to list again when the log does not go back so far (--history-window). Look at the client."
+		case stateConnection:
+			found.Cause = Cause(StageConnection)
+			found.Message = what + ": its connection takes no more."
+			found.Advice = "Look at the network between, and whether the client's process runs."
+		case stateInitial:
+			continue
+		default:
+			f.report.Met = false
+			found.Cause, found.Severity = Cause(StageDispatch), critical
+			found.Message = what + ": the server does not come to it."
+			found.Advice = "Look at the CPU of this server, and at what else its connection carries."
+		}
+		named[found.Client] = true
+		f.add(found)
+	}
+}
+
+// probePatience is how long the probe's event may be away.
+const probePatience = 10
+
+func (f *findings) probe() {
+	p := f.report.Probe
+	switch {
+	case p == nil:
+	case p.Error != "":
+		f.add(Finding{Cause: CauseProbe, Severity: warning, Message: "The probe does not work: " + p.Error + ".", Advice: "See whether writes work, and whether the server answers itself."})
+	case p.Pending > probePatience:
+		f.report.Met = false
+		f.add(Finding{Cause: CauseProbe, Severity: critical,
+			Message: fmt.Sprintf("What the probe wrote %s ago has not come back to it.", seconds(p.Pending)),
+			Advice:  "See the other causes; with none, this server's watches are stuck: take it out of service and keep its logs."})
+	}
+}
+
+// name is how people know a client.
+func (c *Client) name() string {
+	switch {
+	case c.User == "":
+		return c.UserAgent
+	case c.UserAgent == "":
+		return c.User
+	}
+	return c.UserAgent + " (" + c.User + ")"
+}
+
+// seconds is a time as people read it.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

@@ -1,0 +1,150 @@
+package slo
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics"
+)
+
+// Collector reports the accounts as metrics at the moment of the scrape.
+type Collector struct {
+	metrics.BaseStableCollector
+	set *Watches
+}
+
+var _ metrics.StableCollector = (*Collector)(nil)
+
+// NewCollector makes a collector of a set's accounts.
+func NewCollector(set *Watches) *Collector { return &Collector{set: set} }
+
+func describe(name, help string, labels ...string) *metrics.Desc {
+	return metrics.NewDesc("millrace_"+name, help, labels, nil, metrics.ALPHA, "")
+}
+
+var (
+	spanDesc      = describe("watch_span_seconds", "Time from an event's arrival from etcd until it was handed to a client's connection, for each delivery, by resource.", "resource")
+	eventsDesc    = describe("watch_delivered_events_total", "Events delivered to watches, initial ones included, by resource.", "resource")
+	bytesDesc     = describe("watch_delivered_bytes_total", "Bytes of watches' bodies handed to connections, compressed and before TLS, by resource.", "resource")
+	lateDesc      = describe("watch_late_events_total", "Events whose span was longer than the objective, by resource.", "resource")
+	stageDesc     = describe("watch_stage_seconds_total", "Time of all spans, by resource and stage.", "resource", "stage")
+	p99Desc       = describe("watch_span_p99_seconds", "Span that 99 of 100 events of the last minute did not exceed, by resource.", "resource")
+	objectiveDesc = describe("watch_objective_seconds", "Span that 99 of 100 events may have, by resource.", "resource")
+	expiredDesc   = describe("watch_relists_total", "Watches that were told to list again because their place in the log was lost, by resource.", "resource")
+	watchersDesc  = describe("watch_watchers", "Watches that are open, by resource.", "resource")
+	behindDesc    = describe("watch_behind", "Watches that were not sent all yet.")
+	behindMost    = describe("watch_behind_seconds_max", "Age of the oldest event that a watch was not sent.")
+	metDesc       = describe("watch_slo_met", "1 while every objective is met and etcd is in time.")
+	causeDesc     = describe("watch_slo_cause", "1 for each cause that keeps events from being in time now.", "cause")
+	feedDesc      = describe("feed_delivery_seconds", "Time that etcd's watch took to answer a request for its progress, in the last minute, by etcd cluster and quantile.", "etcd", "quantile")
+	feedLateDesc  = describe("feed_late_seconds", "Time for which etcd's watch has not answered, 0 when it is in time, by etcd cluster.", "etcd")
+	delayDesc     = describe("process_delay_seconds", "Time by which timers fired late in the last minute, by quantile.", "quantile")
+	probeDesc     = describe("watch_probe_seconds", "Time from the probe's write to its event in the last minute, by quantile.", "quantile")
+)
+
+func descriptions() []*metrics.Desc {
+	return []*metrics.Desc{
+		spanDesc, eventsDesc, bytesDesc, lateDesc, stageDesc, p99Desc, objectiveDesc, expiredDesc, watchersDesc, behindDesc, behindMost,
+		metDesc, causeDesc, feedDesc, feedLateDesc, delayDesc, probeDesc,
+	}
+}
+
+// DescribeWithStability implements metrics.StableCollector.
+func (c *Collector) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, d := range descriptions() {
+		ch <- d
+	}
+}
+
+// causes are all values of the label.
+var causes = []Cause{
+	Cause(StageEtcd), Cause(StageDecode), Cause(StageDispatch), Cause(StageEncode), Cause(StageClient), Cause(StageConnection),
+	CauseCPU, CauseSize, CauseProbe,
+}
+
+// CollectWithStability implements metrics.StableCollector.
+func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
+	report := c.set.SLO()
+	c.resources(ch)
+	for i := range report.Resources {
+		gauge(ch, p99Desc, report.Resources[i].Spans.P99, report.Resources[i].Resource)
+	}
+	behind := behindOf(c.set.watches(), report.Time)
+	gauge(ch, behindDesc, float64(len(behind)))
+	var most float64
+	if len(behind) > 0 {
+		most = behind[0].BehindSeconds
+	}
+	gauge(ch, behindMost, most)
+	gauge(ch, metDesc, one(report.Met))
+	found := map[Cause]bool{}
+	for _, f := range report.Causes {
+		found[f.Cause] = true
+	}
+	for _, cause := range causes {
+		gauge(ch, causeDesc, one(found[cause]), string(cause))
+	}
+	for _, f := range c.set.Feed().Feeds {
+		for _, etcd := range f.Endpoints[:min(1, len(f.Endpoints))] {
+			gauge(ch, feedLateDesc, f.Late, etcd)
+			quantiles(ch, feedDesc, &f.Delivery, etcd)
+		}
+	}
+	quantiles(ch, delayDesc, &report.Process.Delay)
+	if report.Probe != nil {
+		quantiles(ch, probeDesc, &report.Probe.Commit)
+	}
+}
+
+// resources tells what the accounts of resources count since the start.
+func (c *Collector) resources(ch chan<- metrics.Metric) {
+	watchers := map[*resourceAccount]int{}
+	for _, w := range c.set.watches() {
+		watchers[w.resource]++
+	}
+	for _, r := range c.set.resources() {
+		r.mu.Lock()
+		events, bytes, expired, t := r.events, r.bytes, r.expired, r.totals
+		r.mu.Unlock()
+		counter(ch, eventsDesc, float64(events), r.name)
+		counter(ch, bytesDesc, float64(bytes), r.name)
+		counter(ch, lateDesc, float64(t.late), r.name)
+		counter(ch, expiredDesc, float64(expired), r.name)
+		gauge(ch, watchersDesc, float64(watchers[r]), r.name)
+		gauge(ch, objectiveDesc, r.objective.Seconds(), r.name)
+		for i, d := range t.stages {
+			counter(ch, stageDesc, d.Seconds(), r.name, string(stageNames[i]))
+		}
+		upTo, count := map[float64]uint64{}, uint64(0)
+		for i, bound := range spanBounds {
+			count += t.within[i]
+			upTo[bound.Seconds()] = count
+		}
+		count += t.within[len(spanBounds)]
+		// Kubernetes' wrapper has no constant histograms, but lends its description.
+		d := metrics.NewLazyConstMetric(spanDesc, metrics.GaugeValue, 0, r.name).Desc()
+		ch <- prometheus.MustNewConstHistogram(d, count, t.spans.Seconds(), upTo, r.name)
+	}
+}
+
+func gauge(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ...string) {
+	ch <- metrics.NewLazyConstMetric(d, metrics.GaugeValue, value, labels...)
+}
+
+func counter(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ...string) {
+	ch <- metrics.NewLazyConstMetric(d, metrics.CounterValue, value, labels...)
+}
+
+func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *Quantiles, labels ...string) {
+	if q.Count == 0 {
+		return
+	}
+	for name, value := range map[string]float64{"0.5": q.P50, "0.99": q.P99, "0.999": q.P999, "1": q.Max} {
+		gauge(ch, d, value, append(labels, name)...)
+	}
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

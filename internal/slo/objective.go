@@ -1,0 +1,47 @@
+package slo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Objectives say how long 99 of 100 spans may be.
+type Objectives struct {
+	// Default is for resources that are not named. Zero is a second.
+	Default time.Duration
+	// Resources are named as in "pods" or "deployments.apps".
+	Resources map[string]time.Duration
+}
+
+func (o *Objectives) of(name string) time.Duration {
+	if d, ok := o.Resources[name]; ok {
+		return d
+	}
+	if o.Default > 0 {
+		return o.Default
+	}
+	return time.Second
+}
+
+// ParseObjectives reads what --watch-slo says: a time for all resources, times for
+// some, or both, as in "1s,pods=500ms,events=5s".
+func ParseObjectives(text string) (Objectives, error) {
+	o := Objectives{Resources: map[string]time.Duration{}}
+	for _, item := range strings.Split(text, ",") {
+		name, value, named := strings.Cut(strings.TrimSpace(item), "=")
+		if !named {
+			name, value = "", name
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 || named && name == "" {
+			return o, fmt.Errorf("%q is no objective: give a time, or resource=time, such as 1s,pods=500ms,deployments.apps=2s", item)
+		}
+		if named {
+			o.Resources[name] = d
+		} else {
+			o.Default = d
+		}
+	}
+	return o, nil
+}

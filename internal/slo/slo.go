@@ -1,0 +1,158 @@
+package slo
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// most is how many clients and subscriptions a report has, mostBehind how many
+// watches.
+const (
+	most       = 50
+	mostBehind = 100
+)
+
+// seen is a resource with what was gathered of it.
+type seen struct {
+	gathered
+	told ResourceSLO
+}
+
+// SLO is /debug/millrace/slo.
+func (x *Watches) SLO() SLOReport {
+	now := x.cfg.Clock.Now()
+	since := now.Sub(x.began)
+	report := SLOReport{Time: now, Process: x.process.report(since), Probe: x.probe.report(x, now)}
+	answers := x.feeds.tally(now).quantiles()
+	etcd := StageTime{Stage: StageEtcd, Quantiles: answers}
+	all := new(gathered)
+	var resources []*seen
+	for _, r := range x.resources() {
+		s := new(seen)
+		r.gather(&s.gathered, since)
+		all.merge(&s.gathered)
+		if s.spans.count > 0 {
+			s.told = s.report(r.name, r.objective, &report.Process)
+			s.told.Stages = slices.Insert(s.told.Stages, 0, etcd)
+			resources = append(resources, s)
+		}
+	}
+	slices.SortFunc(resources, func(a, b *seen) int {
+		return cmp.Or(cmp.Compare(b.told.beyond(), a.told.beyond()), cmp.Compare(a.told.Resource, b.told.Resource))
+	})
+	report.All = all.report("", x.cfg.Objectives.of(""), &report.Process)
+	report.All.Stages = slices.Insert(report.All.Stages, 0, etcd)
+	report.Resources = make([]ResourceSLO, len(resources))
+	for i, s := range resources {
+		report.Resources[i] = s.told
+	}
+	for _, w := range x.watches() {
+		w.tell()
+	}
+	clients := x.clients(since)
+	report.Clients = clients[:min(most, len(clients))]
+	report.Subscriptions = x.subscriptions(since)
+	f := findings{set: x, now: now, report: &report, resources: resources, clients: clients}
+	f.find()
+	return report
+}
+
+// beyond is how far a resource is from its objective: more than 1 misses it.
+func (r *ResourceSLO) beyond() float64 { return r.Spans.P99 / r.Objective }
+
+// resources are those that were watched.
+func (x *Watches) resources() []*resourceAccount {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list := make([]*resourceAccount, 0, len(x.mu.resources))
+	for _, r := range x.mu.resources {
+		list = append(list, r)
+	}
+	return list
+}
+
+// clients had events in the last minute, the slowest first.
+func (x *Watches) clients(since time.Duration) []ClientSLO {
+	type one struct {
+		*clientAccount
+		watches int
+	}
+	x.mu.Lock()
+	list := make([]one, 0, len(x.mu.clients))
+	for _, c := range x.mu.clients {
+		list = append(list, one{c, c.watches})
+	}
+	x.mu.Unlock()
+	told := make([]ClientSLO, 0, len(list))
+	spans := new(tally)
+	for _, c := range list {
+		*spans = tally{}
+		var lateBy [spanStages]uint64
+		c.mu.Lock()
+		t := ClientSLO{Client: c.Client, Watches: c.watches, Events: c.events, Bytes: c.bytes}
+		c.window.each(since, coarse, func(s *clientSlot) {
+			spans.add(&s.spans)
+			t.Late += s.late
+			for i, n := range s.lateBy {
+				lateBy[i] += uint64(n)
+			}
+		})
+		c.mu.Unlock()
+		if spans.count == 0 {
+			continue
+		}
+		t.Spans = spans.quantiles()
+		if i := largest(&lateBy); lateBy[i] > 0 {
+			t.Cause = Cause(stageNames[i])
+		}
+		told = append(told, t)
+	}
+	slices.SortFunc(told, func(a, b ClientSLO) int {
+		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(b.Events, a.Events), cmp.Compare(a.User, b.User), cmp.Compare(a.UserAgent, b.UserAgent))
+	})
+	return told
+}
+
+func largest(counts *[spanStages]uint64) int {
+	most := 0
+	for i, n := range counts {
+		if n > counts[most] {
+			most = i
+		}
+	}
+	return most
+}
+
+// subscriptions had events in the last minute, the slowest first.
+func (x *Watches) subscriptions(since time.Duration) []SubscriptionSLO {
+	type one struct {
+		*subscriptionAccount
+		watches int
+	}
+	x.mu.Lock()
+	list := make([]one, 0, len(x.mu.subscriptions))
+	for _, s := range x.mu.subscriptions {
+		list = append(list, one{s, s.watches})
+	}
+	x.mu.Unlock()
+	told := make([]SubscriptionSLO, 0, len(list))
+	spans := new(tally)
+	for _, s := range list {
+		*spans = tally{}
+		s.mu.Lock()
+		s.window.each(since, coarse, spans.add)
+		events := s.events
+		s.mu.Unlock()
+		if spans.count == 0 {
+			continue
+		}
+		told = append(told, SubscriptionSLO{
+			Resource: s.resource.name, Selection: s.selection, Watches: s.watches, Spans: spans.quantiles(), Events: events,
+		})
+	}
+	slices.SortFunc(told, func(a, b SubscriptionSLO) int {
+		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Selection, b.Selection))
+	})
+	return told[:min(most, len(told))]
+}

@@ -1,0 +1,152 @@
+package slo
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// The states of a Watcher.
+const (
+	stateInitial    = "initial"
+	stateFollowing  = "following"
+	stateClient     = "client"
+	stateConnection = "connection"
+)
+
+// stuckFrom is how long a write takes that is told as one that waits for the
+// connection.
+const stuckFrom = 50 * time.Millisecond
+
+// Watchers is /debug/millrace/watchers.
+func (x *Watches) Watchers() WatchersReport {
+	now := x.cfg.Clock.Now()
+	report := WatchersReport{Time: now, ByResource: []ResourceWatchers{}}
+	watches := x.watches()
+	report.Watches = len(watches)
+	perResource := map[*resourceAccount]*ResourceWatchers{}
+	for _, r := range x.resources() {
+		r.mu.Lock()
+		report.Events, report.Bytes, report.Expired = report.Events+r.events, report.Bytes+r.bytes, report.Expired+r.expired
+		r.mu.Unlock()
+	}
+	clients := map[Client]struct{}{}
+	selections := map[subscriptionKey]struct{}{}
+	for _, w := range watches {
+		clients[w.Client] = struct{}{}
+		told := perResource[w.resource]
+		if told == nil {
+			told = w.resource.log(now)
+			perResource[w.resource] = told
+		}
+		told.Watches++
+		key := subscriptionKey{w.resource.name, w.Selection}
+		if _, known := selections[key]; !known {
+			selections[key] = struct{}{}
+			told.Subscriptions++
+		}
+	}
+	report.Clients, report.Subscriptions = len(clients), len(selections)
+	for _, told := range perResource {
+		report.ByResource = append(report.ByResource, *told)
+	}
+	slices.SortFunc(report.ByResource, func(a, b ResourceWatchers) int {
+		return cmp.Or(cmp.Compare(b.Watches, a.Watches), cmp.Compare(a.Resource, b.Resource))
+	})
+	behind := behindOf(watches, now)
+	report.Waiting = len(behind)
+	report.Behind = behind[:min(mostBehind, len(behind))]
+	return report
+}
+
+func (x *Watches) watches() []*Watch {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list := make([]*Watch, 0, len(x.mu.watches))
+	for _, w := range x.mu.watches {
+		list = append(list, w)
+	}
+	return list
+}
+
+// log says what a resource remembers.
+func (r *resourceAccount) log(now time.Time) *ResourceWatchers {
+	told := &ResourceWatchers{Resource: r.name}
+	if r.history == nil {
+		return told
+	}
+	var oldest time.Time
+	told.LogEvents, told.LogBytes, oldest = r.history.Held()
+	if told.LogEvents > 0 {
+		told.LogSeconds = max(0, now.Sub(oldest)).Seconds()
+	}
+	return told
+}
+
+// behindOf are the watches that were not sent all yet, those furthest behind first.
+func behindOf(watches []*Watch, now time.Time) []Watcher {
+	behind := []Watcher{}
+	for _, w := range watches {
+		t, sent := w.report(now)
+		events, bytes, oldest := w.Place.Behind(sent)
+		if events == 0 && w.following.Load() {
+			continue
+		}
+		t.BehindEvents, t.BehindBytes = events, bytes
+		if !oldest.IsZero() {
+			t.BehindSeconds = max(0, now.Sub(oldest)).Seconds()
+		}
+		t.State = w.state(now, t.BehindSeconds)
+		behind = append(behind, t)
+	}
+	slices.SortFunc(behind, func(a, b Watcher) int {
+		return cmp.Or(cmp.Compare(b.BehindSeconds, a.BehindSeconds), cmp.Compare(b.BehindEvents, a.BehindEvents), cmp.Compare(a.ID, b.ID))
+	})
+	return behind
+}
+
+func (w *Watch) report(now time.Time) (t Watcher, sent uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Watcher{
+		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
+		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
+		Events: w.events, Bytes: w.bytes,
+	}, w.sent
+}
+
+// state says what a watch that is behind by some seconds waits for. One whose
+// transport tells nothing writes by itself: it waits for the connection.
+func (w *Watch) state(now time.Time, behind float64) string {
+	if w.Transport == nil {
+		if behind >= stuckFrom.Seconds() {
+			return stateConnection
+		}
+	} else {
+		window, write := w.Transport.Waits()
+		if !window.IsZero() {
+			return stateClient
+		}
+		if !write.IsZero() && now.Sub(write) >= stuckFrom {
+			return stateConnection
+		}
+	}
+	if !w.following.Load() {
+		return stateInitial
+	}
+	return stateFollowing
+}
+
+// Expired says that the watch was told to list again, for its place was lost.
+func (w *Watch) Expired() {
+	if w == nil {
+		return
+	}
+	w.resource.mu.Lock()
+	w.resource.expired++
+	w.resource.mu.Unlock()
+	w.set.logs.say(w.set.cfg.Clock.Now(), func(left uint64) {
+		w.set.cfg.Log.Warn("Watch was told to list again: what it had not been sent is not in the log any more; the client was too slow, or the feed was broken",
+			"resource", w.resource.name, "user", w.Client.User, "userAgent", w.Client.UserAgent, "address", w.Address, "selection", w.Selection, "notLogged", left)
+	})
+}

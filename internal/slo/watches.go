@@ -1,0 +1,215 @@
+package slo
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Config of Watches. The zero value of each field has the meaning given there.
+type Config struct {
+	// Objectives say how long spans may be. The zero value is a second for all.
+	Objectives Objectives
+	// Clients bounds how many clients have an account of their own, and
+	// Subscriptions how many of these. Zero is 1,000. Others share one.
+	Clients, Subscriptions int
+	// SlowAfter is how far a watch may be behind before it is logged. Zero is 10 s.
+	SlowAfter time.Duration
+	// Log receives slow watches, watches that have to list again, and feeds that are
+	// late. Nil means slog.Default.
+	Log *slog.Logger
+	// Clock is for tests. Nil means the real one.
+	Clock clock.WithTicker
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clients == 0 {
+		c.Clients = 1000
+	}
+	if c.Subscriptions == 0 {
+		c.Subscriptions = 1000
+	}
+	if c.SlowAfter == 0 {
+		c.SlowAfter = 10 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return c
+}
+
+// Watches keeps the accounts of all watches: of each, and of their resources,
+// clients and subscriptions.
+//
+// An event is counted when it has been handed to its connection: in its watch, which
+// tells client and subscription of a few at a time, and in its resource, which counts
+// those that one write carried at once. What is told of all is added
+// up when it is asked for. Sums over long times are counters, times of the last
+// minute sketches in a ring of slots that are used again. So what an account
+// takes depends on how different its times are, and not on how many there are
+// (docs/slo.md has the figures).
+type Watches struct {
+	cfg   Config
+	began time.Time
+	feeds feeds
+	// process may have no times: only Run takes them.
+	process process
+	probe   probe
+	logs    limiter
+
+	mu struct {
+		sync.Mutex
+		newest        uint64
+		watches       map[uint64]*Watch
+		resources     map[string]*resourceAccount
+		clients       map[Client]*clientAccount
+		subscriptions map[subscriptionKey]*subscriptionAccount
+	}
+}
+
+type subscriptionKey struct{ resource, selection string }
+
+// NewWatches makes accounts that are empty. It starts nothing.
+func NewWatches(cfg Config) *Watches {
+	cfg = cfg.withDefaults()
+	x := &Watches{cfg: cfg, began: cfg.Clock.Now()}
+	x.mu.watches = map[uint64]*Watch{}
+	x.mu.resources = map[string]*resourceAccount{}
+	x.mu.clients = map[Client]*clientAccount{}
+	x.mu.subscriptions = map[subscriptionKey]*subscriptionAccount{}
+	return x
+}
+
+// since is how long ago time began.
+func (x *Watches) since() time.Duration { return x.cfg.Clock.Since(x.began) }
+
+// Open begins the account of a watch. A nil set keeps none.
+func (x *Watches) Open(info WatchInfo) *Watch {
+	if x == nil {
+		return nil
+	}
+	now := x.cfg.Clock.Now()
+	w := &Watch{WatchInfo: info, set: x, began: now.Sub(x.began)}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.newest++
+	w.id = x.mu.newest
+	x.mu.watches[w.id] = w
+	w.resource = x.resourceLocked(info.Resource)
+	w.resource.history = info.History
+	w.resource.watches++
+	w.client = x.clientLocked(info.Client)
+	w.client.watches++
+	w.subscription = x.subscriptionLocked(w.resource, info.Selection)
+	w.subscription.watches++
+	return w
+}
+
+// Close ends the account of a watch. What of it is written later is counted for
+// its resource and its client.
+func (w *Watch) Close() {
+	if w == nil {
+		return
+	}
+	x := w.set
+	now := x.cfg.Clock.Now()
+	w.mu.Lock()
+	w.closed.Store(true)
+	w.tellLocked()
+	w.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.mu.watches, w.id)
+	w.resource.watches--
+	w.client.watches--
+	w.client.used = now
+	w.subscription.watches--
+	w.subscription.used = now
+}
+
+func (x *Watches) resourceLocked(name string) *resourceAccount {
+	r := x.mu.resources[name]
+	if r == nil {
+		r = &resourceAccount{set: x, name: name, objective: x.cfg.Objectives.of(name)}
+		x.mu.resources[name] = r
+	}
+	return r
+}
+
+// clientLocked returns the account of a client, or the one of all others.
+func (x *Watches) clientLocked(c Client) *clientAccount {
+	if known := x.mu.clients[c]; known != nil {
+		return known
+	}
+	everyone := Client{UserAgent: other}
+	if len(x.mu.clients) >= x.cfg.Clients && !x.dropClientsLocked() {
+		c = everyone
+	}
+	known := x.mu.clients[c]
+	if known == nil {
+		known = &clientAccount{Client: c}
+		x.mu.clients[c] = known
+	}
+	return known
+}
+
+// dropClientsLocked drops clients that have had no watch for a minute. What they were
+// sent is others' from then on, so that sums stay.
+func (x *Watches) dropClientsLocked() bool {
+	old := x.cfg.Clock.Now().Add(-minute)
+	dropped := false
+	for id, c := range x.mu.clients {
+		if c.UserAgent == other && c.User == "" || c.watches > 0 || c.used.After(old) {
+			continue
+		}
+		delete(x.mu.clients, id)
+		dropped = true
+		rest := x.mu.clients[Client{UserAgent: other}]
+		if rest == nil {
+			rest = &clientAccount{Client: Client{UserAgent: other}}
+			x.mu.clients[rest.Client] = rest
+		}
+		c.mu.Lock()
+		events, bytes := c.events, c.bytes
+		c.mu.Unlock()
+		rest.mu.Lock()
+		rest.events, rest.bytes = rest.events+events, rest.bytes+bytes
+		rest.mu.Unlock()
+	}
+	return dropped
+}
+
+// subscriptionLocked returns the account of a selection, or the one of all others of
+// the resource.
+func (x *Watches) subscriptionLocked(r *resourceAccount, selection string) *subscriptionAccount {
+	key := subscriptionKey{r.name, selection}
+	if known := x.mu.subscriptions[key]; known != nil {
+		return known
+	}
+	if len(x.mu.subscriptions) >= x.cfg.Subscriptions && !x.dropSubscriptionsLocked() {
+		key.selection = other
+	}
+	known := x.mu.subscriptions[key]
+	if known == nil {
+		known = &subscriptionAccount{selection: key.selection, resource: r}
+		x.mu.subscriptions[key] = known
+	}
+	return known
+}
+
+func (x *Watches) dropSubscriptionsLocked() bool {
+	old := x.cfg.Clock.Now().Add(-minute)
+	dropped := false
+	for id, s := range x.mu.subscriptions {
+		if s.watches == 0 && !s.used.After(old) {
+			delete(x.mu.subscriptions, id)
+			dropped = true
+		}
+	}
+	return dropped
+}

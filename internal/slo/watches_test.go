@@ -1,0 +1,390 @@
+package slo_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// set are accounts with a clock that stands still.
+type set struct {
+	*slo.Watches
+	clock *testingclock.FakeClock
+	log   bytes.Buffer
+}
+
+func newSet(objectives slo.Objectives) *set {
+	x := &set{clock: testingclock.NewFakeClock(time.Now())}
+	x.Watches = slo.NewWatches(slo.Config{Objectives: objectives, Clock: x.clock, Log: slog.New(slog.NewTextHandler(&x.log, nil))})
+	return x
+}
+
+// at are places and transports as a test wants them.
+type at struct {
+	events        int64
+	oldest        time.Time
+	window, write time.Time
+}
+
+// Behind counts what was sent against the events.
+func (a *at) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
+	left := max(0, a.events-int64(sent))
+	return left, left * 100, a.oldest
+}
+func (a *at) Held() (events int, bytes int64, oldest time.Time) {
+	return int(a.events), a.events * 100, a.oldest
+}
+func (a *at) Waits() (window, write time.Time) { return a.window, a.write }
+
+func (x *set) open(resource, user string, a *at) *slo.Sender {
+	w := x.Open(slo.WatchInfo{
+		Resource: resource, Client: slo.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
+		Protocol: "HTTP/2.0", Place: a, History: a, Transport: a,
+	})
+	w.Follows()
+	return &slo.Sender{Watch: w}
+}
+
+// times are how long an event was in each stage.
+type times struct{ decode, dispatch, encode, client, connection time.Duration }
+
+// deliver delivers an event that was on its way for some time, ending now.
+func (x *set) deliver(w *slo.Sender, t times, bytes int) {
+	end := x.clock.Now()
+	began := end.Add(-t.connection)
+	encoded := began
+	taken := encoded.Add(-t.encode)
+	cached := taken.Add(-t.dispatch - t.client)
+	s := &slo.Sent{Bytes: bytes, Filled: taken, Began: began, Ended: end, Busy: taken, Last: true}
+	if t.client > 0 {
+		s.Held = cached
+		s.Closed = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
+	}
+	w.Give(&slo.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
+	w.Sent(s)
+}
+
+const ms = time.Millisecond
+
+func causes(r slo.SLOReport) (all []slo.Cause) {
+	for _, f := range r.Causes {
+		all = append(all, f.Cause)
+	}
+	return all
+}
+
+func TestCauseIsWhereTheTimeWent(t *testing.T) {
+	for cause, late := range map[slo.Cause]times{
+		slo.Cause(slo.StageDecode):     {decode: 3 * time.Second, dispatch: ms},
+		slo.Cause(slo.StageDispatch):   {decode: ms, dispatch: 2 * time.Second, encode: ms},
+		slo.Cause(slo.StageEncode):     {encode: 2 * time.Second, connection: ms},
+		slo.Cause(slo.StageClient):     {dispatch: ms, client: 4 * time.Second, connection: ms},
+		slo.Cause(slo.StageConnection): {dispatch: ms, connection: 2 * time.Second},
+	} {
+		t.Run(string(cause), func(t *testing.T) {
+			x := newSet(slo.Objectives{})
+			w, other := x.open("pods", "a", new(at)), x.open("nodes", "b", new(at))
+			for i := range 500 {
+				x.clock.Step(10 * ms)
+				x.deliver(other, times{decode: ms, connection: ms}, 100)
+				if i < 480 {
+					x.deliver(w, times{ms, ms, ms, 0, ms}, 100)
+				} else {
+					x.clock.Step(5 * time.Second / 20)
+					x.deliver(w, late, 100)
+				}
+			}
+			r := x.SLO()
+			if r.Met || len(r.Resources) != 2 || r.Resources[0].Resource != "pods" || r.Resources[1].Cause == "" {
+				t.Fatalf("report %+v", r)
+			}
+			pods := r.Resources[0]
+			if pods.Met || pods.Cause != cause || pods.Late != 20 || pods.Spans.Count != 500 || !r.Resources[1].Met {
+				t.Errorf("pods are %+v", pods)
+			}
+			var sum, share float64
+			for _, s := range pods.Stages {
+				sum += s.Share
+				if s.Stage == slo.Stage(cause) {
+					share = s.Share
+				}
+			}
+			if share < 0.9 || math.Abs(sum-1) > 1e-9 {
+				t.Errorf("shares %+v", pods.Stages)
+			}
+			if pods.Burn.FiveMinutes < 3.9 || pods.Burn.FiveMinutes > 4.1 {
+				t.Errorf("burn %+v", pods.Burn)
+			}
+			if got := causes(r); !slices.Contains(got, cause) {
+				t.Errorf("causes %v", r.Causes)
+			}
+			byClient := slices.ContainsFunc(r.Causes, func(f slo.Finding) bool { return f.Client == "kubelet (a)" && f.Cause == cause })
+			if held := cause == slo.Cause(slo.StageClient) || cause == slo.Cause(slo.StageConnection); byClient != held {
+				t.Errorf("client is named: %v; causes %+v", byClient, r.Causes)
+			}
+			if ours := cause != slo.Cause(slo.StageClient); ours != (r.Causes[0].Severity == "critical") {
+				t.Errorf("causes %+v", r.Causes)
+			}
+			x.clock.Step(2 * time.Minute)
+			if r := x.SLO(); !r.Met || len(r.Resources) > 0 || len(r.Causes) > 0 || r.All.Events != 1000 {
+				t.Errorf("two minutes later: %+v", r)
+			}
+		})
+	}
+}
+
+func TestLargeEventsAreACause(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	w := x.open("secrets", "a", new(at))
+	x.clock.Step(10 * time.Second)
+	for range 50 {
+		x.deliver(w, times{connection: ms}, 1000)
+		x.deliver(w, times{connection: 2 * time.Second}, 1<<20)
+	}
+	if r := x.SLO(); r.Resources[0].Cause != slo.CauseSize || r.Causes[0].Cause != slo.CauseSize {
+		t.Errorf("report %+v", r)
+	}
+}
+
+func TestObjectiveOfAResource(t *testing.T) {
+	objectives, err := slo.ParseObjectives("2s, pods=5ms,events=10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newSet(objectives)
+	for _, resource := range []string{"pods", "events", "nodes"} {
+		w := x.open(resource, "a", new(at))
+		x.clock.Step(10 * time.Second)
+		x.deliver(w, times{decode: time.Second}, 10)
+	}
+	for _, r := range x.SLO().Resources {
+		if want := map[string]float64{"pods": 0.005, "events": 10, "nodes": 2}[r.Resource]; r.Objective != want || r.Met != (want > 1) {
+			t.Errorf("%+v, want an objective of %v", r, want)
+		}
+	}
+	for _, wrong := range []string{"", "fast", "pods=", "=1s", "pods=0s", "-1s"} {
+		if _, err := slo.ParseObjectives(wrong); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+}
+
+func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	before := x.clock.Now()
+	x.clock.Step(time.Minute)
+	w := x.open("pods", "a", new(at))
+	w.Wrote(300, 3)
+	w.Give(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
+	w.Give(nil, 1, 10)
+	now := x.clock.Now()
+	w.Sent(&slo.Sent{Bytes: 30, Filled: now, Began: now, Ended: now, Last: true})
+	if r := x.SLO(); r.All.Spans.Count != 0 || r.All.Events != 6 || r.All.Bytes != 330 {
+		t.Errorf("all is %+v", r.All)
+	}
+}
+
+// TestPartsOfAnEvent sends events in pieces that have nothing to do with them.
+func TestPartsOfAnEvent(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	w := x.open("pods", "a", &at{events: 3})
+	var arrivals []*slo.Arrival
+	for range 3 {
+		x.clock.Step(time.Second)
+		arrivals = append(arrivals, &slo.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
+		w.Give(arrivals[len(arrivals)-1], 1, 100)
+	}
+	sent := func(bytes int) uint64 {
+		x.clock.Step(100 * ms)
+		now := x.clock.Now()
+		w.Sent(&slo.Sent{Bytes: bytes, Filled: now, Began: now, Ended: now, Last: true})
+		return x.SLO().All.Spans.Count
+	}
+	for _, step := range []struct{ bytes, done int }{{50, 0}, {60, 1}, {80, 1}, {10, 2}, {99, 2}} {
+		if got := sent(step.bytes); got != uint64(step.done) {
+			t.Errorf("behind %d more bytes %d events are delivered, want %d", step.bytes, got, step.done)
+		}
+	}
+	if b := x.Watchers().Behind; len(b) != 1 || b[0].BehindEvents != 1 || b[0].Events != 2 {
+		t.Errorf("behind: %+v", b)
+	}
+	if got := sent(1); got != 3 {
+		t.Errorf("%d events are delivered", got)
+	}
+	if r := x.SLO(); math.Abs(r.All.Spans.Max-2.2) > 0.001 || len(x.Watchers().Behind) > 0 || r.All.Bytes != 300 {
+		t.Errorf("report %+v", r.All)
+	}
+}
+
+func TestWhatStandsStillIsTold(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	stuck := &at{events: 7}
+	w := x.open("pods", "slow", stuck)
+	x.open("pods", "fine", new(at))
+	stuck.oldest, stuck.window = x.clock.Now(), x.clock.Now()
+	x.clock.Step(30 * time.Second)
+	r, watchers := x.SLO(), x.Watchers()
+	if b := watchers.Behind; len(b) != 1 || b[0].BehindEvents != 7 || b[0].BehindBytes != 700 || b[0].BehindSeconds != 30 || b[0].State != "client" {
+		t.Errorf("behind %+v", b)
+	}
+	if !r.Met || len(r.Causes) != 1 || r.Causes[0].Client != "kubelet (slow)" || r.Causes[0].Cause != slo.Cause(slo.StageClient) {
+		t.Errorf("met %v, causes %+v", r.Met, r.Causes)
+	}
+	stuck.window, stuck.write = time.Time{}, stuck.window
+	if r := x.SLO(); r.Causes[0].Cause != slo.Cause(slo.StageConnection) || !r.Met {
+		t.Errorf("causes %+v", r.Causes)
+	}
+	stuck.write = time.Time{}
+	if r := x.SLO(); r.Met || r.Causes[0].Cause != slo.Cause(slo.StageDispatch) || r.Causes[0].Severity != "critical" {
+		t.Errorf("causes %+v", r.Causes)
+	}
+	w.Expired()
+	w.Close()
+	if r := x.Watchers(); r.Watches != 1 || r.Expired != 1 || r.Waiting != 0 || !strings.Contains(x.log.String(), "list again") {
+		t.Errorf("watchers %+v, log %s", r, x.log.String())
+	}
+}
+
+func TestEtcdThatDoesNotAnswer(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	f := x.AddFeed("/registry/", []string{"http://192.0.2.1:2379"})
+	for range 60 {
+		f.Asked(x.clock.Now())
+		x.clock.Step(2 * ms)
+		f.Answered(x.clock.Now())
+		x.clock.Step(998 * ms)
+	}
+	if r, told := x.SLO(), x.Feed().Feeds[0]; !r.Met || told.Late != 0 || math.Abs(told.Delivery.P99-0.002) > 0.0001 {
+		t.Errorf("causes %+v, feed %+v", r.Causes, told)
+	}
+	f.Asked(x.clock.Now())
+	x.clock.Step(3 * time.Second)
+	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != slo.Cause(slo.StageEtcd) || told.Late != 3 || told.Delivery.Max != 3 {
+		t.Errorf("causes %+v, feed %+v", r.Causes, told)
+	}
+	f.Broke(errors.New("no route"))
+	x.clock.Step(time.Second)
+	if told := x.Feed().Feeds[0]; told.Late != 4 || told.Error != "no route" || told.Restarts != 1 {
+		t.Errorf("feed %+v", told)
+	}
+	f.Follows()
+	if told := x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" {
+		t.Errorf("feed %+v", told)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	if x.SLO().Probe != nil {
+		t.Error("there is no probe")
+	}
+	x.ProbeWrote(10, x.clock.Now())
+	x.clock.Step(20 * ms)
+	x.ProbeSaw(10, x.clock.Now())
+	x.ProbeSaw(11, x.clock.Now()) // before its write returns
+	x.ProbeWrote(11, x.clock.Now())
+	if p := x.SLO().Probe; p.Commit.Count != 2 || math.Abs(p.Commit.Max-0.02) > 1e-9 || p.Pending != 0 {
+		t.Errorf("probe %+v", p)
+	}
+	x.ProbeWrote(12, x.clock.Now())
+	x.clock.Step(15 * time.Second)
+	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != slo.CauseProbe {
+		t.Errorf("probe %+v, causes %+v", r.Probe, r.Causes)
+	}
+}
+
+// TestSumsStay opens more clients and selections than have accounts of their own.
+func TestSumsStay(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	var want uint64
+	for i := range 1500 {
+		w := &slo.Sender{Watch: x.Open(slo.WatchInfo{Resource: "pods", Client: slo.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Place: new(at)})}
+		w.Follows()
+		x.clock.Step(ms)
+		x.deliver(w, times{}, 10)
+		want++
+		if i%2 == 0 {
+			w.Close()
+		}
+		if i == 1100 {
+			x.clock.Step(2 * time.Minute)
+		}
+	}
+	families := gather(t, slo.NewCollector(x.Watches))
+	if got := families["millrace_watch_delivered_events_total"]; got != float64(want) {
+		t.Errorf("%v events delivered, want %d", got, want)
+	}
+	if got := families["millrace_watch_span_seconds"]; got != float64(want) {
+		t.Errorf("%v spans, want %d", got, want)
+	}
+	if r := x.Watchers(); r.Watches != 750 || r.Events != want || r.Bytes != 10*want {
+		t.Errorf("watchers %+v", r)
+	}
+}
+
+// gather returns the sums of metrics over their labels.
+func gather(t *testing.T, c metrics.StableCollector) map[string]float64 {
+	t.Helper()
+	registry := metrics.NewKubeRegistry()
+	if err := registry.CustomRegister(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			sums[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return sums
+}
+
+// TestMemory has 5,000 watches of 1,000 clients whose spans differ as much as they do
+// on a busy server.
+func TestMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	x := newSet(slo.Objectives{})
+	var watches []*slo.Sender
+	for i := range 5000 {
+		watches = append(watches, open(x.Watches, i, 1000, 5000))
+	}
+	for round := range 130 {
+		x.clock.Step(time.Second)
+		for i, w := range watches {
+			d := time.Duration(1+(i*7919+round*104729)%200) * ms / 4
+			x.deliver(w, times{dispatch: d, connection: ms / 10}, 400)
+		}
+	}
+	if took := heap() - before; took > 12<<20 {
+		t.Errorf("accounts of 5,000 watches take %d KiB", took>>10)
+	} else {
+		t.Logf("accounts of 5,000 watches take %d KiB", took>>10)
+	}
+	began := time.Now()
+	r, all := x.SLO(), x.Watchers()
+	t.Logf("reports took %v", time.Since(began))
+	if r.All.Events != 130*5000 || all.Clients != 1000 || all.Subscriptions != 5000 || len(r.Clients) != 50 {
+		t.Errorf("all %+v", r.All)
+	}
+	runtime.KeepAlive(watches)
+}
