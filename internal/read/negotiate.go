@@ -82,6 +82,7 @@ func (q *query) negotiateWatch(key formKey, req *http.Request) passed {
 	if err != nil {
 		return passedEncoding
 	}
+	q.made = made
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}

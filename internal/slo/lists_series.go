@@ -63,16 +63,12 @@ type listsCollector struct {
 	lists *Lists
 }
 
-func describeList(name, help string, labels ...string) *metrics.Desc {
-	return metrics.NewDesc("millrace_list_"+name, help, labels, nil, metrics.ALPHA, "")
-}
-
 var (
-	listCPUDesc      = describeList("cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
-	listBytesDesc    = describeList("cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
-	listRequestsDesc = describeList("cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
-	listPacedDesc    = describeList("paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
-	listStormsDesc   = describeList("storms", "Storms going on: many clients of one kind that list the same anew.")
+	listCPUDesc      = describe("list_cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
+	listBytesDesc    = describe("list_cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
+	listRequestsDesc = describe("list_cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
+	listPacedDesc    = describe("list_paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
+	listStormsDesc   = describe("list_storms", "Storms going on: many clients of one kind that list the same anew.")
 )
 
 // DescribeWithStability implements metrics.StableCollector.

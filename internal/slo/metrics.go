@@ -33,7 +33,7 @@ var (
 	behindDesc    = describe("watch_behind", "Watches that were not sent all yet.")
 	behindMost    = describe("watch_behind_seconds_max", "Age of the oldest event that a watch was not sent.")
 	metDesc       = describe("watch_slo_met", "1 while every objective is met and etcd is in time.")
-	causeDesc     = describe("watch_slo_cause", "1 for each cause that keeps events from being in time now.", "cause")
+	causeDesc     = describe("slo_cause", "1 for each cause that keeps events from being in time now.", "cause")
 	feedDesc      = describe("feed_delivery_seconds", "Time that etcd's watch took to answer a request for its progress, in the last minute, by etcd cluster and quantile.", "etcd", "quantile")
 	feedLateDesc  = describe("feed_late_seconds", "Time for which etcd's watch has not answered, 0 when it is in time, by etcd cluster.", "etcd")
 	delayDesc     = describe("process_delay_seconds", "Time by which timers fired late in the last minute, by quantile.", "quantile")
