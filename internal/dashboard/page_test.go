@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/dashboard/fake"
+	"github.com/millrace/millrace/test/chromium"
 )
 
 const goodToken, weakToken = "good-token", "weak-token"
@@ -61,29 +62,28 @@ func newSiteOf(t *testing.T, cluster *fake.Cluster, source dashboard.Source) *si
 }
 
 // signIn types a token and sends it.
-func (b *browser) signIn(token string) {
-	b.t.Helper()
-	b.until("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
-	b.eval(fmt.Sprintf("(() => { const i = document.querySelector('#token'); i.value = %q; i.form.requestSubmit() })()", token))
+func signIn(b *chromium.Browser, token string) {
+	b.Until("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
+	b.Eval(fmt.Sprintf("(() => { const i = document.querySelector('#token'); i.value = %q; i.form.requestSubmit() })()", token))
 }
 
 func TestPage(t *testing.T) {
 	s := newSite(t)
-	b := openBrowser(t)
-	b.look(1400, "light")
-	b.open(s.URL + dashboard.ShellPrefix)
-	b.until("document.body.dataset.state === 'signed-out'")
-	b.shoot("signed-out")
+	b := chromium.Open(t)
+	b.Look(1400, "light")
+	b.Go(s.URL + dashboard.ShellPrefix)
+	b.Until("document.body.dataset.state === 'signed-out'")
+	b.Shoot("signed-out")
 
-	b.signIn("wrong")
-	b.until("document.querySelector('#gate-text').textContent.includes('not accepted')")
-	b.signIn(weakToken)
-	b.until("document.body.dataset.state === 'denied'")
-	b.until("document.querySelector('#gate-code').textContent.includes('/debug/millrace/*')")
-	b.until(`document.querySelector('#gate-text').textContent.includes('<b>bob</b>')`)
-	b.shoot("denied")
-	b.signIn(goodToken)
-	b.until("document.body.dataset.state === 'live'")
+	signIn(b, "wrong")
+	b.Until("document.querySelector('#gate-text').textContent.includes('not accepted')")
+	signIn(b, weakToken)
+	b.Until("document.body.dataset.state === 'denied'")
+	b.Until("document.querySelector('#gate-code').textContent.includes('/debug/millrace/*')")
+	b.Until(`document.querySelector('#gate-text').textContent.includes('<b>bob</b>')`)
+	b.Shoot("denied")
+	signIn(b, goodToken)
+	b.Until("document.body.dataset.state === 'live'")
 
 	for panel, words := range map[string][]string{
 		"now":      {"2 causes", "Clients do not read", "Give the client more CPU", "20,412"},
@@ -95,97 +95,97 @@ func TestPage(t *testing.T) {
 		"feed":     {"https://10.0.0.2:2379", "late 7.2 s", "works", "of 2 processors"},
 	} {
 		for _, word := range words {
-			b.until(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
+			b.Until(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
 		}
 	}
 	t.Run("figures are live", func(t *testing.T) {
 		revision := "document.querySelector('#feed tbody tr').cells[2].textContent"
-		before := b.eval(revision)
-		b.until(fmt.Sprintf("%s !== %q", revision, before))
-		b.until("document.querySelectorAll('#slo .spark .line').length > 7")
+		before := b.Eval(revision)
+		b.Until(fmt.Sprintf("%s !== %q", revision, before))
+		b.Until("document.querySelectorAll('#slo .spark .line').length > 7")
 	})
 	t.Run("hostile names are text", func(t *testing.T) {
 		for _, name := range []string{fake.HostileScript, fake.HostileImage, "<b>a</b>", "<i>x</i>"} {
-			b.until(fmt.Sprintf("document.body.innerText.includes(%q)", name))
+			b.Until(fmt.Sprintf("document.body.innerText.includes(%q)", name))
 		}
-		if found := b.eval("document.querySelectorAll('main script, main img, main b:not(.legend b), main i:not(.legend i)').length"); found != "0" {
+		if found := b.Eval("document.querySelectorAll('main script, main img, main b:not(.legend b), main i:not(.legend i)').length"); found != "0" {
 			t.Errorf("%s elements came out of names", found)
 		}
-		if title := b.eval("document.title"); strings.Contains(title, "owned") {
+		if title := b.Eval("document.title"); strings.Contains(title, "owned") {
 			t.Error("a name ran as script")
 		}
 	})
 	t.Run("tables are sorted by buttons", func(t *testing.T) {
 		first := "document.querySelector('#slo tbody tr').cells[0].textContent"
-		b.eval("document.querySelector('#slo thead button').click()")
-		b.until(first + " === 'configmaps' && document.querySelector('#slo th').ariaSort === 'ascending'")
-		b.eval("document.querySelector('#slo thead button').click()")
-		b.until(first + " === 'widgets.example.com'")
-		b.eval("document.querySelector('#slo thead button').click()")
-		b.until(first + " === 'pods' && !document.querySelector('#slo th').ariaSort")
+		b.Eval("document.querySelector('#slo thead button').click()")
+		b.Until(first + " === 'configmaps' && document.querySelector('#slo th').ariaSort === 'ascending'")
+		b.Eval("document.querySelector('#slo thead button').click()")
+		b.Until(first + " === 'widgets.example.com'")
+		b.Eval("document.querySelector('#slo thead button').click()")
+		b.Until(first + " === 'pods' && !document.querySelector('#slo th').ariaSort")
 	})
 	t.Run("fits", func(t *testing.T) { looks(t, b) })
 	t.Run("the token is nowhere", func(t *testing.T) {
-		b.until(fmt.Sprintf("![location.href, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie, document.documentElement.outerHTML].join().includes(%q)", goodToken))
+		b.Until(fmt.Sprintf("![location.href, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie, document.documentElement.outerHTML].join().includes(%q)", goodToken))
 	})
-	if said := b.said(); len(said) > 0 {
+	if said := b.Said(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 }
 
 // looks goes through widths and themes.
-func looks(t *testing.T, b *browser) {
+func looks(t *testing.T, b *chromium.Browser) {
 	ground := map[string]string{}
 	for _, theme := range []string{"light", "dark"} {
 		for _, width := range []int{1400, 768, 360} {
-			b.look(width, theme)
-			b.until(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", width, theme))
-			if wide := b.eval("document.documentElement.scrollWidth > innerWidth"); wide == "true" {
+			b.Look(width, theme)
+			b.Until(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", width, theme))
+			if wide := b.Eval("document.documentElement.scrollWidth > innerWidth"); wide == "true" {
 				t.Errorf("at %d px the page scrolls sideways", width)
 			}
-			b.shoot(fmt.Sprintf("%s-%d", theme, width))
+			b.Shoot(fmt.Sprintf("%s-%d", theme, width))
 		}
-		ground[theme] = b.eval("getComputedStyle(document.documentElement).backgroundColor")
+		ground[theme] = b.Eval("getComputedStyle(document.documentElement).backgroundColor")
 	}
 	if ground["light"] == ground["dark"] {
 		t.Errorf("both themes have the ground %s", ground["light"])
 	}
-	b.eval("document.querySelector('#theme').click()")
-	b.until(fmt.Sprintf("getComputedStyle(document.documentElement).backgroundColor === %q", ground["light"]))
-	b.look(1400, "light")
+	b.Eval("document.querySelector('#theme').click()")
+	b.Until(fmt.Sprintf("getComputedStyle(document.documentElement).backgroundColor === %q", ground["light"]))
+	b.Look(1400, "light")
 }
 
 func TestPageStates(t *testing.T) {
 	s := newSite(t)
 	s.fake.Well = true
-	b := openBrowser(t)
-	b.look(1400, "dark")
-	b.open(s.URL + dashboard.ShellPrefix)
-	b.signIn(goodToken)
-	b.until("document.querySelector('#now')?.innerText.includes('every objective is met')")
-	b.until("document.querySelector('#watchers').innerText.includes('No watch is behind')")
-	b.shoot("well")
+	b := chromium.Open(t)
+	b.Look(1400, "dark")
+	b.Go(s.URL + dashboard.ShellPrefix)
+	signIn(b, goodToken)
+	b.Until("document.querySelector('#now')?.innerText.includes('every objective is met')")
+	b.Until("document.querySelector('#watchers').innerText.includes('No watch is behind')")
+	b.Shoot("well")
 
 	s.gone.Store(true)
-	b.until("document.body.dataset.state === 'gone' && document.querySelector('#live').innerText.includes('shutting down')")
-	b.until("document.querySelector('#now').innerText.includes('every objective is met')") // what was known stays
-	b.shoot("gone")
+	b.Until("document.body.dataset.state === 'gone' && document.querySelector('#live').innerText.includes('shutting down')")
+	b.Until("document.querySelector('#now').innerText.includes('every objective is met')") // what was known stays
+	b.Shoot("gone")
 	s.gone.Store(false)
-	b.until("document.body.dataset.state === 'live'")
+	b.Until("document.body.dataset.state === 'live'")
 
-	b.eval("document.querySelector('#pause').click()")
-	b.until("document.querySelector('#age').textContent === 'paused'")
+	b.Eval("document.querySelector('#pause').click()")
+	b.Until("document.querySelector('#age').textContent === 'paused'")
 	asks := s.asks.Load()
-	b.eval("new Promise((done) => setTimeout(done, 2500))") // longer than any report waits
+	b.Eval("new Promise((done) => setTimeout(done, 2500))") // longer than any report waits
 	if now := s.asks.Load(); now > asks+1 {
 		t.Errorf("%d requests while paused", now-asks)
 	}
-	b.eval("document.querySelector('#pause').click()")
-	b.until("document.querySelector('#age').textContent !== 'paused'")
+	b.Eval("document.querySelector('#pause').click()")
+	b.Until("document.querySelector('#age').textContent !== 'paused'")
 
-	b.eval("document.querySelector('#sign-out').click()")
-	b.until("document.body.dataset.state === 'signed-out' && document.querySelector('#panels').textContent === ''")
-	if said := b.said(); len(said) > 0 {
+	b.Eval("document.querySelector('#sign-out').click()")
+	b.Until("document.body.dataset.state === 'signed-out' && document.querySelector('#panels').textContent === ''")
+	if said := b.Said(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 }
@@ -194,12 +194,12 @@ func TestPageStates(t *testing.T) {
 func TestPageOfPart(t *testing.T) {
 	cluster := fake.New()
 	s := newSiteOf(t, cluster, dashboard.Source{Memory: cluster.Source().Memory})
-	b := openBrowser(t)
-	b.open(s.URL + dashboard.ShellPrefix)
-	b.signIn(goodToken)
-	b.until("document.querySelector('#memory')?.innerText.includes('v1 protobuf 141 MB') && document.querySelectorAll('.panel').length === 1")
-	b.until("document.querySelector('#live').innerText.includes('without an SLO')")
-	if said := b.said(); len(said) > 0 {
+	b := chromium.Open(t)
+	b.Go(s.URL + dashboard.ShellPrefix)
+	signIn(b, goodToken)
+	b.Until("document.querySelector('#memory')?.innerText.includes('v1 protobuf 141 MB') && document.querySelectorAll('.panel').length === 1")
+	b.Until("document.querySelector('#live').innerText.includes('without an SLO')")
+	if said := b.Said(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 }

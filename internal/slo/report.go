@@ -258,6 +258,7 @@ type ListCost struct {
 
 // Shape is what requests have in common.
 type Shape struct {
+	// Verb is "get" or "list".
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`
 	Version  string `json:"version"`

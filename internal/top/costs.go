@@ -29,7 +29,7 @@ func drawLists(p *page, l *slo.ListsReport) {
 	p.title("By request, last ten minutes")
 	drawShapes(p, l.Shapes)
 	for i := range l.Shapes {
-		drawAdvice(p, l.Shapes[i].Verb+" "+l.Shapes[i].Resource, l.Shapes[i].Advice)
+		drawAdvice(p, strings.ToUpper(l.Shapes[i].Verb)+" "+l.Shapes[i].Resource, l.Shapes[i].Advice)
 	}
 	p.title("By client, last ten minutes")
 	rows := make([][]cell, 0, len(l.Clients))
@@ -64,12 +64,12 @@ func drawShapes(p *page, shapes []slo.ListShape) {
 		if s.Path == "scan" {
 			how = warning
 		}
-		rows = append(rows, append([]cell{name(s.Verb + " " + s.Resource), {clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(details(&s.Shape)))...))
+		rows = append(rows, append([]cell{name(strings.ToUpper(s.Verb) + " " + s.Resource), {clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(details(&s.Shape)))...))
 	}
 	p.table(append(append([]column{{head: "REQUEST", most: 40}, {head: "FOUND BY", most: 30}}, costColumns()...), column{head: "SHAPE", most: 90}), rows)
 }
 
-func shapeWords(s *slo.Shape) string { return s.Verb + " " + s.Resource + ", " + details(s) }
+func shapeWords(s *slo.Shape) string { return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + details(s) }
 
 func details(s *slo.Shape) string {
 	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}

@@ -36,7 +36,7 @@ func TestDashboard(t *testing.T) {
 		_, err := expect(ctx, s, askers["viewer"], "/debug/millrace/memory", http.StatusOK)
 		return err
 	})
-	for _, path := range []string{"/debug/millrace", "/debug/millrace/", "/debug/millrace/memory", "/debug/millrace/crds", "/debug/millrace/crds?pretty"} {
+	for _, path := range []string{"/debug/millrace", "/debug/millrace/", "/debug/millrace/slo", "/debug/millrace/watchers", "/debug/millrace/lists", "/debug/millrace/memory", "/debug/millrace/crds", "/debug/millrace/crds?pretty", "/debug/millrace/feed"} {
 		for who, code := range map[string]int{"admin": 200, "viewer": 200, "weak": 403, "nobody": 403, "a wrong token": 401} {
 			if path == "/debug/millrace" && who == "viewer" {
 				continue // the rule names what is below

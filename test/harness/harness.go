@@ -322,17 +322,18 @@ func (t *tail) String() string {
 
 // briefLines and briefWidth bound what of a server's log stands beside a failure,
 // which must not get lost in it.
-const briefLines, briefWidth = 40, 300
+const briefLines, briefWidth, briefStart = 30, 300, 70
 
 var numbers = regexp.MustCompile(`[0-9a-f-]*[0-9][0-9a-f-]*`)
 
-// brief is the end of a log. Of lines that differ in numbers alone, the last stays.
+// brief is the end of a log. Of lines that begin alike but for numbers, the last
+// stays.
 func brief(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	seen := map[string]bool{}
 	var kept []string
 	for _, line := range slices.Backward(lines) {
-		shape := numbers.ReplaceAllString(line, "#")
+		shape := fmt.Sprintf("%.*s", briefStart, numbers.ReplaceAllString(line, "#"))
 		if seen[shape] {
 			continue
 		}

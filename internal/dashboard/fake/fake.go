@@ -154,15 +154,15 @@ func (f *Cluster) watchers() slo.WatchersReport {
 
 func (f *Cluster) lists() slo.ListsReport {
 	dashboard := slo.Client{User: "alice@example.com", UserAgent: "kubectl"}
-	shape := slo.Shape{Verb: "LIST", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "labels: app; fields: status.phase", Revision: "unset", Encoding: "json", Path: "scan"}
-	cheap := slo.Shape{Verb: "LIST", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "fields: spec.nodeName", Revision: "0", Encoding: "protobuf gzip", Path: "index"}
+	shape := slo.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "labels: app; fields: status.phase", Revision: "unset", Encoding: "json", Path: "scan"}
+	cheap := slo.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Selectors: "fields: spec.nodeName", Revision: "0", Encoding: "protobuf gzip", Path: "index"}
 	report := slo.ListsReport{
 		Time: time.Now(), Total: slo.ListCost{Requests: f.grown(911_000, 12), Objects: 81_000_411, Scanned: 2_100_411_021, ScannedBytes: 9e12, Bytes: 4.1e12, CPU: 8_210, Seconds: 91_000},
 		Shapes: []slo.ListShape{
 			{Shape: shape, ListCost: slo.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Clients: []slo.Client{dashboard, {User: HostileScript, UserAgent: HostileImage}},
 				Advice: []string{"Each request looks at 10,000 objects for one that it returns: select by a label that few objects have, or by namespace.", "Read with resourceVersion=0 where a state of a second ago is good enough."}},
 			{Shape: cheap, ListCost: slo.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Clients: []slo.Client{{User: "system:node:node-00001", UserAgent: "kubelet"}}},
-			{Shape: slo.Shape{Verb: "GET", Resource: "leases.coordination.k8s.io", Version: "v1", Scope: "name", Revision: "unset", Encoding: "protobuf", Path: "key"}, ListCost: slo.ListCost{Requests: 301_000, Objects: 301_000, Scanned: 301_000, Bytes: 91e6, CPU: 1.9, Seconds: 92}},
+			{Shape: slo.Shape{Verb: "get", Resource: "leases.coordination.k8s.io", Version: "v1", Scope: "name", Revision: "unset", Encoding: "protobuf", Path: "key"}, ListCost: slo.ListCost{Requests: 301_000, Objects: 301_000, Scanned: 301_000, Bytes: 91e6, CPU: 1.9, Seconds: 92}},
 		},
 		Clients: []slo.ListClient{
 			{Client: dashboard, ListCost: slo.ListCost{Requests: 1_210, Objects: 12_100, Scanned: 121_000_000, Bytes: 91e6, CPU: 84.2, Seconds: 121}, Top: shape, Advice: []string{"Watch instead of listing every half second."}},

@@ -4,7 +4,7 @@ import { Table } from "./table.js";
 
 // shapeOf tells a shape in two lines.
 const shapeOf = (s) => [
-  `${s.verb} ${s.resource}`,
+  `${s.verb.toUpperCase()} ${s.resource}`,
   [s.version, s.scope, s.selectors, `revision ${s.revision}`, s.limit ? `limit ${s.limit}` : "", s.encoding].filter(Boolean).join(" · "),
 ];
 

@@ -16,7 +16,7 @@ export function slo() {
   const resources = new Table({
     label: "Spans by resource", key: (r) => r.resource, empty: "No events in the last minute.", rows: 12,
     columns: [
-      { id: "resource", head: "Resource", value: (r) => r.resource, show: (r) => r.resource },
+      { id: "resource", head: "Resource", value: (r) => r.resource, show: (r) => names(r.resource) },
       { id: "met", head: "Objective", value: (r) => (r.met ? 1 : 0), show: (r) => mark(r.met ? "ok" : "critical", r.met ? "met" : "missed") },
       { id: "p99", head: "p99", num: true, value: (r) => r.spans.p99, show: (r) => f.seconds(r.spans.p99) },
       {
@@ -31,7 +31,7 @@ export function slo() {
       burn("b5", "Burn 5 m", (r) => r.burn.fiveMinutes),
       burn("b60", "1 h", (r) => r.burn.hour),
       burn("b360", "6 h", (r) => r.burn.sixHours),
-      { id: "cause", head: "Waits for", value: (r) => r.cause ?? "", show: (r) => (r.cause ? cause(r.cause) : "–"), help: "What the slowest hundredth waited for most" },
+      { id: "cause", head: "Waits for", value: (r) => r.cause ?? "", show: (r) => (r.cause && r.late ? cause(r.cause) : "–"), help: "What the slowest hundredth waited for most" },
       { id: "stages", head: "Slowest hundredth", show: (r) => stack(parts(r.stages), 1, sentence(r.stages), true), help: "Where the time of the slowest hundredth went" },
     ],
   });

@@ -1,4 +1,5 @@
-package dashboard_test
+// Package chromium drives a headless Chromium, for tests of pages.
+package chromium
 
 import (
 	"bufio"
@@ -17,9 +18,9 @@ import (
 // patience bounds every wait for the browser. It is generous: machines are shared.
 const patience = 30 * time.Second
 
-// browser is a headless Chromium with one page, driven through a pipe by the
+// Browser is a headless Chromium with one page, driven through a pipe by the
 // DevTools protocol.
-type browser struct {
+type Browser struct {
 	t       *testing.T
 	in      *os.File
 	session string
@@ -41,8 +42,8 @@ type reply struct {
 	} `json:"error"`
 }
 
-// openBrowser skips the test where there is no Chromium.
-func openBrowser(t *testing.T) *browser {
+// Open starts one. It skips the test where there is no Chromium.
+func Open(t *testing.T) *Browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -63,7 +64,7 @@ func openBrowser(t *testing.T) *browser {
 		t.Skipf("start Chromium: %v", err)
 	}
 	_, _ = toRead.Close(), fromWrite.Close()
-	b := &browser{t: t, in: toWrite, waiting: map[int]chan reply{}}
+	b := &Browser{t: t, in: toWrite, waiting: map[int]chan reply{}}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -97,7 +98,7 @@ func pipe(t *testing.T) (read, write *os.File) {
 }
 
 // read takes messages, which end with a NUL, until the pipe ends.
-func (b *browser) read(from *os.File) {
+func (b *Browser) read(from *os.File) {
 	in := bufio.NewReader(from)
 	for {
 		line, err := in.ReadBytes(0)
@@ -117,7 +118,7 @@ func (b *browser) read(from *os.File) {
 	b.waiting = nil
 }
 
-func (b *browser) take(r reply) {
+func (b *Browser) take(r reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c := b.waiting[r.ID]; c != nil {
@@ -140,7 +141,7 @@ func (b *browser) take(r reply) {
 }
 
 // call sends a command and waits for its result, which may be nil.
-func (b *browser) call(method string, params map[string]any, result any) {
+func (b *Browser) call(method string, params map[string]any, result any) {
 	b.t.Helper()
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -182,8 +183,8 @@ func (b *browser) call(method string, params map[string]any, result any) {
 	}
 }
 
-// eval runs an expression in the page and returns its value as text.
-func (b *browser) eval(expression string) string {
+// Eval runs an expression in the page and returns its value as text.
+func (b *Browser) Eval(expression string) string {
 	b.t.Helper()
 	var out struct {
 		Result struct {
@@ -198,32 +199,32 @@ func (b *browser) eval(expression string) string {
 	return fmt.Sprint(out.Result.Value)
 }
 
-// until waits until an expression is true.
-func (b *browser) until(expression string) {
+// Until waits until an expression is true.
+func (b *Browser) Until(expression string) {
 	b.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.After(patience); ; {
-		if b.eval(expression) == "true" {
+		if b.Eval(expression) == "true" {
 			return
 		}
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			b.t.Fatalf("not so within %v: %s; the page says: %.2000s", patience, expression, b.eval("document.body.innerText"))
+			b.t.Fatalf("not so within %v: %s; the page says: %.4000s", patience, expression, b.Eval("document.body.innerText"))
 		}
 	}
 }
 
-// open goes to a URL. The page's script may still be to run.
-func (b *browser) open(url string) {
+// Go goes to a URL. The page's script may still be to run.
+func (b *Browser) Go(url string) {
 	b.t.Helper()
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
-	b.until("location.href === " + fmt.Sprintf("%q", url) + " && document.readyState === 'complete'")
+	b.Until("location.href === " + fmt.Sprintf("%q", url) + " && document.readyState === 'complete'")
 }
 
-// look sets the window's width and the theme that the system prefers.
-func (b *browser) look(width int, theme string) {
+// Look sets the window's width and the theme that the system prefers.
+func (b *Browser) Look(width int, theme string) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}}, nil)
@@ -232,8 +233,8 @@ func (b *browser) look(width int, theme string) {
 // screenshots is a folder to put pictures of the page in; none are made without.
 const screenshots = "MILLRACE_SCREENSHOTS"
 
-// shoot makes a picture of the whole page, if pictures are wanted.
-func (b *browser) shoot(name string) {
+// Shoot makes a picture of the whole page, if pictures are wanted.
+func (b *Browser) Shoot(name string) {
 	b.t.Helper()
 	dir := os.Getenv(screenshots)
 	if dir == "" {
@@ -250,8 +251,8 @@ func (b *browser) shoot(name string) {
 	}
 }
 
-// said returns what the console said since the last call.
-func (b *browser) said() []string {
+// Said returns what the console said since the last call.
+func (b *Browser) Said() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	said := b.problems
