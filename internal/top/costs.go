@@ -69,7 +69,9 @@ func drawShapes(p *page, shapes []slo.ListShape) {
 	p.table(append(append([]column{{head: "REQUEST", most: 40}, {head: "FOUND BY", most: 30}}, costColumns()...), column{head: "SHAPE", most: 90}), rows)
 }
 
-func shapeWords(s *slo.Shape) string { return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + details(s) }
+func shapeWords(s *slo.Shape) string {
+	return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + details(s)
+}
 
 func details(s *slo.Shape) string {
 	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}
