@@ -1,6 +1,15 @@
 package server
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/encode"
@@ -44,11 +53,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
-		healthy := 0.0
-		if b.feed.Healthy() == nil {
-			healthy = 1
-		}
-		gauge(healthyDesc, healthy, b.servers)
+		gauge(healthyDesc, one(b.feed.Healthy() == nil), b.servers)
 		for _, r := range b.Cache.Resources() {
 			snapshot, gr := r.Snapshot(), r.GroupResource()
 			gauge(objectsDesc, float64(snapshot.Len()), gr.Group, gr.Resource)
@@ -56,3 +61,51 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		}
 	}
 }
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// monitor asks an etcd for its size, for apiserver_storage_size_bytes. Kubernetes'
+// own dials anew for each scrape and waits 20 s for an etcd that does not answer,
+// longer than a scrape may take: there would be no metrics just when they are needed.
+type monitor struct {
+	client  *clientv3.Client
+	servers string
+}
+
+var _ etcdmetrics.Monitor = monitor{}
+
+// monitors are of all clusters, that of first before the others, as Kubernetes has
+// them.
+func (b *backends) monitors(first string) ([]etcdmetrics.Monitor, error) {
+	all := b.all()
+	slices.SortFunc(all, func(x, y *backend) int {
+		if x.servers == first || y.servers == first {
+			return cmp.Compare(one(y.servers == first), one(x.servers == first))
+		}
+		return cmp.Compare(x.servers, y.servers)
+	})
+	monitors := make([]etcdmetrics.Monitor, len(all))
+	for i, x := range all {
+		monitors[i] = monitor{x.Client.Client, x.servers}
+	}
+	return monitors, nil
+}
+
+// Monitor implements etcdmetrics.Monitor: it asks any member. Its caller gives it a
+// second.
+func (m monitor) Monitor(ctx context.Context) (etcdmetrics.StorageMetrics, error) {
+	members := strings.Split(m.servers, ",")
+	status, err := m.client.Status(ctx, members[rand.IntN(len(members))])
+	if err != nil {
+		return etcdmetrics.StorageMetrics{}, fmt.Errorf("ask etcd %s for its size: %w", m.servers, err)
+	}
+	return etcdmetrics.StorageMetrics{Size: status.DbSize}, nil
+}
+
+// Close implements etcdmetrics.Monitor. The client is the backend's.
+func (m monitor) Close() error { return nil }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/datadir"
@@ -168,6 +170,8 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if err != nil {
 		return s.options.explain(err)
 	}
+	first := strings.Join(etcd.StorageConfig.Transport.ServerList, ",")
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(first) })
 	if err := tier.serve(server); err != nil {
 		return err
 	}

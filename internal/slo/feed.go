@@ -98,9 +98,28 @@ func (f *FeedAccount) Answered(at time.Time) {
 	if f.mu.asked.IsZero() {
 		return
 	}
-	d := max(0, at.Sub(f.mu.asked))
+	f.answeredLocked(at, at.Sub(f.mu.asked))
 	f.mu.asked = time.Time{}
-	f.mu.delivery.at(at.Sub(f.set.began), fine, (*sketch).reset).observe(d, bucket(d), 1)
+}
+
+// askPeriod is how often etcd is asked.
+const askPeriod = time.Second
+
+// answers calls use with the times of an answer, and of those that were not asked for
+// meanwhile: one long wait is not one short one's equal. More than a minute's would be
+// of no use.
+func answers(took time.Duration, use func(time.Duration)) {
+	use(max(0, took))
+	for n := 1; n < int(minute/askPeriod) && took > askPeriod; n++ {
+		took -= askPeriod
+		use(took)
+	}
+}
+
+func (f *FeedAccount) answeredLocked(at time.Time, took time.Duration) {
+	if into := f.mu.delivery.at(at.Sub(f.set.began), fine, (*sketch).reset); into != nil {
+		answers(took, func(d time.Duration) { into.observe(d, bucket(d), 1) })
+	}
 }
 
 // Loaded says that everything was read anew.
@@ -113,13 +132,18 @@ func (f *FeedAccount) Loaded() {
 	f.mu.loads++
 }
 
-// Follows says that the watch is there and was answered on.
+// Follows says that the watch is there and was answered on. For how long there was
+// none is how long that answer took.
 func (f *FeedAccount) Follows() {
 	if f == nil {
 		return
 	}
+	now := f.set.cfg.Clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.mu.broken.IsZero() {
+		f.answeredLocked(now, now.Sub(f.mu.broken))
+	}
 	f.mu.broken, f.mu.err = time.Time{}, nil
 }
 
@@ -166,9 +190,11 @@ func (f *FeedAccount) lateLocked(now time.Time) time.Duration {
 func (f *FeedAccount) tellLocked(t *tally, now time.Time) {
 	f.mu.delivery.each(now.Sub(f.set.began), fine, t.add)
 	if d := f.lateLocked(now); d > 0 {
-		t.counts[bucket(d)]++
-		t.count++
 		t.max = max(t.max, d)
+		answers(d, func(d time.Duration) {
+			t.counts[bucket(d)]++
+			t.count++
+		})
 	}
 }
 
@@ -185,11 +211,11 @@ func (x *Watches) Feed() FeedReport {
 func (f *FeedAccount) report(now time.Time) Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var answers tally
-	f.tellLocked(&answers, now)
+	var all tally
+	f.tellLocked(&all, now)
 	told := Feed{
 		Prefix: f.prefix, Endpoints: f.endpoints, Revision: f.mu.revision,
-		Late: f.lateLocked(now).Seconds(), Delivery: answers.quantiles(),
+		Late: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
 		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.loads,
 	}
 	if f.mu.err != nil {
@@ -200,13 +226,13 @@ func (f *FeedAccount) report(now time.Time) Feed {
 
 // tally adds up what all feeds were answered.
 func (f *feeds) tally(now time.Time) *tally {
-	var answers tally
+	var all tally
 	for _, feed := range f.all() {
 		feed.mu.Lock()
-		feed.tellLocked(&answers, now)
+		feed.tellLocked(&all, now)
 		feed.mu.Unlock()
 	}
-	return &answers
+	return &all
 }
 
 // latest returns the feed that is furthest behind, nil if all are in time.

@@ -109,10 +109,12 @@ const (
 	// largerBy times as large as the others.
 	largeEvent = 256 << 10
 	largerBy   = 4
-	// Processors are short when goroutines wait for one as long, or for starvedPart of
-	// what the slowest spans take.
-	starvedFrom = 20 * time.Millisecond
-	starvedPart = 0.25
+	// Processors are short when goroutines wait for one as long, and for starvedPart of
+	// what the slowest spans take; starvedWriting of it if those are writing, which
+	// takes long for other reasons too.
+	starvedFrom    = 20 * time.Millisecond
+	starvedPart    = 0.25
+	starvedWriting = 0.5
 )
 
 // cause is what the slowest hundredth waited for.
@@ -129,11 +131,7 @@ func (g *gathered) cause(shares *[spanStages]float64, p *Process) Cause {
 	if longest != inClient && g.large() {
 		return CauseSize
 	}
-	p99 := g.spans.quantiles().P99
-	if longest < inClient && p.starved() >= max(starvedFrom.Seconds(), starvedPart*p99) {
-		return CauseCPU
-	}
-	return Cause(stageNames[longest])
+	return p.cause(longest, g.spans.quantiles().P99)
 }
 
 func (g *gathered) large() bool {
@@ -151,6 +149,20 @@ func (g *gathered) large() bool {
 // starved is how long one of a hundred waits for a processor took, in seconds. A
 // timer waits as any goroutine does, and for a thread besides.
 func (p *Process) starved() float64 { return max(p.Delay.P99, p.Scheduling.P99) }
+
+// cause is what spans waited for whose longest stage is known, and their p99 in
+// seconds: a process that does not run is late in what it does, and in the middle of a
+// write as well.
+func (p *Process) cause(longest int, p99 float64) Cause {
+	part := starvedPart
+	if longest == inConnection {
+		part = starvedWriting
+	}
+	if longest != inClient && p.starved() >= max(starvedFrom.Seconds(), part*p99) {
+		return CauseCPU
+	}
+	return Cause(stageNames[longest])
+}
 
 // report is what an account says of the last minute.
 func (g *gathered) report(name string, objective time.Duration, p *Process) ResourceSLO {

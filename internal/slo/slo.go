@@ -50,7 +50,7 @@ func (x *Watches) SLO() SLOReport {
 	for _, w := range x.watches() {
 		w.tell()
 	}
-	clients := x.clients(since)
+	clients := x.clients(since, &report.Process)
 	report.Clients = clients[:min(most, len(clients))]
 	report.Subscriptions = x.subscriptions(since)
 	f := findings{set: x, now: now, report: &report, resources: resources, clients: clients}
@@ -73,7 +73,7 @@ func (x *Watches) resources() []*resourceAccount {
 }
 
 // clients had events in the last minute, the slowest first.
-func (x *Watches) clients(since time.Duration) []ClientSLO {
+func (x *Watches) clients(since time.Duration, p *Process) []ClientSLO {
 	type one struct {
 		*clientAccount
 		watches int
@@ -104,7 +104,7 @@ func (x *Watches) clients(since time.Duration) []ClientSLO {
 		}
 		t.Spans = spans.quantiles()
 		if i := largest(&lateBy); lateBy[i] > 0 {
-			t.Cause = Cause(stageNames[i])
+			t.Cause = p.cause(i, t.Spans.P99)
 		}
 		told = append(told, t)
 	}

@@ -279,8 +279,32 @@ func TestEtcdThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("feed %+v", told)
 	}
 	f.Follows()
-	if told := x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" {
-		t.Errorf("feed %+v", told)
+	if r, told := x.SLO(), x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" || r.Met || causes(r)[0] != slo.Cause(slo.StageEtcd) || r.Causes[0].Severity != "warning" {
+		t.Errorf("feed %+v, causes %+v", told, r.Causes)
+	}
+}
+
+func TestOneLateAnswerOfEtcd(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	f := x.AddFeed("/registry/", []string{"http://192.0.2.1:2379"})
+	answer := func(after time.Duration) {
+		f.Asked(x.clock.Now())
+		x.clock.Step(after)
+		f.Answered(x.clock.Now())
+	}
+	for range 500 { // more than a minute's, were each asked when the one before is answered
+		answer(ms)
+	}
+	answer(10 * time.Second)
+	if q := x.Feed().Feeds[0].Delivery; q.Count != 510 || math.Abs(q.P99-5) > 0.1 || q.Max != 10 {
+		t.Errorf("answers %+v", q)
+	}
+	if r := x.SLO(); r.Met || len(r.Causes) != 1 || r.Causes[0].Cause != slo.Cause(slo.StageEtcd) || r.Causes[0].Severity != "warning" {
+		t.Errorf("met %v, causes %+v", r.Met, r.Causes)
+	}
+	answer(time.Hour)
+	if q := x.Feed().Feeds[0].Delivery; q.Count > 600 {
+		t.Errorf("answers %+v", q)
 	}
 }
 
