@@ -195,7 +195,10 @@ func sortConditions(of any) {
 			sortConditions(value)
 			list, ok := value.([]any)
 			if ok && key == "conditions" {
-				slices.SortFunc(list, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+				// Not by their times: a second may begin between two of one server's.
+				slices.SortFunc(list, func(a, b any) int {
+					return strings.Compare(own.ReplaceAllString(fmt.Sprint(a), "#"), own.ReplaceAllString(fmt.Sprint(b), "#"))
+				})
 			}
 		}
 	}
