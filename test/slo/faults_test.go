@@ -31,6 +31,7 @@ func startEtcd(t *testing.T) *harness.Etcd {
 // TestPausedEtcd stops etcd under watches. What is told goes back to a warning when
 // it runs again, and to nothing a minute later.
 func TestPausedEtcd(t *testing.T) {
+	faults(t)
 	etcd := startEtcd(t)
 	d := newDrill(t, "--etcd-servers="+etcd.Endpoint)
 	late := fmt.Sprintf("millrace_feed_late_seconds{etcd=%q}", etcd.Endpoint)
@@ -78,9 +79,6 @@ func TestPausedEtcd(t *testing.T) {
 		}
 		return nil
 	})
-	if !long() {
-		return
-	}
 	after(t, patience)
 	d.until(func(r *readings) error {
 		if name := fmt.Sprintf("millrace_slo_cause{cause=%q}", f.cause); !r.slo.Met || r.metrics[name] != 0 {
@@ -93,6 +91,7 @@ func TestPausedEtcd(t *testing.T) {
 // TestStarvedServer gives the server a quarter of the time, as a limit of a cgroup
 // does.
 func TestStarvedServer(t *testing.T) {
+	faults(t)
 	etcd := startEtcd(t)
 	d := newDrill(t, "--etcd-servers="+etcd.Endpoint, "--watch-slo=50ms")
 	client := d.http2(1 << 20)
@@ -135,6 +134,7 @@ func TestStarvedServer(t *testing.T) {
 // TestClientThatDoesNotRead has a client leave its stream alone over HTTP/2 while
 // others read theirs.
 func TestClientThatDoesNotRead(t *testing.T) {
+	faults(t)
 	d := newDrill(t)
 	others := d.http2(4 << 20)
 	for range 3 {
@@ -168,6 +168,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 // TestThrottledConnection has a client of each protocol read through a network that
 // takes little.
 func TestThrottledConnection(t *testing.T) {
+	faults(t)
 	d := newDrill(t)
 	others := d.http2(4 << 20)
 	for range 3 {
@@ -198,6 +199,7 @@ func TestThrottledConnection(t *testing.T) {
 // TestLargeObjects sends many watches a few objects of a megabyte among many small
 // ones.
 func TestLargeObjects(t *testing.T) {
+	faults(t)
 	const clients, watches, small, large = 5, 8, 200, 6
 	d := newDrill(t, "--watch-slo=configmaps=20ms")
 	for i := range clients {
