@@ -81,7 +81,7 @@ var _ etcdmetrics.Monitor = monitor{}
 
 // monitors are of all clusters, that of first before the others, as Kubernetes has
 // them.
-func (b *backends) monitors(first string) ([]etcdmetrics.Monitor, error) {
+func (b *backends) monitors(first string) []etcdmetrics.Monitor {
 	all := b.all()
 	slices.SortFunc(all, func(x, y *backend) int {
 		if x.servers == first || y.servers == first {
@@ -93,7 +93,7 @@ func (b *backends) monitors(first string) ([]etcdmetrics.Monitor, error) {
 	for i, x := range all {
 		monitors[i] = monitor{x.Client.Client, x.servers}
 	}
-	return monitors, nil
+	return monitors
 }
 
 // Monitor implements etcdmetrics.Monitor: it asks any member. Its caller gives it a

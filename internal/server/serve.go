@@ -171,7 +171,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		return s.options.explain(err)
 	}
 	first := strings.Join(etcd.StorageConfig.Transport.ServerList, ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(first) })
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(first), nil })
 	if err := tier.serve(server); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ type lately struct {
 	at int64
 }
 
-func newRecent(step time.Duration, steps int) lately {
+func newLately(step time.Duration, steps int) lately {
 	return lately{step: step, crowds: make([]crowd, steps)}
 }
 

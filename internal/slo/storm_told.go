@@ -14,7 +14,7 @@ func (s *storms) fleetLocked(kind string) *fleet {
 		if len(s.mu.fleets) >= maxFleets {
 			delete(s.mu.fleets, oldest(s.mu.fleets, func(f *fleet) time.Time { return f.seen }))
 		}
-		f = &fleet{hosts: newRecent(fleetWindow/2, 2), connections: newRecent(connectionWindow/2, 2)}
+		f = &fleet{hosts: newLately(fleetWindow/2, 2), connections: newLately(connectionWindow/2, 2)}
 		s.mu.fleets[strings.Clone(kind)] = f
 	}
 	return f
@@ -31,7 +31,7 @@ func (s *storms) gatheringLocked(key gatheringKey) *gathering {
 			}
 			delete(s.mu.gatherings, old)
 		}
-		g = &gathering{hosts: newRecent(stormWindow/stormSteps, stormSteps), connections: newRecent(stormWindow/stormSteps, stormSteps)}
+		g = &gathering{hosts: newLately(stormWindow/stormSteps, stormSteps), connections: newLately(stormWindow/stormSteps, stormSteps)}
 		s.mu.gatherings[gatheringKey{strings.Clone(key.kind), strings.Clone(key.resource)}] = g
 	}
 	return g
