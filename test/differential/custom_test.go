@@ -54,7 +54,6 @@ func TestCustomResourcesAgree(t *testing.T) {
 			}
 			answers[side] = a
 		}
-		t.Logf("step %d, %s: %d %.300s", i, s.Name, answers[0].status, answers[0].body)
 		if d := sameStep(answers[0], answers[1]); d != "" {
 			t.Errorf("step %d, %s: %s %s\n%s", i, s.Name, s.Verb, s.Path, d)
 		}
@@ -171,30 +170,62 @@ var own = regexp.MustCompile(strings.Join([]string{
 	`"?remainingItemCount"?:\d+`, `(RV|version):? \d{2,}`, // revisions in messages
 }, "|"))
 
+// managed are the managed fields of an object that is quoted in a message.
+var managed = regexp.MustCompile(`(\\*"managedFields\\*":)\[.*?\](,\\*"name\\*":|},\\*"spec\\*":)`)
+
 // neutral is a body without what is each server's own. Conditions of a definition
-// are in the order in which controllers wrote them.
+// are in the order in which controllers wrote them, and managed fields in that of
+// the seconds in which they were written.
 func neutral(body []byte) []byte {
-	var decoded any
-	if err := json.Unmarshal(body, &decoded); err == nil {
-		sortConditions(decoded)
-		if sorted, err := json.Marshal(decoded); err == nil {
-			body = sorted
+	var out bytes.Buffer
+	for each := json.NewDecoder(bytes.NewReader(body)); ; {
+		var decoded any
+		if err := each.Decode(&decoded); err == io.EOF {
+			body = out.Bytes()
+			break
+		} else if err != nil {
+			body = neutralYAML(body)
+			break
 		}
+		out.Write(ordered(decoded))
 	}
-	return own.ReplaceAll(body, []byte("#"))
+	return own.ReplaceAll(managed.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
 }
 
-func sortConditions(of any) {
+// neutralYAML is an object in YAML as JSON, with the lines that it had. What is
+// neither stays.
+func neutralYAML(body []byte) []byte {
+	var decoded map[string]any
+	if err := yaml.Unmarshal(body, &decoded); err != nil {
+		return body
+	}
+	lines := strings.Split(own.ReplaceAllString(string(body), "#"), "\n")
+	slices.Sort(lines)
+	return fmt.Appendf(ordered(decoded), "\n%s", strings.Join(lines, "\n"))
+}
+
+// ordered is what was decoded, in an order that does not depend on time.
+func ordered(decoded any) []byte {
+	sortDated(decoded)
+	sorted, err := json.Marshal(decoded)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	return append(sorted, '\n')
+}
+
+// sortDated sorts the lists whose order depends on times.
+func sortDated(of any) {
 	switch v := of.(type) {
 	case []any:
 		for _, item := range v {
-			sortConditions(item)
+			sortDated(item)
 		}
 	case map[string]any:
 		for key, value := range v {
-			sortConditions(value)
+			sortDated(value)
 			list, ok := value.([]any)
-			if ok && key == "conditions" {
+			if ok && (key == "conditions" || key == "managedFields") {
 				// Not by their times: a second may begin between two of one server's.
 				slices.SortFunc(list, func(a, b any) int {
 					return strings.Compare(own.ReplaceAllString(fmt.Sprint(a), "#"), own.ReplaceAllString(fmt.Sprint(b), "#"))
