@@ -149,7 +149,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
 		if !cfg.Rare {
-			made.heat.touch(time.Now())
+			made.heat.expect(time.Now())
 		}
 	}
 	return r, nil

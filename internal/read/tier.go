@@ -21,6 +21,8 @@ type Tier struct {
 	custom atomic.Pointer[Finder]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
+	// warming says that the warmer is encoding.
+	warming atomic.Bool
 	// shutdown begins to look for the server's, which ends all watches.
 	shutdown sync.Once
 	ending   ending

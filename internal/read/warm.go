@@ -11,7 +11,8 @@ import (
 // What many clients list is encoded before they ask: after a start, when the
 // cache was loaded anew, and after changes. It is done in idle time, one leaf at
 // a time, for forms that are hot: those that a LIST lately asked for, and for a
-// while after the start the two that clients of Kubernetes use.
+// while after the start the two that clients of Kubernetes use. Until somebody asks
+// for these they are left alone while the resource changes.
 
 const (
 	// warmPeriod is the pause between two passes; one that finds everything warm
@@ -28,10 +29,21 @@ const (
 	minWarm = 200
 )
 
-// heat is when a form was last asked for, in Unix nanoseconds.
-type heat struct{ last atomic.Int64 }
+// heat is when a form was last asked for, or expected to be, in Unix nanoseconds.
+type heat struct {
+	last  atomic.Int64
+	asked atomic.Bool
+}
 
-func (h *heat) touch(now time.Time)    { h.last.Store(now.UnixNano()) }
+func (h *heat) expect(now time.Time) { h.last.Store(now.UnixNano()) }
+
+func (h *heat) touch(now time.Time) {
+	h.last.Store(now.UnixNano())
+	if !h.asked.Load() {
+		h.asked.Store(true)
+	}
+}
+
 func (h *heat) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotFor) }
 
 // Warm keeps hot forms encoded until the context ends.
@@ -42,11 +54,11 @@ func (t *Tier) Warm(ctx context.Context) {
 	for {
 		for _, r := range *t.routes.Load() {
 			now, w := time.Now(), last[r]
-			due := w.due(r.cfg.Source.Resource().Snapshot().Revision, now)
+			due, ahead := w.due(r.cfg.Source.Resource().Snapshot().Revision, now)
 			if last[r] = w; !due {
 				continue
 			}
-			for _, f := range r.hotForms(now) {
+			for _, f := range r.hotForms(now, ahead) {
 				t.warmForm(ctx, r, f)
 			}
 		}
@@ -66,25 +78,26 @@ type warmth struct {
 }
 
 // due reports whether a pass warms what is at a revision now: it did not change
-// since the last pass, or has changed for long.
-func (w *warmth) due(revision int64, now time.Time) bool {
-	quiet := revision == w.revision
+// since the last pass, or has changed for long. Ahead are the passes that encode
+// what nobody has asked for yet: the first, and those of what did not change.
+func (w *warmth) due(revision int64, now time.Time) (due, ahead bool) {
+	quiet, first := revision == w.revision, w.warmed.IsZero()
 	w.revision = revision
 	if !quiet && now.Sub(w.warmed) < churnPeriod {
-		return false
+		return false, false
 	}
 	w.warmed = now
-	return true
+	return true, quiet || first
 }
 
 // hotForms are the forms of whole lists that are hot. Tables are made when they
 // are asked for.
-func (r *Route) hotForms(now time.Time) []*encode.Form {
+func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var hot []*encode.Form
 	for _, made := range r.mu.forms {
-		if made.form != nil && !made.form.Rows() && made.heat.hot(now) {
+		if made.form != nil && !made.form.Rows() && made.heat.hot(now) && (ahead || made.heat.asked.Load()) {
 			hot = append(hot, made.form)
 		}
 	}
@@ -102,11 +115,17 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 		if !t.idle(ctx) {
 			return
 		}
-		if more, err := f.Warm(span, snapshot.Bytes); err != nil || !more {
+		t.warming.Store(true)
+		more, err := f.Warm(span, snapshot.Bytes)
+		t.warming.Store(false)
+		if err != nil || !more {
 			return // a request will meet the error and say so
 		}
 	}
 }
+
+// Warming reports whether something is encoded that nobody has asked for yet.
+func (t *Tier) Warming() bool { return t.warming.Load() }
 
 // idle waits until no request is being answered. It returns false when the
 // context has ended.

@@ -139,7 +139,7 @@ func drawResources(p *page, all []slo.ResourceSLO) {
 		rows = append(rows, []cell{
 			name(r.Resource), met, flag(seconds(r.Spans.P99), !r.Met, critical), text(seconds(r.Objective)), text(seconds(r.Spans.P50)), text(seconds(r.Spans.P999)),
 			text(count(r.Late)), text(count(r.Spans.Count)), flag(burn(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(burn(r.Burn.Hour)), text(burn(r.Burn.SixHours)),
-			text(causeWords(r.Cause)), text(size(r.Bytes)),
+			text(waitsFor(r)), text(size(r.Bytes)),
 		})
 	}
 	p.table([]column{
@@ -177,6 +177,14 @@ func drawBehind(p *page, all []slo.Watcher) {
 		{head: "CLIENT", most: 28}, {head: "WATCHES", most: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
 		{head: "AGE", right: true}, {head: "USER", most: 40}, {head: "ADDRESS"}, {head: "SELECTION", most: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
 	}, rows)
+}
+
+// waitsFor is what late events waited for.
+func waitsFor(r slo.ResourceSLO) string {
+	if r.Late == 0 {
+		return "-"
+	}
+	return causeWords(r.Cause)
 }
 
 func causeWords(c slo.Cause) string {
