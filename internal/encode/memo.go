@@ -298,7 +298,8 @@ func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 
 // Warm encodes a group ahead of its first reader. stored is the size of all
 // objects that are being warmed: what fits into the budget is kept plain, more
-// is kept compressed. It returns false when the budget has no room for more.
+// is kept compressed. Large objects are left alone. It returns false when the budget
+// has no room for more.
 func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 	b := f.cfg.Budget
 	own, _, _ := span.Memo.slotOf(f, span.Entries)
@@ -308,12 +309,24 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 	if b == nil || b.used.Load() >= b.limit/warmShare {
 		return false, nil
 	}
+	if large(max(own.size.Load(), storedSize(span.Entries)), len(span.Entries)) {
+		return true, nil
+	}
 	if warmGrowth*stored > b.limit/warmShare {
 		_, err = f.zipped(span.Memo, span.Entries)
 	} else {
 		_, err = f.plain(span.Memo, span.Entries)
 	}
 	return true, err
+}
+
+// storedSize is the length of objects in storage form, in bytes.
+func storedSize(entries []*resource.Entry) int64 {
+	var n int64
+	for _, e := range entries {
+		n += int64(e.Size())
+	}
+	return n
 }
 
 const (

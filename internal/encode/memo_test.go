@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -42,6 +43,30 @@ func TestMemoEncodesOnce(t *testing.T) {
 	}
 	if n := w.write(t, w.form(t, PrettyJSON), g); n != 40 {
 		t.Errorf("decoded %d objects for another form, want 40", n)
+	}
+}
+
+// TestWarm encodes a group once, ahead of readers, and never what is not kept.
+func TestWarm(t *testing.T) {
+	for name, c := range map[string]struct {
+		text int
+		want int64
+	}{"small objects": {10, 3}, "large as they are stored": {100 << 10, 0}, "large as they are encoded": {40 << 10, 3}} {
+		w := newWorld(t)
+		f := w.form(t, JSON)
+		g := group{memo: new(Memo)}
+		for i := range 3 {
+			g.entries = append(g.entries, entry(t, i, strings.Repeat("<", c.text))) // \u003c
+		}
+		for range 4 {
+			if more, err := f.Warm(Span{Memo: g.memo, Entries: g.entries}, storedSize(g.entries)); err != nil || !more {
+				t.Fatalf("%s: %v, %v", name, more, err)
+			}
+			runtimeGC() // what is not kept is forgotten
+		}
+		if n := w.decoded.Load(); n != c.want {
+			t.Errorf("%s: decoded %d objects, want %d", name, n, c.want)
+		}
 	}
 }
 

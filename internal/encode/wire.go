@@ -46,9 +46,11 @@ func (w *wire) cost() int64 {
 
 // large reports whether the objects are so large that encoding them costs little
 // more than copying them: their plain bytes are not worth keeping.
-func (w *wire) large() bool {
+func (w *wire) large() bool { return large(w.size, len(w.entries)) }
+
+func large(size int64, objects int) bool {
 	const largeObject = 64 << 10
-	return w.size > largeObject*int64(len(w.entries))
+	return size > largeObject*int64(objects)
 }
 
 // items returns the bytes of items from..to-1 with the separators between them.
