@@ -95,7 +95,7 @@ func (d *documents) agree(t *testing.T, when string) {
 			{path: "/apis", method: http.MethodPost}, {path: "/apis", method: http.MethodHead}, {path: "/api", method: http.MethodHead},
 			{path: "/apis/apps/v1", method: http.MethodPut}, {path: "/apis", as: anonymous}, {path: "/apis/apps/v1", as: anonymous},
 			{path: "/apis//v1"}, {path: "/apis/apps//"}, {path: "/apiss"}, {path: "/api/v2"}, {path: "/apis/absent.example.com"},
-			{path: "/apis/absent.example.com/v1"}, {path: "/apis/apps/v9"}, {path: "/apis/apps/v1", query: "timeout=1s&pretty=true&x=%zz"},
+			{path: "/apis/absent.example.com/v1"}, {path: "/apis/apps/v9"}, {path: "/apis/apps/v1", query: "timeout=25s&pretty=true&x=%zz"},
 		}
 		for _, path := range d.paths {
 			accepts := plainDiscovery

@@ -155,7 +155,7 @@ var parameters = []string{
 	"resourceVersion=0&resourceVersionMatch=NotOlderThan", "resourceVersion=0&resourceVersionMatch=Exact",
 	"resourceVersion=NOW&resourceVersionMatch=NotOlderThan", "resourceVersion=NOW&resourceVersionMatch=Exact",
 	"resourceVersion=NOW&resourceVersionMatch=junk", "resourceVersion=1&resourceVersionMatch=Exact",
-	"timeoutSeconds=5", "timeoutSeconds=abc", "timeoutSeconds=0", "timeout=5s", "timeout=abc", "timeout=0s", "timeout=-1s", "timeout=1h",
+	"timeoutSeconds=5", "timeoutSeconds=abc", "timeoutSeconds=0", "timeout=25s", "timeout=abc", "timeout=0s", "timeout=-1s", "timeout=1h",
 	"sendInitialEvents=true", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan", "allowWatchBookmarks=true", "allowWatchBookmarks=x",
 	"watch=false", "watch=0", "shardSelector=", "includeObject=None", "includeObject=Object", "includeObject=junk", "export=true", "exact=true",
 	"kind=Pod", "apiVersion=v2", "apiVersion=v1&kind=ListOptions", "ignoreStoreReadErrorWithClusterBreakingPotential=true",
