@@ -35,25 +35,12 @@ since it started; writes to other ones than LISTs.`,
   millrace bench crd --compare --external-etcd --crds 190 --groups 190 --properties 5000
   millrace bench crd --crds 50 --groups 10 --rest 5s
   millrace bench crd --from report.json -o markdown`,
-		Args:         cobra.NoArgs,
-		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			to := streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
-			if err := o.validate(); err != nil {
-				return err
-			}
-			if o.from != "" {
-				var r crdReport
-				if err := readReportInto(o.from, &r); err != nil {
-					return err
-				}
-				return r.write(to.out, o.output)
-			}
-			ctx, stop := interruptible(cmd.Context())
-			defer stop()
-			return runCRD(ctx, cfg, o, to)
-		},
 	}
+	measuring{
+		validate: o.validate,
+		from:     &o.from, output: &o.output, empty: func() saved { return &crdReport{} },
+		measure: func(ctx context.Context, to streams) error { return runCRD(ctx, cfg, o, to) },
+	}.by(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }

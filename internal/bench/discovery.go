@@ -52,25 +52,12 @@ again, so that the first request of each kind is the very first.`,
 		Example: `  millrace bench discovery --compare --crds 2000 --groups 400
   millrace bench discovery --crds 50 --groups 10 --duration 1s
   millrace bench discovery --from report.json -o markdown`,
-		Args:         cobra.NoArgs,
-		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			to := streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
-			if err := o.validate(); err != nil {
-				return err
-			}
-			if o.from != "" {
-				r, err := readReport(o.from)
-				if err != nil {
-					return err
-				}
-				return r.write(to.out, o.output)
-			}
-			ctx, stop := interruptible(cmd.Context())
-			defer stop()
-			return runDiscovery(ctx, cfg, o, to)
-		},
 	}
+	measuring{
+		validate: o.validate,
+		from:     &o.from, output: &o.output, empty: func() saved { return &report{} },
+		measure: func(ctx context.Context, to streams) error { return runDiscovery(ctx, cfg, o, to) },
+	}.by(cmd)
 	o.addFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.duration, "duration", 5*time.Second, "how long to repeat each request")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each client discovers everything")

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -27,34 +26,16 @@ fills, and a server that writes the same bytes from memory: the floor. With
   millrace bench list --compare --external-etcd --workloads=default,list-rss
   millrace bench list --compare --external-etcd --workloads=list-stalled
   millrace bench list --from report.json -o svg > report.svg`,
-		Args:         cobra.NoArgs,
-		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if slices.Contains(o.workloads, "help") {
-				_, err := io.WriteString(cmd.OutOrStdout(), workloadHelp())
-				return err
-			}
-			if err := o.validate(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if o.from != "" {
-				r, err := readReport(o.from)
-				if err != nil {
-					return err
-				}
-				return r.write(cmd.OutOrStdout(), o.output)
-			}
-			ctx, stop := interruptible(cmd.Context())
-			defer stop()
-			return runList(ctx, cfg, o, streams{cmd.OutOrStdout(), cmd.ErrOrStderr()})
-		},
 	}
+	measuring{
+		help:     func() (string, bool) { return workloadHelp(), slices.Contains(o.workloads, "help") },
+		validate: func() error { return o.validate(cmd.Flags().Changed) },
+		from:     &o.from, output: &o.output, empty: func() saved { return &report{} },
+		measure: func(ctx context.Context, to streams) error { return runList(ctx, cfg, o, to) },
+	}.by(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
-
-// streams are where a command writes to.
-type streams struct{ out, err io.Writer }
 
 // runList prints the report also when some workloads failed, and then fails.
 func runList(ctx context.Context, cfg Config, o *listOptions, to streams) error {
@@ -70,18 +51,6 @@ func runList(ctx context.Context, cfg Config, o *listOptions, to streams) error 
 	}
 	b.report.check()
 	return conclude(b.report.write(to.out, o.output), b.report.failures())
-}
-
-// conclude is the end of a command that has tried to write its report, in which
-// some workloads may have failed.
-func conclude(written error, failures int) error {
-	if written != nil {
-		return written
-	}
-	if failures > 0 {
-		return fmt.Errorf("%d workloads failed, see above", failures)
-	}
-	return nil
 }
 
 func newReport(o *listOptions) *report {

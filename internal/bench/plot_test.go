@@ -27,8 +27,8 @@ func TestPlotIsWellFormedAndComplete(t *testing.T) {
 	if err := os.WriteFile(file, []byte(saved.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	read, err := readReport(file)
-	if err != nil {
+	read := &report{}
+	if err := readReport(file, read); err != nil {
 		t.Fatal(err)
 	}
 	svg := read.plot()
@@ -55,7 +55,7 @@ func TestReadReportRefusesWhatIsNone(t *testing.T) {
 	if err := os.WriteFile(file, []byte("workload  clients"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readReport(file); err == nil || !strings.Contains(err.Error(), "-o json") {
+	if err := readReport(file, &report{}); err == nil || !strings.Contains(err.Error(), "-o json") {
 		t.Fatalf("readReport = %v, want an error that names -o json", err)
 	}
 }

@@ -92,15 +92,7 @@ type serverCost struct {
 }
 
 // readReport reads what -o json wrote.
-func readReport(file string) (*report, error) {
-	var r report
-	if err := readReportInto(file, &r); err != nil {
-		return nil, err
-	}
-	return &r, nil
-}
-
-func readReportInto(file string, r any) error {
+func readReport(file string, r saved) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read report: %w", err)

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -36,29 +35,13 @@ allow for 1,100 of them, and for more with --scale.`,
   millrace bench watch --compare --workloads=watchlist --secrets=100 -o json > report.json
   millrace bench watch --workloads=names-1000 --server-pid=1234
   millrace bench watch --from report.json -o markdown`,
-		Args:         cobra.NoArgs,
-		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if slices.Contains(o.workloads, "help") {
-				_, err := io.WriteString(cmd.OutOrStdout(), watchHelp())
-				return err
-			}
-			if err := o.validate(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			to := streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
-			if o.from != "" {
-				var r watchReport
-				if err := readReportInto(o.from, &r); err != nil {
-					return err
-				}
-				return r.write(to.out, o.output)
-			}
-			ctx, stop := interruptible(cmd.Context())
-			defer stop()
-			return runWatch(ctx, cfg, o, to)
-		},
 	}
+	measuring{
+		help:     func() (string, bool) { return watchHelp(), slices.Contains(o.workloads, "help") },
+		validate: func() error { return o.validate(cmd.Flags().Changed) },
+		from:     &o.from, output: &o.output, empty: func() saved { return &watchReport{} },
+		measure: func(ctx context.Context, to streams) error { return runWatch(ctx, cfg, o, to) },
+	}.by(cmd)
 	o.addFlags(cmd.Flags())
 	return cmd
 }
