@@ -77,18 +77,24 @@ func newPacer(idle func() bool) pacer {
 			sampleUser:        {Name: "/cpu/classes/user:cpu-seconds"},
 		},
 	}
-	p.look()
+	p.last = p.read()
+	p.tune()
 	return p
 }
 
-// look adapts the headroom to what collecting has cost since the last look, and
-// the collector to what is live.
-func (p *pacer) look() {
+func (p *pacer) read() paced {
 	metrics.Read(p.samples)
 	now := paced{cycles: p.samples[samplePacedCycles].Value.Uint64(), living: p.samples[sampleUser].Value.Float64()}
 	for _, i := range []int{sampleAssist, sampleDedicated, samplePause} {
 		now.collecting += p.samples[i].Value.Float64()
 	}
+	return now
+}
+
+// look adapts the headroom to what collecting has cost since the last look, and
+// the collector to what is live.
+func (p *pacer) look() {
+	now := p.read()
 	if now.cycles != p.last.cycles {
 		most := p.most
 		if p.idle() {
