@@ -89,8 +89,15 @@ func (l *List) Prepare() error {
 // sizeUpTo adds up the items' bytes with separators and stops beyond n.
 func (l *List) sizeUpTo(n int64) (int64, error) {
 	separator := int64(len(l.Form.cfg.Framing.separator()))
+	spans := l.Spans
+	if n == noBound {
+		spans = (&ahead{list: l, cold: (*slot).unknown, prepare: func(s Span) error {
+			_, err := l.Form.size(s.Memo, s.Entries)
+			return err
+		}}).spans()
+	}
 	var size int64
-	for span := range l.Spans {
+	for span := range spans {
 		if size > n {
 			break
 		}
@@ -197,7 +204,7 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 	out.pending = append(out.pending, header...)
 	separator := l.Form.cfg.Framing.separator()
 	first := true
-	for span := range l.Spans {
+	for span := range l.ahead(encoding).spans() {
 		if !first {
 			out.pending = append(out.pending, separator...)
 		}
@@ -214,18 +221,45 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 
 // writeSpan sends whole groups as they were compressed for everybody.
 func (l *List) writeSpan(out *output, span Span) error {
-	if out.encoding == Identity || l.Form.cfg.Row != nil || !span.whole() {
+	if !l.packs(out.encoding, span) {
 		return l.eachPart(span, out.plain)
 	}
-	pack := l.Form.deflated
-	if out.encoding == Zstd {
-		pack = l.Form.zipped
-	}
-	w, err := pack(span.Memo, span.Entries)
+	w, err := l.pack(out.encoding, span)
 	if err != nil {
 		return err
 	}
 	return out.packed(w)
+}
+
+// packs reports whether a run is sent as it was compressed for everybody.
+func (l *List) packs(encoding Encoding, span Span) bool {
+	return encoding != Identity && l.Form.cfg.Row == nil && span.whole()
+}
+
+func (l *List) pack(encoding Encoding, span Span) (*wire, error) {
+	if encoding == Zstd {
+		return l.Form.zipped(span.Memo, span.Entries)
+	}
+	return l.Form.deflated(span.Memo, span.Entries)
+}
+
+// ahead encodes the segments that Write needs.
+func (l *List) ahead(encoding Encoding) *ahead {
+	a := &ahead{list: l, cold: (*slot).cold, prepare: func(s Span) error {
+		if l.packs(encoding, s) {
+			_, err := l.pack(encoding, s)
+			return err
+		}
+		_, err := l.Form.plain(s.Memo, s.Entries)
+		return err
+	}}
+	switch encoding {
+	case Gzip:
+		a.cold = (*slot).undeflated
+	case Zstd:
+		a.cold = (*slot).unzipped
+	}
+	return a
 }
 
 // Compress compresses one answer as a whole, for objects that are sent once.

@@ -52,6 +52,12 @@ func (s *slot) holds() bool {
 	return s.plain.held.Load() != nil || s.zipped.held.Load() != nil || s.single.Load() != nil
 }
 
+// What a reader would have to make first.
+func (s *slot) unknown() bool    { return s.size.Load() == 0 }
+func (s *slot) cold() bool       { return s.plain.held.Load() == nil && s.unzipped() }
+func (s *slot) undeflated() bool { return s.deflated.held.Load() == nil }
+func (s *slot) unzipped() bool   { return s.zipped.held.Load() == nil }
+
 func (s *slot) drop(b *Budget) {
 	b.drop(&s.plain)
 	b.drop(&s.deflated)
