@@ -10,12 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"weak"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/resource"
@@ -26,10 +27,10 @@ import (
 const catalogBatch = 64
 
 // Catalog is a row for each definition. It follows the log of definitions with
-// a cursor of its own, decodes each once when it changes, and keeps nothing
-// decoded. A row costs some hundred bytes for each version.
+// a cursor of its own and reads rows out of the stored bytes, without decoding
+// them. A row costs some hundred bytes for each version.
 //
-// A definition that cannot be decoded keeps the row that it had.
+// A definition that cannot be read keeps the row that it had.
 type Catalog struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -111,14 +112,30 @@ func (c *Catalog) Synced() bool {
 func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
-	}
-	if d := c.Get(name); d != nil && d.Revision == e.Revision {
-		if full := d.full.Value(); full != nil {
-			return full.DeepCopy(), nil
-		}
+		return nil, notFound(name)
 	}
 	return c.decode(e)
+}
+
+// both are Full and the row of the same state.
+func (c *Catalog) both(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	e := c.store.Resource().Snapshot().Get(name)
+	if e == nil {
+		return nil, nil, notFound(name)
+	}
+	row := c.Get(name)
+	if row == nil || row.Revision != e.Revision {
+		var err error
+		if row, err = c.read(e, interner{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	full, err := c.decode(e)
+	return full, row, err
+}
+
+func notFound(name string) error {
+	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
 }
 
 // size is the length of a definition as it is stored, in bytes.
@@ -130,12 +147,9 @@ func (c *Catalog) size(name string) int64 {
 }
 
 func (c *Catalog) decode(e *resource.Entry) (*apiextensionsv1.CustomResourceDefinition, error) {
-	if e.Err != nil {
-		return nil, fmt.Errorf("read definition %s: %w", e.Key, e.Err)
-	}
-	stored, err := c.store.Decode(e)
+	stored, err := c.decodeInternal(e)
 	if err != nil {
-		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+		return nil, err
 	}
 	full := &apiextensionsv1.CustomResourceDefinition{}
 	if err := apiextensionsapiserver.Scheme.Convert(stored, full, nil); err != nil {
@@ -143,6 +157,44 @@ func (c *Catalog) decode(e *resource.Entry) (*apiextensionsv1.CustomResourceDefi
 	}
 	full.ResourceVersion = strconv.FormatInt(e.Revision, 10)
 	return full, nil
+}
+
+func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
+	err := e.Err
+	var stored runtime.Object
+	if err == nil {
+		stored, err = c.store.Decode(e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+	}
+	return stored, nil
+}
+
+// read makes a definition's row. What another version of Kubernetes has stored may
+// have to be written as this one would.
+func (c *Catalog) read(e *resource.Entry, share interner) (row *Definition, err error) {
+	if e.Err == nil {
+		err = e.Read(func(stored []byte) error {
+			row, err = share.row(stored, e.Revision)
+			return err
+		})
+		if err == nil {
+			return row, nil
+		}
+	}
+	full, err := c.decodeInternal(e)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), full)
+	if err != nil {
+		return nil, fmt.Errorf("encode definition %s: %w", e.Key, err)
+	}
+	if row, err = share.row(stored, e.Revision); err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+	}
+	return row, nil
 }
 
 // Follow tells f of every row there is, with nothing before it, and then of every
@@ -223,13 +275,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 }
 
 func (c *Catalog) put(e *resource.Entry) {
-	var after *Definition
-	full, err := c.decode(e)
-	if err == nil {
-		if after, err = summarize(full, c.share); err == nil {
-			after.full = weak.Make(full)
-		}
-	}
+	after, err := c.read(e, c.share)
 	if err != nil {
 		c.log.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
 		return

@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/v3/kubernetes"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -39,6 +41,7 @@ type fixture struct {
 	status  *customresourcedefinition.StatusREST
 	// reload makes the cache read everything anew.
 	reload func()
+	client *kubernetes.Client
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -59,7 +62,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(definitions.Destroy)
 	f := &fixture{
 		catalog: crd.NewCatalog(definitions.Storage.Storage.(*storage.Store), quiet),
-		rest:    definitions, status: customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, definitions),
+		rest:    definitions, client: client, status: customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, definitions),
 	}
 	stop := beneath(func(ctx context.Context) { _ = feed.Run(ctx) })
 	f.reload = func() {
@@ -222,6 +225,32 @@ func TestRowsSayWhatDefinitionsAre(t *testing.T) {
 	}
 	if _, err := f.catalog.Full("none.a.example"); !apierrors.IsNotFound(err) {
 		t.Errorf("decoding what is not there: %v", err)
+	}
+}
+
+// TestRowsOfOldDefinitions: what Kubernetes of old has stored has a row with what is
+// filled in since.
+func TestRowsOfOldDefinitions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	put := func(text string) int64 {
+		t.Helper()
+		done, err := f.client.Put(t.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/things.a.example", text)
+		must(t, err)
+		return done.Header.Revision
+	}
+	old := `{"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.a.example", "uid": "u"},
+		"spec": {"group": "a.example", "version": "v1", "names": {"plural": "things", "kind": "Thing"}, "validation": {"openAPIV3Schema": {"type": "object"}}}}`
+	put(old)
+	row := f.row(t, "things.a.example", there)
+	if row.Wanted.ListKind != "ThingList" || row.Wanted.Singular != "thing" || !row.Namespaced() || !row.Unchecked || row.Webhook ||
+		len(row.Versions) != 1 || !row.Served("v1") || row.StorageVersion() != "v1" || !slices.Equal(row.StoredVersions, []string{"v1"}) {
+		t.Errorf("row is %+v", row)
+	}
+	put("{") // cannot be read: the row stays
+	revision := put(strings.Replace(old, `"uid"`, `"labels": {"a": "b"}, "uid"`, 1))
+	if again := f.row(t, row.Name, func(d *crd.Definition) bool { return d.Revision == revision }); again.Spec != row.Spec || row.Spec == 0 {
+		t.Errorf("row is %+v, was %+v", again, row)
 	}
 }
 

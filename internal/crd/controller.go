@@ -194,16 +194,14 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	if d == nil || !c.due(d) {
 		return nil
 	}
-	full, err := c.catalog.Full(name)
+	full, now, err := c.catalog.both(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
-	}
-	now, err := Summarize(full)
-	if err != nil || now.Revision < d.Revision {
-		return err // the cache is behind what was written, and will come to it
+	case now.Revision < d.Revision:
+		return nil // the cache is behind what was written, and will come to it
 	}
 	if err := c.conditions(ctx, now, full); err != nil {
 		return err
@@ -220,15 +218,15 @@ func (c *controller) conditions(ctx context.Context, d *Definition, full *apiext
 	naming.Lock()
 	defer naming.Unlock()
 	k := c.knownOf(d)
-	before := full.DeepCopy()
+	before := full.Status.DeepCopy()
 	named := acceptNames(full, c.claims(d.Group))
 	c.establish(k, full)
 	approval := approve(k, full)
 	if !c.checked(d) {
 		checkStructure(full)
 	}
-	if !apiequality.Semantic.DeepEqual(before.Status, full.Status) {
-		written, err := c.write(ctx, full)
+	if !apiequality.Semantic.DeepEqual(*before, full.Status) {
+		written, err := c.write(ctx, d, full)
 		if err != nil || written == nil {
 			return err
 		}
@@ -255,9 +253,9 @@ func (c *controller) claims(group string) claims {
 	return claimed
 }
 
-// write writes a status. It returns nil if the definition is gone, or has changed
-// meanwhile: its change will be heard of.
-func (c *controller) write(ctx context.Context, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+// write writes the status of a definition that a row is of. It returns nil if the
+// definition is gone, or has changed meanwhile: its change will be heard of.
+func (c *controller) write(ctx context.Context, of *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	written, err := c.client.UpdateStatus(ctx, full, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil, nil
@@ -265,7 +263,7 @@ func (c *controller) write(ctx context.Context, full *apiextensionsv1.CustomReso
 	if err != nil {
 		return nil, err
 	}
-	d, err := Summarize(written)
+	d, err := of.withStatus(written)
 	if err != nil {
 		return nil, err
 	}

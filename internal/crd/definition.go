@@ -2,7 +2,6 @@ package crd
 
 import (
 	"time"
-	"weak"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,11 +35,11 @@ type Definition struct {
 	// Unchecked says that the schemas may not be structural, or that a condition calls
 	// them so. Of others Kubernetes' validation has made sure.
 	Unchecked bool
-	// Spec identifies the spec: it is another when anything in it has changed.
+	// Spec identifies the spec as it is stored: it is another when anything in it has
+	// changed, and when another version of Kubernetes wrote the same in other words.
 	Spec uint64
-	// full is the definition, as long as the collector leaves it: what follows a
-	// change needs it at once. It must not be changed.
-	full weak.Pointer[apiextensionsv1.CustomResourceDefinition]
+	// KeepsUnknown is the spec's preserveUnknownFields.
+	KeepsUnknown bool
 }
 
 // Version is one version of a definition.

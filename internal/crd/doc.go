@@ -2,9 +2,10 @@
 // definitions, in place of Kubernetes' apiextensions server.
 //
 // What is known of a definition without decoding it is a row of the Catalog
-// (Definition), which follows the cache's log of definitions. The definition
-// itself stays in the byte cache and is decoded when it is asked for
-// (Catalog.Full).
+// (Definition), which follows the cache's log of definitions and is read out of
+// stored bytes. The definition itself stays in the byte cache and is decoded when
+// it is asked for (Catalog.Full). Its schemas are decoded by a codec of ours
+// (definitionCodec), which knows how Kubernetes writes them.
 //
 // A definition that is served has a storage for each version that was asked for,
 // which holds no schema. What has to be compiled out of the schema is compiled

@@ -60,7 +60,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 		c.queue.AddAfter(d.Name, wait)
 		return nil
 	}
-	full, err := c.catalog.Full(d.Name)
+	full, d, err := c.catalog.both(d.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -72,7 +72,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	}
 	if e.until.IsZero() {
 		apiextensionshelpers.SetCRDCondition(full, terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"))
-		if full, err = c.writeEnding(ctx, e, full); full == nil || err != nil {
+		if full, err = c.writeEnding(ctx, e, d, full); full == nil || err != nil {
 			return err
 		}
 	}
@@ -85,23 +85,21 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	e.next = time.Now().Add(e.pause)
 	if err != nil {
 		apiextensionshelpers.SetCRDCondition(full, *last)
-		if _, failed := c.writeEnding(ctx, e, full); failed != nil {
+		if _, failed := c.writeEnding(ctx, e, d, full); failed != nil {
 			utilruntime.HandleError(failed)
 		}
 		return err
 	}
 	apiextensionshelpers.SetCRDCondition(full, *last)
 	apiextensionshelpers.CRDRemoveFinalizer(full, apiextensionsv1.CustomResourceCleanupFinalizer)
-	_, err = c.writeEnding(ctx, e, full)
+	_, err = c.writeEnding(ctx, e, d, full)
 	return err
 }
 
-func (c *controller) writeEnding(ctx context.Context, e *ending, full *definition) (*definition, error) {
-	written, err := c.write(ctx, full)
+func (c *controller) writeEnding(ctx context.Context, e *ending, d *Definition, full *definition) (*definition, error) {
+	written, err := c.write(ctx, d, full)
 	if written != nil && err == nil {
-		if d, err := Summarize(written); err == nil {
-			e.wrote = d.Revision
-		}
+		e.wrote, err = revisionOf(written)
 	}
 	return written, err
 }

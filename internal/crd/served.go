@@ -82,11 +82,7 @@ func (s *served) is(d *Definition) bool {
 
 // full decodes the definition, if it is still the same.
 func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, err := s.server.catalog.Full(s.def.Name)
-	if err != nil {
-		return nil, err
-	}
-	d, err := Summarize(full)
+	full, d, err := s.server.catalog.both(s.def.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 // install adds the API of definitions, and makes the catalog over their storage.
 func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
-	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, config.GenericConfig.RESTOptionsGetter)
+	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, definitionOptions{config.GenericConfig.RESTOptionsGetter})
 	if err != nil {
 		return fmt.Errorf("make storage of definitions: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -91,12 +92,12 @@ func TestRowsAreSmall(t *testing.T) {
 	size := perByte(5000, 1, func() any {
 		i++
 		full := wide(3)
-		full.Name, full.ResourceVersion, full.UID = fmt.Sprintf("things%d.a.example", i), "7", uuid.NewUUID()
+		full.Name, full.UID = fmt.Sprintf("things%d.a.example", i), uuid.NewUUID()
 		names := &full.Spec.Names
 		names.Plural, names.Kind = fmt.Sprintf("things%d", i), fmt.Sprintf("Thing%d", i)
 		names.Singular, names.ListKind, names.ShortNames = names.Plural[:5], names.Kind+"List", []string{fmt.Sprintf("t%d", i)}
 		full.Status.AcceptedNames, full.Status.StoredVersions = *names, []string{"v1"}
-		d, err := summarize(full, share)
+		d, err := share.row(stored(t, full, v1beta1.SchemeGroupVersion), 7)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,8 +151,8 @@ type turn struct {
 	encoder       *hpack.Encoder // to block
 	names         names
 	segments      [][]byte
-	// carried are the bytes of receivers in the batch, filled is when it was begun.
-	carried []carried
-	filled  time.Time
-	busy    busy
+	// write is the batch's, told a receiver of bytes in it; nil if there is none.
+	write *Write
+	told  Receiver
+	busy  busy
 }

@@ -27,34 +27,38 @@ type Source interface {
 	Next(segments [][]byte, room int) (_ [][]byte, more bool, err error)
 }
 
-// Receiver is a Source that is told what became of the bytes that it gave.
+// Receiver is a Source that is told what becomes of the bytes that it gave. It is told
+// by the goroutine that calls Next, never at the same time.
 type Receiver interface {
-	// Sent says that the write has returned which carried some of them. It is called by
-	// the goroutine that calls Next, never at the same time, and perhaps once more
-	// after Pull has returned because the stream or its context ended. It must not
-	// block, and not keep its argument.
-	Sent(*Sent)
+	// Taken says that some bytes of them are in the buffer of a write that is to come.
+	// Shut is nil if the client's windows are open. Locks are held: it must wait for
+	// nothing, not call back, and not keep its arguments.
+	Taken(w *Write, bytes int, shut *Shut)
+	// Written says that a write has returned which carried bytes of some receivers, of
+	// which one is told, for all. It must not block, and not keep its argument. It may
+	// come after Pull has returned. A write that failed is not told.
+	Written(*Write)
 }
 
-// Sent says that bytes of a Source were handed to the connection.
-type Sent struct {
-	// Bytes is how many bytes of the body were written.
-	Bytes int
-	// Filled is when the writer began to gather what it wrote, Began and Ended are of
-	// the write.
+// Shut says how a client's windows keep a Source from sending.
+type Shut struct {
+	// Since is since when they have not been open wide enough to send everything, and
+	// For how long they were shut in that time.
+	Since time.Time
+	For   time.Duration
+}
+
+// Write is one write to the connection, for all streams that it carries bytes of.
+type Write struct {
+	// Filled is when the writer began to gather what it writes. Began and Ended are of
+	// the write; they and what follows are known to Written.
 	Filled, Began, Ended time.Time
 	// Busy is since when the connection has had something to write without a pause,
 	// and Writing how long it was writing in that time, before Began.
 	Busy    time.Time
 	Writing time.Duration
-	// Held is since when the client's windows have not been open wide enough to send
-	// everything, zero if they are, and Closed how long they were shut in that time.
-	Held   time.Time
-	Closed time.Duration
-	// Local is what a receiver left there the last time for this write, nil at
-	// first. Last says that there is no next time.
+	// Local is what receivers keep with the write, nil at first.
 	Local any
-	Last  bool
 }
 
 // Puller is an http.ResponseWriter that takes a body from a Source. This package's
@@ -155,7 +159,7 @@ func (r *response) Pull(ctx context.Context, source Source) error {
 	s.receiver, _ = source.(Receiver)
 	c.scheduleLocked(s)
 	c.kick()
-	for s.state != streamClosed && ctx.Err() == nil && (!s.ended || len(s.segments) > 0 || s.carried > 0) {
+	for s.state != streamClosed && ctx.Err() == nil && (!s.ended || len(s.segments) > 0) {
 		s.changed.Wait()
 	}
 	for s.asking {

@@ -5,20 +5,18 @@ import (
 	"time"
 )
 
-// carried are bytes of one receiver in a buffer.
-type carried struct {
-	stream   *stream
-	receiver Receiver
-	hold     *hold
-	bytes    int
+// batch is a buffer with what there is to tell of its write.
+type batch struct {
+	bytes []byte
+	write Write
 }
 
 // busy is the time since a connection last had nothing to write.
 type busy struct {
 	since   time.Time
 	writing time.Duration
-	// write is when the write began that is going on, in nanoseconds since 1970; 0 for
-	// none.
+	// write is when the write began that is going on, in nanoseconds since the server
+	// was made; 0 for none.
 	write atomic.Int64
 }
 
@@ -39,21 +37,17 @@ func (b *busy) rest() { b.since, b.writing = time.Time{}, 0 }
 
 // hold is the time since a stream's client let it send everything.
 type hold struct {
-	since time.Time
-	// closed is how long its windows were shut before from, in nanoseconds. from is
-	// zero while they are open.
-	closed atomic.Int64
-	from   time.Time
+	// What is told counts the times before from, which is zero while the windows are
+	// open.
+	Shut
+	from time.Time
 }
-
-// past is closed. It is asked for while the lock is not held.
-func (h *hold) past() time.Duration { return time.Duration(h.closed.Load()) }
 
 // shutLocked notes that the stream could send and may not.
 func (s *stream) shutLocked() {
 	if s.hold == nil {
-		s.hold = &hold{since: time.Now()}
-		s.hold.from = s.hold.since
+		now := time.Now()
+		s.hold = &hold{Shut{Since: now}, now}
 	} else if s.hold.from.IsZero() {
 		s.hold.from = time.Now()
 	}
@@ -62,15 +56,18 @@ func (s *stream) shutLocked() {
 // open notes that it may.
 func (h *hold) open() {
 	if !h.from.IsZero() {
-		h.closed.Add(int64(time.Since(h.from)))
+		h.For += time.Since(h.from)
 		h.from = time.Time{}
 	}
 }
 
+// moment is the time by one look at the clock; time.Now takes two.
+func (s *Server) moment() time.Time { return s.made.Add(time.Since(s.made)) }
+
 // fillsLocked notes when the buffer was begun that a receiver's bytes come in.
 func (c *conn) fillsLocked(s *stream) {
-	if t := &c.mu.turn; s.receiver != nil && t.filled.IsZero() {
-		t.filled = time.Now()
+	if w := c.mu.turn.write; s.receiver != nil && w.Filled.IsZero() {
+		w.Filled = c.server.moment()
 	}
 }
 
@@ -79,65 +76,53 @@ func (c *conn) noteLocked(s *stream, n int) {
 	if s.receiver == nil || n == 0 {
 		return
 	}
-	c.fillsLocked(s)
 	t := &c.mu.turn
-	s.carried += n
-	if last := len(t.carried) - 1; last >= 0 && t.carried[last].stream == s {
-		t.carried[last].bytes += n
-		return
+	if t.told == nil {
+		c.fillsLocked(s)
+		t.told = s.receiver
 	}
-	t.carried = append(t.carried, carried{s, s.receiver, s.hold, n})
+	var shut *Shut
+	if s.hold != nil {
+		shut = &s.hold.Shut
+	}
+	s.receiver.Taken(t.write, n, shut)
 }
 
-// carryLocked writes a buffer, without the lock, and tells the receivers of what is
-// in it. It takes the time three times for a buffer, and not at all for one without.
-func (c *conn) carryLocked(batch []byte) {
+// carryLocked writes a buffer, without the lock, and says so to one of the receivers
+// of what is in it. It takes the time three times for a buffer, and not at all for one
+// without.
+func (c *conn) carryLocked(bytes []byte) {
 	t := &c.mu.turn
-	told := Sent{Filled: t.filled}
-	if len(t.carried) > 0 {
-		told.Began = time.Now()
-		if t.busy.since.IsZero() {
-			t.busy.since = t.filled
-		}
-		told.Busy, told.Writing = t.busy.since, t.busy.writing
-		t.busy.write.Store(told.Began.UnixNano())
-	}
-	c.mu.Unlock()
-	written := c.send(batch)
-	if len(t.carried) > 0 {
-		told.Ended = time.Now()
-		t.busy.write.Store(0)
-		for i := range t.carried {
-			if x := &t.carried[i]; written {
-				told.Bytes, told.Held, told.Closed = x.bytes, time.Time{}, 0
-				told.Last = i == len(t.carried)-1
-				if x.hold != nil {
-					told.Held, told.Closed = x.hold.since, x.hold.past()
-				}
-				x.receiver.Sent(&told)
-			}
-		}
-	}
-	c.mu.Lock()
-	if len(t.carried) == 0 {
+	told, w := t.told, t.write
+	if told == nil {
+		c.mu.Unlock()
+		c.send(bytes)
+		c.mu.Lock()
 		return
 	}
-	t.busy.wrote(told.Began, told.Ended)
-	for i := range t.carried {
-		s := t.carried[i].stream
-		if s.carried = 0; s.ended && len(s.segments) == 0 {
-			s.changed.Broadcast()
-		}
+	t.told = nil
+	w.Began = c.server.moment()
+	if t.busy.since.IsZero() {
+		t.busy.since = w.Filled
 	}
-	clear(t.carried)
-	t.carried = t.carried[:0]
+	w.Busy, w.Writing = t.busy.since, t.busy.writing
+	t.busy.write.Store(int64(w.Began.Sub(c.server.made)))
+	c.mu.Unlock()
+	written := c.send(bytes)
+	w.Ended = c.server.moment()
+	t.busy.write.Store(0)
+	if written {
+		told.Written(w)
+	}
+	c.mu.Lock()
+	t.busy.wrote(w.Began, w.Ended)
 }
 
 // Waits implements Puller.
 func (r *response) Waits() (window, write time.Time) {
 	s, c := r.stream, r.stream.conn
 	if at := c.mu.turn.busy.write.Load(); at != 0 {
-		write = time.Unix(0, at)
+		write = c.server.made.Add(time.Duration(at))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

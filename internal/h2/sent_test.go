@@ -15,23 +15,53 @@ import (
 // told is a feed that keeps what it is told.
 type told struct {
 	feed
-	mu     sync.Mutex
-	sent   []h2.Sent
+	mu sync.Mutex
+	// taken are in a write that has not returned.
+	taken  []part
+	sent   []sent
 	puller h2.Puller
 }
 
-func (f *told) Sent(s *h2.Sent) {
+// sent is what a write has carried that has returned.
+type sent struct {
+	h2.Write
+	part
+}
+
+type part struct {
+	bytes int
+	shut  h2.Shut
+}
+
+func (f *told) Taken(w *h2.Write, bytes int, shut *h2.Shut) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sent = append(f.sent, *s)
+	p := part{bytes: bytes}
+	if shut != nil {
+		p.shut = *shut
+	}
+	f.taken = append(f.taken, p)
+	all, _ := w.Local.([]*told)
+	w.Local = append(all, f)
+}
+
+func (f *told) Written(w *h2.Write) {
+	for _, f := range w.Local.([]*told) {
+		f.mu.Lock()
+		for _, p := range f.taken {
+			f.sent = append(f.sent, sent{*w, p})
+		}
+		f.taken = nil
+		f.mu.Unlock()
+	}
 }
 
 // total is how many bytes were sent, and the last of what it was told.
-func (f *told) total() (n int, last h2.Sent) {
+func (f *told) total() (n int, last sent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.sent {
-		n += s.Bytes
+		n += s.bytes
 		last = s
 	}
 	return n, last
@@ -70,7 +100,7 @@ func TestSentTellsOfTheWindow(t *testing.T) {
 	f := <-handler
 	f.add(nil, "0123456789abcdef")
 	until(t, "the window's worth", func() bool { n, _ := f.total(); return n == 10 })
-	if _, last := f.total(); !last.Held.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
+	if _, last := f.total(); !last.shut.Since.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
 		t.Errorf("told %+v", last)
 	}
 	until(t, "the window to be known as shut", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })
@@ -83,7 +113,7 @@ func TestSentTellsOfTheWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the rest", func() bool { n, _ := f.total(); return n == 16 })
-	if _, last := f.total(); !last.Held.Equal(shut) || last.Closed < 20*time.Millisecond || last.Closed > last.Ended.Sub(shut) {
+	if _, last := f.total(); !last.shut.Since.Equal(shut) || last.shut.For < 20*time.Millisecond || last.shut.For > last.Ended.Sub(shut) {
 		t.Errorf("told %+v", last)
 	}
 	if window, _ := f.puller.Waits(); !window.IsZero() {
@@ -91,7 +121,7 @@ func TestSentTellsOfTheWindow(t *testing.T) {
 	}
 	f.add(nil, "x")
 	until(t, "one more", func() bool { n, _ := f.total(); return n == 17 })
-	if _, last := f.total(); !last.Held.IsZero() {
+	if _, last := f.total(); !last.shut.Since.IsZero() {
 		t.Errorf("a client that has kept up since is held against it: %+v", last)
 	}
 }

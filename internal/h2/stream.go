@@ -219,10 +219,8 @@ type outgoing struct {
 	trailers *head
 
 	source Source
-	// receiver is the source, if it is one. carried is how many of its bytes are in a
-	// buffer that is being written.
+	// receiver is the source, if it is one.
 	receiver Receiver
-	carried  int
 	// hold is nil while the client lets everything through.
 	hold *hold
 	// wants says that the source is to be asked, asking that it is being asked,

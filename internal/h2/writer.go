@@ -21,7 +21,7 @@ const (
 )
 
 // batches are the buffers of connections that write.
-var batches = sync.Pool{New: func() any { b := make([]byte, 0, batchSize); return &b }}
+var batches = sync.Pool{New: func() any { return &batch{bytes: make([]byte, 0, batchSize)} }}
 
 // kick has the writer look what there is to do. It never waits.
 func (c *conn) kick() {
@@ -90,21 +90,21 @@ func (c *conn) writeOwnLocked(s *stream) {
 func (c *conn) writeLocked() bool {
 	t := &c.mu.turn
 	t.taken = true
-	pooled := batches.Get().(*[]byte)
-	t.batch = (*pooled)[:0]
-	t.filled = time.Time{}
+	b := batches.Get().(*batch)
+	t.batch, t.write = b.bytes[:0], &b.write
 	c.fillLocked()
-	batch := t.batch
-	t.batch = nil
-	if len(batch) > 0 {
-		c.carryLocked(batch)
+	b.bytes, t.batch = t.batch, nil
+	written := len(b.bytes) > 0
+	if written {
+		c.carryLocked(b.bytes)
 	}
-	if cap(batch) <= 2*batchSize {
-		*pooled = batch
-		batches.Put(pooled)
+	t.write = nil
+	if cap(b.bytes) <= 2*batchSize {
+		b.write = Write{}
+		batches.Put(b)
 	}
 	t.taken = false
-	return len(batch) > 0
+	return written
 }
 
 // send writes a batch. It returns false if the connection takes it no more.

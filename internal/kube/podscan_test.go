@@ -89,3 +89,16 @@ func unsettle(r *rand.Rand, pod *corev1.Pod) {
 		}
 	}
 }
+
+// TestDefinitionsAreScanned: package crd, which reads them, compares with what
+// decoding does.
+func TestDefinitionsAreScanned(t *testing.T) {
+	scan := kube.Scan(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"})
+	if scan == nil {
+		t.Fatal("definitions are decoded")
+	}
+	l, f, ok := scan([]byte(`{"kind":"CustomResourceDefinition","metadata":{"name":"things.a.example","labels":{"a":"b"}},"spec":{}}` + "\n"))
+	if !ok || l.Get("a") != "b" || f.Get("metadata.name") != "things.a.example" || !f.Has("metadata.namespace") {
+		t.Errorf("read %v, %v, %v", l, f, ok)
+	}
+}

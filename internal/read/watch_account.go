@@ -45,7 +45,7 @@ func (s *watching) startTurn(changes []encode.Change) {
 	if s.account == nil {
 		return
 	}
-	s.sender.Watch, s.taken = s.account, time.Now()
+	s.taken = time.Now()
 	if s.busy.IsZero() {
 		s.busy, s.wrote = s.taken, 0
 	}
@@ -67,7 +67,9 @@ func (s *watching) endTurn() {
 		return
 	}
 	ended := time.Now()
-	s.sender.Sent(&slo.Sent{Bytes: s.bytes, Filled: s.taken, Began: s.began, Ended: ended, Busy: s.busy, Writing: s.wrote, Last: true})
+	w := slo.Write{Filled: s.taken, Began: s.began, Ended: ended, Busy: s.busy, Writing: s.wrote}
+	s.sender.Taken(&w, s.bytes, nil)
+	w.Written()
 	s.wrote += ended.Sub(s.began)
 	s.taken, s.began, s.bytes = time.Time{}, time.Time{}, 0
 }
@@ -94,10 +96,36 @@ func each(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 	}
 }
 
+// measured is a pulled watch that has an account.
+type measured struct {
+	pulled
+	sent slo.Sender
+}
+
+var _ h2.Receiver = (*measured)(nil)
+
+// Next implements h2.Source.
+func (p *measured) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	p.sent.Expect()
+	return p.pulled.Next(segments, room)
+}
+
+// Taken implements h2.Receiver.
+func (p *measured) Taken(w *h2.Write, bytes int, shut *h2.Shut) {
+	p.sent.Taken((*slo.Write)(w), bytes, (*slo.Shut)(shut))
+}
+
+// Written implements h2.Receiver.
+func (p *measured) Written(w *h2.Write) { (*slo.Write)(w).Written() }
+
 // give notes what was encoded for the next write. There is one segment for each
 // change, and a first one with the header of gzip.
 func (p *pulled) give(given []encode.Change, segments [][]byte) {
-	if p.sender.Watch == nil || len(given) == 0 {
+	switch {
+	case p.sender == nil || len(given) == 0:
+		return
+	case len(given) == 1:
+		p.sender.Give(given[0].Arrival, 1, length(segments))
 		return
 	}
 	header := len(segments) - len(given)
@@ -115,8 +143,3 @@ func length(segments [][]byte) (n int64) {
 	}
 	return n
 }
-
-var _ h2.Receiver = (*pulled)(nil)
-
-// Sent implements h2.Receiver.
-func (p *pulled) Sent(s *h2.Sent) { p.sender.Sent((*slo.Sent)(s)) }

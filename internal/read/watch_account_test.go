@@ -65,7 +65,7 @@ func (x *accounted) change(t testing.TB, key, value string, revision int64) {
 // until waits for what an account says.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(120 * time.Second)
 	tick := time.NewTicker(time.Millisecond)
 	defer deadline.Stop()
 	defer tick.Stop()

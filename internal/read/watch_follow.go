@@ -64,10 +64,10 @@ func (s *watching) follow() error {
 	s.query.tier.followShutdown(s.req.Context())
 	s.signal.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.ending, &s.query.route.ending)
 	defer s.signal.stop()
-	s.account.Follows()
 	if s.puller != nil {
 		return s.followPulled()
 	}
+	s.account.Follows(&s.sender)
 	for {
 		// What the feed had finished before the cursor was read has been sent when
 		// that leaves nothing.

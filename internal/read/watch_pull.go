@@ -5,16 +5,25 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/slo"
 )
 
 // followPulled is follow where the writer of the connection takes the events: the
 // request's goroutine rests until something is due.
 func (s *watching) followPulled() error {
-	source := pulled{watching: s, sender: slo.Sender{Watch: s.account}}
+	var all h2.Source
+	source := new(pulled)
+	if all = source; s.account != nil {
+		x := new(measured)
+		source, all = &x.pulled, x
+		source.sender = &x.sent
+	}
+	source.watching = s
+	s.account.Follows(source.sender)
 	defer source.release()
 	for {
-		if err := s.puller.Pull(s.req.Context(), &source); err != nil {
+		if err := s.puller.Pull(s.req.Context(), all); err != nil {
 			s.broken = true
 			return err
 		}
@@ -35,7 +44,8 @@ func (s *watching) followPulled() error {
 // frames but those of one turn.
 type pulled struct {
 	*watching
-	sender  slo.Sender
+	// sender is nil without an account.
+	sender  *slo.Sender
 	buf     *[]encode.Change
 	pending []encode.Change
 	// more and lost come behind what is pending.

@@ -13,14 +13,16 @@ import (
 // one may grow little: it is mostly stored bytes, which cost the collector nothing
 // (docs/bench/memory.md). What else is in it does cost, for each collection, so
 // while the collector takes a large part of the CPU the heap may grow by more: a
-// LIST that has to encode all of 100,000 pods makes garbage of some GB. It may not
-// for what nobody waits for.
+// LIST that has to encode all of 100,000 pods makes garbage of some GB, and each
+// definition that is made or deleted of some MB. It may not for what nobody waits for.
 type pacer struct {
 	// idle reports whether the server works ahead of requests.
 	idle    func() bool
 	samples []metrics.Sample
-	// most is the greatest headroom of a large heap, headroom the one now, in bytes.
-	most, headroom uint64
+	// most is the greatest headroom, in bytes.
+	most uint64
+	// wider is how often the usual headroom is doubled now.
+	wider int
 	// percent is what the collector was last told.
 	percent int
 	last    paced
@@ -43,9 +45,10 @@ const (
 	gcMost  = 150
 	// gcSlack is the part by which the percentage may be off.
 	gcSlack = 8
-	// The headroom of a large heap is doubled while the collector has more than
-	// gcBusy of the CPU, and halved below gcIdle, up to a share of the memory.
-	gcBusy, gcIdle = 0.25, 0.08
+	// Both are doubled while the collector has more than gcBusy of the CPU, up to
+	// gcWidest times and a share of the memory, and halved again below gcIdle.
+	gcBusy, gcIdle = 0.2, 0.07
+	gcWidest       = 3
 	gcMostShare    = 48
 	gcMostHeadroom = 384 << 20
 )
@@ -65,9 +68,8 @@ const (
 
 func newPacer(idle func() bool) pacer {
 	p := pacer{
-		idle:     idle,
-		headroom: gcLargeHeadroom,
-		most:     uint64(max(gcLargeHeadroom, min(memory()/gcMostShare, gcMostHeadroom))),
+		idle: idle,
+		most: uint64(min(memory()/gcMostShare, gcMostHeadroom)),
 		samples: []metrics.Sample{
 			sampleMarked:      {Name: "/gc/heap/live:bytes"},
 			samplePacedCycles: {Name: "/gc/cycles/total:gc-cycles"},
@@ -96,41 +98,43 @@ func (p *pacer) read() paced {
 func (p *pacer) look() {
 	now := p.read()
 	if now.cycles != p.last.cycles {
-		most := p.most
+		p.wider = widen(p.wider, now.collecting-p.last.collecting, now.living-p.last.living)
 		if p.idle() {
-			most = gcLargeHeadroom
+			p.wider = 0
 		}
-		p.headroom = paceHeadroom(p.headroom, most, now.collecting-p.last.collecting, now.living-p.last.living)
 		p.last = now
 	}
 	p.tune()
 }
 
-// paceHeadroom is the headroom after a time in which collecting and everything else
-// took so much CPU.
-func paceHeadroom(now, most uint64, collecting, living float64) uint64 {
+// widen returns how often the headroom is doubled after a time in which collecting
+// and everything else took so much CPU.
+func widen(wider int, collecting, living float64) int {
 	switch share := collecting / max(collecting+living, 1e-9); {
 	case share > gcBusy:
-		return min(2*now, most)
+		return min(wider+1, gcWidest)
 	case share < gcIdle:
-		return max(now/2, gcLargeHeadroom)
+		return max(wider-1, 0)
 	}
-	return now
+	return wider
 }
 
-// rest returns to the least headroom.
-func (p *pacer) rest() {
-	p.headroom = gcLargeHeadroom
+// rest returns to the usual headroom. It reports whether there was more.
+func (p *pacer) rest() (wide bool) {
+	wide = p.wider > 0
+	p.wider = 0
 	p.tune()
+	return wide
 }
 
 func (p *pacer) tune() {
 	live := p.samples[sampleMarked].Value.Uint64()
-	headroom := uint64(gcHeadroom)
+	usual := uint64(gcHeadroom)
 	if live > gcLarge {
-		headroom = p.headroom
+		usual = gcLargeHeadroom
 	}
-	percent := int(max(gcLeast, min(gcMost, 100*headroom/max(live, 1))))
+	headroom := max(usual, min(usual<<p.wider, p.most))
+	percent := int(max(gcLeast, min(gcMost<<p.wider, 100*headroom/max(live, 1))))
 	// Telling the collector stops the world.
 	if off := percent - p.percent; max(off, -off) > p.percent/gcSlack {
 		p.percent = percent

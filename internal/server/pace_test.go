@@ -1,44 +1,56 @@
 package server
 
-import "testing"
+import (
+	"runtime/debug"
+	"testing"
+)
 
-// TestPaceHeadroom checks that a collector that takes much of the CPU is given more
-// room, up to a bound, and loses it again.
-func TestPaceHeadroom(t *testing.T) {
-	const mib = 1 << 20
+// TestWiden checks that a collector that takes much of the CPU is given more room, up
+// to a bound, and loses it again.
+func TestWiden(t *testing.T) {
 	for _, c := range []struct {
 		name               string
-		now                uint64
+		now                int
 		collecting, living float64
-		want               uint64
+		want               int
 	}{
-		{"much", 64 * mib, 0.7, 0.3, 128 * mib},
-		{"much at the bound", 256 * mib, 0.7, 0.3, 256 * mib},
-		{"some", 128 * mib, 0.15, 0.85, 128 * mib},
-		{"little", 128 * mib, 0.01, 0.99, 64 * mib},
-		{"little at the least", 64 * mib, 0.01, 0.99, 64 * mib},
-		{"nothing was spent", 128 * mib, 0, 0, 64 * mib},
+		{"much", 0, 0.7, 0.3, 1},
+		{"much at the bound", gcWidest, 0.7, 0.3, gcWidest},
+		{"some", 2, 0.15, 0.85, 2},
+		{"little", 2, 0.01, 0.99, 1},
+		{"little at the least", 0, 0.01, 0.99, 0},
+		{"nothing was spent", 1, 0, 0, 0},
 	} {
-		if got := paceHeadroom(c.now, 256*mib, c.collecting, c.living); got != c.want {
-			t.Errorf("%s: %d MiB, want %d", c.name, got/mib, c.want/mib)
+		if got := widen(c.now, c.collecting, c.living); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
 }
 
-// TestPacerIdle checks that work that nobody waits for gets no more room, and that
-// what it gets is set.
-func TestPacerIdle(t *testing.T) {
-	t.Setenv("GOGC", "100") // the test's collector is left alone
-	for idle, want := range map[bool]uint64{true: gcLargeHeadroom, false: 2 * gcLargeHeadroom} {
+// percent is what the collector is set to.
+func percent() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
+}
+
+// TestPacer checks that the collector is given room when it is busy, none for work
+// that nobody waits for, and the usual at rest.
+func TestPacer(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(percent())
+	for _, idle := range []bool{true, false} {
 		p := newPacer(func() bool { return idle })
-		p.most, p.headroom = 4*gcLargeHeadroom, gcLargeHeadroom
+		p.most = 4 * gcHeadroom
+		usual := percent()
 		p.last.cycles--
 		p.last.collecting -= 1000 // seconds
-		if p.look(); p.headroom != want {
-			t.Errorf("idle %t: a headroom of %d, want %d", idle, p.headroom, want)
+		p.look()
+		if wide := percent() > usual; wide == idle {
+			t.Errorf("idle %t: the heap may grow by %d %%, usually by %d %%", idle, percent(), usual)
 		}
-		if p.rest(); p.headroom != gcLargeHeadroom {
-			t.Errorf("idle %t: a headroom of %d at rest", idle, p.headroom)
+		if wide := p.rest(); wide == idle || percent() != usual {
+			t.Errorf("idle %t: at rest the heap may grow by %d %%, usually by %d %%", idle, percent(), usual)
 		}
 	}
 }

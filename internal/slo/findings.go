@@ -102,7 +102,7 @@ func (f *findings) missed(s *seen) {
 		what += " This server was ready to run and did not get a processor."
 		found.Advice = "Give it more CPU, or raise its limit."
 	case CauseSize:
-		what += fmt.Sprintf(" The late ones are large: %d KiB on average.", s.lateBytes/int64(max(1, s.late))>>10)
+		what += fmt.Sprintf(" The late ones are large: %d KiB on average.", s.lateBytes/max(1, s.late)>>10)
 		found.Advice = "Make these objects smaller or write them less often; watches of metadata alone, and selectors, keep them from who does not need them."
 	}
 	if t.Cause != Cause(StageClient) && s.withoutClients() {

@@ -10,7 +10,7 @@ type gathered struct {
 	spans            tally
 	stages           [spanStages]tally
 	parts            [allParts]part64
-	bytes, lateBytes int64
+	bytes, lateBytes uint64
 	late             uint64
 	lateBy           [spanStages]uint64
 	burns            burnSum
@@ -26,6 +26,7 @@ type part64 struct {
 func (r *resourceAccount) gather(g *gathered, since time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.settleLocked()
 	r.window.each(since, fine, func(s *resourceSlot) {
 		g.spans.add(&s.spans)
 		for i := range s.stages {

@@ -102,6 +102,7 @@ func (c *Collector) resources(ch chan<- metrics.Metric) {
 	}
 	for _, r := range c.set.resources() {
 		r.mu.Lock()
+		r.settleLocked()
 		events, bytes, expired, t := r.events, r.bytes, r.expired, r.totals
 		r.mu.Unlock()
 		counter(ch, eventsDesc, float64(events), r.name)

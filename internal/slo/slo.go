@@ -47,9 +47,7 @@ func (x *Watches) SLO() SLOReport {
 	for i, s := range resources {
 		report.Resources[i] = s.told
 	}
-	for _, w := range x.watches() {
-		w.tell()
-	}
+	x.tellAll()
 	clients := x.clients(since, &report.Process)
 	report.Clients = clients[:min(most, len(clients))]
 	report.Subscriptions = x.subscriptions(since)
@@ -74,40 +72,14 @@ func (x *Watches) resources() []*resourceAccount {
 
 // clients had events in the last minute, the slowest first.
 func (x *Watches) clients(since time.Duration, p *Process) []ClientSLO {
-	type one struct {
-		*clientAccount
-		watches int
-	}
-	x.mu.Lock()
-	list := make([]one, 0, len(x.mu.clients))
-	for _, c := range x.mu.clients {
-		list = append(list, one{c, c.watches})
-	}
-	x.mu.Unlock()
-	told := make([]ClientSLO, 0, len(list))
-	spans := new(tally)
-	for _, c := range list {
-		*spans = tally{}
-		var lateBy [spanStages]uint64
-		c.mu.Lock()
-		t := ClientSLO{Client: c.Client, Watches: c.watches, Events: c.events, Bytes: c.bytes}
-		c.window.each(since, coarse, func(s *clientSlot) {
-			spans.add(&s.spans)
-			t.Late += s.late
-			for i, n := range s.lateBy {
-				lateBy[i] += uint64(n)
-			}
-		})
-		c.mu.Unlock()
-		if spans.count == 0 {
-			continue
-		}
-		t.Spans = spans.quantiles()
-		if i := largest(&lateBy); lateBy[i] > 0 {
+	told := []ClientSLO{}
+	sumUp(x, x.mu.clients, since, func(c *clientAccount, s *sums) {
+		t := ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
+		if i := largest(&s.lateBy); s.lateBy[i] > 0 {
 			t.Cause = p.cause(i, t.Spans.P99)
 		}
 		told = append(told, t)
-	}
+	})
 	slices.SortFunc(told, func(a, b ClientSLO) int {
 		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(b.Events, a.Events), cmp.Compare(a.User, b.User), cmp.Compare(a.UserAgent, b.UserAgent))
 	})
@@ -126,31 +98,12 @@ func largest(counts *[spanStages]uint64) int {
 
 // subscriptions had events in the last minute, the slowest first.
 func (x *Watches) subscriptions(since time.Duration) []SubscriptionSLO {
-	type one struct {
-		*subscriptionAccount
-		watches int
-	}
-	x.mu.Lock()
-	list := make([]one, 0, len(x.mu.subscriptions))
-	for _, s := range x.mu.subscriptions {
-		list = append(list, one{s, s.watches})
-	}
-	x.mu.Unlock()
-	told := make([]SubscriptionSLO, 0, len(list))
-	spans := new(tally)
-	for _, s := range list {
-		*spans = tally{}
-		s.mu.Lock()
-		s.window.each(since, coarse, spans.add)
-		events := s.events
-		s.mu.Unlock()
-		if spans.count == 0 {
-			continue
-		}
+	told := []SubscriptionSLO{}
+	sumUp(x, x.mu.subscriptions, since, func(a *subscriptionAccount, s *sums) {
 		told = append(told, SubscriptionSLO{
-			Resource: s.resource.name, Selection: s.selection, Watches: s.watches, Spans: spans.quantiles(), Events: events,
+			Resource: a.resource.name, Selection: a.selection, Watches: s.watches, Spans: s.spans, Events: s.events,
 		})
-	}
+	})
 	slices.SortFunc(told, func(a, b SubscriptionSLO) int {
 		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Selection, b.Selection))
 	})

@@ -13,24 +13,22 @@ type place struct{}
 func (place) Behind(uint64) (events, bytes int64, oldest time.Time) { return 0, 0, time.Time{} }
 func (place) Held() (events int, bytes int64, oldest time.Time)     { return 0, 0, time.Time{} }
 
-func open(x *slo.Watches, i, clients, selections int) *slo.Sender {
-	w := x.Open(slo.WatchInfo{
+func open(x *slo.Watches, i, clients, selections int) *sender {
+	return follow(x.Open(slo.WatchInfo{
 		Resource: "pods", Client: slo.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
 		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Place: place{}, History: place{},
-	})
-	w.Follows()
-	return &slo.Sender{Watch: w}
+	}))
 }
 
-// BenchmarkDelivery is what measuring costs for one event to one of 1,000 watches,
-// which are sent it by so many writes. The times are taken as h2's writer does.
+// BenchmarkDelivery is what measuring costs for one event to one of 1,000 watches when
+// a write carries it for so many, which are one client's.
 func BenchmarkDelivery(b *testing.B) {
 	for _, streams := range []int{1, 50} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
 			x := slo.NewWatches(slo.Config{})
-			watches := make([]*slo.Sender, 1000)
+			watches := make([]*sender, 1000)
 			for i := range watches {
-				watches[i] = open(x, i, len(watches), 1)
+				watches[i] = open(x, i/streams, len(watches), 1)
 			}
 			b.ReportAllocs()
 			var arrival *slo.Arrival
@@ -43,17 +41,15 @@ func BenchmarkDelivery(b *testing.B) {
 					continue
 				}
 				now := time.Now()
-				sent := slo.Sent{Bytes: 400, Filled: now, Busy: now}
+				write := slo.Write{Filled: now, Busy: now}
 				for j := range streams {
 					w := watches[(i+j)%len(watches)]
 					w.Give(arrival, 1, 400)
+					w.Taken(&write, 400, nil)
 				}
-				sent.Began = time.Now()
-				sent.Ended = time.Now()
-				for j := range streams {
-					sent.Last = j == streams-1
-					watches[(i+j)%len(watches)].Sent(&sent)
-				}
+				write.Began = time.Now()
+				write.Ended = time.Now()
+				write.Written()
 			}
 		})
 	}

@@ -14,21 +14,23 @@ const (
 
 var stageNames = [spanStages]Stage{StageDecode, StageDispatch, StageEncode, StageClient, StageConnection}
 
-// spent is where the time of one span went. Watches that are sent an event by the
-// same write share it, unless their clients' windows were shut.
-type spent struct {
-	arrival *Arrival
-	// ended, taken and held are those of the write and the events.
-	ended, taken, held time.Time
-	span               time.Duration
-	at                 int
-	stages             [spanStages]time.Duration
-	buckets            [spanStages]int
-	longest            int
+// run is how often events with the same span were delivered.
+type run struct {
+	span, since time.Duration
+	stages      [spanStages]time.Duration
+	// at and buckets are where these times are counted.
+	at      int
+	buckets [spanStages]int
+	// late is the stage that it spent most time in, behind one for spans in time.
+	late  uint16
+	count uint32
+	bytes uint64
 }
 
-func (x *spent) same(g *given, s *Sent) bool {
-	return x.arrival == g.arrival && x.ended == s.Ended && x.taken == g.taken && s.Held.IsZero() && x.held.IsZero()
+// same says whether events have the same span: watches that are sent an event by the
+// same write share it, unless their clients' windows were shut.
+func (d *delivery) same(o *delivery) bool {
+	return d.arrival == o.arrival && d.ended == o.ended && d.taken == o.taken && d.shut == 0 && o.shut == 0
 }
 
 // set divides a span.
@@ -41,40 +43,45 @@ func (x *spent) same(g *given, s *Sent) bool {
 // wait was what is told by the part that it has in the time since which the
 // connection, or the stream, has not come to rest: that takes two numbers for a
 // connection and two for a stream, whatever their past.
-func (x *spent) set(g *given, s *Sent) {
-	a := g.arrival
-	*x = spent{arrival: a, ended: s.Ended, taken: g.taken, held: s.Held, span: s.Ended.Sub(a.Entered)}
+func (x *run) set(d *delivery, r *resourceAccount) {
+	entered, cached := d.arrival.Entered.Sub(r.set.began), d.arrival.Cached.Sub(r.set.began)
+	*x = run{span: d.ended - entered, since: d.ended}
 	// What came while the writer gathered was taken at once.
-	taken := later(g.taken, a.Cached)
-	encoded := later(g.encoded, taken)
-	x.stages[inDecode] = a.Cached.Sub(a.Entered)
-	x.stages[inEncode] = encoded.Sub(taken)
-	x.divide(a.Cached, taken, s)
-	x.divide(encoded, later(encoded, s.Began), s)
-	x.stages[inConnection] += s.Ended.Sub(later(encoded, s.Began))
+	taken := max(d.taken, cached)
+	encoded := max(d.encoded, taken)
+	began := max(encoded, d.began)
+	x.stages[inDecode] = cached - entered
+	x.stages[inEncode] = encoded - taken
+	x.divide(cached, taken, d)
+	x.divide(encoded, began, d)
+	x.stages[inConnection] += d.ended - began
 	x.at = bucket(x.span)
-	for i, d := range x.stages {
-		x.buckets[i] = bucket(d)
-		if d > x.stages[x.longest] {
-			x.longest = i
+	longest := 0
+	for i, t := range x.stages {
+		x.buckets[i] = bucket(t)
+		if t > x.stages[longest] {
+			longest = i
 		}
+	}
+	if x.span > r.objective {
+		x.late = 1 + uint16(longest)
 	}
 }
 
 // divide divides a wait.
-func (x *spent) divide(from, to time.Time, s *Sent) {
-	wait := to.Sub(from)
+func (x *run) divide(from, to time.Duration, d *delivery) {
+	wait := to - from
 	if wait <= 0 {
 		return
 	}
-	if !s.Held.IsZero() {
-		d := share(to.Sub(later(from, s.Held)), s.Closed, s.Ended.Sub(s.Held))
-		x.stages[inClient] += d
-		wait -= d
+	if d.shut > 0 {
+		t := share(to-max(from, d.held), d.shut, d.ended-d.held)
+		x.stages[inClient] += t
+		wait -= t
 	}
-	d := min(wait, share(to.Sub(later(from, s.Busy)), s.Writing, s.Began.Sub(s.Busy)))
-	x.stages[inConnection] += d
-	x.stages[inDispatch] += wait - d
+	t := min(wait, share(to-max(from, d.busy), d.writing, d.began-d.busy))
+	x.stages[inConnection] += t
+	x.stages[inDispatch] += wait - t
 }
 
 // share is the part of a wait that is part of whole.

@@ -27,6 +27,7 @@ func (x *Watches) Watchers() WatchersReport {
 	perResource := map[*resourceAccount]*ResourceWatchers{}
 	for _, r := range x.resources() {
 		r.mu.Lock()
+		r.settleLocked()
 		report.Events, report.Bytes, report.Expired = report.Events+r.events, report.Bytes+r.bytes, report.Expired+r.expired
 		r.mu.Unlock()
 	}
@@ -87,9 +88,9 @@ func (r *resourceAccount) log(now time.Time) *ResourceWatchers {
 func behindOf(watches []*Watch, now time.Time) []Watcher {
 	behind := []Watcher{}
 	for _, w := range watches {
-		t, sent := w.report(now)
-		events, bytes, oldest := w.Place.Behind(sent)
-		if events == 0 && w.following.Load() {
+		t, followed := w.report(now)
+		events, bytes, oldest := w.Place.Behind(followed)
+		if events == 0 && w.sender.Load() != nil {
 			continue
 		}
 		t.BehindEvents, t.BehindBytes = events, bytes
@@ -105,14 +106,15 @@ func behindOf(watches []*Watch, now time.Time) []Watcher {
 	return behind
 }
 
-func (w *Watch) report(now time.Time) (t Watcher, sent uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// report describes the watch. followed is how many events it was sent behind the
+// initial ones.
+func (w *Watch) report(now time.Time) (_ Watcher, followed uint64) {
+	events, bytes, followed := w.sent()
 	return Watcher{
 		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
 		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
-		Events: w.events, Bytes: w.bytes,
-	}, w.sent
+		Events: events, Bytes: bytes,
+	}, followed
 }
 
 // state says what a watch that is behind by some seconds waits for. One whose
@@ -131,7 +133,7 @@ func (w *Watch) state(now time.Time, behind float64) string {
 			return stateConnection
 		}
 	}
-	if !w.following.Load() {
+	if w.sender.Load() == nil {
 		return stateInitial
 	}
 	return stateFollowing

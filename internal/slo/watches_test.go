@@ -47,32 +47,48 @@ func (a *at) Held() (events int, bytes int64, oldest time.Time) {
 }
 func (a *at) Waits() (window, write time.Time) { return a.window, a.write }
 
-func (x *set) open(resource, user string, a *at) *slo.Sender {
-	w := x.Open(slo.WatchInfo{
+// sender is that of a watch.
+type sender struct {
+	*slo.Sender
+	watch *slo.Watch
+}
+
+// sent writes so many bytes of what was given.
+func (w *sender) sent(write slo.Write, bytes int, shut *slo.Shut) {
+	w.Taken(&write, bytes, shut)
+	write.Written()
+}
+
+func follow(w *slo.Watch) *sender {
+	by := new(slo.Sender)
+	w.Follows(by)
+	return &sender{by, w}
+}
+
+func (x *set) open(resource, user string, a *at) *sender {
+	return follow(x.Open(slo.WatchInfo{
 		Resource: resource, Client: slo.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
 		Protocol: "HTTP/2.0", Place: a, History: a, Transport: a,
-	})
-	w.Follows()
-	return &slo.Sender{Watch: w}
+	}))
 }
 
 // times are how long an event was in each stage.
 type times struct{ decode, dispatch, encode, client, connection time.Duration }
 
 // deliver delivers an event that was on its way for some time, ending now.
-func (x *set) deliver(w *slo.Sender, t times, bytes int) {
+func (x *set) deliver(w *sender, t times, bytes int) {
 	end := x.clock.Now()
 	began := end.Add(-t.connection)
 	encoded := began
 	taken := encoded.Add(-t.encode)
 	cached := taken.Add(-t.dispatch - t.client)
-	s := &slo.Sent{Bytes: bytes, Filled: taken, Began: began, Ended: end, Busy: taken, Last: true}
+	var shut *slo.Shut
 	if t.client > 0 {
-		s.Held = cached
-		s.Closed = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
+		shut = &slo.Shut{Since: cached}
+		shut.For = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
 	}
 	w.Give(&slo.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
-	w.Sent(s)
+	w.sent(slo.Write{Filled: taken, Began: began, Ended: end, Busy: taken}, bytes, shut)
 }
 
 const ms = time.Millisecond
@@ -185,11 +201,11 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	before := x.clock.Now()
 	x.clock.Step(time.Minute)
 	w := x.open("pods", "a", new(at))
-	w.Wrote(300, 3)
+	w.watch.Wrote(300, 3)
 	w.Give(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
 	w.Give(nil, 1, 10)
 	now := x.clock.Now()
-	w.Sent(&slo.Sent{Bytes: 30, Filled: now, Began: now, Ended: now, Last: true})
+	w.sent(slo.Write{Filled: now, Began: now, Ended: now}, 30, nil)
 	if r := x.SLO(); r.All.Spans.Count != 0 || r.All.Events != 6 || r.All.Bytes != 330 {
 		t.Errorf("all is %+v", r.All)
 	}
@@ -208,7 +224,7 @@ func TestPartsOfAnEvent(t *testing.T) {
 	sent := func(bytes int) uint64 {
 		x.clock.Step(100 * ms)
 		now := x.clock.Now()
-		w.Sent(&slo.Sent{Bytes: bytes, Filled: now, Began: now, Ended: now, Last: true})
+		w.sent(slo.Write{Filled: now, Began: now, Ended: now}, bytes, nil)
 		return x.SLO().All.Spans.Count
 	}
 	for _, step := range []struct{ bytes, done int }{{50, 0}, {60, 1}, {80, 1}, {10, 2}, {99, 2}} {
@@ -249,8 +265,8 @@ func TestWhatStandsStillIsTold(t *testing.T) {
 	if r := x.SLO(); r.Met || r.Causes[0].Cause != slo.Cause(slo.StageDispatch) || r.Causes[0].Severity != "critical" {
 		t.Errorf("causes %+v", r.Causes)
 	}
-	w.Expired()
-	w.Close()
+	w.watch.Expired()
+	w.watch.Close()
 	if r := x.Watchers(); r.Watches != 1 || r.Expired != 1 || r.Waiting != 0 || !strings.Contains(x.log.String(), "list again") {
 		t.Errorf("watchers %+v, log %s", r, x.log.String())
 	}
@@ -333,13 +349,12 @@ func TestSumsStay(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	var want uint64
 	for i := range 1500 {
-		w := &slo.Sender{Watch: x.Open(slo.WatchInfo{Resource: "pods", Client: slo.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Place: new(at)})}
-		w.Follows()
+		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: slo.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Place: new(at)}))
 		x.clock.Step(ms)
 		x.deliver(w, times{}, 10)
 		want++
 		if i%2 == 0 {
-			w.Close()
+			w.watch.Close()
 		}
 		if i == 1100 {
 			x.clock.Step(2 * time.Minute)
@@ -388,7 +403,7 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	x := newSet(slo.Objectives{})
-	var watches []*slo.Sender
+	var watches []*sender
 	for i := range 5000 {
 		watches = append(watches, open(x.Watches, i, 1000, 5000))
 	}

@@ -6,6 +6,9 @@ import "time"
 // filled. Who has it guards it.
 type window[T any] struct {
 	slots []slot[T]
+	// last is the slot that at returned last, from its beginning; nil before.
+	last *slot[T]
+	from time.Duration
 }
 
 type slot[T any] struct {
@@ -25,6 +28,9 @@ const (
 // at returns the slot of a time since the beginning, emptied by reset if it held
 // an older one; nil if that is over for long.
 func (w *window[T]) at(since, part time.Duration, reset func(*T)) *T {
+	if w.last != nil && since >= w.from && since-w.from < part {
+		return &w.last.value
+	}
 	n := int64(minute/part) + 1
 	if w.slots == nil {
 		w.slots = make([]slot[T], n)
@@ -41,6 +47,7 @@ func (w *window[T]) at(since, part time.Duration, reset func(*T)) *T {
 		reset(&s.value)
 		s.turn = turn
 	}
+	w.last, w.from = s, time.Duration(turn)*part
 	return &s.value
 }
 

@@ -82,6 +82,7 @@ type fixture struct {
 	sink       *loads
 	feed       *store.Feed
 	sealing    *switchable
+	codec      runtime.Codec
 	stopFeed   context.CancelFunc
 	feedJoined chan struct{}
 	// served is the first revision that the cache showed.
@@ -100,7 +101,7 @@ func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cfg.Log = quiet
-	f := &fixture{client: client, cache: cache.New(cfg), sealing: newSwitchable()}
+	f := &fixture{client: client, cache: cache.New(cfg), sealing: newSwitchable(), codec: podCodec()}
 	f.sink = &loads{Sink: f.cache, ended: make(chan int64, 1)}
 	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Log: quiet})
 	f.decorate(t)
@@ -117,7 +118,7 @@ func (f *fixture) decorate(t testing.TB) {
 	decorator := storage.Decorator{
 		Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil },
 	}
-	config := storagebackend.NewDefaultConfig(pathPrefix, podCodec())
+	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec)
 	config.Transformer = f.sealing
 	made, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
 		nil, newPod, newPodList, podAttributes, nil, nil)

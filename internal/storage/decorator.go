@@ -79,12 +79,15 @@ func (d *Decorator) Decorate(
 	if transformer == nil {
 		transformer = identity.NewEncryptCheckTransformer()
 	}
-	etcd, err := newEtcd(backend, config, resourcePrefix, transformer, newFunc, newListFunc)
+	suggested := &Suggested{Codec: config.Codec}
+	writing := *config
+	writing.Codec = suggested
+	etcd, err := newEtcd(backend, &writing, resourcePrefix, transformer, newFunc, newListFunc)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open storage of %s: %w", config.GroupResource, err)
 	}
 	cfg := Config{
-		Etcd: etcd, Cache: backend.Cache, Consistent: backend.Consistent,
+		Etcd: etcd, Suggested: suggested, Cache: backend.Cache, Consistent: backend.Consistent,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),

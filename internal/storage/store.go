@@ -20,6 +20,8 @@ import (
 type Config struct {
 	// Etcd is Kubernetes' store of the same resource.
 	Etcd storage.Interface
+	// Suggested is what Etcd encodes with. Nil is for another that need not know.
+	Suggested *Suggested
 	// Cache, Resource and Consistent are what reads come from.
 	Cache      *cache.Cache
 	Resource   *cache.Resource

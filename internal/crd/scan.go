@@ -1,0 +1,230 @@
+package crd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"strconv"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/json"
+)
+
+// errUnusual says that a definition is not stored as Kubernetes stores it now: in
+// another form, or without what it fills in.
+var errUnusual = errors.New("definition is stored in an unusual form")
+
+// Attributes reads the labels and selectable fields of a stored definition without
+// decoding it. It returns false for one that is not stored as usual.
+func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
+	r := reader{}
+	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).get("metadata"))
+	var l labels.Set
+	r.optional(metadata.get("labels"), &l)
+	var namespace string
+	r.optional(metadata.get("namespace"), &namespace)
+	return l, fields.Set{"metadata.name": r.text(metadata.get("name")), "metadata.namespace": namespace}, !r.unusual
+}
+
+var newline = []byte("\n")
+
+// reader reads values out of text. When something is not written as usual it goes
+// on with nothing, and says so.
+type reader struct{ unusual bool }
+
+func (r *reader) object(text []byte) object {
+	fields, ok := fieldsOf(text)
+	r.unusual = r.unusual || !ok
+	return fields
+}
+
+// value decodes a field that there is.
+func (r *reader) value(text []byte, into any) {
+	if r.unusual = r.unusual || text == nil; !r.unusual {
+		r.unusual = json.UnmarshalCaseSensitivePreserveInts(text, into) != nil
+	}
+}
+
+// optional decodes a field if there is one.
+func (r *reader) optional(text []byte, into any) {
+	if text != nil {
+		r.value(text, into)
+	}
+}
+
+// text decodes a string that is not empty.
+func (r *reader) text(text []byte) string {
+	var s string
+	r.value(text, &s)
+	r.unusual = r.unusual || s == ""
+	return s
+}
+
+// row makes a row of what is stored. errUnusual says that this has to be encoded
+// anew before.
+func (i interner) row(stored []byte, revision int64) (*Definition, error) {
+	r := reader{}
+	top := r.object(bytes.TrimSuffix(stored, newline))
+	apiVersion, kind := r.text(top.get("apiVersion")), r.text(top.get("kind"))
+	old := apiVersion == v1beta1.SchemeGroupVersion.String()
+	if kind != "CustomResourceDefinition" || !old && apiVersion != apiextensionsv1.SchemeGroupVersion.String() {
+		return nil, errUnusual
+	}
+	metadata := r.object(top.get("metadata"))
+	d := &Definition{
+		Name: r.text(metadata.get("name")), Revision: revision, Deleting: metadata.get("deletionTimestamp") != nil,
+	}
+	r.optional(metadata.get("uid"), &d.UID)
+	i.readSpec(&r, d, r.object(top.get("spec")), old)
+	var status apiextensionsv1.CustomResourceDefinitionStatus
+	r.value(top.get("status"), &status)
+	if r.unusual || len(status.StoredVersions) == 0 {
+		return nil, errUnusual
+	}
+	i.readStatus(d, &status)
+	return d, nil
+}
+
+// readStatus fills in what a row says of a status.
+func (i interner) readStatus(d *Definition, status *apiextensionsv1.CustomResourceDefinitionStatus) {
+	full := &apiextensionsv1.CustomResourceDefinition{Status: *status}
+	d.StoredVersions = i.all(status.StoredVersions)
+	d.Accepted = i.names(&status.AcceptedNames, &d.Wanted)
+	d.NamesAccepted = apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted)
+	d.Established = apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established)
+	d.Terminating = apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Terminating)
+	d.Unchecked = d.KeepsUnknown || apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema) != nil
+	if c := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); c != nil {
+		d.EstablishedAt = c.LastTransitionTime.Time
+	}
+}
+
+// withStatus is the row of a definition whose spec is as it was when the row was
+// made.
+func (d *Definition) withStatus(full *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
+	made := *d
+	var err error
+	if made.Revision, err = revisionOf(full); err != nil {
+		return nil, err
+	}
+	made.Deleting, made.EstablishedAt = full.DeletionTimestamp != nil, time.Time{}
+	interner{}.readStatus(&made, &full.Status)
+	return &made, nil
+}
+
+func revisionOf(full *apiextensionsv1.CustomResourceDefinition) (int64, error) {
+	revision, err := strconv.ParseInt(full.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read resource version of %s: %w", full.Name, err)
+	}
+	return revision, nil
+}
+
+// shared are the parts of versions that a spec has once if they all say the same,
+// as versions call them and as the spec does.
+var shared = [...]struct{ version, spec string }{
+	{"schema", "validation"}, {"subresources", "subresources"},
+	{"additionalPrinterColumns", "additionalPrinterColumns"}, {"selectableFields", "selectableFields"},
+}
+
+// readSpec reads a spec in which nothing has to be filled in. old is the form in
+// which unknown fields are kept unless it says otherwise.
+func (i interner) readSpec(r *reader, d *Definition, spec object, old bool) {
+	var names apiextensionsv1.CustomResourceDefinitionNames
+	r.value(spec.get("names"), &names)
+	d.Wanted = i.names(&names, &apiextensionsv1.CustomResourceDefinitionNames{})
+	d.Group, d.Scope = i.one(r.text(spec.get("group"))), apiextensionsv1.ResourceScope(i.one(r.text(spec.get("scope"))))
+	strategy := r.text(r.object(spec.get("conversion")).get("strategy"))
+	d.Webhook = strategy == string(apiextensionsv1.WebhookConverter)
+	keeps := spec.get("preserveUnknownFields")
+	r.optional(keeps, &d.KeepsUnknown)
+	versions, ok := itemsOf(spec.get("versions"))
+	if r.unusual = r.unusual || !ok || len(versions) == 0 || names.Singular == "" || names.ListKind == "" || old && keeps == nil; r.unusual {
+		return
+	}
+	sum := newDigest()
+	for _, f := range spec {
+		// The name of the first version is there for clients of old.
+		if name := string(f.name); name != "version" && name != "versions" && !isShared(name) {
+			sum.add(f.name, f.value)
+		}
+	}
+	for _, text := range versions {
+		v := i.readVersion(r, r.object(text), spec)
+		d.Versions = append(d.Versions, v)
+		sum.number(v.Content)
+	}
+	d.Spec = sum.short()
+}
+
+func isShared(name string) bool {
+	return slices.ContainsFunc(shared[:], func(s struct{ version, spec string }) bool { return s.spec == name || s.version == name })
+}
+
+// readVersion reads a version of a spec.
+func (i interner) readVersion(r *reader, version, spec object) Version {
+	var v Version
+	v.Name = i.one(r.text(version.get("name")))
+	r.value(version.get("served"), &v.Served)
+	r.value(version.get("storage"), &v.Storage)
+	r.optional(version.get("deprecated"), &v.Deprecated)
+	r.optional(version.get("deprecationWarning"), &v.DeprecationWarning)
+	if v.DeprecationWarning != nil {
+		*v.DeprecationWarning = i.one(*v.DeprecationWarning)
+	}
+	sum := newDigest()
+	for _, f := range version {
+		if !isShared(string(f.name)) {
+			sum.add(f.name, f.value)
+		}
+	}
+	parts := map[string][]byte{}
+	for _, s := range shared {
+		value := spec.get(s.spec)
+		if value == nil {
+			value = version.get(s.version)
+		}
+		parts[s.version] = value
+		sum.add([]byte(s.version), value)
+	}
+	v.Content = sum.short()
+	if parts["subresources"] != nil {
+		subresources := r.object(parts["subresources"])
+		v.Status, v.Scale = subresources.get("status") != nil, subresources.get("scale") != nil
+	}
+	var fields []apiextensionsv1.SelectableField
+	r.optional(parts["selectableFields"], &fields)
+	for _, field := range fields {
+		v.SelectableFields = append(v.SelectableFields, i.one(field.JSONPath))
+	}
+	return v
+}
+
+// digest identifies a content by its parts, in order.
+type digest struct{ hash.Hash }
+
+func newDigest() digest { return digest{sha256.New()} }
+
+func (d digest) add(parts ...[]byte) {
+	for _, part := range parts {
+		d.number(uint64(len(part)))
+		_, _ = d.Write(part) // a hash never fails
+	}
+}
+
+func (d digest) number(n uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], n)
+	_, _ = d.Write(b[:])
+}
+
+func (d digest) short() uint64 { return binary.LittleEndian.Uint64(d.Sum(nil)) }

@@ -1,0 +1,295 @@
+package crd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsfuzzer "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/fuzzer"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// stored is how Kubernetes stores a definition in a version of the API.
+func stored(tb testing.TB, full runtime.Object, gv schema.GroupVersion) []byte {
+	tb.Helper()
+	if v1, ok := full.(*definition); ok {
+		internal := &apiextensions.CustomResourceDefinition{}
+		if err := apiextensionsapiserver.Scheme.Convert(v1, internal, nil); err != nil {
+			tb.Fatal(err)
+		}
+		full = internal
+	}
+	encoded, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(gv), full)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return encoded
+}
+
+func decoded(tb testing.TB, stored []byte) (*apiextensions.CustomResourceDefinition, *definition) {
+	tb.Helper()
+	internal, full := &apiextensions.CustomResourceDefinition{}, &definition{}
+	if err := runtime.DecodeInto(apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), stored, internal); err != nil {
+		tb.Fatal(err)
+	}
+	if err := apiextensionsapiserver.Scheme.Convert(internal, full, nil); err != nil {
+		tb.Fatal(err)
+	}
+	return internal, full
+}
+
+// rowOf is what a row is to say of a decoded definition, but for digests.
+func rowOf(full *definition) *Definition {
+	d := &Definition{
+		Name: full.Name, UID: full.UID, Revision: 7, Group: full.Spec.Group, Scope: full.Spec.Scope,
+		Wanted: full.Spec.Names, Accepted: full.Status.AcceptedNames, StoredVersions: full.Status.StoredVersions,
+		NamesAccepted: apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted),
+		Established:   apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established),
+		Terminating:   apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Terminating),
+		Deleting:      full.DeletionTimestamp != nil, Webhook: full.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
+		Unchecked:    full.Spec.PreserveUnknownFields || apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema) != nil,
+		KeepsUnknown: full.Spec.PreserveUnknownFields,
+	}
+	if c := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); c != nil {
+		d.EstablishedAt = c.LastTransitionTime.Time
+	}
+	for _, v := range full.Spec.Versions {
+		row := Version{Name: v.Name, Served: v.Served, Storage: v.Storage, Deprecated: v.Deprecated, DeprecationWarning: v.DeprecationWarning}
+		row.Status, row.Scale = v.Subresources != nil && v.Subresources.Status != nil, v.Subresources != nil && v.Subresources.Scale != nil
+		for _, f := range v.SelectableFields {
+			row.SelectableFields = append(row.SelectableFields, f.JSONPath)
+		}
+		d.Versions = append(d.Versions, row)
+	}
+	return d
+}
+
+// said is a row without digests.
+func said(d *Definition) *Definition {
+	plain := *d
+	plain.Spec, plain.Versions = 0, slices.Clone(d.Versions)
+	for i := range plain.Versions {
+		plain.Versions[i].Content = 0
+	}
+	return &plain
+}
+
+// randomDefinitions makes definitions as Kubernetes may have stored them.
+func randomDefinitions(t *testing.T) (fill func() *apiextensions.CustomResourceDefinition) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	f := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, apiextensionsfuzzer.Funcs), rand.NewSource(seed), apiextensionsapiserver.Codecs)
+	return func() *apiextensions.CustomResourceDefinition {
+		internal := &apiextensions.CustomResourceDefinition{}
+		f.Fill(internal)
+		internal.Name, internal.Namespace = "things.a.example", ""
+		internal.Spec.Group = "a.example"
+		return internal
+	}
+}
+
+// TestRowsAreRead compares rows that are read out of stored bytes with what
+// Kubernetes decodes of them.
+func TestRowsAreRead(t *testing.T) {
+	t.Parallel()
+	random := randomDefinitions(t)
+	usual, share := 0, interner{}
+	same := conversion.EqualitiesOrDie(func(a, b time.Time) bool { return a.Equal(b) })
+	for range 2000 {
+		made := random()
+		for _, gv := range []schema.GroupVersion{v1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion} {
+			bytes := stored(t, made, gv)
+			internal, full := decoded(t, bytes)
+			row, err := share.row(bytes, 7)
+			if errors.Is(err, errUnusual) {
+				continue
+			}
+			usual++
+			if row, want := said(row), rowOf(full); !same.DeepEqual(row, want) {
+				t.Fatalf("row of\n%s\nis\n%+v\nwant\n%+v", bytes, row, want)
+			}
+			wantLabels, wantFields, err := customresourcedefinition.GetAttrs(internal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			labels, fields, ok := Attributes(bytes)
+			if !ok || !same.DeepEqual(labels, wantLabels) || !reflect.DeepEqual(fields, wantFields) {
+				t.Fatalf("attributes of\n%s\nare %v %v %v, want %v %v", bytes, labels, fields, ok, wantLabels, wantFields)
+			}
+		}
+	}
+	if usual < 1000 {
+		t.Errorf("only %d definitions were usual", usual)
+	}
+}
+
+// TestUnusualRows: what Kubernetes would fill in, and what it does not write, is not
+// guessed, and what it makes of that is usual.
+func TestUnusualRows(t *testing.T) {
+	t.Parallel()
+	full := wide(3)
+	full.Name, full.UID = "things.a.example", "u"
+	full.Status.StoredVersions = []string{"v1"}
+	usual := string(stored(t, full, v1beta1.SchemeGroupVersion))
+	want, err := interner{}.row([]byte(usual), 7)
+	if err != nil {
+		t.Fatalf("%v: %s", err, usual)
+	}
+	for _, c := range []struct{ old, new string }{
+		{`"singular":"thing",`, ``}, {`"listKind":"ThingList"`, `"categories":[]`}, {`"conversion":{"strategy":"None"},`, ``},
+		{`"scope":"Namespaced",`, ``}, {`"storedVersions":["v1"]`, `"storedVersions":[]`},
+		{`"group":`, ` "group":`}, {`"group":`, `"\u0067roup":`}, {`{"kind":`, `{"status":{},"kind":`},
+		{`"versions":[{"name":"v1","served":true,"storage":true}],`, ``},
+	} {
+		text := strings.Replace(usual, c.old, c.new, 1)
+		if text == usual {
+			t.Fatalf("%s is not in %s", c.old, usual)
+		}
+		if row, err := (interner{}).row([]byte(text), 7); !errors.Is(err, errUnusual) {
+			t.Errorf("with %s for %s: %+v, %v", c.new, c.old, row, err)
+		}
+		internal, _ := decoded(t, []byte(text))
+		row, err := interner{}.row(stored(t, internal, v1beta1.SchemeGroupVersion), 7)
+		if err != nil {
+			t.Errorf("with %s for %s, as Kubernetes writes it: %v", c.new, c.old, err)
+		} else if row.Group != want.Group || len(row.Versions) != 1 || row.Versions[0].Name != "v1" {
+			t.Errorf("with %s for %s: %+v", c.new, c.old, row)
+		}
+	}
+	for n := range usual {
+		if row, err := (interner{}).row([]byte(usual[:n]), 7); err == nil && n < len(usual)-1 {
+			t.Fatalf("the first %d bytes of %s make a row: %+v", n, usual, row)
+		}
+	}
+}
+
+// TestDigests: a spec's digest changes with the spec and with nothing else, and a
+// version's whatever the other versions say.
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	made := wide(5)
+	made.Name, made.UID, made.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
+	second := made.Spec.Versions[0].DeepCopy()
+	second.Name, second.Storage = "v2", false
+	made.Spec.Versions = append(made.Spec.Versions, *second)
+	row := func(change func(*definition)) *Definition {
+		t.Helper()
+		full := made.DeepCopy()
+		change(full)
+		d, err := interner{}.row(stored(t, full, v1beta1.SchemeGroupVersion), 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := row(func(*definition) {})
+	for what, change := range map[string]func(*definition){
+		"status": func(d *definition) { d.Status.AcceptedNames = d.Spec.Names },
+		"labels": func(d *definition) { d.Labels = map[string]string{"a": "b"} },
+		"empty":  func(d *definition) { d.Spec.Names.ShortNames, d.Spec.Versions[0].SelectableFields = []string{}, nil },
+	} {
+		if d := row(change); d.Spec != first.Spec {
+			t.Errorf("%s: the spec is another", what)
+		}
+	}
+	seen := map[uint64]string{first.Spec: "nothing"}
+	for what, change := range map[string]func(*definition){
+		"names":       func(d *definition) { d.Spec.Names.Categories = []string{"all"} },
+		"conversion":  func(d *definition) { d.Spec.PreserveUnknownFields = true },
+		"served":      func(d *definition) { d.Spec.Versions[1].Served = false },
+		"description": func(d *definition) { d.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = "other" },
+		"status":      func(d *definition) { d.Spec.Versions[1].Subresources = &apiextensionsv1.CustomResourceSubresources{} },
+		"columns": func(d *definition) {
+			d.Spec.Versions[1].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "A", Type: "string", JSONPath: ".a"}}
+		},
+		"fields": func(d *definition) {
+			d.Spec.Versions[1].SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: ".spec.field1"}}
+		},
+	} {
+		d := row(change)
+		if other := seen[d.Spec]; other != "" {
+			t.Errorf("%s: the spec is as with %s", what, other)
+		}
+		seen[d.Spec] = what
+		if d.Versions[0].Content != first.Versions[0].Content {
+			t.Errorf("%s: the first version is another", what)
+		}
+		if v2 := what != "names" && what != "conversion"; v2 == (d.Versions[1].Content == first.Versions[1].Content) {
+			t.Errorf("%s: the second version is another: %v", what, !v2)
+		}
+	}
+}
+
+// FuzzWalk compares what is found in text with what a decoder finds.
+func FuzzWalk(f *testing.F) {
+	for _, text := range []string{`{}`, `{"a":1,"b":[1,{"c":"\"}"}],"d":null,"e":"\\"}`, `{"a":}`, `{"a":1}}`, `{"a":"b}`, `{,}`, `{"a":[}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		found, ok := fieldsOf([]byte(text))
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(text), &want); err != nil || !ok {
+			return // brackets alone do not tell
+		}
+		if len(found) != len(want) {
+			t.Fatalf("%d fields, want %d", len(found), len(want))
+		}
+		for _, field := range found {
+			var name string
+			if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, field.name), &name); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(want[name], field.value) {
+				t.Fatalf("%s is %s, want %s", name, field.value, want[name])
+			}
+		}
+	})
+}
+
+// BenchmarkRow reads the row of a definition of a hundred properties.
+func BenchmarkRow(b *testing.B) {
+	full := wide(100)
+	full.Name, full.UID, full.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
+	text := stored(b, full, v1beta1.SchemeGroupVersion)
+	b.SetBytes(int64(len(text)))
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		share := interner{}
+		for b.Loop() {
+			if _, err := share.row(text, 7); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("attributes", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, ok := Attributes(text); !ok {
+				b.Fatal("not usual")
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			decoded(b, text)
+		}
+	})
+}

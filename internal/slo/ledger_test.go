@@ -1,0 +1,107 @@
+package slo_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/slo"
+)
+
+// TestOneWriteOfManyWatches has each write carry several events for watches of several
+// clients and selections, some of which begin in between.
+func TestOneWriteOfManyWatches(t *testing.T) {
+	const clients, selections, watches, writes, events, size = 3, 2, 10, 50, 4, 100
+	x := newSet(slo.Objectives{})
+	var all []*sender
+	for i := range clients * selections * watches {
+		all = append(all, follow(x.Open(slo.WatchInfo{
+			Resource: "pods", Client: slo.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
+			Selection: fmt.Sprint("labels: n=", i/clients%selections), Place: new(at),
+		})))
+	}
+	for range writes {
+		var arrivals []*slo.Arrival
+		for range events {
+			x.clock.Step(ms)
+			arrivals = append(arrivals, &slo.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
+		}
+		now := x.clock.Now()
+		write := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
+		for _, w := range all {
+			for _, a := range arrivals {
+				w.Give(a, 1, size)
+			}
+			w.Taken(&write, events*size, nil)
+		}
+		if r := x.SLO(); r.All.Events%(uint64(len(all))*events) != 0 {
+			t.Fatalf("%d events are told of a write that has not returned", r.All.Events)
+		}
+		write.Written()
+	}
+	r := x.SLO()
+	const delivered = clients * selections * watches * writes * events
+	if r.All.Events != delivered || r.All.Bytes != delivered*size || r.All.Spans.Count != delivered || math.Abs(r.All.Spans.Max-0.003) > 1e-6 {
+		t.Errorf("all is %+v, want %d events", r.All, delivered)
+	}
+	if len(r.Clients) != clients || len(r.Subscriptions) != selections {
+		t.Fatalf("clients %+v, subscriptions %+v", r.Clients, r.Subscriptions)
+	}
+	for _, c := range r.Clients {
+		if c.Events != delivered/clients || c.Bytes != delivered*size/clients || c.Spans.Count != c.Events || c.Watches != selections*watches {
+			t.Errorf("client %+v", c)
+		}
+	}
+	for _, s := range r.Subscriptions {
+		if s.Events != delivered/selections || s.Spans.Count != s.Events || s.Watches != clients*watches {
+			t.Errorf("subscription %+v", s)
+		}
+	}
+}
+
+// TestWhatIsInAWriteIsNotDelivered looks at a watch while a write is going on.
+func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	w := x.open("pods", "a", &at{events: 3})
+	look := func(when string, behind int64, events, bytes uint64) {
+		t.Helper()
+		if b := x.Watchers().Behind; len(b) != 1 || b[0].BehindEvents != behind || b[0].Events != events || b[0].Bytes != bytes {
+			t.Errorf("%s: %+v", when, b)
+		}
+	}
+	now := x.clock.Now()
+	write := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
+	w.Give(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
+	look("given", 3, 0, 0)
+	w.Taken(&write, 100, nil)
+	look("in a write", 3, 0, 0)
+	write.Written()
+	look("written", 2, 1, 100)
+
+	failed := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
+	w.Give(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Taken(&failed, 100, nil)
+	look("in a write that fails", 2, 1, 100)
+	if r := x.SLO(); r.All.Events != 1 || r.All.Bytes != 100 {
+		t.Errorf("all is %+v", r.All)
+	}
+}
+
+// TestWrittenBehindTheEnd ends a watch, its client's last, while a write is going on.
+func TestWrittenBehindTheEnd(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	w := x.open("pods", "a", new(at))
+	x.clock.Step(ms)
+	now := x.clock.Now()
+	write := slo.Write{Filled: now, Began: now, Ended: now.Add(time.Second), Busy: now}
+	w.Give(&slo.Arrival{Entered: now, Cached: now}, 2, 100)
+	w.Taken(&write, 100, nil)
+	x.deliver(w, times{}, 50)
+	w.watch.Close()
+	write.Written()
+	r := x.SLO()
+	if r.All.Events != 3 || r.All.Spans.Count != 3 || len(r.Clients) != 1 || r.Clients[0].Events != 3 || r.Clients[0].Bytes != 150 || r.Clients[0].Spans.Count != 3 {
+		t.Errorf("all %+v, clients %+v", r.All, r.Clients)
+	}
+}

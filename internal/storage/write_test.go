@@ -1,0 +1,56 @@
+package storage_test
+
+import (
+	"io"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	apistorage "k8s.io/apiserver/pkg/storage"
+)
+
+// countingCodec counts encodings.
+type countingCodec struct {
+	runtime.Codec
+	encoded *atomic.Int64
+}
+
+func (c countingCodec) Encode(obj runtime.Object, w io.Writer) error {
+	c.encoded.Add(1)
+	return c.Codec.Encode(obj, w)
+}
+
+// TestSuggestionsAreNotEncoded: what the cache suggests to a write is known as it is
+// stored, and what becomes of it is written.
+func TestSuggestionsAreNotEncoded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	var encoded atomic.Int64
+	f.codec = countingCodec{f.codec, &encoded}
+	f.decorate(t)
+	f.create(t, "a")
+	for _, node := range []string{"one", "one", "two"} {
+		must(t, f.GetList(t.Context(), "/pods", apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}, &example.PodList{}))
+		before := encoded.Load()
+		var written example.Pod
+		must(t, f.GuaranteedUpdate(t.Context(), "/pods/test/a", &written, false, nil, apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			pod := obj.(*example.Pod)
+			pod.Spec.NodeName = node // in what was suggested
+			return pod, nil
+		}), nil))
+		if n := encoded.Load() - before; n != 1 {
+			t.Errorf("a write encoded %d times", n)
+		}
+		var stored example.Pod
+		must(t, f.Get(t.Context(), "/pods/test/a", apistorage.GetOptions{}, &stored))
+		if written.Spec.NodeName != node || stored.Spec.NodeName != node || stored.ResourceVersion != written.ResourceVersion {
+			t.Errorf("wrote %q at %s, %q at %s is there", written.Spec.NodeName, written.ResourceVersion, stored.Spec.NodeName, stored.ResourceVersion)
+		}
+	}
+	before := encoded.Load()
+	must(t, f.Delete(t.Context(), "/pods/test/a", &example.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
+	if n := encoded.Load() - before; n != 0 {
+		t.Errorf("a deletion encoded %d times", n)
+	}
+}
