@@ -138,6 +138,19 @@ func notFound(name string) error {
 	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
 }
 
+// Stored calls use with the newest state of a definition as it is stored, and its
+// revision. The bytes are good until use returns, whose error is returned.
+func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
+	e := c.store.Resource().Snapshot().Get(name)
+	if e == nil {
+		return notFound(name)
+	}
+	if !e.Plain() {
+		return fmt.Errorf("read definition %s: not plain", name)
+	}
+	return e.Read(func(value []byte) error { return use(e.Revision, value) })
+}
+
 // size is the length of a definition as it is stored, in bytes.
 func (c *Catalog) size(name string) int64 {
 	if e := c.store.Resource().Snapshot().Get(name); e != nil {

@@ -226,6 +226,15 @@ func TestRowsSayWhatDefinitionsAre(t *testing.T) {
 	if _, err := f.catalog.Full("none.a.example"); !apierrors.IsNotFound(err) {
 		t.Errorf("decoding what is not there: %v", err)
 	}
+	must(t, f.catalog.Stored(made.Name, func(revision int64, stored []byte) error {
+		if revision != other.Revision || !strings.Contains(string(stored), `"description":"other"`) {
+			t.Errorf("stored at %d: %s", revision, stored)
+		}
+		return nil
+	}))
+	if err := f.catalog.Stored("none.a.example", nil); !apierrors.IsNotFound(err) {
+		t.Errorf("reading what is not there: %v", err)
+	}
 }
 
 // TestRowsOfOldDefinitions: what Kubernetes of old has stored has a row with what is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -17,6 +18,17 @@ type Piece struct {
 	deflated []byte
 	crc      uint32
 	size     int64
+	// again is set of a piece that is made again for plain bytes, and is deflated
+	// when that is first needed.
+	again *again
+}
+
+type again struct {
+	plain    func(dst []byte) []byte
+	done     atomic.Bool
+	once     sync.Once
+	deflated Piece
+	err      error
 }
 
 // shortPiece and what is shorter is not worth compressing.
@@ -30,21 +42,53 @@ func NewPiece(plain []byte) (Piece, error) {
 	var sum gzipSum
 	sum.addBytes(plain)
 	if len(plain) <= shortPiece {
-		return Piece{appendStored(nil, plain), sum.crc, sum.size}, nil
+		return Piece{deflated: appendStored(nil, plain), crc: sum.crc, size: sum.size}, nil
 	}
 	var out bytes.Buffer
 	out.Grow(len(plain)/8 + 64)
 	if err := deflateTo(&out, plain, deflaters); err != nil {
 		return Piece{}, err
 	}
-	return Piece{bytes.Clone(out.Bytes()), sum.crc, sum.size}, nil
+	return Piece{deflated: bytes.Clone(out.Bytes()), crc: sum.crc, size: sum.size}, nil
 }
+
+// NewPieceOf makes a piece of what plain appends, always the same: for bytes that
+// are quicker made than inflated.
+func NewPieceOf(plain func(dst []byte) []byte) Piece {
+	size := int64(len(plain(nil)))
+	if size == 0 {
+		return Piece{}
+	}
+	return Piece{size: size, again: &again{plain: plain}}
+}
+
+// Deflated is the piece with its bytes deflated, which all but those of NewPieceOf
+// are from the beginning. Those stay deflated once they were.
+func (p Piece) Deflated() (Piece, error) {
+	if p.again == nil {
+		return p, nil
+	}
+	p.again.once.Do(func() {
+		p.again.deflated, p.again.err = NewPiece(p.again.plain(make([]byte, 0, p.size)))
+		p.again.done.Store(true)
+	})
+	return p.again.deflated, p.again.err
+}
+
+// IsDeflated reports whether Deflated has nothing to do.
+func (p Piece) IsDeflated() bool { return p.again == nil || p.again.done.Load() }
 
 // Size is the number of plain bytes.
 func (p Piece) Size() int64 { return p.size }
 
-// Cost is the number of bytes that the piece keeps in memory.
-func (p Piece) Cost() int64 { return int64(cap(p.deflated)) }
+// Cost is the number of bytes that the piece keeps in memory. What is not
+// deflated yet is taken for compressed to a sixteenth.
+func (p Piece) Cost() int64 {
+	if p.again != nil {
+		return p.size / 16
+	}
+	return int64(cap(p.deflated))
+}
 
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
 
@@ -52,6 +96,9 @@ var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewRead
 func (p Piece) AppendPlain(dst []byte) ([]byte, error) {
 	if p.size == 0 {
 		return dst, nil
+	}
+	if p.again != nil {
+		return p.again.plain(dst), nil
 	}
 	r := inflaters.Get().(io.ReadCloser)
 	defer inflaters.Put(r)
@@ -75,6 +122,10 @@ func WriteGzip(w io.Writer, pieces []Piece) error {
 	for _, p := range pieces {
 		if p.size == 0 {
 			continue
+		}
+		p, err := p.Deflated()
+		if err != nil {
+			return err
 		}
 		if _, err := w.Write(p.deflated); err != nil {
 			return fmt.Errorf("write gzip piece: %w", err)

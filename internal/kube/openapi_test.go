@@ -159,6 +159,20 @@ func (f fixed) Full(name string) (*apiextensionsv1.CustomResourceDefinition, err
 	return nil, os.ErrNotExist
 }
 
+func (f fixed) Stored(name string, use func(revision int64, stored []byte) error) error {
+	full, err := f.Full(name)
+	if err != nil {
+		return err
+	}
+	stored := *full
+	stored.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	encoded, err := json.Marshal(&stored)
+	if err != nil {
+		return err
+	}
+	return use(f.Get(name).Revision, encoded)
+}
+
 func (f fixed) Follow(func(before, after *crd.Definition)) {}
 
 func widget(group, kind string, scope apiextensionsv1.ResourceScope, subresources *apiextensionsv1.CustomResourceSubresources) *apiextensionsv1.CustomResourceDefinition {

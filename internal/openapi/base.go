@@ -29,6 +29,7 @@ type base struct {
 	// for nothing. renames identifies it.
 	renamed *strings.Replacer
 	renames uint64
+	molds   renamedMolds
 
 	json frame
 	// binary is made when it is first asked for.

@@ -131,6 +131,29 @@ func BenchmarkFirstV2(b *testing.B) {
 	}
 }
 
+// BenchmarkFirstV3 reads all documents of 2,000 definitions that nobody has asked
+// for before.
+func BenchmarkFirstV3(b *testing.B) {
+	c := newCatalog(many()...)
+	for b.Loop() {
+		before := heap()
+		server := newServer(b, c, aggregator(), newBuiltin("extensions", "definitions", "Definition"))
+		h := server.Wrap(http.NotFoundHandler())
+		paths := roots(b, h)
+		b.ResetTimer()
+		used := cpu()
+		var size int64
+		for path := range paths {
+			size += ask(b, h, "/openapi/v3/"+path)
+		}
+		b.StopTimer()
+		b.ReportMetric(cpu()-used, "cpu-s")
+		b.ReportMetric(heap()-before, "MB-kept")
+		b.ReportMetric(float64(size)/(1<<20), "MB-documents")
+		b.StartTimer()
+	}
+}
+
 // BenchmarkFirstV2Upstream is the same of Kubernetes' machinery.
 func BenchmarkFirstV2Upstream(b *testing.B) {
 	definitions := many()

@@ -11,32 +11,32 @@ import (
 	"github.com/millrace/millrace/internal/openapi"
 )
 
-// counting counts what is decoded.
+// counting counts what is read to be written.
 type counting struct {
 	*catalog
 	mu   sync.Mutex
-	full map[string]int
+	read map[string]int
 }
 
-func (c *counting) Full(name string) (*definition, error) {
+func (c *counting) Stored(name string, use func(revision int64, stored []byte) error) error {
 	c.mu.Lock()
-	c.full[name]++
+	c.read[name]++
 	c.mu.Unlock()
-	return c.catalog.Full(name)
+	return c.catalog.Stored(name, use)
 }
 
-// taken is what was decoded since it was last asked.
+// taken is what was read since it was last asked.
 func (c *counting) taken() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := c.full
-	c.full = map[string]int{}
+	found := c.read
+	c.read = map[string]int{}
 	return found
 }
 
 func newCounting(t *testing.T, cacheBytes int64) (*counting, *openapi.Server, http.Handler) {
 	t.Helper()
-	c := &counting{catalog: newCatalog(corpus(t)...), full: map[string]int{}}
+	c := &counting{catalog: newCatalog(corpus(t)...), read: map[string]int{}}
 	server, err := openapi.New(openapi.Config{
 		Catalog: c, Version: "test", CacheBytes: cacheBytes,
 		Locals: func() []openapi.Local {
@@ -49,17 +49,17 @@ func newCounting(t *testing.T, cacheBytes int64) (*counting, *openapi.Server, ht
 	return c, server, server.Wrap(http.NotFoundHandler())
 }
 
-func TestNothingIsDecodedUntilAsked(t *testing.T) {
+func TestNothingIsReadUntilAsked(t *testing.T) {
 	c, server, h := newCounting(t, 0)
 	if get(h, "/openapi/v3").Code != http.StatusOK {
 		t.Fatal("no root")
 	}
 	if n := c.taken(); len(n) > 0 || server.Kept() > 0 {
-		t.Errorf("for the root: %d definitions decoded, %d bytes kept", len(n), server.Kept())
+		t.Errorf("for the root: %d definitions read, %d bytes kept", len(n), server.Kept())
 	}
 	get(h, "/openapi/v3/apis/other.example.com/v1")
 	if n := c.taken(); len(n) != 1 || n["gadgets.other.example.com"] != 1 {
-		t.Errorf("for one group version: %v decoded", n)
+		t.Errorf("for one group version: %v read", n)
 	}
 	tag := get(h, "/openapi/v2").Header().Get("Etag")
 	c.taken()
@@ -69,7 +69,7 @@ func TestNothingIsDecodedUntilAsked(t *testing.T) {
 	get(h, "/openapi/v2")
 	get(h, "/openapi/v2", "Accept-Encoding", "gzip")
 	if n := c.taken(); len(n) > 0 {
-		t.Errorf("for what was read before: %v decoded", n)
+		t.Errorf("for what was read before: %v read", n)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestAChangeCostsOneDefinition(t *testing.T) {
 		t.Errorf("status %d, tag %s before %s", answer.Code, answer.Header().Get("Etag"), before)
 	}
 	if n := c.taken(); len(n) != 1 || n[changed.Name] != 1 {
-		t.Errorf("%v decoded", n)
+		t.Errorf("%v read", n)
 	}
 	for path, url := range roots(t, h) {
 		if (url != neighbour[path]) != (path == "apis/plain.example.com/v1") {

@@ -18,6 +18,9 @@ type Catalog interface {
 	Get(name string) *crd.Definition
 	// Full decodes a definition. The caller does not change it.
 	Full(name string) (*apiextensionsv1.CustomResourceDefinition, error)
+	// Stored calls use with a definition as it is stored and its revision. The bytes
+	// are good until use returns, whose error is returned.
+	Stored(name string, use func(revision int64, stored []byte) error) error
 	// Follow calls f for each change, and first for each definition that exists.
 	// Either side may be nil. f returns at once.
 	Follow(f func(before, after *crd.Definition))

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sort"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/encode"
 )
@@ -58,6 +61,23 @@ func (d *document) list(separator encode.Piece, pieces []encode.Piece) {
 		d.add(p)
 		first = false
 	}
+}
+
+// deflate deflates what is not yet, on all processors. What fails fails again
+// when it is written.
+func (d *document) deflate() {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, p := range d.pieces {
+		if p.IsDeflated() {
+			continue
+		}
+		group.Go(func() error {
+			_, err := p.Deflated()
+			return err
+		})
+	}
+	_ = group.Wait()
 }
 
 func (d *document) size() int64 {

@@ -167,30 +167,33 @@ func service(t *testing.T, b builtin, v3 bool) http.Handler {
 func TestProtobufIsUpstreams(t *testing.T) {
 	p := newPair(t, corpus(t), newBuiltin("apps", "deployments", "Deployment"), newBuiltin("extensions", "definitions", "Definition"))
 	eventually(t, p.wrong)
-	t.Run("v2", func(t *testing.T) {
-		var want, got openapi_v2.Document
-		messages(t, p, "/openapi/v2", proto, &want, &got)
-		for _, d := range []*openapi_v2.Document{&want, &got} {
-			slices.SortFunc(d.Paths.Path, func(a, b *openapi_v2.NamedPathItem) int { return strings.Compare(a.Name, b.Name) })
-			slices.SortFunc(d.Definitions.AdditionalProperties, func(a, b *openapi_v2.NamedSchema) int { return strings.Compare(a.Name, b.Name) })
-			slices.SortFunc(d.Parameters.AdditionalProperties, func(a, b *openapi_v2.NamedParameter) int { return strings.Compare(a.Name, b.Name) })
+	p.compareMessages()
+}
+
+// compareMessages compares all documents in protobuf.
+func (p *pair) compareMessages() {
+	p.t.Helper()
+	var want, got openapi_v2.Document
+	messages(p, "/openapi/v2", proto, &want, &got)
+	for _, d := range []*openapi_v2.Document{&want, &got} {
+		slices.SortFunc(d.Paths.Path, func(a, b *openapi_v2.NamedPathItem) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(d.Definitions.AdditionalProperties, func(a, b *openapi_v2.NamedSchema) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(d.Parameters.AdditionalProperties, func(a, b *openapi_v2.NamedParameter) int { return strings.Compare(a.Name, b.Name) })
+	}
+	same(p.t, "v2", &want, &got)
+	for path := range roots(p.t, p.upstream) {
+		var want, got openapi_v3.Document
+		messages(p, "/openapi/v3/"+path, strings.ReplaceAll(proto, "v2", "v3"), &want, &got)
+		for _, d := range []*openapi_v3.Document{&want, &got} {
+			slices.SortFunc(d.Paths.Path, func(a, b *openapi_v3.NamedPathItem) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(d.Components.Schemas.AdditionalProperties, func(a, b *openapi_v3.NamedSchemaOrReference) int { return strings.Compare(a.Name, b.Name) })
 		}
-		same(t, &want, &got)
-	})
-	for path := range roots(t, p.upstream) {
-		t.Run(path, func(t *testing.T) {
-			var want, got openapi_v3.Document
-			messages(t, p, "/openapi/v3/"+path, strings.ReplaceAll(proto, "v2", "v3"), &want, &got)
-			for _, d := range []*openapi_v3.Document{&want, &got} {
-				slices.SortFunc(d.Paths.Path, func(a, b *openapi_v3.NamedPathItem) int { return strings.Compare(a.Name, b.Name) })
-				slices.SortFunc(d.Components.Schemas.AdditionalProperties, func(a, b *openapi_v3.NamedSchemaOrReference) int { return strings.Compare(a.Name, b.Name) })
-			}
-			same(t, &want, &got)
-		})
+		same(p.t, path, &want, &got)
 	}
 }
 
-func messages(t *testing.T, p *pair, path, accept string, want, got protobuf.Message) {
+func messages(p *pair, path, accept string, want, got protobuf.Message) {
+	t := p.t
 	t.Helper()
 	if err := protobuf.Unmarshal(get(p.upstream, path, "Accept", accept).Body.Bytes(), want); err != nil {
 		t.Fatal(err)
@@ -201,7 +204,7 @@ func messages(t *testing.T, p *pair, path, accept string, want, got protobuf.Mes
 }
 
 // same compares as text, in which a difference can be found.
-func same(t *testing.T, want, got protobuf.Message) {
+func same(t testing.TB, path string, want, got protobuf.Message) {
 	t.Helper()
 	if protobuf.Equal(want, got) {
 		return
@@ -209,10 +212,10 @@ func same(t *testing.T, want, got protobuf.Message) {
 	w, g := strings.Split(prototext.Format(want), "\n"), strings.Split(prototext.Format(got), "\n")
 	for i := range min(len(w), len(g)) {
 		if w[i] != g[i] {
-			t.Fatalf("line %d: want %s\ngot %s", i, strings.Join(w[max(0, i-5):i+1], "\n"), strings.Join(g[max(0, i-5):i+1], "\n"))
+			t.Fatalf("%s, line %d: want %s\ngot %s", path, i, strings.Join(w[max(0, i-5):i+1], "\n"), strings.Join(g[max(0, i-5):i+1], "\n"))
 		}
 	}
-	t.Fatalf("want %d lines, got %d", len(w), len(g))
+	t.Fatalf("%s: want %d lines, got %d", path, len(w), len(g))
 }
 
 // TestConflicts has definitions that meet the names of built-in resources and of

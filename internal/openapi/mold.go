@@ -14,7 +14,9 @@ import (
 
 // mold makes the JSON of all custom resources of one shape.
 type mold struct {
+	v2          bool
 	paths, list template
+	proto       *protoPaths
 	natives     natives
 	// shared are the schemas that a v3 document of the shape has besides those of
 	// its kinds, by name, as JSON. In v2 they are the base's.
@@ -57,7 +59,12 @@ func newMoldV2(s shape) (*mold, error) {
 		return nil, err
 	}
 	kind, list := built.Definitions[sampleModels+sampleKind], built.Definitions[sampleModels+sampleList]
-	return newMold(built.Paths, &kind, &list)
+	made, err := newMold(built.Paths, &kind, &list)
+	if err != nil {
+		return nil, err
+	}
+	made.v2 = true
+	return made, nil
 }
 
 // published is buildV2 after the aggregator has read it, which sorts the keys of
@@ -100,7 +107,7 @@ func newMoldV3(s shape) (*mold, error) {
 }
 
 func newMold(paths json.Marshaler, kind, list *spec.Schema) (*mold, error) {
-	made := &mold{}
+	made := &mold{proto: new(protoPaths)}
 	var err error
 	if made.natives, err = nativesOf(kind); err != nil {
 		return nil, err
@@ -125,6 +132,8 @@ func newMold(paths json.Marshaler, kind, list *spec.Schema) (*mold, error) {
 // the inside of JSON objects.
 type text struct {
 	paths, schemas []byte
+	// binaryPaths are the paths in protobuf if there are none in JSON.
+	binaryPaths []byte
 }
 
 // join appends what stands behind t in the same objects.
@@ -158,7 +167,7 @@ func namesOf(full *apiextensionsv1.CustomResourceDefinition, version *apiextensi
 		kind: full.Spec.Names.Kind, list: full.Spec.Names.ListKind,
 	}
 	if len(version.SelectableFields) > 0 {
-		n.fields = selectableJSON(version.SelectableFields)
+		n.fields = selectableJSON(jsonPaths(version.SelectableFields))
 	}
 	return n
 }

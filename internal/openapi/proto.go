@@ -1,10 +1,7 @@
 package openapi
 
 import (
-	"encoding/json"
 	"fmt"
-	"sort"
-	"strings"
 
 	"github.com/google/gnostic-models/compiler"
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
@@ -12,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/millrace/millrace/internal/encode"
 )
@@ -31,6 +29,8 @@ type protoForm struct {
 	sorted bool
 	// paths and schemas are the numbers of the fields that lead to the entries.
 	paths, schemas []protowire.Number
+	// entry is the message whose fields the entries of paths are.
+	entry protoreflect.MessageDescriptor
 }
 
 var protoV2 = protoForm{
@@ -38,6 +38,7 @@ var protoV2 = protoForm{
 		return openapi_v2.NewDocument(root, compiler.NewContextWithExtensions("$root", root, nil, nil))
 	},
 	sorted: true,
+	entry:  (&openapi_v2.Paths{}).ProtoReflect().Descriptor(),
 	open:   `{"swagger":"2.0","info":{"title":"","version":""},"paths":{`, between: `},"definitions":{`, shut: `}}`,
 	paths:   []protowire.Number{fieldOf(&openapi_v2.Document{}, "paths"), fieldOf(&openapi_v2.Paths{}, "path")},
 	schemas: []protowire.Number{fieldOf(&openapi_v2.Document{}, "definitions"), fieldOf(&openapi_v2.Definitions{}, "additional_properties")},
@@ -47,7 +48,8 @@ var protoV3 = protoForm{
 	parse: func(root *yaml.Node) (proto.Message, error) {
 		return openapi_v3.NewDocument(root, compiler.NewContextWithExtensions("$root", root, nil, nil))
 	},
-	open: `{"openapi":"3.0.0","info":{"title":"","version":""},"paths":{`, between: `},"components":{"schemas":{`, shut: `}}}`,
+	entry: (&openapi_v3.Paths{}).ProtoReflect().Descriptor(),
+	open:  `{"openapi":"3.0.0","info":{"title":"","version":""},"paths":{`, between: `},"components":{"schemas":{`, shut: `}}}`,
 	paths: []protowire.Number{fieldOf(&openapi_v3.Document{}, "paths"), fieldOf(&openapi_v3.Paths{}, "path")},
 	schemas: []protowire.Number{fieldOf(&openapi_v3.Document{}, "components"), fieldOf(&openapi_v3.Components{}, "schemas"),
 		fieldOf(&openapi_v3.SchemasOrReferences{}, "additional_properties")},
@@ -85,9 +87,11 @@ func (p *protoForm) fragment(entries text) (fragment, error) {
 	if err != nil {
 		return fragment{}, err
 	}
-	paths, err := only(binary, p.paths[:len(p.paths)-1])
-	if err != nil {
-		return fragment{}, err
+	paths := entries.binaryPaths
+	if paths == nil {
+		if paths, err = only(binary, p.paths[:len(p.paths)-1]); err != nil {
+			return fragment{}, err
+		}
 	}
 	schemas, err := only(binary, p.schemas[:len(p.schemas)-1])
 	if err != nil {
@@ -178,59 +182,4 @@ func fields(message []byte, f func(n protowire.Number, field, value []byte)) err
 		message = message[tag+size:]
 	}
 	return nil
-}
-
-// yamlOf is what a YAML parser makes of JSON: gnostic reads documents as YAML
-// and spends most of its time in the parser.
-func yamlOf(document string, sorted bool) (*yaml.Node, error) {
-	decoder := json.NewDecoder(strings.NewReader(document))
-	decoder.UseNumber()
-	return yamlNode(decoder, sorted)
-}
-
-func yamlNode(decoder *json.Decoder, sorted bool) (*yaml.Node, error) {
-	token, err := decoder.Token()
-	if err != nil {
-		return nil, fmt.Errorf("read JSON: %w", err)
-	}
-	switch t := token.(type) {
-	case json.Delim:
-		node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
-		if t == '[' {
-			node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
-		}
-		for decoder.More() {
-			child, err := yamlNode(decoder, sorted)
-			if err != nil {
-				return nil, err
-			}
-			node.Content = append(node.Content, child)
-		}
-		if sorted && t == '{' {
-			sort.Sort(byKey(node.Content))
-		}
-		_, err := decoder.Token() // the closing one
-		return node, err
-	case string:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: t}, nil
-	case json.Number:
-		tag := "!!int"
-		if strings.ContainsAny(t.String(), ".eE") {
-			tag = "!!float"
-		}
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.String()}, nil
-	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(t)}, nil
-	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
-}
-
-// byKey sorts the content of a mapping: keys and values in turn.
-type byKey []*yaml.Node
-
-func (b byKey) Len() int           { return len(b) / 2 }
-func (b byKey) Less(i, j int) bool { return b[2*i].Value < b[2*j].Value }
-func (b byKey) Swap(i, j int) {
-	b[2*i], b[2*j] = b[2*j], b[2*i]
-	b[2*i+1], b[2*j+1] = b[2*j+1], b[2*i+1]
 }

@@ -19,6 +19,8 @@ import (
 // embedded in them, as they are in a sample.
 type natives struct {
 	root, embedded map[string]spec.Schema
+	// rootTexts and embeddedTexts are the same as JSON.
+	rootTexts, embeddedTexts []nativeText
 }
 
 // nativeNames are in the order in which they become required.
@@ -34,7 +36,12 @@ func nativesOf(sample *spec.Schema) (natives, error) {
 		}
 		n.root[name], n.embedded[name] = root, embedded
 	}
-	return n, nil
+	var err error
+	if n.rootTexts, err = nativeTexts(n.root); err != nil {
+		return natives{}, err
+	}
+	n.embeddedTexts, err = nativeTexts(n.embedded)
+	return n, err
 }
 
 // structural is the schema of a version, nil if it has none that can be
@@ -100,7 +107,7 @@ func describe(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition, ve
 	}
 	for _, v := range full.Spec.Versions {
 		if v.Name == version && len(v.SelectableFields) > 0 {
-			s.AddExtension(endpoints.RouteMetaSelectableFields, selectable(v.SelectableFields))
+			s.AddExtension(endpoints.RouteMetaSelectableFields, selectable(jsonPaths(v.SelectableFields)))
 		}
 	}
 }

@@ -13,10 +13,14 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/mux"
@@ -57,10 +61,12 @@ type catalog struct {
 	rows     map[string]*crd.Definition
 	encoded  map[string][]byte
 	follow   []func(before, after *crd.Definition)
+	// decoded counts the calls of Full by name.
+	decoded map[string]int
 }
 
 func newCatalog(definitions ...*definition) *catalog {
-	c := &catalog{rows: map[string]*crd.Definition{}, encoded: map[string][]byte{}}
+	c := &catalog{rows: map[string]*crd.Definition{}, encoded: map[string][]byte{}, decoded: map[string]int{}}
 	for _, d := range definitions {
 		c.put(d)
 	}
@@ -74,15 +80,32 @@ func (c *catalog) put(d *definition) {
 	c.revision++
 	d = d.DeepCopy()
 	d.ResourceVersion = fmt.Sprint(c.revision)
-	encoded, err := json.Marshal(d)
-	if err != nil {
-		panic(err)
-	}
 	before := c.rows[d.Name]
-	c.rows[d.Name], c.encoded[d.Name] = row(d, c.revision), encoded
+	c.rows[d.Name], c.encoded[d.Name] = row(d, c.revision), stored(d)
 	for _, f := range c.follow {
 		f(before, c.rows[d.Name])
 	}
+}
+
+// storedAs is an annotation that names the version which a definition is stored
+// in, v1beta1 if there is none.
+const storedAs = "stored-as"
+
+// stored is a definition as Kubernetes stores it.
+func stored(d *definition) []byte {
+	version := apiextensionsv1beta1.SchemeGroupVersion
+	if d.Annotations[storedAs] != "" {
+		version.Version = d.Annotations[storedAs]
+	}
+	internal := &apiextensions.CustomResourceDefinition{}
+	if err := apiextensionsapiserver.Scheme.Convert(d, internal, nil); err != nil {
+		panic(err)
+	}
+	encoded, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(version), internal)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
 }
 
 func (c *catalog) remove(name string) {
@@ -148,12 +171,27 @@ func (c *catalog) Get(name string) *crd.Definition {
 func (c *catalog) Full(name string) (*definition, error) {
 	c.mu.Lock()
 	encoded := c.encoded[name]
+	c.decoded[name]++
 	c.mu.Unlock()
 	if encoded == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
 	}
 	out := &definition{}
-	return out, json.Unmarshal(encoded, out)
+	internal, err := runtime.Decode(apiextensionsapiserver.Codecs.UniversalDecoder(), encoded)
+	if err != nil {
+		return nil, err
+	}
+	return out, apiextensionsapiserver.Scheme.Convert(internal, out, nil)
+}
+
+func (c *catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
+	c.mu.Lock()
+	encoded, row := c.encoded[name], c.rows[name]
+	c.mu.Unlock()
+	if encoded == nil {
+		return apierrors.NewNotFound(schema.GroupResource{}, name)
+	}
+	return use(row.Revision, encoded)
 }
 
 func (c *catalog) Follow(f func(before, after *crd.Definition)) {

@@ -52,7 +52,7 @@ func sampleWords() []struct {
 	word word
 } {
 	n := names{group: sampleGroup, version: sampleVersion, plural: samplePlural, kind: sampleKind, list: sampleList}
-	n.fields = selectableJSON([]apiextensionsv1.SelectableField{{JSONPath: "." + sampleField}})
+	n.fields = selectableJSON([]string{"." + sampleField})
 	var found []struct {
 		text string
 		word word
@@ -98,17 +98,26 @@ func (n names) text(w word) string {
 // trimmed is the group as operations and tags are named after it.
 func (n names) trimmed() string { return strings.TrimSuffix(n.group, ".k8s.io") }
 
-// selectable is the extension that names the fields of selectors.
-func selectable(fields []apiextensionsv1.SelectableField) []any {
-	out := make([]any, len(fields))
+// jsonPaths are those of the fields of selectors.
+func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
+	paths := make([]string, len(fields))
 	for i, field := range fields {
-		out[i] = map[string]any{"fieldPath": strings.TrimPrefix(field.JSONPath, ".")}
+		paths[i] = field.JSONPath
+	}
+	return paths
+}
+
+// selectable is the extension that names the fields of selectors.
+func selectable(paths []string) []any {
+	out := make([]any, len(paths))
+	for i, path := range paths {
+		out[i] = map[string]any{"fieldPath": strings.TrimPrefix(path, ".")}
 	}
 	return out
 }
 
-func selectableJSON(fields []apiextensionsv1.SelectableField) string {
-	out, err := json.Marshal(selectable(fields))
+func selectableJSON(paths []string) string {
+	out, err := json.Marshal(selectable(paths))
 	if err != nil {
 		panic(err) // strings can be marshalled
 	}

@@ -86,6 +86,7 @@ func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily,
 		}
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Del("Content-Length")
+		content.document.deflate()
 		if err := encode.WriteGzip(w, content.document.pieces); err != nil {
 			klog.V(4).InfoS("OpenAPI v2 was not sent to its end", "err", err)
 		}
@@ -146,16 +147,40 @@ func (s *Server) documentV2(v *view, b *base, f form) (*document, error) {
 // buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
 // of its versions all of it is left out, as Kubernetes does.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
-	full, err := s.full(d)
+	w := writers.Get().(*writer)
+	defer w.release()
+	written, err := w.write(s, d, "", func(shape shape) (*mold, error) { return b.mold(&s.molds, shape) })
+	switch {
+	case err != nil:
+		return fragment{}, err
+	case written && f == v2Proto:
+		return protoV2.fragment(w.text(&protoV2))
+	case written:
+		return w.fragment()
+	}
+	all, err := s.decodedV2(d, b)
 	if err != nil {
 		return fragment{}, err
+	}
+	if f == v2Proto {
+		return protoV2.fragment(all)
+	}
+	return compressed(all.paths, all.schemas)
+}
+
+// decodedV2 is the entries of a definition that cannot be written from its text;
+// none if Kubernetes' builder fails.
+func (s *Server) decodedV2(d *crd.Definition, b *base) (text, error) {
+	full, err := s.full(d)
+	if err != nil {
+		return text{}, err
 	}
 	var all text
 	for _, version := range served(full) {
 		entries, err := s.molds.textV2(full, version)
 		if err != nil {
 			missing(d, err)
-			return fragment{}, nil
+			return text{}, nil
 		}
 		all.join(entries.paths, entries.schemas)
 	}
@@ -163,10 +188,7 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 		all.paths = []byte(b.renamed.Replace(string(all.paths)))
 		all.schemas = []byte(b.renamed.Replace(string(all.schemas)))
 	}
-	if f == v2Proto {
-		return protoV2.fragment(all)
-	}
-	return compressed(all.paths, all.schemas)
+	return all, nil
 }
 
 func missing(d *crd.Definition, err error) {

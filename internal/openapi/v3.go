@@ -117,6 +117,17 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 // buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
 // left out, as Kubernetes does.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
+	w := writers.Get().(*writer)
+	defer w.release()
+	written, err := w.write(s, m.Definition, m.version.Name, s.molds.v3)
+	switch {
+	case err != nil:
+		return fragment{}, err
+	case written && f == v3Proto:
+		return protoV3.fragment(w.text(&protoV3))
+	case written:
+		return w.fragment()
+	}
 	full, err := s.full(m.Definition)
 	if err != nil {
 		return fragment{}, err

@@ -72,7 +72,18 @@ type objectWriter struct {
 }
 
 func (w *objectWriter) field(name string) {
-	w.entries(`"` + name + `":`)
+	w.comma()
+	w.dst = append(w.dst, '"')
+	w.dst = append(w.dst, name...)
+	w.dst = append(w.dst, `":`...)
+}
+
+// comma appends one if there is something before.
+func (w *objectWriter) comma() {
+	if w.some {
+		w.dst = append(w.dst, ',')
+	}
+	w.some = true
 }
 
 // entries appends fields that are JSON already.
@@ -80,10 +91,8 @@ func (w *objectWriter) entries(text string) {
 	if text == "" {
 		return
 	}
-	if w.some {
-		w.dst = append(w.dst, ',')
-	}
-	w.dst, w.some = append(w.dst, text...), true
+	w.comma()
+	w.dst = append(w.dst, text...)
 }
 
 func (w *objectWriter) text(s string) { w.dst = appendString(w.dst, s) }

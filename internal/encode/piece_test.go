@@ -1,0 +1,54 @@
+package encode
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestPieces has those of both kinds, and empty ones, plain and with gzip.
+func TestPieces(t *testing.T) {
+	long := strings.Repeat("some text that is long enough ", 100)
+	made := 0
+	again := NewPieceOf(func(dst []byte) []byte {
+		made++
+		return append(dst, long...)
+	})
+	first, err := NewPiece([]byte("first "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces := []Piece{first, {}, again, NewPieceOf(func(dst []byte) []byte { return dst }), first}
+	const from, to = "first ", "first "
+	var plain []byte
+	for _, p := range pieces {
+		before := len(plain)
+		if plain, err = p.AppendPlain(plain); err != nil {
+			t.Fatal(err)
+		}
+		if int64(len(plain)-before) != p.Size() {
+			t.Errorf("%d bytes of a piece of %d", len(plain)-before, p.Size())
+		}
+	}
+	if string(plain) != from+long+to {
+		t.Errorf("plain: %q", plain)
+	}
+	for range 2 {
+		var out bytes.Buffer
+		if err := WriteGzip(&out, pieces); err != nil {
+			t.Fatal(err)
+		}
+		r, err := gzip.NewReader(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inflated, err := io.ReadAll(r); err != nil || string(inflated) != from+long+to {
+			t.Errorf("inflated: %q, %v", inflated, err)
+		}
+	}
+	if made != 3 || !again.IsDeflated() { // for its size, its text, and once deflated
+		t.Errorf("made %d times", made)
+	}
+}
