@@ -13,26 +13,23 @@ import (
 // one may grow little: it is mostly stored bytes, which cost the collector nothing
 // (docs/bench/memory.md). What else is in it does cost, for each collection, so
 // while the collector takes a large part of the CPU the heap may grow by more: a
-// LIST that has to encode all of 100,000 pods makes garbage of some GB, and each
-// definition that is made or deleted of some MB. It may not for what nobody waits for.
+// LIST that has to encode all of 100,000 pods makes garbage of some GB. It may not
+// for what nobody waits for.
 type pacer struct {
 	// idle reports whether the server works ahead of requests.
 	idle    func() bool
 	samples []metrics.Sample
-	// most is the greatest headroom, in bytes.
+	// most is the greatest headroom of a large heap, in bytes.
 	most uint64
-	// wider is how often the usual headroom is doubled now.
+	// wider is how often that of a large heap is doubled now.
 	wider int
 	// percent is what the collector was last told.
 	percent int
 	last    paced
 }
 
-// paced is what the process has spent, in CPU seconds, up to a collection.
-type paced struct {
-	cycles             uint64
-	collecting, living float64
-}
+// paced is what the process has spent, in CPU seconds, up to the last collection.
+type paced struct{ collecting, living float64 }
 
 const (
 	pacePeriod = time.Second
@@ -45,7 +42,7 @@ const (
 	gcMost  = 150
 	// gcSlack is the part by which the percentage may be off.
 	gcSlack = 8
-	// Both are doubled while the collector has more than gcBusy of the CPU, up to
+	// The latter is doubled while the collector has more than gcBusy of the CPU, up to
 	// gcWidest times and a share of the memory, and halved again below gcIdle.
 	gcBusy, gcIdle = 0.2, 0.07
 	gcWidest       = 3
@@ -59,7 +56,6 @@ const gcLoading = 300
 
 const (
 	sampleMarked = iota
-	samplePacedCycles
 	sampleAssist
 	sampleDedicated
 	samplePause
@@ -71,12 +67,11 @@ func newPacer(idle func() bool) pacer {
 		idle: idle,
 		most: uint64(min(memory()/gcMostShare, gcMostHeadroom)),
 		samples: []metrics.Sample{
-			sampleMarked:      {Name: "/gc/heap/live:bytes"},
-			samplePacedCycles: {Name: "/gc/cycles/total:gc-cycles"},
-			sampleAssist:      {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
-			sampleDedicated:   {Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"},
-			samplePause:       {Name: "/cpu/classes/gc/pause:cpu-seconds"},
-			sampleUser:        {Name: "/cpu/classes/user:cpu-seconds"},
+			sampleMarked:    {Name: "/gc/heap/live:bytes"},
+			sampleAssist:    {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
+			sampleDedicated: {Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"},
+			samplePause:     {Name: "/cpu/classes/gc/pause:cpu-seconds"},
+			sampleUser:      {Name: "/cpu/classes/user:cpu-seconds"},
 		},
 	}
 	p.last = p.read()
@@ -86,7 +81,7 @@ func newPacer(idle func() bool) pacer {
 
 func (p *pacer) read() paced {
 	metrics.Read(p.samples)
-	now := paced{cycles: p.samples[samplePacedCycles].Value.Uint64(), living: p.samples[sampleUser].Value.Float64()}
+	now := paced{living: p.samples[sampleUser].Value.Float64()}
 	for _, i := range []int{sampleAssist, sampleDedicated, samplePause} {
 		now.collecting += p.samples[i].Value.Float64()
 	}
@@ -97,13 +92,11 @@ func (p *pacer) read() paced {
 // the collector to what is live.
 func (p *pacer) look() {
 	now := p.read()
-	if now.cycles != p.last.cycles {
-		p.wider = widen(p.wider, now.collecting-p.last.collecting, now.living-p.last.living)
-		if p.idle() {
-			p.wider = 0
-		}
-		p.last = now
+	p.wider = widen(p.wider, now.collecting-p.last.collecting, now.living-p.last.living)
+	if p.idle() {
+		p.wider = 0
 	}
+	p.last = now
 	p.tune()
 }
 
@@ -129,12 +122,11 @@ func (p *pacer) rest() (wide bool) {
 
 func (p *pacer) tune() {
 	live := p.samples[sampleMarked].Value.Uint64()
-	usual := uint64(gcHeadroom)
+	headroom := uint64(gcHeadroom)
 	if live > gcLarge {
-		usual = gcLargeHeadroom
+		headroom = max(gcLargeHeadroom, min(gcLargeHeadroom<<p.wider, p.most))
 	}
-	headroom := max(usual, min(usual<<p.wider, p.most))
-	percent := int(max(gcLeast, min(gcMost<<p.wider, 100*headroom/max(live, 1))))
+	percent := int(max(gcLeast, min(gcMost, 100*headroom/max(live, 1))))
 	// Telling the collector stops the world.
 	if off := percent - p.percent; max(off, -off) > p.percent/gcSlack {
 		p.percent = percent

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"runtime/debug"
 	"testing"
 )
@@ -39,11 +40,13 @@ func percent() int {
 func TestPacer(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(percent())
+	large := make([]byte, gcLarge+gcLarge/4)
+	runtime.GC()
+	defer runtime.KeepAlive(large)
 	for _, idle := range []bool{true, false} {
 		p := newPacer(func() bool { return idle })
-		p.most = 4 * gcHeadroom
+		p.most = 4 * gcLargeHeadroom
 		usual := percent()
-		p.last.cycles--
 		p.last.collecting -= 1000 // seconds
 		p.look()
 		if wide := percent() > usual; wide == idle {
