@@ -81,7 +81,7 @@ func (a *ahead) begin(span Span) *coming {
 		return nil
 	}
 	own, _, keep := span.Memo.slotOf(f, span.Entries)
-	if !keep || !a.cold(own) || large(storedSize(span.Entries), len(span.Entries)) {
+	if !keep || !a.cold(own) || own.large() {
 		return nil
 	}
 	if a.work == nil {

@@ -58,6 +58,18 @@ func (s *slot) cold() bool       { return s.plain.held.Load() == nil && s.unzipp
 func (s *slot) undeflated() bool { return s.deflated.held.Load() == nil }
 func (s *slot) unzipped() bool   { return s.zipped.held.Load() == nil }
 
+// large reports whether plain bytes of the group would not be kept, as far as is known
+// before it is encoded.
+func (s *slot) large() bool {
+	size := s.size.Load()
+	if size == 0 {
+		for _, e := range s.entries {
+			size += int64(e.Size())
+		}
+	}
+	return large(size, len(s.entries))
+}
+
 func (s *slot) drop(b *Budget) {
 	b.drop(&s.plain)
 	b.drop(&s.deflated)
@@ -309,13 +321,13 @@ func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 	b := f.cfg.Budget
 	own, _, _ := span.Memo.slotOf(f, span.Entries)
-	if own.plain.held.Load() != nil || own.zipped.held.Load() != nil {
+	if !own.cold() {
 		return true, nil
 	}
 	if b == nil || b.used.Load() >= b.limit/warmShare {
 		return false, nil
 	}
-	if large(max(own.size.Load(), storedSize(span.Entries)), len(span.Entries)) {
+	if own.large() {
 		return true, nil
 	}
 	if warmGrowth*stored > b.limit/warmShare {
@@ -324,15 +336,6 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 		_, err = f.plain(span.Memo, span.Entries)
 	}
 	return true, err
-}
-
-// storedSize is the length of objects in storage form, in bytes.
-func storedSize(entries []*resource.Entry) int64 {
-	var n int64
-	for _, e := range entries {
-		n += int64(e.Size())
-	}
-	return n
 }
 
 const (

@@ -106,6 +106,22 @@ func (w *writer) version(d *crd.Definition, v *crd.Version, molds func(shape) (*
 	return true, nil
 }
 
+// direct makes a fragment from a definition's text, of all served versions or the one
+// that is named. It reports whether that can be done.
+func (s *Server) direct(d *crd.Definition, version string, f form, molds func(shape) (*mold, error)) (made fragment, can bool, err error) {
+	w := writers.Get().(*writer)
+	defer w.release()
+	if can, err = w.write(s, d, version, molds); err != nil || !can {
+		return fragment{}, false, err
+	}
+	if p := f.proto(); p != nil {
+		made, err = p.fragment(w.text(p))
+	} else {
+		made, err = w.fragment()
+	}
+	return made, true, err
+}
+
 // fragment is that of what was written, as JSON. Of its paths it keeps the names.
 func (w *writer) fragment() (fragment, error) {
 	f, err := compressed(nil, w.schemas)

@@ -57,10 +57,7 @@ func (s *Server) frameV3(found []shape, f form) (*frame, error) {
 		if err != nil {
 			return fragment{}, err
 		}
-		if f == v3Proto {
-			return protoV3.fragment(shared)
-		}
-		return compressed(nil, shared.schemas)
+		return f.fragment(shared)
 	})
 	if err != nil {
 		return nil, err

@@ -81,6 +81,25 @@ func (p *protoForm) binary(document string) ([]byte, error) {
 	return out, nil
 }
 
+// proto is how documents of the form are written, nil for JSON.
+func (f form) proto() *protoForm {
+	switch f {
+	case v2Proto:
+		return &protoV2
+	case v3Proto:
+		return &protoV3
+	}
+	return nil
+}
+
+// fragment makes that of JSON entries.
+func (f form) fragment(entries text) (fragment, error) {
+	if p := f.proto(); p != nil {
+		return p.fragment(entries)
+	}
+	return compressed(entries.paths, entries.schemas)
+}
+
 // fragment makes that of JSON entries.
 func (p *protoForm) fragment(entries text) (fragment, error) {
 	binary, err := p.binary(p.open + string(entries.paths) + p.between + string(entries.schemas) + p.shut)

@@ -147,25 +147,15 @@ func (s *Server) documentV2(v *view, b *base, f form) (*document, error) {
 // buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
 // of its versions all of it is left out, as Kubernetes does.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
-	w := writers.Get().(*writer)
-	defer w.release()
-	written, err := w.write(s, d, "", func(shape shape) (*mold, error) { return b.mold(&s.molds, shape) })
-	switch {
-	case err != nil:
-		return fragment{}, err
-	case written && f == v2Proto:
-		return protoV2.fragment(w.text(&protoV2))
-	case written:
-		return w.fragment()
+	made, direct, err := s.direct(d, "", f, func(shape shape) (*mold, error) { return b.mold(&s.molds, shape) })
+	if direct || err != nil {
+		return made, err
 	}
 	all, err := s.decodedV2(d, b)
 	if err != nil {
 		return fragment{}, err
 	}
-	if f == v2Proto {
-		return protoV2.fragment(all)
-	}
-	return compressed(all.paths, all.schemas)
+	return f.fragment(all)
 }
 
 // decodedV2 is the entries of a definition that cannot be written from its text;

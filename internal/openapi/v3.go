@@ -117,16 +117,9 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 // buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
 // left out, as Kubernetes does.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
-	w := writers.Get().(*writer)
-	defer w.release()
-	written, err := w.write(s, m.Definition, m.version.Name, s.molds.v3)
-	switch {
-	case err != nil:
-		return fragment{}, err
-	case written && f == v3Proto:
-		return protoV3.fragment(w.text(&protoV3))
-	case written:
-		return w.fragment()
+	made, direct, err := s.direct(m.Definition, m.version.Name, f, s.molds.v3)
+	if direct || err != nil {
+		return made, err
 	}
 	full, err := s.full(m.Definition)
 	if err != nil {
@@ -141,10 +134,7 @@ func (s *Server) buildV3(m member, f form) (fragment, error) {
 		klog.ErrorS(err, "A custom resource is missing in OpenAPI v3", "name", m.Name, "version", m.version.Name)
 		return fragment{}, nil
 	}
-	if f == v3Proto {
-		return protoV3.fragment(entries)
-	}
-	return compressed(entries.paths, entries.schemas)
+	return f.fragment(entries)
 }
 
 func versionIndex(full *apiextensionsv1.CustomResourceDefinition, name string) int {

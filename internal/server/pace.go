@@ -112,14 +112,6 @@ func widen(wider int, collecting, living float64) int {
 	return wider
 }
 
-// rest returns to the usual headroom. It reports whether there was more.
-func (p *pacer) rest() (wide bool) {
-	wide = p.wider > 0
-	p.wider = 0
-	p.tune()
-	return wide
-}
-
 func (p *pacer) tune() {
 	live := p.samples[sampleMarked].Value.Uint64()
 	headroom := uint64(gcHeadroom)

@@ -52,7 +52,7 @@ func TestPacer(t *testing.T) {
 		if wide := percent() > usual; wide == idle {
 			t.Errorf("idle %t: the heap may grow by %d %%, usually by %d %%", idle, percent(), usual)
 		}
-		if wide := p.rest(); wide == idle || percent() != usual {
+		if p.look(); percent() != usual {
 			t.Errorf("idle %t: at rest the heap may grow by %d %%, usually by %d %%", idle, percent(), usual)
 		}
 	}

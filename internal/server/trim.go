@@ -25,9 +25,6 @@ type trimmer struct {
 	// cycles is the number of collections at the last look.
 	cycles uint64
 	pace   pacer
-	// settling says that a busy time is over, and that what it left behind in pools,
-	// which live for two collections, is to be given back as well.
-	settling bool
 }
 
 const (
@@ -74,14 +71,10 @@ func (t *trimmer) look() {
 	cycles := t.samples[sampleCycles].Value.Uint64()
 	quiet := cycles == t.cycles
 	t.cycles = cycles
-	if quiet && t.pace.rest() {
-		t.settling = true
-	}
 	held := t.samples[sampleLive].Value.Uint64() + t.samples[sampleFree].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
-	if !quiet || !t.settling && held < t.live+trimGain {
+	if !quiet || held < t.live+trimGain {
 		return
 	}
-	t.settling = false
 	t.rest()
 	debug.FreeOSMemory()
 	if err := releasePages(t.files...); err != nil {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/test/harness"
+	"github.com/millrace/millrace/test/shipped"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -34,7 +35,7 @@ func TestServersAgree(t *testing.T) {
 	t.Logf("repeat with %s=%d", harness.SeedVariable, p.seed)
 	t.Run("tampered", p.tampered)
 	p.phase(t, "scripts", scriptNames(t), func(t *testing.T, r *run, name string) { r.script(t, name) })
-	p.phase(t, "shipped", sortedKeys(shipped), func(t *testing.T, r *run, name string) { r.shipped(t, name) })
+	p.phase(t, "shipped", sortedKeys(shipped.Modules), func(t *testing.T, r *run, name string) { r.shipped(t, name) })
 	p.phase(t, "random", randomNames(t), func(_ *testing.T, r *run, name string) { r.random(name) })
 	t.Logf("compared %d requests, %d definitions, %d objects and events", p.requests.Load(), p.definitions.Load(), p.objects.Load())
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/test/harness"
 )
 
 // normaliser replaces what must differ between two servers by what they have in
@@ -139,14 +141,12 @@ func token(encoded string) string {
 }
 
 var (
-	uuid     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	moment   = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000 UTC)?`)
-	versions = regexp.MustCompile(`((?i:resource ?version)[a-z ]*: )\d+( \(\d+\))?(, current: \d+)?`)
-	loopback = regexp.MustCompile(`127\.0\.0\.1:\d+`)
-	embedded = regexp.MustCompile(`(\\*"resourceVersion\\*":\\*")\d+`)
-	recorded = regexp.MustCompile(`(ResourceVersion in record )\(\d+\)`)
-	// managed is in a string: what follows is a name, or the end of metadata.
-	managed   = regexp.MustCompile(`(\\*"managedFields\\*":)\[.*?\](,\\*"name\\*":|},\\*"spec\\*":)`)
+	uuid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	moment    = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000 UTC)?`)
+	versions  = regexp.MustCompile(`((?i:resource ?version)[a-z ]*: )\d+( \(\d+\))?(, current: \d+)?`)
+	loopback  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	embedded  = regexp.MustCompile(`(\\*"resourceVersion\\*":\\*")\d+`)
+	recorded  = regexp.MustCompile(`(ResourceVersion in record )\(\d+\)`)
 	justNow   = regexp.MustCompile(`^(\d+m)?\d+s$|^\d+m$`)
 	generated = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
 )
@@ -164,8 +164,7 @@ func (n *normaliser) text(s string) string {
 	})
 	s = versions.ReplaceAllString(s, "$1<version>")
 	s = recorded.ReplaceAllString(s, "$1(<version>)")
-	// Their order depends on whether a second passed between two writes.
-	s = managed.ReplaceAllString(s, "$1<managed fields>$2")
+	s = harness.QuotedManagedFields.ReplaceAllString(s, "$1<managed fields>$2")
 	s = embedded.ReplaceAllString(s, "$1<version>")
 	if head, errors, ok := strings.Cut(s, "errors:\n"); ok {
 		lines := strings.Split(errors, "\n")

@@ -1,73 +1,31 @@
 package crds
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/millrace/millrace/test/shipped"
 )
-
-// shipped are modules with definitions that many clusters have, by name of the
-// module and where in it they are. Their versions are in definitions/go.mod.
-var shipped = map[string]struct{ module, files string }{
-	"gateway":             {"sigs.k8s.io/gateway-api", "config/crd/experimental/*.yaml"},
-	"cert_manager":        {"github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
-	"crossplane":          {"github.com/crossplane/crossplane/v2", "cluster/crds/*.yaml"},
-	"prometheus_operator": {"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/*.yaml"},
-	"istio":               {"istio.io/api", "kubernetes/customresourcedefinitions.gen.yaml"},
-	"external_secrets":    {"github.com/external-secrets/external-secrets", "config/crds/bases/*.yaml"},
-}
-
-// directory is where the module cache has a module, "" if it has not.
-func directory(t *testing.T, module string) string {
-	t.Helper()
-	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
-	cmd.Dir = "definitions"
-	// What is not there is not fetched.
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Logf("find %s: %v", module, err)
-	}
-	return strings.TrimSpace(string(out))
-}
 
 // shippedDefinitions reads a module's definitions, in order of their files.
 func shippedDefinitions(t *testing.T, name string) []object {
 	t.Helper()
-	from := shipped[name]
-	dir := directory(t, from.module)
-	if dir == "" {
-		t.Skipf("module %s is not in the module cache: run `make modules`", from.module)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, from.files))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files %s in %s: %v", from.files, dir, err)
-	}
 	var all []object
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	for _, document := range shipped.Modules[name].Documents(t, "definitions") {
+		var d object
+		if err := yaml.Unmarshal(document, &d); err != nil {
+			t.Fatalf("read a document of %s: %v", name, err)
 		}
-		for _, document := range bytes.Split(content, []byte("\n---")) {
-			var d object
-			if err := yaml.Unmarshal(document, &d); err != nil {
-				t.Fatalf("read %s: %v", file, err)
-			}
-			if d["kind"] == "CustomResourceDefinition" {
-				delete(d, "status")
-				all = append(all, d)
-			}
+		if d["kind"] == "CustomResourceDefinition" {
+			delete(d, "status")
+			all = append(all, d)
 		}
 	}
 	return all

@@ -170,9 +170,6 @@ var own = regexp.MustCompile(strings.Join([]string{
 	`"?remainingItemCount"?:\d+`, `(RV|version):? \d{2,}`, // revisions in messages
 }, "|"))
 
-// managed are the managed fields of an object that is quoted in a message.
-var managed = regexp.MustCompile(`(\\*"managedFields\\*":)\[.*?\](,\\*"name\\*":|},\\*"spec\\*":)`)
-
 // neutral is a body without what is each server's own. Conditions of a definition
 // are in the order in which controllers wrote them, and managed fields in that of
 // the seconds in which they were written.
@@ -189,7 +186,7 @@ func neutral(body []byte) []byte {
 		}
 		out.Write(ordered(decoded))
 	}
-	return own.ReplaceAll(managed.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
+	return own.ReplaceAll(harness.QuotedManagedFields.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
 }
 
 // neutralYAML is an object in YAML as JSON, with the lines that it had. What is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -52,6 +53,11 @@ func Until(timeout time.Duration, condition func() error) error {
 		<-time.After(interval)
 	}
 }
+
+// QuotedManagedFields are the managed fields of an object that a message quotes, between
+// $1 and $2: a name follows, or the end of metadata. Their order depends on whether a
+// second passed between two writes.
+var QuotedManagedFields = regexp.MustCompile(`(\\*"managedFields\\*":)\[.*?\](,\\*"name\\*":|},\\*"spec\\*":)`)
 
 // HeaderByNature reports whether a response header differs between any two
 // answers.
