@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
@@ -10,67 +11,111 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Attributes are an object's labels and selectable fields. Keys and values are
-// interned over the whole process: a cluster has few distinct ones, and maps
-// of strings would cost more than many objects' compressed bytes.
+// Attributes are an object's labels and selectable fields. Maps of strings would
+// cost more than many objects' compressed bytes, and the collector would walk
+// through them.
 //
 // The object's name and namespace are left out; they stand in its key.
-type Attributes struct {
-	labels []pair
-	fields []pair
-}
-
-type pair struct{ key, value unique.Handle[string] }
+type Attributes struct{ labels, fields set }
 
 const (
 	fieldName      = "metadata.name"
 	fieldNamespace = "metadata.namespace"
 )
 
-// NewAttributes interns a copy of both sets.
+// NewAttributes copies both sets.
 func NewAttributes(l labels.Set, f fields.Set) *Attributes {
-	return &Attributes{labels: intern(l), fields: intern(f)}
+	a := &Attributes{}
+	var scratch [setScratch]byte
+	var values []byte
+	if a.labels.keys, values = pack(l, scratch[:0]); len(values) > 0 {
+		a.labels.values = shared(values)
+	}
+	// Some field is an object's own, such as its address.
+	if a.fields.keys, values = pack(f, scratch[:0]); len(values) > 0 {
+		a.fields.values = string(values)
+	}
+	return a
 }
 
-func intern(set map[string]string) []pair {
-	if len(set) == 0 {
-		return nil
-	}
-	keys := make([]string, 0, len(set))
-	for k := range set {
+// set is a map of strings. Its keys, sorted, are one text, which all objects with
+// the same keys share; the values stand in the keys' order in another. Each
+// string has its length in front of it. An empty set has neither.
+type set struct {
+	keys   unique.Handle[string]
+	values string
+}
+
+// setScratch is enough for the values, and for the keys, of most objects.
+const setScratch = 512
+
+// pack returns the two texts of a set, that of the values appended to scratch.
+func pack(m map[string]string, scratch []byte) (unique.Handle[string], []byte) {
+	var few [16]string
+	keys := few[:0]
+	for k := range m {
 		if k != fieldName && k != fieldNamespace {
 			keys = append(keys, k)
 		}
 	}
+	if len(keys) == 0 {
+		return unique.Handle[string]{}, nil
+	}
 	slices.Sort(keys)
-	pairs := make([]pair, len(keys))
-	for i, k := range keys {
-		pairs[i] = pair{handleOf(k), handleOf(set[k])}
+	var space [setScratch]byte
+	packed := space[:0]
+	for _, k := range keys {
+		packed = appendText(packed, k)
+		scratch = appendText(scratch, m[k])
 	}
-	return pairs
+	return unique.Make(string(packed)), scratch
 }
 
-// recentHandles remembers handles of strings that come again and again: looking
-// them up is a third of what reading an object's attributes costs. A place holds
-// the last string of its hash.
-var recentHandles [1 << 12]atomic.Pointer[recentHandle]
-
-type recentHandle struct {
-	text   string
-	handle unique.Handle[string]
+func appendText(packed []byte, text string) []byte {
+	return append(binary.AppendUvarint(packed, uint64(len(text))), text...)
 }
 
-var handleSeed = maphash.MakeSeed()
-
-func handleOf(text string) unique.Handle[string] {
-	place := &recentHandles[maphash.String(handleSeed, text)%uint64(len(recentHandles))]
-	if recent := place.Load(); recent != nil && recent.text == text {
-		return recent.handle
+// cut takes the first string off a text.
+func cut(packed string) (text, rest string) {
+	n, shift, i := 0, 0, 0
+	for ; packed[i] >= 0x80; i++ {
+		n |= int(packed[i]&0x7f) << shift
+		shift += 7
 	}
-	handle := unique.Make(text)
-	// The handle's copy: text may be part of a whole object.
-	place.Store(&recentHandle{handle.Value(), handle})
-	return handle
+	n |= int(packed[i]) << shift
+	i++
+	return packed[i : i+n], packed[i+n:]
+}
+
+func (s set) get(key string) (string, bool) {
+	if s.values == "" {
+		return "", false
+	}
+	keys, values := s.keys.Value(), s.values
+	for keys != "" {
+		var k, v string
+		k, keys = cut(keys)
+		if v, values = cut(values); k == key {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// recent remembers texts that come again and again: objects of one workload have
+// the same labels. A place holds the last text of its hash.
+var recent [1 << 12]atomic.Pointer[string]
+
+var recentSeed = maphash.MakeSeed()
+
+func shared(text []byte) string {
+	place := &recent[maphash.Bytes(recentSeed, text)%uint64(len(recent))]
+	if last := place.Load(); last != nil && *last == string(text) {
+		return *last
+	}
+	own := string(text)
+	place.Store(&own)
+	return own
 }
 
 // Matches reports whether an entry is selected by both selectors. A nil
@@ -82,24 +127,24 @@ func (e *Entry) Matches(l labels.Selector, f fields.Selector) bool {
 	return f == nil || f.Empty() || f.Matches(fieldView{e})
 }
 
-// labelView lets labels.Selector read interned pairs.
-type labelView struct{ pairs []pair }
+// labelView lets labels.Selector read a set.
+type labelView struct{ set set }
 
-func (v labelView) Has(key string) bool { _, ok := find(v.pairs, key); return ok }
+func (v labelView) Has(key string) bool { _, ok := v.set.get(key); return ok }
 func (v labelView) Get(key string) string {
-	value, _ := find(v.pairs, key)
+	value, _ := v.set.get(key)
 	return value
 }
-func (v labelView) Lookup(key string) (string, bool) { return find(v.pairs, key) }
+func (v labelView) Lookup(key string) (string, bool) { return v.set.get(key) }
 
-// fieldView lets fields.Selector read interned pairs, the name and the namespace.
+// fieldView lets fields.Selector read a set, the name and the namespace.
 type fieldView struct{ entry *Entry }
 
 func (v fieldView) Has(key string) bool {
 	if key == fieldName || key == fieldNamespace {
 		return true
 	}
-	_, ok := find(v.entry.Attributes.fields, key)
+	_, ok := v.entry.Attributes.fields.get(key)
 	return ok
 }
 
@@ -110,15 +155,6 @@ func (v fieldView) Get(key string) string {
 	case fieldNamespace:
 		return v.entry.Namespace()
 	}
-	value, _ := find(v.entry.Attributes.fields, key)
+	value, _ := v.entry.Attributes.fields.get(key)
 	return value
-}
-
-func find(pairs []pair, key string) (string, bool) {
-	for _, p := range pairs {
-		if p.key.Value() == key {
-			return p.value.Value(), true
-		}
-	}
-	return "", false
 }

@@ -65,7 +65,9 @@ const (
 func newPacer(idle func() bool) pacer {
 	p := pacer{
 		idle: idle,
-		most: uint64(min(memory()/gcMostShare, gcMostHeadroom)),
+		// Kubernetes' own informers decode much while a server starts.
+		wider: gcWidest,
+		most:  uint64(min(memory()/gcMostShare, gcMostHeadroom)),
 		samples: []metrics.Sample{
 			sampleMarked:    {Name: "/gc/heap/live:bytes"},
 			sampleAssist:    {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},

@@ -35,8 +35,8 @@ func percent() int {
 	return now
 }
 
-// TestPacer checks that the collector is given room when it is busy, none for work
-// that nobody waits for, and the usual at rest.
+// TestPacer checks that the collector is given room at first and when it is busy, none
+// for work that nobody waits for, and the usual at rest.
 func TestPacer(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(percent())
@@ -46,7 +46,14 @@ func TestPacer(t *testing.T) {
 	for _, idle := range []bool{true, false} {
 		p := newPacer(func() bool { return idle })
 		p.most = 4 * gcLargeHeadroom
+		first := percent()
+		for range gcWidest {
+			p.look()
+		}
 		usual := percent()
+		if first <= usual {
+			t.Errorf("idle %t: the heap may grow by %d %% at first, usually by %d %%", idle, first, usual)
+		}
 		p.last.collecting -= 1000 // seconds
 		p.look()
 		if wide := percent() > usual; wide == idle {

@@ -11,10 +11,13 @@ import (
 
 const (
 	// firstPage and pageBytes steer how many objects a page has: objects may be
-	// as large as 1.5 MB, and two pages are in memory at a time.
+	// as large as 1.5 MB, and pagesAhead pages and two more are in memory at a time.
 	firstPage = 200
 	pageBytes = 8 << 20
 	maxPage   = 5000
+	// pagesAhead are read while another is decoded, so that neither etcd nor the
+	// server waits for the other when one of them is slow for a page.
+	pagesAhead = 2
 )
 
 type page struct {
@@ -41,12 +44,12 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 	return nil
 }
 
-// loadAt reads everything at one revision. The next page is read while the last
-// one is decoded.
+// loadAt reads everything at one revision. The next pages are read while one is
+// decoded.
 func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pages := make(chan page)
+	pages := make(chan page, pagesAhead)
 	go f.readPages(ctx, revision, pages)
 	loader := f.cfg.Sink.BeginLoad()
 	for p := range pages {
