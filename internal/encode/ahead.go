@@ -55,7 +55,7 @@ func (a *ahead) spans() iter.Seq[Span] {
 			at := &ring[done%aheadWindow]
 			done++
 			if c := at.coming; c != nil && !c.taken.CompareAndSwap(false, true) {
-				<-c.made
+				a.await(c)
 			}
 			return yield(at.span)
 		}
@@ -105,6 +105,24 @@ func (a *ahead) begin(span Span) *coming {
 	return c
 }
 
+// await returns when a helper has encoded a group. Meanwhile the walk does what comes
+// after it.
+func (a *ahead) await(c *coming) {
+	for {
+		select {
+		case <-c.made:
+			return
+		default:
+		}
+		select {
+		case <-c.made:
+			return
+		case later := <-a.work:
+			a.take(later)
+		}
+	}
+}
+
 // help encodes what there is to do. It never waits for the walk, which may have
 // come to a client that does not read.
 func (a *ahead) help(room <-chan struct{}) {
@@ -115,16 +133,18 @@ func (a *ahead) help(room <-chan struct{}) {
 	for !a.stopped.Load() {
 		select {
 		case c := <-a.work:
-			if c.taken.CompareAndSwap(false, true) {
-				a.make(c)
-			}
+			a.take(c)
 		default:
 			return
 		}
 	}
 }
 
-func (a *ahead) make(c *coming) {
+// take encodes a group that nobody else does.
+func (a *ahead) take(c *coming) {
+	if !c.taken.CompareAndSwap(false, true) {
+		return
+	}
 	defer close(c.made)
 	defer func() { _ = recover() }() // the walk comes upon the same
 	_ = a.prepare(c.span)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,9 +49,16 @@ func TestAheadIsWhatTheEncoderWrites(t *testing.T) {
 	}
 }
 
-// TestAheadWorks lets the first group wait until the second is encoded.
+// TestAheadWorks lets the first group wait until the second is encoded: by another
+// helper, or by the list itself while its only helper is busy.
 func TestAheadWorks(t *testing.T) {
-	withHelpers(t, 2)
+	for _, helpers := range []int{1, 2} {
+		t.Run(strconv.Itoa(helpers), func(t *testing.T) { testAheadWorks(t, helpers) })
+	}
+}
+
+func testAheadWorks(t *testing.T, helpers int) {
+	withHelpers(t, helpers)
 	w := newWorld(t)
 	all := groups(t, 480, 48)
 	f := w.form(t, JSON)

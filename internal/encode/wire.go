@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/resource"
@@ -107,24 +108,53 @@ func (f *Form) encode(entries []*resource.Entry, hint int, from ...*source) (*wi
 	if f.cfg.Row != nil {
 		w.rows = make([]Row, 0, len(entries))
 	} else {
-		w.ends, w.bytes = make([]uint32, 0, len(entries)), make([]byte, 0, hint)
+		w.ends = make([]uint32, 0, len(entries))
+	}
+	b := builders.Get().(*builder)
+	defer b.release()
+	if hint > 0 {
+		w.bytes = make([]byte, 0, hint)
+	} else {
+		w.bytes = b.segment
 	}
 	separator := f.cfg.Framing.separator()
-	var scratch bytes.Buffer
 	for i, e := range entries {
 		if i > 0 && w.rows == nil {
 			w.bytes = append(w.bytes, separator...)
 		}
-		if err := f.encodeItem(w, e, &scratch, from); err != nil {
+		if err := f.encodeItem(w, e, &b.item, from); err != nil {
 			return nil, fmt.Errorf("encode segment: %w", err)
 		}
 	}
-	// A segment lives long; what append grew in advance does not pay.
-	if cap(w.bytes)-len(w.bytes) > len(w.bytes)/32 {
+	w.size = int64(len(w.bytes))
+	switch grown := cap(w.bytes); {
+	case hint == 0 && grown <= builderSize:
+		b.segment = w.bytes[:0]
+		w.bytes = bytes.Clone(w.bytes)
+	case grown-len(w.bytes) > len(w.bytes)/32:
+		// A segment lives long; what append grew in advance does not pay.
 		w.bytes = bytes.Clone(w.bytes)
 	}
-	w.size = int64(len(w.bytes))
 	return w, nil
+}
+
+// builder is room to encode in. Without it most garbage of a cold LIST would be of
+// buffers that grow.
+type builder struct {
+	segment []byte
+	item    bytes.Buffer
+}
+
+// builderSize is the most that a builder keeps of either: enough for a group of
+// objects of usual sizes.
+const builderSize = 768 << 10
+
+var builders = sync.Pool{New: func() any { return new(builder) }}
+
+func (b *builder) release() {
+	if b.item.Cap() <= builderSize {
+		builders.Put(b)
+	}
 }
 
 func (f *Form) encodeItem(w *wire, e *resource.Entry, scratch *bytes.Buffer, from []*source) error {
