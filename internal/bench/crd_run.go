@@ -22,8 +22,6 @@ const (
 	discoveryPath    = "/apis"
 	servedPoll       = 50 * time.Millisecond
 	documentShare    = 20 // of the time of a poll that brings a document passes before the next
-	mostRests        = 20
-	idleShare        = 5  // a server that uses less than this part of a core is idle
 	definitionsAPage = 20 // of up to 1 MB each
 )
 
@@ -140,25 +138,11 @@ type serverState struct {
 func (r *crdRun) settled(ctx context.Context) (*serverState, error) {
 	rest := r.opts.plan.Rest
 	r.log.step("rest")
-	before, err := r.meter.read()
+	now, idle, err := r.meter.rest(ctx, rest)
 	if err != nil {
 		return nil, err
 	}
-	var s serverState
-	for range mostRests {
-		if err := sleep(ctx, rest); err != nil {
-			return nil, err
-		}
-		after, err := r.meter.read()
-		if err != nil {
-			return nil, err
-		}
-		s.RSSBytes, s.cpu, s.Idle = after.rss, after.cpu, after.cpu-before.cpu <= max(rest/idleShare, 2*tick)
-		if s.Idle {
-			break
-		}
-		before = after
-	}
+	s := serverState{RSSBytes: now.rss, cpu: now.cpu, Idle: idle}
 	metrics, err := r.body(ctx, workload{uri: "/metrics", accept: "*/*"})
 	if err != nil {
 		return nil, err

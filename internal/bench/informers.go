@@ -62,7 +62,7 @@ type share struct {
 
 // measure runs the informers until each has its bookmark.
 func (r *informerRun) measure(ctx context.Context, s informerSpec, plan watchPlan) (informersResult, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+plan.Rest,
+	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+mostRests*plan.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", s.name, plan.Timeout))
 	defer cancel()
 	idle, err := (&loader{meter: r.meter, log: r.log}).rested(ctx, s.name, plan.Rest)

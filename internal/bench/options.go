@@ -101,7 +101,7 @@ func (o *listOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.IntVar(&o.memoryLists, "list-memory", autoLists, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
 	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
-	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory")
+	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(outputs, ", "))

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -66,6 +67,33 @@ func (m *meter) read() (usage, error) {
 // the kernel permitted it.
 func (m *meter) resetPeak() bool {
 	return os.WriteFile(m.path("clear_refs"), []byte("5"), 0) == nil
+}
+
+const (
+	mostRests = 20
+	idleShare = 5 // a server that uses less than this part of a core is idle
+)
+
+// rest leaves the server alone for some time, and as often again as it takes until it
+// is idle, and reads. A server that was never idle is read all the same.
+func (m *meter) rest(ctx context.Context, rest time.Duration) (now usage, idle bool, err error) {
+	before, err := m.read()
+	if err != nil {
+		return usage{}, false, err
+	}
+	for range mostRests {
+		if err := sleep(ctx, rest); err != nil {
+			return usage{}, false, err
+		}
+		if now, err = m.read(); err != nil {
+			return usage{}, false, err
+		}
+		if now.cpu-before.cpu <= max(rest/idleShare, 2*tick) {
+			return now, true, nil
+		}
+		before = now
+	}
+	return now, false, nil
 }
 
 // parseStat returns utime+stime of a /proc/<pid>/stat line. The command name

@@ -41,7 +41,7 @@ func (r *report) rssTable() titled {
 			if s.StartMillis > 0 {
 				ready = formatNumber(s.StartMillis / 1000)
 			}
-			t.title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; %s of rest before idle and after",
+			t.title = fmt.Sprintf("Memory at rest, and after %d LISTs of all pods in each of %d encodings; at least %s of rest before idle and after",
 				m.Lists, len(m.Encodings), m.Rest)
 			t.table.add(s.Name, ready, formatBytes(m.StartPeakBytes), formatBytes(m.IdleBytes),
 				formatBytes(m.PeakBytes), formatBytes(m.AfterBytes))
@@ -55,7 +55,7 @@ func (r *report) stalledTable() titled {
 		"whole", "cut off", "refused", "fast s", "slow s")}}
 	for _, s := range r.Servers {
 		if m := s.Stalled; m != nil && m.Error == "" {
-			t.title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; %s of rest before idle", m.Clients, m.Stall, m.Rest)
+			t.title = fmt.Sprintf("%d LISTs of all secrets at once, every second one read slowly, over %s; at least %s of rest before idle", m.Clients, m.Stall, m.Rest)
 			t.table.add(s.Name, formatBytes(m.BodyBytes), formatBytes(m.IdleBytes), formatBytes(m.BeforeBytes), formatBytes(m.PeakBytes),
 				fmt.Sprint(m.Fast.Whole+m.Slow.Whole), fmt.Sprint(m.Fast.CutOff+m.Slow.CutOff), fmt.Sprint(m.Fast.Refused+m.Slow.Refused),
 				m.Fast.median(), m.Slow.median())

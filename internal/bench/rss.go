@@ -45,7 +45,7 @@ func (b *listBench) rss(ctx context.Context, l *loader, s *serverReport) error {
 
 // measureRSS fills in the bytes. It needs a meter.
 func (l *loader) measureRSS(ctx context.Context, workloads []workload, res *rssResult) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout+2*res.Rest,
+	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout+2*mostRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listRSS, l.plan.Timeout))
 	defer cancel()
 	ready, err := l.meter.read()
@@ -65,13 +65,14 @@ func (l *loader) measureRSS(ctx context.Context, workloads []workload, res *rssR
 	return err
 }
 
-// rested reads the meter after a pause.
+// rested reads the meter when the server is idle.
 func (l *loader) rested(ctx context.Context, section string, rest time.Duration) (usage, error) {
-	l.log.step("%s, %s of rest", section, rest)
-	if err := sleep(ctx, rest); err != nil {
-		return usage{}, err
+	l.log.step("%s, rest", section)
+	now, idle, err := l.meter.rest(ctx, rest)
+	if err == nil && !idle {
+		l.log.step("%s: the server was not idle within %s", section, mostRests*rest)
 	}
-	return l.meter.read()
+	return now, err
 }
 
 // listAll sends requests of each workload one after another. The first of each

@@ -62,7 +62,7 @@ func (o *watchOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to write for each workload")
 	f.DurationVar(&o.plan.Warmup, "warmup", time.Second, "how long to write before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause between opening watches and writing")
-	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second, "how long "+watchListGroup+" leaves a server alone before it reads its memory")
+	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second, "how long "+watchListGroup+" leaves a server alone before it reads its memory; until then it must have become idle")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.Float64Var(&o.plan.Scale, "scale", 1, "multiply the watchers and connections of all workloads by this")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(watchOutputs(), ", "))

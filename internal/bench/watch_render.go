@@ -216,7 +216,7 @@ func (r *watchReport) informerTable() titled {
 			if m.Error != "" {
 				continue
 			}
-			t.title = fmt.Sprintf("Informers that begin with a watch-list at once, every fourth slow for its first %s; %s of rest before idle",
+			t.title = fmt.Sprintf("Informers that begin with a watch-list at once, every fourth slow for its first %s; at least %s of rest before idle",
 				formatBytes(slowInformerBytes), r.Plan.Rest)
 			t.table.add(m.Workload, s.Name, fmt.Sprint(m.Slow), fmt.Sprint(m.Objects), formatBytes(m.BodyBytes),
 				formatBytes(m.IdleBytes), formatBytes(m.PeakBytes), formatNumber(m.CPUMillis), formatNumber(m.ClientMillis),

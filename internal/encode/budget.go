@@ -29,7 +29,7 @@ const (
 	// it for readers that go through large objects one behind the other: enough
 	// for some tens of the largest (docs/bench/watch.md).
 	latelyShare = 4
-	latelyMost  = 64 << 20
+	latelyMost  = 32 << 20
 )
 
 // hold keeps a large segment for a while. Its slot knows it as recent.

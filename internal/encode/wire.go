@@ -145,14 +145,18 @@ type builder struct {
 	item    bytes.Buffer
 }
 
-// builderSize is the most that a builder keeps of either: enough for a group of
-// objects of usual sizes.
-const builderSize = 768 << 10
+const (
+	// builderSize is the largest segment that a builder keeps the room of: enough for a
+	// group of objects of usual sizes.
+	builderSize = 768 << 10
+	// itemSize is that for one item. etcd stores objects of up to 1.5 MB by default.
+	itemSize = 2 << 20
+)
 
 var builders = sync.Pool{New: func() any { return new(builder) }}
 
 func (b *builder) release() {
-	if b.item.Cap() <= builderSize {
+	if b.item.Cap() <= itemSize {
 		builders.Put(b)
 	}
 }

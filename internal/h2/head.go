@@ -154,5 +154,7 @@ type turn struct {
 	// write is the batch's, told a receiver of bytes in it; nil if there is none.
 	write *Write
 	told  Receiver
-	busy  busy
+	// returned is how many writes have returned that receivers were told of.
+	returned uint64
+	busy     busy
 }

@@ -50,6 +50,8 @@ type Shut struct {
 
 // Write is one write to the connection, for all streams that it carries bytes of.
 type Write struct {
+	// Number counts the writes to a connection, from 1.
+	Number uint64
 	// Filled is when the writer began to gather what it writes. Began and Ended are of
 	// the write; they and what follows are known to Written.
 	Filled, Began, Ended time.Time
@@ -73,6 +75,9 @@ type Puller interface {
 	// do not let through, and since when a write to the connection has been going on;
 	// zero if that is not so. Any goroutine may call it.
 	Waits() (window, write time.Time)
+	// Locked calls use, which must wait for nothing and not call back, while nobody calls
+	// Taken, with how many writes to the connection have returned.
+	Locked(use func(returned uint64))
 	// Wake has the source called, once for all calls before that. It waits for
 	// nothing: any goroutine may call it, with any lock held, also before and after
 	// Pull, when it does nothing.

@@ -79,7 +79,7 @@ func (c *conn) noteLocked(s *stream, n int) {
 	t := &c.mu.turn
 	if t.told == nil {
 		c.fillsLocked(s)
-		t.told = s.receiver
+		t.told, t.write.Number = s.receiver, t.returned+1
 	}
 	var shut *Shut
 	if s.hold != nil {
@@ -115,7 +115,18 @@ func (c *conn) carryLocked(bytes []byte) {
 		told.Written(w)
 	}
 	c.mu.Lock()
+	if written {
+		t.returned++
+	}
 	t.busy.wrote(w.Began, w.Ended)
+}
+
+// Locked implements Puller.
+func (r *response) Locked(use func(returned uint64)) {
+	c := r.stream.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	use(c.mu.turn.returned)
 }
 
 // Waits implements Puller.

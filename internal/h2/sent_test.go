@@ -17,9 +17,21 @@ type told struct {
 	feed
 	mu sync.Mutex
 	// taken are in a write that has not returned.
-	taken  []part
-	sent   []sent
+	taken []part
+	sent  []sent
+	// number is of the write that something was taken for last.
+	number uint64
 	puller h2.Puller
+}
+
+// inFlight reports whether that has not returned.
+func (f *told) inFlight() (is bool) {
+	f.puller.Locked(func(returned uint64) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		is = f.number > returned
+	})
+	return is
 }
 
 // sent is what a write has carried that has returned.
@@ -40,7 +52,7 @@ func (f *told) Taken(w *h2.Write, bytes int, shut *h2.Shut) {
 	if shut != nil {
 		p.shut = *shut
 	}
-	f.taken = append(f.taken, p)
+	f.taken, f.number = append(f.taken, p), w.Number
 	all, _ := w.Local.([]*told)
 	w.Local = append(all, f)
 }
@@ -151,6 +163,9 @@ func TestSentTellsOfTheConnection(t *testing.T) {
 	if n, _ := f.total(); n >= given {
 		t.Errorf("%d bytes of %d were handed to a connection that nobody reads", n, given)
 	}
+	if !f.inFlight() {
+		t.Error("the write that waits is counted as one that has returned")
+	}
 	go func() { // until the connection ends
 		for {
 			if _, err := p.ReadFrame(); err != nil {
@@ -159,6 +174,7 @@ func TestSentTellsOfTheConnection(t *testing.T) {
 		}
 	}()
 	until(t, "all to be sent", func() bool { n, _ := f.total(); return n == given })
+	until(t, "the last write to be counted", func() bool { return !f.inFlight() })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.sent {

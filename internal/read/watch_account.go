@@ -98,8 +98,9 @@ func each(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 
 // measured is a pulled watch that has an account.
 type measured struct {
-	pulled
+	// sent begins a line of the processor's caches.
 	sent slo.Sender
+	pulled
 }
 
 var _ h2.Receiver = (*measured)(nil)

@@ -27,8 +27,9 @@ const (
 	// packingWindow reaches behind any object of Kubernetes' usual sizes into
 	// the dictionary.
 	packingWindow = 256 << 10
-	// maxScratch is the largest buffer that is kept for unpacking.
-	maxScratch = 256 << 10
+	// maxScratch is the largest buffer that is kept for unpacking: etcd stores objects
+	// of up to 1.5 MB by default.
+	maxScratch = 2 << 20
 )
 
 var errNoSamples = errors.New("no samples")

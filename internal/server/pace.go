@@ -14,7 +14,8 @@ import (
 // (docs/bench/memory.md). What else is in it does cost, for each collection, so
 // while the collector takes a large part of the CPU the heap may grow by more: a
 // LIST that has to encode all of 100,000 pods makes garbage of some GB. It may not
-// for what nobody waits for.
+// for what nobody waits for, nor where there is little to walk through: then a
+// collection is cheap, and the garbage is of large objects.
 type pacer struct {
 	// idle reports whether the server works ahead of requests.
 	idle    func() bool
@@ -43,11 +44,13 @@ const (
 	// gcSlack is the part by which the percentage may be off.
 	gcSlack = 8
 	// The latter is doubled while the collector has more than gcBusy of the CPU, up to
-	// gcWidest times and a share of the memory, and halved again below gcIdle.
+	// gcWidest times, and halved again below gcIdle. The most is a share of the memory,
+	// and gcWalked halves of what a collection walks through.
 	gcBusy, gcIdle = 0.2, 0.07
 	gcWidest       = 3
 	gcMostShare    = 48
 	gcMostHeadroom = 384 << 20
+	gcWalked       = 3
 )
 
 // gcLoading is the percentage while everything is read from etcd: garbage of
@@ -60,6 +63,7 @@ const (
 	sampleDedicated
 	samplePause
 	sampleUser
+	sampleWalked
 )
 
 func newPacer(idle func() bool) pacer {
@@ -74,6 +78,7 @@ func newPacer(idle func() bool) pacer {
 			sampleDedicated: {Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"},
 			samplePause:     {Name: "/cpu/classes/gc/pause:cpu-seconds"},
 			sampleUser:      {Name: "/cpu/classes/user:cpu-seconds"},
+			sampleWalked:    {Name: "/gc/scan/heap:bytes"},
 		},
 	}
 	p.last = p.read()
@@ -118,7 +123,8 @@ func (p *pacer) tune() {
 	live := p.samples[sampleMarked].Value.Uint64()
 	headroom := uint64(gcHeadroom)
 	if live > gcLarge {
-		headroom = max(gcLargeHeadroom, min(gcLargeHeadroom<<p.wider, p.most))
+		walked := p.samples[sampleWalked].Value.Uint64()
+		headroom = max(gcLargeHeadroom, min(gcLargeHeadroom<<p.wider, p.most, gcWalked*walked/2))
 	}
 	percent := int(max(gcLeast, min(gcMost, 100*headroom/max(live, 1))))
 	// Telling the collector stops the world.

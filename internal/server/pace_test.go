@@ -35,32 +35,44 @@ func percent() int {
 	return now
 }
 
-// TestPacer checks that the collector is given room at first and when it is busy, none
-// for work that nobody waits for, and the usual at rest.
+// TestPacer checks that the collector is given room at first and when it is busy, little
+// if it has little to walk through, none for work that nobody waits for, and the usual at
+// rest.
 func TestPacer(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(percent())
-	large := make([]byte, gcLarge+gcLarge/4)
-	runtime.GC()
-	defer runtime.KeepAlive(large)
-	for _, idle := range []bool{true, false} {
-		p := newPacer(func() bool { return idle })
+	bytes := make([]byte, 2*gcLarge)
+	defer runtime.KeepAlive(bytes)
+	for _, c := range []struct {
+		name     string
+		idle     bool
+		pointers int
+		widens   bool
+	}{
+		{"much to walk through", false, gcLarge / 8, true},
+		{"little to walk through", false, 0, false},
+		{"for nobody", true, gcLarge / 8, false},
+	} {
+		walked := make([]*byte, c.pointers)
+		runtime.GC()
+		p := newPacer(func() bool { return c.idle })
 		p.most = 4 * gcLargeHeadroom
 		first := percent()
 		for range gcWidest {
 			p.look()
 		}
 		usual := percent()
-		if first <= usual {
-			t.Errorf("idle %t: the heap may grow by %d %% at first, usually by %d %%", idle, first, usual)
+		if wide := first > usual; wide != (c.pointers > 0) {
+			t.Errorf("%s: the heap may grow by %d %% at first, usually by %d %%", c.name, first, usual)
 		}
 		p.last.collecting -= 1000 // seconds
 		p.look()
-		if wide := percent() > usual; wide == idle {
-			t.Errorf("idle %t: the heap may grow by %d %%, usually by %d %%", idle, percent(), usual)
+		if wide := percent() > usual; wide != c.widens {
+			t.Errorf("%s: the heap may grow by %d %% when the collector is busy, usually by %d %%", c.name, percent(), usual)
 		}
 		if p.look(); percent() != usual {
-			t.Errorf("idle %t: at rest the heap may grow by %d %%, usually by %d %%", idle, percent(), usual)
+			t.Errorf("%s: at rest the heap may grow by %d %%, usually by %d %%", c.name, percent(), usual)
 		}
+		runtime.KeepAlive(walked)
 	}
 }

@@ -2,7 +2,6 @@ package slo
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -11,11 +10,6 @@ import (
 // watches there are: all of them have the same span, which is known when the write
 // has returned, and is counted once.
 type ledger struct {
-	// written is how many writes have returned that the ledger was for. It is by itself
-	// because senders keep it.
-	written *atomic.Uint64
-	// turn is what written will be next.
-	turn    uint64
 	entries []entry
 	// at is the entry that was added to last.
 	at int
@@ -39,7 +33,7 @@ type piece struct {
 	shut Shut
 }
 
-var ledgers = sync.Pool{New: func() any { return &ledger{written: new(atomic.Uint64), turn: 1} }}
+var ledgers = sync.Pool{New: func() any { return new(ledger) }}
 
 // ledger returns the write's ledger.
 func (w *Write) ledger() *ledger {
@@ -97,8 +91,6 @@ func (w *Write) Written() {
 	for i := range l.pieces {
 		l.pieces[i].deliver(w)
 	}
-	l.written.Store(l.turn)
-	l.turn++
 	clear(l.entries)
 	clear(l.pieces)
 	l.entries, l.pieces, l.at = l.entries[:0], l.pieces[:0], 0
@@ -124,10 +116,10 @@ func (p *piece) deliver(w *Write) {
 		events += uint64(g.count)
 	}
 	x.forget(done)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.events += events
-	x.bytes += p.bytes
+	x.locked(func(uint64) {
+		x.events += events
+		x.bytes += p.bytes
+	})
 }
 
 // delivery is events of one arrival that were delivered to some peers by one write.

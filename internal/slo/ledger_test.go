@@ -63,7 +63,8 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 // TestWhatIsInAWriteIsNotDelivered looks at a watch while a write is going on.
 func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	w := x.open("pods", "a", &at{events: 3})
+	a := &at{events: 3}
+	w := x.open("pods", "a", a)
 	look := func(when string, behind int64, events, bytes uint64) {
 		t.Helper()
 		if b := x.Watchers().Behind; len(b) != 1 || b[0].BehindEvents != behind || b[0].Events != events || b[0].Bytes != bytes {
@@ -71,15 +72,16 @@ func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
 		}
 	}
 	now := x.clock.Now()
-	write := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
+	write := slo.Write{Number: 1, Filled: now, Began: now, Ended: now, Busy: now}
 	w.Give(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
 	look("given", 3, 0, 0)
 	w.Taken(&write, 100, nil)
 	look("in a write", 3, 0, 0)
 	write.Written()
+	a.returned++
 	look("written", 2, 1, 100)
 
-	failed := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
+	failed := slo.Write{Number: 2, Filled: now, Began: now, Ended: now, Busy: now}
 	w.Give(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
 	w.Taken(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)

@@ -26,18 +26,18 @@ type Sender struct {
 	// partly says that pieces were taken, and not all that was given before; several
 	// that something was given before last.
 	partly, several bool
-	peers           *peers
-
-	// mu guards events, bytes, and what is in flight: flying of the events, and
-	// flyingBytes, in a write that is the turn-th of those that written counts.
-	mu                  sync.Mutex
-	flying, flyingBytes uint32
-	events, bytes       uint64
-	turn                uint64
-	written             atomic.Pointer[atomic.Uint64]
+	// alone says that the watch has no Transport: then mu guards what is behind it, else
+	// the locks that Taken is called with.
+	alone bool
+	// flying of the events, and flyingBytes, are in the write that is the number-th of
+	// its connection, unless that has returned.
+	number, flying, flyingBytes uint32
+	events, bytes               uint64
+	peers                       *peers
 
 	// What follows an event need not touch.
 
+	mu sync.Mutex
 	// before is what was given before last and not written, in order.
 	before []given
 	watch  *Watch
@@ -45,7 +45,7 @@ type Sender struct {
 
 // Expect asks for the memory that Give and Taken need, and does not wait for it: who
 // calls it first of all waits for that and for his own at once.
-func (x *Sender) Expect() { x.written.Load() }
+func (x *Sender) Expect() { atomic.LoadUint32(&x.count) }
 
 // given are events of one arrival that were encoded at once.
 type given struct {
@@ -120,18 +120,17 @@ func (x *Sender) Taken(w *Write, n int, shut *Shut) {
 	}
 	l.add(x.peers, x.span(x.last), x.count, left)
 	x.last, x.count, x.size = nil, 0, 0
-	x.mu.Lock()
-	if known := x.written.Load() == l.written; !known || x.turn != l.turn {
-		if !known {
-			x.written.Store(l.written)
-		}
-		x.turn, x.flying, x.flyingBytes = l.turn, 0, 0
+	if x.alone {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+	}
+	if n := uint32(w.Number); x.number != n {
+		x.number, x.flying, x.flyingBytes = n, 0, 0
 	}
 	x.flying += count
 	x.flyingBytes += uint32(bytes)
 	x.events += uint64(count)
 	x.bytes += bytes
-	x.mu.Unlock()
 }
 
 // owed is how many bytes were given and not taken.
@@ -179,13 +178,25 @@ func (x *Sender) forget(done int) {
 	}
 }
 
-// sent is what was written.
-func (x *Sender) sent() (events, bytes uint64) {
+// locked calls use between two calls of Taken, with how many writes have returned to
+// the connection.
+func (x *Sender) locked(use func(returned uint64)) {
+	if !x.alone {
+		x.watch.Transport.Locked(use)
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	events, bytes = x.events, x.bytes
-	if written := x.written.Load(); written != nil && written.Load() < x.turn {
-		events, bytes = events-uint64(x.flying), bytes-uint64(x.flyingBytes)
-	}
+	use(uint64(x.number))
+}
+
+// sent is what was written.
+func (x *Sender) sent() (events, bytes uint64) {
+	x.locked(func(returned uint64) {
+		events, bytes = x.events, x.bytes
+		if int32(x.number-uint32(returned)) > 0 {
+			events, bytes = events-uint64(x.flying), bytes-uint64(x.flyingBytes)
+		}
+	})
 	return events, bytes
 }

@@ -11,12 +11,14 @@ import (
 type place struct{}
 
 func (place) Behind(uint64) (events, bytes int64, oldest time.Time) { return 0, 0, time.Time{} }
+func (place) Waits() (window, write time.Time)                      { return time.Time{}, time.Time{} }
+func (place) Locked(use func(returned uint64))                      { use(0) }
 func (place) Held() (events int, bytes int64, oldest time.Time)     { return 0, 0, time.Time{} }
 
 func open(x *slo.Watches, i, clients, selections int) *sender {
 	return follow(x.Open(slo.WatchInfo{
 		Resource: "pods", Client: slo.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
-		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Place: place{}, History: place{},
+		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Place: place{}, History: place{}, Transport: place{},
 	}))
 }
 

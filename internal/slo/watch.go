@@ -13,6 +13,9 @@ type Arrival struct {
 
 // Write is one write to a connection, for all watches that it carries bytes of.
 type Write struct {
+	// Number counts the writes to a connection, from 1. It is 0 for a watch that has no
+	// Transport.
+	Number uint64
 	// Filled is when the writer began to gather what it writes. Began and Ended are of
 	// the write; they and what follows are known when it has returned.
 	Filled, Began, Ended time.Time
@@ -66,6 +69,9 @@ type Transport interface {
 	// Waits says since when the client's window has been shut, and since when a write
 	// has been going on; zero if that is not so.
 	Waits() (window, write time.Time)
+	// Locked calls use, which waits for nothing, while nobody calls Taken, with how many
+	// writes to the connection have returned.
+	Locked(use func(returned uint64))
 }
 
 // Watch is the account of one watch. What follows initial events is counted by its
@@ -104,7 +110,7 @@ func (w *Watch) Follows(by *Sender) {
 	if w == nil {
 		return
 	}
-	by.watch, by.peers = w, w.peers
+	by.watch, by.peers, by.alone = w, w.peers, w.Transport == nil
 	w.sender.Store(by)
 }
 

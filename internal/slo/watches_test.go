@@ -35,6 +35,7 @@ type at struct {
 	events        int64
 	oldest        time.Time
 	window, write time.Time
+	returned      uint64
 }
 
 // Behind counts what was sent against the events.
@@ -46,6 +47,7 @@ func (a *at) Held() (events int, bytes int64, oldest time.Time) {
 	return int(a.events), a.events * 100, a.oldest
 }
 func (a *at) Waits() (window, write time.Time) { return a.window, a.write }
+func (a *at) Locked(use func(returned uint64)) { use(a.returned) }
 
 // sender is that of a watch.
 type sender struct {
