@@ -20,10 +20,12 @@ type ledger struct {
 
 // entry is what some peers were sent. Without an arrival it has no span.
 type entry struct {
-	peers   *peers
-	arrival *Arrival
-	count   uint32
-	bytes   uint64
+	// resource is that of the peers.
+	resource *resourceAccount
+	peers    *peers
+	arrival  *Arrival
+	count    uint32
+	bytes    uint64
 }
 
 type piece struct {
@@ -49,9 +51,9 @@ func (w *Write) ledger() *ledger {
 const searched = 8
 
 // add adds to an entry, the last one if that can be.
-func (l *ledger) add(p *peers, a *Arrival, count uint32, bytes uint64) {
-	if l.at >= len(l.entries) || l.entries[l.at].peers != p || l.entries[l.at].arrival != a {
-		l.find(p, a)
+func (l *ledger) add(x *Sender, a *Arrival, count uint32, bytes uint64) {
+	if l.at >= len(l.entries) || l.entries[l.at].peers != x.peers || l.entries[l.at].arrival != a {
+		l.find(x, a)
 	}
 	e := &l.entries[l.at]
 	e.count += count
@@ -60,8 +62,8 @@ func (l *ledger) add(p *peers, a *Arrival, count uint32, bytes uint64) {
 
 // find looks for an entry, first behind the last one, for the next watch is often sent
 // the same in the same order. It makes one if there is none.
-func (l *ledger) find(p *peers, a *Arrival) {
-	n := len(l.entries)
+func (l *ledger) find(x *Sender, a *Arrival) {
+	n, p := len(l.entries), x.peers
 	if i := l.at + 1; i < n && l.entries[i].peers == p && l.entries[i].arrival == a {
 		l.at = i
 		return
@@ -73,7 +75,7 @@ func (l *ledger) find(p *peers, a *Arrival) {
 		}
 	}
 	l.at = n
-	l.entries = append(l.entries, entry{peers: p, arrival: a})
+	l.entries = append(l.entries, entry{resource: x.resource, peers: p, arrival: a})
 }
 
 // Written counts what a write has delivered that has returned. One that failed has
@@ -86,7 +88,7 @@ func (w *Write) Written() {
 	w.Local = nil
 	for i := range l.entries {
 		e := &l.entries[i]
-		e.peers.resource.deliver(w, delivery{peers: e.peers, arrival: e.arrival, count: e.count, size: e.bytes, bytes: e.bytes})
+		e.resource.deliver(w, delivery{peers: e.peers, arrival: e.arrival, count: e.count, size: e.bytes, bytes: e.bytes})
 	}
 	for i := range l.pieces {
 		l.pieces[i].deliver(w)
@@ -100,7 +102,7 @@ func (w *Write) Written() {
 // deliver counts a piece.
 func (p *piece) deliver(w *Write) {
 	x := p.sender
-	r := x.peers.resource
+	r := x.resource
 	r.deliver(w, delivery{peers: x.peers, bytes: p.bytes})
 	var events uint64
 	done := x.wrote(p.bytes, w.Filled.Sub(r.set.began), w.Began.Sub(r.set.began))

@@ -9,24 +9,26 @@ import (
 // peers are the watches of one client that select the same. Client and subscription are
 // told of what they are sent a few spans at a time.
 type peers struct {
-	resource     *resourceAccount
-	client       *clientAccount
-	subscription *subscriptionAccount
-	// watches is how many there are. Watches.mu guards it.
-	watches int
+	// What a delivery touches comes first, a line of the processor's caches.
 
 	mu sync.Mutex
-	// gone says that there are none any more: what is written later is told at once.
+	// used is how many of the spans there are. Who changes it has the lock.
+	used atomic.Uint32
+	// gone says that there are no watches any more: what is written later is told at
+	// once.
 	gone bool
-	// The rest is what client and subscription were not told yet.
+	// What follows was not told to client and subscription yet.
 
 	events, bytes uint64
 	// end is what all spans are from before, since the set's beginning. longest is the
 	// longest of them.
 	end, longest time.Duration
-	// used is how many of the spans there are. Who changes it has the lock.
-	used  atomic.Uint32
-	spans [14]recent
+	spans        [14]recent
+
+	client       *clientAccount
+	subscription *subscriptionAccount
+	// watches is how many there are. Watches.mu guards it.
+	watches int
 }
 
 // recent is a span that was not told yet.
@@ -46,7 +48,7 @@ type peersKey struct {
 func (x *Watches) peersLocked(c *clientAccount, s *subscriptionAccount) *peers {
 	p := x.mu.peers[peersKey{c, s}]
 	if p == nil {
-		p = &peers{resource: s.resource, client: c, subscription: s}
+		p = &peers{client: c, subscription: s}
 		x.mu.peers[peersKey{c, s}] = p
 	}
 	p.watches++

@@ -33,6 +33,7 @@ type Sender struct {
 	// its connection, unless that has returned.
 	number, flying, flyingBytes uint32
 	events, bytes               uint64
+	resource                    *resourceAccount
 	peers                       *peers
 
 	// What follows an event need not touch.
@@ -112,13 +113,13 @@ func (x *Sender) Taken(w *Write, n int, shut *Shut) {
 	if x.several {
 		for i := range x.before {
 			g := &x.before[i]
-			l.add(x.peers, g.arrival, g.count, uint64(g.size))
+			l.add(x, g.arrival, g.count, uint64(g.size))
 			count += g.count
 			left -= uint64(g.size)
 		}
 		x.forget(len(x.before))
 	}
-	l.add(x.peers, x.span(x.last), x.count, left)
+	l.add(x, x.span(x.last), x.count, left)
 	x.last, x.count, x.size = nil, 0, 0
 	if x.alone {
 		x.mu.Lock()

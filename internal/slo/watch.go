@@ -110,7 +110,7 @@ func (w *Watch) Follows(by *Sender) {
 	if w == nil {
 		return
 	}
-	by.watch, by.peers, by.alone = w, w.peers, w.Transport == nil
+	by.watch, by.resource, by.peers, by.alone = w, w.resource, w.peers, w.Transport == nil
 	w.sender.Store(by)
 }
 
