@@ -49,8 +49,9 @@ func TestAheadIsWhatTheEncoderWrites(t *testing.T) {
 	}
 }
 
-// TestAheadWorks lets the first group wait until the second is encoded: by another
-// helper, or by the list itself while its only helper is busy.
+// TestAheadWorks lets the first group wait until the second is begun, and that until the
+// third is encoded: by another helper, or by the list itself while its only helper is
+// busy.
 func TestAheadWorks(t *testing.T) {
 	for _, helpers := range []int{1, 2} {
 		t.Run(strconv.Itoa(helpers), func(t *testing.T) { testAheadWorks(t, helpers) })
@@ -62,18 +63,24 @@ func testAheadWorks(t *testing.T, helpers int) {
 	w := newWorld(t)
 	all := groups(t, 480, 48)
 	f := w.form(t, JSON)
-	second := make(chan struct{})
+	second, third := make(chan struct{}), make(chan struct{})
+	await := func(what string, is <-chan struct{}) {
+		select {
+		case <-is:
+		case <-time.After(20 * time.Second):
+			t.Error("not in time: " + what)
+		}
+	}
 	decode := f.cfg.Decode
 	f.cfg.Decode = func(e *resource.Entry) (runtime.Object, error) {
 		switch e {
 		case all[0].entries[0]:
-			select {
-			case <-second:
-			case <-time.After(20 * time.Second):
-				t.Error("nobody encoded the second group")
-			}
-		case all[1].entries[47]:
+			await("the second group is begun", second)
+		case all[1].entries[0]:
 			close(second)
+			await("the third group is encoded", third)
+		case all[2].entries[47]:
+			close(third)
 		}
 		return decode(e)
 	}
