@@ -206,7 +206,7 @@ func (d *discovered) resources() int {
 // resources.
 func (r *crdRun) awaitListed(ctx context.Context, want int) error {
 	listed := 0
-	err := r.awaitDiscovery(ctx, func(body []byte) (bool, error) {
+	err := r.awaitDiscovery(ctx, documentShare, func(body []byte) (bool, error) {
 		var d discovered
 		if err := json.Unmarshal(body, &d); err != nil {
 			return false, fmt.Errorf("decode discovery: %w", err)
@@ -221,9 +221,9 @@ func (r *crdRun) awaitListed(ctx context.Context, want int) error {
 }
 
 // awaitDiscovery returns when a discovery document is as wanted. It costs the
-// server little: it asks for changes alone, and where all changes all the time it
-// asks rarely.
-func (r *crdRun) awaitDiscovery(ctx context.Context, wanted func(body []byte) (bool, error)) error {
+// server little: it asks for changes alone, and behind each waits for share times as
+// long as that took, for where all changes all the time.
+func (r *crdRun) awaitDiscovery(ctx context.Context, share time.Duration, wanted func(body []byte) (bool, error)) error {
 	w := workload{uri: discoveryPath, accept: acceptDiscovery}
 	for {
 		req, err := r.server.target.request(ctx, w)
@@ -239,7 +239,7 @@ func (r *crdRun) awaitDiscovery(ctx context.Context, wanted func(body []byte) (b
 			if done, err := wanted(body); done || err != nil {
 				return err
 			}
-			pause = max(pause, documentShare*time.Since(began))
+			pause = max(pause, share*time.Since(began))
 		}
 		w.etag = etag
 		if err := sleep(ctx, pause); err != nil {

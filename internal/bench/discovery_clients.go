@@ -127,7 +127,7 @@ func (b *discoveryBench) appear(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = b.awaitDiscovery(ctx, func(body []byte) (bool, error) { return bytes.Contains(body, resource), nil })
+		err = b.awaitDiscovery(ctx, 0, func(body []byte) (bool, error) { return bytes.Contains(body, resource), nil })
 		if err != nil {
 			return err
 		}
