@@ -221,9 +221,9 @@ func (r *crdRun) awaitListed(ctx context.Context, want int) error {
 }
 
 // awaitDiscovery returns when a discovery document is as wanted. It costs the
-// server little: it asks for changes alone, and behind each waits for share times as
+// server little: it asks for changes alone, and behind each pauses for so many times as
 // long as that took, for where all changes all the time.
-func (r *crdRun) awaitDiscovery(ctx context.Context, share time.Duration, wanted func(body []byte) (bool, error)) error {
+func (r *crdRun) awaitDiscovery(ctx context.Context, times int, wanted func(body []byte) (bool, error)) error {
 	w := workload{uri: discoveryPath, accept: acceptDiscovery}
 	for {
 		req, err := r.server.target.request(ctx, w)
@@ -239,7 +239,7 @@ func (r *crdRun) awaitDiscovery(ctx context.Context, share time.Duration, wanted
 			if done, err := wanted(body); done || err != nil {
 				return err
 			}
-			pause = max(pause, share*time.Since(began))
+			pause = max(pause, time.Duration(times)*time.Since(began))
 		}
 		w.etag = etag
 		if err := sleep(ctx, pause); err != nil {

@@ -74,7 +74,7 @@ func (b *listBench) stalled(ctx context.Context, l *loader, s *serverReport) err
 
 // measureStalled needs a meter.
 func (l *loader) measureStalled(ctx context.Context, w workload, res *stalledResult) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout+res.Rest,
+	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout+mostRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listStalled, l.plan.Timeout))
 	defer cancel()
 	idle, err := l.rested(ctx, listStalled, res.Rest)

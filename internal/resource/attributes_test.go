@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// TestMatchesAgreesWithSets compares interned attributes with the maps that
+// TestMatchesAgreesWithSets compares attributes with the maps that
 // Kubernetes' selectors were made for.
 func TestMatchesAgreesWithSets(t *testing.T) {
 	labelSets := []labels.Set{nil, {"app": "web"}, {"app": "web", "tier": ""}, {"app": "db", "tier": "back"}}
