@@ -3,30 +3,22 @@ package resource
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 )
 
 // Packing compresses the values of one resource with a dictionary of some of
-// them. Objects of a kind are alike, so each shrinks to a sixth or a tenth of
+// them. Objects of a kind are alike, so each shrinks to a fourth or a seventh of
 // its bytes and still unpacks alone, in microseconds (docs/bench/resident.md).
 //
 // A Packing is immutable and safe for concurrent use.
-type Packing struct {
-	encoder *zstd.Encoder
-	decoder *zstd.Decoder
-}
+type Packing struct{ dictionary *s2.Dict }
 
 const (
 	// dictionaryBytes bounds a dictionary: beyond, ratios grow slower than
 	// small resources can pay for.
 	dictionaryBytes = 32 << 10
-	dictionaryID    = 1
-	// packingWindow reaches behind any object of Kubernetes' usual sizes into
-	// the dictionary.
-	packingWindow = 256 << 10
 	// maxScratch is the largest buffer that is kept for unpacking: etcd stores objects
 	// of up to 1.5 MB by default.
 	maxScratch = 2 << 20
@@ -37,27 +29,15 @@ var errNoSamples = errors.New("no samples")
 // NewPacking makes a dictionary of samples, which should be spread over the
 // resource. It copies them.
 func NewPacking(samples [][]byte) (*Packing, error) {
-	var dictionary []byte
+	var samplesBytes []byte
 	for _, s := range samples {
-		dictionary = append(dictionary, s[:min(len(s), dictionaryBytes-len(dictionary))]...)
+		samplesBytes = append(samplesBytes, s[:min(len(s), dictionaryBytes-len(samplesBytes))]...)
 	}
-	if len(dictionary) == 0 {
-		return nil, fmt.Errorf("make dictionary: %w", errNoSamples)
+	dictionary := s2.MakeDict(samplesBytes, nil)
+	if dictionary == nil {
+		return nil, fmt.Errorf("make dictionary of %d bytes: %w", len(samplesBytes), errNoSamples)
 	}
-	encoder, err := zstd.NewWriter(nil,
-		zstd.WithEncoderDictRaw(dictionaryID, dictionary), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithLowerEncoderMem(true),
-		zstd.WithWindowSize(packingWindow), zstd.WithSingleSegment(true), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return nil, fmt.Errorf("make dictionary: %w", err)
-	}
-	decoder, err := zstd.NewReader(nil,
-		zstd.WithDecoderDictRaw(dictionaryID, dictionary),
-		zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("make dictionary: %w", err)
-	}
-	return &Packing{encoder: encoder, decoder: decoder}, nil
+	return &Packing{dictionary}, nil
 }
 
 // SampleBytes is how many bytes of samples a dictionary takes.
@@ -71,7 +51,7 @@ func (e *Entry) Pack(p *Packing) {
 	}
 	scratch := takeScratch()
 	defer scratch.release()
-	scratch.buf = p.encoder.EncodeAll(e.Value, scratch.buf[:0])
+	scratch.buf = p.dictionary.Encode(scratch.buf, e.Value)
 	if len(scratch.buf) >= len(e.Value) {
 		return
 	}
@@ -99,7 +79,7 @@ func (e *Entry) Read(use func(value []byte) error) error {
 	}
 	scratch := takeScratch()
 	defer scratch.release()
-	plain, err := e.packing.decoder.DecodeAll(e.Value, scratch.buf[:0])
+	plain, err := e.packing.dictionary.Decode(scratch.buf, e.Value)
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", e.Key, err)
 	}

@@ -54,6 +54,47 @@ func TestPackedEntriesReadAsStored(t *testing.T) {
 	readers.Wait()
 }
 
+// TestPackingOfAllSizes packs values that are more or less like the dictionary, up to
+// the largest that etcd stores.
+func TestPackingOfAllSizes(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, samples := range []int{1, 20, 1000} { // below, within and beyond a dictionary's bytes
+		var dictionary [][]byte
+		for i := range samples {
+			dictionary = append(dictionary, object(r, i))
+		}
+		packing, err := resource.NewPacking(dictionary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{1, 7, 31, 32, 33, 200, 5000, 32 << 10, 64<<10 - 9, 64 << 10, 64<<10 + 1, 100_000, 1_500_000} {
+			for _, noise := range []int{0, 3, 50} {
+				var value []byte
+				for i := 0; len(value) < size; i++ {
+					value = append(value, object(r, i)...)
+					for range noise {
+						value = append(value, byte(r.Uint32()))
+					}
+				}
+				value = value[:size]
+				e := &resource.Entry{Value: bytes.Clone(value)}
+				e.Pack(packing)
+				if size >= 5000 && len(e.Value) > size*2/3 {
+					t.Errorf("%d bytes with noise %d take %d", size, noise, len(e.Value))
+				}
+				if err := e.Read(func(got []byte) error {
+					if !bytes.Equal(got, value) {
+						return fmt.Errorf("%d bytes with noise %d and %d samples changed", size, noise, samples)
+					}
+					return nil
+				}); err != nil || e.Size() != size {
+					t.Error(err, e.Size())
+				}
+			}
+		}
+	}
+}
+
 func TestPackLeavesWhatDoesNotShrink(t *testing.T) {
 	packing, err := resource.NewPacking([][]byte{[]byte("nothing in common")})
 	if err != nil {

@@ -55,7 +55,7 @@ const (
 
 // gcLoading is the percentage while everything is read from etcd: garbage of
 // decoded objects comes faster than ever after, and is given back at once.
-const gcLoading = 300
+const gcLoading = 100
 
 const (
 	sampleMarked = iota

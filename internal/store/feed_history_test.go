@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/millrace/millrace/internal/store"
@@ -152,24 +151,27 @@ type compactingLoad struct {
 	sink *compacting
 }
 
-func (l *compactingLoad) Add(ctx context.Context, page []*mvccpb.KeyValue) {
-	l.Loader.Add(ctx, page)
-	s := l.sink
-	if len(s.to) == s.times {
+func (l *compactingLoad) End(ctx context.Context, revision int64) {
+	l.sink.compact(ctx)
+	l.Loader.End(ctx, revision)
+}
+
+func (c *compacting) compact(ctx context.Context) {
+	if len(c.to) == c.times {
 		return
 	}
-	now, err := store.Revision(ctx, s.kv, "/registry/")
+	now, err := store.Revision(ctx, c.kv, "/registry/")
 	if err != nil {
-		s.t.Error(err)
+		c.t.Error(err)
 		return
 	}
-	s.to = append(s.to, now)
-	if _, err := s.kv.Compact(ctx, now); err != nil {
-		s.t.Error(err)
+	c.to = append(c.to, now)
+	if _, err := c.kv.Compact(ctx, now); err != nil {
+		c.t.Error(err)
 	}
 	for range 3 {
-		if _, err := s.kv.Put(ctx, "/registry/a", "later"); err != nil {
-			s.t.Error(err)
+		if _, err := c.kv.Put(ctx, "/registry/a", "later"); err != nil {
+			c.t.Error(err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,6 +199,67 @@ func TestFeedLoadsPages(t *testing.T) {
 	eventually(t, "feed is healthy", func() bool { return feed.Healthy() == nil })
 	if got, err := feed.Revision(t.Context()); err != nil || got != revision {
 		t.Errorf("Revision() = %d, %v, want %d", got, err, revision)
+	}
+}
+
+// counting counts the keys that etcd looks at for ranges.
+type counting struct {
+	clientv3.KV
+	ranges, keys atomic.Int64
+}
+
+func (c *counting) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := c.KV.Get(ctx, key, opts...)
+	if err == nil {
+		c.ranges.Add(1)
+		c.keys.Add(resp.Count)
+	}
+	return resp, err
+}
+
+// TestFeedCounts loads keys of many shapes and densities in pages.
+func TestFeedCounts(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	value := strings.Repeat("x", 100<<10) // 40 of them are a page
+	want := map[string]string{}
+	add := func(key, value string) {
+		want["/registry/"+key] = value
+		put(t, e.Client().Client, "/registry/"+key, value)
+	}
+	for i := range 60 {
+		add(fmt.Sprintf("apiextensions.k8s.io/%02d", i), "")
+	}
+	long := strings.Repeat("long", 50)
+	for i := range 500 {
+		add(fmt.Sprintf("pods/default/name-%d", i), value)
+	}
+	for i := range 400 {
+		add(fmt.Sprintf("pods/%s/%d", long, i), value)
+	}
+	for _, key := range []string{"z", "z\x00", "z\xff\xff", "\x00", "\xff\xff\xff"} {
+		add(key, key)
+	}
+	client := *e.Client().Client
+	kv := &counting{KV: client.KV}
+	client.KV = kv
+
+	sink := &mirror{}
+	followWith(t, store.FeedConfig{Client: &client, Sink: sink, HistoryRevisions: -1})
+	eventually(t, "load", func() bool { return sink.loads() == 1 })
+	sink.wantObjects(t, want)
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	for _, n := range sink.mu.pages[1:] {
+		if n > 250 {
+			t.Errorf("a page has %d objects of %d bytes", n, len(value))
+		}
+	}
+	counted, ranges, n := kv.keys.Load(), kv.ranges.Load(), int64(len(want))
+	t.Logf("etcd counted %d keys in %d ranges to load %d in pages of %v", counted, ranges, n, sink.mu.pages)
+	if counted > 5*n || ranges > 60 {
+		t.Errorf("etcd counted %d keys in %d ranges to load %d", counted, ranges, n)
 	}
 }
 

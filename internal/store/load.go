@@ -11,13 +11,15 @@ import (
 
 const (
 	// firstPage and pageBytes steer how many objects a page has: objects may be
-	// as large as 1.5 MB, and pagesAhead pages and two more are in memory at a time.
+	// as large as 1.5 MB, and pagesAhead pages and four more are in memory at a time.
 	firstPage = 200
-	pageBytes = 8 << 20
-	maxPage   = 5000
-	// pagesAhead are read while another is decoded, so that neither etcd nor the
+	pageBytes = 4 << 20
+	maxPage   = 1000
+	// fullPage is how many times the objects that a page is to have it may have.
+	fullPage = 2
+	// pagesAhead have come while another is decoded, so that neither etcd nor the
 	// server waits for the other when one of them is slow for a page.
-	pagesAhead = 2
+	pagesAhead = 1
 )
 
 type page struct {
@@ -50,7 +52,11 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pages := make(chan page, pagesAhead)
-	go f.readPages(ctx, revision, pages)
+	r := &pageReader{feed: f, revision: revision, pages: pages, reach: reach{prefix: f.cfg.Prefix}, keys: firstPage / fullPage}
+	go func() {
+		defer close(pages)
+		r.read(ctx, f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix))
+	}()
 	loader := f.cfg.Sink.BeginLoad()
 	for p := range pages {
 		if p.err != nil {
@@ -66,34 +72,77 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	return nil
 }
 
-func (f *Feed) readPages(ctx context.Context, revision int64, pages chan<- page) {
-	defer close(pages)
-	send := func(p page) bool {
-		select {
-		case pages <- p:
-			return p.err == nil
-		case <-ctx.Done():
+// pageReader reads pages in the order of their keys. While one is on its way the next
+// is asked for: etcd makes a page by itself, and so does the client that unpacks it.
+type pageReader struct {
+	feed     *Feed
+	revision int64
+	pages    chan<- page
+	reach    reach
+	// keys is how many a page is to have.
+	keys int64
+}
+
+// asked is a range that was asked for.
+type asked struct {
+	until string
+	came  chan answer
+}
+
+type answer struct {
+	*clientv3.GetResponse
+	err error
+}
+
+func (r *pageReader) ask(ctx context.Context, from, limit string) asked {
+	a := asked{r.reach.from(from, limit), make(chan answer, 1)}
+	keys := fullPage * r.keys
+	go func() {
+		resp, err := r.feed.cfg.Client.Get(ctx, from, clientv3.WithRange(a.until), clientv3.WithLimit(keys), clientv3.WithRev(r.revision))
+		a.came <- answer{resp, err}
+	}()
+	return a
+}
+
+// read reads a range. It returns false if it could not.
+func (r *pageReader) read(ctx context.Context, from, until string) bool {
+	for next := r.ask(ctx, from, until); ; {
+		now := next
+		if now.until != until {
+			next = r.ask(ctx, now.until, until)
+		}
+		resp := <-now.came
+		if resp.err != nil {
+			r.send(ctx, page{err: fmt.Errorf("range %s: %w", r.feed.cfg.Prefix, resp.err)})
 			return false
 		}
-	}
-	from, end := f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix)
-	limit := int64(firstPage)
-	for {
-		resp, err := f.cfg.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
-		if err != nil {
-			send(page{err: fmt.Errorf("range %s: %w", f.cfg.Prefix, err)})
-			return
+		if n := len(resp.Kvs); n > 0 {
+			if !r.send(ctx, page{kvs: resp.Kvs}) {
+				return false
+			}
+			r.keys = pageKeys(resp.Kvs)
 		}
-		if !send(page{kvs: resp.Kvs}) || !resp.More {
-			return
+		r.reach.read(resp.Kvs, resp.More, r.keys)
+		if resp.More && !r.read(ctx, string(resp.Kvs[len(resp.Kvs)-1].Key)+"\x00", now.until) {
+			return false
 		}
-		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
-		limit = nextLimit(resp.Kvs)
+		if now.until == until {
+			return true
+		}
 	}
 }
 
-// nextLimit aims at pageBytes, judging by the last page.
-func nextLimit(kvs []*mvccpb.KeyValue) int64 {
+func (r *pageReader) send(ctx context.Context, p page) bool {
+	select {
+	case r.pages <- p:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pageKeys aims at pageBytes, judging by the last page.
+func pageKeys(kvs []*mvccpb.KeyValue) int64 {
 	var size int64
 	for _, kv := range kvs {
 		size += int64(len(kv.Value))

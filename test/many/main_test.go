@@ -1,0 +1,105 @@
+// Package many tests a server with very many custom resource definitions as those use
+// it who installed them: through kubectl, with a controller whose kind a webhook
+// converts, and with objects of hundreds of kinds that are applied and merged. `go
+// test` runs a short form; MILLRACE_ROBUSTNESS=1 the long one, with 2,000 definitions
+// and 10,000 objects of 500 of them, which takes minutes.
+package many
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/millrace/millrace/internal/fill"
+	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/test/harness"
+)
+
+// longVariable chooses the long form.
+const longVariable = "MILLRACE_ROBUSTNESS"
+
+// patience bounds every wait. It is generous: machines are shared.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	runtimelog.SetLogger(logr.Discard())
+	harness.Main(m)
+}
+
+// scale is the size of the test: objects are of the first kinds.
+type scale struct{ definitions, groups, kinds, objects int }
+
+func size() scale {
+	if os.Getenv(longVariable) != "" {
+		return scale{definitions: 2000, groups: 400, kinds: 500, objects: 10_000}
+	}
+	return scale{definitions: 60, groups: 12, kinds: 20, objects: 200}
+}
+
+// world is a server with definitions.
+type world struct {
+	*harness.Server
+	scale
+	made *fill.Generator
+}
+
+// TestManyDefinitions is one test, for filling takes longest.
+func TestManyDefinitions(t *testing.T) {
+	w := &world{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
+	shape := fill.Shape{Seed: 1, CRDs: w.definitions, Groups: w.groups, Properties: 100}
+	began := time.Now()
+	filler, err := fill.New(fill.Config{Shape: shape, REST: w.Config()})
+	check(t, err)
+	_, err = filler.Run(t.Context())
+	check(t, err)
+	t.Logf("%d definitions after %v", w.definitions, time.Since(began).Round(time.Millisecond))
+	w.made, err = fill.NewGenerator(shape)
+	check(t, err)
+	t.Run("kubectl", w.kubectl)
+	t.Run("controller", w.controller)
+	t.Run("objects", w.objectsOfManyKinds)
+}
+
+// costs is /debug/millrace/crds.
+func (w *world) costs(t *testing.T) (r slo.CRDsReport) {
+	t.Helper()
+	resp, err := w.HTTPClient().Get(w.Config().Host + "/debug/millrace/crds")
+	check(t, err)
+	defer resp.Body.Close()
+	check(t, json.NewDecoder(resp.Body).Decode(&r))
+	return r
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually polls until the condition returns nil.
+func eventually(t *testing.T, what string, condition func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = condition(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: not so within %v: %v", what, patience, last)
+	}
+}
+
+func differ[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s is %v, want %v", what, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package many
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// writers is how many requests are in flight.
+const writers = 16
+
+// objectsOfManyKinds applies objects of many kinds in turn, so that none stays the one
+// whose schema was used last, merges into each, applies a part of each as somebody
+// else, and lists all.
+func (w *world) objectsOfManyKinds(t *testing.T) {
+	client, err := dynamic.NewForConfig(w.Config())
+	check(t, err)
+	w.each(t, "apply", func(ctx context.Context, i int) error {
+		o := w.object(i)
+		_, err := w.of(client, i).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "first"})
+		return err
+	})
+	w.withinBudget(t)
+	w.each(t, "merge", func(ctx context.Context, i int) error {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"merged": fmt.Sprint("no-", i)}}, "spec": map[string]any{"replicas": 1 + i%3}})
+		if err != nil {
+			return err
+		}
+		_, err = w.of(client, i).Patch(ctx, w.name(i), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "merger"})
+		return err
+	})
+	w.each(t, "apply a part", func(ctx context.Context, i int) error {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(w.object(i).GroupVersionKind())
+		o.SetAnnotations(map[string]string{"second": "yes"})
+		_, err := w.of(client, i).Apply(ctx, w.name(i), o, metav1.ApplyOptions{FieldManager: "second"})
+		return err
+	})
+	w.withinBudget(t)
+	w.listed(t, client)
+}
+
+func (w *world) name(i int) string { return fmt.Sprintf("object-%05d", i) }
+
+// object is the i-th, of kind i modulo their number.
+func (w *world) object(i int) *unstructured.Unstructured {
+	return w.made.CustomObjectOf(i%w.kinds, "default", w.name(i))
+}
+
+func (w *world) of(client dynamic.Interface, i int) dynamic.ResourceInterface {
+	d := w.made.Definition(i % w.kinds)
+	return client.Resource(schema.GroupVersionResource{Group: d.Group, Version: "v1", Resource: d.Plural}).Namespace("default")
+}
+
+// each does something with each object, several at a time.
+func (w *world) each(t *testing.T, what string, do func(context.Context, int) error) {
+	t.Helper()
+	began := time.Now()
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(writers)
+	for i := range w.objects {
+		group.Go(func() error {
+			if err := do(ctx, i); err != nil {
+				return fmt.Errorf("%s of %s: %w", what, w.name(i), err)
+			}
+			return nil
+		})
+	}
+	check(t, group.Wait())
+	t.Logf("%s: %d objects of %d kinds in %v", what, w.objects, w.kinds, time.Since(began).Round(time.Millisecond))
+}
+
+// withinBudget looks at what compiled schemas take.
+func (w *world) withinBudget(t *testing.T) {
+	t.Helper()
+	r := w.costs(t)
+	t.Logf("%d definitions, %d compiled: %d KiB of %d", r.Definitions, r.Compiled, r.CompiledBytes>>10, r.CompiledLimit>>10)
+	if r.Definitions < w.definitions || r.Compiled == 0 || r.CompiledBytes <= 0 || r.CompiledBytes > r.CompiledLimit {
+		t.Errorf("compiled schemas are not within their budget: %+v", r)
+	}
+}
+
+// listed expects all objects to have what everybody wrote.
+func (w *world) listed(t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	for kind := range w.kinds {
+		list, err := w.of(client, kind).List(t.Context(), metav1.ListOptions{})
+		check(t, err)
+		if want := (w.objects - kind + w.kinds - 1) / w.kinds; len(list.Items) != want {
+			t.Errorf("%s: %d objects, want %d", w.made.Definition(kind).Plural, len(list.Items), want)
+		}
+		for at := range list.Items {
+			if err := w.complete(&list.Items[at], kind+at*w.kinds); err != nil {
+				t.Errorf("%s %s: %v", list.Items[at].GetKind(), list.Items[at].GetName(), err)
+			}
+		}
+	}
+}
+
+// complete says what an object lacks of the i-th.
+func (w *world) complete(got *unstructured.Unstructured, i int) error {
+	replicas, _, err := unstructured.NestedInt64(got.Object, "spec", "replicas")
+	if err != nil {
+		return err
+	}
+	want := w.object(i)
+	class, _, _ := unstructured.NestedString(want.Object, "spec", "class")
+	gotClass, _, _ := unstructured.NestedString(got.Object, "spec", "class")
+	managers := ""
+	for _, m := range got.GetManagedFields() {
+		managers += m.Manager + "/" + string(m.Operation) + " "
+	}
+	for _, err := range []error{
+		differ("name", got.GetName(), want.GetName()), differ("merged", got.GetLabels()["merged"], fmt.Sprint("no-", i)),
+		differ("replicas", replicas, int64(1+i%3)), differ("class", gotClass, class), differ("second", got.GetAnnotations()["second"], "yes"),
+		differ("managers", managers, "first/Apply second/Apply merger/Update "),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
