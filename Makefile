@@ -46,7 +46,7 @@ race: ## run the tests with the race detector
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and want a quiet machine
-	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo
+	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many
 
 # What is random in the long comparisons: SEED=1234 repeats a run, which tells its seed.
 SEED ?= new

@@ -1,6 +1,7 @@
 package many
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,56 +49,73 @@ metadata: {name: one, namespace: default}
 spec: {cloth: linen, shuttles: 2}
 `
 
-// run runs kubectl and expects its output to hold something.
-func (w *world) run(t *testing.T, wanted, command string, args ...string) string {
+// kubectl is the program with what it knows of the server.
+type kubectl struct {
+	*world
+	cache string
+}
+
+func (k kubectl) try(t *testing.T, command string, args ...string) (output string, code int) {
 	t.Helper()
-	args = append([]string{"kubectl", "--data-dir=" + w.DataDir}, append(strings.Fields(command), args...)...)
-	output, code := harness.Run(t, args...)
+	return harness.Run(t, append([]string{"kubectl", "--data-dir=" + k.DataDir, "--cache-dir=" + k.cache}, append(strings.Fields(command), args...)...)...)
+}
+
+// run expects the output to hold something.
+func (k kubectl) run(t *testing.T, wanted, command string, args ...string) string {
+	t.Helper()
+	output, code := k.try(t, command, args...)
 	if code != 0 || !strings.Contains(output, wanted) {
 		t.Fatalf("kubectl %s ended with code %d, want 0 and %q:\n%s", command, code, wanted, output)
 	}
 	return output
 }
 
-// kubectl does what people do with a definition, beside all others.
-func (w *world) kubectl(t *testing.T) {
+// throughKubectl does what people do with a definition, beside all others.
+func (w *world) throughKubectl(t *testing.T) {
 	dir := t.TempDir()
+	k := kubectl{w, filepath.Join(dir, "cache")}
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		check(t, os.WriteFile(path, []byte(content), 0o600))
 		return "-f=" + path
 	}
-	w.run(t, "looms.weaving.example.com created", "apply", file("crd.yaml", looms))
-	w.run(t, "condition met", "wait --for=condition=Established crd/looms.weaving.example.com --timeout=60s")
-	w.run(t, "looms ", "api-resources --api-group=weaving.example.com")
-	made := w.run(t, "", "apply", file("loom.yaml", loom))
+	k.run(t, "looms.weaving.example.com created", "apply", file("crd.yaml", looms))
+	// kubectl gives up on a definition that has no conditions yet.
+	eventually(t, "conditions", func(context.Context) error {
+		output, _ := k.try(t, "get crd looms.weaving.example.com -o=jsonpath={.status.conditions[0].type}")
+		return differ("condition", output, "NamesAccepted")
+	})
+	k.run(t, "condition met", "wait --for=condition=Established crd/looms.weaving.example.com --timeout=60s")
+	k.run(t, "looms ", "api-resources --api-group=weaving.example.com")
+	made := k.run(t, "", "apply", file("loom.yaml", loom))
 	if !strings.Contains(made, "loom.weaving.example.com/one created") {
 		t.Errorf("apply says %s", made)
 	}
-	w.run(t, "unchanged", "apply", file("loom.yaml", loom))
-	w.run(t, "configured", "apply", file("loom.yaml", strings.Replace(loom, "linen", "wool", 1)))
-	w.run(t, "serverside-applied", "apply --server-side --force-conflicts", file("loom.yaml", loom))
-	if table := w.run(t, "WEFT", "get weaving -o wide"); !strings.Contains(table, "linen") || !strings.Contains(table, "plain") {
+	k.run(t, "unchanged", "apply", file("loom.yaml", loom))
+	k.run(t, "configured", "apply", file("loom.yaml", strings.Replace(loom, "linen", "wool", 1)))
+	k.run(t, "serverside-applied", "apply --server-side --force-conflicts", file("loom.yaml", loom))
+	if table := k.run(t, "WEFT", "get weaving -o wide"); !strings.Contains(table, "linen") || !strings.Contains(table, "plain") {
 		t.Errorf("get says %s", table)
 	}
-	w.run(t, "Cloth is what it makes.", "explain looms.spec.cloth")
-	w.run(t, "scaled", "scale lm one --replicas=5")
-	w.run(t, "5", "get lm one -o jsonpath={.spec.shuttles}")
-	w.run(t, "patched", "patch looms one --type=merge", `-p={"spec":{"weft":"twill"}}`)
-	w.run(t, "twill", "get looms.weaving.example.com one -o yaml")
-	output, code := harness.Run(t, "kubectl", "--data-dir="+w.DataDir, "patch", "looms", "one", "--type=merge", `-p={"spec":{"cloth":"lead"}}`)
+	k.run(t, "Cloth is what it makes.", "explain looms.spec.cloth")
+	k.run(t, "scaled", "scale lm one --replicas=5")
+	k.run(t, "5", "get lm one -o jsonpath={.spec.shuttles}")
+	k.run(t, "patched", "patch looms one --type=merge", `-p={"spec":{"weft":"twill"}}`)
+	k.run(t, "twill", "get looms.weaving.example.com one -o yaml")
+	output, code := k.try(t, `patch looms one --type=merge -p={"spec":{"cloth":"lead"}}`)
 	if code == 0 || !strings.Contains(output, `spec.cloth: Unsupported value: "lead": supported values: "linen", "wool"`) {
 		t.Errorf("a wrong patch ended with code %d: %s", code, output)
 	}
 
 	last := w.made.Definition(w.definitions - 1)
-	w.run(t, last.Plural, "api-resources --api-group="+last.Group)
-	w.run(t, "No resources found", "get "+last.ShortName+" -A")
-	w.run(t, last.Kind, "explain "+last.Plural+"."+last.Group+".spec")
+	k.run(t, last.Plural, "api-resources --api-group="+last.Group)
+	k.run(t, "No resources found", "get "+last.ShortName+" -A")
+	k.run(t, last.Kind, "explain "+last.Plural+"."+last.Group+".spec")
 	// Sorted, other groups than fill's come last in the output, of which the end is kept.
-	w.run(t, "looms", "api-resources --sort-by=name --no-headers --namespaced")
-	w.run(t, "deleted", "delete crd looms.weaving.example.com")
-	output, code = harness.Run(t, "kubectl", "--data-dir="+w.DataDir, "get", "looms")
+	k.run(t, "looms", "api-resources --sort-by=name --no-headers --namespaced")
+	k.run(t, "deleted", "delete crd looms.weaving.example.com")
+	k.cache = filepath.Join(dir, "other cache")
+	output, code = k.try(t, "get looms")
 	if code == 0 || !strings.Contains(output, `the server doesn't have a resource type "looms"`) {
 		t.Errorf("get of what is gone ended with code %d: %s", code, output)
 	}

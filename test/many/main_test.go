@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -62,9 +66,31 @@ func TestManyDefinitions(t *testing.T) {
 	t.Logf("%d definitions after %v", w.definitions, time.Since(began).Round(time.Millisecond))
 	w.made, err = fill.NewGenerator(shape)
 	check(t, err)
-	t.Run("kubectl", w.kubectl)
+	w.established(t)
+	t.Logf("all established after %v", time.Since(began).Round(time.Millisecond))
+	t.Run("kubectl", w.throughKubectl)
 	t.Run("controller", w.controller)
 	t.Run("objects", w.objectsOfManyKinds)
+}
+
+// established waits until all definitions are.
+func (w *world) established(t *testing.T) {
+	t.Helper()
+	client, err := apiextensions.NewForConfig(w.Config())
+	check(t, err)
+	eventually(t, "definitions are established", func(ctx context.Context) error {
+		list, err := client.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		established := 0
+		for i := range list.Items {
+			if apihelpers.IsCRDConditionTrue(&list.Items[i], apiextensionsv1.Established) {
+				established++
+			}
+		}
+		return differ("number of established definitions", established, w.definitions)
+	})
 }
 
 // costs is /debug/millrace/crds.
