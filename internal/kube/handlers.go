@@ -53,7 +53,7 @@ type roomy struct{ authenticator.Request }
 
 // AuthenticateRequest implements authenticator.Request.
 func (r roomy) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
-	grow()
+	grow(len(req.URL.Path))
 	return r.Request.AuthenticateRequest(req)
 }
 
@@ -61,8 +61,11 @@ func (r roomy) AuthenticateRequest(req *http.Request) (*authenticator.Response, 
 // as much as a GET takes.
 const stackRoom = 9 << 10
 
+// grow takes the room and gives it back. Without an index that is not known before, the
+// compiler would see that nobody needs it.
+//
 //go:noinline
-func grow() byte {
+func grow(i int) byte {
 	var room [stackRoom]byte
-	return room[len(room)-1]
+	return room[i%stackRoom]
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"unsafe"
 
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -43,6 +45,25 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 		handler.ServeHTTP(w, req)
 		if got := w.Body.String(); got != c.want {
 			t.Errorf("%T, header %q: %s, not %s", c.provider, c.header, got, c.want)
+		}
+	}
+}
+
+// TestStackGrows asks in a new goroutine, as each request has one, whether its stack is
+// moved when authentication is asked.
+func TestStackGrows(t *testing.T) {
+	r := roomy{authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil })}
+	req := httptest.NewRequest(http.MethodGet, "/apis", nil)
+	moved := make(chan bool)
+	for range 2 {
+		go func() {
+			var here byte
+			before := uintptr(unsafe.Pointer(&here))
+			_, _, _ = r.AuthenticateRequest(req)
+			moved <- before != uintptr(unsafe.Pointer(&here))
+		}()
+		if !<-moved {
+			t.Error("the stack was not grown")
 		}
 	}
 }
