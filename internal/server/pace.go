@@ -37,7 +37,7 @@ const (
 	// Headroom in bytes: of a heap below gcLarge, and of a larger one.
 	gcHeadroom      = 192 << 20
 	gcLarge         = 256 << 20
-	gcLargeHeadroom = 64 << 20
+	gcLargeHeadroom = 48 << 20
 	// In percent of what is live.
 	gcLeast = 10
 	gcMost  = 150
