@@ -24,18 +24,18 @@ const (
 	maxScratch = 2 << 20
 )
 
-var errNoSamples = errors.New("no samples")
+var errFewSamples = errors.New("too few samples")
 
 // NewPacking makes a dictionary of samples, which should be spread over the
 // resource. It copies them.
 func NewPacking(samples [][]byte) (*Packing, error) {
-	var samplesBytes []byte
+	var content []byte
 	for _, s := range samples {
-		samplesBytes = append(samplesBytes, s[:min(len(s), dictionaryBytes-len(samplesBytes))]...)
+		content = append(content, s[:min(len(s), dictionaryBytes-len(content))]...)
 	}
-	dictionary := s2.MakeDict(samplesBytes, nil)
+	dictionary := s2.MakeDict(content, nil)
 	if dictionary == nil {
-		return nil, fmt.Errorf("make dictionary of %d bytes: %w", len(samplesBytes), errNoSamples)
+		return nil, fmt.Errorf("make dictionary of %d bytes: %w", len(content), errFewSamples)
 	}
 	return &Packing{dictionary}, nil
 }

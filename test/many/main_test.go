@@ -18,7 +18,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/millrace/millrace/internal/fill"
@@ -113,13 +112,8 @@ func check(t *testing.T, err error) {
 // eventually polls until the condition returns nil.
 func eventually(t *testing.T, what string, condition func(context.Context) error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = condition(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%s: not so within %v: %v", what, patience, last)
+	if err := harness.Until(patience, func() error { return condition(t.Context()) }); err != nil {
+		t.Fatalf("%s: not so within %v: %v", what, patience, err)
 	}
 }
 
