@@ -95,6 +95,9 @@ func (p *pair) watchDifference(r request, ours, theirs *answer) string {
 	theirFrames, theirErr := theirs.frames()
 	if errors.As(theirErr, new(errColumns)) {
 		theirErr = nil
+		if errors.As(ourErr, new(errColumns)) {
+			ourErr = nil
+		}
 	}
 	if ourErr != nil || theirErr != nil {
 		difference := p.difference(ours, theirs)

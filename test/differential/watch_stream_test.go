@@ -191,7 +191,7 @@ func sorted(w *history.Watch, raw [][]byte) (frames, error) {
 
 // errColumns is that a frame behind the first one has columns. It happens to
 // Kubernetes: a watch whose first frame was encoded for another one does not
-// note that it has sent them.
+// note that it has sent them. All frames of APIServices have them.
 type errColumns struct{ frame int }
 
 func (e errColumns) Error() string { return fmt.Sprintf("frame %d has columns", e.frame) }
