@@ -95,9 +95,11 @@ func (p *pair) watchDifference(r request, ours, theirs *answer) string {
 	theirFrames, theirErr := theirs.frames()
 	if errors.As(theirErr, new(errColumns)) {
 		theirErr = nil
-		if errors.As(ourErr, new(errColumns)) {
-			ourErr = nil
-		}
+	}
+	if ours.status == http.StatusOK {
+		plain := *ours
+		plain.header = watchHeaders(ours.header, r.encoding)
+		ours = &plain
 	}
 	if ourErr != nil || theirErr != nil {
 		difference := p.difference(ours, theirs)
@@ -110,7 +112,7 @@ func (p *pair) watchDifference(r request, ours, theirs *answer) string {
 	if ours.status != theirs.status {
 		fmt.Fprintf(&out, "  status: ours %d, theirs %d\n", ours.status, theirs.status)
 	}
-	headerDifference(&out, &answer{header: watchHeaders(ours.header, r.encoding)}, theirs)
+	headerDifference(&out, ours, theirs)
 	out.WriteString(ourFrames.differ(theirFrames, strings.Contains(r.accept, "as=Table")))
 	return out.String()
 }

@@ -87,10 +87,7 @@ func (w *world) throughKubectl(t *testing.T) {
 	})
 	k.run(t, "condition met", "wait --for=condition=Established crd/looms.weaving.example.com --timeout=60s")
 	k.run(t, "looms ", "api-resources --api-group=weaving.example.com")
-	made := k.run(t, "", "apply", file("loom.yaml", loom))
-	if !strings.Contains(made, "loom.weaving.example.com/one created") {
-		t.Errorf("apply says %s", made)
-	}
+	k.run(t, "loom.weaving.example.com/one created", "apply", file("loom.yaml", loom))
 	k.run(t, "unchanged", "apply", file("loom.yaml", loom))
 	k.run(t, "configured", "apply", file("loom.yaml", strings.Replace(loom, "linen", "wool", 1)))
 	k.run(t, "serverside-applied", "apply --server-side --force-conflicts", file("loom.yaml", loom))
@@ -111,7 +108,7 @@ func (w *world) throughKubectl(t *testing.T) {
 	k.run(t, last.Plural, "api-resources --api-group="+last.Group)
 	k.run(t, "No resources found", "get "+last.ShortName+" -A")
 	k.run(t, last.Kind, "explain "+last.Plural+"."+last.Group+".spec")
-	// Sorted, other groups than fill's come last in the output, of which the end is kept.
+	// Of the output, which is sorted by name, the end is kept.
 	k.run(t, "looms", "api-resources --sort-by=name --no-headers --namespaced")
 	k.run(t, "deleted", "delete crd looms.weaving.example.com")
 	k.cache = filepath.Join(dir, "other cache")
