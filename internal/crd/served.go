@@ -92,14 +92,6 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 	return full, nil
 }
 
-// schemaFactor and writingFactor are the bytes of memory for a byte of a
-// definition's JSON that compiled schemas and what writing a version needs take
-// (TestCompiledSizes).
-const (
-	schemaFactor  = 5
-	writingFactor = 50
-)
-
 // schemas returns what reading needs.
 func (s *served) schemas() (*schemas, error) {
 	return s.reading.get(func() (*schemas, int64, error) {
@@ -108,7 +100,7 @@ func (s *served) schemas() (*schemas, error) {
 			return nil, 0, err
 		}
 		made, err := s.server.compileSchemas(full, s.kind("").GroupKind())
-		return made, schemaFactor * s.server.catalog.size(s.def.Name), err
+		return made, schemaFactor * s.size(), err
 	})
 }
 

@@ -38,51 +38,66 @@ func wide(fields int) *definition {
 	}}
 }
 
-// TestCompiledSizes compares the factors that memory is estimated by with what is
-// really taken. They are to be of the right order: schemas differ.
+// TestCompiledSizes compares what memory is estimated as with what is really taken.
+// They are to be of the same order: schemas differ.
 func TestCompiledSizes(t *testing.T) {
-	full := wide(100)
-	encoded, err := json.Marshal(full)
-	if err != nil {
-		t.Fatal(err)
-	}
 	converters, err := conversion.NewCRConverterFactory(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{converters: converters, hasModels: true}
-	kind := schema.GroupVersionKind{Group: "a.example", Version: "v1", Kind: "Thing"}
-	reading := perByte(20, len(encoded), func() any {
-		made, err := s.compileSchemas(full.DeepCopy(), kind.GroupKind())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made
-	})
-	writing := perByte(20, len(encoded), func() any {
-		own := full.DeepCopy()
-		p, err := partsOf(&own.Spec.Versions[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		structural, err := structuralOf(own.Spec.Versions[0].Schema, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		types, err := (&served{server: s}).newWriting(own)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return []any{types, customresource.NewStrategy(nil, true, kind, p.validator, p.statusValidator, structural, p.status, p.scale, nil)}
-	})
-	t.Logf("definition of %d bytes: schemas %.1f, writing %.1f bytes for each", len(encoded), reading, writing)
+	with, without := wide(100), wide(100)
+	for name, p := range specOf(without).Properties {
+		p.XValidations = nil
+		specOf(without).Properties[name] = p
+	}
 	for _, c := range []struct {
-		what           string
-		factor, really float64
-	}{{"schemas", schemaFactor, reading}, {"writing", schemaFactor + writingFactor, writing}} {
-		if c.really > 2*c.factor || c.really < c.factor/3 {
-			t.Errorf("%s take %.1f bytes for a byte of JSON, estimated as %.0f", c.what, c.really, c.factor)
+		what string
+		full *definition
+	}{{"with rules", with}, {"without rules", without}} {
+		encoded, err := json.Marshal(c.full)
+		if err != nil {
+			t.Fatal(err)
 		}
+		size := int64(len(encoded))
+		schemas := func() *schemas {
+			made, err := s.compileSchemas(c.full.DeepCopy(), schema.GroupKind{Group: "a.example", Kind: "Thing"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made
+		}
+		compiled := schemas().byVersion["v1"]
+		wantSize(t, "schemas "+c.what, schemaFactor*size, func() any { return schemas() })
+		wantSize(t, "types "+c.what, typesFactor*size, func() any {
+			made, err := (&served{server: s}).newWriting(c.full.DeepCopy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made
+		})
+		wantSize(t, "a writer "+c.what, writerFactor*size+rulesSize(compiled), func() any {
+			p, err := partsOf(&c.full.DeepCopy().Spec.Versions[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind := schema.GroupVersionKind{Group: "a.example", Version: "v1", Kind: "Thing"}
+			return customresource.NewStrategy(nil, true, kind, p.validator, p.statusValidator, compiled, p.status, p.scale, nil)
+		})
+	}
+}
+
+func specOf(full *definition) *apiextensionsv1.JSONSchemaProps {
+	spec := full.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	return &spec
+}
+
+func wantSize(t *testing.T, what string, estimate int64, make func() any) {
+	t.Helper()
+	really := perByte(20, 1, make)
+	t.Logf("%s: %.0f bytes, estimated as %d", what, really, estimate)
+	if really > 2*float64(estimate) || really < float64(estimate)/3 {
+		t.Errorf("%s: %.0f bytes, estimated as %d", what, really, estimate)
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *served) writer(v *version) (*writer, error) {
 			return nil, 0, err
 		}
 		made, err := s.newWriting(full)
-		return made, schemaFactor * s.server.catalog.size(s.def.Name), err
+		return made, typesFactor * s.size(), err
 	})
 	if err != nil {
 		return nil, err
@@ -77,7 +77,11 @@ func (s *served) writer(v *version) (*writer, error) {
 		return nil, err
 	}
 	w.mu.versions[v.name] = made
-	s.server.shelf.put(&s.writing.shelved, writingFactor*s.server.catalog.size(s.def.Name)/int64(len(s.def.Versions)))
+	compiled, err := s.schemas()
+	if err != nil {
+		return nil, err
+	}
+	s.server.shelf.put(&s.writing.shelved, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name]))
 	return made, nil
 }
 
