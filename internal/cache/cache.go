@@ -173,6 +173,14 @@ func (c *Cache) Resources() []*Resource {
 	return slices.Collect(maps.Values(c.mu.resources))
 }
 
+// Expire drops events that are older than the window. Logs drop them when others
+// come; this is for those of resources that have fallen quiet.
+func (c *Cache) Expire() {
+	for _, r := range append(c.Resources(), c.unclaimed) {
+		r.log.expire()
+	}
+}
+
 // lookup returns the resource that a key belongs to: that of the longest
 // registered prefix.
 func (c *Cache) lookup(key string) *Resource {

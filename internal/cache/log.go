@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,6 +145,18 @@ func (l *Log) trimLocked(now time.Time) {
 	}
 	l.mu.events = l.mu.events[drop:]
 	l.mu.first += int64(drop)
+}
+
+// expire drops what is out of bounds, with the room that it took. The follower
+// hears of it with the next event, and who reads when they read on.
+func (l *Log) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.mu.first
+	l.trimLocked(l.clock.Now())
+	if l.mu.first > before {
+		l.mu.events = slices.Clone(l.mu.events)
+	}
 }
 
 // Follow makes a follower of the log's, which has one at most. It is told of all

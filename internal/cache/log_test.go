@@ -121,6 +121,35 @@ func TestLogExpiresByTime(t *testing.T) {
 	wantRevisions(t, r.Log(), 11, 12, 13, 14)
 }
 
+func TestLogOfAQuietResourceExpires(t *testing.T) {
+	t.Parallel()
+	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	c, r := newLoaded(t, cache.Config{Clock: now, HistoryWindow: time.Minute})
+	for revision := int64(11); revision <= 13; revision++ {
+		c.Apply(t.Context(), apply(put(pods+"a", "1", revision)))
+	}
+	cursor, _, err := r.Log().Since(11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.SetTime(now.Now().Add(time.Minute))
+	c.Expire()
+	wantRevisions(t, r.Log(), 10, 11, 12, 13)
+	now.SetTime(now.Now().Add(time.Second))
+	c.Expire()
+	if events, _, _ := r.Log().Held(); events != 1 {
+		t.Errorf("%d events are left, want the newest alone", events)
+	}
+	if _, _, _, err := r.Log().Read(cursor, make([]cache.Event, 1)); !errors.Is(err, cache.ErrExpired) {
+		t.Errorf("reading dropped events: %v, want ErrExpired", err)
+	}
+	if _, oldest, err := r.Log().Since(11); !errors.Is(err, cache.ErrExpired) || oldest != 12 {
+		t.Errorf("Since(11) says %d, %v, want 12, ErrExpired", oldest, err)
+	}
+	c.Apply(t.Context(), apply(put(pods+"a", "2", 14)))
+	wantRevisions(t, r.Log(), 13, 14)
+}
+
 func TestLogIsForgottenByLoad(t *testing.T) {
 	t.Parallel()
 	c, r := newLoaded(t, cache.Config{})

@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/features"
-	"k8s.io/apiserver/pkg/storage"
+	apistorage "k8s.io/apiserver/pkg/storage"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/millrace/millrace/internal/storage"
 )
 
 // count tells metrics and fairness how many objects there are of a resource, as
@@ -17,7 +19,7 @@ func (s *Server) count(k *kept) {
 		return
 	}
 	snapshot, gr := k.resource.Snapshot(), k.resource.GroupResource()
-	stats := storage.Stats{ObjectCount: int64(snapshot.Len())}
+	stats := apistorage.Stats{ObjectCount: int64(snapshot.Len())}
 	if stats.ObjectCount > 0 && utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
 		stats.EstimatedAverageObjectSizeBytes = snapshot.Bytes / stats.ObjectCount
 	}
@@ -39,6 +41,6 @@ func (s *Server) countAll() {
 
 // release lets a resource go whose definition is gone.
 func (k *kept) release() {
-	etcdmetrics.DeleteStoreStats(k.resource.GroupResource())
+	storage.ForgetMetrics(k.resource.GroupResource())
 	k.cache.Release(k.resource)
 }

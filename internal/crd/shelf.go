@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,8 +10,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shelf bounds the memory of what is compiled. Sizes are estimates. What was used
-// last stays longest; what nobody used for the time of idle goes anyway.
+// shelf bounds the memory of what is compiled. Sizes are estimates. For room it drops
+// what was used longest ago of a few things at random: what is used often stays, and
+// of more than fits that is used in turn, most is still there when its turn comes.
+// What nobody used for the time of idle goes anyway.
 type shelf struct {
 	limit int64
 	idle  time.Duration
@@ -19,23 +22,23 @@ type shelf struct {
 	// mu is a leaf.
 	mu struct {
 		sync.Mutex
-		things map[*shelved]bool
+		things []*shelved
 		bytes  int64
 	}
 }
 
-// shelved is something compiled. Its size is guarded by the shelf's lock.
+// shelved is something compiled. Its size and place are guarded by the shelf's lock.
 type shelved struct {
 	size int64
-	used atomic.Int64
+	// place is one more than where it stands, 0 if it is not on the shelf.
+	place int
+	used  atomic.Int64
 	// drop forgets it, unless it is in use. It takes no lock.
 	drop func() bool
 }
 
 func newShelf(limit int64, idle time.Duration, c clock.PassiveClock) *shelf {
-	s := &shelf{limit: limit, idle: idle, clock: c}
-	s.mu.things = map[*shelved]bool{}
-	return s
+	return &shelf{limit: limit, idle: idle, clock: c}
 }
 
 // touch notes that something is used.
@@ -49,21 +52,42 @@ func (s *shelf) put(t *shelved, size int64) {
 	defer s.mu.Unlock()
 	t.size += size
 	s.mu.bytes += size
-	if !s.mu.things[t] {
-		s.mu.things[t] = true
-		s.mu.bytes += t.size - size
+	if t.place == 0 {
+		s.mu.things = append(s.mu.things, t)
+		t.place = len(s.mu.things)
 	}
-	if s.mu.bytes <= s.limit {
-		return
-	}
-	for _, old := range s.byUseLocked() {
-		if s.mu.bytes <= s.limit {
-			return
-		}
-		if old != t && old.drop() {
+	s.makeRoomLocked(t)
+}
+
+const (
+	// sampled is how many things are looked at to drop one.
+	sampled = 2
+	// patience is how many of those that were chosen may be in use.
+	patience = 16
+)
+
+// makeRoomLocked drops things until the others fit, but for one. If those it comes
+// upon are in use there will be too many for a while.
+func (s *shelf) makeRoomLocked(but *shelved) {
+	for busy := 0; s.mu.bytes > s.limit && busy < patience; {
+		if old := s.someLocked(); old != but && old.drop() {
 			s.removeLocked(old)
+		} else {
+			busy++
 		}
 	}
+}
+
+// someLocked chooses a thing to drop.
+func (s *shelf) someLocked() *shelved {
+	var oldest *shelved
+	for range sampled {
+		t := s.mu.things[rand.IntN(len(s.mu.things))]
+		if oldest == nil || t.used.Load() < oldest.used.Load() {
+			oldest = t
+		}
+	}
+	return oldest
 }
 
 // remove takes something off, which need not be there.
@@ -74,11 +98,13 @@ func (s *shelf) remove(t *shelved) {
 }
 
 func (s *shelf) removeLocked(t *shelved) {
-	if s.mu.things[t] {
-		delete(s.mu.things, t)
+	if t.place > 0 {
 		s.mu.bytes -= t.size
+		last := s.mu.things[len(s.mu.things)-1]
+		s.mu.things[t.place-1], last.place = last, t.place
+		s.mu.things = slices.Delete(s.mu.things, len(s.mu.things)-1, len(s.mu.things))
 	}
-	t.size = 0
+	t.size, t.place = 0, 0
 }
 
 // sweep drops what is idle.
@@ -86,32 +112,11 @@ func (s *shelf) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.clock.Now().Add(-s.idle).UnixNano()
-	for _, t := range s.byUseLocked() {
-		if t.used.Load() > since {
-			return
-		}
-		if t.drop() {
+	for _, t := range slices.Backward(s.mu.things) { // what stands behind may move
+		if t.used.Load() <= since && t.drop() {
 			s.removeLocked(t)
 		}
 	}
-}
-
-// byUseLocked lists what was used longest ago first.
-func (s *shelf) byUseLocked() []*shelved {
-	type use struct {
-		*shelved
-		at int64
-	}
-	uses := make([]use, 0, len(s.mu.things))
-	for t := range s.mu.things {
-		uses = append(uses, use{t, t.used.Load()})
-	}
-	slices.SortFunc(uses, func(a, b use) int { return int(min(max(a.at-b.at, -1), 1)) })
-	sorted := make([]*shelved, len(uses))
-	for i, u := range uses {
-		sorted[i] = u.shelved
-	}
-	return sorted
 }
 
 // size is what some things take that may be on the shelf, in bytes.
@@ -120,7 +125,7 @@ func (s *shelf) size(things ...*shelved) int64 {
 	defer s.mu.Unlock()
 	var bytes int64
 	for _, t := range things {
-		if s.mu.things[t] {
+		if t.place > 0 {
 			bytes += t.size
 		}
 	}

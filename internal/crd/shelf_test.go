@@ -39,32 +39,80 @@ func wantMade(t *testing.T, what string, things []*thing, want ...int32) {
 	}
 }
 
-func TestShelfDropsWhatWasUsedLongestAgo(t *testing.T) {
-	t.Parallel()
+// counted makes a shelf with room for some things of size 10, and more things than
+// that. use uses one of them, a second after the last.
+func counted(room, things int) (s *shelf, all []*thing, use func(i int)) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	s := newShelf(25, time.Minute, clock)
-	things := []*thing{newThing(s), newThing(s), newThing(s)}
-	use := func(i int) {
-		clock.SetTime(clock.Now().Add(time.Second))
-		things[i].use(10)
+	s = newShelf(int64(10*room), time.Hour, clock)
+	for range things {
+		all = append(all, newThing(s))
 	}
-	for _, i := range []int{0, 1, 0, 2} {
+	return s, all, func(i int) {
+		clock.SetTime(clock.Now().Add(time.Second))
+		all[i].use(10)
+	}
+}
+
+func fills(things []*thing) (n int) {
+	for _, thing := range things {
+		n += int(thing.made.Load())
+	}
+	return n
+}
+
+func TestShelfHasABound(t *testing.T) {
+	t.Parallel()
+	s, things, use := counted(10, 100)
+	things[0].busy.Store(true)
+	for i := range things {
+		use(i)
+		if n, bytes := s.held(); n > 10 || bytes != int64(10*n) {
+			t.Fatalf("holds %d things of %d bytes", n, bytes)
+		}
+		if things[0].empty() || things[i].empty() {
+			t.Fatal("what is in use, or new, was dropped")
+		}
+	}
+	for i := range things {
+		things[i].busy.Store(true)
+	}
+	use(50)
+	use(51)
+	if n, bytes := s.held(); n < 11 || bytes != int64(10*n) {
+		t.Errorf("with all in use holds %d things of %d bytes", n, bytes)
+	}
+	for i := range things {
+		things[i].busy.Store(false)
+	}
+	use(52)
+	if n, _ := s.held(); n > 10 {
+		t.Errorf("holds %d things when none is in use any more", n)
+	}
+}
+
+func TestShelfKeepsWhatIsUsedOften(t *testing.T) {
+	t.Parallel()
+	_, things, use := counted(50, 1005)
+	for i := 5; i < len(things); i++ {
+		use(i % 5)
 		use(i)
 	}
-	if n, bytes := s.held(); n != 2 || bytes != 20 {
-		t.Errorf("holds %d things of %d bytes", n, bytes)
+	if n := fills(things[:5]); n > 100 {
+		t.Errorf("5 things that are used 200 times each were filled %d times", n)
 	}
-	use(0)
-	wantMade(t, "with room for two", things, 1, 1, 1)
-	use(1)
-	use(0)
-	wantMade(t, "after the third came back", things, 1, 2, 1)
+}
 
-	things[1].busy.Store(true)
-	use(2)
-	use(0)
-	use(1)
-	wantMade(t, "with one in use", things, 2, 2, 2)
+func TestShelfKeepsSomeOfWhatIsUsedInTurn(t *testing.T) {
+	t.Parallel()
+	_, things, use := counted(90, 100)
+	for range 20 {
+		for i := range things {
+			use(i)
+		}
+	}
+	if n := fills(things); n > 1000 {
+		t.Errorf("100 things with room for 90 were filled %d times in 2000 uses", n)
+	}
 }
 
 func TestShelfDropsWhatIsIdle(t *testing.T) {

@@ -200,6 +200,13 @@ func (b *backends) healthy() error {
 	return nil
 }
 
+// expire drops events that are too old.
+func (b *backends) expire() {
+	for _, known := range b.all() {
+		known.Cache.Expire()
+	}
+}
+
 func (b *backends) close() {
 	for _, known := range b.all() {
 		known.close()

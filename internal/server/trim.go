@@ -18,19 +18,22 @@ type trimmer struct {
 	samples []metrics.Sample
 	// files are mapped; see releasePages.
 	files []string
-	// rest lets go of what only a busy server needs.
-	rest func()
+	// expire drops what is too old, rest what only a busy server needs.
+	expire, rest func()
 	// live is the heap after the last trim.
 	live uint64
-	// cycles is the number of collections at the last look.
-	cycles uint64
-	pace   pacer
+	// cycles is the number of collections at the last look, and quiet how many looks
+	// ago it was another.
+	cycles, quiet uint64
+	pace          pacer
 }
 
 const (
 	trimPeriod = 10 * time.Second
-	// trimGain is the least that a trim must be able to give back.
-	trimGain = 48 << 20
+	// trimGain is the least that a trim must be able to give back after one period
+	// without a collection. After n of them an n-th of it is enough, down to trimLeast.
+	trimGain  = 48 << 20
+	trimLeast = 8 << 20
 )
 
 const (
@@ -40,8 +43,8 @@ const (
 	sampleUnused
 )
 
-func newTrimmer(files []string, rest func(), idle func() bool) *trimmer {
-	return &trimmer{files: files, rest: rest, pace: newPacer(idle), samples: []metrics.Sample{
+func newTrimmer(files []string, expire, rest func(), idle func() bool) *trimmer {
+	return &trimmer{files: files, expire: expire, rest: rest, pace: newPacer(idle), samples: []metrics.Sample{
 		sampleCycles: {Name: "/gc/cycles/total:gc-cycles"},
 		sampleLive:   {Name: "/memory/classes/heap/objects:bytes"},
 		sampleFree:   {Name: "/memory/classes/heap/free:bytes"},
@@ -67,12 +70,15 @@ func (t *trimmer) run(ctx context.Context) {
 }
 
 func (t *trimmer) look() {
+	t.expire()
 	metrics.Read(t.samples)
-	cycles := t.samples[sampleCycles].Value.Uint64()
-	quiet := cycles == t.cycles
-	t.cycles = cycles
+	if cycles := t.samples[sampleCycles].Value.Uint64(); cycles != t.cycles {
+		t.cycles, t.quiet = cycles, 0
+		return
+	}
+	t.quiet++
 	held := t.samples[sampleLive].Value.Uint64() + t.samples[sampleFree].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
-	if !quiet || held < t.live+trimGain {
+	if held < t.live+max(trimGain/t.quiet, trimLeast) {
 		return
 	}
 	t.rest()
@@ -81,6 +87,6 @@ func (t *trimmer) look() {
 		klog.ErrorS(err, "Could not give memory back")
 	}
 	metrics.Read(t.samples)
-	t.cycles = t.samples[sampleCycles].Value.Uint64()
+	t.cycles, t.quiet = t.samples[sampleCycles].Value.Uint64(), 0
 	t.live = t.samples[sampleLive].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
 }

@@ -1,0 +1,60 @@
+package storage_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/millrace/millrace/internal/storage"
+)
+
+// TestMetricsAreForgotten: nothing that names a resource is left, and others are.
+func TestMetricsAreForgotten(t *testing.T) {
+	etcdmetrics.Register()
+	cachermetrics.Register()
+	gone, other := schema.GroupResource{Group: "gone.example", Resource: "gones"}, schema.GroupResource{Group: "other.example", Resource: "others"}
+	for _, gr := range []schema.GroupResource{gone, other} {
+		etcdmetrics.RecordEtcdRequest("create", gr, nil, time.Now())
+		etcdmetrics.RecordEtcdRequest("listWithCount", gr, errors.New("failed"), time.Now())
+		cachermetrics.EventsReceivedCounter.WithLabelValues(gr.Group, gr.Resource).Inc()
+		cachermetrics.WatchCacheReadWait.WithLabelValues(gr.Group, gr.Resource).Observe(1)
+		cachermetrics.ConsistentReadTotal.WithLabelValues(gr.Group, gr.Resource, "true", "false").Inc()
+	}
+	before := naming(t, other.Group)
+	if len(before) == 0 || len(naming(t, gone.Group)) != len(before) {
+		t.Fatalf("%d and %d metrics to begin with", len(naming(t, gone.Group)), len(before))
+	}
+	storage.ForgetMetrics(gone)
+	if left := naming(t, gone.Group); len(left) > 0 {
+		t.Errorf("left: %s", strings.Join(left, ", "))
+	}
+	if left := naming(t, other.Group); len(left) != len(before) {
+		t.Errorf("of another resource %d are left of %d", len(left), len(before))
+	}
+}
+
+// naming lists the metrics with a label of a value.
+func naming(t *testing.T, value string) []string {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetValue() == value {
+					found = append(found, family.GetName())
+				}
+			}
+		}
+	}
+	return found
+}
