@@ -173,12 +173,13 @@ func (c *Cache) Resources() []*Resource {
 	return slices.Collect(maps.Values(c.mu.resources))
 }
 
-// Expire drops events that are older than the window. Logs drop them when others
-// come; this is for those of resources that have fallen quiet.
-func (c *Cache) Expire() {
+// Expire drops events that are older than the window, and returns their bytes. Logs
+// drop them when others come; this is for those of resources that have fallen quiet.
+func (c *Cache) Expire() (bytes int64) {
 	for _, r := range append(c.Resources(), c.unclaimed) {
-		r.log.expire()
+		bytes += r.log.expire()
 	}
+	return bytes
 }
 
 // lookup returns the resource that a key belongs to: that of the longest

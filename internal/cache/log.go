@@ -147,16 +147,18 @@ func (l *Log) trimLocked(now time.Time) {
 	l.mu.first += int64(drop)
 }
 
-// expire drops what is out of bounds, with the room that it took. The follower
-// hears of it with the next event, and who reads when they read on.
-func (l *Log) expire() {
+// expire drops what is out of bounds, with the room that it took, and returns the
+// bytes. The follower hears of it with the next event, and who reads when they read
+// on.
+func (l *Log) expire() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.mu.first
+	before := l.mu.bytes
 	l.trimLocked(l.clock.Now())
-	if l.mu.first > before {
+	if l.mu.bytes < before {
 		l.mu.events = slices.Clone(l.mu.events)
 	}
+	return before - l.mu.bytes
 }
 
 // Follow makes a follower of the log's, which has one at most. It is told of all

@@ -133,10 +133,14 @@ func TestLogOfAQuietResourceExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.SetTime(now.Now().Add(time.Minute))
-	c.Expire()
+	if bytes := c.Expire(); bytes != 0 {
+		t.Errorf("%d bytes were dropped of what is within the window", bytes)
+	}
 	wantRevisions(t, r.Log(), 10, 11, 12, 13)
 	now.SetTime(now.Now().Add(time.Second))
-	c.Expire()
+	if bytes := c.Expire(); bytes < 2 {
+		t.Errorf("two events of %d bytes were dropped", bytes)
+	}
 	if events, _, _ := r.Log().Held(); events != 1 {
 		t.Errorf("%d events are left, want the newest alone", events)
 	}

@@ -35,9 +35,7 @@ type slot struct {
 	entries []*resource.Entry
 	// build is held by who encodes; it is never taken with Memo.mu held.
 	build sync.Mutex
-	// plain holds the segment; deflated and zipped hold it compressed. From
-	// zipped the plain one is made again when there was no room for it.
-	plain, deflated, zipped cell
+	*cells
 	// recent is the plain segment as long as some reader still has it, so that
 	// concurrent readers share what is not kept. It is guarded by build.
 	recent weak.Pointer[wire]
@@ -45,6 +43,14 @@ type slot struct {
 	single atomic.Pointer[[]cell]
 	// size is the plain segment's length, 0 before it was first encoded.
 	size atomic.Int64
+}
+
+// cells of a slot stand apart from it: the budget knows of them for longer than the
+// entries are to stay.
+type cells struct {
+	// plain holds the segment; deflated and zipped hold it compressed. From
+	// zipped the plain one is made again when there was no room for it.
+	plain, deflated, zipped cell
 }
 
 // holds reports whether anything can be copied from the slot.
@@ -132,7 +138,7 @@ func (m *Memo) slotOf(f *Form, entries []*resource.Entry) (own, before *slot, ke
 	defer m.mu.Unlock()
 	own = find(m.mu.slots, f)
 	if own == nil {
-		own = &slot{form: f, entries: entries}
+		own = &slot{form: f, entries: entries, cells: new(cells)}
 		m.mu.slots = append(m.mu.slots, own)
 	}
 	return own, find(m.mu.inherited, f), !m.mu.retired

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"weak"
+
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // write reads a group through a form and returns how many objects that decoded.
@@ -151,6 +154,33 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 	}
 	if n := w.budget.Used(); n != 0 {
 		t.Errorf("%d bytes kept by a reader of an old snapshot", n)
+	}
+}
+
+// TestBudgetHoldsNoEntries: what a retired memo knew of goes, though the budget has
+// not noticed yet that its cells are empty.
+func TestBudgetHoldsNoEntries(t *testing.T) {
+	w := newWorld(t)
+	f := w.form(t, JSON)
+	living := groups(t, 160, 40)
+	gone := func() weak.Pointer[resource.Entry] {
+		g := groups(t, 40, 40)[0]
+		for _, other := range append(living, g) {
+			w.write(t, f, other)
+		}
+		g.memo.Retire(w.budget)
+		return weak.Make(g.entries[0])
+	}()
+	for range 3 {
+		runtimeGC()
+	}
+	if e := gone.Value(); e != nil {
+		t.Errorf("entry %s is still there", e.Key)
+	}
+	for _, g := range living {
+		if n := w.write(t, f, g); n != 0 {
+			t.Errorf("decoded %d objects of what is kept", n)
+		}
 	}
 }
 

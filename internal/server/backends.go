@@ -200,11 +200,12 @@ func (b *backends) healthy() error {
 	return nil
 }
 
-// expire drops events that are too old.
-func (b *backends) expire() {
+// expire drops events that are too old, and returns their bytes.
+func (b *backends) expire() (bytes int64) {
 	for _, known := range b.all() {
-		known.Cache.Expire()
+		bytes += known.Cache.Expire()
 	}
+	return bytes
 }
 
 func (b *backends) close() {

@@ -37,7 +37,7 @@ func (r *readTier) memory() slo.MemoryReport {
 	for _, b := range r.backends.all() {
 		for _, held := range b.Cache.Resources() {
 			usage := held.Usage()
-			if usage.Objects == 0 {
+			if usage.Objects == 0 && usage.Log == 0 {
 				continue
 			}
 			m := slo.ResourceMemory{

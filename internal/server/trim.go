@@ -18,9 +18,11 @@ type trimmer struct {
 	samples []metrics.Sample
 	// files are mapped; see releasePages.
 	files []string
-	// expire drops what is too old, rest what only a busy server needs.
-	expire, rest func()
-	// live is the heap after the last trim.
+	// expire drops what is too old, and returns its bytes.
+	expire func() int64
+	// rest lets go of what only a busy server needs.
+	rest func()
+	// live is the heap after the last trim, without what was dropped since.
 	live uint64
 	// cycles is the number of collections at the last look, and quiet how many looks
 	// ago it was another.
@@ -43,7 +45,7 @@ const (
 	sampleUnused
 )
 
-func newTrimmer(files []string, expire, rest func(), idle func() bool) *trimmer {
+func newTrimmer(files []string, expire func() int64, rest func(), idle func() bool) *trimmer {
 	return &trimmer{files: files, expire: expire, rest: rest, pace: newPacer(idle), samples: []metrics.Sample{
 		sampleCycles: {Name: "/gc/cycles/total:gc-cycles"},
 		sampleLive:   {Name: "/memory/classes/heap/objects:bytes"},
@@ -70,7 +72,7 @@ func (t *trimmer) run(ctx context.Context) {
 }
 
 func (t *trimmer) look() {
-	t.expire()
+	t.live -= min(t.live, uint64(t.expire()))
 	metrics.Read(t.samples)
 	if cycles := t.samples[sampleCycles].Value.Uint64(); cycles != t.cycles {
 		t.cycles, t.quiet = cycles, 0
