@@ -34,6 +34,7 @@ import (
 // take none.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
+	forms      remembered
 	frame      frame
 	instrument http.HandlerFunc
 	// custom groups are taken over when a document is made.
@@ -167,10 +168,14 @@ func (d *Documents) changed() {
 	}
 }
 
+func (d *Documents) negotiate(req *http.Request) (negotiated, error) {
+	return d.forms.negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
+}
+
 // serve answers requests for the aggregated document. Others do not come here:
 // who calls it has looked at what the client accepts.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
-	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
+	n, err := d.negotiate(req)
 	if err != nil || !aggregated.IsAggregatedDiscoveryGVK(&n.as) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -44,14 +45,27 @@ func (b both) each(source aggregated.Source, tell func(aggregated.ResourceManage
 func (b both) agree(t *testing.T) {
 	t.Helper()
 	for _, accept := range accepts {
-		for _, h := range []http.Header{{}, {"Accept-Encoding": {"gzip"}}, {"User-Agent": {"curl/8"}}} {
+		for _, way := range []struct {
+			path   string
+			header http.Header
+		}{
+			{"/apis", http.Header{}},
+			{"/apis", http.Header{"Accept-Encoding": {"gzip"}}},
+			{"/apis?pretty=1", http.Header{}},
+			{"/apis", http.Header{"User-Agent": {"curl/8"}}},
+			{"/apis?pretty=0", http.Header{"User-Agent": {"curl/8"}}},
+		} {
+			h := way.header
 			h.Set("Accept", accept)
-			ours, theirs := ask(b.ours, "/apis", h), ask(b.theirs, "/apis", h)
-			compare(t, fmt.Sprintf("%v", h), ours, theirs)
-			if tag := theirs.Header().Get("ETag"); tag != "" {
+			same := func() *httptest.ResponseRecorder {
+				theirs := ask(b.theirs, way.path, h)
+				compare(t, fmt.Sprintf("%s %v", way.path, h), ask(b.ours, way.path, h), theirs)
+				return theirs
+			}
+			if tag := same().Header().Get("ETag"); tag != "" {
 				for _, match := range []string{tag, "W/" + tag, tag + "," + tag, `"x"`} {
 					h.Set("If-None-Match", match)
-					compare(t, fmt.Sprintf("%v", h), ask(b.ours, "/apis", h), ask(b.theirs, "/apis", h))
+					same()
 				}
 			}
 		}
