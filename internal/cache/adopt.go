@@ -24,7 +24,7 @@ func (c *Cache) adopt(spec Spec) *Resource {
 		objects[e.Key] = e
 		gone = append(gone, change{key: e.Key, revision: e.Revision})
 	}
-	r := c.newResource(spec, max(since, c.released[spec.Prefix]))
+	r := c.newResource(spec, max(since, c.released[spec.Prefix].revision))
 	delete(c.released, spec.Prefix)
 	if len(objects) == 0 && len(events) == 0 {
 		return r

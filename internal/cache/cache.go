@@ -54,9 +54,9 @@ type Cache struct {
 
 	// unclaimed holds what belongs to no registered resource, under whole keys.
 	unclaimed *Resource
-	// released is up to which revision the events of a prefix are not in the
-	// unclaimed log, because the prefix was registered before.
-	released map[string]int64
+	// released is up to when the events of a prefix are not in the unclaimed log,
+	// because the prefix was registered before.
+	released map[string]release
 	// applied is the revision up to which the states hold everything, and newest
 	// the one that they have to reach before Progress tells of the first load.
 	applied, newest int64
@@ -67,6 +67,12 @@ type Cache struct {
 		sync.RWMutex
 		resources map[string]*Resource
 	}
+}
+
+// release is when a resource was let go.
+type release struct {
+	revision int64
+	at       time.Time
 }
 
 // New makes an empty cache. A feed fills it.
@@ -92,7 +98,7 @@ func New(cfg Config) *Cache {
 	if cfg.Workers == 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
 	}
-	c := &Cache{cfg: cfg, released: map[string]int64{}}
+	c := &Cache{cfg: cfg, released: map[string]release{}}
 	c.mu.resources = map[string]*Resource{}
 	c.unclaimed = c.newResource(Spec{}, 0)
 	return c
@@ -163,7 +169,7 @@ func (c *Cache) Release(r *Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.resources, r.spec.Prefix)
-	c.released[r.spec.Prefix] = c.applied
+	c.released[r.spec.Prefix] = release{c.applied, c.cfg.Clock.Now()}
 }
 
 // Resources returns what is registered, in no order.
@@ -176,8 +182,17 @@ func (c *Cache) Resources() []*Resource {
 // Expire drops events that are older than the window, and returns their bytes. Logs
 // drop them when others come; this is for those of resources that have fallen quiet.
 func (c *Cache) Expire() (bytes int64) {
-	for _, r := range append(c.Resources(), c.unclaimed) {
+	for _, r := range c.Resources() {
 		bytes += r.log.expire()
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	bytes += c.unclaimed.log.expire()
+	for prefix, r := range c.released {
+		if c.cfg.Clock.Since(r.at) > c.cfg.HistoryWindow {
+			c.unclaimed.log.begin(r.revision)
+			delete(c.released, prefix)
+		}
 	}
 	return bytes
 }

@@ -161,6 +161,13 @@ func (l *Log) expire() int64 {
 	return before - l.mu.bytes
 }
 
+// begin says that events up to a revision are not in the log, if they were.
+func (l *Log) begin(revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.since = max(l.mu.since, revision)
+}
+
 // Follow makes a follower of the log's, which has one at most. It is told of all
 // events that the log holds.
 func (l *Log) Follow(f Follower) {

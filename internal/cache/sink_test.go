@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
 )
@@ -238,4 +240,24 @@ func TestHistoryAfterRelease(t *testing.T) {
 	loadPast(t, c, 20, 21)
 	c.Apply(t.Context(), apply(widget("c", "1", 21)))
 	wantRevisions(t, c.Register(sealed(widgets)).Log(), 20, 21)
+}
+
+// TestHistoryAfterReleaseExpires: what is known of resources that are gone goes too,
+// and nobody is told that their history is whole.
+func TestHistoryAfterReleaseExpires(t *testing.T) {
+	t.Parallel()
+	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	c := newCache(cache.Config{Clock: now, HistoryWindow: time.Minute})
+	load(t, c, 10)
+	r := c.Register(sealed(widgets))
+	c.Apply(t.Context(), apply(widget("a", "1", 11), remove(widgets+"a", 12)))
+	c.Release(r)
+	now.SetTime(now.Now().Add(time.Minute))
+	c.Expire()
+	c.Apply(t.Context(), apply(put(gadgets+"a", "1", 13)))
+	wantRevisions(t, c.Register(cache.Spec{Prefix: gadgets}).Log(), 10, 13)
+	now.SetTime(now.Now().Add(time.Second))
+	c.Expire()
+	c.Apply(t.Context(), apply(widget("b", "1", 14)))
+	wantExpired(t, c.Register(sealed(widgets)).Log(), 11, 12)
 }

@@ -22,12 +22,10 @@ type trimmer struct {
 	expire func() int64
 	// rest lets go of what only a busy server needs.
 	rest func()
-	// live is the heap after the last trim, without what was dropped since.
-	live uint64
 	// cycles is the number of collections at the last look, and quiet how many looks
-	// ago it was another.
-	cycles, quiet uint64
-	pace          pacer
+	// ago it was another. dropped are bytes that were live then.
+	cycles, quiet, dropped uint64
+	pace                   pacer
 }
 
 const (
@@ -40,17 +38,17 @@ const (
 
 const (
 	sampleCycles = iota
+	sampleObjects
 	sampleLive
 	sampleFree
-	sampleUnused
 )
 
 func newTrimmer(files []string, expire func() int64, rest func(), idle func() bool) *trimmer {
 	return &trimmer{files: files, expire: expire, rest: rest, pace: newPacer(idle), samples: []metrics.Sample{
-		sampleCycles: {Name: "/gc/cycles/total:gc-cycles"},
-		sampleLive:   {Name: "/memory/classes/heap/objects:bytes"},
-		sampleFree:   {Name: "/memory/classes/heap/free:bytes"},
-		sampleUnused: {Name: "/memory/classes/heap/unused:bytes"},
+		sampleCycles:  {Name: "/gc/cycles/total:gc-cycles"},
+		sampleObjects: {Name: "/memory/classes/heap/objects:bytes"},
+		sampleLive:    {Name: "/gc/heap/live:bytes"},
+		sampleFree:    {Name: "/memory/classes/heap/free:bytes"},
 	}}
 }
 
@@ -72,15 +70,15 @@ func (t *trimmer) run(ctx context.Context) {
 }
 
 func (t *trimmer) look() {
-	t.live -= min(t.live, uint64(t.expire()))
+	dropped := uint64(t.expire())
 	metrics.Read(t.samples)
 	if cycles := t.samples[sampleCycles].Value.Uint64(); cycles != t.cycles {
-		t.cycles, t.quiet = cycles, 0
+		t.cycles, t.quiet, t.dropped = cycles, 0, dropped
 		return
 	}
 	t.quiet++
-	held := t.samples[sampleLive].Value.Uint64() + t.samples[sampleFree].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
-	if held < t.live+max(trimGain/t.quiet, trimLeast) {
+	t.dropped += dropped
+	if t.gain() < max(trimGain/t.quiet, trimLeast) {
 		return
 	}
 	t.rest()
@@ -89,6 +87,12 @@ func (t *trimmer) look() {
 		klog.ErrorS(err, "Could not give memory back")
 	}
 	metrics.Read(t.samples)
-	t.cycles, t.quiet = t.samples[sampleCycles].Value.Uint64(), 0
-	t.live = t.samples[sampleLive].Value.Uint64() + t.samples[sampleUnused].Value.Uint64()
+	t.cycles, t.quiet, t.dropped = t.samples[sampleCycles].Value.Uint64(), 0, 0
+}
+
+// gain is about what a trim would give back, in bytes: what the heap has that it does
+// not use, what came since the last collection, and what was dropped.
+func (t *trimmer) gain() uint64 {
+	objects, live := t.samples[sampleObjects].Value.Uint64(), t.samples[sampleLive].Value.Uint64()
+	return t.samples[sampleFree].Value.Uint64() + objects - min(objects, live) + t.dropped
 }
