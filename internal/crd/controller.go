@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +22,7 @@ import (
 type controller struct {
 	server  *Server
 	catalog *Catalog
-	client  client.CustomResourceDefinitionInterface
+	client  statusWriter
 	// delay is how long names are accepted before a definition is established.
 	delay time.Duration
 	queue workqueue.TypedRateLimitingInterface[string]
@@ -61,7 +60,7 @@ const (
 	establishingDelay = 5 * time.Second
 )
 
-func newController(s *Server, definitions client.CustomResourceDefinitionInterface, servers int) *controller {
+func newController(s *Server, definitions statusWriter, servers int) *controller {
 	c := &controller{server: s, catalog: s.catalog, client: definitions, seed: maphash.MakeSeed()}
 	if servers > 1 {
 		c.delay = establishingDelay

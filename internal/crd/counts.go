@@ -1,9 +1,12 @@
 package crd
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/features"
 	apistorage "k8s.io/apiserver/pkg/storage"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
@@ -40,7 +43,24 @@ func (s *Server) countAll() {
 }
 
 // release lets a resource go whose definition is gone.
-func (k *kept) release() {
-	storage.ForgetMetrics(k.resource.GroupResource())
+func (s *Server) release(k *kept) {
 	k.cache.Release(k.resource)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.gone[k.resource.GroupResource()] = true
+}
+
+// forgetGone drops the metrics of resources that went since it was called last.
+func (s *Server) forgetGone() {
+	s.mu.Lock()
+	gone := s.mu.gone
+	s.mu.gone = map[schema.GroupResource]bool{}
+	s.mu.Unlock()
+	maps.DeleteFunc(gone, func(gr schema.GroupResource, _ bool) bool { return s.catalog.Get(gr.String()) != nil })
+	if len(gone) == 0 {
+		return
+	}
+	if err := storage.ForgetMetrics(gone); err != nil {
+		utilruntime.HandleError(fmt.Errorf("drop metrics of %d resources that are gone: %w", len(gone), err))
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -97,6 +98,8 @@ type Server struct {
 		served map[types.UID]*served
 		// kept are the registrations that outlive storages.
 		kept map[types.UID]*kept
+		// gone are resources whose metrics are to be dropped.
+		gone map[schema.GroupResource]bool
 	}
 }
 
@@ -123,7 +126,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		tracker: config.GenericConfig.StorageObjectCountTracker, maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
-	s.mu.served, s.mu.kept = map[types.UID]*served{}, map[types.UID]*kept{}
+	s.mu.served, s.mu.kept, s.mu.gone = map[types.UID]*served{}, map[types.UID]*kept{}, map[schema.GroupResource]bool{}
 	if s.next == nil {
 		s.next = http.NotFoundHandler()
 	}
@@ -142,7 +145,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 	if err != nil {
 		return nil, fmt.Errorf("make loopback client: %w", err)
 	}
-	conditions := newController(s, client.ApiextensionsV1().CustomResourceDefinitions(), config.ExtraConfig.MasterCount)
+	conditions := newController(s, statusClient{client.ApiextensionsV1().RESTClient()}, config.ExtraConfig.MasterCount)
 	return s, s.addHooks(conditions)
 }
 
@@ -209,7 +212,7 @@ func (s *Server) addHooks(conditions *controller) error {
 	)
 }
 
-// sweepPeriod is how often what is idle is looked for, and objects are counted.
+// sweepPeriod is how often what is idle or gone is looked for, and objects are counted.
 const sweepPeriod = time.Minute
 
 func (s *Server) sweep(ctx context.Context) {
@@ -220,6 +223,7 @@ func (s *Server) sweep(ctx context.Context) {
 		case <-ticker.C:
 			s.shelf.sweep()
 			s.countAll()
+			s.forgetGone()
 		case <-ctx.Done():
 			return
 		}
@@ -253,7 +257,7 @@ func (s *Server) changed(before, after *Definition) {
 	if old != nil {
 		go s.tearDown(old, released)
 	} else if released != nil {
-		released.release()
+		s.release(released)
 	}
 }
 
@@ -298,7 +302,7 @@ func (s *Server) tearDown(old *served, released *kept) {
 	}
 	old.end()
 	if released != nil {
-		released.release()
+		s.release(released)
 	}
 }
 

@@ -2,15 +2,15 @@ package storage
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
@@ -22,58 +22,53 @@ func (s *Store) confirmed(began time.Time, err error) {
 	cachermetrics.ConsistentReadTotal.WithLabelValues(gr.Group, gr.Resource, strconv.FormatBool(err == nil), "false").Inc()
 }
 
-// ForgetMetrics drops what was counted of a resource that is gone. Kubernetes keeps
-// that for good: some 10 KB, and a hundred lines of each scrape.
-func ForgetMetrics(gr schema.GroupResource) {
-	etcdmetrics.DeleteStoreStats(gr)
-	labels := map[string]string{"group": gr.Group, "resource": gr.Resource}
-	for _, counter := range []*metrics.CounterVec{
-		cachermetrics.InitCounter, cachermetrics.EventsReceivedCounter, cachermetrics.EventsCounter,
-		cachermetrics.TerminatedWatchersCounter, cachermetrics.WatchCacheInitializations,
-	} {
-		counter.Delete(labels)
+// ForgetMetrics drops what Kubernetes' metrics say of resources that are gone, which
+// it keeps for good: some 10 KB for each, and a hundred lines of each scrape. It goes
+// through all metrics, so it is for many resources at once.
+func ForgetMetrics(gone map[schema.GroupResource]bool) error {
+	for gr := range gone {
+		etcdmetrics.DeleteStoreStats(gr)
 	}
-	cachermetrics.WatchCacheReadWait.Delete(labels)
-	labels["fallback"] = "false"
-	for _, success := range []string{"true", "false"} {
-		labels["success"] = success
-		cachermetrics.ConsistentReadTotal.Delete(labels)
-	}
-	of := etcdRequests()
-	for _, operation := range []string{"get", "create", "update", "delete", "list", "listWithCount", "listOnlyKeys"} {
-		labels := map[string]string{"operation": operation, "group": gr.Group, "resource": gr.Resource}
-		for _, vec := range of {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	for _, family := range families {
+		var vec deleter
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if !gone[schema.GroupResource{Group: labels["group"], Resource: labels["resource"]}] {
+				continue
+			}
+			if vec == nil {
+				if vec = registered(family.GetName(), family.GetHelp(), slices.Collect(maps.Keys(labels))); vec == nil {
+					break
+				}
+			}
 			vec.Delete(labels)
 		}
 	}
+	return err
 }
 
-type vec interface {
+// deleter is a metric with labels.
+type deleter interface {
 	Delete(labels map[string]string) bool
 }
 
-// etcdRequests are Kubernetes' metrics of requests to etcd. It gives them to nobody;
-// who registers the same once more is told what there is.
-var etcdRequests = sync.OnceValue(func() []vec {
-	etcdmetrics.Register()
-	labels := []string{"operation", "group", "resource"}
-	counter := func(name, help string) prometheus.Collector {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+// registered finds a metric, nil if it is none that things can be deleted of. The
+// registry gives out what it has to who registers the same once more.
+func registered(name, help string, labels []string) deleter {
+	same := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	err := legacyregistry.Registerer().Register(same)
+	if err == nil {
+		legacyregistry.Registerer().Unregister(same)
+		return nil
 	}
-	var found []vec
-	for _, same := range []prometheus.Collector{
-		prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "etcd_request_duration_seconds", Help: "[ALPHA] Etcd request latency in seconds for each operation and object type.",
-		}, labels),
-		counter("etcd_requests_total", "[ALPHA] Etcd request counts for each operation and object type."),
-		counter("etcd_request_errors_total", "[ALPHA] Etcd failed request counts for each operation and object type."),
-	} {
-		var there prometheus.AlreadyRegisteredError
-		if errors.As(legacyregistry.Registerer().Register(same), &there) {
-			if v, ok := there.ExistingCollector.(vec); ok {
-				found = append(found, v)
-			}
-		}
+	var there prometheus.AlreadyRegisteredError
+	if !errors.As(err, &there) {
+		return nil
 	}
+	found, _ := there.ExistingCollector.(deleter)
 	return found
-})
+}

@@ -30,7 +30,9 @@ func TestMetricsAreForgotten(t *testing.T) {
 	if len(before) == 0 || len(naming(t, gone.Group)) != len(before) {
 		t.Fatalf("%d and %d metrics to begin with", len(naming(t, gone.Group)), len(before))
 	}
-	storage.ForgetMetrics(gone)
+	if err := storage.ForgetMetrics(map[schema.GroupResource]bool{gone: true}); err != nil {
+		t.Fatal(err)
+	}
 	if left := naming(t, gone.Group); len(left) > 0 {
 		t.Errorf("left: %s", strings.Join(left, ", "))
 	}
