@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -45,17 +46,18 @@ since it started; writes to other ones than LISTs.`,
 	return cmd
 }
 
-// runCRD prints the report also when a server failed, and then fails.
+// runCRD prints the report also when a server failed or it is interrupted, and then
+// fails.
 func runCRD(ctx context.Context, cfg Config, o *crdOptions, to streams) error {
 	report := &crdReport{Started: time.Now(), Machine: thisMachine(), Plan: o.plan, Data: o.data, ExternalEtcd: o.externalEtcd}
 	err := o.eachPath(ctx, cfg, newProgress(to.err), func(r *crdRun) crdMeasurement {
 		return &crdBench{r, report, &crdServer{Name: r.path}}
 	})
-	if err != nil {
+	if len(report.Servers) == 0 {
 		return err
 	}
 	report.note()
-	return conclude(report.write(to.out, o.output), report.failures())
+	return cmp.Or(err, conclude(report.write(to.out, o.output), report.failures()))
 }
 
 // crdBench is the life of one server.

@@ -47,7 +47,8 @@ type crdMeasurement interface {
 }
 
 // eachPath gives every read path an empty testbed, and measures. A server that
-// fails does not keep the next one from being measured.
+// fails does not keep the next one from being measured. The end of ctx does, with
+// its cause; what was measured by then is in the report.
 func (o *crdOptions) eachPath(ctx context.Context, cfg Config, log *progress, on func(*crdRun) crdMeasurement) error {
 	generator, err := fill.NewGenerator(o.data.shape())
 	if err != nil {
@@ -64,6 +65,7 @@ func (o *crdOptions) eachPath(ctx context.Context, cfg Config, log *progress, on
 		r.stop(ctx)
 		closeBed()
 		if ctx.Err() != nil {
+			m.done(context.Cause(ctx))
 			return context.Cause(ctx)
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,19 +66,19 @@ again, so that the first request of each kind is the very first.`,
 	return cmd
 }
 
-// runDiscovery prints the report also when some measurements failed, and then
-// fails.
+// runDiscovery prints the report also when some measurements failed or it is
+// interrupted, and then fails.
 func runDiscovery(ctx context.Context, cfg Config, o *discoveryOptions, to streams) error {
 	report := &report{Started: time.Now(), Machine: thisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.externalEtcd, Definitions: &o.data,
 		Plan: plan{Duration: o.duration, Warmup: 1, Timeout: o.plan.Timeout}}
 	err := o.eachPath(ctx, cfg, newProgress(to.err), func(r *crdRun) crdMeasurement {
 		return &discoveryBench{r, o, report, &serverReport{Name: r.path}}
 	})
-	if err != nil {
+	if len(report.Servers) == 0 {
 		return err
 	}
 	report.check()
-	return conclude(report.write(to.out, o.output), report.failures())
+	return cmp.Or(err, conclude(report.write(to.out, o.output), report.failures()))
 }
 
 // discoveryBench measures one server.
