@@ -44,10 +44,12 @@ func (s *Server) countAll() {
 
 // release lets a resource go whose definition is gone.
 func (s *Server) release(k *kept) {
+	gr := k.resource.GroupResource()
+	etcdmetrics.DeleteStoreStats(gr)
 	k.cache.Release(k.resource)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.gone[k.resource.GroupResource()] = true
+	s.mu.gone[gr] = true
 }
 
 // forgetGone drops the metrics of resources that went since it was called last.

@@ -76,11 +76,11 @@ func (s *served) writer(v *version) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.mu.versions[v.name] = made
 	compiled, err := s.schemas()
 	if err != nil {
 		return nil, err
 	}
+	w.mu.versions[v.name] = made
 	s.server.shelf.put(&s.writing.shelved, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name]))
 	return made, nil
 }

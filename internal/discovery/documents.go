@@ -34,7 +34,6 @@ import (
 // take none.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
-	forms      remembered
 	frame      frame
 	instrument http.HandlerFunc
 	// custom groups are taken over when a document is made.
@@ -168,14 +167,10 @@ func (d *Documents) changed() {
 	}
 }
 
-func (d *Documents) negotiate(req *http.Request) (negotiated, error) {
-	return d.forms.negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
-}
-
 // serve answers requests for the aggregated document. Others do not come here:
 // who calls it has looked at what the client accepts.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
-	n, err := d.negotiate(req)
+	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
 	if err != nil || !aggregated.IsAggregatedDiscoveryGVK(&n.as) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return

@@ -3,7 +3,6 @@ package discovery
 import (
 	"net/http"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,43 +37,6 @@ func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.
 	if media.Convert != nil {
 		n.as = *media.Convert
 	}
-	return n, nil
-}
-
-// asked is all of a request that its form depends on.
-type asked struct{ accept, agent, query string }
-
-// maxRemembered bounds what is remembered, and maxAsked the bytes of each.
-const maxRemembered, maxAsked = 256, 1 << 10
-
-// remembered is what was negotiated before: a client asks the same each time, and
-// choosing takes a tenth of the time of an answer without a body.
-type remembered struct {
-	mu struct {
-		sync.RWMutex
-		forms map[asked]negotiated
-	}
-}
-
-// negotiate is the function of that name. Its other arguments are always the same.
-func (m *remembered) negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiated, error) {
-	as := asked{req.Header.Get("Accept"), req.UserAgent(), req.URL.RawQuery}
-	m.mu.RLock()
-	n, known := m.mu.forms[as]
-	m.mu.RUnlock()
-	if known {
-		return n, nil
-	}
-	n, err := negotiate(req, s, r)
-	if err != nil || len(as.accept)+len(as.agent)+len(as.query) > maxAsked {
-		return n, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mu.forms == nil || len(m.mu.forms) >= maxRemembered {
-		m.mu.forms = map[asked]negotiated{}
-	}
-	m.mu.forms[as] = n
 	return n, nil
 }
 

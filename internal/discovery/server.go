@@ -112,7 +112,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 
 // wantsAggregated reports whether the manager is to answer.
 func (s *Server) wantsAggregated(req *http.Request) bool {
-	n, err := s.documents.negotiate(req)
+	n, err := negotiate(req, s.documents.serializer, aggregated.DiscoveryEndpointRestrictions)
 	return err == nil && aggregated.IsAggregatedDiscoveryGVK(&n.as)
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
-	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
@@ -26,9 +25,6 @@ func (s *Store) confirmed(began time.Time, err error) {
 // it keeps for good: some 10 KB for each, and a hundred lines of each scrape. It goes
 // through all metrics, so it is for many resources at once.
 func ForgetMetrics(gone map[schema.GroupResource]bool) error {
-	for gr := range gone {
-		etcdmetrics.DeleteStoreStats(gr)
-	}
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	for _, family := range families {
 		var vec deleter
