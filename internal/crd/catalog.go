@@ -114,11 +114,20 @@ func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	if e == nil {
 		return nil, notFound(name)
 	}
-	return c.decode(e)
+	return c.convert(e, c.decodeInternal)
 }
 
 // both are Full and the row of the same state.
 func (c *Catalog) both(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.bothBy(name, c.decodeInternal)
+}
+
+// outline is as both, but for the schemas: they must not be looked at.
+func (c *Catalog) outline(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.bothBy(name, c.decodeOutline)
+}
+
+func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
 		return nil, nil, notFound(name)
@@ -130,7 +139,7 @@ func (c *Catalog) both(name string) (*apiextensionsv1.CustomResourceDefinition, 
 			return nil, nil, err
 		}
 	}
-	full, err := c.decode(e)
+	full, err := c.convert(e, decode)
 	return full, row, err
 }
 
@@ -159,8 +168,8 @@ func (c *Catalog) size(name string) int64 {
 	return 0
 }
 
-func (c *Catalog) decode(e *resource.Entry) (*apiextensionsv1.CustomResourceDefinition, error) {
-	stored, err := c.decodeInternal(e)
+func (c *Catalog) convert(e *resource.Entry, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, error) {
+	stored, err := decode(e)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +189,24 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read definition %s: %w", e.Key, err)
+	}
+	return stored, nil
+}
+
+// outlines decode outlines.
+var outlines = outlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+
+func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
+	if !e.Plain() {
+		return c.decodeInternal(e)
+	}
+	stored = &apiextensions.CustomResourceDefinition{}
+	err = e.Read(func(value []byte) error {
+		_, _, err := outlines.Decode(value, nil, stored)
+		return err
+	})
+	if err != nil {
+		return c.decodeInternal(e) // which says what it is
 	}
 	return stored, nil
 }

@@ -35,81 +35,108 @@ func (c definitionCodec) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	return obj, gvk, nil
 }
 
-// storedSchemas are the schemas of a stored definition.
-type storedSchemas struct {
-	// texts are parts of what is stored, in order.
-	texts [][]byte
-	// common is for all versions, the others are theirs by their places.
-	common   *apiextensions.JSONSchemaProps
-	versions map[int]*apiextensions.JSONSchemaProps
+// common is the place of a schema for all versions.
+const common = -1
+
+// storedSchema is a schema of a stored definition.
+type storedSchema struct {
+	// version is the place of the version that it is for, or common.
+	version int
+	// text is a part of what is stored.
+	text []byte
+	// made is what it is decoded to, put what it is replaced by.
+	made *apiextensions.JSONSchemaProps
+	put  string
 }
 
-// schemasOf reads the schemas of a stored definition. It returns false if they are
-// to be decoded otherwise.
-func schemasOf(stored []byte) (*storedSchemas, bool) {
+// storedSchemas are in the order that they are stored in.
+type storedSchemas []storedSchema
+
+// textsOf finds the schemas of a stored definition, and makes none. It returns false
+// if the definition is to be decoded otherwise.
+func textsOf(stored []byte) (storedSchemas, bool) {
 	r := reader{}
 	top := r.object(bytes.TrimSuffix(stored, newline))
 	if r.text(top.get("apiVersion")) != v1beta1.SchemeGroupVersion.String() {
 		return nil, false
 	}
-	found := &storedSchemas{versions: map[int]*apiextensions.JSONSchemaProps{}}
-	spec := r.object(top.get("spec"))
-	for _, f := range spec {
+	var found storedSchemas
+	add := func(version int, validation []byte) {
+		if text := r.object(validation).get("openAPIV3Schema"); text != nil {
+			found = append(found, storedSchema{version: version, text: text})
+		} else {
+			r.unusual = true
+		}
+	}
+	for _, f := range r.object(top.get("spec")) {
 		switch string(f.name) {
 		case "validation":
-			found.common = found.read(&r, f.value)
+			add(common, f.value)
 		case "versions":
 			versions, ok := itemsOf(f.value)
 			r.unusual = r.unusual || !ok
 			for i, text := range versions {
 				if own := r.object(text).get("schema"); own != nil {
-					found.versions[i] = found.read(&r, own)
+					add(i, own)
 				}
 			}
 		}
 	}
-	return found, !r.unusual && len(found.texts) > 0
+	return found, !r.unusual && len(found) > 0
 }
 
-// read reads a schema in its frame.
-func (s *storedSchemas) read(r *reader, validation []byte) *apiextensions.JSONSchemaProps {
-	text := r.object(validation).get("openAPIV3Schema")
+// schemasOf makes the schemas of a stored definition. It returns false if they are to
+// be decoded otherwise.
+func schemasOf(stored []byte) (storedSchemas, bool) {
+	found, ok := textsOf(stored)
+	for i := range found {
+		made, usual := schemaOf(found[i].text)
+		found[i].made, ok = made, ok && usual
+	}
+	return found, ok
+}
+
+// schemaOf makes a schema of its text. It returns false if that has to be decoded
+// otherwise.
+func schemaOf(text []byte) (*apiextensions.JSONSchemaProps, bool) {
 	c := cursor{text: text}
 	made := c.newSchema()
-	r.unusual = r.unusual || c.failed || c.at != len(text)
-	s.texts = append(s.texts, text)
-	return made
+	return made, !c.failed && c.at == len(text)
 }
 
+// none is the text of an empty schema.
+const none = "{}"
+
 // without returns what is stored with empty schemas.
-func (s *storedSchemas) without(stored []byte) []byte {
-	rest := make([]byte, 0, len(stored))
-	from := 0
-	for _, text := range s.texts {
-		at := cap(stored) - cap(text) // both end where the memory does
-		rest = append(append(rest, stored[from:at]...), "{}"...)
-		from = at + len(text)
+func (s storedSchemas) without(stored []byte) []byte {
+	size := len(stored)
+	for _, schema := range s {
+		size += len(none) - len(schema.text)
+	}
+	rest, from := make([]byte, 0, size), 0
+	for _, schema := range s {
+		at := cap(stored) - cap(schema.text) // both end where the memory does
+		rest = append(append(rest, stored[from:at]...), none...)
+		from = at + len(schema.text)
 	}
 	return append(rest, stored[from:]...)
 }
 
 // fill puts schemas into a definition that was decoded without them. It returns
 // false if there is no place for one.
-func (s *storedSchemas) fill(full *apiextensions.CustomResourceDefinition) bool {
-	put := func(place *apiextensions.CustomResourceValidation, made *apiextensions.JSONSchemaProps) bool {
+func (s storedSchemas) fill(full *apiextensions.CustomResourceDefinition) bool {
+	for _, schema := range s {
+		place := full.Spec.Validation
+		if schema.version != common {
+			if schema.version >= len(full.Spec.Versions) {
+				return false
+			}
+			place = full.Spec.Versions[schema.version].Schema
+		}
 		if place == nil || place.OpenAPIV3Schema == nil {
 			return false
 		}
-		place.OpenAPIV3Schema = made
-		return true
-	}
-	if s.common != nil && !put(full.Spec.Validation, s.common) {
-		return false
-	}
-	for i, made := range s.versions {
-		if i >= len(full.Spec.Versions) || !put(full.Spec.Versions[i].Schema, made) {
-			return false
-		}
+		place.OpenAPIV3Schema = schema.made
 	}
 	return true
 }

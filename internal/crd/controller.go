@@ -193,7 +193,7 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	if d == nil || !c.due(d) {
 		return nil
 	}
-	full, now, err := c.catalog.both(name)
+	full, now, err := c.catalog.outline(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -222,7 +222,9 @@ func (c *controller) conditions(ctx context.Context, d *Definition, full *apiext
 	c.establish(k, full)
 	approval := approve(k, full)
 	if !c.checked(d) {
-		checkStructure(full)
+		if err := c.checkStructure(d, full); err != nil {
+			return err
+		}
 	}
 	if !apiequality.Semantic.DeepEqual(*before, full.Status) {
 		written, err := c.write(ctx, d, full)
@@ -237,6 +239,19 @@ func (c *controller) conditions(ctx context.Context, d *Definition, full *apiext
 	if named {
 		c.freed(d)
 	}
+	return nil
+}
+
+// checkStructure looks at the schemas, which an outline does not have. If they have
+// changed since, so has the row that they will be looked at for again.
+func (c *controller) checkStructure(d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
+	whole, err := c.catalog.Full(d.Name)
+	if err != nil {
+		return err
+	}
+	whole.Status = full.Status
+	checkStructure(whole)
+	full.Status = whole.Status
 	return nil
 }
 

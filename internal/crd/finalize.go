@@ -60,7 +60,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 		c.queue.AddAfter(d.Name, wait)
 		return nil
 	}
-	full, d, err := c.catalog.both(d.Name)
+	full, d, err := c.catalog.outline(d.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -161,10 +161,10 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 		return fmt.Errorf("make storage of definitions: got a %T", definitions.Storage.Storage)
 	}
 	// A flag may switch the API off. Definitions that are there are served.
-	const resource = "customresourcedefinitions"
-	if config.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource(resource)) {
+	enabled := config.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource(definitionsName))
+	if enabled {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-			resource: definitions, resource + "/status": customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, definitions),
+			definitionsName: definitions, definitionsName + "/status": customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, definitions),
 		}
 	}
 	if err := s.Generic.InstallAPIGroup(&group); err != nil {
@@ -172,6 +172,14 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	}
 	s.hasModels = group.StaticOpenAPISpec != nil
 	s.catalog = NewCatalog(store, s.cfg.Log)
+	if !enabled || !s.hasModels {
+		return nil
+	}
+	writes, err := s.newDefinitionWrites(definitions, config.GenericConfig.RESTOptionsGetter, group.StaticOpenAPISpec)
+	if err != nil {
+		return err
+	}
+	s.Generic.Handler.GoRestfulContainer.Filter(writes.filter)
 	return nil
 }
 

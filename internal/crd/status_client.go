@@ -16,16 +16,19 @@ type statusWriter interface {
 	UpdateStatus(ctx context.Context, full *apiextensionsv1.CustomResourceDefinition, opts metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error)
 }
 
-// statusClient has the server answer with metadata alone: the rest of a definition
-// is known to who has written its status, and takes long to convert and encode.
+// statusClient writes the status of definitions without sending their specs, which a
+// write of the status leaves alone, and has the server answer with metadata alone
+// (definitionWrites): the rest is known, and takes long to convert and encode.
 type statusClient struct{ rest.Interface }
 
 const metadataAlone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // UpdateStatus implements statusWriter.
 func (c statusClient) UpdateStatus(ctx context.Context, full *apiextensionsv1.CustomResourceDefinition, _ metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
-	answer, err := c.Put().Resource("customresourcedefinitions").Name(full.Name).SubResource("status").
-		SetHeader("Accept", metadataAlone).Body(full).Do(ctx).Raw()
+	sent := *full
+	sent.Spec = apiextensionsv1.CustomResourceDefinitionSpec{}
+	answer, err := c.Put().Resource(definitionsName).Name(full.Name).SubResource("status").
+		SetHeader("Accept", metadataAlone).Body(&sent).Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -79,15 +79,18 @@ func (d *Decorator) Decorate(
 	if transformer == nil {
 		transformer = identity.NewEncryptCheckTransformer()
 	}
+	open := func(codec runtime.Codec) (storage.Interface, error) {
+		writing := *config
+		writing.Codec = codec
+		return newEtcd(backend, &writing, resourcePrefix, transformer, newFunc, newListFunc)
+	}
 	suggested := &Suggested{Codec: config.Codec}
-	writing := *config
-	writing.Codec = suggested
-	etcd, err := newEtcd(backend, &writing, resourcePrefix, transformer, newFunc, newListFunc)
+	etcd, err := open(suggested)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open storage of %s: %w", config.GroupResource, err)
 	}
 	cfg := Config{
-		Etcd: etcd, Suggested: suggested, Cache: backend.Cache, Consistent: backend.Consistent,
+		Etcd: etcd, Open: open, Suggested: suggested, Cache: backend.Cache, Consistent: backend.Consistent,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),

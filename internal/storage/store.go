@@ -20,6 +20,9 @@ import (
 type Config struct {
 	// Etcd is Kubernetes' store of the same resource.
 	Etcd storage.Interface
+	// Open opens another one, which encodes and decodes with a codec. Only With needs
+	// it.
+	Open func(runtime.Codec) (storage.Interface, error)
 	// Suggested is what Etcd encodes with. Nil is for another that need not know.
 	Suggested *Suggested
 	// Cache, Resource and Consistent are what reads come from.
@@ -75,6 +78,17 @@ func New(cfg Config) *Store {
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
 	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
 	return s
+}
+
+// With returns a store of the same objects in other forms: those of a codec.
+func (s *Store) With(codec runtime.Codec) (*Store, error) {
+	cfg := s.cfg
+	cfg.Codec, cfg.Suggested = codec, &Suggested{Codec: codec}
+	var err error
+	if cfg.Etcd, err = cfg.Open(cfg.Suggested); err != nil {
+		return nil, fmt.Errorf("open storage of %s: %w", cfg.ResourcePrefix, err)
+	}
+	return New(cfg), nil
 }
 
 // Stop ends the store's watches. The resource stays registered; who registered

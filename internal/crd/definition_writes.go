@@ -1,0 +1,213 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/emicklei/go-restful/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/millrace/millrace/internal/storage"
+)
+
+// definitionWrites answers what makes a definition known: creating it, and the
+// controller's writes of its status. Handlers and storage are Kubernetes'; what they
+// need not know of schemas is kept from them. All else is answered by the routes that
+// Kubernetes installs.
+type definitionWrites struct{ create, status http.HandlerFunc }
+
+const definitionsName = "customresourcedefinitions"
+
+// newDefinitionWrites is given the storage of definitions, where its options are from,
+// and the types of fields.
+func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter, models map[string]*spec.Schema) (*definitionWrites, error) {
+	outlined, err := openOutlines(definitions, getter)
+	if err != nil {
+		return nil, fmt.Errorf("make storage of outlines: %w", err)
+	}
+	types, err := managedfields.NewTypeConverter(models, false)
+	if err != nil {
+		return nil, err
+	}
+	status := customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, outlined)
+	creation, err := s.definitionScope("", definitions, types, withoutSchemas{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
+	if err != nil {
+		return nil, err
+	}
+	update, err := s.definitionScope("status", status, types, runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme))
+	if err != nil {
+		return nil, err
+	}
+	update.Convertor = wholeConvertor{apiextensionsapiserver.Scheme}
+	var admit admission.Interface
+	if s.admission != nil {
+		admit = statusAdmission{s.admission}
+	}
+	counted := func(verb, subresource string, h http.HandlerFunc) http.HandlerFunc {
+		gv := apiextensionsv1.SchemeGroupVersion
+		return metrics.InstrumentHandlerFunc(verb, gv.Group, gv.Version, definitionsName, subresource, "resource", metrics.APIServerComponent, false, "", h)
+	}
+	return &definitionWrites{
+		create: counted("POST", "", handlers.CreateResource(definitions, creation, s.admission)),
+		status: counted("PUT", "status", handlers.UpdateResource(status, update, admit)),
+	}, nil
+}
+
+// openOutlines makes a storage of what another has, as outlines.
+func openOutlines(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter) (*customresourcedefinition.REST, error) {
+	store, ok := definitions.Storage.Storage.(*storage.Store)
+	if !ok {
+		return nil, fmt.Errorf("got a %T", definitions.Storage.Storage)
+	}
+	options, err := getter.GetRESTOptions(apiextensions.Resource(definitionsName), definitions.New())
+	if err != nil {
+		return nil, err
+	}
+	outlines, err := store.With(outlineCodec{options.StorageConfig.Codec})
+	if err != nil {
+		return nil, err
+	}
+	return customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, sharedOptions{getter, outlines})
+}
+
+// definitionScope is what Kubernetes' installer makes for definitions. The manager of
+// fields converts with a convertor of its own.
+func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStrategy, types managedfields.TypeConverter, convertor runtime.ObjectConvertor) (*handlers.RequestScope, error) {
+	scheme, kind := apiextensionsapiserver.Scheme, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+	tables := rest.NewDefaultTableConvertor(apiextensions.Resource(definitionsName))
+	scope := &handlers.RequestScope{
+		Namer:          handlers.ContextBasedNaming{Namer: runtime.Namer(meta.NewAccessor()), ClusterScoped: true},
+		Serializer:     apiextensionsapiserver.Codecs,
+		ParameterCodec: metav1.ParameterCodec,
+		Creater:        scheme, Convertor: scheme, Defaulter: scheme, Typer: scheme,
+		UnsafeConvertor:          runtime.UnsafeObjectConvertor(scheme),
+		Authorizer:               s.authorizer,
+		EquivalentResourceMapper: s.Generic.EquivalentResourceRegistry,
+		Resource:                 apiextensionsv1.SchemeGroupVersion.WithResource(definitionsName),
+		Subresource:              subresource,
+		Kind:                     kind,
+		HubGroupVersion:          schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal},
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		TableConvertor:           tables,
+		MaxRequestBodyBytes:      s.maxBody,
+	}
+	var err error
+	scope.FieldManager, err = managedfields.NewDefaultFieldManager(types, convertor, scheme, scheme, kind, scope.HubGroupVersion,
+		subresource, fieldpath.NewExcludeFilterSetMap(storage.GetResetFields()))
+	return scope, err
+}
+
+// filter is a restful.FilterFunction.
+func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
+	switch h := d.of(req.Request); h {
+	case nil:
+		chain.ProcessFilter(req, resp)
+	default:
+		h(resp.ResponseWriter, req.Request)
+	}
+}
+
+// of returns what answers a request, nil for Kubernetes' own route.
+func (d *definitionWrites) of(req *http.Request) http.HandlerFunc {
+	if req.Method != http.MethodPost && req.Method != http.MethodPut {
+		return nil
+	}
+	info, ok := request.RequestInfoFrom(req.Context())
+	if !ok || info.APIGroup != apiextensions.GroupName || info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version || info.Resource != definitionsName {
+		return nil
+	}
+	switch {
+	case req.Method == http.MethodPost && info.Name == "" && info.Subresource == "":
+		return d.create
+	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataAlone:
+		// Nobody but this process is given to read what it did not send.
+		if u, ok := request.UserFrom(req.Context()); ok && u.GetName() == user.APIServerUser {
+			return d.status
+		}
+	}
+	return nil
+}
+
+// withoutSchemas converts definitions for the manager of fields of those that are
+// created: their versions are one field, whatever is in it.
+type withoutSchemas struct{ runtime.ObjectConvertor }
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (c withoutSchemas) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
+		in = bareOf(full)
+	}
+	return c.ObjectConvertor.ConvertToVersion(in, gv)
+}
+
+// wholeConvertor converts definitions for those beyond this server: an outline is made
+// whole.
+type wholeConvertor struct{ runtime.ObjectConvertor }
+
+// Convert implements runtime.ObjectConvertor.
+func (c wholeConvertor) Convert(in, out, context any) error {
+	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
+		whole, err := wholeOf(full)
+		if err != nil {
+			return err
+		}
+		in = whole
+	}
+	return c.ObjectConvertor.Convert(in, out, context)
+}
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (c wholeConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
+		whole, err := wholeOf(full)
+		if err != nil {
+			return nil, err
+		}
+		in = whole
+	}
+	return c.ObjectConvertor.ConvertToVersion(in, gv)
+}
+
+// statusAdmission gives admission the spec that there is, which the controller does
+// not send. What it has converted is whole (wholeConvertor).
+type statusAdmission struct{ admission.Interface }
+
+// Admit implements admission.MutationInterface.
+func (s statusAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	next, ok := s.Interface.(admission.MutationInterface)
+	if !ok {
+		return nil
+	}
+	now, isNow := a.GetObject().(*apiextensions.CustomResourceDefinition)
+	old, isOld := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	if isNow && isOld {
+		old.Spec.DeepCopyInto(&now.Spec)
+	}
+	return next.Admit(ctx, a, o)
+}
+
+// Validate implements admission.ValidationInterface.
+func (s statusAdmission) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if next, ok := s.Interface.(admission.ValidationInterface); ok {
+		return next.Validate(ctx, a, o)
+	}
+	return nil
+}
