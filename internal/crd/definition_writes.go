@@ -65,9 +65,14 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 		gv := apiextensionsv1.SchemeGroupVersion
 		return metrics.InstrumentHandlerFunc(verb, gv.Group, gv.Version, definitionsName, subresource, "resource", metrics.APIServerComponent, false, "", h)
 	}
+	// Kubernetes' handlers are for one request each: they wrap admission anew.
 	return &definitionWrites{
-		create: counted("POST", "", handlers.CreateResource(definitions, creation, s.admission)),
-		status: counted("PUT", "status", handlers.UpdateResource(status, update, admit)),
+		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
+			handlers.CreateResource(definitions, creation, s.admission)(w, req)
+		}),
+		status: counted("PUT", "status", func(w http.ResponseWriter, req *http.Request) {
+			handlers.UpdateResource(status, update, admit)(w, req)
+		}),
 	}, nil
 }
 
