@@ -21,8 +21,8 @@ type Edit struct {
 	aside bool
 }
 
-// Edit begins a change. The memos of leaves that the change removes give back
-// what they hold of the budget.
+// Edit begins a change. The memos of leaves that the change removes or replaces give
+// back what they hold of the budget and nobody inherits.
 func (t Tree) Edit(budget *encode.Budget) *Edit {
 	return &Edit{root: t.root, by: t.by, budget: budget, leaf: maxLeaf}
 }
@@ -54,7 +54,7 @@ func (x *Edit) memoAfter(before *encode.Memo) *encode.Memo {
 	case x.aside:
 		m.Retire(nil)
 	default:
-		m.Succeed(before)
+		m.Succeed(before, x.budget)
 	}
 	return m
 }

@@ -15,21 +15,38 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// count tells metrics and fairness how many objects there are of a resource, as
-// Kubernetes' storages do in a goroutine each.
+// count tells metrics how many objects there are of a resource, as Kubernetes' storages
+// do in a goroutine each.
 func (s *Server) count(k *kept) {
-	if !s.counts.Load() {
-		return
+	if s.counts.Load() {
+		etcdmetrics.UpdateStoreStats(k.resource.GroupResource(), k.stats(), nil)
 	}
-	snapshot, gr := k.resource.Snapshot(), k.resource.GroupResource()
+}
+
+func (k *kept) stats() apistorage.Stats {
+	snapshot := k.resource.Snapshot()
 	stats := apistorage.Stats{ObjectCount: int64(snapshot.Len())}
 	if stats.ObjectCount > 0 && utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
 		stats.EstimatedAverageObjectSizeBytes = snapshot.Bytes / stats.ObjectCount
 	}
-	etcdmetrics.UpdateStoreStats(gr, stats, nil)
-	if s.tracker != nil {
-		s.tracker.Set(gr.String(), stats)
+	return stats
+}
+
+// Stats returns how many objects there are of a custom resource. It returns false if
+// none is in use, or nobody wants to know. Kubernetes' tracker, which storages tell of
+// them, would remember resources for an hour after they are gone.
+func (s *Server) Stats(gr schema.GroupResource) (apistorage.Stats, bool) {
+	d := s.catalog.Get(gr.String())
+	if d == nil || !s.counts.Load() {
+		return apistorage.Stats{}, false
 	}
+	s.mu.Lock()
+	k := s.mu.kept[d.UID]
+	s.mu.Unlock()
+	if k == nil {
+		return apistorage.Stats{}, false
+	}
+	return k.stats(), true
 }
 
 // countAll counts the objects of all resources that are in use.

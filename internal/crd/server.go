@@ -25,7 +25,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/util/flowcontrol/request"
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -88,7 +87,6 @@ type Server struct {
 	hasModels       bool
 	maxBody         int64
 	timeouts        timeouts
-	tracker         request.StorageObjectCountTracker
 	// counts says that objects are to be counted.
 	counts atomic.Bool
 
@@ -123,7 +121,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 	s := &Server{
 		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), next: delegate.UnprotectedHandler(),
 		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
-		tracker: config.GenericConfig.StorageObjectCountTracker, maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
+		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
 	s.mu.served, s.mu.kept, s.mu.gone = map[types.UID]*served{}, map[types.UID]*kept{}, map[schema.GroupResource]bool{}

@@ -57,7 +57,7 @@ func BenchmarkLeafChange(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				next := group{memo: new(Memo), entries: slices.Clone(g.entries)}
-				next.memo.Succeed(g.memo)
+				next.memo.Succeed(g.memo, w.budget)
 				if i++; i%2 == 1 {
 					next.entries[7] = changed
 				} else {

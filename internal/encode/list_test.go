@@ -309,7 +309,7 @@ func TestRunsAreEncodedAlone(t *testing.T) {
 	// The next leaf copies items that were encoded alone, too.
 	all = groups(t, 40, 40)
 	read(7, 8)
-	g := successor(all[0])
+	g := w.successor(all[0])
 	g.entries[0] = entry(t, 0, "changed")
 	if n := w.write(t, f, g); n != 39 {
 		t.Errorf("decoded %d objects, want 39", n)

@@ -92,17 +92,30 @@ func (s *slot) dropSingle(b *Budget) {
 }
 
 // Succeed tells the memo that its leaf replaces that of before. It is called
-// once, by the cache's writer, ahead of the first reader.
-func (m *Memo) Succeed(before *Memo) {
+// once, by the cache's writer, ahead of the first reader. What nothing will be copied
+// from gives back what it holds of the budget.
+func (m *Memo) Succeed(before *Memo, b *Budget) {
 	before.mu.Lock()
-	inherited := slices.DeleteFunc(slices.Clone(before.mu.slots), func(s *slot) bool { return !s.holds() })
+	var inherited, left []*slot
+	for _, s := range before.mu.slots {
+		if s.holds() {
+			inherited = append(inherited, s)
+		} else {
+			left = append(left, s)
+		}
+	}
 	for _, s := range before.mu.inherited {
 		if find(inherited, s.form) == nil {
 			inherited = append(inherited, s)
+		} else {
+			left = append(left, s)
 		}
 	}
 	before.mu.inherited, before.mu.retired = nil, true
 	before.mu.Unlock()
+	for _, s := range left {
+		s.drop(b)
+	}
 	m.mu.Lock()
 	m.mu.inherited = inherited
 	m.mu.Unlock()

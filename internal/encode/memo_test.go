@@ -28,9 +28,9 @@ func (w *world) write(t *testing.T, f *Form, g group) int64 {
 }
 
 // successor is a group that replaces g.
-func successor(g group) group {
+func (w *world) successor(g group) group {
 	next := group{memo: new(Memo), entries: slices.Clone(g.entries)}
-	next.memo.Succeed(g.memo)
+	next.memo.Succeed(g.memo, w.budget)
 	return next
 }
 
@@ -82,18 +82,18 @@ func TestMemoCopiesWhatDidNotChange(t *testing.T) {
 			f := w.form(t, framing)
 			g := groups(t, 40, 40)[0]
 			w.write(t, f, g)
-			g = successor(g)
+			g = w.successor(g)
 			g.entries[7] = entry(t, 7, "changed")
 			if n := w.write(t, f, g); n != 1 {
 				t.Errorf("decoded %d objects after one changed", n)
 			}
-			g = successor(g)
+			g = w.successor(g)
 			g.entries = slices.Insert(g.entries, 20, entry(t, 19, "again"))
 			g.entries[20].Key += "-x"
 			if n := w.write(t, f, g); n != 1 {
 				t.Errorf("decoded %d objects after one was added", n)
 			}
-			g = successor(g)
+			g = w.successor(g)
 			g.entries = slices.Delete(g.entries, 0, 3)
 			if n := w.write(t, f, g); n != 0 {
 				t.Errorf("decoded %d objects after three were deleted", n)
@@ -109,11 +109,36 @@ func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
 	g := groups(t, 40, 40)[0]
 	w.write(t, f, g)
 	for i := range 5 {
-		g = successor(g)
+		g = w.successor(g)
 		g.entries[i] = entry(t, i, "changed")
 	}
 	if n := w.write(t, f, g); n != 5 {
 		t.Errorf("decoded %d objects after five changed", n)
+	}
+}
+
+// TestMemoGivesBackItems: items that were asked for alone give back what they hold when
+// their group has been replaced twice, and others were asked for.
+func TestMemoGivesBackItems(t *testing.T) {
+	w := newWorld(t)
+	f := w.form(t, JSON)
+	g := groups(t, 40, 40)[0]
+	ask := func(i int) {
+		if _, _, err := f.item(g.memo, g.entries, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(0)
+	one := w.budget.Used()
+	for i := range 39 {
+		g = w.successor(g)
+		ask(i + 1)
+	}
+	if used := w.budget.Used(); used > 5*one {
+		t.Errorf("%d bytes are held, %d for one item", used, one)
+	}
+	if g.memo.Retire(w.budget); w.budget.Used() != 0 {
+		t.Errorf("%d bytes are held for nobody", w.budget.Used())
 	}
 }
 
@@ -122,7 +147,7 @@ func TestMemoCopiesAfterSplit(t *testing.T) {
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	w.write(t, f, g)
-	left := successor(g)
+	left := w.successor(g)
 	right := group{memo: new(Memo), entries: slices.Clone(left.entries[20:])}
 	right.memo.Follow(left.memo)
 	left.entries = left.entries[:20]
@@ -188,7 +213,7 @@ func TestReplacedMemoKeepsNothingNew(t *testing.T) {
 	w := newWorld(t)
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
-	next := successor(g)
+	next := w.successor(g)
 	w.write(t, f, g)
 	if n := w.budget.Used(); n != 0 {
 		t.Errorf("%d bytes kept for an old snapshot", n)
@@ -207,7 +232,7 @@ func TestRetireGivesEverythingBack(t *testing.T) {
 		f := w.form(t, framing)
 		checkList(t, "all", newList(f, []group{g}, 0, 40), w.expected(t, framing, []group{g}, 0, 40))
 	}
-	successor(g).memo.Retire(w.budget)
+	w.successor(g).memo.Retire(w.budget)
 	if n := w.budget.Used(); n != 0 {
 		t.Errorf("%d bytes still kept", n)
 	}
@@ -238,7 +263,7 @@ func TestMemoUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			old = successor(old)
+			old = w.successor(old)
 			old.entries[generation] = entry(t, generation, "changed")
 		}
 		g = old

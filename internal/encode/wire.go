@@ -23,10 +23,9 @@ type wire struct {
 	// bytes are the items, joined; of a table, rows are instead.
 	bytes []byte
 	rows  []Row
-	// entries and ends say where each item ends in the plain bytes. What was
-	// packed for clients alone has none.
-	entries []*resource.Entry
-	ends    []uint32
+	// ends say where each item ends in the plain bytes. What was packed for clients
+	// alone has none.
+	ends []uint32
 	// crc and size describe the plain bytes. Plain wires leave crc out.
 	crc  uint32
 	size int64
@@ -36,7 +35,7 @@ type wire struct {
 
 const wireOverhead = 96
 
-// cost leaves the entries out: they are the leaf's.
+// cost is what the segment takes in memory.
 func (w *wire) cost() int64 {
 	n := int64(cap(w.bytes)+4*cap(w.ends)+4*cap(w.sizes)+16*cap(w.rows)) + wireOverhead
 	for _, r := range w.rows {
@@ -47,7 +46,7 @@ func (w *wire) cost() int64 {
 
 // large reports whether the objects are so large that encoding them costs little
 // more than copying them: their plain bytes are not worth keeping.
-func (w *wire) large() bool { return large(w.size, len(w.entries)) }
+func (w *wire) large() bool { return large(w.size, max(len(w.ends), len(w.rows))) }
 
 func large(size int64, objects int) bool {
 	const largeObject = 64 << 10
@@ -104,7 +103,7 @@ func (w *wire) one() ([]byte, Row) {
 
 // encode makes a segment, copying what sources already hold.
 func (f *Form) encode(entries []*resource.Entry, hint int, from ...*source) (*wire, error) {
-	w := &wire{entries: entries}
+	w := &wire{}
 	if f.cfg.Row != nil {
 		w.rows = make([]Row, 0, len(entries))
 	} else {
@@ -210,7 +209,7 @@ func (w *wire) itemSizes() []uint32 {
 
 // zipped compresses a plain wire for clients that accept zstd, and to keep it.
 func (w *wire) zipped() *wire {
-	return &wire{bytes: zip(w.bytes), entries: w.entries, ends: w.ends, size: w.size}
+	return &wire{bytes: zip(w.bytes), ends: w.ends, size: w.size}
 }
 
 // unzipped is the plain wire of a zipped one.
@@ -219,7 +218,7 @@ func (w *wire) unzipped() (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{bytes: b, entries: w.entries, ends: w.ends, size: w.size}, nil
+	return &wire{bytes: b, ends: w.ends, size: w.size}, nil
 }
 
 // unzippedFor calls use with the plain wire of a zipped one, in a buffer that is
@@ -232,5 +231,5 @@ func (w *wire) unzippedFor(use func(*wire) error) error {
 		return err
 	}
 	*buf = b
-	return use(&wire{bytes: b, entries: w.entries, ends: w.ends, size: w.size})
+	return use(&wire{bytes: b, ends: w.ends, size: w.size})
 }

@@ -27,18 +27,25 @@ type listCosts struct {
 	flowcontrolrequest.StorageObjectCountTracker
 	// held returns how many objects of how many bytes the cache holds. The tracker
 	// knows what there was up to a minute ago, and no sizes for the first one.
-	held   func(schema.GroupResource) (objects, bytes int64, ok bool)
+	held func(schema.GroupResource) (objects, bytes int64, ok bool)
+	// custom returns what there is of a custom resource.
+	custom func(schema.GroupResource) (storage.Stats, bool)
 	bySize bool
 }
 
-func newListCosts(tracker flowcontrolrequest.StorageObjectCountTracker, held func(schema.GroupResource) (objects, bytes int64, ok bool)) listCosts {
-	return listCosts{tracker, held, utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate)}
+func newListCosts(tracker flowcontrolrequest.StorageObjectCountTracker, held func(schema.GroupResource) (objects, bytes int64, ok bool),
+	custom func(schema.GroupResource) (storage.Stats, bool)) listCosts {
+	return listCosts{tracker, held, custom, utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate)}
 }
 
 // Get implements flowcontrolrequest.StorageObjectCountTracker.
 func (c listCosts) Get(resource string) (storage.Stats, error) {
-	objects, bytes, ok := c.held(schema.ParseGroupResource(resource))
+	gr := schema.ParseGroupResource(resource)
+	objects, bytes, ok := c.held(gr)
 	if !ok {
+		if stats, ok := c.custom(gr); ok {
+			return stats, nil
+		}
 		return c.StorageObjectCountTracker.Get(resource)
 	}
 	if !c.bySize {

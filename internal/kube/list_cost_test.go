@@ -30,7 +30,8 @@ func (c listCost) check(t *testing.T) {
 	t.Helper()
 	gr := schema.ParseGroupResource(c.resource)
 	tracker := flowcontrolrequest.NewStorageObjectCountTracker()
-	tracker.Set(c.resource, storage.Stats{ObjectCount: c.objects, EstimatedAverageObjectSizeBytes: c.size})
+	stats := storage.Stats{ObjectCount: c.objects, EstimatedAverageObjectSizeBytes: c.size}
+	tracker.Set(c.resource, stats)
 	req := httptest.NewRequest(http.MethodGet, "/?resourceVersion=0", nil)
 	req = req.WithContext(apirequest.WithRequestInfo(req.Context(), &apirequest.RequestInfo{
 		IsResourceRequest: true, Verb: "list", APIGroup: gr.Group, Resource: gr.Resource,
@@ -40,9 +41,9 @@ func (c listCost) check(t *testing.T) {
 			flowcontrolrequest.DefaultWorkEstimatorConfig(), func(string) uint64 { return 0 })
 		return estimate(req, "schema", "level").InitialSeats
 	}
-	own := seats(newListCosts(tracker, func(asked schema.GroupResource) (objects, bytes int64, ok bool) {
+	own := seats(newListCosts(flowcontrolrequest.NewStorageObjectCountTracker(), func(asked schema.GroupResource) (objects, bytes int64, ok bool) {
 		return c.objects, c.objects * c.size, asked == gr && gr.Group != "example.com"
-	}))
+	}, func(asked schema.GroupResource) (storage.Stats, bool) { return stats, asked == gr && gr.Group == "example.com" }))
 	if before := seats(tracker); own < c.least || own > c.most || before != c.before {
 		t.Errorf("%s: %d seats, upstream %d; want %d to %d, upstream %d", c.resource, own, before, c.least, c.most, c.before)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
+	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -121,6 +122,14 @@ func (h Hooks) held(gr schema.GroupResource) (objects, bytes int64, ok bool) {
 	return int64(snapshot.Len()), snapshot.Bytes, true
 }
 
+// customStats is how many objects there are of a custom resource.
+func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
+	if s.custom == nil {
+		return apistorage.Stats{}, false
+	}
+	return s.custom.Stats(gr)
+}
+
 func (s *Server) hook(config *app.Config, hooks Hooks) {
 	generic := &config.Aggregator.GenericConfig.Config
 	if hooks.Storage != nil {
@@ -136,7 +145,7 @@ func (s *Server) hook(config *app.Config, hooks Hooks) {
 		if authn.Authenticator != nil {
 			authn.Authenticator = roomy{newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})}
 		}
-		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held)
+		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held, s.customStats)
 		build := chainBuilder(generic.BuildHandlerChainFunc)
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			return build.lean(hooks.Reads(s.documents.wrap(api)), c)
