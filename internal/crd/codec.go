@@ -2,6 +2,8 @@ package crd
 
 import (
 	"bytes"
+	"io"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -13,8 +15,8 @@ import (
 // definitionCodec is the storage codec of definitions. Nearly all of a stored
 // definition is schemas, which are the slowest part to decode: a decoder of JSON
 // begins anew at each part that may be of one type or another, and the types are
-// converted to others. This codec reads schemas itself and has Kubernetes' decode
-// the definition around them. Schemas that hold what is seldom used, and what is not
+// converted to others. This codec reads and writes schemas itself and has Kubernetes'
+// decode and encode the definition around them. Schemas that hold what is seldom used, and what is not
 // stored as usual, are Kubernetes' as well.
 type definitionCodec struct{ runtime.Codec }
 
@@ -35,6 +37,35 @@ func (c definitionCodec) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	return obj, gvk, nil
 }
 
+// Encode implements runtime.Encoder.
+func (c definitionCodec) Encode(obj runtime.Object, w io.Writer) error {
+	if full, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
+		if texts, ok := writeSchemas(full); ok {
+			if done, err := encodeAround(c.Codec, full, texts, w); done || err != nil {
+				return err
+			}
+		}
+	}
+	return c.Codec.Encode(obj, w)
+}
+
+// writeSchemas returns the texts of schemas by their places. It returns false if they
+// are to be encoded otherwise.
+func writeSchemas(full *apiextensions.CustomResourceDefinition) (map[int][]byte, bool) {
+	texts := map[int][]byte{}
+	for place, schema := range schemasIn(full) {
+		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
+			continue
+		}
+		text, ok := textOf((*schema).OpenAPIV3Schema)
+		if !ok {
+			return nil, false
+		}
+		texts[place] = text
+	}
+	return texts, true
+}
+
 // common is the place of a schema for all versions.
 const common = -1
 
@@ -46,7 +77,7 @@ type storedSchema struct {
 	text []byte
 	// made is what it is decoded to, put what it is replaced by.
 	made *apiextensions.JSONSchemaProps
-	put  string
+	put  []byte
 }
 
 // storedSchemas are in the order that they are stored in.
@@ -55,34 +86,53 @@ type storedSchemas []storedSchema
 // textsOf finds the schemas of a stored definition, and makes none. It returns false
 // if the definition is to be decoded otherwise.
 func textsOf(stored []byte) (storedSchemas, bool) {
-	r := reader{}
-	top := r.object(bytes.TrimSuffix(stored, newline))
-	if r.text(top.get("apiVersion")) != v1beta1.SchemeGroupVersion.String() {
-		return nil, false
-	}
+	c := cursor{text: bytes.TrimSuffix(stored, newline)}
 	var found storedSchemas
-	add := func(version int, validation []byte) {
-		if text := r.object(validation).get("openAPIV3Schema"); text != nil {
-			found = append(found, storedSchema{version: version, text: text})
-		} else {
-			r.unusual = true
-		}
-	}
-	for _, f := range r.object(top.get("spec")) {
-		switch string(f.name) {
-		case "validation":
-			add(common, f.value)
-		case "versions":
-			versions, ok := itemsOf(f.value)
-			r.unusual = r.unusual || !ok
-			for i, text := range versions {
-				if own := r.object(text).get("schema"); own != nil {
-					add(i, own)
-				}
+	version, kinds := common, 0
+	validation := func() {
+		c.fields(func(name string) {
+			text := c.value()
+			if name != "openAPIV3Schema" || slices.ContainsFunc(found, func(s storedSchema) bool { return s.version == version }) {
+				c.fail()
 			}
+			found = append(found, storedSchema{version: version, text: text})
+		})
+	}
+	inVersion := func(name string) {
+		if name == "schema" {
+			validation()
+		} else {
+			c.value()
 		}
 	}
-	return found, !r.unusual && len(found) > 0
+	inSpec := func(name string) {
+		switch name {
+		case "validation":
+			version = common
+			validation()
+		case "versions":
+			version = common
+			c.parts('[', ']', func() {
+				version++
+				c.fields(inVersion)
+			})
+		default:
+			c.value()
+		}
+	}
+	c.fields(func(name string) {
+		switch name {
+		case "apiVersion":
+			if c.string() == v1beta1.SchemeGroupVersion.String() {
+				kinds++
+			}
+		case "spec":
+			c.fields(inSpec)
+		default:
+			c.value()
+		}
+	})
+	return found, !c.failed && c.at == len(c.text) && kinds == 1 && len(found) > 0
 }
 
 // schemasOf makes the schemas of a stored definition. It returns false if they are to

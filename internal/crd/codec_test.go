@@ -1,10 +1,12 @@
 package crd
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,6 +87,53 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 	t.Logf("%d definitions read, %d left to Kubernetes", read, left)
 	if read < 500 || left < 100 {
 		t.Errorf("%d definitions were read, %d left to Kubernetes", read, left)
+	}
+}
+
+// TestCodecEncodesAsKubernetes compares definitions of all kinds as they are stored.
+func TestCodecEncodesAsKubernetes(t *testing.T) {
+	t.Parallel()
+	random := randomDefinitions(t)
+	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
+	check := func(full *apiextensions.CustomResourceDefinition) (wrote bool) {
+		t.Helper()
+		want := mustEncode(t, theirs, full)
+		if got := mustEncode(t, definitionCodec{theirs}, full); !bytes.Equal(got, want) {
+			t.Fatalf("stored\n%s\nwant\n%s", got, want)
+		}
+		texts, ok := writeSchemas(full)
+		return ok && len(texts) > 0
+	}
+	wrote, left := 0, 0
+	for i := range 3000 {
+		made := random()
+		for place, schema := range schemasIn(made) {
+			if *schema != nil && i%4 > 0 {
+				plain((*schema).OpenAPIV3Schema)
+			} else if place == common && i%8 == 0 {
+				*schema = nil
+			}
+		}
+		if check(made) {
+			wrote++
+		} else {
+			left++
+		}
+	}
+	t.Logf("%d definitions written, %d left to Kubernetes", wrote, left)
+	if wrote < 500 || left < 100 {
+		t.Errorf("%d definitions were written, %d left to Kubernetes", wrote, left)
+	}
+	for _, text := range written {
+		schema, full := &apiextensionsv1.JSONSchemaProps{}, wide(0)
+		if err := yaml.Unmarshal([]byte(text), schema); err != nil {
+			t.Fatal(err)
+		}
+		full.Name, full.Spec.Versions[0].Schema.OpenAPIV3Schema = "things.a.example", schema
+		made, _ := decoded(t, stored(t, full, v1beta1.SchemeGroupVersion))
+		if !check(made) {
+			t.Errorf("left to Kubernetes: %s", text)
+		}
 	}
 }
 

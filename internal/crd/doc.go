@@ -14,6 +14,10 @@
 // they neither hold what is compiled nor end when it is dropped. They end, as
 // with Kubernetes, when the definition's spec or accepted names change.
 //
+// Creating a definition and the controller's writes of its status are answered by
+// routes of this package (definitionWrites); the latter work on definitions without
+// schemas (outlineCodec). All other writes of definitions are Kubernetes' routes'.
+//
 // The schemas, strategies and request handlers are Kubernetes' own, so what is
 // answered is what Kubernetes answers.
 //

@@ -56,12 +56,8 @@ func (c outlineCodec) Encode(obj runtime.Object, w io.Writer) error {
 		return c.Codec.Encode(obj, w)
 	}
 	if texts, ok := textsIn(full); ok {
-		var around bytes.Buffer
-		if err := c.Codec.Encode(bareOf(full), &around); err != nil {
+		if done, err := encodeAround(c.Codec, full, texts, w); done || err != nil {
 			return err
-		}
-		if places, ok := textsOf(around.Bytes()); ok && places.take(texts) {
-			return places.insert(around.Bytes(), w)
 		}
 	}
 	whole, err := wholeOf(full)
@@ -71,10 +67,24 @@ func (c outlineCodec) Encode(obj runtime.Object, w io.Writer) error {
 	return c.Codec.Encode(whole, w)
 }
 
+// encodeAround encodes a definition, with texts for its schemas by their places. It
+// returns false if it has to be encoded otherwise; then nothing was written.
+func encodeAround(codec runtime.Encoder, full *apiextensions.CustomResourceDefinition, texts map[int][]byte, w io.Writer) (done bool, err error) {
+	var around bytes.Buffer
+	if err := codec.Encode(bareOf(full), &around); err != nil {
+		return false, err
+	}
+	places, ok := textsOf(around.Bytes())
+	if !ok || !places.take(texts) {
+		return false, nil
+	}
+	return true, places.insert(around.Bytes(), w)
+}
+
 // textsIn returns the texts of an outline by their places. It returns false if a schema
 // is none.
-func textsIn(full *apiextensions.CustomResourceDefinition) (map[int]string, bool) {
-	texts := map[int]string{}
+func textsIn(full *apiextensions.CustomResourceDefinition) (map[int][]byte, bool) {
+	texts := map[int][]byte{}
 	for place, schema := range schemasIn(full) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
@@ -83,7 +93,7 @@ func textsIn(full *apiextensions.CustomResourceDefinition) (map[int]string, bool
 		if !ok {
 			return nil, false
 		}
-		texts[place] = text
+		texts[place] = []byte(text)
 	}
 	return texts, true
 }
@@ -116,7 +126,7 @@ func schemasIn(full *apiextensions.CustomResourceDefinition) iter.Seq2[int, **ap
 
 // take puts texts into what is for empty schemas. It returns false unless those are
 // the same places.
-func (s storedSchemas) take(texts map[int]string) bool {
+func (s storedSchemas) take(texts map[int][]byte) bool {
 	if len(s) != len(texts) {
 		return false
 	}
@@ -139,7 +149,7 @@ func (s storedSchemas) insert(around []byte, w io.Writer) error {
 		if _, err := w.Write(around[from:at]); err != nil {
 			return err
 		}
-		if _, err := io.WriteString(w, schema.put); err != nil {
+		if _, err := w.Write(schema.put); err != nil {
 			return err
 		}
 		from = at + len(schema.text)

@@ -43,7 +43,9 @@ func (c listCost) check(t *testing.T) {
 	}
 	own := seats(newListCosts(flowcontrolrequest.NewStorageObjectCountTracker(), func(asked schema.GroupResource) (objects, bytes int64, ok bool) {
 		return c.objects, c.objects * c.size, asked == gr && gr.Group != "example.com"
-	}, func(asked schema.GroupResource) (storage.Stats, bool) { return stats, asked == gr && gr.Group == "example.com" }))
+	}, func(asked schema.GroupResource) (storage.Stats, bool) {
+		return stats, asked == gr && gr.Group == "example.com"
+	}))
 	if before := seats(tracker); own < c.least || own > c.most || before != c.before {
 		t.Errorf("%s: %d seats, upstream %d; want %d to %d, upstream %d", c.resource, own, before, c.least, c.most, c.before)
 	}
