@@ -1,0 +1,209 @@
+package crd
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// remainderStrategy creates definitions. Most of the schema of a large one are properties
+// that have a type and a description, of which nothing can be wrong, and each of them
+// costs Kubernetes' validation a path, three copies and a validator. So it is given what
+// remains without them, and the whole only if it finds something in that: all errors
+// that a client sees are of the whole.
+type remainderStrategy struct{ rest.RESTCreateStrategy }
+
+// Validate implements rest.RESTCreateStrategy.
+func (s remainderStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	if full, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
+		if left, ok := remainderOf(full); ok && len(s.RESTCreateStrategy.Validate(ctx, left)) == 0 {
+			return nil
+		}
+	}
+	return s.RESTCreateStrategy.Validate(ctx, obj)
+}
+
+// remainderOf returns a definition that is valid for one that is created just when full
+// is, or false if it has none.
+func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
+	if sameSchemas(full.Spec.Versions) {
+		return nil, false
+	}
+	left := *full
+	left.Spec.Versions = slices.Clone(full.Spec.Versions)
+	patterns := patterns{}
+	for place, schema := range schemasIn(&left) {
+		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
+			continue
+		}
+		selectable := full.Spec.SelectableFields
+		if place != common {
+			selectable = full.Spec.Versions[place].SelectableFields
+		}
+		paths, ok := pathsOf(selectable)
+		if !ok {
+			return nil, false
+		}
+		root := *patterns.along((*schema).OpenAPIV3Schema, paths)
+		if place == 0 {
+			// Schemas that differed still do.
+			root.Description += "."
+		}
+		*schema = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &root}
+	}
+	return &left, true
+}
+
+var simplePath = regexp.MustCompile(`^(\.[A-Za-z0-9_]+)+$`)
+
+// pathsOf returns the names on the paths of selectable fields. It returns false if one is
+// written otherwise.
+func pathsOf(fields []apiextensions.SelectableField) (paths [][]string, ok bool) {
+	for _, f := range fields {
+		if !simplePath.MatchString(f.JSONPath) {
+			return nil, false
+		}
+		paths = append(paths, strings.Split(f.JSONPath[1:], "."))
+	}
+	return paths, true
+}
+
+// sameSchemas reports whether all versions have the same schema, which only a common one
+// may be.
+func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool {
+	for i := range versions {
+		if versions[i].Schema == nil || !apiequality.Semantic.DeepEqual(versions[i].Schema, versions[0].Schema) {
+			return false
+		}
+	}
+	return len(versions) > 0
+}
+
+// patterns are regular expressions, and whether they are valid.
+type patterns map[string]bool
+
+func (p patterns) valid(pattern string) bool {
+	valid, known := p[pattern]
+	if !known {
+		_, err := regexp.Compile(pattern)
+		valid = err == nil
+		p[pattern] = valid
+	}
+	return valid
+}
+
+// along returns what remains of a schema that is to remain, with what is on the paths.
+func (p patterns) along(s *apiextensions.JSONSchemaProps, paths [][]string) *apiextensions.JSONSchemaProps {
+	if !p.plain(s) || s.Type != "object" || s.AdditionalProperties != nil {
+		return s
+	}
+	left := *s
+	left.Properties = p.properties(s.Properties, paths)
+	return &left
+}
+
+// remainder returns what remains of a schema, nil if that is nothing.
+//
+// A schema that has more than plain may have is left whole, with all that is in it:
+// rules, defaults and the keys of lists refer to what is below them, and nothing refers
+// to what is beside them.
+func (p patterns) remainder(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
+	if !p.plain(s) {
+		return s
+	}
+	left := *s
+	switch {
+	case s.Items != nil:
+		item := p.remainder(s.Items.Schema)
+		if item == nil {
+			return nil
+		}
+		left.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: item}
+	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
+		value := p.remainder(s.AdditionalProperties.Schema)
+		if value == nil {
+			return nil
+		}
+		left.AdditionalProperties = &apiextensions.JSONSchemaPropsOrBool{Allows: s.AdditionalProperties.Allows, Schema: value}
+	default:
+		if left.Properties = p.properties(s.Properties, nil); left.Properties == nil {
+			return nil
+		}
+	}
+	return &left
+}
+
+// metaProperties are those that Kubernetes' validation looks for.
+var metaProperties = sets.New("apiVersion", "kind", "metadata")
+
+// properties returns what remains of properties, with what is on the paths; nil if that
+// is nothing.
+func (p patterns) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
+	for name, s := range of {
+		kept, behind := &s, below(paths, name)
+		switch {
+		case metaProperties.Has(name):
+		case behind != nil:
+			kept = p.along(kept, behind)
+		default:
+			kept = p.remainder(kept)
+		}
+		if kept == nil {
+			continue
+		}
+		if left == nil {
+			left = map[string]apiextensions.JSONSchemaProps{}
+		}
+		left[name] = *kept
+	}
+	return left
+}
+
+// below returns the rest of those paths that begin with a name.
+func below(paths [][]string, name string) (rest [][]string) {
+	for _, path := range paths {
+		if len(path) > 0 && path[0] == name {
+			rest = append(rest, path[1:])
+		}
+	}
+	return rest
+}
+
+// plain reports whether nothing can be wrong with a schema but what is wrong with those
+// of its properties, items or values.
+func (p patterns) plain(s *apiextensions.JSONSchemaProps) bool {
+	if hasMore(s) || s.Pattern != "" && !p.valid(s.Pattern) {
+		return false
+	}
+	items, values, properties := s.Items != nil, s.AdditionalProperties != nil, len(s.Properties) > 0
+	if s.XIntOrString {
+		return s.Type == "" && !items && !values && !properties
+	}
+	switch s.Type {
+	case "string", "number", "integer", "boolean":
+		return !items && !values && !properties
+	case "array":
+		return items && s.Items.Schema != nil && len(s.Items.JSONSchemas) == 0 && !values && !properties
+	case "object":
+		return !items && (!values || !properties)
+	}
+	return false
+}
+
+// hasMore reports whether a schema has something that Kubernetes' validation looks at,
+// but for its type, whether it is an int-or-string, its pattern, and what is within it.
+func hasMore(s *apiextensions.JSONSchemaProps) bool {
+	return s.ID != "" || s.Schema != "" || s.Ref != nil || s.Default != nil || s.UniqueItems || s.MultipleOf != nil ||
+		len(s.AllOf) > 0 || len(s.OneOf) > 0 || len(s.AnyOf) > 0 || s.Not != nil ||
+		s.PatternProperties != nil || s.Dependencies != nil || s.AdditionalItems != nil || s.Definitions != nil ||
+		s.ExternalDocs != nil || s.Example != nil || s.XPreserveUnknownFields != nil || s.XEmbeddedResource ||
+		s.XListMapKeys != nil || s.XListType != nil || s.XMapType != nil || len(s.XValidations) > 0
+}
