@@ -19,8 +19,8 @@ import (
 // forms that were asked for.
 type document struct {
 	items []*item
-	// etag is unquoted.
-	etag string
+	// etag is unquoted, quoted as it is sent.
+	etag, quoted string
 
 	mu struct {
 		sync.Mutex
@@ -31,6 +31,7 @@ type document struct {
 // newDocument puts the items, which are in order, together.
 func newDocument(items []*item) *document {
 	d := &document{items: items, etag: etag(items)}
+	d.quoted = strconv.Quote(d.etag)
 	d.mu.forms = map[form]*page{}
 	return d
 }
@@ -78,7 +79,7 @@ func (d *document) page(n negotiated, frame *frame, s runtime.NegotiatedSerializ
 		return nil, err
 	}
 	made := newPage(http.Header{
-		"Content-Type": {n.contentType()}, "Etag": {strconv.Quote(d.etag)}, "Vary": {"Accept"}, "Cache-Control": {"public"},
+		"Content-Type": {n.contentType()}, "Etag": {d.quoted}, "Vary": {"Accept"}, "Cache-Control": {"public"},
 	}, body)
 	d.mu.forms[n.form] = made
 	return made, nil
@@ -101,7 +102,7 @@ func (d *document) encode(n negotiated, frame *frame, s runtime.NegotiatedSerial
 // serve answers, by Kubernetes' own means if the answer is to be logged or
 // something cannot be encoded.
 func (d *document) serve(n negotiated, m *Documents, w http.ResponseWriter, req *http.Request) {
-	if unmodified(w.Header(), strconv.Quote(d.etag), req) {
+	if unmodified(w.Header(), d.quoted, req) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}

@@ -81,11 +81,19 @@ func newDocuments(path string, custom *Custom) (*Documents, error) {
 	return d, nil
 }
 
+// valid returns the document if nothing has changed since it was made, or nil.
+func (d *Documents) valid() *document {
+	if now := d.current.Load(); now != nil && now.generation == d.generation.Load() {
+		return now.document
+	}
+	return nil
+}
+
 // document returns the newest one. All who ask for it after a change wait for
 // one of them to make it.
 func (d *Documents) document() *document {
-	if now := d.current.Load(); now != nil && now.generation == d.generation.Load() {
-		return now.document
+	if now := d.valid(); now != nil {
+		return now
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,6 +178,10 @@ func (d *Documents) changed() {
 // serve answers requests for the aggregated document. Others do not come here:
 // who calls it has looked at what the client accepts.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
+	if known := settledOf(req.Context()); known != nil {
+		known.serve(known.negotiated, d, w, req)
+		return
+	}
 	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
 	if err != nil || !aggregated.IsAggregatedDiscoveryGVK(&n.as) {
 		w.WriteHeader(http.StatusInternalServerError)

@@ -10,6 +10,8 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+
+	"github.com/millrace/millrace/internal/discovery"
 )
 
 const (
@@ -30,10 +32,27 @@ var accepts = []string{
 }
 
 // both are our manager and Kubernetes', told the same.
-type both struct{ ours, theirs aggregated.ResourceManager }
+type both struct {
+	ours, theirs aggregated.ResourceManager
+	server       *discovery.Server
+}
 
 func newBoth(t testing.TB) both {
-	return both{ours: newServer(t).Manager(), theirs: aggregated.NewResourceManager("apis")}
+	s := newServer(t)
+	return both{ours: s.Manager(), theirs: aggregated.NewResourceManager("apis"), server: s}
+}
+
+// settled asks ours for what is settled first. That is all that has not changed.
+func (b both) settled(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		req = b.server.Settle(req)
+		again := httptest.NewRecorder()
+		b.ours.ServeHTTP(again, req)
+		if (again.Code == http.StatusNotModified) != discovery.Settled(req.Context()) {
+			t.Errorf("%v: status %d, settled: %t", req.Header, again.Code, discovery.Settled(req.Context()))
+		}
+		b.ours.ServeHTTP(w, req)
+	}
 }
 
 func (b both) each(source aggregated.Source, tell func(aggregated.ResourceManager)) {
@@ -60,6 +79,7 @@ func (b both) agree(t *testing.T) {
 			same := func() *httptest.ResponseRecorder {
 				theirs := ask(b.theirs, way.path, h)
 				compare(t, fmt.Sprintf("%s %v", way.path, h), ask(b.ours, way.path, h), theirs)
+				compare(t, fmt.Sprintf("%s %v, settled", way.path, h), ask(b.settled(t), way.path, h), theirs)
 				return theirs
 			}
 			if tag := same().Header().Get("ETag"); tag != "" {
@@ -90,6 +110,33 @@ func TestManagerAgreesWithKubernetes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSettledStaysSettled changes the document between the question and the answer, and
+// before the question.
+func TestSettledStaysSettled(t *testing.T) {
+	b := newBoth(t)
+	h := http.Header{"Accept": {accepts[0]}}
+	h.Set("If-None-Match", ask(b.ours, "/apis", h).Header().Get("ETag"))
+	req := httptest.NewRequest(http.MethodGet, "/apis", nil)
+	req.Header = h
+	for _, change := range []bool{true, false} {
+		if asked := b.server.Settle(req); discovery.Settled(asked.Context()) != change {
+			t.Errorf("settled: %t", !change)
+		} else if change {
+			b.ours.AddGroupVersion("new.example.com", version(metav1.GroupVersion{Group: "new.example.com", Version: "v1"}, 1, 1))
+			w := httptest.NewRecorder()
+			if b.ours.ServeHTTP(w, asked); w.Code != http.StatusNotModified || w.Header().Get("ETag") != h.Get("If-None-Match") {
+				t.Errorf("status %d, %v", w.Code, w.Header())
+			}
+		}
+	}
+	for _, req := range []*http.Request{httptest.NewRequest(http.MethodGet, "/api", nil), httptest.NewRequest(http.MethodHead, "/apis", nil)} {
+		h.Set("If-None-Match", ask(b.ours, "/apis", http.Header{"Accept": {accepts[0]}}).Header().Get("ETag"))
+		if req.Header = h; discovery.Settled(b.server.Settle(req).Context()) {
+			t.Errorf("%s %s is settled", req.Method, req.URL)
+		}
 	}
 }
 

@@ -112,6 +112,9 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 
 // wantsAggregated reports whether the manager is to answer.
 func (s *Server) wantsAggregated(req *http.Request) bool {
+	if Settled(req.Context()) {
+		return true
+	}
 	n, err := negotiate(req, s.documents.serializer, aggregated.DiscoveryEndpointRestrictions)
 	return err == nil && aggregated.IsAggregatedDiscoveryGVK(&n.as)
 }

@@ -20,6 +20,8 @@ import (
 // documents are discovery and OpenAPI, in front of Kubernetes' own.
 type documents struct {
 	discovery *discovery.Server
+	// manages says that the aggregated document is ours.
+	manages bool
 	// openAPI is made with the chain, before anything is served.
 	openAPI *openapi.Server
 }
@@ -30,9 +32,9 @@ func newDocuments(config *app.Config) (*documents, error) {
 	if err != nil {
 		return nil, err
 	}
-	useDiscovery(config, d)
+	manages := useDiscovery(config, d)
 	skipOpenAPI(config)
-	return &documents{discovery: d}, nil
+	return &documents{discovery: d, manages: manages}, nil
 }
 
 // wrap returns the documents in front of the aggregator's handler.

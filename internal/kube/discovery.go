@@ -20,18 +20,20 @@ func newDiscovery() (*discovery.Server, error) {
 // useDiscovery gives all servers the manager. Where servers tell one another
 // what they serve (--peer-ca-file), Kubernetes merges that into its own document
 // and finds it by its type: that manager stays, and is told of custom resources.
-func useDiscovery(config *app.Config, d *discovery.Server) {
+// It reports whether ours is used.
+func useDiscovery(config *app.Config, d *discovery.Server) bool {
 	control := config.KubeAPIs.ControlPlane
 	if control.Extra.PeerProxy != nil {
 		if m := control.Generic.AggregatedDiscoveryGroupManager; m != nil {
 			d.Custom().Tell(m.WithSource(aggregated.CRDSource))
 		}
-		return
+		return false
 	}
 	manager := d.Manager()
 	control.Generic.AggregatedDiscoveryGroupManager = manager
 	config.ApiExtensions.GenericConfig.AggregatedDiscoveryGroupManager = manager
 	config.Aggregator.GenericConfig.AggregatedDiscoveryGroupManager = manager
+	return true
 }
 
 // followServices tells discovery of the APIServices that the aggregator knows.

@@ -4,14 +4,25 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/util/sets"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/tracing"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
 // otherProvider is not the one that is there without a configuration.
@@ -20,12 +31,12 @@ type otherProvider struct{ tracing.TracerProvider }
 // TestTraceContextIsPassedOn asks which requests go through the tracing filter:
 // those with a trace context, and all of them where traces go somewhere.
 func TestTraceContextIsPassedOn(t *testing.T) {
-	build := chainBuilder(func(api http.Handler, c *genericapiserver.Config) http.Handler {
+	chain := chainBuilder{build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			fmt.Fprint(w, "tracing ", c.FeatureGate.Enabled(features.APIServerTracing), ", others ", c.FeatureGate.Enabled(features.APIServerIdentity), ", ")
 			api.ServeHTTP(w, req)
 		})
-	})
+	}}
 	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "answered") })
 	for _, c := range []struct {
 		provider     tracing.TracerProvider
@@ -36,7 +47,7 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 		{tracing.NewNoopTracerProvider(), "Baggage", "tracing true, others true, answered"},
 		{otherProvider{tracing.NewNoopTracerProvider()}, "", "tracing true, others true, answered"},
 	} {
-		handler := build.lean(api, &genericapiserver.Config{TracerProvider: c.provider, FeatureGate: utilfeature.DefaultFeatureGate})
+		handler := chain.lean(api, &genericapiserver.Config{TracerProvider: c.provider, FeatureGate: utilfeature.DefaultFeatureGate})
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		if c.header != "" {
 			req.Header.Set(c.header, "00-1-1-01")
@@ -45,6 +56,72 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 		handler.ServeHTTP(w, req)
 		if got := w.Body.String(); got != c.want {
 			t.Errorf("%T, header %q: %s, not %s", c.provider, c.header, got, c.want)
+		}
+	}
+}
+
+// routine is the number of the goroutine that asks.
+func routine() string {
+	text := make([]byte, 64)
+	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
+}
+
+// TestTimeoutFilter asks which requests have a goroutine of their own, and whether all of
+// them have a deadline and are short to the other filters.
+func TestTimeoutFilter(t *testing.T) {
+	d, err := newDiscovery()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager := d.Manager()
+	manager.AddGroupVersion("a.example", apidiscoveryv2.APIVersionDiscovery{Version: "v1"})
+	accept := "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	w := httptest.NewRecorder()
+	first := httptest.NewRequest(http.MethodGet, "/apis", nil)
+	first.Header.Set("Accept", accept)
+	manager.ServeHTTP(w, first)
+	tag := w.Header().Get("ETag")
+	for _, c := range []struct {
+		method, path, tag string
+		audited, apart    bool
+	}{
+		{method: "GET", path: "/apis", tag: tag},
+		{"GET", "/apis", tag, true, true},
+		{"GET", "/apis", `"1"`, false, true},
+		{"GET", "/apis", "", false, true},
+		{"POST", "/apis", tag, false, true},
+		{"GET", "/apis/apps", tag, false, true},
+	} {
+		var here string
+		config := genericapiserver.NewConfig(legacyscheme.Codecs)
+		chain := chainBuilder{settle: d.Settle, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
+			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				here = routine()
+				if _, limited := req.Context().Deadline(); !limited {
+					t.Error("no deadline")
+				}
+				if info, _ := request.RequestInfoFrom(req.Context()); c.LongRunningFunc(req, info) {
+					t.Error("long running")
+				}
+			}), c)
+		}}
+		config.FeatureGate = utilfeature.DefaultFeatureGate
+		config.RequestInfoResolver = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+		config.TracerProvider = tracing.NewNoopTracerProvider()
+		config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+		config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: "u"}}, true, nil
+		})
+		if c.audited {
+			config.AuditBackend = audit.Union()
+			config.AuditPolicyRuleEvaluator = policy.NewFakePolicyRuleEvaluator(auditinternal.LevelNone, nil)
+		}
+		req := httptest.NewRequest(c.method, c.path, nil)
+		req.Header.Set("Accept", accept)
+		req.Header.Set("If-None-Match", c.tag)
+		chain.lean(nil, config).ServeHTTP(httptest.NewRecorder(), req)
+		if here == "" || (here != routine()) != c.apart {
+			t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, routine())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 )
 
 // Options are kube-apiserver's, with all of its flags.
@@ -70,6 +72,14 @@ func (o *Options) SecurePort() int { return o.run.SecureServing.BindPort }
 // MinRequestTimeout is --min-request-timeout.
 func (o *Options) MinRequestTimeout() time.Duration {
 	return time.Duration(o.run.GenericServerRunOptions.MinRequestTimeout) * time.Second
+}
+
+// asksOthers reports whether authentication or authorization may wait for somebody else:
+// a webhook, or an issuer of tokens.
+func (o *Options) asksOthers() bool {
+	authn, authz := o.run.Authentication, o.run.Authorization
+	return authn.AuthenticationConfigFile != "" || authn.OIDC != nil && authn.OIDC.IssuerURL != "" || authn.WebHook != nil && authn.WebHook.ConfigFile != "" ||
+		authz.AuthorizationConfigurationFile != "" || slices.Contains(authz.Modes, modes.ModeWebhook)
 }
 
 // Apply makes the flags of feature gates and logging take effect. Both are the

@@ -71,7 +71,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.hook(config, hooks)
+	s.hook(config, hooks, o.asksOthers())
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("complete configuration: %w", err)
@@ -130,7 +130,7 @@ func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	return s.custom.Stats(gr)
 }
 
-func (s *Server) hook(config *app.Config, hooks Hooks) {
+func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 	generic := &config.Aggregator.GenericConfig.Config
 	if hooks.Storage != nil {
 		kube := config.KubeAPIs.ControlPlane.Generic
@@ -146,9 +146,12 @@ func (s *Server) hook(config *app.Config, hooks Hooks) {
 			authn.Authenticator = roomy{newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})}
 		}
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held, s.customStats)
-		build := chainBuilder(generic.BuildHandlerChainFunc)
+		chain := chainBuilder{build: generic.BuildHandlerChainFunc}
+		if s.documents.manages && !asksOthers {
+			chain.settle = s.documents.discovery.Settle
+		}
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			return build.lean(hooks.Reads(s.documents.wrap(api)), c)
+			return chain.lean(hooks.Reads(s.documents.wrap(api)), c)
 		}
 	}
 	if hooks.Front != nil {
