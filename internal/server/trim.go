@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -83,7 +82,6 @@ func (t *trimmer) look() {
 		return
 	}
 	t.rest()
-	runtime.GC() // pools keep what they have for one collection
 	debug.FreeOSMemory()
 	if err := releasePages(t.files...); err != nil {
 		klog.ErrorS(err, "Could not give memory back")
