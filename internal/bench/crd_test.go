@@ -93,7 +93,10 @@ func TestDiscoveryCompare(t *testing.T) {
 				t.Errorf("got %+v", res)
 			}
 		}
-		want := []string{"aggregated", "aggregated-gzip", "openapi-v3", "openapi-v3-group", "openapi-v2", "openapi-v2-protobuf", "aggregated-304"}
+		want := []string{
+			"aggregated", "aggregated-gzip", "openapi-v3", "openapi-v3-group",
+			"openapi-v2", "openapi-v2-gzip", "openapi-v2-protobuf", "openapi-v2-protobuf-gzip", "aggregated-304",
+		}
 		if !slices.Equal(names, want) {
 			t.Errorf("got %q", names)
 		}

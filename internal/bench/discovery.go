@@ -44,8 +44,8 @@ func newDiscoveryCommand(cfg Config) *cobra.Command {
 definitions: aggregated discovery whole and unchanged (304); the discovery of a
 client that asks for every group version, with the rate limit of kubectl (50
 requests a second, 300 at once) and without; the time until a new definition is
-in aggregated discovery; OpenAPI v2 in both encodings; the root of OpenAPI v3 and
-the document of one group version.
+in aggregated discovery; OpenAPI v2 in both encodings, plain and with gzip; the
+root of OpenAPI v3 and the document of one group version.
 
 It starts this binary itself, over an empty data directory that it fills: with
 --compare with either read path in turn, else with the first. Then it starts it
@@ -173,7 +173,9 @@ func (b *discoveryBench) workloads() []workload {
 		{name: "openapi-v3", uri: openAPIV3Path, accept: acceptJSON},
 		{name: "openapi-v3-group", uri: group, accept: acceptJSON},
 		{name: "openapi-v2", uri: openAPIV2Path, accept: acceptJSON},
+		{name: "openapi-v2-gzip", uri: openAPIV2Path, accept: acceptJSON, encoding: encodingGzip},
 		{name: "openapi-v2-protobuf", uri: openAPIV2Path, accept: acceptOpenAPIProtobuf},
+		{name: "openapi-v2-protobuf-gzip", uri: openAPIV2Path, accept: acceptOpenAPIProtobuf, encoding: encodingGzip}, // as kubectl does
 	}
 	for i := range all {
 		all[i].concurrency = 1
