@@ -53,12 +53,13 @@ func (p *probe) run(ctx context.Context) error {
 	ticker := time.NewTicker(p.period)
 	defer ticker.Stop()
 	for {
+		began := time.Now()
 		revision, err := p.write(ctx, leases, name, host)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if p.accounts.ProbeFailed(err); err == nil {
-			p.accounts.ProbeWrote(revision, time.Now())
+			p.accounts.ProbeWrote(revision, began, time.Now())
 		}
 		select {
 		case <-ticker.C:

@@ -37,7 +37,7 @@ var (
 	feedDesc      = describe("feed_delivery_seconds", "Time that etcd's watch took to answer a request for its progress, in the last minute, by etcd cluster and quantile.", "etcd", "quantile")
 	feedLateDesc  = describe("feed_late_seconds", "Time for which etcd's watch has not answered, 0 when it is in time, by etcd cluster.", "etcd")
 	delayDesc     = describe("process_delay_seconds", "Time by which timers fired late in the last minute, by quantile.", "quantile")
-	probeDesc     = describe("watch_probe_seconds", "Time from the probe's write to its event in the last minute, by quantile.", "quantile")
+	probeDesc     = describe("watch_probe_seconds", "Time to the probe's event in the last minute, from the start of its write or from the answer to it, by quantile.", "from", "quantile")
 )
 
 func descriptions() []*metrics.Desc {
@@ -90,7 +90,8 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	quantiles(ch, delayDesc, &report.Process.Delay)
 	if report.Probe != nil {
-		quantiles(ch, probeDesc, &report.Probe.Commit)
+		quantiles(ch, probeDesc, &report.Probe.Whole, "write")
+		quantiles(ch, probeDesc, &report.Probe.Commit, "answer")
 	}
 }
 

@@ -147,8 +147,9 @@ type SubscriptionSLO struct {
 
 // Probe is an object that this server writes and watches through its own front door.
 type Probe struct {
-	// Commit is from the end of the write to its event at the client, in the last
-	// minute.
+	// Whole is from the start of the write to its event at the client, Commit from the
+	// answer to the write: zero where the event was first. Both are of the last minute.
+	Whole  Quantiles `json:"whole"`
 	Commit Quantiles `json:"commit"`
 	// Pending is how long the newest write has waited for its event, in seconds.
 	Pending float64 `json:"pending"`

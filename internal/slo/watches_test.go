@@ -331,15 +331,20 @@ func TestProbe(t *testing.T) {
 	if x.SLO().Probe != nil {
 		t.Error("there is no probe")
 	}
-	x.ProbeWrote(10, x.clock.Now())
+	began := x.clock.Now()
+	x.clock.Step(30 * ms)
+	x.ProbeWrote(10, began, x.clock.Now())
 	x.clock.Step(20 * ms)
 	x.ProbeSaw(10, x.clock.Now())
+	began = x.clock.Now()
 	x.ProbeSaw(11, x.clock.Now()) // before its write returns
-	x.ProbeWrote(11, x.clock.Now())
-	if p := x.SLO().Probe; p.Commit.Count != 2 || math.Abs(p.Commit.Max-0.02) > 1e-9 || p.Pending != 0 {
+	x.clock.Step(10 * ms)
+	x.ProbeWrote(11, began, x.clock.Now())
+	p := x.SLO().Probe
+	if p.Commit.Count != 2 || math.Abs(p.Commit.Max-0.02) > 1e-9 || p.Whole.Count != 2 || math.Abs(p.Whole.Max-0.05) > 1e-9 || p.Pending != 0 {
 		t.Errorf("probe %+v", p)
 	}
-	x.ProbeWrote(12, x.clock.Now())
+	x.ProbeWrote(12, x.clock.Now(), x.clock.Now())
 	x.clock.Step(15 * time.Second)
 	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != slo.CauseProbe {
 		t.Errorf("probe %+v, causes %+v", r.Probe, r.Causes)

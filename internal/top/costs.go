@@ -142,7 +142,7 @@ func drawFeed(p *page, r *reports) {
 		if probe.Error != "" {
 			state = clean(probe.Error)
 		}
-		p.line(bad(probe.Error != "", critical), fmt.Sprintf("Probe     %s  commit to client p50 %s  p99 %s  pending %s", state, seconds(probe.Commit.P50), seconds(probe.Commit.P99), seconds(probe.Pending)))
+		p.line(bad(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state, seconds(probe.Whole.P50), seconds(probe.Whole.P99), seconds(probe.Commit.P99), seconds(probe.Pending)))
 	}
 	s := r.SLO.Process
 	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, seconds(s.Delay.P50), seconds(s.Delay.P99), seconds(s.Delay.Max)))

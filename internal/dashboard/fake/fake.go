@@ -104,7 +104,7 @@ func (f *Cluster) slo() slo.SLOReport {
 			{Resource: "pods", Selection: "fields: spec.nodeName=node-00417", Watches: 1, Spans: f.quantiles(.003, .02, 211), Events: 9_210},
 			{Resource: "widgets.example.com", Selection: "labels: app in (<b>a</b>,b)", Watches: 3, Spans: f.quantiles(.02, .4, 911), Events: 4_101},
 		},
-		Probe:   &slo.Probe{Commit: f.quantiles(.0052, .031, 60), Pending: .4},
+		Probe:   &slo.Probe{Whole: f.quantiles(.0052, .031, 60), Commit: f.quantiles(.0004, .0031, 60), Pending: .4},
 		Process: slo.Process{Delay: f.quantiles(.00006, .0019, 6000), CPU: f.about(1.42, .1), Processors: 2},
 	}
 	if f.Well {

@@ -20,7 +20,8 @@ export function feed() {
     ],
   });
   const [probe, setProbe] = facts([
-    ["state", "Probe"], ["p50", "Commit to client p50", "From the end of a write to its event at a client of this server"], ["p99", "p99"], ["max", "max"], ["pending", "Pending", "How long the newest write has waited"],
+    ["state", "Probe"], ["p50", "Write to client p50", "From the start of a write to its event at a client of this server"], ["p99", "p99"], ["max", "max"],
+    ["commit", "After the answer p99", "From the answer to the write to its event: 0 when the event is first"], ["pending", "Pending", "How long the newest write has waited"],
   ]);
   const none = el("p", { class: "empty" }, "The server runs without --watch-probe.");
   const [process, setProcess] = facts([
@@ -37,11 +38,12 @@ export function feed() {
       probe.hidden = !r.probe;
       none.hidden = Boolean(r.probe);
       if (r.probe) {
-        const { commit, pending, error } = r.probe;
-        setProbe("state", error ? "fails" : "works", error ?? `${f.count(commit.count)} in the last minute`, error ? "critical" : "");
-        setProbe("p50", f.seconds(commit.p50));
-        setProbe("p99", f.seconds(commit.p99));
-        setProbe("max", f.seconds(commit.max));
+        const { whole, commit, pending, error } = r.probe;
+        setProbe("state", error ? "fails" : "works", error ?? `${f.count(whole.count)} in the last minute`, error ? "critical" : "");
+        setProbe("p50", f.seconds(whole.p50));
+        setProbe("p99", f.seconds(whole.p99));
+        setProbe("max", f.seconds(whole.max));
+        setProbe("commit", f.seconds(commit.p99));
         setProbe("pending", f.seconds(pending), "", pending > 5 ? "warning" : "");
       }
       const p = r.process;
