@@ -17,9 +17,10 @@ import (
 const (
 	// floorFrame is the event that the floor sends, a file beside the manifest.
 	floorFrame = "floor-event.json"
-	// The floor's paths: a stream of events, and the request that makes them.
-	floorWatch = "/floor-watch"
-	floorEmit  = "/floor-emit"
+	// The floor's paths: streams of events, and the request that makes them.
+	floorWatch   = "/floor-watch"
+	floorRecords = "/floor-records"
+	floorEmit    = "/floor-emit"
 )
 
 // broadcast is the least that Go's HTTP server can do for a watch: a handler a
@@ -27,6 +28,7 @@ const (
 type broadcast struct {
 	frame []byte
 	last  atomic.Pointer[frameNode]
+	records
 }
 
 // frameNode is a frame, or the place of the next one. bytes and next may be
@@ -57,6 +59,7 @@ func (b *broadcast) publish(at time.Time) {
 	node.bytes, node.next = stamped(b.frame, at), &frameNode{ready: make(chan struct{})}
 	b.last.Store(node.next)
 	close(node.ready)
+	b.send(node.bytes)
 }
 
 // watch streams events until the client goes.

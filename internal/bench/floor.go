@@ -102,6 +102,9 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.events != nil && r.URL.Path == floorWatch:
 		f.events.watch(w, r)
 		return
+	case f.events != nil && r.URL.Path == floorRecords:
+		f.events.records.watch(w, r)
+		return
 	case f.events != nil && r.URL.Path == floorEmit:
 		f.events.emit(w, r)
 		return
@@ -149,6 +152,9 @@ func (f *floor) Run(ctx context.Context) error {
 		}
 	}
 	err = errors.Join(err, server.Close())
+	if f.events != nil {
+		f.events.close()
+	}
 	<-ended
 	return err
 }

@@ -248,7 +248,7 @@ func (r *watchReport) footer() []string {
 		lines = append(lines, "etcd runs in a process of its own: CPU and memory are the API server's alone")
 	}
 	if len(r.Floor)+len(r.FloorInformers) > 0 {
-		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, a handler a stream; nothing is written to it")
+		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, a handler a stream (floor-tls: one goroutine for all connections); nothing is written to it")
 	}
 	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
 	return append(lines, r.Notes...)

@@ -27,7 +27,7 @@ func TestWatchCompare(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Servers) != 2 || len(got.Floor) != 3 || len(got.FloorInformers) != 1 || len(got.Notes) != 0 || len(got.Data) != 2 {
+	if len(got.Servers) != 2 || len(got.Floor) != 4 || len(got.FloorInformers) != 1 || len(got.Notes) != 0 || len(got.Data) != 2 {
 		t.Fatalf("got %+v", got)
 	}
 	for _, s := range watchSpecs() {
@@ -74,8 +74,8 @@ func TestWatchCompare(t *testing.T) {
 }
 
 func TestWatchFloorAlone(t *testing.T) {
-	out, progress, err := run(t, quickWatch("--compare", "--workloads=floor-h2-20")...)
-	if err != nil || !strings.Contains(out, "floor-h2-20") {
+	out, progress, err := run(t, quickWatch("--compare", "--workloads=floor-h2-20,floor-tls")...)
+	if err != nil || !strings.Contains(out, "floor-h2-20") || !strings.Contains(out, "floor-tls") {
 		t.Errorf("%v\n%s\n%s", err, out, progress)
 	}
 }
@@ -216,7 +216,7 @@ func TestChooseWatches(t *testing.T) {
 		{[]string{"gzip"}, []string{"all-h2-20", "gzip"}},
 		{[]string{"stalled", "all-h1"}, []string{"all-h2-1000", "all-h1", "stalled"}},
 		{[]string{"names"}, []string{"names-1000", "names-4000", "names-8000"}},
-		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1"}},
+		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1", "floor-tls"}},
 		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-128", "watchlist-512"}},
 		{[]string{"watchlist-512", "nodes-1000"}, []string{"nodes-1000", "watchlist-512"}},
 	} {

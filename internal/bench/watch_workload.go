@@ -39,6 +39,8 @@ type watchSpec struct {
 	http1    bool
 	encoding string
 	stalled  bool // one of the watchers reads nothing
+	// records says that the floor sends to each connection by itself.
+	records bool
 	// floor is the workload that does the same on the floor; pair the one on the
 	// same server that this one is compared with and therefore chosen with it.
 	floor, pair string
@@ -66,7 +68,8 @@ func watchSpecs() []watchSpec {
 	return append(specs,
 		floor.with("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *watchSpec) { s.conns = 20 }),
 		floor.with("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *watchSpec) { s.conns = 1000 }),
-		floor.with("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *watchSpec) { s.conns, s.http1 = 1000, true }))
+		floor.with("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *watchSpec) { s.conns, s.http1 = 1000, true }),
+		floor.with("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each", func(s *watchSpec) { s.conns, s.http1, s.records = 1000, true, true }))
 }
 
 // with names a variant.
@@ -190,7 +193,9 @@ func (s watchSpec) uris(pods []podSample, resourceVersion string) []string {
 		path := configMapsPath
 		switch s.kind {
 		case watchFloor:
-			uris[i] = floorWatch
+			if uris[i] = floorWatch; s.records {
+				uris[i] = floorRecords
+			}
 			continue
 		case watchNames:
 			query.Set("fieldSelector", "metadata.name="+configMapName(s.set(), i))
