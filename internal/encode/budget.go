@@ -14,6 +14,8 @@ import (
 type Budget struct {
 	limit int64
 	used  atomic.Int64
+	// flights are the large segments that nobody keeps, and readers have.
+	flights flights
 
 	mu struct {
 		sync.Mutex
@@ -29,7 +31,7 @@ const (
 	// it for readers that go through large objects one behind the other: enough
 	// for some tens of the largest (docs/bench/watch.md).
 	latelyShare = 4
-	latelyMost  = 32 << 20
+	latelyMost  = 24 << 20
 )
 
 // hold keeps a large segment for a while. Its slot knows it as recent.

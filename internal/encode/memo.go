@@ -66,14 +66,17 @@ func (s *slot) unzipped() bool   { return s.zipped.held.Load() == nil }
 
 // large reports whether plain bytes of the group would not be kept, as far as is known
 // before it is encoded.
-func (s *slot) large() bool {
+func (s *slot) large() bool { return large(s.about(), len(s.entries)) }
+
+// about is the plain segment's length, or before it is known that of what is stored.
+func (s *slot) about() int64 {
 	size := s.size.Load()
 	if size == 0 {
 		for _, e := range s.entries {
 			size += int64(e.Size())
 		}
 	}
-	return large(size, len(s.entries))
+	return size
 }
 
 func (s *slot) drop(b *Budget) {
@@ -198,14 +201,18 @@ func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
 }
 
 // borrow calls use with the segment of a group, which is only good until use
-// returns. One that is kept compressed for want of room is unpacked for this
-// reader alone: what it costs is the unpacking and no memory.
+// returns. A large one may have to wait until others have come back. One that is
+// kept compressed for want of room is unpacked for this reader alone: what it costs
+// is the unpacking and no memory.
 func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error) error {
 	own, _, _ := m.slotOf(f, entries)
 	if own.plain.load() == nil {
 		if z := own.zipped.load(); z != nil && f.cfg.Budget.tight(z.size) {
 			return z.unzippedFor(use)
 		}
+	}
+	if b := f.cfg.Budget; b != nil && own.large() {
+		defer b.flights.end(b.flights.begin(own, own.about()))
 	}
 	w, err := f.plain(m, entries)
 	if err != nil {
