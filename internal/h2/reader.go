@@ -266,7 +266,7 @@ func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
 		if !c.mu.out.add(int64(f.Increment)) {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-		c.kick()
+		c.kickReadyLocked()
 		return nil
 	}
 	s := c.mu.streams[f.StreamID]
@@ -280,7 +280,7 @@ func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
 	}
 	c.scheduleLocked(s)
-	c.kick()
+	c.kickReadyLocked()
 	return nil
 }
 

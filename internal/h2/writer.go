@@ -31,6 +31,14 @@ func (c *conn) kick() {
 	}
 }
 
+// kickReadyLocked kicks if a stream may send something: most window updates come while
+// none wants to.
+func (c *conn) kickReadyLocked() {
+	if c.readyLocked() {
+		c.kick()
+	}
+}
+
 // runWriter writes what there is until the connection ends.
 func (c *conn) runWriter() {
 	for {
