@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -61,9 +62,8 @@ type conn struct {
 	ctx     context.Context
 	// framer reads for the reader, and writes to mu.control under the lock.
 	framer *http2.Framer
-	// kicked holds something when the writer has something to do.
-	kicked chan struct{}
-	done   chan struct{}
+	// kicked says that a worker is to look.
+	kicked atomic.Bool
 	// headerNames are the reader's.
 	headerNames names
 	emptyFrames int
@@ -100,7 +100,6 @@ type conn struct {
 func newConn(s *Server, hs *http.Server, nc net.Conn) *conn {
 	c := &conn{
 		server: s, hs: hs, nc: nc, remote: nc.RemoteAddr().String(),
-		kicked: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	m := &c.mu
 	m.streams = make(map[uint32]*stream)
@@ -137,18 +136,12 @@ func (c *conn) serve(ctx context.Context) {
 		return
 	}
 	c.greet()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		c.runWriter()
-	}()
 	leaving := c.server.register(c)
 	if leaving {
 		c.goAwayGracefully()
 	}
 	c.read()
 	c.close()
-	<-written
 	c.server.unregister(c)
 }
 
@@ -265,7 +258,6 @@ func (c *conn) close() {
 	}
 	c.mu.Unlock()
 	c.woken.close()
-	close(c.done)
 	c.nc.Close()
 }
 

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/millrace/millrace/internal/pull"
 )
 
 // head is what a response says of itself, as it was when the handler said it.
@@ -143,14 +145,16 @@ func (s *Server) now() string {
 
 // turn is what a goroutine needs that writes to the connection.
 type turn struct {
-	// taken says that a goroutine has the turn, missed that the writer wanted it
+	// taken says that a goroutine has the turn, missed that a worker wanted it
 	// meanwhile.
 	taken, missed bool
-	batch         []byte
-	block         bytes.Buffer
-	encoder       *hpack.Encoder // to block
-	names         names
-	segments      [][]byte
+	// worker has the turn, nil if a handler has.
+	worker   *pull.Worker
+	batch    []byte
+	block    bytes.Buffer
+	encoder  *hpack.Encoder // to block
+	names    names
+	segments [][]byte
 	// write is the batch's, told a receiver of bytes in it; nil if there is none.
 	write *Write
 	told  Receiver

@@ -93,10 +93,10 @@ func (c *conn) noteLocked(s *stream, n int) {
 // without.
 func (c *conn) carryLocked(bytes []byte) {
 	t := &c.mu.turn
-	told, w := t.told, t.write
+	told, w, worker := t.told, t.write, t.worker
 	if told == nil {
 		c.mu.Unlock()
-		c.send(bytes)
+		c.send(worker, bytes)
 		c.mu.Lock()
 		return
 	}
@@ -108,7 +108,7 @@ func (c *conn) carryLocked(bytes []byte) {
 	w.Busy, w.Writing = t.busy.since, t.busy.writing
 	t.busy.write.Store(int64(w.Began.Sub(c.server.made)))
 	c.mu.Unlock()
-	written := c.send(bytes)
+	written := c.send(worker, bytes)
 	w.Ended = c.server.moment()
 	t.busy.write.Store(0)
 	if written {

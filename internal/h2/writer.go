@@ -1,12 +1,13 @@
 package h2
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/millrace/millrace/internal/pull"
 )
 
 const (
@@ -23,11 +24,10 @@ const (
 // batches are the buffers of connections that write.
 var batches = sync.Pool{New: func() any { return &batch{bytes: make([]byte, 0, batchSize)} }}
 
-// kick has the writer look what there is to do. It never waits.
+// kick has a worker look what there is to do. It never waits.
 func (c *conn) kick() {
-	select {
-	case c.kicked <- struct{}{}:
-	default:
+	if !c.kicked.Swap(true) {
+		pull.Do(c)
 	}
 }
 
@@ -39,53 +39,31 @@ func (c *conn) kickReadyLocked() {
 	}
 }
 
-// runWriter writes what there is until the connection ends.
-func (c *conn) runWriter() {
-	for {
-		select {
-		case <-c.kicked:
-		case <-c.done:
-			return
-		}
-		c.mu.Lock()
-		for c.mu.phase != closed {
-			if c.mu.turn.taken {
-				c.mu.turn.missed = true
-				break
-			}
-			c.collectLocked()
-			if c.writeLocked() {
-				continue
-			}
-			if !c.readyLocked() {
-				c.mu.turn.busy.rest()
-				break
-			}
-			// Sources promise and give nothing: let others have the lock.
-			c.mu.Unlock()
-			runtime.Gosched()
-			c.mu.Lock()
-		}
-		c.mu.Unlock()
-	}
-}
-
-// readyLocked says whether a stream may send something now.
-func (c *conn) readyLocked() bool {
-	q := &c.mu.queues
-	return c.mu.phase < failed && (q.ready.len() > 0 || q.starved.len() > 0 && c.mu.out > 0)
-}
-
-// writeOwnLocked writes the end of a response in its handler's goroutine, if it is
-// all there is to write: that saves waking the writer.
-func (c *conn) writeOwnLocked(s *stream) {
-	t, q := &c.mu.turn, &c.mu.queues
-	if t.taken || !s.queued || q.ready.len()+q.starved.len() > 1 {
-		c.kick()
+// Write implements pull.Task: it writes one buffer.
+func (c *conn) Write(w *pull.Worker) {
+	c.kicked.Store(false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := &c.mu.turn
+	switch {
+	case c.mu.phase == closed:
+		return
+	case t.taken:
+		t.missed = true
 		return
 	}
+	c.collectLocked()
+	t.worker = w
 	c.writeLocked()
-	if t.missed || c.readyLocked() || c.mu.control.Len() > 0 {
+	t.worker = nil
+	c.passOnLocked()
+}
+
+// passOnLocked ends a turn. What there is to do then is a worker's, behind other
+// connections: also where sources promise and give nothing.
+func (c *conn) passOnLocked() {
+	t := &c.mu.turn
+	if t.missed || c.mu.control.Len() > 0 || c.readyLocked() {
 		t.missed = false
 		c.kick()
 		return
@@ -93,17 +71,33 @@ func (c *conn) writeOwnLocked(s *stream) {
 	t.busy.rest()
 }
 
-// writeLocked writes one buffer, without the lock. It returns false if there was
-// nothing to write.
-func (c *conn) writeLocked() bool {
+// readyLocked says whether a stream may send something now.
+func (c *conn) readyLocked() bool {
+	q := &c.mu.queues
+	return c.mu.phase < failed && (q.ready.Len() > 0 || q.starved.Len() > 0 && c.mu.out > 0)
+}
+
+// writeOwnLocked writes the end of a response in its handler's goroutine, if it is
+// all there is to write: that saves waking the writer.
+func (c *conn) writeOwnLocked(s *stream) {
+	t, q := &c.mu.turn, &c.mu.queues
+	if t.taken || !s.queued || q.ready.Len()+q.starved.Len() > 1 {
+		c.kick()
+		return
+	}
+	c.writeLocked()
+	c.passOnLocked()
+}
+
+// writeLocked writes one buffer, without the lock, if there is something to write.
+func (c *conn) writeLocked() {
 	t := &c.mu.turn
 	t.taken = true
 	b := batches.Get().(*batch)
 	t.batch, t.write = b.bytes[:0], &b.write
 	c.fillLocked()
 	b.bytes, t.batch = t.batch, nil
-	written := len(b.bytes) > 0
-	if written {
+	if len(b.bytes) > 0 {
 		c.carryLocked(b.bytes)
 	}
 	t.write = nil
@@ -112,15 +106,14 @@ func (c *conn) writeLocked() bool {
 		batches.Put(b)
 	}
 	t.taken = false
-	return written
 }
 
 // send writes a batch. It returns false if the connection takes it no more.
-func (c *conn) send(batch []byte) bool {
+func (c *conn) send(w *pull.Worker, batch []byte) bool {
 	if t := c.server.cfg.WriteTimeout; t > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(t))
 	}
-	if _, err := c.nc.Write(batch); err != nil {
+	if _, err := w.Write(c.nc, batch); err != nil {
 		c.close()
 		return false
 	}
@@ -154,16 +147,16 @@ func (c *conn) scheduleLocked(s *stream) {
 	switch {
 	case s.queued || !s.pendingLocked():
 	case len(s.heads) > 0 || !s.bytesLocked():
-		c.mu.queues.ready.push(s)
+		c.mu.queues.ready.Push(s)
 		s.queued = true
 	case s.out <= 0:
 		s.shutLocked() // the client will allow more
 	case c.mu.out <= 0:
 		s.shutLocked()
-		c.mu.queues.starved.push(s)
+		c.mu.queues.starved.Push(s)
 		s.queued = true
 	default:
-		c.mu.queues.ready.push(s)
+		c.mu.queues.ready.Push(s)
 		s.queued = true
 	}
 }
@@ -268,44 +261,14 @@ func (c *conn) endedLocked(s *stream) {
 
 // queues are the streams that have something to send.
 type queues struct {
-	ready fifo
+	ready pull.Queue[*stream]
 	// starved wait for the connection's window, before those that came later.
-	starved fifo
+	starved pull.Queue[*stream]
 }
 
 func (q *queues) next(window bool) *stream {
-	if window && q.starved.len() > 0 {
-		return q.starved.pop()
+	if window && q.starved.Len() > 0 {
+		return q.starved.Pop()
 	}
-	return q.ready.pop()
-}
-
-// fifo is a queue of streams.
-type fifo struct {
-	streams []*stream
-	head    int
-}
-
-func (f *fifo) len() int { return len(f.streams) - f.head }
-
-func (f *fifo) push(s *stream) {
-	if f.head > len(f.streams)/2 {
-		n := copy(f.streams, f.streams[f.head:])
-		clear(f.streams[n:])
-		f.streams, f.head = f.streams[:n], 0
-	}
-	f.streams = append(f.streams, s)
-}
-
-// pop returns nil if there is none.
-func (f *fifo) pop() *stream {
-	if f.len() == 0 {
-		return nil
-	}
-	s := f.streams[f.head]
-	f.streams[f.head] = nil
-	if f.head++; f.head == len(f.streams) {
-		f.streams, f.head = f.streams[:0], 0
-	}
-	return s
+	return q.ready.Pop()
 }

@@ -16,6 +16,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/klog/v2"
+
+	"github.com/millrace/millrace/internal/pull"
 )
 
 const (
@@ -98,7 +100,7 @@ func (f *frontServer) Accept() (net.Conn, error) {
 }
 
 func (f *frontServer) serve() {
-	err := f.server.Serve(tls.NewListener(keepAliveListener{f.Listener}, f.server.TLSConfig))
+	err := f.server.Serve(tls.NewListener(listener{f.Listener}, f.server.TLSConfig))
 	if !errors.Is(err, http.ErrServerClosed) {
 		f.failed(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
 	}
@@ -120,13 +122,15 @@ func (f *frontServer) shutdown() error {
 	return err
 }
 
-// keepAliveListener finds clients that are gone, as Kubernetes' listener does.
-type keepAliveListener struct{ net.Listener }
+// listener finds clients that are gone, as Kubernetes' listener does, and accepts
+// connections that writers share.
+type listener struct{ net.Listener }
 
-func (l keepAliveListener) Accept() (net.Conn, error) {
+func (l listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlivePeriod(tcpKeepAlive)
+		conn = pull.NewConn(tcp)
 	}
 	return conn, err
 }

@@ -1,0 +1,17 @@
+//go:build !unix
+
+package pull
+
+import (
+	"net"
+	"sync/atomic"
+)
+
+// Conn would be a connection that tells when a write has to wait.
+type Conn struct {
+	net.Conn
+	worker atomic.Pointer[Worker]
+}
+
+// NewConn returns a connection as it is: its writes may wait at any time.
+func NewConn(c net.Conn) net.Conn { return c }

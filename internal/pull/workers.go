@@ -1,0 +1,143 @@
+package pull
+
+import (
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Task is a connection that has something to write now and then.
+type Task interface {
+	// Write writes some of what there is with Worker.Write: others wait.
+	Write(*Worker)
+}
+
+// Worker is a goroutine that writes for connections, one after another: its stack is
+// in the processor's caches when that of a goroutine of the connection's own would not
+// be. As many run as there are processors, besides those that wait in a write, for
+// whom others work meanwhile.
+type Worker struct {
+	pool *workers
+	// waits says that the worker does not count. It is set with pool.mu locked.
+	waits atomic.Bool
+}
+
+// Do has a worker do a task. It waits for nothing.
+func Do(t Task) { all.do(t) }
+
+// all are the workers of this process.
+var all = newWorkers(runtime.GOMAXPROCS(0))
+
+// workers are those of a process.
+//
+//	resting ──do──► running ──nothing to do──► resting
+//	                   ▲  └──a write has to wait: another runs
+//	                   └─────and has returned, unless enough run: it ends
+type workers struct {
+	limit int
+	mu    struct {
+		sync.Mutex
+		work sync.Cond
+		// tasks are in the order in which they came.
+		tasks            Queue[Task]
+		running, resting int
+	}
+}
+
+func newWorkers(limit int) *workers {
+	p := &workers{limit: limit}
+	p.mu.work.L = &p.mu
+	return p
+}
+
+func (p *workers) do(t Task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.tasks.Push(t)
+	p.callLocked()
+}
+
+// callLocked has one more worker run if there is work and may be one.
+func (p *workers) callLocked() {
+	switch {
+	case p.mu.tasks.Len() == 0 || p.mu.running >= p.limit:
+	case p.mu.resting > 0:
+		p.mu.resting--
+		p.mu.running++
+		p.mu.work.Signal()
+	default:
+		p.mu.running++
+		go p.run()
+	}
+}
+
+func (p *workers) run() {
+	w := &Worker{pool: p}
+	for t := p.next(); t != nil; t = p.next() {
+		t.Write(w)
+	}
+}
+
+// next returns nil if enough others run.
+func (p *workers) next() Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.mu.running <= p.limit {
+		if p.mu.tasks.Len() > 0 {
+			return p.mu.tasks.Pop()
+		}
+		p.mu.running--
+		p.mu.resting++
+		p.mu.work.Wait() // who signals counts it as running
+	}
+	p.mu.running--
+	return nil
+}
+
+// Write writes to a connection, or to TLS above one. Without a worker it only writes.
+func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
+	if w == nil {
+		return c.Write(b)
+	}
+	if told := teller(c); told != nil {
+		told.worker.Store(w)
+		defer told.worker.Store(nil)
+	} else {
+		w.wait() // perhaps
+	}
+	defer w.waited()
+	return c.Write(b)
+}
+
+// teller is the connection below TLS, nil if it does not tell when it waits.
+func teller(c net.Conn) *Conn {
+	if above, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = above.NetConn()
+	}
+	told, _ := c.(*Conn)
+	return told
+}
+
+// wait says that the worker is about to wait.
+func (w *Worker) wait() {
+	p := w.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !w.waits.Swap(true) {
+		p.mu.running--
+		p.callLocked()
+	}
+}
+
+// waited says that the worker waits no longer.
+func (w *Worker) waited() {
+	if !w.waits.Load() {
+		return
+	}
+	p := w.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.waits.Store(false)
+	p.mu.running++
+}
