@@ -63,8 +63,6 @@ func (c Config) withDefaults() Config {
 type Server struct {
 	cfg  Config
 	date atomic.Pointer[date]
-	// made is what times are told from.
-	made time.Time
 
 	mu struct {
 		sync.Mutex
@@ -77,7 +75,7 @@ type Server struct {
 
 // New makes a Server, which does nothing before Configure.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), made: time.Now()}
+	s := &Server{cfg: cfg.withDefaults()}
 	s.mu.conns = make(map[*conn]struct{})
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 )
 
 // recorder is a connection that keeps what is written.
@@ -39,7 +40,7 @@ func FuzzInput(f *testing.F) {
 		defer handlers.Add(-1)
 		switch r.URL.Path {
 		case "/":
-			_ = w.(h2.Puller).Pull(r.Context(), &feed{due: [][]byte{[]byte(size40K)}})
+			_ = w.(pull.Puller).Pull(r.Context(), &feed{due: [][]byte{[]byte(size40K)}})
 		case "/read":
 			_, _ = io.Copy(w, r.Body)
 		default:

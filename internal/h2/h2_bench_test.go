@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 )
 
 // The benchmarks' clients run in a process of their own: cpu-ns is what the server
@@ -141,7 +142,7 @@ func (c *crowd) add(wake func()) {
 // ServeHTTP sends an event for each wake: with Pull where there is one, else from
 // its own goroutine with a flush.
 func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p, ok := w.(h2.Puller); ok {
+	if p, ok := w.(pull.Puller); ok {
 		s := &ticks{event: c.event, wake: p.Wake}
 		w.(http.Flusher).Flush()
 		c.add(s.add)

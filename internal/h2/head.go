@@ -156,9 +156,7 @@ type turn struct {
 	names    names
 	segments [][]byte
 	// write is the batch's, told a receiver of bytes in it; nil if there is none.
-	write *Write
-	told  Receiver
-	// returned is how many writes have returned that receivers were told of.
-	returned uint64
-	busy     busy
+	write   *pull.Write
+	told    pull.Receiver
+	carrier pull.Carrier
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 )
 
 // feed is a Source that is fed by any goroutine.
@@ -73,7 +74,7 @@ func newPulling() *pulling {
 }
 
 func (p *pulling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	puller := w.(h2.Puller)
+	puller := w.(pull.Puller)
 	f := &feed{wake: puller.Wake, step: p.step}
 	f.wake() // too early: does nothing
 	p.feeds <- f
@@ -183,9 +184,9 @@ func TestPullContext(t *testing.T) {
 	began, errs := make(chan context.CancelFunc, 1), make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
-		f := &feed{wake: w.(h2.Puller).Wake, due: [][]byte{[]byte("pulled, ")}}
+		f := &feed{wake: w.(pull.Puller).Wake, due: [][]byte{[]byte("pulled, ")}}
 		began <- cancel
-		errs <- w.(h2.Puller).Pull(ctx, f)
+		errs <- w.(pull.Puller).Pull(ctx, f)
 		_, _ = io.WriteString(w, "written")
 	}), ours(h2.Config{}))
 	resp := begin(patient(t), t, s.client(t), s.url("/"))
@@ -209,7 +210,7 @@ func TestPullPanics(t *testing.T) {
 	errs := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			errs <- w.(h2.Puller).Pull(r.Context(), panics{})
+			errs <- w.(pull.Puller).Pull(r.Context(), panics{})
 		}
 	}), ours(h2.Config{}))
 	c := s.client(t)
@@ -227,7 +228,7 @@ func TestPullPanics(t *testing.T) {
 func TestPullHead(t *testing.T) {
 	errs := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		errs <- w.(h2.Puller).Pull(r.Context(), panics{})
+		errs <- w.(pull.Puller).Pull(r.Context(), panics{})
 	}), ours(h2.Config{}))
 	resp, err := s.client(t).Head(s.url("/"))
 	if err != nil {

@@ -1,45 +1,16 @@
 package h2
 
 import (
-	"sync/atomic"
 	"time"
+
+	"github.com/millrace/millrace/internal/pull"
 )
-
-// batch is a buffer with what there is to tell of its write.
-type batch struct {
-	bytes []byte
-	write Write
-}
-
-// busy is the time since a connection last had nothing to write.
-type busy struct {
-	since   time.Time
-	writing time.Duration
-	// write is when the write began that is going on, in nanoseconds since the server
-	// was made; 0 for none.
-	write atomic.Int64
-}
-
-// memory is how far back a connection's business is remembered in full.
-const memory = 2 * time.Second
-
-// wrote adds a write. What is long ago counts half, so that a connection that never
-// rests tells how it has been lately.
-func (b *busy) wrote(began, ended time.Time) {
-	b.writing += ended.Sub(began)
-	if past := ended.Sub(b.since); past > memory {
-		b.since, b.writing = b.since.Add(past/2), b.writing/2
-	}
-}
-
-// rest ends the time.
-func (b *busy) rest() { b.since, b.writing = time.Time{}, 0 }
 
 // hold is the time since a stream's client let it send everything.
 type hold struct {
 	// What is told counts the times before from, which is zero while the windows are
 	// open.
-	Shut
+	pull.Shut
 	from time.Time
 }
 
@@ -47,7 +18,7 @@ type hold struct {
 func (s *stream) shutLocked() {
 	if s.hold == nil {
 		now := time.Now()
-		s.hold = &hold{Shut{Since: now}, now}
+		s.hold = &hold{pull.Shut{Since: now}, now}
 	} else if s.hold.from.IsZero() {
 		s.hold.from = time.Now()
 	}
@@ -61,13 +32,10 @@ func (h *hold) open() {
 	}
 }
 
-// moment is the time by one look at the clock; time.Now takes two.
-func (s *Server) moment() time.Time { return s.made.Add(time.Since(s.made)) }
-
 // fillsLocked notes when the buffer was begun that a receiver's bytes come in.
 func (c *conn) fillsLocked(s *stream) {
 	if w := c.mu.turn.write; s.receiver != nil && w.Filled.IsZero() {
-		w.Filled = c.server.moment()
+		w.Filled = pull.Moment()
 	}
 }
 
@@ -79,9 +47,9 @@ func (c *conn) noteLocked(s *stream, n int) {
 	t := &c.mu.turn
 	if t.told == nil {
 		c.fillsLocked(s)
-		t.told, t.write.Number = s.receiver, t.returned+1
+		t.told, t.write.Number = s.receiver, t.carrier.Number()
 	}
-	var shut *Shut
+	var shut *pull.Shut
 	if s.hold != nil {
 		shut = &s.hold.Shut
 	}
@@ -101,40 +69,31 @@ func (c *conn) carryLocked(bytes []byte) {
 		return
 	}
 	t.told = nil
-	w.Began = c.server.moment()
-	if t.busy.since.IsZero() {
-		t.busy.since = w.Filled
-	}
-	w.Busy, w.Writing = t.busy.since, t.busy.writing
-	t.busy.write.Store(int64(w.Began.Sub(c.server.made)))
+	t.carrier.Begin(w)
 	c.mu.Unlock()
 	written := c.send(worker, bytes)
-	w.Ended = c.server.moment()
-	t.busy.write.Store(0)
+	t.carrier.Ended(w)
 	if written {
 		told.Written(w)
 	}
 	c.mu.Lock()
 	if written {
-		t.returned++
+		t.carrier.Add(w)
 	}
-	t.busy.wrote(w.Began, w.Ended)
 }
 
-// Locked implements Puller.
+// Locked implements pull.Puller.
 func (r *response) Locked(use func(returned uint64)) {
 	c := r.stream.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	use(c.mu.turn.returned)
+	use(c.mu.turn.carrier.Returned())
 }
 
-// Waits implements Puller.
+// Waits implements pull.Puller.
 func (r *response) Waits() (window, write time.Time) {
 	s, c := r.stream, r.stream.conn
-	if at := c.mu.turn.busy.write.Load(); at != 0 {
-		write = c.server.made.Add(time.Duration(at))
-	}
+	write = c.mu.turn.carrier.Writing()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.hold != nil && s.source != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 )
 
 // told is a feed that keeps what it is told.
@@ -21,7 +22,7 @@ type told struct {
 	sent  []sent
 	// number is of the write that something was taken for last.
 	number uint64
-	puller h2.Puller
+	puller pull.Puller
 }
 
 // inFlight reports whether that has not returned.
@@ -36,16 +37,16 @@ func (f *told) inFlight() (is bool) {
 
 // sent is what a write has carried that has returned.
 type sent struct {
-	h2.Write
+	pull.Write
 	part
 }
 
 type part struct {
 	bytes int
-	shut  h2.Shut
+	shut  pull.Shut
 }
 
-func (f *told) Taken(w *h2.Write, bytes int, shut *h2.Shut) {
+func (f *told) Taken(w *pull.Write, bytes int, shut *pull.Shut) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := part{bytes: bytes}
@@ -57,7 +58,7 @@ func (f *told) Taken(w *h2.Write, bytes int, shut *h2.Shut) {
 	w.Local = append(all, f)
 }
 
-func (f *told) Written(w *h2.Write) {
+func (f *told) Written(w *pull.Write) {
 	for _, f := range w.Local.([]*told) {
 		f.mu.Lock()
 		for _, p := range f.taken {
@@ -83,7 +84,7 @@ func (f *told) total() (n int, last sent) {
 type telling chan *told
 
 func (p telling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f := &told{puller: w.(h2.Puller)}
+	f := &told{puller: w.(pull.Puller)}
 	f.wake = f.puller.Wake
 	p <- f
 	_ = f.puller.Pull(r.Context(), f)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/millrace/millrace/internal/pull"
 )
 
 var (
@@ -218,9 +220,9 @@ type outgoing struct {
 	ends     bool
 	trailers *head
 
-	source Source
+	source pull.Source
 	// receiver is the source, if it is one.
-	receiver Receiver
+	receiver pull.Receiver
 	// hold is nil while the client lets everything through.
 	hold *hold
 	// wants says that the source is to be asked, asking that it is being asked,

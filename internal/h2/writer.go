@@ -2,7 +2,6 @@ package h2
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -15,14 +14,9 @@ const (
 	maxPayload = minFrameSize - frameHeader
 	// frameHeader is the size of a frame's header.
 	frameHeader = 9
-	// batchSize is how much is written at once: four records.
-	batchSize = 4 * minFrameSize
 	// maxTurns bounds the streams that are asked for one buffer.
 	maxTurns = 1024
 )
-
-// batches are the buffers of connections that write.
-var batches = sync.Pool{New: func() any { return &batch{bytes: make([]byte, 0, batchSize)} }}
 
 // kick has a worker look what there is to do. It never waits.
 func (c *conn) kick() {
@@ -68,7 +62,7 @@ func (c *conn) passOnLocked() {
 		c.kick()
 		return
 	}
-	t.busy.rest()
+	t.carrier.Rest()
 }
 
 // readyLocked says whether a stream may send something now.
@@ -93,18 +87,15 @@ func (c *conn) writeOwnLocked(s *stream) {
 func (c *conn) writeLocked() {
 	t := &c.mu.turn
 	t.taken = true
-	b := batches.Get().(*batch)
-	t.batch, t.write = b.bytes[:0], &b.write
+	b := pull.NewBatch()
+	t.batch, t.write = b.Bytes, &b.Write
 	c.fillLocked()
-	b.bytes, t.batch = t.batch, nil
-	if len(b.bytes) > 0 {
-		c.carryLocked(b.bytes)
+	b.Bytes, t.batch = t.batch, nil
+	if len(b.Bytes) > 0 {
+		c.carryLocked(b.Bytes)
 	}
 	t.write = nil
-	if cap(b.bytes) <= 2*batchSize {
-		b.write = Write{}
-		batches.Put(b)
-	}
+	b.Release()
 	t.taken = false
 }
 
@@ -128,7 +119,7 @@ func (c *conn) fillLocked() {
 			t.batch = append(t.batch, c.mu.control.Bytes()...)
 			c.mu.control.Reset()
 		}
-		if c.mu.phase >= failed || len(t.batch) > batchSize-minFrameSize {
+		if c.mu.phase >= failed || len(t.batch) > pull.BatchSize-minFrameSize {
 			return
 		}
 		s := c.mu.queues.next(c.mu.out > 0)

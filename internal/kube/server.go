@@ -35,8 +35,9 @@ type Hooks struct {
 	// Reads wraps the handlers behind authentication, authorization, audit and
 	// fairness. It is needed with Storage.
 	Reads func(next http.Handler) http.Handler
-	// HTTP2 gives HTTP/2 with so many streams a connection to a server.
-	HTTP2 func(s *http.Server, streams int) error
+	// Protocols prepares a server for HTTP/1.1 and, with so many streams a connection,
+	// for HTTP/2; 0 is without HTTP/2.
+	Protocols func(s *http.Server, streams int) error
 	// CustomResources configures their server, which is ours if there is Storage.
 	CustomResources crd.Config
 	// Front wraps all that is served, before anybody has said who they are.
@@ -84,8 +85,8 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build server: %w", err)
 	}
-	if hooks.HTTP2 != nil {
-		if s.front, err = useFrontServer(s.aggregator.GenericAPIServer, hooks.HTTP2); err != nil {
+	if hooks.Protocols != nil {
+		if s.front, err = useFrontServer(s.aggregator.GenericAPIServer, hooks.Protocols); err != nil {
 			return nil, err
 		}
 	}

@@ -48,9 +48,8 @@ type frontServer struct {
 }
 
 // useFrontServer makes the generic server serve through an HTTP server of ours.
-// http2 gives HTTP/2 with so many streams a connection to a server whose handler
-// and certificates are set.
-func useFrontServer(generic *genericapiserver.GenericAPIServer, http2 func(s *http.Server, streams int) error) (*frontServer, error) {
+// protocols is that of Hooks; the server's handler and certificates are set then.
+func useFrontServer(generic *genericapiserver.GenericAPIServer, protocols func(s *http.Server, streams int) error) (*frontServer, error) {
 	serving := generic.SecureServingInfo
 	certificates, err := servingCertificates(serving)
 	if err != nil {
@@ -73,14 +72,15 @@ func useFrontServer(generic *genericapiserver.GenericAPIServer, http2 func(s *ht
 	if generic.ShutdownSendRetryAfter {
 		f.timeout = quickShutdown
 	}
-	if !serving.DisableHTTP2 {
-		streams := serving.HTTP2MaxStreamsPerConnection
-		if streams <= 0 {
-			streams = defaultStreams
-		}
-		if err := http2(f.server, streams); err != nil {
-			return nil, fmt.Errorf("configure HTTP/2: %w", err)
-		}
+	streams := serving.HTTP2MaxStreamsPerConnection
+	switch {
+	case serving.DisableHTTP2:
+		streams = 0
+	case streams <= 0:
+		streams = defaultStreams
+	}
+	if err := protocols(f.server, streams); err != nil {
+		return nil, fmt.Errorf("configure HTTP: %w", err)
 	}
 	f.server.TLSConfig.GetConfigForClient = certificates.forClient
 	f.stop = sync.OnceValue(f.shutdown)

@@ -166,14 +166,19 @@ func TestWatchListsAreRelists(t *testing.T) {
 	for i := range 10 {
 		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
 	}
+	inner := x.handler
+	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req.RemoteAddr = "10.0.0.99:99"
+		inner.ServeHTTP(w, req)
+	})
 	const watchList = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	for query, code := range map[string]int{
 		watchList: http.StatusTooManyRequests, watchList + "&resourceVersion=7": http.StatusTooManyRequests, "?watch=1&resourceVersion=0": http.StatusTooManyRequests,
 		"?watch=1&resourceVersion=100": http.StatusOK, watchList + "&labelSelector=a%3Db": http.StatusOK,
 	} {
-		w := x.from(t, "10.0.0.99:99", list+query+"&timeoutSeconds=1")
-		if w.Code != code || code != http.StatusOK && w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: status %d, %v", query, w.Code, w.Header())
+		s := x.watch(t, list+query+"&timeoutSeconds=1", http.Header{"User-Agent": {"agent/v1"}})
+		if s.StatusCode != code || code != http.StatusOK && s.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, %v", query, s.StatusCode, s.Header)
 		}
 	}
 }

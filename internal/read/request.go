@@ -33,6 +33,9 @@ const (
 	passedHistory   passed = "history"    // a revision that the cache no longer has
 	passedEncoding  passed = "encoding"   // an encoder did something unexpected
 	passedUpgrade   passed = "upgrade"    // a watch over a web socket
+	// passedConnection is a watch over a connection that this server has not accepted
+	// itself.
+	passedConnection passed = "connection"
 )
 
 // query is a request that the tier can answer.

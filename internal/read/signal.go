@@ -4,38 +4,18 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/millrace/millrace/internal/h2"
 )
 
-// signal is the one thing that an idle watch waits for: events, the end of its
-// request or of the server, or its own schedule. A select over as many channels
-// would cost a fifth of what an event costs.
+// signal is what wakes an idle watch: events, the end of its request or of the server,
+// or its own schedule.
 type signal struct {
-	// notify wakes the watch. It does not block: it sends to wake, or wakes the
-	// writer of the connection.
+	// notify has the watch's source asked. It waits for nothing.
 	notify func()
-	wake   chan struct{}
 	// ended says that the watch is to end, due that its schedule has something.
 	ended, due atomic.Bool
 	timer      *time.Timer
 	unwatch    func() bool
 	endings    []*ending
-}
-
-// prepare makes the signal one for a puller, or with nil one to wait for.
-func (s *signal) prepare(p h2.Puller) {
-	if p != nil {
-		s.notify = p.Wake
-		return
-	}
-	s.wake = make(chan struct{}, 1)
-	s.notify = func() {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
-	}
 }
 
 func (s *signal) end() {

@@ -14,7 +14,8 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/h1"
+	"github.com/millrace/millrace/internal/pull"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 )
@@ -34,8 +35,10 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 		return passedHistory
 	}
 	s := &watching{query: q, req: req, begin: begin, failed: err}
-	s.puller, _ = responsewriter.GetOriginal(w).(h2.Puller)
-	s.signal.prepare(s.puller)
+	if s.puller = puller(w, req); s.puller == nil {
+		return passedConnection
+	}
+	s.signal.notify = s.puller.Wake
 	if err == nil {
 		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Odd > 0 || !s.findInitial(&selection) {
@@ -56,6 +59,16 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 	defer done()
 	q.serveLong(s)
 	return ""
+}
+
+// puller is what takes the bytes of a watch, nil if its connection has nothing of the kind.
+func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
+	w = responsewriter.GetOriginal(w)
+	if p, ok := w.(pull.Puller); ok {
+		return p
+	}
+	p, _ := h1.New(w, req)
+	return p
 }
 
 // findInitial finds what existed. It returns false if bytes do not tell it.
@@ -93,17 +106,15 @@ func (q *query) serveLong(s *watching) {
 	serve()
 }
 
-// watching is a WATCH that is being served. Its cursor is driven by the writer of
-// the connection where that can pull, else by the request's goroutine. A client
-// that is slow holds up nothing but its own connection, which keeps no more than
-// one batch for it.
+// watching is a WATCH that is being served. Its cursor is driven by whoever writes to
+// the connection. A client that is slow holds up nothing but its own connection, which
+// keeps no more than one batch for it.
 type watching struct {
-	query *query
-	req   *http.Request
-	w     http.ResponseWriter
-	flush func()
-	// puller is the innermost writer, nil if that cannot pull.
-	puller h2.Puller
+	query  *query
+	req    *http.Request
+	w      http.ResponseWriter
+	flush  func()
+	puller pull.Puller
 
 	begin   cache.Beginning
 	initial *cache.Selection
@@ -117,8 +128,6 @@ type watching struct {
 	out      encode.Stream
 	schedule schedule
 	signal   signal
-	// turn is that of a watch that writes by itself.
-	turn
 	// broken says that the client went away.
 	broken bool
 }
@@ -164,17 +173,11 @@ func (s *watching) open() {
 	s.out = encode.Stream{Form: q.form, Head: q.head, Writer: s, Encoding: q.encoding, Observe: q.sizes()}
 }
 
-// Write implements io.Writer for the stream.
+// Write implements io.Writer for initial events, bookmarks and the end.
 func (s *watching) Write(b []byte) (int, error) {
-	inTurn := !s.taken.IsZero()
-	if inTurn {
-		s.writing(len(b))
-	}
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil
-	if !inTurn {
-		s.account.Wrote(n, 0)
-	}
+	s.account.Wrote(n, 0)
 	if s.initial != nil {
 		s.initialBytes += n
 	}

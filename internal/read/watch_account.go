@@ -1,10 +1,8 @@
 package read
 
 import (
-	"time"
-
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/watch"
 )
@@ -20,68 +18,9 @@ func (s *watching) openAccount(selection *watch.Selection) {
 		Client:   client(s.req),
 		Address:  s.req.RemoteAddr, Protocol: s.req.Proto,
 		Selection: selection.String(), Encoding: q.made.encodings[encodingIndex(q.encoding)],
-		Place: s.cursor, History: q.route.cfg.Source.Resource().Log(),
-	}
-	if s.puller != nil {
-		info.Transport = s.puller
+		Place: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
 	}
 	s.account = q.route.cfg.Accounts.Open(info)
-}
-
-// turn is one write of a watch that writes by itself, and the times of it. Zero
-// times are between two.
-type turn struct {
-	sender       slo.Sender
-	taken, began time.Time
-	bytes        int
-	// busy is since when the watch has not come to rest, wrote how long it was writing
-	// in that time.
-	busy  time.Time
-	wrote time.Duration
-}
-
-// startTurn begins a turn with what was taken from the cursor.
-func (s *watching) startTurn(changes []encode.Change) {
-	if s.account == nil {
-		return
-	}
-	s.taken = time.Now()
-	if s.busy.IsZero() {
-		s.busy, s.wrote = s.taken, 0
-	}
-	each(changes, func(a *slo.Arrival, n int) { s.sender.Give(a, n, 0) })
-}
-
-// writing notes bytes that are about to be written. What is encoded between two
-// writes counts as written: only what is large needs more than one.
-func (s *watching) writing(bytes int) {
-	if s.began.IsZero() {
-		s.began = time.Now()
-	}
-	s.bytes += bytes
-}
-
-// endTurn ends a turn that was flushed.
-func (s *watching) endTurn() {
-	if s.account == nil {
-		return
-	}
-	ended := time.Now()
-	w := slo.Write{Filled: s.taken, Began: s.began, Ended: ended, Busy: s.busy, Writing: s.wrote}
-	s.sender.Taken(&w, s.bytes, nil)
-	w.Written()
-	s.wrote += ended.Sub(s.began)
-	s.taken, s.began, s.bytes = time.Time{}, time.Time{}, 0
-}
-
-// rest waits for something to do. If that came during the last turn, there is no rest.
-func (s *watching) rest() {
-	select {
-	case <-s.signal.wake:
-	default:
-		s.busy = time.Time{}
-		<-s.signal.wake
-	}
 }
 
 // each calls use with the arrivals of changes, and how many share each.
@@ -103,21 +42,21 @@ type measured struct {
 	pulled
 }
 
-var _ h2.Receiver = (*measured)(nil)
+var _ pull.Receiver = (*measured)(nil)
 
-// Next implements h2.Source.
+// Next implements pull.Source.
 func (p *measured) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
 	p.sent.Expect()
 	return p.pulled.Next(segments, room)
 }
 
-// Taken implements h2.Receiver.
-func (p *measured) Taken(w *h2.Write, bytes int, shut *h2.Shut) {
+// Taken implements pull.Receiver.
+func (p *measured) Taken(w *pull.Write, bytes int, shut *pull.Shut) {
 	p.sent.Taken((*slo.Write)(w), bytes, (*slo.Shut)(shut))
 }
 
-// Written implements h2.Receiver.
-func (p *measured) Written(w *h2.Write) { (*slo.Write)(w).Written() }
+// Written implements pull.Receiver.
+func (p *measured) Written(w *pull.Write) { (*slo.Write)(w).Written() }
 
 // give notes what was encoded for the next write. There is one segment for each
 // change, and a first one with the header of gzip.

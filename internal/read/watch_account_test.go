@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/slo"
 )
@@ -34,24 +32,12 @@ func newAccounted(t testing.TB, protocol string) *accounted {
 func newAccountedBy(t testing.TB, protocol string, accounts *slo.Watches) *accounted {
 	t.Helper()
 	x := &accounted{accounts: accounts}
-	x.watched = newWatched(t, protocol == "go", func(c *read.RouteConfig) { c.Accounts = x.accounts })
+	x.watched = newWatched(t, protocol == "HTTP/2", func(c *read.RouteConfig) { c.Accounts = x.accounts })
 	handler := x.handler
 	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who := &user.DefaultInfo{Name: req.Header.Get("Test-User")}
 		handler.ServeHTTP(w, req.WithContext(request.WithUser(req.Context(), who)))
 	})
-	if protocol == "ours" {
-		behind := x.server.Config.Handler
-		x.server.Close()
-		x.server = httptest.NewUnstartedServer(behind)
-		if err := h2.New(h2.Config{}).Configure(x.server.Config); err != nil {
-			t.Fatal(err)
-		}
-		x.server.TLS = x.server.Config.TLSConfig
-		x.server.EnableHTTP2 = true
-		x.server.StartTLS()
-		t.Cleanup(x.server.Close)
-	}
 	return x
 }
 
@@ -91,7 +77,7 @@ func (c *counting) Read(p []byte) (int, error) {
 }
 
 func TestAccountsAreWhatClientsRead(t *testing.T) {
-	for _, protocol := range []string{"ours", "go", "HTTP/1.1"} {
+	for _, protocol := range []string{"HTTP/2", "HTTP/1.1"} {
 		for _, coding := range []string{"identity", "gzip"} {
 			t.Run(protocol+" "+coding, func(t *testing.T) { testAccounts(t, protocol, coding) })
 		}
@@ -167,7 +153,7 @@ func testAccounts(t *testing.T, protocol, coding string) {
 
 // TestSlowClientIsNamed has one client that does not read beside one that does.
 func TestSlowClientIsNamed(t *testing.T) {
-	for protocol, state := range map[string]string{"ours": "client", "HTTP/1.1": "connection"} {
+	for protocol, state := range map[string]string{"HTTP/2": "client", "HTTP/1.1": "connection"} {
 		t.Run(protocol, func(t *testing.T) {
 			x := newAccountedBy(t, protocol, slo.NewWatches(slo.Config{Objectives: slo.Objectives{Default: 400 * time.Millisecond}}))
 			x.load(t, "a/one")

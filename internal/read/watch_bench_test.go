@@ -93,7 +93,7 @@ type deliverer struct {
 }
 
 func (s shape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer {
-	x := &deliverer{accounted: newAccountedBy(b, "ours", accounts)}
+	x := &deliverer{accounted: newAccountedBy(b, "HTTP/2", accounts)}
 	x.load(b, "a/one")
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100", clientEnv, s.conns, s.streams, x.server.URL))

@@ -2,13 +2,11 @@ package read
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/watch"
 )
 
@@ -64,50 +62,7 @@ func (s *watching) follow() error {
 	s.query.tier.followShutdown(s.req.Context())
 	s.signal.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.ending, &s.query.route.ending)
 	defer s.signal.stop()
-	if s.puller != nil {
-		return s.followPulled()
-	}
-	s.account.Follows(&s.sender)
-	for {
-		// What the feed had finished before the cursor was read has been sent when
-		// that leaves nothing.
-		reached := progress.Revision()
-		more, err := s.sendNext()
-		if err != nil {
-			return err
-		}
-		if s.signal.ended.Load() {
-			return errEnded
-		}
-		if s.signal.due.Load() {
-			if err := s.act(time.Now(), reached, more); err != nil {
-				return err
-			}
-		} else if !more {
-			s.rest()
-		}
-	}
-}
-
-// changeBuffers hold what goes out next. An idle watch has none.
-var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
-
-// sendNext sends what is there in one write and one flush.
-func (s *watching) sendNext() (more bool, err error) {
-	buf := changeBuffers.Get().(*[]encode.Change)
-	defer changeBuffers.Put(buf)
-	changes, more, lost := s.cursor.Next((*buf)[:0])
-	*buf = changes
-	defer clear(changes)
-	if len(changes) > 0 {
-		s.startTurn(changes)
-		if err := s.out.Events(changes); err != nil {
-			return false, err
-		}
-		s.flush()
-		s.endTurn()
-	}
-	return more, lost
+	return s.followPulled()
 }
 
 // act does what is due. Bookmarks wait until all events are sent.

@@ -2,17 +2,18 @@ package read
 
 import (
 	"io"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// followPulled is follow where the writer of the connection takes the events: the
-// request's goroutine rests until something is due.
+// followPulled has whoever writes to the connection take the events. The request's
+// goroutine rests until something is due.
 func (s *watching) followPulled() error {
-	var all h2.Source
+	var all pull.Source
 	source := new(pulled)
 	if all = source; s.account != nil {
 		x := new(measured)
@@ -39,8 +40,11 @@ func (s *watching) followPulled() error {
 	}
 }
 
+// changeBuffers hold what goes out next. An idle watch has none.
+var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
+
 // pulled gives the frames of a watch to the writer of its connection. It implements
-// h2.Source. A client that does not read holds the changes of one batch, and no
+// pull.Source. A client that does not read holds the changes of one batch, and no
 // frames but those of one turn.
 type pulled struct {
 	*watching
@@ -58,7 +62,7 @@ type pulled struct {
 	err error
 }
 
-// Next implements h2.Source. Its end is where the request's goroutine has
+// Next implements pull.Source. Its end is where the request's goroutine has
 // something to do.
 func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
 	if p.signal.ended.Load() {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/millrace/millrace/internal/h1"
+	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/watch"
 )
@@ -49,7 +51,13 @@ func newWatched(t testing.TB, http2 bool, changes ...change) *watched {
 		ctx := request.WithServerShutdownSignal(request.WithRequestInfo(req.Context(), info), x)
 		x.handler.ServeHTTP(w, req.WithContext(ctx))
 	}))
-	x.server.EnableHTTP2 = http2
+	h1.Configure(x.server.Config)
+	if x.server.EnableHTTP2 = http2; http2 {
+		if err := h2.New(h2.Config{}).Configure(x.server.Config); err != nil {
+			t.Fatal(err)
+		}
+		x.server.TLS = x.server.Config.TLSConfig
+	}
 	x.server.StartTLS()
 	t.Cleanup(x.server.Close)
 	return x

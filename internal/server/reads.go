@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/h1"
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
@@ -72,7 +73,10 @@ func (r *readTier) hooks() kube.Hooks {
 		Stored:  r.decorator.Store,
 		Reads:   r.tier.Wrap,
 		Front:   r.front,
-		HTTP2: func(s *http.Server, streams int) error {
+		Protocols: func(s *http.Server, streams int) error {
+			if h1.Configure(s); streams == 0 {
+				return nil
+			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(streams)}).Configure(s)
 		},
 		CustomResources: crd.Config{Log: r.backends.log, Route: r.route},

@@ -18,7 +18,7 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 	for i := range clients * selections * watches {
 		all = append(all, follow(x.Open(slo.WatchInfo{
 			Resource: "pods", Client: slo.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
-			Selection: fmt.Sprint("labels: n=", i/clients%selections), Place: new(at),
+			Selection: fmt.Sprint("labels: n=", i/clients%selections), Place: new(at), Transport: new(at),
 		})))
 	}
 	for range writes {

@@ -1,7 +1,6 @@
 package slo
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -26,11 +25,9 @@ type Sender struct {
 	// partly says that pieces were taken, and not all that was given before; several
 	// that something was given before last.
 	partly, several bool
-	// alone says that the watch has no Transport: then mu guards what is behind it, else
-	// the locks that Taken is called with.
-	alone bool
 	// flying of the events, and flyingBytes, are in the write that is the number-th of
-	// its connection, unless that has returned.
+	// its connection, unless that has returned. The locks that Taken is called with
+	// guard them and what follows.
 	number, flying, flyingBytes uint32
 	events, bytes               uint64
 	resource                    *resourceAccount
@@ -38,7 +35,6 @@ type Sender struct {
 
 	// What follows an event need not touch.
 
-	mu sync.Mutex
 	// before is what was given before last and not written, in order.
 	before []given
 	watch  *Watch
@@ -121,10 +117,6 @@ func (x *Sender) Taken(w *Write, n int, shut *Shut) {
 	}
 	l.add(x, x.span(x.last), x.count, left)
 	x.last, x.count, x.size = nil, 0, 0
-	if x.alone {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-	}
 	if n := uint32(w.Number); x.number != n {
 		x.number, x.flying, x.flyingBytes = n, 0, 0
 	}
@@ -182,13 +174,7 @@ func (x *Sender) forget(done int) {
 // locked calls use between two calls of Taken, with how many writes have returned to
 // the connection.
 func (x *Sender) locked(use func(returned uint64)) {
-	if !x.alone {
-		x.watch.Transport.Locked(use)
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	use(uint64(x.number))
+	x.watch.Transport.Locked(use)
 }
 
 // sent is what was written.

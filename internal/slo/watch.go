@@ -46,9 +46,8 @@ type WatchInfo struct {
 	Encoding  string
 	// Place is the watch's among the events that it selects, History what the
 	// resource remembers.
-	Place   Place
-	History History
-	// Transport may be nil.
+	Place     Place
+	History   History
 	Transport Transport
 }
 
@@ -110,7 +109,7 @@ func (w *Watch) Follows(by *Sender) {
 	if w == nil {
 		return
 	}
-	by.watch, by.resource, by.peers, by.alone = w, w.resource, w.peers, w.Transport == nil
+	by.watch, by.resource, by.peers = w, w.resource, w.peers
 	w.sender.Store(by)
 }
 

@@ -97,7 +97,7 @@ func behindOf(watches []*Watch, now time.Time) []Watcher {
 		if !oldest.IsZero() {
 			t.BehindSeconds = max(0, now.Sub(oldest)).Seconds()
 		}
-		t.State = w.state(now, t.BehindSeconds)
+		t.State = w.state(now)
 		behind = append(behind, t)
 	}
 	slices.SortFunc(behind, func(a, b Watcher) int {
@@ -117,21 +117,14 @@ func (w *Watch) report(now time.Time) (_ Watcher, followed uint64) {
 	}, followed
 }
 
-// state says what a watch that is behind by some seconds waits for. One whose
-// transport tells nothing writes by itself: it waits for the connection.
-func (w *Watch) state(now time.Time, behind float64) string {
-	if w.Transport == nil {
-		if behind >= stuckFrom.Seconds() {
-			return stateConnection
-		}
-	} else {
-		window, write := w.Transport.Waits()
-		if !window.IsZero() {
-			return stateClient
-		}
-		if !write.IsZero() && now.Sub(write) >= stuckFrom {
-			return stateConnection
-		}
+// state says what a watch waits for.
+func (w *Watch) state(now time.Time) string {
+	window, write := w.Transport.Waits()
+	if !window.IsZero() {
+		return stateClient
+	}
+	if !write.IsZero() && now.Sub(write) >= stuckFrom {
+		return stateConnection
 	}
 	if w.sender.Load() == nil {
 		return stateInitial

@@ -356,7 +356,7 @@ func TestSumsStay(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	var want uint64
 	for i := range 1500 {
-		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: slo.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Place: new(at)}))
+		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: slo.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Place: new(at), Transport: new(at)}))
 		x.clock.Step(ms)
 		x.deliver(w, times{}, 10)
 		want++

@@ -1,0 +1,292 @@
+package h1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/pull"
+)
+
+const (
+	// turn is how many bytes a source is asked for at once.
+	turn = 16 << 10
+	// maxChunk makes a chunk, with its size and ends of line, fill a batch.
+	maxChunk = pull.BatchSize - 16
+	// keptSegments is the room for segments that a stream keeps while it has none.
+	keptSegments = 4
+)
+
+type connKey struct{}
+
+// Configure makes a server remember connections for New. It must be called before the
+// server serves.
+func Configure(hs *http.Server) {
+	before := hs.ConnContext
+	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if before != nil {
+			ctx = before(ctx, c)
+		}
+		return context.WithValue(ctx, connKey{}, c)
+	}
+}
+
+// New makes a Puller for the response to a request. It returns false if that did not
+// come over HTTP/1 to a server that was configured. w is net/http's own writer.
+func New(w http.ResponseWriter, req *http.Request) (pull.Puller, bool) {
+	c, ok := req.Context().Value(connKey{}).(net.Conn)
+	if !ok || req.ProtoMajor != 1 {
+		return nil, false
+	}
+	s := &stream{w: w, nc: c, chunked: req.ProtoAtLeast(1, 1)}
+	s.mu.changed.L = &s.mu
+	return s, true
+}
+
+// stream is the body of a response. No lock is held while its source is asked and
+// while bytes are written.
+type stream struct {
+	w       http.ResponseWriter
+	nc      net.Conn
+	chunked bool // not in HTTP/1.0, where the end of the connection is that of the body
+	// asked says that a worker is to look.
+	asked atomic.Bool
+
+	mu struct {
+		sync.Mutex
+		// changed tells the handler that the source has ended, or its turn.
+		changed sync.Cond
+		// source is nil but during Pull.
+		source   pull.Source
+		receiver pull.Receiver
+		// taken says that a worker has the turn, missed that another wanted it meanwhile.
+		taken, missed bool
+		// left is what the source gave and is not sent. more says that it may have more.
+		left [][]byte
+		more bool
+		// ended says that it has ended, broken why nothing more can be sent, leaving that
+		// the handler wants to go.
+		ended, leaving bool
+		broken         error
+		carrier        pull.Carrier
+	}
+}
+
+// Wake implements pull.Puller.
+func (s *stream) Wake() {
+	if !s.asked.Swap(true) {
+		pull.Do(s)
+	}
+}
+
+// Pull implements pull.Puller.
+func (s *stream) Pull(ctx context.Context, source pull.Source) error {
+	if err := http.NewResponseController(s.w).Flush(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, s.leave)
+	defer stop()
+	m := &s.mu
+	m.Lock()
+	defer m.Unlock()
+	m.source, m.ended, m.leaving = source, false, false
+	m.receiver, _ = source.(pull.Receiver)
+	s.Wake()
+	for !m.leaving && m.broken == nil && (!m.ended || len(m.left) > 0) {
+		m.changed.Wait()
+	}
+	// The handler may write itself from then on.
+	for m.leaving = true; m.taken; {
+		m.changed.Wait()
+	}
+	m.source, m.receiver = nil, nil
+	if p, ok := m.broken.(*panicked); ok {
+		panic(p)
+	}
+	switch {
+	case m.broken != nil:
+		return m.broken
+	case m.ended && len(m.left) == 0:
+		return nil
+	}
+	return ctx.Err()
+}
+
+func (s *stream) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.leaving = true
+	s.mu.changed.Broadcast()
+}
+
+// Write implements pull.Task: it writes one chunk.
+func (s *stream) Write(w *pull.Worker) {
+	s.asked.Store(false)
+	m := &s.mu
+	m.Lock()
+	defer m.Unlock()
+	switch {
+	case m.taken:
+		m.missed = true
+		return
+	case m.source == nil || m.leaving || m.broken != nil || m.ended && len(m.left) == 0:
+		return
+	}
+	m.taken = true
+	b := pull.NewBatch()
+	if n := s.fillLocked(b); n > 0 && m.broken == nil {
+		s.carryLocked(w, b, n)
+	}
+	b.Release()
+	m.taken = false
+	switch {
+	case m.ended && len(m.left) == 0 || m.leaving || m.broken != nil:
+		m.changed.Broadcast()
+	case m.missed || m.more || len(m.left) > 0:
+		s.Wake() // others wait
+	default:
+		m.carrier.Rest()
+	}
+	m.missed = false
+}
+
+// fillLocked puts a chunk in the buffer. It returns how many bytes of the source are
+// in it.
+func (s *stream) fillLocked(b *pull.Batch) (n int) {
+	m := &s.mu
+	b.Write.Filled = pull.Moment()
+	have := length(m.left)
+	for have < maxChunk && !m.ended && m.broken == nil {
+		before := have
+		s.askLocked(min(turn, maxChunk-have))
+		if have = length(m.left); have == before {
+			break
+		}
+	}
+	if n = min(have, maxChunk); n == 0 {
+		m.left = nil
+		return 0
+	}
+	if s.chunked {
+		b.Bytes = append(strconv.AppendInt(b.Bytes, int64(n), 16), "\r\n"...)
+	}
+	s.takeLocked(b, n)
+	if s.chunked {
+		b.Bytes = append(b.Bytes, "\r\n"...)
+	}
+	return n
+}
+
+// takeLocked moves bytes of what is left to the buffer.
+func (s *stream) takeLocked(b *pull.Batch, n int) {
+	m := &s.mu
+	done := 0
+	for n > 0 {
+		segment := m.left[done]
+		part := segment[:min(n, len(segment))]
+		b.Bytes = append(b.Bytes, part...)
+		n -= len(part)
+		if m.left[done] = segment[len(part):]; len(m.left[done]) == 0 {
+			done++
+		}
+	}
+	rest := copy(m.left, m.left[done:])
+	clear(m.left[rest:])
+	if m.left = m.left[:rest]; rest == 0 && cap(m.left) > keptSegments {
+		m.left = nil
+	}
+}
+
+func length(segments [][]byte) (n int) {
+	for _, s := range segments {
+		n += len(s)
+	}
+	return n
+}
+
+// askLocked asks the source, without the lock.
+func (s *stream) askLocked(room int) {
+	m := &s.mu
+	source, segments := m.source, m.left
+	m.Unlock()
+	segments, more, err := s.next(source, segments, room)
+	m.Lock()
+	m.left, m.more = segments, more
+	switch {
+	case errors.Is(err, io.EOF):
+		m.ended, m.more = true, false
+	case err != nil:
+		s.breakLocked(err)
+	}
+}
+
+// breakLocked ends the connection: that of the body cannot be told otherwise.
+func (s *stream) breakLocked(err error) {
+	s.mu.broken = err
+	_ = s.nc.Close()
+}
+
+// next asks a source. One that panics ends its own connection alone.
+func (s *stream) next(source pull.Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			trace := make([]byte, 64<<10)
+			err = &panicked{e, trace[:runtime.Stack(trace, false)]}
+		}
+	}()
+	return source.Next(segments, room)
+}
+
+// panicked is a panic of a source, which goes on in its handler.
+type panicked struct {
+	value any
+	trace []byte
+}
+
+func (p *panicked) Error() string {
+	return fmt.Sprintf("h1: source panicked: %v\n%s", p.value, p.trace)
+}
+
+// carryLocked writes a buffer, without the lock, with so many bytes of the source, and
+// tells the receiver.
+func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
+	m, w := &s.mu, &b.Write
+	told := m.receiver
+	w.Number = m.carrier.Number()
+	if told != nil {
+		told.Taken(w, n, nil)
+	}
+	m.carrier.Begin(w)
+	m.Unlock()
+	_, err := worker.Write(s.nc, b.Bytes)
+	m.carrier.Ended(w)
+	if err == nil && told != nil {
+		told.Written(w)
+	}
+	m.Lock()
+	if err != nil {
+		s.breakLocked(err)
+		return
+	}
+	m.carrier.Add(w)
+}
+
+// Waits implements pull.Puller. HTTP/1.1 has no windows.
+func (s *stream) Waits() (window, write time.Time) {
+	return time.Time{}, s.mu.carrier.Writing()
+}
+
+// Locked implements pull.Puller.
+func (s *stream) Locked(use func(returned uint64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	use(s.mu.carrier.Returned())
+}

@@ -1,0 +1,197 @@
+package pull_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/pull"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// task writes some bytes once.
+type task struct {
+	conn  net.Conn
+	bytes []byte
+	done  chan error
+}
+
+func (t *task) Write(w *pull.Worker) {
+	n, err := w.Write(t.conn, t.bytes)
+	if err == nil && n != len(t.bytes) {
+		err = io.ErrShortWrite
+	}
+	t.done <- err
+}
+
+func do(conn net.Conn, bytes []byte) *task {
+	t := &task{conn, bytes, make(chan error, 1)}
+	pull.Do(t)
+	return t
+}
+
+func (t *task) wait(tb testing.TB) error {
+	tb.Helper()
+	select {
+	case err := <-t.done:
+		return err
+	case <-time.After(patience):
+		tb.Fatal("nobody writes")
+		return nil
+	}
+}
+
+// tcp is both ends of a connection.
+func tcp(t testing.TB) (server, client *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		s.Close()
+	})
+	return s.(*net.TCPConn), c.(*net.TCPConn)
+}
+
+func told(t testing.TB) (server, client net.Conn) {
+	s, c := tcp(t)
+	return pull.NewConn(s), c
+}
+
+func plain(testing.TB) (server, client net.Conn) { return net.Pipe() }
+
+// TestStalledClientsHoldUpNobody has more clients that do not read than there are
+// workers.
+func TestStalledClientsHoldUpNobody(t *testing.T) {
+	for name, pair := range map[string]func(testing.TB) (server, client net.Conn){"TCP": told, "any": plain} {
+		t.Run(name, func(t *testing.T) {
+			large := make([]byte, 8<<20)
+			rand.NewChaCha8([32]byte{}).Read(large)
+			var tasks []*task
+			var clients []net.Conn
+			for range 10 * runtime.GOMAXPROCS(0) {
+				s, c := pair(t)
+				tasks, clients = append(tasks, do(s, large)), append(clients, c)
+			}
+			for range 3 {
+				s, c := pair(t)
+				x := do(s, []byte("hello"))
+				got := make([]byte, 5)
+				if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+					t.Fatalf("got %q: %v", got, err)
+				}
+				if err := x.wait(t); err != nil {
+					t.Error(err)
+				}
+			}
+			for i, c := range clients {
+				got := make([]byte, len(large))
+				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, large) {
+					t.Fatalf("client %d got something else: %v", i, err)
+				}
+				if err := tasks[i].wait(t); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// busy is a task that takes its time without writing.
+type busy struct {
+	now, most *atomic.Int32
+	until     chan struct{}
+	done      *sync.WaitGroup
+}
+
+func (b *busy) Write(*pull.Worker) {
+	defer b.done.Done()
+	now := b.now.Add(1)
+	for most := b.most.Load(); now > most && !b.most.CompareAndSwap(most, now); most = b.most.Load() {
+	}
+	<-b.until
+	b.now.Add(-1)
+}
+
+func TestAsManyWorkersAsProcessors(t *testing.T) {
+	var now, most atomic.Int32
+	var done sync.WaitGroup
+	limit := runtime.GOMAXPROCS(0)
+	until := make(chan struct{})
+	for range 10 * limit {
+		done.Add(1)
+		pull.Do(&busy{&now, &most, until, &done})
+	}
+	for now.Load() < int32(limit) {
+		runtime.Gosched()
+	}
+	close(until)
+	done.Wait()
+	if got := most.Load(); got > int32(limit) {
+		t.Errorf("%d tasks at once, %d processors", got, limit)
+	}
+}
+
+func TestConnTellsErrors(t *testing.T) {
+	s, c := told(t)
+	if err := s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	x := do(s, make([]byte, 64<<20))
+	if err := x.wait(t); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want that the deadline is over", err)
+	}
+	if err := s.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	x = do(s, make([]byte, 64<<20))
+	if err := c.(*net.TCPConn).SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if err := x.wait(t); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("got %v, want a connection reset", err)
+	}
+	s.Close()
+	if err := do(s, []byte("x")).wait(t); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v, want that it is closed", err)
+	}
+}
+
+// TestNoWorker writes from a goroutine that is none.
+func TestNoWorker(t *testing.T) {
+	s, c := told(t)
+	var w *pull.Worker
+	if n, err := w.Write(s, []byte("hello")); n != 5 || err != nil {
+		t.Errorf("wrote %d bytes: %v", n, err)
+	}
+	s.Close()
+	if got, err := io.ReadAll(c); string(got) != "hello" || err != nil {
+		t.Errorf("got %q: %v", got, err)
+	}
+}
