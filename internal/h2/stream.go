@@ -48,7 +48,7 @@ type stream struct {
 	body *body
 	// declared is the length of the body, -1 when the client did not say it.
 	declared int64
-	// asked is set by Wake until the writer has noticed.
+	// asked is set by Wake until a worker has noticed.
 	asked atomic.Bool
 
 	// The rest is guarded by conn.mu.

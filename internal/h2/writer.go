@@ -72,7 +72,7 @@ func (c *conn) readyLocked() bool {
 }
 
 // writeOwnLocked writes the end of a response in its handler's goroutine, if it is
-// all there is to write: that saves waking the writer.
+// all there is to write: that saves a worker.
 func (c *conn) writeOwnLocked(s *stream) {
 	t, q := &c.mu.turn, &c.mu.queues
 	if t.taken || !s.queued || q.ready.Len()+q.starved.Len() > 1 {
@@ -190,7 +190,7 @@ func (c *conn) emitLocked(s *stream) {
 	c.scheduleLocked(s)
 }
 
-// keepLocked copies what is left over out of the writer's list.
+// keepLocked copies what is left over out of the turn's list.
 func (c *conn) keepLocked(s *stream) {
 	s.segments = slices.Clone(s.segments)
 	clear(c.mu.turn.segments)

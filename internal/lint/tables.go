@@ -19,7 +19,9 @@ func order() []Place {
 	return []Place{
 		{Name: "lint", Apart: true},
 		{Name: "datadir", Apart: true},
-		{Name: "h2", Apart: true},
+		{Name: "pull", Apart: true},
+		{Name: "h1", Apart: true, Except: []string{"pull"}},
+		{Name: "h2", Apart: true, Except: []string{"pull"}},
 		{Name: "slo", Apart: true},
 		{Name: "resource"},
 		{Name: "row"},

@@ -43,7 +43,7 @@ func (s *watching) followPulled() error {
 // changeBuffers hold what goes out next. An idle watch has none.
 var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
 
-// pulled gives the frames of a watch to the writer of its connection. It implements
+// pulled gives the frames of a watch to whoever writes to its connection. It implements
 // pull.Source. A client that does not read holds the changes of one batch, and no
 // frames but those of one turn.
 type pulled struct {
