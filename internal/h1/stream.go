@@ -142,6 +142,7 @@ func (s *stream) Write(w *pull.Worker) {
 	}
 	m.taken = true
 	b := pull.NewBatch()
+	b.Write.Filled = w.Moment()
 	if n := s.fillLocked(b); n > 0 && m.broken == nil {
 		s.carryLocked(w, b, n)
 	}
@@ -162,7 +163,6 @@ func (s *stream) Write(w *pull.Worker) {
 // in it.
 func (s *stream) fillLocked(b *pull.Batch) (n int) {
 	m := &s.mu
-	b.Write.Filled = pull.Moment()
 	have := length(m.left)
 	for have < maxChunk && !m.ended && m.broken == nil {
 		before := have
@@ -267,7 +267,7 @@ func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m.carrier.Begin(w)
 	m.Unlock()
 	_, err := worker.Write(s.nc, b.Bytes)
-	m.carrier.Ended(w)
+	m.carrier.Ended(w, worker)
 	if err == nil && told != nil {
 		told.Written(w)
 	}

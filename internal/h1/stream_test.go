@@ -128,6 +128,7 @@ func serve(t *testing.T) *served {
 		s.errs <- err
 		_, _ = io.WriteString(w, " last")
 	}))
+	s.Listener = pull.NewListener(s.Listener)
 	h1.Configure(s.Config)
 	s.Config.ErrorLog = log.New(&s.log, "", 0)
 	s.StartTLS()

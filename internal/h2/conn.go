@@ -62,13 +62,13 @@ type conn struct {
 	ctx     context.Context
 	// framer reads for the reader, and writes to mu.control under the lock.
 	framer *http2.Framer
-	// kicked says that a worker is to look.
-	kicked atomic.Bool
 	// headerNames are the reader's.
 	headerNames names
 	emptyFrames int
 
 	woken wakes
+	// kicked says that a worker is to look.
+	kicked atomic.Bool
 
 	mu struct {
 		sync.Mutex

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 )
 
 func TestHTTP1Goes(t *testing.T) {
@@ -177,7 +178,7 @@ func TestConnState(t *testing.T) {
 // smallBuffers has the kernel keep little of what clients do not read.
 func smallBuffers(hs *http.Server) {
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*tls.Conn).NetConn().(*net.TCPConn).SetWriteBuffer(4 << 10)
+		_ = c.(*tls.Conn).NetConn().(*pull.Conn).SetWriteBuffer(4 << 10)
 		return ctx
 	}
 }

@@ -110,7 +110,7 @@ func (r *response) Pull(ctx context.Context, source pull.Source) error {
 }
 
 // askLocked asks a source, without the lock. What it gives is in a list that the
-// writer uses again.
+// next turn uses again.
 func (c *conn) askLocked(s *stream) {
 	t := &c.mu.turn
 	source, room, segments := s.source, s.roomLocked(), t.segments[:0]

@@ -35,7 +35,7 @@ func (h *hold) open() {
 // fillsLocked notes when the buffer was begun that a receiver's bytes come in.
 func (c *conn) fillsLocked(s *stream) {
 	if w := c.mu.turn.write; s.receiver != nil && w.Filled.IsZero() {
-		w.Filled = pull.Moment()
+		w.Filled = c.mu.turn.worker.Moment()
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *conn) carryLocked(bytes []byte) {
 	t.carrier.Begin(w)
 	c.mu.Unlock()
 	written := c.send(worker, bytes)
-	t.carrier.Ended(w)
+	t.carrier.Ended(w, worker)
 	if written {
 		told.Written(w)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/pull"
 )
 
 // patience is how long a test waits for what must happen.
@@ -118,7 +119,7 @@ func serve(t testing.TB, handler http.Handler, configure func(*http.Server) erro
 	}
 	s.addr = l.Addr().String()
 	ended := make(chan error, 1)
-	go func() { ended <- s.ServeTLS(l, "", "") }()
+	go func() { ended <- s.ServeTLS(pull.NewListener(l), "", "") }()
 	t.Cleanup(func() {
 		s.Close()
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {

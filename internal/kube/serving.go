@@ -100,7 +100,8 @@ func (f *frontServer) Accept() (net.Conn, error) {
 }
 
 func (f *frontServer) serve() {
-	err := f.server.Serve(tls.NewListener(listener{f.Listener}, f.server.TLSConfig))
+	listener := pull.NewListener(keepAliveListener{f.Listener})
+	err := f.server.Serve(tls.NewListener(listener, f.server.TLSConfig))
 	if !errors.Is(err, http.ErrServerClosed) {
 		f.failed(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
 	}
@@ -122,15 +123,13 @@ func (f *frontServer) shutdown() error {
 	return err
 }
 
-// listener finds clients that are gone, as Kubernetes' listener does, and accepts
-// connections that writers share.
-type listener struct{ net.Listener }
+// keepAliveListener finds clients that are gone, as Kubernetes' listener does.
+type keepAliveListener struct{ net.Listener }
 
-func (l listener) Accept() (net.Conn, error) {
+func (l keepAliveListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlivePeriod(tcpKeepAlive)
-		conn = pull.NewConn(tcp)
 	}
 	return conn, err
 }

@@ -68,10 +68,13 @@ func (c *Carrier) Begin(w *Write) {
 	c.began.Store(int64(w.Began.Sub(made)))
 }
 
-// Ended says that it has returned. It needs no lock.
-func (c *Carrier) Ended(w *Write) {
+// Ended says that it has returned to a worker, or to another goroutine. It needs no
+// lock.
+func (c *Carrier) Ended(w *Write, by *Worker) {
 	w.Ended = Moment()
-	c.began.Store(0)
+	if c.began.Store(0); by != nil {
+		by.ended = w.Ended
+	}
 }
 
 // Add counts a write that has ended well. What is long ago counts half, so that a

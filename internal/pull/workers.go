@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Task is a connection that has something to write now and then.
@@ -19,6 +20,8 @@ type Task interface {
 // whom others work meanwhile.
 type Worker struct {
 	pool *workers
+	// ended is when the write returned that came just before, if that is known.
+	ended time.Time
 	// waits says that the worker does not count. It is set with pool.mu locked.
 	waits atomic.Bool
 }
@@ -74,13 +77,13 @@ func (p *workers) callLocked() {
 
 func (p *workers) run() {
 	w := &Worker{pool: p}
-	for t := p.next(); t != nil; t = p.next() {
+	for t := p.next(w); t != nil; t = p.next(w) {
 		t.Write(w)
 	}
 }
 
 // next returns nil if enough others run.
-func (p *workers) next() Task {
+func (p *workers) next(w *Worker) Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.mu.running <= p.limit {
@@ -90,6 +93,7 @@ func (p *workers) next() Task {
 		p.mu.running--
 		p.mu.resting++
 		p.mu.work.Wait() // who signals counts it as running
+		w.ended = time.Time{}
 	}
 	p.mu.running--
 	return nil
@@ -100,6 +104,7 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 	if w == nil {
 		return c.Write(b)
 	}
+	w.ended = time.Time{}
 	if told := teller(c); told != nil {
 		told.worker.Store(w)
 		defer told.worker.Store(nil)
@@ -108,6 +113,15 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 	}
 	defer w.waited()
 	return c.Write(b)
+}
+
+// Moment is the time when a worker begins with a connection: that is when it was done
+// with the one before, so that most writes take two looks at the clock and not three.
+func (w *Worker) Moment() time.Time {
+	if w == nil || w.ended.IsZero() {
+		return Moment()
+	}
+	return w.ended
 }
 
 // teller is the connection below TLS, nil if it does not tell when it waits.
