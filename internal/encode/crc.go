@@ -20,27 +20,28 @@ var crcPowers = func() (powers [63]uint32) {
 // combineCRC32 returns the checksum of two runs of bytes, one after the other,
 // the second sizeB long.
 func combineCRC32(a, b uint32, sizeB int64) uint32 {
-	for k := 0; sizeB > 0; k, sizeB = k+1, sizeB>>1 {
-		if sizeB&1 == 1 {
-			a = crcMultiply(a, crcPowers[k])
+	return crcMultiply(a, crcPower(sizeB)) ^ b
+}
+
+// crcPower returns x^(8n).
+func crcPower(n int64) uint32 {
+	power := uint32(1) << 31
+	for k := 0; n > 0; k, n = k+1, n>>1 {
+		if n&1 == 1 {
+			power = crcMultiply(power, crcPowers[k])
 		}
 	}
-	return a ^ b
+	return power
 }
 
 // crcMultiply multiplies two polynomials modulo the IEEE one. The highest bit
-// is x^0.
+// is x^0. It has no branches, which would be mispredicted half of the time.
 func crcMultiply(a, b uint32) uint32 {
 	var product uint32
-	for mask := uint32(1) << 31; mask != 0; mask >>= 1 {
-		if a&mask != 0 {
-			product ^= b
-		}
-		if b&1 == 1 {
-			b = b>>1 ^ crc32.IEEE
-		} else {
-			b >>= 1
-		}
+	for range 32 {
+		product ^= b & uint32(int32(a)>>31)
+		a <<= 1
+		b = b>>1 ^ crc32.IEEE&-(b&1)
 	}
 	return product
 }

@@ -53,7 +53,8 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 		return nil, err
 	}
 	frame := &Frame{bytes: text, cell: cell}
-	cell.frame = weak.Make(frame)
+	frame.self = weak.Make(frame)
+	cell.frame = frame.self
 	f.cfg.Recent.keep(frame)
 	return frame, nil
 }
@@ -63,14 +64,22 @@ type Frame struct {
 	bytes []byte
 	// cell tells the event and the form.
 	cell *frameCell
+	// self is for those who want to know later whether it is still around.
+	self weak.Pointer[Frame]
 
 	mu struct {
 		sync.Mutex
-		crc uint32
+		sum frameSum
 		// deflated are gzip segments, by the frame that went before them in the
 		// stream: nil for one that refers to nothing.
 		deflated []deflatedFrame
 	}
+}
+
+// frameSum is what a gzip stream's checksum is advanced by.
+type frameSum struct {
+	crc, power uint32
+	size       int64
 }
 
 type deflatedFrame struct {
@@ -84,7 +93,7 @@ const maxDeflated = 4
 
 // deflate returns the frame compressed for a stream whose last bytes are those
 // of before, which may be nil.
-func (f *Frame) deflate(before *Frame) (segment []byte, crc uint32, err error) {
+func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var after *frameCell
@@ -93,14 +102,15 @@ func (f *Frame) deflate(before *Frame) (segment []byte, crc uint32, err error) {
 		after, dictionary = before.cell, before.bytes
 	}
 	if segment = f.findLocked(after); segment != nil {
-		return segment, f.mu.crc, nil
+		return segment, f.mu.sum, nil
 	}
 	if segment, err = deflateAfter(f.bytes, dictionary); err != nil {
-		return nil, 0, err
+		return nil, frameSum{}, err
 	}
-	f.mu.crc = crc32.ChecksumIEEE(f.bytes)
+	size := int64(len(f.bytes))
+	f.mu.sum = frameSum{crc: crc32.ChecksumIEEE(f.bytes), power: crcPower(size), size: size}
 	f.mu.deflated = append(f.mu.deflated, deflatedFrame{after, segment})
-	return segment, f.mu.crc, nil
+	return segment, f.mu.sum, nil
 }
 
 func (f *Frame) findLocked(after *frameCell) []byte {

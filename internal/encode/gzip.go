@@ -123,6 +123,12 @@ func (s *gzipSum) addSum(crc uint32, size int64) {
 	s.size += size
 }
 
+// addFrame accounts for a frame.
+func (s *gzipSum) addFrame(f frameSum) {
+	s.crc = crcMultiply(s.crc, f.power) ^ f.crc
+	s.size += f.size
+}
+
 // appendTrailer ends the stream.
 func (s *gzipSum) appendTrailer(dst []byte) []byte {
 	dst = append(dst, lastBlock...)

@@ -31,7 +31,7 @@ type Stream struct {
 	// Form encodes frames. Head, if there is one, encodes the first instead: a
 	// watch of tables describes the columns once.
 	Form, Head *Form
-	// Writer takes the wire bytes. Who calls flushes it.
+	// Writer takes the wire bytes of what is not events. Who calls flushes it.
 	Writer io.Writer
 	// Encoding is Identity or Gzip.
 	Encoding Encoding
@@ -139,27 +139,9 @@ func (s *Stream) eachEntry(out *output, span Span) error {
 	return nil
 }
 
-// Events writes the frames of some events, all in one write if they are not large.
-func (s *Stream) Events(changes []Change) error {
-	if s.Encoding == Identity && len(changes) == 1 {
-		frame, err := s.frame(&changes[0])
-		if err == nil {
-			_, err = s.Writer.Write(frame.bytes)
-		}
-		return wrapWrite(err)
-	}
-	out := s.output()
-	var err error
-	for i := range changes {
-		if err = s.event(out, &changes[i]); err != nil {
-			break
-		}
-	}
-	return s.end(out, err)
-}
-
-// Append is Events for one who sends the bytes himself, from where they are: they
-// stay as they are. It takes about room bytes, and returns the changes that it left.
+// Append gives the frames of some events to one who sends the bytes himself, from
+// where they are: they stay as they are. It takes about room bytes, and returns the
+// changes that it left.
 func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]byte, rest []Change, err error) {
 	if s.Encoding == Gzip && !s.begun {
 		segments = append(segments, gzipHeader)
@@ -175,12 +157,9 @@ func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]by
 		}
 		sent := frame.bytes
 		if s.Encoding == Gzip {
-			w, err := s.deflate(frame)
-			if err != nil {
+			if sent, err = s.deflate(frame); err != nil {
 				return segments, nil, err
 			}
-			s.sum.addSum(w.crc, w.size)
-			sent = w.bytes
 		}
 		segments = append(segments, sent)
 		room -= len(sent)
@@ -196,32 +175,18 @@ func (s *Stream) frame(c *Change) (*Frame, error) {
 	return frame, err
 }
 
-func (s *Stream) event(out *output, c *Change) error {
-	frame, err := s.frame(c)
-	if err != nil {
-		return err
-	}
-	if s.Encoding == Identity {
-		return out.plain(frame.bytes)
-	}
-	w, err := s.deflate(frame)
-	if err != nil {
-		return err
-	}
-	return out.packed(w)
-}
-
 // deflate compresses a frame behind the one before it.
-func (s *Stream) deflate(frame *Frame) (*wire, error) {
-	segment, crc, err := frame.deflate(s.last.Value())
+func (s *Stream) deflate(frame *Frame) ([]byte, error) {
+	segment, sum, err := frame.deflate(s.last.Value())
 	if err != nil {
 		return nil, err
 	}
 	s.last = weak.Pointer[Frame]{}
 	if len(frame.bytes) <= window {
-		s.last = weak.Make(frame)
+		s.last = frame.self
 	}
-	return &wire{bytes: segment, crc: crc, size: int64(len(frame.bytes))}, nil
+	s.sum.addFrame(sum)
+	return segment, nil
 }
 
 // Signal writes a bookmark, or an error with a metav1.Status.

@@ -191,11 +191,7 @@ func (w *world) step(t *testing.T, c *client, log []Change, random *rand.Rand) {
 		if len(log) > 5 {
 			log = log[len(log)-1:]
 		}
-		if random.IntN(2) == 0 {
-			err = c.Events(log)
-		} else {
-			err = c.pull(log, random.IntN(5000))
-		}
+		err = c.pull(log, random.IntN(5000))
 		for _, change := range log {
 			w.oracleOf(t, c.Form, &c.want, change)
 		}
@@ -229,7 +225,7 @@ func TestEventIsEncodedOnce(t *testing.T) {
 	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
 	for range 5 {
 		for _, encoding := range []Encoding{Identity, Gzip} {
-			if err := newClient(f, encoding).Events([]Change{change}); err != nil {
+			if err := newClient(f, encoding).pull([]Change{change}, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -252,7 +248,7 @@ func TestRecentIsBounded(t *testing.T) {
 		log = append(log, Change{Frames: new(Frames), Kind: watch.Added, Entry: e, Revision: e.Revision})
 	}
 	for _, c := range log {
-		if err := newClient(f, Identity).Events([]Change{c}); err != nil {
+		if err := newClient(f, Identity).pull([]Change{c}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,7 +256,7 @@ func TestRecentIsBounded(t *testing.T) {
 	before := w.decoded.Load()
 	late := newClient(f, Identity)
 	for _, c := range log {
-		if err := late.Events([]Change{c}); err != nil {
+		if err := late.pull([]Change{c}, 1); err != nil {
 			t.Fatal(err)
 		}
 		w.oracleOf(t, f, &late.want, c)
@@ -288,7 +284,7 @@ func TestFollowingFramesShrink(t *testing.T) {
 		e := entry(t, 1, strings.Join(words, " "))
 		before := c.wire.Len()
 		change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: int64(i)}
-		if err := c.Events([]Change{change}); err != nil {
+		if err := c.pull([]Change{change}, 1); err != nil {
 			t.Fatal(err)
 		}
 		sent = append(sent, c.wire.Len()-before)
@@ -303,17 +299,17 @@ func TestStreamFails(t *testing.T) {
 	f := w.watchForm(t, WatchJSON)
 	bad := &resource.Entry{Key: "a/bad"}
 	c := newClient(f, Identity)
-	if err := c.Events([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: bad}}); !errors.Is(err, errNotDecoded) {
-		t.Errorf("Events() = %v, want what decoding says", err)
+	if err := c.pull([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: bad}}, 1); !errors.Is(err, errNotDecoded) {
+		t.Errorf("Append() = %v, want what decoding says", err)
 	}
 	odd := group{memo: new(Memo), entries: []*resource.Entry{bad}}
 	if err := c.Initial(between([]group{odd}, 0, 1)); !errors.Is(err, errNotDecoded) {
 		t.Errorf("Initial() = %v, want what decoding says", err)
 	}
 	c.Writer = failing{}
-	good := entry(t, 1, "text")
-	if err := c.Events([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: good}}); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("Events() = %v, want what the writer says", err)
+	good := group{memo: new(Memo), entries: []*resource.Entry{entry(t, 1, "text")}}
+	if err := c.Initial(between([]group{good}, 0, 1)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("Initial() = %v, want what the writer says", err)
 	}
 }
 
