@@ -56,7 +56,8 @@ type pulled struct {
 	more bool
 	lost error
 	// reached is what the feed had finished before the cursor was read for the last
-	// time: without more, everything up to there has been sent with what is pending.
+	// time, or the newest change that was read, of which the feed may not know yet:
+	// without more, everything up to there has been sent with what is pending.
 	reached int64
 	// err is why the watch ends.
 	err error
@@ -99,11 +100,13 @@ func (p *pulled) read() {
 	if p.buf == nil {
 		p.buf = changeBuffers.Get().(*[]encode.Change)
 	}
-	p.reached = p.query.route.cfg.Source.Progress().Revision()
+	p.reached = max(p.reached, p.query.route.cfg.Source.Progress().Revision())
 	*p.buf, p.more, p.lost = p.cursor.Next((*p.buf)[:0])
 	if p.pending = *p.buf; len(p.pending) == 0 {
 		p.release()
+		return
 	}
+	p.reached = max(p.reached, p.pending[len(p.pending)-1].Revision)
 }
 
 func (p *pulled) release() {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/h1"
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/pull"
@@ -174,6 +175,21 @@ func TestWatchEndsWithItsTimeout(t *testing.T) {
 	// Two seconds before the end there is a bookmark.
 	s = x.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
 	s.want(t, "BOOKMARK  100", "end")
+}
+
+// behind is a source whose feed has not said yet how far it has come.
+type behind struct{ read.Source }
+
+func (behind) Progress() *cache.Progress { return new(cache.Progress) }
+
+// TestBookmarkIsNotBehindEvents has events arrive before the feed says that it has
+// come so far.
+func TestBookmarkIsNotBehindEvents(t *testing.T) {
+	x := newWatched(t, true, func(c *read.RouteConfig) { c.Source = behind{c.Source} })
+	x.load(t, "one/a")
+	s := x.watch(t, listOne+"?watch=1&timeoutSeconds=3&resourceVersion=100&allowWatchBookmarks=true", nil)
+	x.put(t, "one/a", "x", 101)
+	s.want(t, "MODIFIED a 101", "BOOKMARK  101", "end")
 }
 
 func TestWatchIsLeftByItsClient(t *testing.T) {
