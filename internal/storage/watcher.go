@@ -149,11 +149,11 @@ func (w *watcher) follow(ctx context.Context) error {
 	log, progress := w.store.cfg.Resource.Log(), w.store.cfg.Cache.Progress()
 	timer, due := w.nextBookmark(ctx), false
 	buf := make([]cache.Event, readBatch)
-	at := w.cursor
+	at, reached := w.cursor, w.start.After
 	for {
-		// What the feed had finished before the log was read has been sent when
-		// the read finds nothing more.
-		reached := progress.Revision()
+		// What the feed had finished before the log was read has been sent when the
+		// read finds nothing more, and what was read, of which the feed may not know yet.
+		reached = max(reached, progress.Revision())
 		n, next, grown, err := log.Read(at, buf)
 		if err != nil {
 			return expired(w.start.After, reached)
@@ -163,12 +163,13 @@ func (w *watcher) follow(ctx context.Context) error {
 				return err
 			}
 		}
-		clear(buf[:n])
 		if at = next; n > 0 {
+			reached = max(reached, buf[n-1].Revision)
+			clear(buf[:n])
 			continue
 		}
 		if due {
-			if err := w.bookmark(ctx, max(reached, w.start.After), false); err != nil {
+			if err := w.bookmark(ctx, reached, false); err != nil {
 				return err
 			}
 			timer, due = w.nextBookmark(ctx), false
