@@ -36,7 +36,7 @@ var all = newWorkers(runtime.GOMAXPROCS(0))
 //
 //	resting ──do──► running ──nothing to do──► resting
 //	                   ▲  └──a write has to wait: another runs
-//	                   └─────and has returned, unless enough run: it ends
+//	                   └─────and has returned, unless enough run or rest: it ends
 type workers struct {
 	limit int
 	mu    struct {
@@ -82,13 +82,16 @@ func (p *workers) run() {
 	}
 }
 
-// next returns nil if enough others run.
+// next returns nil if enough others run, or rest.
 func (p *workers) next(w *Worker) Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.mu.running <= p.limit {
 		if p.mu.tasks.Len() > 0 {
 			return p.mu.tasks.Pop()
+		}
+		if p.mu.resting >= p.limit {
+			break
 		}
 		p.mu.running--
 		p.mu.resting++

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -109,6 +110,14 @@ func TestStalledClientsHoldUpNobody(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			defer func() {
+				// Who has waited is not needed any more.
+				for began := time.Now(); workers() > 2*runtime.GOMAXPROCS(0); runtime.Gosched() {
+					if time.Since(began) > patience {
+						t.Fatalf("%d workers are left", workers())
+					}
+				}
+			}()
 			for i, c := range clients {
 				got := make([]byte, len(large))
 				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, large) {
@@ -120,6 +129,12 @@ func TestStalledClientsHoldUpNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// workers counts the goroutines that write.
+func workers() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "pull.(*workers).run(")
 }
 
 // busy is a task that takes its time without writing.
