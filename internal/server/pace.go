@@ -15,7 +15,9 @@ import (
 // while the collector takes a large part of the CPU the heap may grow by more: a
 // LIST that has to encode all of 100,000 pods makes garbage of some GB. It may not
 // for what nobody waits for, nor where there is little to walk through: then a
-// collection is cheap, and the garbage is of large objects.
+// collection is cheap, and the garbage is of large objects. As much as a collection
+// walks through it may always grow by, so that what garbage costs does not grow with
+// the number of watches.
 type pacer struct {
 	// idle reports whether the server works ahead of requests.
 	idle    func() bool
@@ -64,6 +66,7 @@ const (
 	samplePause
 	sampleUser
 	sampleWalked
+	sampleStacks
 )
 
 func newPacer(idle func() bool) pacer {
@@ -79,6 +82,7 @@ func newPacer(idle func() bool) pacer {
 			samplePause:     {Name: "/cpu/classes/gc/pause:cpu-seconds"},
 			sampleUser:      {Name: "/cpu/classes/user:cpu-seconds"},
 			sampleWalked:    {Name: "/gc/scan/heap:bytes"},
+			sampleStacks:    {Name: "/gc/scan/stack:bytes"},
 		},
 	}
 	p.last = p.read()
@@ -121,17 +125,24 @@ func widen(wider int, collecting, living float64) int {
 
 func (p *pacer) tune() {
 	live := p.samples[sampleMarked].Value.Uint64()
-	headroom := uint64(gcHeadroom)
-	if live > gcLarge {
-		walked := p.samples[sampleWalked].Value.Uint64()
-		headroom = max(gcLargeHeadroom, min(gcLargeHeadroom<<p.wider, p.most, gcWalked*walked/2))
-	}
+	walked := p.samples[sampleWalked].Value.Uint64()
+	headroom := roomFor(live, walked, p.samples[sampleStacks].Value.Uint64(), p.most, p.wider)
 	percent := int(max(gcLeast, min(gcMost, 100*headroom/max(live, 1))))
 	// Telling the collector stops the world.
 	if off := percent - p.percent; max(off, -off) > p.percent/gcSlack {
 		p.percent = percent
 		setGC(percent)
 	}
+}
+
+// roomFor returns how far a heap may grow. The stacks of thousands of watches are
+// walked through like what is in it.
+func roomFor(live, walked, stacks, most uint64, wider int) uint64 {
+	if live <= gcLarge {
+		return gcHeadroom
+	}
+	least := max(gcLargeHeadroom, min(walked+stacks, most))
+	return max(least, min(gcLargeHeadroom<<wider, most, gcWalked*walked/2))
 }
 
 // setGC sets the collector, unless the operator chose with GOGC.

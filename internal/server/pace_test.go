@@ -49,9 +49,9 @@ func TestPacer(t *testing.T) {
 		pointers int
 		widens   bool
 	}{
-		{"much to walk through", false, gcLarge / 8, true},
+		{"much to walk through", false, gcLarge / 32, true},
 		{"little to walk through", false, 0, false},
-		{"for nobody", true, gcLarge / 8, false},
+		{"for nobody", true, gcLarge / 32, false},
 	} {
 		walked := make([]*byte, c.pointers)
 		runtime.GC()
@@ -74,5 +74,28 @@ func TestPacer(t *testing.T) {
 			t.Errorf("%s: at rest the heap may grow by %d %%, usually by %d %%", c.name, percent(), usual)
 		}
 		runtime.KeepAlive(walked)
+	}
+}
+
+// TestRoomFor checks that a large heap may grow by what a collection walks through, within
+// bounds.
+func TestRoomFor(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		name                 string
+		live, walked, stacks uint64
+		wider                int
+		room                 uint64
+	}{
+		{"small", 200 * mb, 100 * mb, 50 * mb, 0, gcHeadroom},
+		{"mostly bytes", 2000 * mb, 20 * mb, 10 * mb, 0, gcLargeHeadroom},
+		{"pointers and stacks", 300 * mb, 100 * mb, 50 * mb, 0, 150 * mb},
+		{"more than there is room for", 900 * mb, 800 * mb, 50 * mb, 0, 384 * mb},
+		{"a busy collector", 300 * mb, 160 * mb, 50 * mb, gcWidest, 240 * mb},
+		{"a busy collector with little to walk through", 300 * mb, 20 * mb, 10 * mb, gcWidest, gcLargeHeadroom},
+	} {
+		if got := roomFor(c.live, c.walked, c.stacks, 384*mb, c.wider); got != c.room {
+			t.Errorf("%s: %d MiB, want %d", c.name, got/mb, c.room/mb)
+		}
 	}
 }
