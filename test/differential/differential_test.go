@@ -1,8 +1,10 @@
 package differential
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -147,6 +149,9 @@ func (p *pair) compare(r request) (mismatch string) {
 			return ""
 		}
 		p.repeated.Add(1)
+		if typeless(r, theirs) {
+			continue
+		}
 		mayLag := strings.Contains(r.query, "resourceVersion")
 		if (last != "" || !mayLag) && p.revision() == before {
 			return mismatch
@@ -159,6 +164,14 @@ func (p *pair) compare(r request) (mismatch string) {
 		}
 	}
 	return mismatch
+}
+
+// typeless reports whether Kubernetes has left out the kind of a discovery document:
+// requests at the same time share the object, whose kind it sets for encoding and takes
+// away again. All of these kinds have API in their names.
+func typeless(r request, theirs *answer) bool {
+	return theirs.status == http.StatusOK && strings.HasPrefix(r.path, "/apis/") && strings.Count(r.path, "/") < 4 &&
+		!bytes.Contains(theirs.body, []byte("API"))
 }
 
 const pageCount = 8
