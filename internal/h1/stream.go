@@ -3,11 +3,9 @@ package h1
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -108,8 +106,8 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		m.changed.Wait()
 	}
 	m.source, m.receiver = nil, nil
-	if p, ok := m.broken.(*panicked); ok {
-		panic(p)
+	if p, ok := m.broken.(*pull.Panic); ok {
+		panic(p) // it ends this connection alone
 	}
 	switch {
 	case m.broken != nil:
@@ -217,7 +215,7 @@ func (s *stream) askLocked(room int) {
 	m := &s.mu
 	source, segments := m.source, m.left
 	m.Unlock()
-	segments, more, err := s.next(source, segments, room)
+	segments, more, err := pull.Ask(source, segments, room)
 	m.Lock()
 	m.left, m.more = segments, more
 	switch {
@@ -232,27 +230,6 @@ func (s *stream) askLocked(room int) {
 func (s *stream) breakLocked(err error) {
 	s.mu.broken = err
 	_ = s.nc.Close()
-}
-
-// next asks a source. One that panics ends its own connection alone.
-func (s *stream) next(source pull.Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	defer func() {
-		if e := recover(); e != nil {
-			trace := make([]byte, 64<<10)
-			err = &panicked{e, trace[:runtime.Stack(trace, false)]}
-		}
-	}()
-	return source.Next(segments, room)
-}
-
-// panicked is a panic of a source, which goes on in its handler.
-type panicked struct {
-	value any
-	trace []byte
-}
-
-func (p *panicked) Error() string {
-	return fmt.Sprintf("h1: source panicked: %v\n%s", p.value, p.trace)
 }
 
 // carryLocked writes a buffer, without the lock, with so many bytes of the source, and

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"sync"
 
 	"golang.org/x/net/http2"
@@ -144,12 +143,10 @@ func (c *conn) askLocked(s *stream) {
 
 // next asks a source. One that panics ends its own stream alone.
 func (c *conn) next(source pull.Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	defer func() {
-		if e := recover(); e != nil {
-			trace := make([]byte, 64<<10)
-			c.logf("h2: panic in the source of a stream of %v: %v\n%s", c.remote, e, trace[:runtime.Stack(trace, false)])
-			err = fmt.Errorf("h2: source panicked: %v", e)
-		}
-	}()
-	return source.Next(segments, room)
+	segments, more, err = pull.Ask(source, segments, room)
+	if p, ok := err.(*pull.Panic); ok {
+		c.logf("h2: panic in the source of a stream of %v: %v\n%s", c.remote, p.Value, p.Trace)
+		err = fmt.Errorf("h2: source panicked: %v", p.Value)
+	}
+	return segments, more, err
 }
