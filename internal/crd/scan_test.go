@@ -135,7 +135,7 @@ func TestRowsAreRead(t *testing.T) {
 			}
 		}
 	}
-	if usual < 1000 {
+	if usual < 500 {
 		t.Errorf("only %d definitions were usual", usual)
 	}
 }
