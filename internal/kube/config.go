@@ -20,10 +20,10 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 )
 
-// configure is app.NewConfig with a look at the informers before anything asks
-// for one. Authentication and authorization are the first to do so, and
-// BuildGenericConfig sets them up in one go with the making of the informers: it
-// is called without these two, which are then done as it does them.
+// configure is app.NewConfig with a decoder of ours for what is stored, and with a look
+// at the informers before anything asks for one. Authentication and authorization are
+// the first to do so, and BuildGenericConfig sets them up in one go with the making of
+// the informers: it is called without these two, which are then done as it does them.
 func configure(opts options.CompletedOptions, prepare func(informers.SharedInformerFactory) error) (*app.Config, error) {
 	authn, authz := opts.Authentication, opts.Authorization
 	opts.Authentication, opts.Authorization = nil, nil
@@ -34,6 +34,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	if err != nil {
 		return nil, err
 	}
+	decodeStored(storageFactory)
 	if err := prepare(factory); err != nil {
 		return nil, err
 	}

@@ -1,10 +1,10 @@
 package kube
 
 import (
-	"bytes"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,11 +33,11 @@ func Scan(gr schema.GroupResource) func(value []byte) (labels.Set, fields.Set, b
 // k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and
 // k8s.io/api/core/v1/generated.proto.
 const (
-	unknownTypeMeta, unknownRaw = 1, 2
-	typeAPIVersion, typeKind    = 1, 2
-	podMeta, podSpec, podStatus = 1, 2, 3
-	metaLabels                  = 11
-	mapKey, mapValue            = 1, 2
+	unknownTypeMeta, unknownRaw, unknownContentType = 1, 2, 4
+	typeAPIVersion, typeKind                        = 1, 2
+	podMeta, podSpec, podStatus                     = 1, 2, 3
+	metaLabels                                      = 11
+	mapKey, mapValue                                = 1, 2
 
 	specRestartPolicy, specServiceAccount, specOldServiceAccount = 3, 8, 9
 	specNodeName, specHostNetwork, specScheduler                 = 10, 11, 19
@@ -49,19 +49,11 @@ var storageMagic = []byte("k8s\x00")
 
 // scanPod reads what pod.ToSelectableFields would.
 func scanPod(value []byte) (labels.Set, fields.Set, bool) {
-	envelope, ok := bytes.CutPrefix(value, storageMagic)
-	if !ok {
+	kind, content, ok := openStored(value)
+	if !ok || kind != corev1.SchemeGroupVersion.WithKind("Pod") {
 		return nil, nil, false
 	}
-	head, ok := scan(envelope, unknownTypeMeta, unknownRaw)
-	if !ok {
-		return nil, nil, false
-	}
-	kind, ok := scan(head.bytes[unknownTypeMeta], typeAPIVersion, typeKind)
-	if !ok || kind.text(typeAPIVersion) != "v1" || kind.text(typeKind) != "Pod" {
-		return nil, nil, false
-	}
-	pod, ok := scan(head.bytes[unknownRaw], podMeta, podSpec, podStatus)
+	pod, ok := scan(content, podMeta, podSpec, podStatus)
 	if !ok {
 		return nil, nil, false
 	}
