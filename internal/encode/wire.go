@@ -144,18 +144,14 @@ type builder struct {
 	item    bytes.Buffer
 }
 
-const (
-	// builderSize is the largest segment that a builder keeps the room of: enough for a
-	// group of objects of usual sizes.
-	builderSize = 768 << 10
-	// itemSize is that for one item. etcd stores objects of up to 1.5 MB by default.
-	itemSize = 2 << 20
-)
+// builderSize is the largest segment, and the largest item, that a builder keeps the room
+// of. etcd stores objects of up to 1.5 MB by default.
+const builderSize = 2 << 20
 
 var builders = sync.Pool{New: func() any { return new(builder) }}
 
 func (b *builder) release() {
-	if b.item.Cap() <= itemSize {
+	if b.item.Cap() <= builderSize {
 		builders.Put(b)
 	}
 }
