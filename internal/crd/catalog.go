@@ -365,6 +365,10 @@ func (c *Catalog) replace(before, after *Definition) {
 	if c.mu.groups[d.Group] = rows; len(rows) == 0 {
 		delete(c.mu.groups, d.Group)
 	}
+	if len(c.mu.byName) == 0 {
+		// Maps do not give room back.
+		c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
+	}
 }
 
 // reach notes how far the rows are.

@@ -24,7 +24,7 @@ type Custom struct {
 	serializer runtime.NegotiatedSerializer
 	// changed is told of each change.
 	changed func()
-	// groups stay when they have become empty.
+	// groups have definitions each. They are read without the lock below, and change under it.
 	groups sync.Map // of names, *customGroup
 
 	mu struct {
@@ -68,16 +68,23 @@ func (c *Custom) Change(before, after *crd.Definition) {
 	if after == nil {
 		row = before
 	}
-	made, _ := c.groups.LoadOrStore(row.Group, &customGroup{})
-	made.(*customGroup).change(row.Name, after)
-	c.mu.Lock()
-	c.mu.touched[row.Group] = true
-	told := c.mu.told
-	c.mu.Unlock()
+	told := c.change(row.Group, row.Name, after)
 	c.changed()
 	if told != nil {
 		c.tell(told, row.Group)
 	}
+}
+
+// change changes a row of a group, and returns who is to be told.
+func (c *Custom) change(group, name string, row *crd.Definition) aggregated.ResourceManager {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	made, _ := c.groups.LoadOrStore(group, &customGroup{})
+	if left := made.(*customGroup).change(name, row); left == 0 {
+		c.groups.Delete(group)
+	}
+	c.mu.touched[group] = true
+	return c.mu.told
 }
 
 // Tell has another manager told of each change, at once: one whose document is
@@ -101,10 +108,15 @@ func (c *Custom) tell(m aggregated.ResourceManager, group string) {
 			m.RemoveGroupVersion(metav1.GroupVersion{Group: group, Version: v.Version})
 		}
 	}
+	if len(versions) == 0 {
+		delete(c.mu.last, group)
+		return
+	}
 	c.mu.last[group] = versions
 }
 
-func (g *customGroup) change(name string, row *crd.Definition) {
+// change returns how many rows there are then.
+func (g *customGroup) change(name string, row *crd.Definition) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.rows == nil {
@@ -116,6 +128,7 @@ func (g *customGroup) change(name string, row *crd.Definition) {
 		g.mu.rows[name] = row
 	}
 	g.view.Store(nil)
+	return len(g.mu.rows)
 }
 
 // take returns the groups that changed since it was called last.
@@ -123,7 +136,7 @@ func (c *Custom) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	names := slices.Collect(maps.Keys(c.mu.touched))
-	clear(c.mu.touched)
+	c.mu.touched = map[string]bool{}
 	return names
 }
 

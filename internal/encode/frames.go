@@ -136,6 +136,13 @@ type Recent struct {
 // NewRecent keeps frames of some bytes in all.
 func NewRecent(limit int64) *Recent { return &Recent{limit: int(limit)} }
 
+// Rest lets go of all frames, when nobody is late.
+func (r *Recent) Rest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.frames, r.mu.bytes = nil, 0
+}
+
 func (r *Recent) keep(f *Frame) {
 	if r == nil || len(f.bytes) > r.limit/4 {
 		return

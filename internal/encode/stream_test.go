@@ -267,6 +267,26 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 }
 
+// TestRecentRests says that what rests holds no frame, and keeps new ones again.
+func TestRecentRests(t *testing.T) {
+	w := newWorld(t)
+	f := w.watchForm(t, WatchJSON)
+	e := entry(t, 1, "some text")
+	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
+	for _, want := range []int64{1, 2, 2} {
+		if err := newClient(f, Identity).pull([]Change{change}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.decoded.Load(); n != want {
+			t.Errorf("decoded %d times, want %d", n, want)
+		}
+		if want == 1 {
+			f.cfg.Recent.Rest()
+		}
+		runtimeGC()
+	}
+}
+
 // TestFollowingFramesShrink says that a frame is compressed behind the one
 // before it.
 func TestFollowingFramesShrink(t *testing.T) {

@@ -156,7 +156,9 @@ func (f *fragments) dropLocked(e *list.Element) {
 		return
 	}
 	k := f.mu.recent.Remove(e).(*kept)
-	delete(f.mu.byKey, k.key)
+	if delete(f.mu.byKey, k.key); len(f.mu.byKey) == 0 {
+		f.mu.byKey = map[fragmentKey]*list.Element{} // maps do not give room back
+	}
 	f.mu.used -= k.fragment.cost()
 }
 

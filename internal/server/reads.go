@@ -67,6 +67,12 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	}, nil
 }
 
+// rest lets go of what is kept for those who read right now.
+func (r *readTier) rest() {
+	r.budget.Rest()
+	r.recent.Rest()
+}
+
 func (r *readTier) hooks() kube.Hooks {
 	return kube.Hooks{
 		Storage: r.decorator.Decorate,

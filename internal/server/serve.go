@@ -194,7 +194,7 @@ func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server
 		return fmt.Errorf("load from etcd: %w", err)
 	}
 	defer beneath(ctx, s.measure(tier, server))()
-	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.budget.Rest, tier.tier.Warming)
+	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.rest, tier.tier.Warming)
 	defer beneath(ctx, trimmer.run)()
 	defer beneath(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil {
