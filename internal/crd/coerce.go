@@ -2,6 +2,7 @@ package crd
 
 import (
 	"errors"
+	"slices"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -27,9 +28,57 @@ type coercer struct {
 // schemaSet are the schemas of one kind.
 type schemaSet struct {
 	kind      schema.GroupKind
-	byVersion map[string]*structuralschema.Structural
+	byVersion map[string]versionSchema
 	// keepUnknown is spec.preserveUnknownFields.
 	keepUnknown bool
+}
+
+// versionSchema is the schema of a version, and what of it need not be looked for in
+// each object.
+type versionSchema struct {
+	*structuralschema.Structural // may be nil
+	// embeds says that objects of the schema have other objects in them, defaults that
+	// there is something to fill in.
+	embeds, defaults bool
+}
+
+func newVersionSchema(s *structuralschema.Structural) versionSchema {
+	made := versionSchema{Structural: s}
+	made.look(s)
+	return made
+}
+
+// look finds what is in a schema, where coercing and defaulting would come by.
+func (v *versionSchema) look(s *structuralschema.Structural) {
+	if s == nil {
+		return
+	}
+	v.embeds = v.embeds || s.XEmbeddedResource
+	v.defaults = v.defaults || s.Default.Object != nil
+	v.look(s.Items)
+	if s.AdditionalProperties != nil {
+		v.look(s.AdditionalProperties.Structural)
+	}
+	for _, property := range s.Properties {
+		v.look(&property)
+	}
+}
+
+// hasNull reports whether there is a null in JSON.
+func hasNull(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for _, v := range value {
+			if hasNull(v) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, hasNull)
+	}
+	return false
 }
 
 // apply changes an object of the kind, and the metadata of any other. It returns
@@ -79,12 +128,19 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	return unknown, nil
 }
 
-func (c *coercer) applySchema(u *unstructured.Unstructured, s *structuralschema.Structural) (unknown []string, err error) {
+// applySchema leaves out the walks that would change nothing: they take copies of the
+// schema all along, a quarter of the garbage of a write.
+func (c *coercer) applySchema(u *unstructured.Unstructured, s versionSchema) (unknown []string, err error) {
 	if !c.schemas.keepUnknown {
-		unknown = structuralpruning.PruneWithOptions(u.Object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: c.strict})
-		structuraldefaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s)
+		unknown = structuralpruning.PruneWithOptions(u.Object, s.Structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: c.strict})
+		if hasNull(u.Object) {
+			structuraldefaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s.Structural)
+		}
 	}
-	ferr, paths := schemaobjectmeta.CoerceWithOptions(nil, u.Object, s, false, schemaobjectmeta.CoerceOptions{
+	if !s.embeds {
+		return unknown, nil
+	}
+	ferr, paths := schemaobjectmeta.CoerceWithOptions(nil, u.Object, s.Structural, false, schemaobjectmeta.CoerceOptions{
 		DropInvalidFields: c.stored, ReturnUnknownFieldPaths: c.strict,
 	})
 	if ferr != nil {
@@ -176,5 +232,7 @@ func (d defaulter) Default(in runtime.Object) {
 		d.others.Default(in)
 		return
 	}
-	structuraldefaulting.Default(u.UnstructuredContent(), d.schemas.byVersion[u.GetObjectKind().GroupVersionKind().Version])
+	if s := d.schemas.byVersion[u.GetObjectKind().GroupVersionKind().Version]; s.defaults {
+		structuraldefaulting.Default(u.UnstructuredContent(), s.Structural)
+	}
 }

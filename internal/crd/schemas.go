@@ -40,7 +40,7 @@ var errSchema = errors.New("the server could not properly serve the CR schema")
 // compileSchemas makes what reading needs.
 func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) (*schemas, error) {
 	made := &schemas{
-		schemaSet: schemaSet{kind: kind, byVersion: map[string]*structuralschema.Structural{}, keepUnknown: full.Spec.PreserveUnknownFields},
+		schemaSet: schemaSet{kind: kind, byVersion: map[string]versionSchema{}, keepUnknown: full.Spec.PreserveUnknownFields},
 		group:     full.Spec.Group, tables: map[string]rest.TableConvertor{},
 	}
 	for i := range full.Spec.Versions {
@@ -54,7 +54,7 @@ func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, 
 				utilruntime.HandleError(fmt.Errorf("compile schema of %s, version %s: %w", full.Name, v.Name, err))
 				return nil, errSchema
 			}
-			made.byVersion[v.Name] = structural
+			made.byVersion[v.Name] = newVersionSchema(structural)
 		}
 		// With columns that do not parse there are those before them.
 		made.tables[v.Name], _ = tableconvertor.New(columnsOf(v))

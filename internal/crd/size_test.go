@@ -67,7 +67,7 @@ func TestCompiledSizes(t *testing.T) {
 			}
 			return made
 		}
-		compiled := schemas().byVersion["v1"]
+		compiled := schemas().byVersion["v1"].Structural
 		wantSize(t, "schemas "+c.what, schemaFactor*size, func() any { return schemas() })
 		wantSize(t, "types "+c.what, typesFactor*size, func() any {
 			made, err := (&served{server: s}).newWriting(c.full.DeepCopy())

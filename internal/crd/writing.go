@@ -81,7 +81,7 @@ func (s *served) writer(v *version) (*writer, error) {
 		return nil, err
 	}
 	w.mu.versions[v.name] = made
-	s.server.shelf.put(&s.writing.shelved, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name]))
+	s.server.shelf.put(&s.writing.shelved, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name].Structural))
 	return made, nil
 }
 
@@ -149,7 +149,7 @@ func (s *served) newStorage(v *version, full *apiextensionsv1.CustomResourceDefi
 		s.resource(v.name).GroupResource(), schema.GroupResource{Group: s.def.Group, Resource: s.def.Accepted.Singular},
 		kind, kind.GroupVersion().WithKind(s.def.Accepted.ListKind),
 		customresource.NewStrategy(v.scope.Typer, s.def.Namespaced(), kind, parts.validator, parts.statusValidator,
-			compiled.byVersion[v.name], parts.status, parts.scale, from.SelectableFields),
+			compiled.byVersion[v.name].Structural, parts.status, parts.scale, from.SelectableFields),
 		sharedOptions{v.options, v.store}, s.def.Accepted.Categories, lazyTable{s, v.name}, replicaPaths(full))
 	return made, err
 }
