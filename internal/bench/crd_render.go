@@ -181,6 +181,9 @@ func (r *crdReport) requestTable(wide bool) titled {
 	}
 	for i, w := range requests {
 		t.title = fmt.Sprintf("Requests for custom objects, one to each of %d kinds, one after another", w.Kinds)
+		if w.Rounds > 1 {
+			t.title += fmt.Sprintf("; %d rounds of those that are not the first", w.Rounds)
+		}
 		for _, v := range values {
 			if v.wide && !wide {
 				continue

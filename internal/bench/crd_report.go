@@ -77,6 +77,7 @@ type openAPICost struct {
 type crdRequestResult struct {
 	Name      string    `json:"name"`
 	Kinds     int       `json:"kinds"`
+	Rounds    int       `json:"rounds"` // in each of which one request goes to each kind
 	Millis    latencies `json:"millis"`
 	CPUMillis float64   `json:"cpuMillis"` // a request
 	// Refused is how often a request had to be sent again after a 429.

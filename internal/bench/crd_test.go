@@ -44,7 +44,8 @@ func TestCRDCompare(t *testing.T) {
 		if s.Restart == nil || s.Restart.ReadySeconds <= 0 || s.Restart.ListedSeconds < s.Restart.ReadySeconds || s.Delete == nil {
 			t.Errorf("got %+v, %+v", s.Restart, s.Delete)
 		}
-		if len(s.Requests) != 7 || s.Requests[0].Kinds != 2 || s.Requests[0].Refused != 1 || s.Requests[1].Refused != 0 || s.Requests[0].Millis.P50 <= 0 {
+		if len(s.Requests) != 7 || s.Requests[0].Kinds != 2 || s.Requests[0].Refused != 1 || s.Requests[1].Refused != 0 || s.Requests[0].Millis.P50 <= 0 ||
+			s.Requests[0].Rounds != 1 || s.Requests[1].Rounds != 10 {
 			t.Errorf("got %+v", s.Requests)
 		}
 	}
