@@ -194,6 +194,9 @@ func (c *Cache) Expire() (bytes int64) {
 			delete(c.released, prefix)
 		}
 	}
+	if len(c.released) == 0 {
+		c.released = map[string]release{} // maps do not give room back
+	}
 	return bytes
 }
 

@@ -69,12 +69,24 @@ func (s *Server) release(k *kept) {
 	s.mu.gone[gr] = true
 }
 
-// forgetGone drops the metrics of resources that went since it was called last.
-func (s *Server) forgetGone() {
+// goneNow returns the resources that went since it last returned any. While more go it
+// waits for them, up to forgetPatience calls: what is done for them costs as much for
+// one as for all.
+func (s *Server) goneNow() map[schema.GroupResource]bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.waits++; len(s.mu.gone) != s.mu.went && s.mu.waits < forgetPatience {
+		s.mu.went = len(s.mu.gone)
+		return nil
+	}
 	gone := s.mu.gone
-	s.mu.gone = map[schema.GroupResource]bool{}
-	s.mu.Unlock()
+	s.mu.gone, s.mu.went, s.mu.waits = map[schema.GroupResource]bool{}, 0, 0
+	return gone
+}
+
+// forgetGone drops the metrics of resources that went.
+func (s *Server) forgetGone() {
+	gone := s.goneNow()
 	maps.DeleteFunc(gone, func(gr schema.GroupResource, _ bool) bool { return s.catalog.Get(gr.String()) != nil })
 	if len(gone) == 0 {
 		return

@@ -98,6 +98,9 @@ type Server struct {
 		kept map[types.UID]*kept
 		// gone are resources whose metrics are to be dropped.
 		gone map[schema.GroupResource]bool
+		// went is how many of those there were at the last look, waits how often was
+		// waited for more.
+		went, waits int
 	}
 }
 
@@ -219,17 +222,24 @@ func (s *Server) addHooks(conditions *controller) error {
 	)
 }
 
-// sweepPeriod is how often what is idle or gone is looked for, and objects are counted.
-const sweepPeriod = time.Minute
+const (
+	// sweepPeriod is how often what is idle is looked for, and objects are counted.
+	sweepPeriod = time.Minute
+	// forgetPeriod is how often it is looked for what is gone.
+	forgetPeriod   = 10 * time.Second
+	forgetPatience = 6
+)
 
 func (s *Server) sweep(ctx context.Context) {
-	ticker := time.NewTicker(sweepPeriod)
-	defer ticker.Stop()
+	sweep, forget := time.NewTicker(sweepPeriod), time.NewTicker(forgetPeriod)
+	defer sweep.Stop()
+	defer forget.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case <-sweep.C:
 			s.shelf.sweep()
 			s.countAll()
+		case <-forget.C:
 			s.forgetGone()
 		case <-ctx.Done():
 			return

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"container/list"
+	"maps"
 	"runtime"
 	"sync"
 
@@ -49,6 +50,8 @@ type fragments struct {
 		sync.Mutex
 		used  int64
 		byKey map[fragmentKey]*list.Element // of *kept
+		// most is how many there were in this map, which keeps the room for them.
+		most int
 		// recent has the last one read in front.
 		recent *list.List
 		making map[fragmentKey]*making
@@ -68,6 +71,10 @@ type making struct {
 	fragment fragment
 	err      error
 }
+
+// shrunk is the part of its entries that a map has left when a smaller one takes its
+// place.
+const shrunk = 8
 
 func newFragments(limit int64) *fragments {
 	f := &fragments{limit: limit}
@@ -146,6 +153,7 @@ func (f *fragments) keepLocked(k *kept) {
 	}
 	f.mu.used += k.fragment.cost()
 	f.mu.byKey[k.key] = f.mu.recent.PushFront(k)
+	f.mu.most = max(f.mu.most, len(f.mu.byKey))
 	for f.mu.used > f.limit {
 		f.dropLocked(f.mu.recent.Back())
 	}
@@ -156,10 +164,13 @@ func (f *fragments) dropLocked(e *list.Element) {
 		return
 	}
 	k := f.mu.recent.Remove(e).(*kept)
-	if delete(f.mu.byKey, k.key); len(f.mu.byKey) == 0 {
-		f.mu.byKey = map[fragmentKey]*list.Element{} // maps do not give room back
-	}
+	delete(f.mu.byKey, k.key)
 	f.mu.used -= k.fragment.cost()
+	if few := len(f.mu.byKey); few < f.mu.most/shrunk {
+		smaller := make(map[fragmentKey]*list.Element, few)
+		maps.Copy(smaller, f.mu.byKey)
+		f.mu.byKey, f.mu.most = smaller, few
+	}
 }
 
 // wanted is a fragment of a document, and how it is built.
