@@ -115,6 +115,10 @@ func (c *controller) deleteObjects(ctx context.Context, e *ending, d *Definition
 	case !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established):
 		return verdict(terminating(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), nil)
 	}
+	completed := terminating(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
+	if e.until.IsZero() && c.server.storesNone(ctx, d) {
+		return &completed, nil
+	}
 	v, err := c.stored(d)
 	if err != nil {
 		err = fmt.Errorf("unable to find a custom resource client for %s.%s: %w", full.Status.AcceptedNames.Plural, full.Spec.Group, err)
@@ -137,7 +141,22 @@ func (c *controller) deleteObjects(ctx context.Context, e *ending, d *Definition
 	case left:
 		return nil, nil
 	}
-	return verdict(terminating(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances"), nil)
+	return &completed, nil
+}
+
+// storesNone reports whether it is known that there is no object of a definition that
+// is served. Most that are deleted have none, and need no storage opened to see that.
+func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
+	now := s.serve(d.Name)
+	if s.cfg.Stored == nil || now == nil || now.check() != nil {
+		return false
+	}
+	options, err := s.options.GetRESTOptions(now.resource("").GroupResource(), nil)
+	if err != nil {
+		return false
+	}
+	n, err := s.cfg.Stored(ctx, options.StorageConfig, options.ResourcePrefix)
+	return err == nil && n == 0
 }
 
 // stored is the version that a definition's objects are stored in.

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -46,6 +47,9 @@ type Config struct {
 	// Route completes and makes the route of a version, by which it is read from
 	// bytes. Nil leaves all reads to Kubernetes' handlers.
 	Route func(read.RouteConfig) (*read.Route, error)
+	// Stored counts what etcd has of a resource, without opening its storage. It may be
+	// nil.
+	Stored func(context.Context, *storagebackend.ConfigForResource, string) (int64, error)
 }
 
 const (

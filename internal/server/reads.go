@@ -85,7 +85,7 @@ func (r *readTier) hooks() kube.Hooks {
 			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(streams)}).Configure(s)
 		},
-		CustomResources: crd.Config{Log: r.backends.log, Route: r.route},
+		CustomResources: crd.Config{Log: r.backends.log, Route: r.route, Stored: r.decorator.Stored},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},

@@ -109,6 +109,15 @@ func (d *Decorator) Decorate(
 	}, nil
 }
 
+// Stored counts the keys that etcd has of a resource now. Nothing is opened for it.
+func (d *Decorator) Stored(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
+	backend, err := d.Backend(config.Transport)
+	if err != nil {
+		return 0, err
+	}
+	return backend.Client.Count(ctx, EtcdPrefix(config.Prefix, resourcePrefix), kubernetes.CountOptions{})
+}
+
 // indexedFields reads the names that registries give their indexes
 // (storage.FieldIndex).
 func indexedFields(indexers *toolscache.Indexers) []string {
