@@ -34,6 +34,9 @@ const (
 	// without a collection. After n of them an n-th of it is enough, down to trimLeast.
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
+	// trimBurst bytes that were dropped are worth one when no more are: little events
+	// keep pages of what is gone.
+	trimBurst = 1 << 20
 )
 
 const (
@@ -78,7 +81,8 @@ func (t *trimmer) look() {
 	}
 	t.quiet++
 	t.dropped += dropped
-	if t.gain() < max(trimGain/t.quiet, trimLeast) {
+	over := t.dropped >= trimBurst && dropped < trimBurst/16
+	if !over && t.gain() < max(trimGain/t.quiet, trimLeast) {
 		return
 	}
 	t.rest()

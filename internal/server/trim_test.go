@@ -47,4 +47,15 @@ func TestTrimmer(t *testing.T) {
 	if n := looks(1); n != 1 {
 		t.Errorf("trimmed %d times when much was dropped", n)
 	}
+	dropped = trimBurst
+	if n := looks(2); n != 0 {
+		t.Errorf("trimmed %d times while little was dropped each time", n)
+	}
+	dropped = 0
+	if x.look(); trims != 1 {
+		t.Errorf("trimmed %d times when no more was dropped", trims)
+	}
+	if x.look(); trims != 1 {
+		t.Errorf("trimmed %d times for one burst", trims)
+	}
 }
