@@ -129,7 +129,7 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 }
 
 // applySchema leaves out the walks that would change nothing: they take copies of the
-// schema all along, a quarter of the garbage of a write.
+// schema all along, an eighth of the garbage of a write.
 func (c *coercer) applySchema(u *unstructured.Unstructured, s versionSchema) (unknown []string, err error) {
 	if !c.schemas.keepUnknown {
 		unknown = structuralpruning.PruneWithOptions(u.Object, s.Structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: c.strict})
