@@ -84,12 +84,15 @@ func (s *Server) goneNow() map[schema.GroupResource]bool {
 	return gone
 }
 
-// forgetGone drops the metrics of resources that went.
+// forgetGone drops what is known of resources that went.
 func (s *Server) forgetGone() {
 	gone := s.goneNow()
 	maps.DeleteFunc(gone, func(gr schema.GroupResource, _ bool) bool { return s.catalog.Get(gr.String()) != nil })
 	if len(gone) == 0 {
 		return
+	}
+	if s.cfg.Gone != nil {
+		s.cfg.Gone(gone)
 	}
 	if err := storage.ForgetMetrics(gone); err != nil {
 		utilruntime.HandleError(fmt.Errorf("drop metrics of %d resources that are gone: %w", len(gone), err))

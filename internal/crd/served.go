@@ -80,7 +80,7 @@ func (s *served) is(d *Definition) bool {
 	return s.def.UID == d.UID && s.def.Spec == d.Spec && sameNames(&s.def.Accepted, &d.Accepted)
 }
 
-// full decodes the definition, if it is still the same.
+// full decodes the definition, if it is still the same, with schemas to compile.
 func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, d, err := s.server.catalog.both(s.def.Name)
 	if err != nil {
@@ -88,6 +88,11 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 	}
 	if !s.is(d) {
 		return nil, errChanged
+	}
+	for i := range full.Spec.Versions {
+		if v := &full.Spec.Versions[i]; v.Schema != nil {
+			withoutWords(v.Schema.OpenAPIV3Schema)
+		}
 	}
 	return full, nil
 }

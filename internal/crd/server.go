@@ -47,6 +47,8 @@ type Config struct {
 	// Route completes and makes the route of a version, by which it is read from
 	// bytes. Nil leaves all reads to Kubernetes' handlers.
 	Route func(read.RouteConfig) (*read.Route, error)
+	// Gone is told of resources a while after their definitions went. It may be nil.
+	Gone func(map[schema.GroupResource]bool)
 	// Stored counts what etcd has of a resource, without opening its storage. It may be
 	// nil.
 	Stored func(context.Context, *storagebackend.ConfigForResource, string) (int64, error)

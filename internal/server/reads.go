@@ -3,9 +3,11 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/healthz"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
@@ -73,6 +75,15 @@ func (r *readTier) rest() {
 	r.recent.Rest()
 }
 
+// forget drops the accounts of LISTs of resources that are gone.
+func (r *readTier) forget(gone map[schema.GroupResource]bool) {
+	r.lists.Forget(func(resource string) bool {
+		gr := schema.ParseGroupResource(resource)
+		gr.Resource, _, _ = strings.Cut(gr.Resource, "/") // with it go its subresources
+		return gone[gr]
+	})
+}
+
 func (r *readTier) hooks() kube.Hooks {
 	return kube.Hooks{
 		Storage: r.decorator.Decorate,
@@ -85,7 +96,7 @@ func (r *readTier) hooks() kube.Hooks {
 			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(streams)}).Configure(s)
 		},
-		CustomResources: crd.Config{Log: r.backends.log, Route: r.route, Stored: r.decorator.Stored},
+		CustomResources: crd.Config{Log: r.backends.log, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},

@@ -3,6 +3,7 @@ package slo_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -129,5 +130,48 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	if r.Total.Requests != 8000 || sum != 8000 || len(r.Clients) != 7 {
 		t.Errorf("%d requests, %d by shape, %d clients", r.Total.Requests, sum, len(r.Clients))
+	}
+}
+
+// TestForget: of a resource that is gone, its shapes, metrics and storms go. Clients keep
+// what they cost, and who comes next finds everything in order.
+func TestForget(t *testing.T) {
+	l, _ := newLists(slo.ListsConfig{})
+	for i := range 200 {
+		for _, resource := range []string{"pods", fmt.Sprint("things", i, ".example")} {
+			r := podList("alice")
+			r.Shape.Resource = resource
+			l.Observe(&r)
+		}
+	}
+	for i := range 10 {
+		r := relist(i)
+		r.Resource = "things0.example"
+		l.Relist(r)
+	}
+	gone := func(resource string) bool { return strings.HasPrefix(resource, "things") && resource != "things7.example" }
+	l.Forget(gone)
+	for range 2 {
+		r := podList("alice")
+		l.Observe(&r)
+		r.Shape.Resource = "things9.example"
+		l.Observe(&r)
+	}
+	requests := map[string]uint64{}
+	r := l.Report()
+	for _, s := range r.Shapes {
+		requests[s.Resource] = s.Requests
+	}
+	if want := map[string]uint64{"pods": 202, "things7.example": 1, "things9.example": 2}; !maps.Equal(requests, want) {
+		t.Errorf("requests by resource: %v, want %v", requests, want)
+	}
+	if c := r.Clients[0]; c.Requests != 404 || c.Top.Resource != "pods" {
+		t.Errorf("client: %d requests, most of %s", c.Requests, c.Top.Resource)
+	}
+	if len(r.Storms) != 1 || r.Storms[0].Ended.IsZero() {
+		t.Errorf("storms: %+v", r.Storms)
+	}
+	if n := gather(t, l.Collector())["millrace_list_cost_requests_total"]; n != 205 {
+		t.Errorf("%v requests in the metrics, want those of pods, things7 and things9", n)
 	}
 }

@@ -222,6 +222,13 @@ func (g *gathering) few() bool {
 	return g.hosts.most() < fewClients && g.connections.most() < manyClients
 }
 
+// over reports whether nobody lists any more, and what is usual is no more than what one
+// client makes of it that listed for a window: most gatherings are of one request.
+func (g *gathering) over(now time.Time) bool {
+	quiet := now.Sub(g.seen)
+	return quiet > fleetWindow || quiet > stormWindow && g.usual <= stormSteps*usual
+}
+
 // learn notes what is usual, at the end of a step.
 func (g *gathering) learn(now time.Time, n int) {
 	step := now.UnixNano() / int64(stormWindow/stormSteps)

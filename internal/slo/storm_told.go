@@ -26,15 +26,20 @@ func (s *storms) gatheringLocked(key gatheringKey) *gathering {
 	if g == nil {
 		if len(s.mu.gatherings) >= maxGatherings {
 			old := oldest(s.mu.gatherings, func(g *gathering) time.Time { return g.seen })
-			if g := s.mu.gatherings[old]; g.storm != nil {
-				s.endLocked(g)
-			}
-			delete(s.mu.gatherings, old)
+			s.dropLocked(old, s.mu.gatherings[old])
 		}
 		g = &gathering{hosts: newLately(stormWindow/stormSteps, stormSteps), connections: newLately(stormWindow/stormSteps, stormSteps)}
 		s.mu.gatherings[gatheringKey{strings.Clone(key.kind), strings.Clone(key.resource)}] = g
 	}
 	return g
+}
+
+// dropLocked forgets a gathering, with its storm.
+func (s *storms) dropLocked(key gatheringKey, g *gathering) {
+	if g.storm != nil {
+		s.endLocked(g)
+	}
+	delete(s.mu.gatherings, key)
 }
 
 // oldest is the one of some by chance that was seen least lately: it makes room.
@@ -106,13 +111,14 @@ func (s *storms) sent(kind, resource string, bytes uint64) {
 	}
 }
 
-// sweepLocked ends storms and forgets those that ended long ago.
+// sweepLocked ends storms and forgets those that ended long ago, and gatherings of which
+// nothing is left to be known.
 func (s *storms) sweepLocked(now time.Time) {
 	for key, g := range s.mu.gatherings {
 		if g.storm != nil {
 			s.judgeLocked(key, g, now)
 		}
-		if g.storm == nil && now.Sub(g.seen) > fleetWindow {
+		if g.storm == nil && g.over(now) {
 			delete(s.mu.gatherings, key)
 		}
 	}
