@@ -280,8 +280,19 @@ func (c *Catalog) relist(now cache.Tree) {
 	}
 	for _, d := range c.All() {
 		if now.Get(d.Name) == nil {
-			c.change(d, nil)
+			c.remove(d)
 		}
+	}
+}
+
+// remove takes the row of a definition that is gone. With the last one the names go
+// that rows shared.
+func (c *Catalog) remove(d *Definition) {
+	c.change(d, nil)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if len(c.mu.byName) == 0 {
+		c.share = interner{}
 	}
 }
 
@@ -297,7 +308,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 			if e := buf[i].Entry; e != nil {
 				c.put(e)
 			} else if d := c.Get(buf[i].Key()); d != nil {
-				c.change(d, nil)
+				c.remove(d)
 			}
 		}
 		clear(buf[:n])

@@ -37,7 +37,7 @@ type paced struct{ collecting, living float64 }
 const (
 	pacePeriod = time.Second
 	// Headroom in bytes: of a heap below gcLarge, and of a larger one.
-	gcHeadroom      = 192 << 20
+	gcHeadroom      = 128 << 20
 	gcLarge         = 256 << 20
 	gcLargeHeadroom = 48 << 20
 	// In percent of what is live.

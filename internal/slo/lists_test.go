@@ -149,7 +149,9 @@ func TestForget(t *testing.T) {
 		r.Resource = "things0.example"
 		l.Relist(r)
 	}
-	gone := func(resource string) bool { return strings.HasPrefix(resource, "things") && resource != "things7.example" }
+	gone := func(resource string) bool {
+		return strings.HasPrefix(resource, "things") && resource != "things7.example"
+	}
 	l.Forget(gone)
 	for range 2 {
 		r := podList("alice")
