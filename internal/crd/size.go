@@ -9,11 +9,11 @@ import (
 // (TestCompiledSizes).
 const (
 	// schemaFactor is for what reading needs.
-	schemaFactor = 5
+	schemaFactor = 4
 	// typesFactor and writerFactor are for what writing needs beside it: for all
 	// versions, and for each of them.
-	typesFactor  = 3
-	writerFactor = 7
+	typesFactor  = 2
+	writerFactor = 5
 )
 
 // ruleSize is what a compiled CEL expression takes, in bytes: each holds a table of

@@ -11,11 +11,10 @@ const (
 	// the four usual forms (docs/bench/memory.md).
 	wireCacheShare = 16
 	maxWireCache   = 320 << 20
-	// What custom resources need that are written to, 300 kinds of 100 properties on a
-	// small machine and 1,000 on a large one; ten rules take as much as four of them. A
-	// pile of little things is what a heap keeps most pages of when they are gone.
-	compiledShare            = 96
-	minCompiled, maxCompiled = 64 << 20, 256 << 20
+	// What custom resources need that are written to: 350 kinds of 100 properties on a
+	// small machine, 2,800 on a large one. Ten rules take as much as three of them.
+	compiledShare            = 48
+	minCompiled, maxCompiled = 64 << 20, 512 << 20
 	// unknownMemory is assumed where the system does not tell.
 	unknownMemory = 2 << 30
 )
