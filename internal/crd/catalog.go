@@ -280,19 +280,8 @@ func (c *Catalog) relist(now cache.Tree) {
 	}
 	for _, d := range c.All() {
 		if now.Get(d.Name) == nil {
-			c.remove(d)
+			c.change(d, nil)
 		}
-	}
-}
-
-// remove takes the row of a definition that is gone. With the last one the names go
-// that rows shared.
-func (c *Catalog) remove(d *Definition) {
-	c.change(d, nil)
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if len(c.mu.byName) == 0 {
-		c.share = interner{}
 	}
 }
 
@@ -308,7 +297,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 			if e := buf[i].Entry; e != nil {
 				c.put(e)
 			} else if d := c.Get(buf[i].Key()); d != nil {
-				c.remove(d)
+				c.change(d, nil)
 			}
 		}
 		clear(buf[:n])
@@ -378,7 +367,7 @@ func (c *Catalog) replace(before, after *Definition) {
 	}
 	if len(c.mu.byName) == 0 {
 		// Maps do not give room back.
-		c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
+		c.mu.byName, c.mu.groups, c.share = map[string]*Definition{}, map[string][]*Definition{}, interner{}
 	}
 }
 
