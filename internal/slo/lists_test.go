@@ -149,31 +149,36 @@ func TestForget(t *testing.T) {
 		r.Resource = "things0.example"
 		l.Relist(r)
 	}
-	gone := func(resource string) bool {
-		return strings.HasPrefix(resource, "things") && resource != "things7.example"
-	}
-	l.Forget(gone)
+	bob := podList("bob")
+	bob.Shape.Resource = "things0.example"
+	l.Observe(&bob)
+	const last = "things199.example"
+	l.Forget(func(resource string) bool { return strings.HasPrefix(resource, "things") && resource != last })
 	for range 2 {
-		r := podList("alice")
-		l.Observe(&r)
-		r.Shape.Resource = "things9.example"
-		l.Observe(&r)
+		for _, resource := range []string{"pods", last, "things9.example"} {
+			r := podList("alice")
+			r.Shape.Resource = resource
+			l.Observe(&r)
+		}
 	}
 	requests := map[string]uint64{}
 	r := l.Report()
 	for _, s := range r.Shapes {
 		requests[s.Resource] = s.Requests
 	}
-	if want := map[string]uint64{"pods": 202, "things7.example": 1, "things9.example": 2}; !maps.Equal(requests, want) {
+	if want := map[string]uint64{"pods": 202, last: 3, "things9.example": 2}; !maps.Equal(requests, want) {
 		t.Errorf("requests by resource: %v, want %v", requests, want)
 	}
-	if c := r.Clients[0]; c.Requests != 404 || c.Top.Resource != "pods" {
+	if c := r.Clients[0]; c.Requests != 406 || c.Top.Resource != "pods" {
 		t.Errorf("client: %d requests, most of %s", c.Requests, c.Top.Resource)
+	}
+	if c := r.Clients[1]; c.User != "bob" || c.Requests != 1 || c.Top != (slo.Shape{}) {
+		t.Errorf("client of what is gone: %+v", c)
 	}
 	if len(r.Storms) != 1 || r.Storms[0].Ended.IsZero() {
 		t.Errorf("storms: %+v", r.Storms)
 	}
-	if n := gather(t, l.Collector())["millrace_list_cost_requests_total"]; n != 205 {
-		t.Errorf("%v requests in the metrics, want those of pods, things7 and things9", n)
+	if n := gather(t, l.Collector())["millrace_list_cost_requests_total"]; n != 207 {
+		t.Errorf("%v requests in the metrics, want those of pods, things199 and things9", n)
 	}
 }
