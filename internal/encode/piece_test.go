@@ -20,8 +20,19 @@ func TestPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces := []Piece{first, {}, again, NewPieceOf(func(dst []byte) []byte { return dst }), first}
-	const from, to = "first ", "first "
+	deflated, err := NewPiece([]byte(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick, err := deflated.WithS2()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := quick.Cost() - deflated.Cost(); more <= 0 || more > deflated.Size() {
+		t.Errorf("%d bytes of %d in s2 besides", more, deflated.Size())
+	}
+	pieces := []Piece{first, {}, again, NewPieceOf(func(dst []byte) []byte { return dst }), first, deflated, first, quick, first}
+	from, to := "first ", "first "+long+"first "+long+"first "
 	var plain []byte
 	for _, p := range pieces {
 		before := len(plain)
@@ -37,6 +48,10 @@ func TestPieces(t *testing.T) {
 	}
 	for range 2 {
 		var out bytes.Buffer
+		if err := WritePlain(&out, pieces); err != nil || out.String() != string(plain) {
+			t.Errorf("written plain: %q, %v", out.String(), err)
+		}
+		out.Reset()
 		if err := WriteGzip(&out, pieces); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +63,7 @@ func TestPieces(t *testing.T) {
 			t.Errorf("inflated: %q, %v", inflated, err)
 		}
 	}
-	if made != 3 || !again.IsDeflated() { // for its size, its text, and once deflated
+	if made != 5 || !again.IsDeflated() { // for its size, its text three times, and once deflated
 		t.Errorf("made %d times", made)
 	}
 }

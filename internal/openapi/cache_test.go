@@ -155,6 +155,40 @@ func TestLittleMemory(t *testing.T) {
 	get(h, "/openapi/v2")
 }
 
+// TestPlainReadsAreUnpackedFaster sees that who reads plain text again and again has it
+// kept in a second form, within the room that there is, and nobody else.
+func TestPlainReadsAreUnpackedFaster(t *testing.T) {
+	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/tricky.example.com/v1"} {
+		_, server, h := newCounting(t, 0)
+		first := get(h, path)
+		once := server.Kept()
+		if path == "/openapi/v2" {
+			for range 4 {
+				get(h, path, "Accept-Encoding", "gzip")
+			}
+			if got := server.Kept(); got != once {
+				t.Errorf("%d bytes are kept after gzip, before %d", got, once)
+			}
+		}
+		for range 4 {
+			if got := get(h, path); got.Body.String() != first.Body.String() {
+				t.Fatalf("%s%s", path, difference(first.Body.Bytes(), got.Body.Bytes()))
+			}
+		}
+		again := server.Kept()
+		if again <= once {
+			t.Errorf("%s: %d bytes are kept, %d after the first", path, again, once)
+		}
+		_, tight, h := newCounting(t, (once+again)/2)
+		for range 5 {
+			get(h, path)
+		}
+		if got := tight.Kept(); got < once || got > (once+again)/2 {
+			t.Errorf("%s: %d bytes are kept with room for %d", path, got, (once+again)/2)
+		}
+	}
+}
+
 // TestReadsAndChanges has readers while definitions come and go.
 func TestReadsAndChanges(t *testing.T) {
 	c, _, h := newCounting(t, 64<<10)

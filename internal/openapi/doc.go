@@ -3,7 +3,7 @@
 //
 // A document is built when it is asked for and is never there as a whole. It is
 // put together from fragments, the paths and the schemas of one definition:
-// plain text is inflated or written on the way out, and gzip is sent as it is
+// plain text is unpacked or written on the way out, and gzip is sent as it is
 // kept. Fragments live compressed within a byte budget; a definition that
 // changed is built again and no other. What Kubernetes serves itself is built
 // once, by Kubernetes' own code, and kept compressed too.

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"container/list"
+	"fmt"
 	"maps"
 	"runtime"
 	"sync"
@@ -29,6 +30,18 @@ type fragment struct {
 }
 
 func (f fragment) cost() int64 { return f.paths.Cost() + f.schemas.Cost() + fragmentCost }
+
+// withS2 is the fragment in s2 besides.
+func (f fragment) withS2() (fragment, error) {
+	var err error
+	if f.paths, err = f.paths.WithS2(); err != nil {
+		return fragment{}, fmt.Errorf("compress paths: %w", err)
+	}
+	if f.schemas, err = f.schemas.WithS2(); err != nil {
+		return fragment{}, fmt.Errorf("compress schemas: %w", err)
+	}
+	return f, nil
+}
 
 // fragmentCost is about what a fragment takes besides its bytes.
 const fragmentCost = 400
@@ -63,6 +76,8 @@ type kept struct {
 	key      fragmentKey
 	tag      uint64
 	fragment fragment
+	// read is set when its plain text was asked for, and quick when it is there in s2.
+	read, quick bool
 }
 
 type making struct {
@@ -84,29 +99,53 @@ func newFragments(limit int64) *fragments {
 	return f
 }
 
-// look returns the fragment of what tag identifies if it is there.
-func (f *fragments) look(key fragmentKey, tag uint64) (fragment, bool) {
+// look returns the fragment of what tag identifies if it is there. It reports slow
+// for one whose plain text was asked for before, which is worth quicken.
+func (f *fragments) look(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lookLocked(key, tag)
+	k := f.lookLocked(key, tag)
+	if k == nil {
+		return fragment{}, false, false
+	}
+	slow = plain && k.read && !k.quick && f.mu.used+k.fragment.cost() <= f.limit
+	k.read = k.read || plain
+	return k.fragment, true, slow
 }
 
-func (f *fragments) lookLocked(key fragmentKey, tag uint64) (fragment, bool) {
+func (f *fragments) lookLocked(key fragmentKey, tag uint64) *kept {
 	e := f.mu.byKey[key]
 	if e == nil || e.Value.(*kept).tag != tag {
-		return fragment{}, false
+		return nil
 	}
 	f.mu.recent.MoveToFront(e)
-	return e.Value.(*kept).fragment, true
+	return e.Value.(*kept)
+}
+
+// quicken keeps a fragment in s2 besides if there is still room then: nothing is
+// dropped for it, since what is dropped takes longer to make.
+func (f *fragments) quicken(key fragmentKey, tag uint64, slow fragment) (fragment, error) {
+	quick, err := slow.withS2()
+	if err != nil {
+		return fragment{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := f.lookLocked(key, tag)
+	if more := quick.cost() - slow.cost(); k != nil && !k.quick && f.mu.used+more <= f.limit {
+		f.mu.used += more
+		k.fragment, k.quick = quick, true
+	}
+	return quick, nil
 }
 
 // get returns the fragment of what tag identifies.
 func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, error)) (fragment, error) {
 	for {
 		f.mu.Lock()
-		if found, ok := f.lookLocked(key, tag); ok {
+		if k := f.lookLocked(key, tag); k != nil {
 			f.mu.Unlock()
-			return found, nil
+			return k.fragment, nil
 		}
 		m := f.mu.making[key]
 		if m == nil {
@@ -130,7 +169,7 @@ func (f *fragments) make(key fragmentKey, m *making, build func() (fragment, err
 	delete(f.mu.making, key)
 	close(m.done)
 	if m.err == nil {
-		f.keepLocked(&kept{key, m.tag, m.fragment})
+		f.keepLocked(&kept{key: key, tag: m.tag, fragment: m.fragment})
 	}
 	return m.fragment, m.err
 }
@@ -180,9 +219,9 @@ type wanted struct {
 	build func() (fragment, error)
 }
 
-// all returns what is wanted, and builds what is not there on all processors.
-// One without a build is empty.
-func (f *fragments) all(want []wanted) ([]fragment, error) {
+// all returns what is wanted, as plain text or deflated, and builds what is not
+// there on all processors. One without a build is empty.
+func (f *fragments) all(want []wanted, plain bool) ([]fragment, error) {
 	found := make([]fragment, len(want))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -190,12 +229,16 @@ func (f *fragments) all(want []wanted) ([]fragment, error) {
 		if w.build == nil {
 			continue
 		}
-		var ok bool
-		if found[i], ok = f.look(w.key, w.tag); ok {
+		var ok, slow bool
+		if found[i], ok, slow = f.look(w.key, w.tag, plain); ok && !slow {
 			continue
 		}
 		group.Go(func() (err error) {
-			found[i], err = f.get(w.key, w.tag, w.build)
+			if slow {
+				found[i], err = f.quicken(w.key, w.tag, found[i])
+			} else {
+				found[i], err = f.get(w.key, w.tag, w.build)
+			}
 			return err
 		})
 	}

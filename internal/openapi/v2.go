@@ -33,7 +33,7 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 	build := func(v *view) error {
 		b, err := find(v)
 		if err == nil {
-			built, err = s.documentV2(v, b, chosen.form)
+			built, err = s.documentV2(v, b, chosen.form, !acceptsGzip(r))
 		}
 		return err
 	}
@@ -61,21 +61,15 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 	s.sendV2(w, r, content, tag)
 }
 
-// sendV2 sends pieces as they are kept to clients that want gzip. Parts of a
-// document and other methods, which nobody asks for, go Kubernetes' way.
+// sendV2 sends the whole document from its pieces: to clients that want gzip as they
+// are kept. Parts of a document and other methods, which nobody asks for, go
+// Kubernetes' way.
 func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily, tag string) {
 	const name = "/openapi/v2"
 	modified := s.dates.of(name, tag)
+	compress := acceptsGzip(r)
 	switch {
-	case !acceptsGzip(r) || r.Method == http.MethodHead:
-		http.ServeContent(w, r, name, modified, content)
-	case r.Method != http.MethodGet || r.Header.Get("Range") != "":
-		w.Header().Del("Vary")
-		gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Add("Vary", "Accept")
-			http.ServeContent(w, r, name, modified, content)
-		})).ServeHTTP(w, r)
-	default:
+	case r.Method == http.MethodGet && r.Header.Get("Range") == "":
 		outcome := &outcome{header: w.Header(), status: http.StatusOK}
 		asked := r.Clone(r.Context())
 		asked.Method = http.MethodHead
@@ -84,13 +78,30 @@ func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily,
 			w.WriteHeader(outcome.status)
 			return
 		}
-		w.Header().Set("Content-Encoding", "gzip")
-		w.Header().Del("Content-Length")
-		content.document.deflate()
-		if err := encode.WriteGzip(w, content.document.pieces); err != nil {
+		if err := content.document.send(w, compress); err != nil {
 			klog.V(4).InfoS("OpenAPI v2 was not sent to its end", "err", err)
 		}
+	case !compress || r.Method == http.MethodHead:
+		http.ServeContent(w, r, name, modified, content)
+	default:
+		w.Header().Del("Vary")
+		gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Add("Vary", "Accept")
+			http.ServeContent(w, r, name, modified, content)
+		})).ServeHTTP(w, r)
 	}
+}
+
+// send writes the document as the whole body of an answer whose headers are set as
+// for plain text.
+func (d *document) send(w http.ResponseWriter, compress bool) error {
+	if !compress {
+		return encode.WritePlain(w, d.pieces)
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Header().Del("Content-Length")
+	d.deflate()
+	return encode.WriteGzip(w, d.pieces)
 }
 
 // outcome is what a handler would answer.
@@ -122,8 +133,8 @@ func (v *view) tagV2(b *base, program string) string {
 	return v.v2.tag
 }
 
-// documentV2 puts together the document of a view.
-func (s *Server) documentV2(v *view, b *base, f form) (*document, error) {
+// documentV2 puts together the document of a view, to be sent plain or deflated.
+func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, error) {
 	frame := &b.json
 	if f == v2Proto {
 		var err error
@@ -137,7 +148,7 @@ func (s *Server) documentV2(v *view, b *base, f form) (*document, error) {
 			want[i] = wanted{fragmentKey{f, d.Name, ""}, d.Spec ^ b.renames, func() (fragment, error) { return s.buildV2(d, b, f) }}
 		}
 	}
-	found, err := s.fragments.all(want)
+	found, err := s.fragments.all(want, plain)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 	for i, m := range g.members {
 		want[i] = wanted{fragmentKey{f, m.Name, m.version.Name}, m.Spec, func() (fragment, error) { return s.buildV3(m, f) }}
 	}
-	found, err := s.fragments.all(want)
+	found, err := s.fragments.all(want, true)
 	if err != nil {
 		return nil, err
 	}
