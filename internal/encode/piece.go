@@ -19,9 +19,9 @@ import (
 type Piece struct {
 	deflated []byte
 	// s2 is the same, if it was asked for.
-	s2       []byte
-	crc      uint32
-	size     int64
+	s2   []byte
+	crc  uint32
+	size int64
 	// again is set of a piece that is made again for plain bytes, and is deflated
 	// when that is first needed.
 	again *again
