@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,6 +35,7 @@ func floorCells() []watchCells {
 func watchServerCells() []watchCells {
 	cost := costCell
 	all := append(floorCells(),
+		cost("CPU µs/open", false, func(c *watchCost) string { return formatNumber(c.OpenMicros) }),
 		cost("net µs/event", false, func(c *watchCost) string { return formatNumber(c.NetMicros) }),
 		cost("CPU s", false, func(c *watchCost) string { return formatNumber(c.CPUSeconds) }),
 		watchCells{"bytes/event", false, func(r *watchResult) string { return formatNumber(r.BytesPerEvent) }},
@@ -99,6 +101,9 @@ func (r *watchReport) eventTable(names []string, wide bool) *table {
 	for _, p := range ratios(groups) {
 		t.columns = append(t.columns, column{"CPU", groups[p.of].name + "/" + groups[p.to].name})
 	}
+	for _, p := range openRatios(groups) {
+		t.columns = append(t.columns, column{"CPU of opening", groups[p.of].name + "/" + groups[p.to].name})
+	}
 	for _, name := range names {
 		t.add(eventRow(name, groups, wide)...)
 	}
@@ -107,7 +112,7 @@ func (r *watchReport) eventTable(names []string, wide bool) *table {
 
 func eventRow(name string, groups []watchGroup, wide bool) []string {
 	row := []string{name, "-", "-"}
-	cpu := make([]float64, len(groups))
+	cpu, opening := make([]float64, len(groups)), make([]float64, len(groups))
 	for i, g := range groups {
 		res := g.find(name)
 		for _, c := range g.cells {
@@ -124,11 +129,14 @@ func eventRow(name string, groups []watchGroup, wide bool) []string {
 		}
 		row[1], row[2] = fmt.Sprint(res.Watchers), fmt.Sprint(res.Connections)
 		if res.Server != nil {
-			cpu[i] = res.Server.EventMicros
+			cpu[i], opening[i] = res.Server.EventMicros, res.Server.OpenMicros
 		}
 	}
 	for _, p := range ratios(groups) {
 		row = append(row, formatRatio(cpu[p.of], cpu[p.to]))
+	}
+	for _, p := range openRatios(groups) {
+		row = append(row, formatRatio(opening[p.of], opening[p.to]))
 	}
 	return row
 }
@@ -151,6 +159,11 @@ func ratios(groups []watchGroup) []ratio {
 		}
 	}
 	return all
+}
+
+// openRatios leaves out the floor, whose streams are no watches.
+func openRatios(groups []watchGroup) []ratio {
+	return slices.DeleteFunc(ratios(groups), func(r ratio) bool { return groups[r.of].floor || groups[r.to].floor })
 }
 
 // watchPair is two workloads on one server, one divided by the other.
@@ -240,7 +253,7 @@ func (r *watchReport) footer() []string {
 		lines = append(lines, line)
 	}
 	lines = append(lines, fmt.Sprintf("%s of writes a workload after %s to warm up; spans begin before the write is sent; "+
-		"CPU is the server's, net without that of the same writes without watchers", r.Plan.Duration, r.Plan.Warmup))
+		"CPU is the server's, net without that of the same writes without watchers, of opening a watch with its connections and %s later", r.Plan.Duration, r.Plan.Warmup, r.Plan.Settle))
 	for _, d := range r.Data {
 		lines = append(lines, d.String())
 	}

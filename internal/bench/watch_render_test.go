@@ -10,7 +10,7 @@ func sampleWatchReport() *watchReport {
 	res := func(name string, event, p99, bytes float64) watchResult {
 		return watchResult{Workload: name, Watchers: 1000, Connections: 20, Writes: 300, WritesPerSec: 20.01, Events: 300_000, OpenSeconds: 0.5,
 			BytesPerEvent: bytes, Millis: latencies{P50: p99 / 4, P99: p99}, ClientMicros: 9.5,
-			Server: &watchCost{CPUSeconds: event * 0.3, WriteMicros: event * 1000, EventMicros: event, NetMicros: event - 2, AloneMicros: 2000,
+			Server: &watchCost{OpenMicros: event * 40, CPUSeconds: event * 0.3, WriteMicros: event * 1000, EventMicros: event, NetMicros: event - 2, AloneMicros: 2000,
 				RSSBytes: 281e6, PeakBytes: 332e6}}
 	}
 	nodes := res("nodes-1000", 6000, 9, 4868)

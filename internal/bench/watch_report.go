@@ -54,6 +54,8 @@ type watchResult struct {
 
 // watchCost is what /proc says about the server.
 type watchCost struct {
+	// OpenMicros is what opening one watch takes, with its share of the connections.
+	OpenMicros  float64 `json:"cpuMicrosPerOpen"`
 	CPUSeconds  float64 `json:"cpuSeconds"`
 	WriteMicros float64 `json:"cpuMicrosPerWrite"`
 	EventMicros float64 `json:"cpuMicrosPerEvent"`

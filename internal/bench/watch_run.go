@@ -73,6 +73,10 @@ func (r *watchRunner) run(ctx context.Context, s watchSpec) (watchResult, error)
 	}
 	c := newCrowd(ctx, t, s.encoding)
 	defer c.close()
+	before, err := r.reading()
+	if err != nil {
+		return watchResult{}, err
+	}
 	start := time.Now()
 	if err := r.gather(c, s, s.uris(r.pods, resourceVersion)); err != nil {
 		return watchResult{}, fmt.Errorf("open watches: %w", err)
@@ -81,12 +85,19 @@ func (r *watchRunner) run(ctx context.Context, s watchSpec) (watchResult, error)
 	if err := sleep(c.ctx, r.plan.Settle); err != nil {
 		return watchResult{}, err
 	}
+	after, err := r.reading()
+	if err != nil {
+		return watchResult{}, err
+	}
 	warm := r.plan.events(s, r.plan.Warmup)
 	if _, err := r.emit(c, s, events, warm); err != nil {
 		return watchResult{}, fmt.Errorf("warm up: %w", err)
 	}
 	res, err := r.measure(c, s, events)
 	res.OpenSeconds = opened.Seconds()
+	if res.Server != nil {
+		res.Server.OpenMicros = micros(after.cpu-before.cpu) / float64(s.watchers)
+	}
 	return res, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/tracing"
 
 	"github.com/millrace/millrace/internal/discovery"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // chainBuilder makes Kubernetes' filters around a handler.
@@ -87,19 +88,10 @@ type roomy struct{ authenticator.Request }
 
 // AuthenticateRequest implements authenticator.Request.
 func (r roomy) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
-	grow(len(req.URL.Path))
+	if path := uint(len(req.URL.Path)); req.Method == http.MethodGet {
+		stack.Grow(path)
+	} else {
+		stack.GrowTwice(path)
+	}
 	return r.Request.AuthenticateRequest(req)
-}
-
-// stackRoom makes a stack of 16 KiB, the largest that the runtime keeps ready, and
-// as much as a GET takes.
-const stackRoom = 9 << 10
-
-// grow takes the room and gives it back. Without an index that is not known before, the
-// compiler would see that nobody needs it.
-//
-//go:noinline
-func grow(i int) byte {
-	var room [stackRoom]byte
-	return room[i%stackRoom]
 }

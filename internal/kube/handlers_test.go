@@ -23,6 +23,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/tracing"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // otherProvider is not the one that is there without a configuration.
@@ -127,20 +129,32 @@ func TestTimeoutFilter(t *testing.T) {
 }
 
 // TestStackGrows asks in a new goroutine, as each request has one, whether its stack is
-// moved when authentication is asked.
+// moved when authentication is asked, and how much room a write has then.
 func TestStackGrows(t *testing.T) {
 	r := roomy{authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil })}
-	req := httptest.NewRequest(http.MethodGet, "/apis", nil)
-	moved := make(chan bool)
-	for range 2 {
-		go func() {
-			var here byte
-			before := uintptr(unsafe.Pointer(&here))
-			_, _, _ = r.AuthenticateRequest(req)
-			moved <- before != uintptr(unsafe.Pointer(&here))
-		}()
-		if !<-moved {
-			t.Error("the stack was not grown")
+	for _, c := range []struct {
+		method string
+		write  bool
+	}{{http.MethodGet, false}, {http.MethodPut, true}} {
+		req := httptest.NewRequest(c.method, "/apis", nil)
+		moved, again := make(chan bool), make(chan bool)
+		for range 2 {
+			go func() {
+				var here byte
+				at := func() uintptr { return uintptr(unsafe.Pointer(&here)) }
+				before := at()
+				_, _, _ = r.AuthenticateRequest(req)
+				grown := at()
+				moved <- before != grown
+				stack.GrowTwice(0)
+				again <- grown != at()
+			}()
+			if !<-moved {
+				t.Errorf("%s: the stack was not grown", c.method)
+			}
+			if <-again == c.write {
+				t.Errorf("%s: the stack has room for a write: %v", c.method, !c.write)
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ func order() []Place {
 	return []Place{
 		{Name: "lint", Apart: true},
 		{Name: "datadir", Apart: true},
+		{Name: "stack", Apart: true},
 		{Name: "pull", Apart: true},
 		{Name: "h1", Apart: true, Except: []string{"pull"}},
 		{Name: "h2", Apart: true, Except: []string{"pull"}},

@@ -75,13 +75,15 @@ func (r *readTier) rest() {
 	r.recent.Rest()
 }
 
-// forget drops the accounts of LISTs of resources that are gone.
+// forget drops the accounts of reads of resources that are gone.
 func (r *readTier) forget(gone map[schema.GroupResource]bool) {
-	r.lists.Forget(func(resource string) bool {
+	named := func(resource string) bool {
 		gr := schema.ParseGroupResource(resource)
 		gr.Resource, _, _ = strings.Cut(gr.Resource, "/") // with it go its subresources
 		return gone[gr]
-	})
+	}
+	r.lists.Forget(named)
+	r.backends.accounts.Forget(named)
 }
 
 func (r *readTier) hooks() kube.Hooks {

@@ -70,8 +70,15 @@ type Watches struct {
 		clients       map[Client]*clientAccount
 		subscriptions map[subscriptionKey]*subscriptionAccount
 		peers         map[peersKey]*peers
+		// clientsAgain and subscriptionsAgain are when it is worth looking for some to
+		// drop again.
+		clientsAgain, subscriptionsAgain time.Time
 	}
 }
+
+// dropAgain is how long nothing is looked for after there was nothing to drop: thousands of
+// watches that are opened together would each look at all accounts.
+const dropAgain = time.Second
 
 type subscriptionKey struct{ resource, selection string }
 
@@ -137,8 +144,11 @@ func (x *Watches) clientLocked(c Client) *clientAccount {
 // dropClientsLocked drops clients that have had no watch for a minute. What they were
 // sent is others' from then on, so that sums stay.
 func (x *Watches) dropClientsLocked() bool {
-	old := x.cfg.Clock.Now().Add(-minute)
-	dropped := false
+	now := x.cfg.Clock.Now()
+	if now.Before(x.mu.clientsAgain) {
+		return false
+	}
+	old, dropped := now.Add(-minute), false
 	for id, c := range x.mu.clients {
 		if c.UserAgent == other && c.User == "" || c.watches > 0 || c.used.After(old) {
 			continue
@@ -154,6 +164,9 @@ func (x *Watches) dropClientsLocked() bool {
 		events, bytes := c.events, c.bytes
 		c.mu.Unlock()
 		rest.add(events, bytes)
+	}
+	if !dropped {
+		x.mu.clientsAgain = now.Add(dropAgain)
 	}
 	return dropped
 }
@@ -177,13 +190,41 @@ func (x *Watches) subscriptionLocked(r *resourceAccount, selection string) *subs
 }
 
 func (x *Watches) dropSubscriptionsLocked() bool {
-	old := x.cfg.Clock.Now().Add(-minute)
-	dropped := false
+	now := x.cfg.Clock.Now()
+	if now.Before(x.mu.subscriptionsAgain) {
+		return false
+	}
+	old, dropped := now.Add(-minute), false
 	for id, s := range x.mu.subscriptions {
 		if s.watches == 0 && !s.used.After(old) {
 			delete(x.mu.subscriptions, id)
 			dropped = true
 		}
 	}
+	if !dropped {
+		x.mu.subscriptionsAgain = now.Add(dropAgain)
+	}
 	return dropped
+}
+
+// Forget drops the accounts of resources that are gone, with what metrics tell of them,
+// but for those that are watched. Clients keep what they were sent. An account holds its
+// resource's log.
+func (x *Watches) Forget(gone func(resource string) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	watched := map[*resourceAccount]bool{}
+	for key, s := range x.mu.subscriptions {
+		switch {
+		case s.watches > 0:
+			watched[s.resource] = true
+		case gone(key.resource):
+			delete(x.mu.subscriptions, key)
+		}
+	}
+	for name, r := range x.mu.resources {
+		if !watched[r] && gone(name) {
+			delete(x.mu.resources, name)
+		}
+	}
 }

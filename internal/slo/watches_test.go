@@ -379,6 +379,46 @@ func TestSumsStay(t *testing.T) {
 	}
 }
 
+// TestForgetWatched: what was watched of a resource that is gone is dropped, and it begins
+// anew when it is there again. What is still watched stays, and clients keep their sums.
+func TestForgetWatched(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	watches := map[string]*sender{}
+	for _, resource := range []string{"pods", "ended.example", "watched.example"} {
+		watches[resource] = x.open(resource, "alice", &at{events: 1})
+		x.deliver(watches[resource], times{}, 10)
+	}
+	watches["ended.example"].watch.Close()
+	watches["pods"].watch.Close()
+	x.Forget(func(resource string) bool { return resource != "pods" })
+	told := func() (resources []string) {
+		for _, r := range x.SLO().Resources {
+			resources = append(resources, r.Resource)
+		}
+		slices.Sort(resources)
+		return resources
+	}
+	if got, want := told(), []string{"pods", "watched.example"}; !slices.Equal(got, want) {
+		t.Errorf("resources %v, want %v", got, want)
+	}
+	for _, s := range x.SLO().Subscriptions {
+		if s.Resource == "ended.example" {
+			t.Errorf("subscription %+v", s)
+		}
+	}
+	if r := x.Watchers(); r.Events != 2 {
+		t.Errorf("%d events, want those of pods and watched.example", r.Events)
+	}
+	if c := x.SLO().Clients; len(c) != 1 || c[0].Events != 3 {
+		t.Errorf("clients %+v", c)
+	}
+	x.deliver(watches["watched.example"], times{}, 10)
+	x.deliver(x.open("ended.example", "alice", &at{events: 1}), times{}, 10)
+	if r := x.Watchers(); r.Events != 4 {
+		t.Errorf("%d events, want 4", r.Events)
+	}
+}
+
 // gather returns the sums of metrics over their labels.
 func gather(t *testing.T, c metrics.StableCollector) map[string]float64 {
 	t.Helper()

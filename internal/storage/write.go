@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Create implements storage.Interface.
@@ -26,6 +28,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 // GuaranteedUpdate implements storage.Interface.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object) error {
+	stack.GrowTwice(uint(len(key))) // Kubernetes updates in a goroutine of its own, in which tryUpdate is most of the depth
 	suggested := s.suggestion(key)
 	defer s.forget(suggested)
 	return s.cfg.Etcd.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, suggested)

@@ -4,10 +4,13 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // countingCodec counts encodings.
@@ -52,5 +55,29 @@ func TestSuggestionsAreNotEncoded(t *testing.T) {
 	must(t, f.Delete(t.Context(), "/pods/test/a", &example.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
 	if n := encoded.Load() - before; n != 0 {
 		t.Errorf("a deletion encoded %d times", n)
+	}
+}
+
+// TestStackOfAnUpdate updates in a new goroutine, as Kubernetes does: its stack is large
+// before Kubernetes' store calls what updates.
+func TestStackOfAnUpdate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	f.create(t, "a")
+	moved := make(chan bool, 1)
+	done := make(chan error)
+	go func() {
+		done <- f.GuaranteedUpdate(t.Context(), "/pods/test/a", &example.Pod{}, false, nil, apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			var here byte
+			at := func() uintptr { return uintptr(unsafe.Pointer(&here)) }
+			before := at()
+			stack.GrowTwice(0)
+			moved <- before != at()
+			return obj, nil
+		}), nil)
+	}()
+	must(t, <-done)
+	if <-moved {
+		t.Error("the stack has no room for a write")
 	}
 }

@@ -1,0 +1,44 @@
+package stack_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/millrace/millrace/internal/stack"
+)
+
+// TestGrow calls in new goroutines, as each request has one, and sees whether the stack
+// is moved: by either when it is new, and by the larger one when it is as large as the
+// smaller one makes it.
+func TestGrow(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second func(uint) byte
+		moved         bool
+	}{
+		{"16 KiB", stack.Grow, stack.Grow, false},
+		{"32 KiB", stack.GrowTwice, stack.GrowTwice, false},
+		{"32 KiB behind 16", stack.Grow, stack.GrowTwice, true},
+		{"16 KiB behind 32", stack.GrowTwice, stack.Grow, false},
+	} {
+		first, second := make(chan bool), make(chan bool)
+		go func() {
+			first <- moves(c.first)
+			second <- moves(c.second)
+		}()
+		if !<-first {
+			t.Errorf("%s: the new stack did not move", c.name)
+		}
+		if got := <-second; got != c.moved {
+			t.Errorf("%s: the grown stack moved: %v", c.name, got)
+		}
+	}
+}
+
+//go:noinline
+func moves(grow func(uint) byte) bool {
+	var here byte
+	before := uintptr(unsafe.Pointer(&here))
+	grow(1)
+	return before != uintptr(unsafe.Pointer(&here))
+}
