@@ -14,7 +14,7 @@ import (
 // (docs/bench/memory.md). What else is in it does cost, for each collection, so
 // while the collector takes a large part of the CPU the heap may grow by more: a
 // LIST that has to encode all of 100,000 pods makes garbage of some GB. It may not
-// for what nobody waits for, nor where there is little to walk through: then a
+// for what nobody waits for, nor where a large one has little to walk through: then a
 // collection is cheap, and the garbage is of large objects. As much as a collection
 // walks through it may always grow by, so that what garbage costs does not grow with
 // the number of watches.
@@ -22,9 +22,9 @@ type pacer struct {
 	// idle reports whether the server works ahead of requests.
 	idle    func() bool
 	samples []metrics.Sample
-	// most is the greatest headroom of a large heap, in bytes.
+	// most is the greatest headroom of a heap that is given more, in bytes.
 	most uint64
-	// wider is how often that of a large heap is doubled now.
+	// wider is how often the headroom is doubled now, that of a small heap once at most.
 	wider int
 	// percent is what the collector was last told.
 	percent int
@@ -45,8 +45,8 @@ const (
 	gcMost  = 150
 	// gcSlack is the part by which the percentage may be off.
 	gcSlack = 8
-	// The latter is doubled while the collector has more than gcBusy of the CPU, up to
-	// gcWidest times, and halved again below gcIdle. The most is a share of the memory,
+	// Both are doubled while the collector has more than gcBusy of the CPU, up to
+	// gcWidest times for a large heap, and halved again below gcIdle. The most is a share of the memory,
 	// and gcWalked halves of what a collection walks through.
 	gcBusy, gcIdle = 0.2, 0.07
 	gcWidest       = 3
@@ -139,7 +139,7 @@ func (p *pacer) tune() {
 // walked through like what is in it.
 func roomFor(live, walked, stacks, most uint64, wider int) uint64 {
 	if live <= gcLarge {
-		return gcHeadroom
+		return max(gcHeadroom, min(gcHeadroom<<min(wider, 1), most))
 	}
 	least := max(gcLargeHeadroom, min(walked+stacks, most))
 	return max(least, min(gcLargeHeadroom<<wider, most, gcWalked*walked/2))

@@ -77,8 +77,8 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// TestRoomFor checks that a large heap may grow by what a collection walks through, within
-// bounds.
+// TestRoomFor checks that a large heap may grow by what a collection walks through, and a
+// small one by twice the usual while the collector is busy, within bounds.
 func TestRoomFor(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
@@ -88,6 +88,7 @@ func TestRoomFor(t *testing.T) {
 		room                 uint64
 	}{
 		{"small", 200 * mb, 100 * mb, 50 * mb, 0, gcHeadroom},
+		{"small with a busy collector", 200 * mb, 100 * mb, 50 * mb, gcWidest, 256 * mb},
 		{"mostly bytes", 2000 * mb, 20 * mb, 10 * mb, 0, gcLargeHeadroom},
 		{"pointers and stacks", 300 * mb, 100 * mb, 50 * mb, 0, 150 * mb},
 		{"more than there is room for", 900 * mb, 800 * mb, 50 * mb, 0, 384 * mb},
@@ -97,5 +98,8 @@ func TestRoomFor(t *testing.T) {
 		if got := roomFor(c.live, c.walked, c.stacks, 384*mb, c.wider); got != c.room {
 			t.Errorf("%s: %d MiB, want %d", c.name, got/mb, c.room/mb)
 		}
+	}
+	if got := roomFor(200*mb, 100*mb, 50*mb, 64*mb, gcWidest); got != gcHeadroom {
+		t.Errorf("where there is little memory a small heap may grow by %d MiB, want %d", got/mb, gcHeadroom/mb)
 	}
 }
