@@ -35,7 +35,8 @@ since it started; writes to other ones than LISTs.`,
 		Example: `  millrace bench crd --compare --crds 2000 --groups 200
   millrace bench crd --compare --external-etcd --crds 190 --groups 190 --properties 5000
   millrace bench crd --crds 50 --groups 10 --rest 5s
-  millrace bench crd --from report.json -o markdown`,
+  millrace bench crd --from report.json -o markdown
+  millrace bench crd --from report.json -o svg > report.svg`,
 	}
 	measuring{
 		validate: o.validate,

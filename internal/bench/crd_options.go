@@ -63,14 +63,14 @@ func (o *crdOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.plan.Samples, "samples", 100, "kinds that are asked for, and other ones that are written to; at most half of all")
 	f.DurationVar(&o.plan.Rest, "rest", 30*time.Second, "how long a server is left alone before its memory is read; until then it must have become idle")
 	f.DurationVar(&o.plan.Timeout, "timeout", time.Hour, "give a step up after this time")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(watchOutputs(), ", "))
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(outputs, ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks everything that can be checked before starting anything.
 func (o *crdOptions) validate() error {
-	if !slices.Contains(watchOutputs(), o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(watchOutputs(), ", "))
+	if !slices.Contains(outputs, o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(outputs, ", "))
 	}
 	for _, n := range []struct {
 		flag         string

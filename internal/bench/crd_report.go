@@ -89,9 +89,9 @@ type deleteCost struct {
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
 }
 
-// write prints the report in one of watchOutputs.
+// write prints the report in one of outputs.
 func (r *crdReport) write(out io.Writer, format string) error {
-	return writeReport(out, format, r, r.text)
+	return writePlotted(out, format, r, r.text, r.plot)
 }
 
 func (r *crdReport) failures() int {

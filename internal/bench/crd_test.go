@@ -120,7 +120,7 @@ func TestDiscoveryCompare(t *testing.T) {
 
 func TestCRDFlagErrors(t *testing.T) {
 	for _, c := range []struct{ command, args, message string }{
-		{"crd", "-o svg", "choose one of table, wide, json, markdown"},
+		{"crd", "-o yaml", "choose one of table, wide, json, markdown, svg"},
 		{"crd", "--crds=1", "--crds=1: must be at least 2"},
 		{"crd", "--groups=0", "--groups=0"},
 		{"crd", "--groups=301", "groups is 301"},

@@ -7,9 +7,23 @@ import (
 	"strings"
 )
 
-// The plot shows the CPU that each server spends on a request, a group of bars
-// a workload, on a logarithmic axis: workloads differ by orders of magnitude.
-// It is one SVG without scripts or fonts, for light and dark pages.
+// plot is bars of servers, a group for each of names. It becomes one SVG without
+// scripts or fonts, for light and dark pages.
+type plot struct {
+	title string
+	// linear says that the axis begins at 0. Others are logarithmic, for what differs
+	// by orders of magnitude.
+	linear bool
+	names  []string
+	all    []series
+	format func(float64) string
+}
+
+// series is one colour of bars.
+type series struct {
+	name   string
+	values map[string]float64 // by a plot's names, more than 0; what is missing has no bar
+}
 
 const (
 	plotWidth  = 860
@@ -30,54 +44,108 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2933}
 .b0{fill:#3bc9db}.b1{fill:#6c757d}.b2{fill:#ffa94d}}
 </style>`
 
-// series is one colour of bars.
-type series struct {
-	name    string
-	results map[string]result
-}
-
-// plot renders the report as SVG.
-func (r *report) plot() string {
-	all := r.series()
-	names := r.workloads()
-	low, high := plotRange(all)
+// svg renders the plot.
+func (p plot) svg() string {
+	low, high, ticks := p.axis()
+	scale := func(v float64) float64 { return v }
+	if !p.linear {
+		scale = math.Log10
+	}
 	x := func(v float64) float64 {
-		return plotLeft + (plotWidth-plotLeft-plotRight)*(math.Log10(v)-low)/(high-low)
+		return plotLeft + (plotWidth-plotLeft-plotRight)*(scale(v)-low)/(high-low)
 	}
-	groupHeight := len(all)*(barHeight+barGap) + groupGap
-	height := plotTop + len(names)*groupHeight + plotBottom
+	groupHeight := len(p.all)*(barHeight+barGap) + groupGap
+	height := plotTop + len(p.names)*groupHeight + plotBottom
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="Server CPU per request">`, plotWidth, height)
+	title := html.EscapeString(p.title)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`, plotWidth, height, title)
 	b.WriteString(plotStyle)
-	fmt.Fprintf(&b, `<text class="t" x="16" y="26">Server CPU a request, milliseconds (logarithmic)</text>`)
-	plotLegend(&b, all)
-	for tick := low; tick <= high; tick++ {
-		v := math.Pow(10, tick)
+	fmt.Fprintf(&b, `<text class="t" x="16" y="26">%s</text>`, title)
+	p.legend(&b)
+	for _, v := range ticks {
 		fmt.Fprintf(&b, `<line class="g" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, x(v), plotTop-6, x(v), height-plotBottom+4)
-		fmt.Fprintf(&b, `<text class="s" x="%.1f" y="%d" text-anchor="middle">%g</text>`, x(v), height-plotBottom+20, v)
+		fmt.Fprintf(&b, `<text class="s" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x(v), height-plotBottom+20, p.tick(v))
 	}
-	for i, name := range names {
+	for i, name := range p.names {
 		y := plotTop + i*groupHeight
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, plotLeft-12, y+groupHeight/2-groupGap/2+4, html.EscapeString(name))
-		for j, s := range all {
-			plotBar(&b, s, name, j, y+j*(barHeight+barGap), x)
+		for j, s := range p.all {
+			if v, ok := s.values[name]; ok {
+				p.bar(&b, j, y+j*(barHeight+barGap), x(v), v)
+			}
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
 
-// series are the servers and the floor.
-func (r *report) series() []series {
-	var all []series
+// axis is around all values. low and high are exponents of ten unless it is linear.
+func (p plot) axis() (low, high float64, ticks []float64) {
+	least, most := math.Inf(1), 0.0
+	for _, s := range p.all {
+		for _, v := range s.values {
+			least, most = math.Min(least, v), math.Max(most, v)
+		}
+	}
+	switch {
+	case most == 0:
+		return 0, 1, nil
+	case p.linear:
+		step := math.Pow(10, math.Floor(math.Log10(most)))
+		if most < 4*step {
+			step /= 2
+		}
+		high = step * math.Ceil(most/step)
+		for v := 0.0; v <= high; v += step {
+			ticks = append(ticks, v)
+		}
+		return 0, high, ticks
+	}
+	low, high = math.Floor(math.Log10(least)), math.Ceil(math.Log10(most))
+	if low == high {
+		high++
+	}
+	for exponent := low; exponent <= high; exponent++ {
+		ticks = append(ticks, math.Pow(10, exponent))
+	}
+	return low, high, ticks
+}
+
+// tick labels the axis: those of a logarithmic one are powers of ten.
+func (p plot) tick(v float64) string {
+	if !p.linear {
+		return fmt.Sprintf("%g", v)
+	}
+	return p.format(v)
+}
+
+func (p plot) legend(b *strings.Builder) {
+	const letter, box = 7.2, 30
+	at := 16.0
+	for i, s := range p.all {
+		fmt.Fprintf(b, `<rect class="b%d" x="%.1f" y="38" width="12" height="12" rx="2"/><text class="s" x="%.1f" y="48">%s</text>`,
+			i%3, at, at+18, html.EscapeString(s.name))
+		at += box + letter*float64(len(s.name))
+	}
+}
+
+func (p plot) bar(b *strings.Builder, colour, y int, end, v float64) {
+	end = math.Max(end, plotLeft+2)
+	fmt.Fprintf(b, `<rect class="b%d" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, colour%3, plotLeft, y, end-plotLeft, barHeight)
+	fmt.Fprintf(b, `<text class="s" x="%.1f" y="%d">%s</text>`, end+6, y+barHeight-3, p.format(v))
+}
+
+// plot shows the CPU that each server spends on a request.
+func (r *report) plot() plot {
+	p := plot{title: "Server CPU a request, milliseconds (logarithmic)", names: r.workloads(), format: formatNumber}
 	add := func(name string, results []result) {
-		s := series{name: name, results: map[string]result{}}
+		s := series{name: name, values: map[string]float64{}}
 		for _, res := range results {
 			if res.Error == "" && res.Server != nil && res.Server.CPUMillis > 0 {
-				s.results[res.Workload] = res
+				s.values[res.Workload] = res.Server.CPUMillis
 			}
 		}
-		all = append(all, s)
+		p.all = append(p.all, s)
 	}
 	for _, s := range r.Servers {
 		add(s.Name, s.Results)
@@ -85,41 +153,25 @@ func (r *report) series() []series {
 	if len(r.Floor) > 0 {
 		add("Go's HTTP server, same bytes from memory", r.Floor)
 	}
-	return all
+	return p
 }
 
-// plotRange is the axis in powers of ten around all values.
-func plotRange(all []series) (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	for _, s := range all {
-		for _, res := range s.results {
-			v := math.Log10(res.Server.CPUMillis)
-			low, high = math.Min(low, math.Floor(v)), math.Max(high, math.Ceil(v))
+// plot shows the memory of each server.
+func (r *crdReport) plot() plot {
+	p := plot{title: "Resident memory of a server: " + r.Data.String(), linear: true, format: bytesOf}
+	for _, s := range r.Servers {
+		p.all = append(p.all, series{s.Name, map[string]float64{}})
+	}
+	for _, state := range (*crdServer)(nil).states() {
+		some := false
+		for i := range r.Servers {
+			if at := state.of(&r.Servers[i]); at != nil {
+				p.all[i].values[state.name], some = float64(at.RSSBytes), true
+			}
+		}
+		if some {
+			p.names = append(p.names, state.name)
 		}
 	}
-	if low >= high {
-		return 0, 1
-	}
-	return low, high
-}
-
-func plotLegend(b *strings.Builder, all []series) {
-	const letter, box = 7.2, 30
-	at := 16.0
-	for i, s := range all {
-		fmt.Fprintf(b, `<rect class="b%d" x="%.1f" y="38" width="12" height="12" rx="2"/><text class="s" x="%.1f" y="48">%s</text>`,
-			i%3, at, at+18, html.EscapeString(s.name))
-		at += box + letter*float64(len(s.name))
-	}
-}
-
-func plotBar(b *strings.Builder, s series, workload string, colour, y int, x func(float64) float64) {
-	res, ok := s.results[workload]
-	if !ok {
-		return
-	}
-	v := res.Server.CPUMillis
-	end := math.Max(x(v), plotLeft+2)
-	fmt.Fprintf(b, `<rect class="b%d" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, colour%3, plotLeft, y, end-plotLeft, barHeight)
-	fmt.Fprintf(b, `<text class="s" x="%.1f" y="%d">%s</text>`, end+6, y+barHeight-3, formatNumber(v))
+	return p
 }

@@ -217,11 +217,15 @@ func (r *report) noteFailures(server string, results []result) {
 
 // write prints the report in one of the formats of --output.
 func (r *report) write(out io.Writer, format string) error {
-	text := r.text
+	return writePlotted(out, format, r, r.text, r.plot)
+}
+
+// writePlotted prints a report that has a plot too.
+func writePlotted(out io.Writer, format string, report any, text func(format string) string, plot func() plot) error {
 	if format == "svg" {
-		text = func(string) string { return r.plot() }
+		text = func(string) string { return plot().svg() }
 	}
-	return writeReport(out, format, r, text)
+	return writeReport(out, format, report, text)
 }
 
 // writeReport prints a report as JSON, or in another form as its text.
