@@ -76,8 +76,9 @@ type kept struct {
 	key      fragmentKey
 	tag      uint64
 	fragment fragment
-	// read is set when its plain text was asked for, and quick when it is there in s2.
-	read, quick bool
+	// read is set when its plain text was asked for, and tried when it was made in s2,
+	// whether there was room to keep that or not.
+	read, tried bool
 }
 
 type making struct {
@@ -108,8 +109,8 @@ func (f *fragments) look(key fragmentKey, tag uint64, plain bool) (found fragmen
 	if k == nil {
 		return fragment{}, false, false
 	}
-	slow = plain && k.read && !k.quick && f.mu.used+k.fragment.cost() <= f.limit
-	k.read = k.read || plain
+	slow = plain && k.read && !k.tried && f.mu.used+k.fragment.cost() <= f.limit
+	k.read, k.tried = k.read || plain, k.tried || slow
 	return k.fragment, true, slow
 }
 
@@ -132,9 +133,12 @@ func (f *fragments) quicken(key fragmentKey, tag uint64, slow fragment) (fragmen
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := f.lookLocked(key, tag)
-	if more := quick.cost() - slow.cost(); k != nil && !k.quick && f.mu.used+more <= f.limit {
+	if k == nil {
+		return quick, nil
+	}
+	if more := quick.cost() - k.fragment.cost(); f.mu.used+more <= f.limit {
 		f.mu.used += more
-		k.fragment, k.quick = quick, true
+		k.fragment = quick
 	}
 	return quick, nil
 }
