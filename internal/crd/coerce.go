@@ -8,6 +8,7 @@ import (
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	schemaobjectmeta "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -93,11 +94,16 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, hasMeta, unknown, err := schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{
-		DropMalformedFields: c.stored, ReturnUnknownFieldPaths: c.strict,
-	})
-	if err != nil {
-		return nil, err
+	metadata, hasMeta := u.Object["metadata"]
+	var meta *metav1.ObjectMeta // nil if metadata stays as it is
+	var unknown []string
+	if hasMeta && !c.settled(metadata) {
+		meta, _, unknown, err = schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{
+			DropMalformedFields: c.stored, ReturnUnknownFieldPaths: c.strict,
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -110,7 +116,7 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 			return nil, err
 		}
 		unknown = append(unknown, paths...)
-		if c.stored && meta.Generation == 0 {
+		if c.stored && meta != nil && meta.Generation == 0 {
 			meta.Generation = 1
 		}
 	}
@@ -120,12 +126,22 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	if hasVersion {
 		u.SetAPIVersion(apiVersion)
 	}
-	if hasMeta {
-		if err := schemaobjectmeta.SetObjectMeta(u.Object, meta); err != nil {
-			return nil, err
-		}
+	switch {
+	case meta != nil:
+		err = schemaobjectmeta.SetObjectMeta(u.Object, meta)
+	case hasMeta:
+		u.Object["metadata"] = metadata
 	}
-	return unknown, nil
+	return unknown, err
+}
+
+// settled reports whether coercing is sure to leave metadata as it is.
+func (c *coercer) settled(metadata any) bool {
+	if !settled(metadata) {
+		return false
+	}
+	_, there := metadata.(map[string]any)["generation"]
+	return there || !c.stored
 }
 
 // applySchema leaves out the walks that would change nothing: they take copies of the
