@@ -29,7 +29,7 @@ const (
 // signatures takes longer than answering a GET.
 //
 // It is asked only where nothing but the certificate decides. What it holds is
-// found by the certificate's address: crypto/tls gives all connections of one
+// found by the addresses of certificates: crypto/tls gives all connections of one
 // certificate the same parsed one, and while it is held here its address cannot
 // become another's.
 type certificateCache struct {
@@ -41,10 +41,24 @@ type certificateCache struct {
 
 	mu struct {
 		sync.RWMutex
-		known map[*x509.Certificate]verified
+		known map[chain]verified
 		// sweep is when expired entries are looked for.
 		sweep time.Time
 	}
+}
+
+// chain is what a client sends: its certificate, and that of the authority, which
+// OpenSSL adds when it knows that. Longer ones are not remembered.
+type chain [2]*x509.Certificate
+
+// until is when the first of them ends.
+func (c chain) until(most time.Time) time.Time {
+	for _, certificate := range c {
+		if certificate != nil && certificate.NotAfter.Before(most) {
+			most = certificate.NotAfter
+		}
+	}
+	return most
 }
 
 // verified is a successful authentication. Callers only read the response, as
@@ -56,7 +70,7 @@ type verified struct {
 
 func newCertificateCache(inner authenticator.Request, proxies *authenticatorfactory.RequestHeaderConfig, c clock.PassiveClock) *certificateCache {
 	cached := &certificateCache{Request: inner, proxies: proxies, clock: c}
-	cached.mu.known = map[*x509.Certificate]verified{}
+	cached.mu.known = map[chain]verified{}
 	return cached
 }
 
@@ -65,21 +79,23 @@ func (c *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 	if !c.decidedByCertificate(req) {
 		return c.Request.AuthenticateRequest(req)
 	}
-	certificate, now := req.TLS.PeerCertificates[0], c.clock.Now()
-	if response := c.find(certificate, now); response != nil {
+	var certs chain
+	copy(certs[:], req.TLS.PeerCertificates)
+	now := c.clock.Now()
+	if response := c.find(certs, now); response != nil {
 		return response, true, nil
 	}
 	response, ok, err := c.Request.AuthenticateRequest(req)
-	if ok && err == nil && provenBy(response, certificate) {
-		c.remember(certificate, response, now)
+	if ok && err == nil && provenBy(response, certs[0]) {
+		c.remember(certs, response, now)
 	}
 	return response, ok, err
 }
 
-// decidedByCertificate reports whether a request has one certificate and nothing
-// else that an authenticator looks at.
+// decidedByCertificate reports whether a request has a certificate, with a short chain,
+// and nothing else that an authenticator looks at.
 func (c *certificateCache) decidedByCertificate(req *http.Request) bool {
-	if req.TLS == nil || len(req.TLS.PeerCertificates) != 1 || sent(req, "Authorization") || sent(req, "Sec-WebSocket-Protocol") {
+	if req.TLS == nil || len(req.TLS.PeerCertificates) == 0 || len(req.TLS.PeerCertificates) > len(chain{}) || sent(req, "Authorization") || sent(req, "Sec-WebSocket-Protocol") {
 		return false
 	}
 	return c.proxies == nil || !slices.ContainsFunc(c.proxies.UsernameHeaders.Value(), func(header string) bool { return sent(req, header) })
@@ -94,21 +110,17 @@ func provenBy(response *authenticator.Response, certificate *x509.Certificate) b
 	return slices.Contains(response.User.GetExtra()[user.CredentialIDKey], "X509SHA256="+hex.EncodeToString(sum[:]))
 }
 
-func (c *certificateCache) find(certificate *x509.Certificate, now time.Time) *authenticator.Response {
+func (c *certificateCache) find(certs chain, now time.Time) *authenticator.Response {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if v, ok := c.mu.known[certificate]; ok && now.Before(v.until) {
+	if v, ok := c.mu.known[certs]; ok && now.Before(v.until) {
 		return v.response
 	}
 	return nil
 }
 
-// remember keeps a response until the certificate ends at the latest.
-func (c *certificateCache) remember(certificate *x509.Certificate, response *authenticator.Response, now time.Time) {
-	until := now.Add(certificateTTL)
-	if certificate.NotAfter.Before(until) {
-		until = certificate.NotAfter
-	}
+// remember keeps a response until a certificate ends at the latest.
+func (c *certificateCache) remember(certs chain, response *authenticator.Response, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !now.Before(c.mu.sweep) {
@@ -125,5 +137,5 @@ func (c *certificateCache) remember(certificate *x509.Certificate, response *aut
 		}
 		delete(c.mu.known, known)
 	}
-	c.mu.known[certificate] = verified{response: response, until: until}
+	c.mu.known[certs] = verified{response: response, until: certs.until(now.Add(certificateTTL))}
 }

@@ -86,10 +86,34 @@ func TestCertificatesAreVerifiedOnceInTenSeconds(t *testing.T) {
 
 func TestCertificatesAreNotRememberedPastTheirEnd(t *testing.T) {
 	c, clock := cacheOver(&counted{answer: byCertificate})
-	req := requestOf(certificate("alice", clock.Now().Add(time.Second)))
-	wantCalls(t, c, req, 1)
-	clock.SetTime(clock.Now().Add(time.Second))
-	wantCalls(t, c, req, 2)
+	soon, far := clock.Now().Add(time.Second), clock.Now().Add(time.Hour)
+	requests := []*http.Request{
+		requestOf(certificate("alice", soon)), requestOf(certificate("bob", soon), certificate("ca", far)), requestOf(certificate("carol", far), certificate("ca", soon)),
+	}
+	for i, req := range requests {
+		wantCalls(t, c, req, i+1)
+		wantCalls(t, c, req, i+1)
+	}
+	clock.SetTime(soon)
+	for i, req := range requests {
+		wantCalls(t, c, req, len(requests)+i+1)
+	}
+}
+
+// TestChainsAreRememberedApart: who was verified with the authority's certificate beside
+// may not be without, or with another.
+func TestChainsAreRememberedApart(t *testing.T) {
+	c, clock := cacheOver(&counted{answer: byCertificate})
+	far := clock.Now().Add(time.Hour)
+	alice, ca, other := certificate("alice", far), certificate("ca", far), certificate("other", far)
+	for range 2 {
+		wantCalls(t, c, requestOf(alice, ca), 1)
+	}
+	wantCalls(t, c, requestOf(alice), 2)
+	wantCalls(t, c, requestOf(alice, other), 3)
+	for _, certs := range [][]*x509.Certificate{{alice, ca}, {alice}, {alice, other}} {
+		wantCalls(t, c, requestOf(certs...), 3)
+	}
 }
 
 func TestOtherCredentialsPassByTheCache(t *testing.T) {
@@ -103,7 +127,9 @@ func TestOtherCredentialsPassByTheCache(t *testing.T) {
 		},
 		"front proxy":     func(r *http.Request) { r.Header.Set("X-Remote-User", "carol") },
 		"own front proxy": func(r *http.Request) { r.Header.Set("x-own-user", "carol") },
-		"intermediates":   func(r *http.Request) { r.TLS.PeerCertificates = append(r.TLS.PeerCertificates, certificate("ca", far)) },
+		"intermediates": func(r *http.Request) {
+			r.TLS.PeerCertificates = append(r.TLS.PeerCertificates, certificate("between", far), certificate("ca", far))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := cacheOver(&counted{answer: byCertificate})
