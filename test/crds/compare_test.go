@@ -52,6 +52,7 @@ func (n normals) headers(out *strings.Builder, answers [2]*answer) {
 			for _, value := range a.header.Values(name) {
 				values[i] = append(values[i], n[i].text(value))
 			}
+			sortFormats(values[i])
 		}
 		switch {
 		// Etags are digests of bytes, which canonical JSON leaves free, and
@@ -61,6 +62,17 @@ func (n normals) headers(out *strings.Builder, answers [2]*answer) {
 			fmt.Fprintf(out, "  header %s: ours %q, theirs %q\n", name, values[0], values[1])
 		}
 	}
+}
+
+// sortFormats sorts the warnings of formats if there are no others: Kubernetes finds
+// them in the order of Go's maps.
+func sortFormats(values []string) {
+	for _, value := range values {
+		if !strings.Contains(value, `"unrecognized format `) {
+			return
+		}
+	}
+	slices.Sort(values)
 }
 
 // answer normalises a body, by its media type.

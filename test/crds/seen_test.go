@@ -41,6 +41,20 @@ func TestDifferencesAreSeen(t *testing.T) {
 			t.Errorf("%s: no difference seen", name)
 		}
 	}
+	warnings := func(texts ...string) *answer {
+		a := make(plain)
+		a.header["Warning"] = texts
+		return a
+	}
+	ip, date := `299 - "unrecognized format \"ip\""`, `299 - "unrecognized format \"day\""`
+	if d := newNormals().difference([2]*answer{warnings(ip, date), warnings(date, ip)}, scope{}); d != "" {
+		t.Errorf("formats in another order are a difference:\n%s", d)
+	}
+	for _, other := range []*answer{warnings(date), warnings(ip, ip), warnings(`299 - "old"`, ip)} {
+		if newNormals().difference([2]*answer{warnings(ip, `299 - "old"`), other}, scope{}) == "" {
+			t.Errorf("warnings %q: no difference seen", other.header["Warning"])
+		}
+	}
 	same := replaced(`"199"`, `"7"`)
 	if d := newNormals().difference([2]*answer{make(plain), same}, scope{}); d != "" {
 		t.Errorf("another resource version is a difference:\n%s", d)
