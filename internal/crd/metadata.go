@@ -10,38 +10,47 @@ import (
 // unknown, malformed or empty. That of nearly all stored objects is; for others nothing
 // is said. To go through that type, each time that an object is decoded or converted, is
 // a fifth of the CPU of a write.
-func settled(metadata any) bool {
-	fields, ok := metadata.(map[string]any)
+func settled(metadata any) bool { return metadataRules.hold(metadata) }
+
+// rules say by name how a field's value has to be. There may be no others.
+type rules map[string]func(any) bool
+
+func (r rules) hold(value any) bool {
+	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {
 		return false
 	}
 	for name, value := range fields {
-		ok := false
-		switch name {
-		case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
-			ok = someText(value)
-		case "generation":
-			n, whole := value.(int64)
-			ok = whole && n != 0
-		case "deletionGracePeriodSeconds":
-			_, ok = value.(int64)
-		case "creationTimestamp", "deletionTimestamp":
-			ok = settledTime(value)
-		case "labels", "annotations":
-			ok = settledTexts(value)
-		case "finalizers":
-			ok = each(value, text)
-		case "ownerReferences":
-			ok = each(value, settledOwner)
-		case "managedFields":
-			ok = each(value, settledManager)
-		}
-		if !ok {
+		if holds := r[name]; holds == nil || !holds(value) {
 			return false
 		}
 	}
 	return true
 }
+
+var (
+	metadataRules = rules{
+		"name": someText, "generateName": someText, "namespace": someText, "selfLink": someText, "uid": someText, "resourceVersion": someText,
+		"generation":                 func(value any) bool { return number(value) && value != int64(0) },
+		"deletionGracePeriodSeconds": number,
+		"creationTimestamp":          settledTime, "deletionTimestamp": settledTime,
+		"labels": settledTexts, "annotations": settledTexts,
+		"finalizers":      func(value any) bool { return each(value, text) },
+		"ownerReferences": func(value any) bool { return each(value, settledOwner) },
+		"managedFields":   func(value any) bool { return each(value, managerRules.hold) },
+	}
+	ownerRules = rules{
+		"apiVersion": text, "kind": text, "name": text, "uid": text,
+		"controller": truth, "blockOwnerDeletion": truth,
+	}
+	managerRules = rules{
+		"manager": someText, "operation": someText, "apiVersion": someText, "fieldsType": someText, "subresource": someText,
+		"time": settledTime, "fieldsV1": settledFields,
+	}
+)
+
+func number(value any) bool { _, ok := value.(int64); return ok }
+func truth(value any) bool  { _, ok := value.(bool); return ok }
 
 // text is a string as JSON can have it.
 func text(value any) bool {
@@ -90,46 +99,13 @@ func each(value any, settled func(any) bool) bool {
 	return true
 }
 
+// settledOwner has all of the names that are written also when they are empty.
 func settledOwner(value any) bool {
-	fields, ok := value.(map[string]any)
-	if !ok {
+	if !ownerRules.hold(value) {
 		return false
 	}
-	always := 0
-	for name, value := range fields {
-		switch name {
-		case "apiVersion", "kind", "name", "uid": // are written when they are empty
-			always++
-			ok = text(value)
-		case "controller", "blockOwnerDeletion":
-			_, ok = value.(bool)
-		default:
-			ok = false
-		}
-		if !ok {
-			return false
-		}
-	}
-	return always == 4
-}
-
-func settledManager(value any) bool {
-	fields, ok := value.(map[string]any)
-	if !ok || fields == nil {
-		return false
-	}
-	for name, value := range fields {
-		switch name {
-		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
-			ok = someText(value)
-		case "time":
-			ok = settledTime(value)
-		case "fieldsV1":
-			ok = settledFields(value)
-		default:
-			ok = false
-		}
-		if !ok {
+	for _, name := range []string{"apiVersion", "kind", "name", "uid"} {
+		if _, there := value.(map[string]any)[name]; !there {
 			return false
 		}
 	}

@@ -122,19 +122,18 @@ func (p Piece) AppendPlain(dst []byte) ([]byte, error) {
 		return append(dst, p.deflated[len(p.deflated)-int(p.size):]...), nil
 	}
 	start := len(dst)
+	dst = slices.Grow(dst, int(p.size))[:start+int(p.size)]
 	if p.s2 != nil {
-		dst = slices.Grow(dst, int(p.size))
-		if _, err := s2.Decode(dst[start:start+int(p.size)], p.s2); err != nil {
-			return dst, fmt.Errorf("unpack piece: %w", err)
+		if _, err := s2.Decode(dst[start:], p.s2); err != nil {
+			return dst[:start], fmt.Errorf("unpack piece: %w", err)
 		}
-		return dst[:start+int(p.size)], nil
+		return dst, nil
 	}
 	r := inflaters.Get().(io.ReadCloser)
 	defer inflaters.Put(r)
 	if err := r.(flate.Resetter).Reset(bytes.NewReader(p.deflated), nil); err != nil {
-		return dst, fmt.Errorf("inflate piece: %w", err)
+		return dst[:start], fmt.Errorf("inflate piece: %w", err)
 	}
-	dst = append(dst, make([]byte, p.size)...)
 	if _, err := io.ReadFull(r, dst[start:]); err != nil {
 		return dst[:start], fmt.Errorf("inflate piece: %w", err)
 	}

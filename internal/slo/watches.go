@@ -130,7 +130,7 @@ func (x *Watches) clientLocked(c Client) *clientAccount {
 		return known
 	}
 	everyone := Client{UserAgent: other}
-	if len(x.mu.clients) >= x.cfg.Clients && !x.dropClientsLocked() {
+	if len(x.mu.clients) >= x.cfg.Clients && !x.dropLocked(&x.mu.clientsAgain, x.dropClientsLocked) {
 		c = everyone
 	}
 	known := x.mu.clients[c]
@@ -141,14 +141,24 @@ func (x *Watches) clientLocked(c Client) *clientAccount {
 	return known
 }
 
-// dropClientsLocked drops clients that have had no watch for a minute. What they were
-// sent is others' from then on, so that sums stay.
-func (x *Watches) dropClientsLocked() bool {
+// dropLocked drops what has had no watch for a minute, and reports whether there was some.
+// If not, it looks again after dropAgain.
+func (x *Watches) dropLocked(again *time.Time, drop func(old time.Time) bool) bool {
 	now := x.cfg.Clock.Now()
-	if now.Before(x.mu.clientsAgain) {
+	if now.Before(*again) {
 		return false
 	}
-	old, dropped := now.Add(-minute), false
+	if drop(now.Add(-minute)) {
+		return true
+	}
+	*again = now.Add(dropAgain)
+	return false
+}
+
+// dropClientsLocked drops clients that have had no watch since then. What they were
+// sent is others' from then on, so that sums stay.
+func (x *Watches) dropClientsLocked(old time.Time) bool {
+	dropped := false
 	for id, c := range x.mu.clients {
 		if c.UserAgent == other && c.User == "" || c.watches > 0 || c.used.After(old) {
 			continue
@@ -165,9 +175,6 @@ func (x *Watches) dropClientsLocked() bool {
 		c.mu.Unlock()
 		rest.add(events, bytes)
 	}
-	if !dropped {
-		x.mu.clientsAgain = now.Add(dropAgain)
-	}
 	return dropped
 }
 
@@ -178,7 +185,7 @@ func (x *Watches) subscriptionLocked(r *resourceAccount, selection string) *subs
 	if known := x.mu.subscriptions[key]; known != nil {
 		return known
 	}
-	if len(x.mu.subscriptions) >= x.cfg.Subscriptions && !x.dropSubscriptionsLocked() {
+	if len(x.mu.subscriptions) >= x.cfg.Subscriptions && !x.dropLocked(&x.mu.subscriptionsAgain, x.dropSubscriptionsLocked) {
 		key.selection = other
 	}
 	known := x.mu.subscriptions[key]
@@ -189,20 +196,13 @@ func (x *Watches) subscriptionLocked(r *resourceAccount, selection string) *subs
 	return known
 }
 
-func (x *Watches) dropSubscriptionsLocked() bool {
-	now := x.cfg.Clock.Now()
-	if now.Before(x.mu.subscriptionsAgain) {
-		return false
-	}
-	old, dropped := now.Add(-minute), false
+func (x *Watches) dropSubscriptionsLocked(old time.Time) bool {
+	dropped := false
 	for id, s := range x.mu.subscriptions {
 		if s.watches == 0 && !s.used.After(old) {
 			delete(x.mu.subscriptions, id)
 			dropped = true
 		}
-	}
-	if !dropped {
-		x.mu.subscriptionsAgain = now.Add(dropAgain)
 	}
 	return dropped
 }

@@ -2,7 +2,7 @@
 // they are at its beginning and there is little to copy. Go begins with some
 // kilobytes and doubles them when they are full, and looks at each of the forty to
 // sixty frames that Kubernetes' handlers are deep then: grown late, a write's stacks
-// are 8 % of its CPU.
+// are a tenth of its CPU.
 package stack
 
 // Grow makes a stack of 16 KiB, the largest that the runtime keeps ready, and as much
