@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// BatchSize is how much is written at once, in bytes: four TLS records.
-const BatchSize = 64 << 10
+const (
+	// recordSize is the most that a TLS record holds, in bytes.
+	recordSize = 16 << 10
+	// BatchSize is how much is written at once, in bytes.
+	BatchSize = 4 * recordSize
+)
 
 // Batch is a buffer with what there is to tell of its write. A connection has one while
 // it writes.

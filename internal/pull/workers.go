@@ -104,18 +104,21 @@ func (p *workers) next(w *Worker) Task {
 
 // Write writes to a connection, or to TLS above one. Without a worker it only writes.
 func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
-	if w == nil {
+	told := teller(c)
+	if w != nil {
+		w.ended = time.Time{}
+		defer w.waited()
+		if told != nil {
+			told.worker.Store(w)
+			defer told.worker.Store(nil)
+		} else {
+			w.wait() // perhaps
+		}
+	}
+	if told == nil {
 		return c.Write(b)
 	}
-	w.ended = time.Time{}
-	if told := teller(c); told != nil {
-		told.worker.Store(w)
-		defer told.worker.Store(nil)
-	} else {
-		w.wait() // perhaps
-	}
-	defer w.waited()
-	return c.Write(b)
+	return told.through(c, b)
 }
 
 // Moment is the time when a worker begins with a connection: that is when it was done

@@ -172,6 +172,58 @@ func TestAsManyWorkersAsProcessors(t *testing.T) {
 	}
 }
 
+// layer is above a connection as TLS is: what it is given it writes in pieces.
+type layer struct {
+	net.Conn
+	pieces []int
+}
+
+func (l *layer) NetConn() net.Conn { return l.Conn }
+
+func (l *layer) Write(b []byte) (n int, err error) {
+	for i := 0; n < len(b) && err == nil; i++ {
+		var written int
+		written, err = l.Conn.Write(b[n:min(n+l.pieces[i%len(l.pieces)], len(b))])
+		n += written
+	}
+	return n, err
+}
+
+// TestPieces has pieces that are sent together, pieces that are more than that, and
+// both.
+func TestPieces(t *testing.T) {
+	large := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{}).Read(large)
+	for _, pieces := range [][]int{{16 << 10}, {1, 1000, 50}, {200 << 10}, {10, 300 << 10, 16 << 10}} {
+		s, c := told(t)
+		for _, worker := range []bool{true, false} {
+			x := &task{&layer{s, pieces}, large, make(chan error, 1)}
+			if worker {
+				pull.Do(x)
+			} else {
+				go x.Write(nil)
+			}
+			got := make([]byte, len(large))
+			if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, large) {
+				t.Fatalf("pieces of %v: got something else: %v", pieces, err)
+			}
+			if err := x.wait(t); err != nil {
+				t.Errorf("pieces of %v: %v", pieces, err)
+			}
+		}
+	}
+}
+
+func TestPiecesTellErrors(t *testing.T) {
+	s, _ := told(t)
+	s.Close()
+	for _, pieces := range [][]int{{16 << 10}, {16 << 10, 300 << 10}} {
+		if err := do(&layer{s, pieces}, make([]byte, 40<<10)).wait(t); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("pieces of %v: got %v, want that it is closed", pieces, err)
+		}
+	}
+}
+
 func TestConnTellsErrors(t *testing.T) {
 	s, c := told(t)
 	if err := s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
