@@ -145,8 +145,19 @@ func (n negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.ty
 // EncoderForVersion implements runtime.NegotiatedSerializer.
 func (n negotiated) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	scheme := apiextensionsapiserver.Scheme
+	if own, ok := gv.(schema.GroupVersion); ok && own.Group == n.served.def.Group {
+		gv = versionOnly{own}
+	}
 	return versioning.NewCodec(encoder, nil, lazyConvertor{served: n.served}, scheme, scheme, scheme, gv, nil, "crdNegotiatedSerializer")
 }
+
+// versionOnly is a group version whose identifier does not tell the group. Kubernetes
+// keeps an identifier of each encoder for good, to tell the encodings of an object from
+// one another: its versions do that.
+type versionOnly struct{ schema.GroupVersion }
+
+// Identifier implements runtime.GroupVersioner.
+func (v versionOnly) Identifier() string { return v.Version + " of its group" }
 
 // DecoderToVersion implements runtime.NegotiatedSerializer.
 func (n negotiated) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {

@@ -65,3 +65,28 @@ func sameNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
 	return a.Plural == b.Plural && a.Singular == b.Singular && a.Kind == b.Kind && a.ListKind == b.ListKind &&
 		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }
+
+// Names makes names that outlive definitions. They lie one after another: each by
+// itself would keep a page of the heap, which was at its largest when most were made.
+// The zero value is ready.
+type Names struct{ room strings.Builder }
+
+// namesRoom is how many bytes of names lie together.
+const namesRoom = 4 << 10
+
+// Join returns one name, made of parts.
+func (n *Names) Join(parts ...string) string {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if n.room.Cap()-n.room.Len() < size {
+		n.room.Reset()
+		n.room.Grow(max(size, namesRoom))
+	}
+	before := n.room.Len()
+	for _, p := range parts {
+		n.room.WriteString(p)
+	}
+	return n.room.String()[before:]
+}

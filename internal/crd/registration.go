@@ -30,6 +30,9 @@ type Registration struct {
 	complete chan struct{}
 	wake     chan struct{}
 
+	// names are the aggregator's: it keeps every name that it was ever told.
+	names Names
+
 	mu struct {
 		sync.Mutex
 		dirty map[schema.GroupVersion]bool
@@ -96,7 +99,7 @@ func (r *Registration) Complete() <-chan struct{} { return r.complete }
 
 // register tells of a version, or that it is gone.
 func (r *Registration) register(gv schema.GroupVersion) {
-	name := gv.Version + "." + gv.Group
+	name := r.names.Join(gv.Version, ".", gv.Group)
 	for _, d := range r.catalog.Group(gv.Group) {
 		if !d.Served(gv.Version) {
 			continue

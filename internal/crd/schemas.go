@@ -99,7 +99,7 @@ func (c *schemas) codec(version string, inner runtime.Codec) runtime.Codec {
 			coercingConvertor{c.safe, coercer{schemas: c.schemaSet}},
 			creator{}, crdserverscheme.NewUnstructuredObjectTyper(),
 			defaulter{apiextensionsapiserver.Scheme, c.schemaSet},
-			schema.GroupVersion{Group: c.group, Version: c.storageVersion},
+			versionOnly{schema.GroupVersion{Group: c.group, Version: c.storageVersion}},
 			schema.GroupVersion{Group: c.group, Version: version},
 			"crdRESTOptions",
 		)

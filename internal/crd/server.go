@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -206,6 +207,11 @@ func (s *Server) addHooks(conditions *controller) error {
 			// It ends with the context's error and no other.
 			go func() { _ = s.catalog.Run(ctx) }()
 			go s.sweep(ctx)
+			go func() {
+				if err := warm(ctx); err != nil {
+					utilruntime.HandleErrorWithContext(ctx, err, "Cannot warm up for definitions")
+				}
+			}()
 			return nil
 		}),
 		s.Generic.AddPostStartHook("start-apiextensions-controllers", func(ctx genericapiserver.PostStartHookContext) error {

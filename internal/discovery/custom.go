@@ -29,8 +29,10 @@ type Custom struct {
 
 	mu struct {
 		sync.Mutex
-		// touched groups changed since Documents took them last.
+		// touched groups changed since Documents took them last. Nobody may ask for
+		// documents for long after all groups are gone.
 		touched map[string]bool
+		names   crd.Names
 		// told is nil unless Tell was called, last what it was told.
 		told aggregated.ResourceManager
 		last map[string][]apidiscoveryv2.APIVersionDiscovery
@@ -83,7 +85,9 @@ func (c *Custom) change(group, name string, row *crd.Definition) aggregated.Reso
 	if left := made.(*customGroup).change(name, row); left == 0 {
 		c.groups.Delete(group)
 	}
-	c.mu.touched[group] = true
+	if !c.mu.touched[group] {
+		c.mu.touched[c.mu.names.Join(group)] = true
+	}
 	return c.mu.told
 }
 

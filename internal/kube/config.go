@@ -6,6 +6,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
@@ -40,6 +41,11 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	}
 	if err := authenticate(opts, generic, factory); err != nil {
 		return nil, err
+	}
+	if admit := opts.Admission; admit != nil && admit.GenericAdmission.ConfigFile == "" {
+		decorators := admit.GenericAdmission.Decorators
+		admit.GenericAdmission.Decorators = append(admission.Decorators{passWithoutQuota(factory)}, decorators...)
+		defer func() { admit.GenericAdmission.Decorators = decorators }()
 	}
 	kube, resolver, plugins, err := app.CreateKubeAPIServerConfig(opts, generic, factory, storageFactory)
 	if err != nil {

@@ -37,8 +37,11 @@ type paced struct{ collecting, living float64 }
 const (
 	pacePeriod = time.Second
 	// Headroom in bytes: of a heap below gcLarge, and of a larger one.
-	gcHeadroom      = 128 << 20
-	gcLarge         = 256 << 20
+	gcHeadroom = 128 << 20
+	gcLarge    = 256 << 20
+	// gcTop is what a small heap grows to at most by a headroom that is doubled. The
+	// runtime keeps its accounts of the largest heap that there was, 1/40 of it, for good.
+	gcTop           = 320 << 20
 	gcLargeHeadroom = 48 << 20
 	// In percent of what is live.
 	gcLeast = 10
@@ -139,7 +142,7 @@ func (p *pacer) tune() {
 // walked through like what is in it.
 func roomFor(live, walked, stacks, most uint64, wider int) uint64 {
 	if live <= gcLarge {
-		return max(gcHeadroom, min(gcHeadroom<<min(wider, 1), most))
+		return max(gcHeadroom, min(gcHeadroom<<min(wider, 1), most, gcTop-live))
 	}
 	least := max(gcLargeHeadroom, min(walked+stacks, most))
 	return max(least, min(gcLargeHeadroom<<wider, most, gcWalked*walked/2))
