@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -32,7 +34,10 @@ import (
 // controller's writes of its status. Handlers and storage are Kubernetes'; what they
 // need not know of schemas is kept from them. All else is answered by the routes that
 // Kubernetes installs.
-type definitionWrites struct{ create, status http.HandlerFunc }
+type definitionWrites struct {
+	create, status http.HandlerFunc
+	room           room
+}
 
 const definitionsName = "customresourcedefinitions"
 
@@ -67,6 +72,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}
 	// Kubernetes' handlers are for one request each: they wrap admission anew.
 	return &definitionWrites{
+		room: newRoom(),
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
 			handlers.CreateResource(definitions, creation, s.admission)(w, req)
 		}),
@@ -122,7 +128,22 @@ func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStr
 
 // filter is a restful.FilterFunction.
 func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
-	switch h := d.of(req.Request); h {
+	ctx := req.Request.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || info.APIGroup != apiextensions.GroupName || info.Resource != definitionsName {
+		chain.ProcessFilter(req, resp)
+		return
+	}
+	if info.Subresource == "" && writes(info.Verb) {
+		leave, err := d.room.enter(ctx, req.Request.ContentLength)
+		if err != nil {
+			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
+				apiextensionsapiserver.Codecs, apiextensionsv1.SchemeGroupVersion, resp.ResponseWriter, req.Request)
+			return
+		}
+		defer leave()
+	}
+	switch h := d.of(req.Request, info); h {
 	case nil:
 		chain.ProcessFilter(req, resp)
 	default:
@@ -131,12 +152,8 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 }
 
 // of returns what answers a request, nil for Kubernetes' own route.
-func (d *definitionWrites) of(req *http.Request) http.HandlerFunc {
-	if req.Method != http.MethodPost && req.Method != http.MethodPut {
-		return nil
-	}
-	info, ok := request.RequestInfoFrom(req.Context())
-	if !ok || info.APIGroup != apiextensions.GroupName || info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version || info.Resource != definitionsName {
+func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
+	if info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version {
 		return nil
 	}
 	switch {
