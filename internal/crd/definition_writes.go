@@ -37,6 +37,8 @@ import (
 type definitionWrites struct {
 	create, status http.HandlerFunc
 	room           room
+	// size is what a definition that is stored has, in bytes.
+	size func(name string) int64
 }
 
 const definitionsName = "customresourcedefinitions"
@@ -72,7 +74,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}
 	// Kubernetes' handlers are for one request each: they wrap admission anew.
 	return &definitionWrites{
-		room: newRoom(),
+		room: newRoom(), size: s.catalog.size,
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
 			handlers.CreateResource(definitions, creation, s.admission)(w, req)
 		}),
@@ -134,8 +136,8 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		chain.ProcessFilter(req, resp)
 		return
 	}
-	if info.Subresource == "" && writes(info.Verb) {
-		leave, err := d.room.enter(ctx, req.Request.ContentLength)
+	if info.Subresource == "" && (writes(info.Verb) || info.Verb == "delete") {
+		leave, err := d.room.enter(ctx, d.weigh(req.Request, info))
 		if err != nil {
 			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
 				apiextensionsapiserver.Codecs, apiextensionsv1.SchemeGroupVersion, resp.ResponseWriter, req.Request)
@@ -149,6 +151,15 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 	default:
 		h(resp.ResponseWriter, req.Request)
 	}
+}
+
+// weigh returns how many bytes of definitions a request is about, negative if that is
+// not known.
+func (d *definitionWrites) weigh(req *http.Request, info *request.RequestInfo) int64 {
+	if info.Name == "" || req.ContentLength < 0 {
+		return req.ContentLength
+	}
+	return max(req.ContentLength, d.size(info.Name))
 }
 
 // of returns what answers a request, nil for Kubernetes' own route.

@@ -3,15 +3,21 @@ package crd
 import (
 	"context"
 	"runtime"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// roomShare is how many bytes of definitions are written at a time for each processor.
-const roomShare = 1 << 20
+const (
+	// roomShare is how many bytes of definitions are worked on at a time for each
+	// processor.
+	roomShare = 1 << 20
+	// compilePatience is how long compiling waits for others.
+	compilePatience = time.Second
+)
 
-// room bounds what writes of definitions take at once: one of a megabyte takes 60 MB
-// while it is decoded, checked and stored. More of these at a time than there are
+// room bounds what is made of definitions at a time: one of a megabyte takes 60 MB while
+// it is decoded, checked and stored, or compiled. More of these at once than there are
 // processors are no faster, and a heap that was large once costs memory for good.
 type room struct {
 	size  int64
@@ -34,4 +40,15 @@ func (r room) enter(ctx context.Context, bytes int64) (leave func(), err error) 
 		return nil, err
 	}
 	return func() { r.bytes.Release(bytes) }, nil
+}
+
+// brief has some work wait for its turn, but not for long: who waits may hold what
+// others wait for.
+func (r room) brief(bytes int64, work func() error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), compilePatience)
+	defer cancel()
+	if leave, err := r.enter(ctx, bytes); err == nil {
+		defer leave()
+	}
+	return work()
 }

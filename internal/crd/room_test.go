@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestRoom(t *testing.T) {
@@ -39,5 +40,33 @@ func TestRoom(t *testing.T) {
 		enter(r.size - roomShare)()
 		second()
 		enter(r.size)()
+	})
+}
+
+func TestRoomIsWaitedForBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoom()
+		leave, err := r.enter(t.Context(), r.size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, worked := time.Now(), false
+		err = r.brief(1, func() error {
+			worked = true
+			return errChanged
+		})
+		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != compilePatience {
+			t.Errorf("worked: %t, after %s, and got %v", worked, waited, err)
+		}
+		leave()
+		began = time.Now()
+		for range 2 {
+			if err := r.brief(r.size, func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("waited for %s where there was room", waited)
+		}
 	})
 }

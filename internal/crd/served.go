@@ -99,13 +99,17 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 
 // schemas returns what reading needs.
 func (s *served) schemas() (*schemas, error) {
-	return s.reading.get(func() (*schemas, int64, error) {
-		full, err := s.full()
-		if err != nil {
-			return nil, 0, err
-		}
-		made, err := s.server.compileSchemas(full, s.kind("").GroupKind())
-		return made, schemaFactor * s.size(), err
+	return s.reading.get(func() (made *schemas, size int64, err error) {
+		size = s.size()
+		err = s.server.compiles.brief(size, func() error {
+			full, err := s.full()
+			if err != nil {
+				return err
+			}
+			made, err = s.server.compileSchemas(full, s.kind("").GroupKind())
+			return err
+		})
+		return made, schemaFactor * size, err
 	})
 }
 

@@ -83,6 +83,8 @@ type Server struct {
 	cfg     Config
 	catalog *Catalog
 	shelf   *shelf
+	// compiles is for what goes on the shelf.
+	compiles room
 	// next is who answers what no definition is served for.
 	next http.Handler
 
@@ -129,7 +131,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		return nil, err
 	}
 	s := &Server{
-		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), next: delegate.UnprotectedHandler(),
+		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), compiles: newRoom(), next: delegate.UnprotectedHandler(),
 		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},

@@ -52,13 +52,17 @@ type writer struct {
 
 // writer returns what writes a version.
 func (s *served) writer(v *version) (*writer, error) {
-	w, err := s.writing.get(func() (*writing, int64, error) {
-		full, err := s.full()
-		if err != nil {
-			return nil, 0, err
-		}
-		made, err := s.newWriting(full)
-		return made, typesFactor * s.size(), err
+	w, err := s.writing.get(func() (made *writing, size int64, err error) {
+		size = s.size()
+		err = s.server.compiles.brief(size, func() error {
+			full, err := s.full()
+			if err != nil {
+				return err
+			}
+			made, err = s.newWriting(full)
+			return err
+		})
+		return made, typesFactor * size, err
 	})
 	if err != nil {
 		return nil, err
@@ -68,15 +72,19 @@ func (s *served) writer(v *version) (*writer, error) {
 	if made := w.mu.versions[v.name]; made != nil {
 		return made, nil
 	}
-	full, err := s.full()
-	if err != nil {
-		return nil, err
-	}
-	made, err := s.newWriter(w, v, full)
-	if err != nil {
-		return nil, err
-	}
 	compiled, err := s.schemas()
+	if err != nil {
+		return nil, err
+	}
+	var made *writer
+	err = s.server.compiles.brief(s.size(), func() error {
+		full, err := s.full()
+		if err != nil {
+			return err
+		}
+		made, err = s.newWriter(w, v, full)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
