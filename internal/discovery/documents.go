@@ -44,6 +44,8 @@ type Documents struct {
 	current    atomic.Pointer[dated]
 	callback   atomic.Pointer[func()]
 	builtin    atomic.Pointer[builtin]
+	// accepted are the words by which a client last asked for the aggregated document.
+	accepted atomic.Pointer[string]
 
 	mu struct {
 		sync.Mutex
@@ -179,7 +181,8 @@ func (d *Documents) changed() {
 // who calls it has looked at what the client accepts.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
 	if known := settledOf(req.Context()); known != nil {
-		known.serve(known.negotiated, d, w, req)
+		unmodified(w.Header(), known.quoted, req)
+		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)

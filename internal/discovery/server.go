@@ -60,10 +60,13 @@ func (s *Server) Custom() *Custom { return s.custom }
 // authorization. What the server does not know it passes on.
 func (s *Server) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		answered := false
-		if req.Method == http.MethodGet {
+		answered := true
+		switch {
+		case Settled(req.Context()):
+			s.documents.instrument(w, req)
+		case req.Method == http.MethodGet:
 			answered = s.serve(next, w, req)
-		} else {
+		default:
 			answered = s.serveAnyway(w, req)
 		}
 		if !answered {
@@ -112,11 +115,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 
 // wantsAggregated reports whether the manager is to answer.
 func (s *Server) wantsAggregated(req *http.Request) bool {
-	if Settled(req.Context()) {
-		return true
-	}
-	n, err := negotiate(req, s.documents.serializer, aggregated.DiscoveryEndpointRestrictions)
-	return err == nil && aggregated.IsAggregatedDiscoveryGVK(&n.as)
+	return s.documents.aggregated(req)
 }
 
 // serveCore answers for the core group, aggregated or by version. Its plain

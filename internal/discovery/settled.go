@@ -7,13 +7,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// settled is an answer that is known before a request has gone through the filters: that
-// the client has the document.
-type settled struct {
-	negotiated
-	*document
-}
-
 type settledKey struct{}
 
 // Settle looks at a request before it is known who sends it. If that asks whether the
@@ -25,20 +18,32 @@ func (s *Server) Settle(req *http.Request) *http.Request {
 		return req
 	}
 	d := s.documents.valid()
-	if d == nil || req.Header.Get("If-None-Match") != d.quoted {
+	if d == nil || req.Header.Get("If-None-Match") != d.quoted || !s.documents.aggregated(req) {
 		return req
 	}
-	n, err := negotiate(req, s.documents.serializer, aggregated.DiscoveryEndpointRestrictions)
+	return req.WithContext(context.WithValue(req.Context(), settledKey{}, d))
+}
+
+// aggregated reports whether a client takes the aggregated document. Most clients
+// ask for it in the same words.
+func (d *Documents) aggregated(req *http.Request) bool {
+	accept := req.Header.Get("Accept")
+	if last := d.accepted.Load(); last != nil && *last == accept {
+		return true
+	}
+	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
 	if err != nil || !aggregated.IsAggregatedDiscoveryGVK(&n.as) {
-		return req
+		return false
 	}
-	return req.WithContext(context.WithValue(req.Context(), settledKey{}, &settled{n, d}))
+	d.accepted.Store(&accept)
+	return true
 }
 
 // Settled reports whether a request was settled.
 func Settled(ctx context.Context) bool { return settledOf(ctx) != nil }
 
-func settledOf(ctx context.Context) *settled {
-	known, _ := ctx.Value(settledKey{}).(*settled)
+// settledOf is the document that the client has, nil if it was not settled.
+func settledOf(ctx context.Context) *document {
+	known, _ := ctx.Value(settledKey{}).(*document)
 	return known
 }

@@ -62,9 +62,13 @@ type conn struct {
 	ctx     context.Context
 	// framer reads for the reader, and writes to mu.control under the lock.
 	framer *http2.Framer
-	// headerNames are the reader's.
+	// headerNames are the reader's, as is what follows.
 	headerNames names
 	emptyFrames int
+	// started is a stream whose handler is to run.
+	started *stream
+	// readers are those that took over from the first one.
+	readers sync.WaitGroup
 
 	woken wakes
 	// kicked says that a worker is to look.
@@ -75,7 +79,8 @@ type conn struct {
 		phase   phase
 		streams map[uint32]*stream
 		// last is the newest stream's ID.
-		last uint32
+		last   uint32
+		reader reader
 		// running handlers, and streams that wait for one of them to end.
 		running int
 		waiting []*stream
@@ -140,7 +145,10 @@ func (c *conn) serve(ctx context.Context) {
 	if leaving {
 		c.goAwayGracefully()
 	}
-	c.read()
+	if c.readPreface() {
+		c.read(true)
+	}
+	c.readers.Wait()
 	c.close()
 	c.server.unregister(c)
 }

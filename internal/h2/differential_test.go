@@ -46,14 +46,16 @@ type behaviour struct {
 }
 
 // TestLikeGo runs every behaviour on Go's server and on ours, with both of Go's
-// clients.
+// clients. Ours may take all requests for prompt ones.
 func TestLikeGo(t *testing.T) {
 	for _, b := range behaviours() {
 		t.Run(b.name, func(t *testing.T) {
 			for _, client := range []string{"http2", "net/http"} {
 				want := b.run(t, goServer, client)
-				if got := b.run(t, ours(h2.Config{}), client); got != want {
-					t.Errorf("with the client of %s:\ngot:\n%s\nGo's:\n%s", client, got, want)
+				for _, prompt := range []func(*http.Request) *http.Request{nil, func(r *http.Request) *http.Request { return r }} {
+					if got := b.run(t, ours(h2.Config{Prompt: prompt}), client); got != want {
+						t.Errorf("with the client of %s, prompt: %t:\ngot:\n%s\nGo's:\n%s", client, prompt != nil, got, want)
+					}
 				}
 			}
 		})

@@ -21,8 +21,9 @@
 // Streams take turns: none puts more than one frame of 16 KiB in a buffer while
 // another waits, so a large download delays a watch by a buffer at most.
 //
-// A connection has one goroutine, the reader, besides its handlers. It holds no write buffer while it has nothing to write, and one while
-// its client does not read.
+// A connection has one goroutine, the reader, besides its handlers; those of requests
+// that are said to be prompt it runs itself. It holds no write buffer while it has
+// nothing to write, and one while its client does not read.
 //
 // Not offered, as with Go's server or because an API server has no use for it:
 // server push, priorities, extended CONNECT, HTTP/2 without TLS, keepalive pings.

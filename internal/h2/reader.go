@@ -9,19 +9,43 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// read reads and acts on frames until the connection ends.
-func (c *conn) read() {
+// reader is the goroutine that reads a connection, as others see it.
+//
+//	reading ──a prompt request──► running its handler ──that ends──► reading
+//	                                    └──two looks find the same──► relieved:
+//	                                       another goroutine reads
+type reader struct {
+	// runs is the stream whose handler the reader runs, seen the one that it ran at the
+	// last look, count how many it has begun since.
+	runs, seen *stream
+	count      int
+	// watch looks each watchPeriod, as long as the reader runs handlers.
+	watch    *time.Timer
+	watching bool
+}
+
+// watchPeriod is the least time that a reader is held up by a handler that waits. It is
+// relieved after two at most.
+const watchPeriod = 5 * time.Millisecond
+
+// readPreface reads what a client begins with. It returns false if this is none.
+func (c *conn) readPreface() bool {
 	_ = c.nc.SetReadDeadline(time.Now().Add(greetingTimeout))
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c.nc, preface); err != nil || string(preface) != http2.ClientPreface {
-		return
+		return false
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.setStateLocked(http.StateActive)
 	c.setStateLocked(http.StateIdle)
 	c.idleLocked()
-	c.mu.Unlock()
-	for first := true; ; first = false {
+	return true
+}
+
+// read reads and acts on frames until the connection ends, or another goroutine does.
+func (c *conn) read(first bool) {
+	for ; ; first = false {
 		f, err := c.framer.ReadFrame()
 		if err == nil && first {
 			if _, ok := f.(*http2.SettingsFrame); !ok {
@@ -33,9 +57,71 @@ func (c *conn) read() {
 			err = c.act(f)
 		}
 		if err != nil && !c.survives(f, err) {
+			c.close()
 			return
 		}
+		if s := c.started; s != nil {
+			c.started = nil
+			if !c.start(s) {
+				return
+			}
+		}
 	}
+}
+
+// start has a stream's handler run. It returns false if somebody else reads by now.
+func (c *conn) start(s *stream) bool {
+	if prompt := c.server.cfg.Prompt; prompt != nil && s.body == nil {
+		if req := prompt(s.request); req != nil {
+			s.request = req
+			return c.runPrompt(s)
+		}
+	}
+	c.server.run(s)
+	return true
+}
+
+// runPrompt runs a handler that is not expected to wait.
+func (c *conn) runPrompt(s *stream) bool {
+	c.mu.Lock()
+	r := &c.mu.reader
+	r.runs = s
+	r.count++
+	if !r.watching {
+		r.watching = true
+		if r.watch == nil {
+			r.watch = time.AfterFunc(watchPeriod, c.relieve)
+		} else {
+			r.watch.Reset(watchPeriod)
+		}
+	}
+	c.mu.Unlock()
+	s.runHandler()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.runs != s {
+		return false
+	}
+	r.runs = nil
+	return true
+}
+
+// relieve has another goroutine read if the reader still runs the handler that it ran at
+// the last look. It looks again as long as there is something to look at: that is cheaper
+// than a timer for each.
+func (c *conn) relieve() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := &c.mu.reader
+	if r.runs != nil && r.runs == r.seen {
+		r.runs = nil
+		c.readers.Go(func() { c.read(false) })
+	}
+	r.seen = r.runs
+	if r.watching = r.count > 0 && c.mu.phase < closed; r.watching {
+		r.watch.Reset(watchPeriod)
+	}
+	r.count = 0
 }
 
 // survives answers an error. It returns false if nothing more is to be read.

@@ -85,13 +85,13 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	return c.startLocked(s)
 }
 
-// startLocked runs a handler, or lets it wait until another one ends: a client
+// startLocked has a handler run, or lets it wait until another one ends: a client
 // that resets streams at once would else have any number of them running.
 func (c *conn) startLocked(s *stream) error {
 	limit := int(c.server.cfg.MaxConcurrentStreams)
 	if c.mu.running < limit {
 		c.mu.running++
-		c.server.run(s)
+		c.started = s
 		return nil
 	}
 	if len(c.mu.waiting) > 4*limit {

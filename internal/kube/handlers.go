@@ -1,9 +1,13 @@
 package kube
 
 import (
+	"context"
 	"net/http"
 	"reflect"
+	"slices"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
@@ -25,36 +29,78 @@ type chainBuilder struct {
 
 // lean leaves out what has no effect on a request. Where traces go nowhere, the
 // tracing filter hands on a request's own trace context and does nothing else, at a
-// tenth of what a GET costs. The filter of timeouts has none on what is settled.
-func (b chainBuilder) lean(api http.Handler, c *genericapiserver.Config) http.Handler {
-	full := b.build(api, c)
+// tenth of what a GET costs; without one no filter has anything to trace. The filter of
+// timeouts has no effect on what is settled.
+func (b chainBuilder) lean(api http.Handler, c *genericapiserver.Config) *leanChain {
+	l := &leanChain{full: b.build(api, c)}
 	if reflect.TypeOf(c.TracerProvider) != reflect.TypeOf(tracing.NewNoopTracerProvider()) {
-		return full
+		return l
 	}
 	without := *c
 	without.FeatureGate = untraced{c.FeatureGate}
-	settle := b.settle
-	if c.AuditBackend != nil {
-		settle = nil
-	}
-	if settle != nil {
+	without.TracerProvider = nowhere{TracerProvider: c.TracerProvider}
+	if c.AuditBackend == nil && b.settle != nil {
+		l.settle = b.settle
 		without.LongRunningFunc = untimed(c.LongRunningFunc)
 	}
-	plain := b.build(api, &without)
-	fields := tracing.Propagators().Fields()
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		for _, field := range fields {
-			if sent(req, field) {
-				full.ServeHTTP(w, req)
-				return
-			}
-		}
-		if settle != nil {
-			req = settle(req)
-		}
-		plain.ServeHTTP(w, req)
-	})
+	l.plain = b.build(api, &without)
+	l.fields = tracing.Propagators().Fields()
+	return l
 }
+
+// leanChain are the filters twice: all of them, and without those that have no effect on
+// a request without a trace context, if there are any.
+type leanChain struct {
+	full, plain http.Handler
+	// fields are the headers of a trace context.
+	fields []string
+	settle func(*http.Request) *http.Request
+}
+
+// ServeHTTP implements http.Handler.
+func (l *leanChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	switch {
+	case discovery.Settled(req.Context()):
+		l.plain.ServeHTTP(w, req)
+	case l.plain == nil || l.traced(req):
+		l.full.ServeHTTP(w, req)
+	case l.settle != nil:
+		l.plain.ServeHTTP(w, l.settle(req))
+	default:
+		l.plain.ServeHTTP(w, req)
+	}
+}
+
+// prompt settles a request before it is served, or returns nil.
+func (l *leanChain) prompt(req *http.Request) *http.Request {
+	if l.settle == nil || l.traced(req) {
+		return nil
+	}
+	if req = l.settle(req); !discovery.Settled(req.Context()) {
+		return nil
+	}
+	return req
+}
+
+func (l *leanChain) traced(req *http.Request) bool {
+	return slices.ContainsFunc(l.fields, func(field string) bool { return sent(req, field) })
+}
+
+// nowhere traces nothing: filters that begin a span go on with the context they have,
+// which Kubernetes' own provider wraps each time.
+type nowhere struct{ tracing.TracerProvider }
+
+// Tracer implements trace.TracerProvider.
+func (nowhere) Tracer(string, ...trace.TracerOption) trace.Tracer { return noTracer{} }
+
+type noTracer struct{ noop.Tracer }
+
+// Start implements trace.Tracer.
+func (noTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return ctx, noSpan
+}
+
+var noSpan trace.Span = noop.Span{}
 
 // untimed has the filter of timeouts, and no other, take settled requests for long
 // running: it would copy the request, begin a goroutine and wait for that, for an answer

@@ -35,7 +35,9 @@ type otherProvider struct{ tracing.TracerProvider }
 func TestTraceContextIsPassedOn(t *testing.T) {
 	chain := chainBuilder{build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			fmt.Fprint(w, "tracing ", c.FeatureGate.Enabled(features.APIServerTracing), ", others ", c.FeatureGate.Enabled(features.APIServerIdentity), ", ")
+			ctx, span := c.TracerProvider.Tracer("filter").Start(req.Context(), "span")
+			fmt.Fprint(w, "tracing ", c.FeatureGate.Enabled(features.APIServerTracing), ", others ", c.FeatureGate.Enabled(features.APIServerIdentity),
+				", spans ", ctx != req.Context(), " ", span.SpanContext().IsValid(), ", ")
 			api.ServeHTTP(w, req)
 		})
 	}}
@@ -44,10 +46,10 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 		provider     tracing.TracerProvider
 		header, want string
 	}{
-		{tracing.NewNoopTracerProvider(), "", "tracing false, others true, answered"},
-		{tracing.NewNoopTracerProvider(), "Traceparent", "tracing true, others true, answered"},
-		{tracing.NewNoopTracerProvider(), "Baggage", "tracing true, others true, answered"},
-		{otherProvider{tracing.NewNoopTracerProvider()}, "", "tracing true, others true, answered"},
+		{tracing.NewNoopTracerProvider(), "", "tracing false, others true, spans false false, answered"},
+		{tracing.NewNoopTracerProvider(), "Traceparent", "tracing true, others true, spans true false, answered"},
+		{tracing.NewNoopTracerProvider(), "Baggage", "tracing true, others true, spans true false, answered"},
+		{otherProvider{tracing.NewNoopTracerProvider()}, "", "tracing true, others true, spans true false, answered"},
 	} {
 		handler := chain.lean(api, &genericapiserver.Config{TracerProvider: c.provider, FeatureGate: utilfeature.DefaultFeatureGate})
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -68,8 +70,8 @@ func routine() string {
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
 }
 
-// TestTimeoutFilter asks which requests have a goroutine of their own, and whether all of
-// them have a deadline and are short to the other filters.
+// TestTimeoutFilter asks which requests have a goroutine of their own, whether all others
+// are prompt, and whether all have a deadline and are short to the other filters.
 func TestTimeoutFilter(t *testing.T) {
 	d, err := newDiscovery()
 	if err != nil {
@@ -121,9 +123,23 @@ func TestTimeoutFilter(t *testing.T) {
 		req := httptest.NewRequest(c.method, c.path, nil)
 		req.Header.Set("Accept", accept)
 		req.Header.Set("If-None-Match", c.tag)
-		chain.lean(nil, config).ServeHTTP(httptest.NewRecorder(), req)
-		if here == "" || (here != routine()) != c.apart {
-			t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, routine())
+		lean := chain.lean(nil, config)
+		prompt := lean.prompt(req)
+		if (prompt == nil) != c.apart {
+			t.Errorf("%+v: prompt: %v", c, prompt != nil)
+		}
+		for _, req := range []*http.Request{req, prompt} {
+			if req == nil {
+				continue
+			}
+			here = ""
+			lean.ServeHTTP(httptest.NewRecorder(), req)
+			if here == "" || (here != routine()) != c.apart {
+				t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, routine())
+			}
+		}
+		if req.Header.Set("Traceparent", "00-1-1-01"); lean.prompt(req) != nil {
+			t.Errorf("%+v: prompt with a trace", c)
 		}
 	}
 }

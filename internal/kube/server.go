@@ -35,9 +35,8 @@ type Hooks struct {
 	// Reads wraps the handlers behind authentication, authorization, audit and
 	// fairness. It is needed with Storage.
 	Reads func(next http.Handler) http.Handler
-	// Protocols prepares a server for HTTP/1.1 and, with so many streams a connection,
-	// for HTTP/2; 0 is without HTTP/2.
-	Protocols func(s *http.Server, streams int) error
+	// Protocols prepares a server for HTTP/1.1 and HTTP/2.
+	Protocols func(*http.Server, Protocols) error
 	// CustomResources configures their server, which is ours if there is Storage.
 	CustomResources crd.Config
 	// Front wraps all that is served, before anybody has said who they are.
@@ -46,10 +45,21 @@ type Hooks struct {
 	Ready []healthz.HealthChecker
 }
 
+// Protocols is what HTTP is served by.
+type Protocols struct {
+	// Streams is how many a connection of HTTP/2 may have, 0 without HTTP/2.
+	Streams int
+	// Prompt returns a request that the server's handler answers without waiting for
+	// anything, made of the one that it is given; nil for all others.
+	Prompt func(*http.Request) *http.Request
+}
+
 // Server is the chain of aggregator, kube-apiserver and apiextensions.
 type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
 	front      *frontServer // nil for Kubernetes' own HTTP server
+	// prompt is that of Protocols.
+	prompt func(*http.Request) *http.Request
 	// custom serves custom resources, documents what there is to be served. Both are
 	// nil in the stock server.
 	custom    *crd.Server
@@ -86,7 +96,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 		return nil, fmt.Errorf("build server: %w", err)
 	}
 	if hooks.Protocols != nil {
-		if s.front, err = useFrontServer(s.aggregator.GenericAPIServer, hooks.Protocols); err != nil {
+		if s.front, err = s.useFrontServer(hooks.Protocols); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +162,9 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 			chain.settle = s.documents.discovery.Settle
 		}
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			return chain.lean(hooks.Reads(s.documents.wrap(api)), c)
+			lean := chain.lean(hooks.Reads(s.documents.wrap(api)), c)
+			s.prompt = lean.prompt
+			return lean
 		}
 	}
 	if hooks.Front != nil {

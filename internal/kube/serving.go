@@ -49,7 +49,8 @@ type frontServer struct {
 
 // useFrontServer makes the generic server serve through an HTTP server of ours.
 // protocols is that of Hooks; the server's handler and certificates are set then.
-func useFrontServer(generic *genericapiserver.GenericAPIServer, protocols func(s *http.Server, streams int) error) (*frontServer, error) {
+func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (*frontServer, error) {
+	generic := s.aggregator.GenericAPIServer
 	serving := generic.SecureServingInfo
 	certificates, err := servingCertificates(serving)
 	if err != nil {
@@ -79,7 +80,7 @@ func useFrontServer(generic *genericapiserver.GenericAPIServer, protocols func(s
 	case streams <= 0:
 		streams = defaultStreams
 	}
-	if err := protocols(f.server, streams); err != nil {
+	if err := protocols(f.server, Protocols{Streams: streams, Prompt: s.prompt}); err != nil {
 		return nil, fmt.Errorf("configure HTTP: %w", err)
 	}
 	f.server.TLSConfig.GetConfigForClient = certificates.forClient

@@ -92,11 +92,11 @@ func (r *readTier) hooks() kube.Hooks {
 		Stored:  r.decorator.Store,
 		Reads:   r.tier.Wrap,
 		Front:   r.front,
-		Protocols: func(s *http.Server, streams int) error {
-			if h1.Configure(s); streams == 0 {
+		Protocols: func(s *http.Server, p kube.Protocols) error {
+			if h1.Configure(s); p.Streams == 0 {
 				return nil
 			}
-			return h2.New(h2.Config{MaxConcurrentStreams: uint32(streams)}).Configure(s)
+			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
 		},
 		CustomResources: crd.Config{Log: r.backends.log, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
