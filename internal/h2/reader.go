@@ -3,6 +3,7 @@ package h2
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -191,9 +192,16 @@ func streamError(id uint32, code http2.ErrCode) error {
 	return http2.StreamError{StreamID: id, Code: code}
 }
 
-// controlLocked has control frames written. The error ends the connection.
+// controlLocked has control frames written. The error ends the connection, which is reset:
+// the client does not read what was sent, and might wait for long until it is told
+// otherwise.
 func (c *conn) controlLocked() error {
 	if c.mu.control.Len() > maxControl {
+		if above, ok := c.nc.(interface{ NetConn() net.Conn }); ok {
+			if tcp, ok := above.NetConn().(interface{ SetLinger(sec int) error }); ok {
+				_ = tcp.SetLinger(0)
+			}
+		}
 		return errors.New("h2: too many control frames wait to be written")
 	}
 	c.kick()

@@ -20,12 +20,16 @@ type Conn struct {
 
 	writing struct {
 		sync.Mutex
-		// try is attempt, bound once.
+		// try is attempt, bound once. Who writes has the lock, or has set flushes.
 		try  func(fd uintptr) bool
 		left []byte
 		err  error
 		// held are bytes that wait for more. It is nil while each write goes out at once.
 		held *held
+		// flushes says that they are being written, behind then what comes meanwhile: TLS
+		// has its write behind it, and to close would wait for an alert's otherwise.
+		flushes bool
+		behind  []byte
 	}
 }
 
@@ -57,16 +61,27 @@ func (c *Conn) Write(b []byte) (int, error) {
 	x := &c.writing
 	x.Lock()
 	defer x.Unlock()
+	if x.flushes {
+		x.behind = append(x.behind, b...)
+		return len(b), nil
+	}
 	if h := x.held; h != nil {
 		if h.n+len(b) <= len(h.bytes) {
 			h.n += copy(h.bytes[h.n:], b)
 			return len(b), nil
 		}
-		if err := c.flushLocked(); err != nil {
+		if _, err := c.write(h.take()); err != nil {
 			return 0, err
 		}
 	}
-	return c.writeLocked(b)
+	return c.write(b)
+}
+
+// take returns the bytes, which are held no longer.
+func (h *held) take() []byte {
+	b := h.bytes[:h.n]
+	h.n = 0
+	return b
 }
 
 // through writes to TLS above the connection. TLS writes each record by itself; they
@@ -81,28 +96,31 @@ func (c *Conn) through(above net.Conn, b []byte) (n int, err error) {
 	x.held = helds.Get().(*held)
 	x.Unlock()
 	n, err = above.Write(b)
-	x.Lock()
-	defer x.Unlock()
-	if e := c.flushLocked(); err == nil && e != nil {
+	if e := c.flush(); err == nil && e != nil {
 		n, err = 0, e
 	}
-	helds.Put(x.held)
-	x.held = nil
 	return n, err
 }
 
-// flushLocked writes what is held.
-func (c *Conn) flushLocked() error {
-	h := c.writing.held
-	n := h.n
-	if h.n = 0; n == 0 {
-		return nil
+// flush writes what is held, and holds no more.
+func (c *Conn) flush() error {
+	x := &c.writing
+	x.Lock()
+	defer x.Unlock()
+	h := x.held
+	x.held, x.flushes = nil, true
+	var err error
+	for b := h.take(); err == nil && len(b) > 0; b, x.behind = x.behind, nil {
+		x.Unlock()
+		_, err = c.write(b)
+		x.Lock()
 	}
-	_, err := c.writeLocked(h.bytes[:n])
+	x.flushes, x.behind = false, nil
+	helds.Put(h)
 	return err
 }
 
-func (c *Conn) writeLocked(b []byte) (int, error) {
+func (c *Conn) write(b []byte) (int, error) {
 	x := &c.writing
 	x.left, x.err = b, nil
 	err := c.raw.Write(x.try)

@@ -214,6 +214,49 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// TestPiecesWait writes while pieces wait for the client, as TLS does to close: that is
+// done at once, and comes behind them.
+func TestPiecesWait(t *testing.T) {
+	s, c := told(t)
+	var sent []byte
+	for n, err := 0, error(nil); err == nil; sent = append(sent, make([]byte, n)...) {
+		if err = s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, err = s.Write(make([]byte, 1<<20))
+	}
+	if err := s.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	pieces := bytes.Repeat([]byte("a piece "), 5000)
+	above := &informing{layer{s, []int{16 << 10}}, make(chan struct{})}
+	x := do(above, pieces)
+	<-above.written
+	written := do(s, []byte("behind"))
+	if err := written.wait(t); err != nil {
+		t.Fatal(err)
+	}
+	want := append(append(sent, pieces...), "behind"...)
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got something else: %v", err)
+	}
+	if err := x.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// informing tells when all has been handed on.
+type informing struct {
+	layer
+	written chan struct{}
+}
+
+func (l *informing) Write(b []byte) (int, error) {
+	defer close(l.written)
+	return l.layer.Write(b)
+}
+
 func TestPiecesTellErrors(t *testing.T) {
 	s, _ := told(t)
 	s.Close()
