@@ -101,15 +101,22 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 func (s *served) schemas() (*schemas, error) {
 	return s.reading.get(func() (made *schemas, size int64, err error) {
 		size = s.size()
-		err = s.server.compiles.brief(size, func() error {
-			full, err := s.full()
-			if err != nil {
-				return err
-			}
+		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
 			made, err = s.server.compileSchemas(full, s.kind("").GroupKind())
 			return err
 		})
 		return made, schemaFactor * size, err
+	})
+}
+
+// compile makes something of the whole definition, of so many bytes, in its turn.
+func (s *served) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
+	return s.server.compiles.brief(size, func() error {
+		full, err := s.full()
+		if err != nil {
+			return err
+		}
+		return from(full)
 	})
 }
 

@@ -54,11 +54,7 @@ type writer struct {
 func (s *served) writer(v *version) (*writer, error) {
 	w, err := s.writing.get(func() (made *writing, size int64, err error) {
 		size = s.size()
-		err = s.server.compiles.brief(size, func() error {
-			full, err := s.full()
-			if err != nil {
-				return err
-			}
+		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
 			made, err = s.newWriting(full)
 			return err
 		})
@@ -77,11 +73,7 @@ func (s *served) writer(v *version) (*writer, error) {
 		return nil, err
 	}
 	var made *writer
-	err = s.server.compiles.brief(s.size(), func() error {
-		full, err := s.full()
-		if err != nil {
-			return err
-		}
+	err = s.compile(s.size(), func(full *apiextensionsv1.CustomResourceDefinition) error {
 		made, err = s.newWriter(w, v, full)
 		return err
 	})

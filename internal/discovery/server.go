@@ -100,7 +100,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 	case parts[0] != "s":
 	case len(parts) == 1:
 		// With a slash the path is another to Kubernetes, and has one form only.
-		if !slash && s.wantsAggregated(req) {
+		if !slash && s.documents.aggregated(req) {
 			return false
 		}
 		s.services.serveList(w, req)
@@ -111,11 +111,6 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 		return s.serveVersion(schema.GroupVersion{Group: parts[1], Version: parts[2]}, next, w, req)
 	}
 	return false
-}
-
-// wantsAggregated reports whether the manager is to answer.
-func (s *Server) wantsAggregated(req *http.Request) bool {
-	return s.documents.aggregated(req)
 }
 
 // serveCore answers for the core group, aggregated or by version. Its plain
