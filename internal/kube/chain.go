@@ -74,8 +74,11 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	if s.aggregator, err = a.create(); err != nil {
 		return err
 	}
-	for _, behind := range s.chain()[1:localServers] {
-		emptyOpenAPI(behind)
+	for i, server := range s.chain()[:localServers] {
+		server.Handler.GoRestfulContainer.Router(&router{})
+		if i > 0 {
+			emptyOpenAPI(server)
+		}
 	}
 	s.own = ownGroups(s.chain()[:localServers])
 	return followServices(s.aggregator, s.documents.discovery)
