@@ -29,6 +29,11 @@ const (
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
+	// What etcd may send before it is read, of a stream and of all: enough for pages of
+	// a load over 10 ms of network. Without such bounds gRPC finds its own, up to 16 MiB,
+	// by a ping each time that something comes: one of five system calls of a write.
+	streamWindow     = 4 << 20
+	connectionWindow = 16 << 20
 	// reachTimeout bounds the wait for etcd at start.
 	reachTimeout = 20 * time.Second
 	// A start replays a revision for each share of the memory, up to the feed's
@@ -120,6 +125,10 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
+		DialOptions: []grpc.DialOption{
+			grpc.WithStaticStreamWindowSize(streamWindow),
+			grpc.WithStaticConnWindowSize(connectionWindow),
+		},
 	}
 	if t.CertFile != "" || t.KeyFile != "" || t.TrustedCAFile != "" {
 		info := transport.TLSInfo{CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.TrustedCAFile}
