@@ -1,0 +1,93 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+// TestDialDoesNotPing speaks for etcd: a client that has to find out how much to ask for
+// sends a ping for whatever comes, and one with windows of its own sends none.
+func TestDialDoesNotPing(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	pings := make(chan int, 1)
+	go func() {
+		// gRPC may give up a connection as soon as it has it, and make another.
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			got, err := answerRanges(conn, 2)
+			_ = conn.Close()
+			if err == nil {
+				pings <- got
+			}
+		}
+	}()
+	client, err := dial(storagebackend.TransportConfig{ServerList: []string{"http://" + l.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 {
+		if _, err := client.Client.Get(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-pings; got != 0 {
+		t.Errorf("%d pings", got)
+	}
+}
+
+// answerRanges answers so many calls with nothing, and returns how many
+// pings came until the last was answered.
+func answerRanges(conn net.Conn, calls int) (pings int, err error) {
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		return 0, err
+	}
+	framer := http2.NewFramer(conn, conn)
+	var block bytes.Buffer
+	fields := hpack.NewEncoder(&block)
+	write := func(stream uint32, end bool, names ...string) {
+		block.Reset()
+		for i := 0; i < len(names); i += 2 {
+			_ = fields.WriteField(hpack.HeaderField{Name: names[i], Value: names[i+1]})
+		}
+		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndStream: end, EndHeaders: true})
+	}
+	_ = framer.WriteSettings()
+	for calls > 0 {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return 0, err
+		}
+		switch f := frame.(type) {
+		case *http2.PingFrame:
+			pings++
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = framer.WriteSettingsAck()
+			}
+		case *http2.DataFrame:
+			if !f.StreamEnded() {
+				continue
+			}
+			calls--
+			write(f.StreamID, false, ":status", "200", "content-type", "application/grpc")
+			_ = framer.WriteData(f.StreamID, false, []byte{0, 0, 0, 0, 0})
+			write(f.StreamID, true, "grpc-status", "0")
+		}
+	}
+	return pings, nil
+}
