@@ -202,7 +202,8 @@ func (d decorated) GetRESTOptions(gr schema.GroupResource, example runtime.Objec
 	return options, err
 }
 
-// Run serves until the context ends and requests in flight are done.
+// Run serves until the context ends and requests in flight are done, or etcd has not
+// answered for lostPatience since (ErrEtcdLost).
 func (s *Server) Run(ctx context.Context) error {
 	prepared, err := s.aggregator.PrepareRun()
 	if err != nil {
@@ -213,7 +214,15 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.front != nil {
 		s.front.failed = cancel
 	}
-	if err := prepared.Run(running); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- prepared.Run(running) }()
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	select {
+	case err = <-ended:
+	case err = <-s.lost(watching, running.Done()):
+	}
+	if err != nil {
 		return fmt.Errorf("run server: %w", err)
 	}
 	if ctx.Err() == nil {
@@ -270,14 +279,20 @@ func (s *Server) WaitReady(ctx context.Context) error {
 const readyPeriod = 100 * time.Millisecond
 
 func ready(ctx context.Context, client *http.Client, host string) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, host+"/readyz", nil)
+	code, err := health(ctx, client, host+"/readyz")
+	return err == nil && code == http.StatusOK
+}
+
+// health returns the status with which a check answers.
+func health(ctx context.Context, client *http.Client, url string) (code int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return 0, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return false
+		return 0, err
 	}
 	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	return resp.StatusCode, nil
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/kube"
 )
 
 // klogHandler sends structured logs where Kubernetes' go, in their format.
@@ -63,7 +64,7 @@ func (o *Options) explain(err error) error {
 		return fmt.Errorf("%w: give an address of this machine with --bind-address", err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: make the file readable for the user that runs millrace", err)
-	case strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
 		return fmt.Errorf("%w: %s", err, checkEtcdFlags)
 	}
 	if flags := o.named(err.Error()); len(flags) > 0 {

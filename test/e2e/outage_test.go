@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -45,6 +46,19 @@ func TestEtcdOutage(t *testing.T) {
 	})
 	etcd = etcd.Again()
 	recovered(t, s, client, watcher, "killed")
+
+	t.Run("ends without etcd", func(t *testing.T) {
+		etcd.Kill()
+		eventually(t, func(context.Context) error {
+			if !strings.Contains(s.Output(), "Failed to ensure lease exists") {
+				return errors.New("the lease of the server is not renewed in vain yet")
+			}
+			return nil
+		})
+		if err := s.Terminate(); err == nil || !strings.Contains(lastLine(s.Output()), "etcd does not answer") {
+			t.Errorf("server ended with %v: %s", err, lastLine(s.Output()))
+		}
+	})
 }
 
 // outage expects what a server does whose etcd does not answer.
