@@ -55,37 +55,67 @@ func (b *watchBench) compareEvents(ctx context.Context, bed *testbed) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
+	turns := make([]eventTurn, b.opts.plan.Turns)
+	for i := range turns {
+		if len(turns) > 1 {
+			b.log.phase("turn %d of %d", i+1, len(turns))
+		}
+		var err error
+		if turns[i], err = b.takeTurn(ctx, bed, dir, i == 0); err != nil {
+			return err
+		}
+	}
 	for i := range b.report.Servers {
+		b.report.Servers[i].Results = medians(turns, func(t eventTurn) []watchResult { return t.servers[i] })
+	}
+	b.report.Floor = medians(turns, func(t eventTurn) []watchResult { return t.floor })
+	return nil
+}
+
+// eventTurn is what one turn of all servers and the floor measured.
+type eventTurn struct {
+	servers [][]watchResult
+	floor   []watchResult
+}
+
+// takeTurn runs the workloads on each server, and then on the floor. The first turn
+// writes the event that the floor sends to dir.
+func (b *watchBench) takeTurn(ctx context.Context, bed *testbed, dir string, first bool) (t eventTurn, err error) {
+	chosen := b.opts.chosen
+	t.servers = make([][]watchResult, len(b.report.Servers))
+	for i := range t.servers {
 		if len(chosen.events) == 0 {
 			break
 		}
 		s := &b.report.Servers[i]
 		err := b.onServer(ctx, bed, s, "serve-"+s.Name, func(run *server) error {
 			return b.events(ctx, run.target, newMeter(run.pid()), s, func(ctx context.Context, r *watchRunner) error {
-				if i > 0 || len(chosen.floor) == 0 || ctx.Err() != nil {
+				if !first || i > 0 || len(chosen.floor) == 0 || ctx.Err() != nil {
 					return nil
 				}
 				return r.sample(ctx, dir)
 			})
 		})
 		if err != nil {
-			return err
+			return t, err
 		}
+		t.servers[i] = s.Results
 	}
 	if len(chosen.floor) == 0 {
-		return nil
+		return t, nil
 	}
-	if len(chosen.events) == 0 {
+	if len(chosen.events) == 0 && first {
 		object := configMap("all", 0, 1, time.Now())
 		if err := os.WriteFile(filepath.Join(dir, floorFrame), frame(object), 0o600); err != nil {
-			return fmt.Errorf("write event: %w", err)
+			return t, fmt.Errorf("write event: %w", err)
 		}
 	}
-	return b.onFloor(ctx, bed, dir, nil, func(run *server) (err error) {
+	err = b.onFloor(ctx, bed, dir, nil, func(run *server) (err error) {
 		r := &watchRunner{target: run.target, meter: newMeter(run.pid()), plan: b.opts.plan, log: b.log}
-		b.report.Floor, err = b.runAll(ctx, r, chosen.floor)
+		t.floor, err = b.runAll(ctx, r, chosen.floor)
 		return err
 	})
+	return t, err
 }
 
 // compareInformers gives each number of informers a fresh server.

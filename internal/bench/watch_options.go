@@ -20,6 +20,9 @@ type watchPlan struct {
 	Rest     time.Duration `json:"restNanos"`     // before idle memory is read
 	Timeout  time.Duration `json:"timeoutNanos"`  // of one workload
 	Scale    float64       `json:"scale"`         // of the numbers of watchers
+	// Turns is how often each server was started and measured. Reports from before there
+	// were turns have 0, for once.
+	Turns int `json:"turns"`
 }
 
 // events is how many writes of a workload take a time.
@@ -65,6 +68,7 @@ func (o *watchOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.plan.Rest, "rest", 12*time.Second, "how long "+watchListGroup+" leaves a server alone before it reads its memory; until then it must have become idle")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
 	f.Float64Var(&o.plan.Scale, "scale", 1, "multiply the watchers and connections of all workloads by this")
+	f.IntVar(&o.plan.Turns, "turns", 1, "with --compare: how often each server is started and measured, in turn with the others; the report has the medians. "+watchListGroup+" has one turn")
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(watchOutputs(), ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
@@ -89,6 +93,8 @@ func (o *watchOptions) validate(given func(flag string) bool) (err error) {
 	switch {
 	case o.plan.Scale <= 0 || o.plan.Scale > 100:
 		return fmt.Errorf("--scale=%g: must be above 0, and at most 100", o.plan.Scale)
+	case o.plan.Turns < 1:
+		return fmt.Errorf("--turns=%d: must be at least 1", o.plan.Turns)
 	case o.secrets < 1:
 		return fmt.Errorf("--secrets=%d: must be at least 1", o.secrets)
 	}
@@ -118,7 +124,7 @@ func (o *watchOptions) validateCompare(given func(string) bool) error {
 }
 
 func (o *watchOptions) validateSingle(given func(string) bool) error {
-	for _, flag := range append(testbedFlags(), "secrets", "secret-size") {
+	for _, flag := range append(testbedFlags(), "secrets", "secret-size", "turns") {
 		if given(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -254,6 +254,9 @@ func (r *watchReport) footer() []string {
 	}
 	lines = append(lines, fmt.Sprintf("%s of writes a workload after %s to warm up; spans begin before the write is sent; "+
 		"CPU is the server's, net without that of the same writes without watchers, of opening a watch with its connections and %s later", r.Plan.Duration, r.Plan.Warmup, r.Plan.Settle))
+	if r.Plan.Turns > 1 {
+		lines = append(lines, fmt.Sprintf("medians of %d turns, in each of which every server was started and measured", r.Plan.Turns))
+	}
 	for _, d := range r.Data {
 		lines = append(lines, d.String())
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -70,6 +71,52 @@ func TestWatchCompare(t *testing.T) {
 	out, _, err = run(t, "watch", "--from="+report, "-o=markdown")
 	if err != nil || !strings.Contains(out, "| all-h2-20 | 4 | 1 |") {
 		t.Errorf("got %v:\n%s", err, out)
+	}
+}
+
+func TestWatchTurns(t *testing.T) {
+	out, progress, err := run(t, quickWatch("--compare", "--turns=3", "--workloads=all-h2-20,floor-h2-20", "-o=json")...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got watchReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range []string{"millrace", "kubernetes", "the floor"} {
+		if n := strings.Count(progress, "measuring "+server+"\n"); n != 3 {
+			t.Errorf("%s was measured %d times:\n%s", server, n, progress)
+		}
+	}
+	if got.Plan.Turns != 3 || len(got.Floor) != 1 || len(got.Servers[0].Results) != 1 || len(got.Servers[1].Results) != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestMedians has two workloads: one is measured in all turns, one fails in one.
+func TestMedians(t *testing.T) {
+	turn := func(figure float64, failure string) eventTurn {
+		res := watchResult{Workload: "x", Writes: 7, OpenSeconds: figure, WritesPerSec: figure, BytesPerEvent: figure,
+			Millis: latencies{P50: figure, P90: figure, P99: figure, Max: figure}, ClientMicros: figure,
+			Server: &watchCost{OpenMicros: figure, CPUSeconds: figure, WriteMicros: figure, EventMicros: figure, AloneMicros: figure,
+				NetMicros: figure, RSSBytes: int64(figure), PeakBytes: int64(figure)}}
+		return eventTurn{floor: []watchResult{res, {Workload: "y", Error: failure}}}
+	}
+	floor := func(t eventTurn) []watchResult { return t.floor }
+	for _, c := range []struct {
+		turns []eventTurn
+		want  eventTurn
+	}{
+		{[]eventTurn{turn(5, "")}, turn(5, "")},
+		{[]eventTurn{turn(9, ""), turn(4, "it broke"), turn(5, "")}, turn(5, "it broke")},
+		{[]eventTurn{turn(9, "it broke"), turn(2, ""), turn(1, ""), turn(4, "")}, turn(3, "it broke")},
+	} {
+		if got := medians(c.turns, floor); !reflect.DeepEqual(got, c.want.floor) {
+			t.Errorf("got %+v, want %+v", got, c.want.floor)
+		}
+	}
+	if got := medians([]eventTurn{{}, {}}, floor); len(got) != 0 {
+		t.Errorf("got %+v of no workloads", got)
 	}
 }
 
@@ -264,6 +311,8 @@ func TestWatchFlagErrors(t *testing.T) {
 		{"--workloads=watchlist", "needs --server-pid"},
 		{"--server-pid=999999999", "--server-pid=999999999"},
 		{"--secrets=5", "--secrets needs --compare"},
+		{"--turns=2", "--turns needs --compare"},
+		{"--turns=0 --compare", "--turns=0"},
 		{"--keep", "--keep needs --compare"},
 		{"--compare --kubeconfig=x", "exclude each other"},
 		{"--compare --read-paths=etcd", "choose millrace, kubernetes or both"},
