@@ -151,10 +151,19 @@ func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, t
 	}
 }
 
+// writeSome does n things, and then perhaps some more, so that several objects of one
+// revision are not the last: of such, a watch that Kubernetes opens when its cache has
+// the first never gets the others.
 func (run *watchRun) writeSome(ctx context.Context, n int) {
 	run.t.Helper()
-	for range n {
+	before := run.writes
+	for i := 0; i < n || run.several == run.writes; i++ {
 		if err := run.write(ctx); err != nil {
+			run.t.Fatal(err)
+		}
+	}
+	if run.several > before {
+		if err := run.catchUp("/api/v1/configmaps"); err != nil {
 			run.t.Fatal(err)
 		}
 	}

@@ -28,6 +28,8 @@ type script struct {
 	exists map[string]*target
 	bound  map[string]bool
 	writes int
+	// several is the last of them that wrote several objects at one revision.
+	several int
 }
 
 // target is an object that a script may write.
@@ -175,6 +177,7 @@ func (s *script) together(ctx context.Context) error {
 		}
 		ops = append(ops, clientv3.OpPut(key, value.String()))
 	}
+	s.several = s.writes
 	_, err := s.pair.etcd.Txn(ctx).Then(ops...).Commit()
 	return err
 }
