@@ -76,6 +76,9 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
+			if options.ReadPath == string(server.ReadPathMillrace) {
+				relaxTimers(options.TimerSlack)
+			}
 			return server.New(options, cmd.OutOrStdout()).Run(genericapiserver.SetupSignalContext())
 		},
 	}

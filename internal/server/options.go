@@ -45,6 +45,9 @@ type Options struct {
 	// one is caused to see it; 0 is never.
 	WatchSLO   string
 	WatchProbe time.Duration
+	// TimerSlack is how late the kernel may wake the process for a timer. It is the
+	// process's, so who runs it sets it; 0 leaves it as it is.
+	TimerSlack time.Duration
 	// Cache and CompiledBytes are what tests alone change: they alter costs and no
 	// answer.
 	Cache cache.Config
@@ -65,6 +68,7 @@ func NewOptions() *Options {
 
 		WatchCompression: true,
 		WatchSLO:         "1s",
+		TimerSlack:       2 * time.Millisecond,
 	}
 }
 
@@ -79,6 +83,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.BoolVar(&o.WatchCompression, "watch-compression", o.WatchCompression, "Compress watches for clients that accept gzip. Each change is compressed once for all that watch it.")
 	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
 	o.addSLOFlags(own)
+	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
 	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
@@ -95,6 +100,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	o.flags = fs
 	return sections
 }
+
+// maxSlack is far below every timeout there is.
+const maxSlack = 50 * time.Millisecond
 
 // maxPace lets all clients list in six seconds.
 const maxPace = 1000
@@ -119,6 +127,9 @@ func (o *Options) validate() error {
 	}
 	if o.PaceRelists < 0 || o.PaceRelists > maxPace {
 		return fmt.Errorf("--pace-relists=%v is no percentage: give one from 0 (off) to %d", o.PaceRelists, maxPace)
+	}
+	if o.TimerSlack < 0 || o.TimerSlack > maxSlack {
+		return fmt.Errorf("--timer-slack=%v is out of range: give one from 0 (leave it) to %v", o.TimerSlack, maxSlack)
 	}
 	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexFrom < 0 {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
