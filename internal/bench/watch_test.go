@@ -261,7 +261,7 @@ func TestChooseWatches(t *testing.T) {
 	}
 	for _, c := range []struct{ asked, want []string }{
 		{[]string{"gzip"}, []string{"all-h2-20", "gzip"}},
-		{[]string{"stalled", "all-h1"}, []string{"all-h2-1000", "all-h1", "stalled"}},
+		{[]string{"stalled", "all-h1"}, []string{"all-h2-1000", "stalled", "all-h1"}},
 		{[]string{"names"}, []string{"names-1000", "names-4000", "names-8000"}},
 		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1", "floor-tls"}},
 		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-128", "watchlist-512"}},

@@ -76,10 +76,14 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
+			s, err := server.New(options, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
 			if options.ReadPath == string(server.ReadPathMillrace) {
 				relaxTimers(options.TimerSlack)
 			}
-			return server.New(options, cmd.OutOrStdout()).Run(genericapiserver.SetupSignalContext())
+			return s.Run(genericapiserver.SetupSignalContext())
 		},
 	}
 	sections := options.AddFlags(cmd.Flags())

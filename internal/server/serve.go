@@ -27,10 +27,13 @@ type Server struct {
 	kubeconfigFits bool
 }
 
-// New makes a server. out receives what a person is to read; logs go to
-// standard error as Kubernetes' flags say. It starts nothing.
-func New(o *Options, out io.Writer) *Server {
-	return &Server{options: o, out: out, log: slog.New(klogHandler())}
+// New makes a server of options that are in order. out receives what a person is to
+// read; logs go to standard error as Kubernetes' flags say. It starts nothing.
+func New(o *Options, out io.Writer) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Server{options: o, out: out, log: slog.New(klogHandler())}, nil
 }
 
 // Run serves until the context ends and everything that it began has ended.
@@ -45,9 +48,6 @@ func (s *Server) Run(ctx context.Context) error {
 // start serves too, and says of a context that ends early that it ended.
 func (s *Server) start(ctx context.Context) error {
 	o := s.options
-	if err := o.validate(); err != nil {
-		return err
-	}
 	if err := o.Kube.Apply(); err != nil {
 		return err
 	}
