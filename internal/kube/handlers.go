@@ -32,6 +32,11 @@ type chainBuilder struct {
 // tenth of what a GET costs; without one no filter has anything to trace. The filter of
 // timeouts has no effect on what is settled.
 func (b chainBuilder) lean(api http.Handler, c *genericapiserver.Config) *leanChain {
+	if first := c.Authentication.Authenticator; first != nil {
+		grown := *c
+		grown.Authentication.Authenticator = roomy{first}
+		c = &grown
+	}
 	l := &leanChain{full: b.build(api, c)}
 	if reflect.TypeOf(c.TracerProvider) != reflect.TypeOf(tracing.NewNoopTracerProvider()) {
 		return l
@@ -59,6 +64,7 @@ type leanChain struct {
 
 // ServeHTTP implements http.Handler.
 func (l *leanChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	stack.GrowHalf(uint(len(req.URL.Path))) // a watch holds its server's goroutine, so the next one has a new stack
 	switch {
 	case discovery.Settled(req.Context()):
 		l.plain.ServeHTTP(w, req)

@@ -154,7 +154,7 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 	if hooks.Reads != nil {
 		authn := &generic.Authentication
 		if authn.Authenticator != nil {
-			authn.Authenticator = roomy{newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})}
+			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
 		}
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held, s.customStats)
 		chain := chainBuilder{build: generic.BuildHandlerChainFunc}

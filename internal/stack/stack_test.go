@@ -16,6 +16,8 @@ func TestGrow(t *testing.T) {
 		first, second func(uint) byte
 		moved         bool
 	}{
+		{"8 KiB", stack.GrowHalf, stack.GrowHalf, false},
+		{"16 KiB behind 8", stack.GrowHalf, stack.Grow, true},
 		{"16 KiB", stack.Grow, stack.Grow, false},
 		{"32 KiB", stack.GrowTwice, stack.GrowTwice, false},
 		{"32 KiB behind 16", stack.Grow, stack.GrowTwice, true},
