@@ -32,11 +32,7 @@ type chainBuilder struct {
 // tenth of what a GET costs; without one no filter has anything to trace. The filter of
 // timeouts has no effect on what is settled.
 func (b chainBuilder) lean(api http.Handler, c *genericapiserver.Config) *leanChain {
-	if first := c.Authentication.Authenticator; first != nil {
-		grown := *c
-		grown.Authentication.Authenticator = roomy{first}
-		c = &grown
-	}
+	c = withRoom(c)
 	l := &leanChain{full: b.build(api, c)}
 	if reflect.TypeOf(c.TracerProvider) != reflect.TypeOf(tracing.NewNoopTracerProvider()) {
 		return l
@@ -130,6 +126,16 @@ type untraced struct{ featuregate.FeatureGate }
 // Enabled implements featuregate.FeatureGate.
 func (g untraced) Enabled(key featuregate.Feature) bool {
 	return key != features.APIServerTracing && g.FeatureGate.Enabled(key)
+}
+
+// withRoom makes the authenticator of a complete configuration roomy. Before that it would
+// not be the first that is asked: completing puts the one of loopback tokens in front.
+func withRoom(c *genericapiserver.Config) *genericapiserver.Config {
+	with := *c
+	if authn := &with.Authentication; authn.Authenticator != nil {
+		authn.Authenticator = roomy{authn.Authenticator}
+	}
+	return &with
 }
 
 // roomy grows the stack of a request's goroutine. Kubernetes' timeout filter begins
