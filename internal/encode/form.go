@@ -32,7 +32,8 @@ type Config struct {
 	// Row encodes an item of a table, nil for what is no table. A form has either
 	// rows or items.
 	Row func(*resource.Entry) (Row, error)
-	// Volatile says that the bytes tell ages, so that those of a group are not kept.
+	// Volatile says that the bytes tell ages, so that those of a group are not kept, and
+	// those of an event for no longer than a second.
 	Volatile bool
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder

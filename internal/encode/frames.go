@@ -3,6 +3,7 @@ package encode
 import (
 	"hash/crc32"
 	"sync"
+	"time"
 	"weak"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -45,14 +46,18 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	cell := c.Frames.cell(f, c.Kind)
 	cell.build.Lock()
 	defer cell.build.Unlock()
-	if frame := cell.frame.Value(); frame != nil {
+	var second int64
+	if f.cfg.Volatile {
+		second = time.Now().Unix()
+	}
+	if frame := cell.frame.Value(); frame != nil && frame.second == second {
 		return frame, nil
 	}
 	text, err := f.event(nil, c.Kind, c.Entry, c.Revision)
 	if err != nil {
 		return nil, err
 	}
-	frame := &Frame{bytes: text, cell: cell}
+	frame := &Frame{bytes: text, second: second}
 	frame.self = weak.Make(frame)
 	cell.frame = frame.self
 	f.cfg.Recent.keep(frame)
@@ -62,8 +67,10 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 // Frame is one event on the wire. It is shared by all watchers that are sent it.
 type Frame struct {
 	bytes []byte
-	// cell tells the event and the form.
-	cell *frameCell
+	// second is when bytes that tell ages were encoded, in Unix time, and 0 for others.
+	// Kubernetes tells them as they are when the event is sent; most timestamps are of
+	// whole seconds, so they change together.
+	second int64
 	// self is for those who want to know later whether it is still around.
 	self weak.Pointer[Frame]
 
@@ -71,7 +78,7 @@ type Frame struct {
 		sync.Mutex
 		sum frameSum
 		// deflated are gzip segments, by the frame that went before them in the
-		// stream: nil for one that refers to nothing.
+		// stream: none for one that refers to nothing.
 		deflated []deflatedFrame
 	}
 }
@@ -83,7 +90,7 @@ type frameSum struct {
 }
 
 type deflatedFrame struct {
-	after *frameCell
+	after weak.Pointer[Frame]
 	bytes []byte
 }
 
@@ -96,10 +103,10 @@ const maxDeflated = 4
 func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var after *frameCell
+	var after weak.Pointer[Frame]
 	var dictionary []byte
-	if before != nil && (len(f.mu.deflated) < maxDeflated || f.findLocked(before.cell) != nil) {
-		after, dictionary = before.cell, before.bytes
+	if before != nil && (len(f.mu.deflated) < maxDeflated || f.findLocked(before.self) != nil) {
+		after, dictionary = before.self, before.bytes
 	}
 	if segment = f.findLocked(after); segment != nil {
 		return segment, f.mu.sum, nil
@@ -113,7 +120,7 @@ func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error)
 	return segment, f.mu.sum, nil
 }
 
-func (f *Frame) findLocked(after *frameCell) []byte {
+func (f *Frame) findLocked(after weak.Pointer[Frame]) []byte {
 	for _, d := range f.mu.deflated {
 		if d.after == after {
 			return d.bytes

@@ -8,8 +8,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -234,6 +237,69 @@ func TestEventIsEncodedOnce(t *testing.T) {
 	if n := w.decoded.Load(); n != 1 {
 		t.Errorf("decoded %d times, want once", n)
 	}
+}
+
+// TestAgesAreOfNow says that watches which are sent an event in one second share what is
+// encoded even where it tells ages, and that one which comes later is told them anew:
+// also behind, and before, a frame that it shares with one which was told others.
+func TestAgesAreOfNow(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.watchForm(t, WatchJSON).cfg
+	cfg.Volatile = true
+	cfg.Object = func(obj runtime.Object) (runtime.Object, error) {
+		// The second one is a second younger: it is now what the first was then.
+		o := obj.(*corev1.ConfigMap)
+		i, err := strconv.Atoi(o.Labels["index"])
+		o.Data["age"] = time.Now().Add(time.Duration(-i) * time.Second).String()
+		return o, err
+	}
+	f, err := NewForm(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []Change
+	for i := range 3 {
+		e := entry(t, i, "text")
+		changes = append(changes, Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		// send has a client read changes, and reports how many were encoded.
+		send := func(c *client, changes ...Change) int64 {
+			before := w.decoded.Load()
+			if err := c.pull(changes, 1); err != nil {
+				t.Fatal(err)
+			}
+			encoded := w.decoded.Load() - before
+			for _, change := range changes {
+				e := *change.Entry
+				obj, err := w.decode(&e)
+				if err == nil {
+					obj, err = cfg.Object(obj)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.oracle(t, f, &c.want, change.Kind, obj)
+			}
+			c.check(t, false)
+			return encoded
+		}
+		for _, encoding := range []Encoding{Identity, Gzip} {
+			early, again, late := newClient(f, encoding), newClient(f, encoding), newClient(f, encoding)
+			if n := send(early, changes[0]) + send(again, changes[0]); n != 1 {
+				t.Errorf("%s: encoded %d times in a second, want once", encoding, n)
+			}
+			<-time.After(time.Second)
+			send(early, changes[1])
+			if n := send(late, changes...); n != 2 {
+				t.Errorf("%s: encoded %d of three events for one who came a second later than for the first, want 2", encoding, n)
+			}
+			if n := send(again, changes[1:]...); n != 0 {
+				t.Errorf("%s: encoded %d events again in the same second", encoding, n)
+			}
+			<-time.After(time.Second)
+		}
+	})
 }
 
 // TestRecentIsBounded says that frames beyond the bound are let go of and are
