@@ -56,9 +56,9 @@ func watchSpecs() []watchSpec {
 	specs := []watchSpec{
 		all.with("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections", func(s *watchSpec) { s.conns, s.floor = 20, "floor-h2-20" }),
 		all.with("gzip", "as all-h2-20, with Accept-Encoding: gzip", func(s *watchSpec) { s.conns, s.encoding, s.pair, s.group = 20, encodingGzip, "all-h2-20", "" }),
-		all.with("all-h2-1000", "the same over 1,000 HTTP/2 connections", func(s *watchSpec) { s.conns, s.floor = 1000, "floor-h2-1000" }),
+		all.with("all-h2-1000", "as all-h2-20, over 1,000 HTTP/2 connections", func(s *watchSpec) { s.conns, s.floor = 1000, "floor-h2-1000" }),
 		all.with("stalled", "as all-h2-1000, but one of them reads nothing", func(s *watchSpec) { s.conns, s.stalled, s.pair, s.group = 999, true, "all-h2-1000", "" }),
-		all.with("all-h1", "the same over 1,000 HTTP/1.1 connections", func(s *watchSpec) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
+		all.with("all-h1", "as all-h2-20, over 1,000 HTTP/1.1 connections", func(s *watchSpec) { s.conns, s.http1, s.floor = 1000, true, "floor-h1" }),
 	}
 	for _, n := range []int{1000, 4000, 8000} {
 		specs = append(specs, names.with(fmt.Sprintf("names-%d", n), "everybody watches one config map by its name", func(s *watchSpec) { s.watchers = n }))

@@ -30,7 +30,7 @@ type chainBuilder struct {
 // lean leaves out what has no effect on a request. Where traces go nowhere, the
 // tracing filter hands on a request's own trace context and does nothing else, at a
 // tenth of what a GET costs; without one no filter has anything to trace. The filter of
-// timeouts has no effect on what is settled.
+// timeouts has no effect on what is settled. Both chains have a roomy authenticator.
 func (b chainBuilder) lean(api http.Handler, c *genericapiserver.Config) *leanChain {
 	c = withRoom(c)
 	l := &leanChain{full: b.build(api, c)}

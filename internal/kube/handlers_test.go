@@ -146,7 +146,8 @@ func TestTimeoutFilter(t *testing.T) {
 
 // TestStackGrows asks in a new goroutine, as each request has one, whether its stack is
 // moved when authentication is asked, and how much room a write has then. The
-// configuration's authenticators, which would move it late, have the room already.
+// configuration's authenticators and the filters, which would move it late, have the room
+// that they need already.
 func TestStackGrows(t *testing.T) {
 	moves := func(grow func()) bool {
 		var here byte
@@ -163,10 +164,20 @@ func TestStackGrows(t *testing.T) {
 		return nil, false, nil
 	})
 	var r authenticator.Request
-	chainBuilder{build: func(_ http.Handler, c *genericapiserver.Config) http.Handler {
+	lean := chainBuilder{build: func(_ http.Handler, c *genericapiserver.Config) http.Handler {
 		r = c.Authentication.Authenticator
-		return nil
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if moves(func() { stack.GrowHalf(0) }) {
+				t.Error("the filters begin on a small stack")
+			}
+		})
 	}}.lean(nil, config)
+	served := make(chan bool)
+	go func() {
+		defer close(served)
+		lean.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/apis", nil))
+	}()
+	<-served
 	for _, c := range []struct {
 		method string
 		write  bool

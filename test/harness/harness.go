@@ -107,10 +107,15 @@ func (p *Process) Output() string { return p.output.String() }
 // PID is the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends a signal.
+// Signal sends a signal. After SIGSTOP the process has stopped: it does nothing more, which
+// the signal alone does not say.
 func (p *Process) Signal(s os.Signal) {
 	p.tb.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	err := p.cmd.Process.Signal(s)
+	if err == nil && s == syscall.SIGSTOP {
+		err = awaitStop(p.PID())
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.tb.Fatalf("signal: %v", err)
 	}
 }

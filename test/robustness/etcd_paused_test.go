@@ -58,9 +58,8 @@ func TestEtcdPaused(t *testing.T) {
 	resumed.Wait()
 	paused := readCounters(t, etcd).since(before)
 	t.Logf("pause: %s; LISTs: %s", paused, l)
-	// Who asks before the signal has stopped etcd is answered.
-	if l.failures() < readers/2 {
-		t.Errorf("%d LISTs failed during the pause, want those of most of %d readers at least once", l.failures(), readers)
+	if l.failures() < readers {
+		t.Errorf("%d LISTs failed during the pause, want each reader's at least once", l.failures())
 	}
 	if most := idle.burst(paused) + maxReads; paused.ranges > most {
 		t.Errorf("etcd got %.0f Range requests for %d LISTs, want at most %.0f: twice the background and %d revision reads",
