@@ -200,6 +200,26 @@ func TestManagerAgreesOnLargeDocuments(t *testing.T) {
 	}
 }
 
+// TestCodings asks for a large document with all that clients say of gzip.
+func TestCodings(t *testing.T) {
+	b := newBoth(t)
+	fillManager(b.ours, 200)
+	for accepted, compressed := range map[string]bool{
+		"gzip": true, "GZIP": true, "gzip;q=1.0,deflate;q=0.6,identity;q=0.3": true, "gzip, deflate, br, zstd": true,
+		"gzip;q=0": false, "identity;q=1, gzip;q=0": false, "gzip, gzip;q=0": false, "identity, gzip;q=0.5": false,
+		"*": false, "x-gzip": false, "notgzip": false, "zstd": false, "": false,
+	} {
+		header := http.Header{"Accept": {accepts[0]}, "Accept-Encoding": {accepted}}
+		coding := ""
+		if compressed {
+			coding = "gzip"
+		}
+		if w := ask(b.ours, "/apis", header); w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != coding {
+			t.Errorf("%q: status %d, header %v, want %q", accepted, w.Code, w.Header(), coding)
+		}
+	}
+}
+
 // fillManager adds groups of one version each.
 func fillManager(m aggregated.ResourceManager, groups int) {
 	for i := range groups {

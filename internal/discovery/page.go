@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -13,6 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/millrace/millrace/internal/encode"
 )
 
 const (
@@ -72,17 +73,9 @@ func unmodified(header http.Header, etag string, req *http.Request) bool {
 	return req.Header.Get("If-None-Match") == etag
 }
 
-// acceptsGzip looks for the name alone, as Kubernetes does.
+// acceptsGzip reports whether the client wants gzip, and the server has it.
 func acceptsGzip(req *http.Request) bool {
-	if !utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression) {
-		return false
-	}
-	for token := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
-		if strings.TrimSpace(token) == "gzip" {
-			return true
-		}
-	}
-	return false
+	return utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression) && encode.Negotiate(req.Header, encode.Gzip) == encode.Gzip
 }
 
 // audited reports whether the audit policy logs response bodies, for which

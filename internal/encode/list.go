@@ -266,7 +266,7 @@ func (l *List) ahead(encoding Encoding) *ahead {
 func Compress(src []byte, encoding Encoding) ([]byte, error) {
 	switch encoding {
 	case Zstd:
-		return zip(src), nil
+		return codec().encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64)), nil
 	case Identity:
 		return src, nil
 	}

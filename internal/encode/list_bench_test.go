@@ -43,6 +43,37 @@ func BenchmarkListWriteGzip(b *testing.B) {
 	benchmarkList(b, func(l *List) error { return l.Write(io.Discard, Gzip) })
 }
 
+func BenchmarkListWriteZstd(b *testing.B) {
+	benchmarkList(b, func(l *List) error { return l.Write(io.Discard, Zstd) })
+}
+
+// BenchmarkSegment packs and unpacks what a budget without room keeps.
+func BenchmarkSegment(b *testing.B) {
+	w := newWorld(b)
+	g := groups(b, 480, 480)[0]
+	plain, err := w.form(b, JSON).plain(g.memo, g.entries)
+	if err != nil {
+		b.Fatal(err)
+	}
+	zipped := plain.zipped()
+	b.Run("zipped", func(b *testing.B) {
+		b.SetBytes(plain.size)
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = plain.zipped()
+		}
+	})
+	b.Run("unzipped", func(b *testing.B) {
+		b.SetBytes(plain.size)
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := zipped.unzippedFor(func(*wire) error { return nil }); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // BenchmarkLeafChange is what one write costs the next reader: a leaf of which
 // one object changed.
 func BenchmarkLeafChange(b *testing.B) {

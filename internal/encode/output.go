@@ -44,8 +44,11 @@ func newOutput(w io.Writer, encoding Encoding) *output {
 	out.w, out.encoding, out.pending, out.sum = w, encoding, out.pending[:0], gzipSum{}
 	out.stored = false
 	out.ready.Reset()
-	if encoding == Gzip {
+	switch encoding {
+	case Gzip:
 		out.ready.Write(gzipHeader)
+	case Zstd:
+		out.ready.Write(zstdHeader)
 	}
 	return out
 }
@@ -84,20 +87,26 @@ func (o *output) packed(w *wire) error {
 	if err := o.compress(); err != nil {
 		return err
 	}
-	o.sum.addSum(w.crc, w.size)
-	o.stored = false
-	if o.ready.Len()+len(w.bytes) < 2*chunk {
-		o.ready.Write(w.bytes)
+	segment := w.bytes
+	switch o.encoding {
+	case Gzip:
+		o.sum.addSum(w.crc, w.size)
+		o.stored = false
+	case Zstd:
+		segment = blocksOf(segment)
+	}
+	if o.ready.Len()+len(segment) < 2*chunk {
+		o.ready.Write(segment)
 		return nil
 	}
 	if err := o.drain(); err != nil {
 		return err
 	}
-	if len(w.bytes) < direct {
-		o.ready.Write(w.bytes)
+	if len(segment) < direct {
+		o.ready.Write(segment)
 		return nil
 	}
-	_, err := o.w.Write(w.bytes)
+	_, err := o.w.Write(segment)
 	return wrapWrite(err)
 }
 
@@ -112,7 +121,7 @@ func (o *output) compress() error {
 	case Identity:
 		o.ready.Write(src)
 	case Zstd:
-		o.ready.Write(codec().encoder.EncodeAll(src, o.ready.AvailableBuffer()))
+		o.ready.Write(appendBlocks(o.ready.AvailableBuffer(), src))
 	case Gzip:
 		o.sum.addBytes(src)
 		if o.stored = len(src) <= shortest; o.stored {
@@ -162,8 +171,11 @@ func (o *output) end() error {
 	if err := o.compress(); err != nil {
 		return err
 	}
-	if o.encoding == Gzip {
+	switch o.encoding {
+	case Gzip:
 		o.ready.Write(o.sum.appendTrailer(o.ready.AvailableBuffer()))
+	case Zstd:
+		o.ready.Write(zstdEnd)
 	}
 	return o.drain()
 }

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"sync"
@@ -8,16 +9,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Zstandard frames that follow one another are one stream (RFC 8878, 3), so
-// segments that were compressed apart can be sent as they are. They also keep
-// plain bytes when there is no room for those: they unpack ten times faster than
-// an object is encoded (docs/bench/list.md).
+// An answer with zstd is one frame, since many decoders end with the first. Its blocks
+// are those of segments that were compressed apart: a header that suits all of them
+// stands in front, an empty last block ends it (RFC 8878, 3.1.1).
+//
+// The blocks of a segment may stand behind any others only if they use nothing that
+// a frame starts with. Tables of codes cannot be used before a block brings them, and
+// distances stay within the segment. What is left are the repeat offsets, which a frame
+// starts with as 1, 4 and 8. This encoder uses none before three sequences of the same
+// block have set all of them; the reference encoder does, in half of all segments.
+// FuzzZstdFrame guards that. Raw blocks leave the offsets as they are.
+//
+// Segments are also kept like this when there is no room for plain bytes: they unpack
+// ten times faster than an object is encoded (docs/bench/list.md).
 
 // codec is the process's, because its memory grows with each encoder and not
 // with their use. EncodeAll and DecodeAll are safe for concurrent use.
 var codec = sync.OnceValue(func() *zstdCodec {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
-		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(zstdWindow), zstd.WithSingleSegment(false))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true),
+		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(1<<zstdWindowLog), zstd.WithSingleSegment(false))
 	if err != nil {
 		panic(err) // the options are constants
 	}
@@ -33,15 +43,80 @@ type zstdCodec struct {
 	decoder *zstd.Decoder
 }
 
-// zstdWindow covers a segment and stays below the 8 MiB that every client must
-// support (RFC 9659).
-const zstdWindow = 1 << 20
+// zstdWindowLog is that of a window of 1 MiB. It covers a segment and stays below the
+// 8 MiB that every client must support (RFC 9659).
+const zstdWindowLog = 20
 
-// zip compresses src into one frame.
+var (
+	// zstdHeader has the magic number, a descriptor that promises neither a size nor a
+	// checksum, and the window.
+	zstdHeader = []byte{0x28, 0xb5, 0x2f, 0xfd, 0, (zstdWindowLog - 10) << 3}
+	// zstdEnd is a raw block of nothing that is the last.
+	zstdEnd = []byte{zstdLast, 0, 0}
+)
+
+const (
+	// zstdBlockHeader is the size of a block's header: in little endian the mark of the
+	// last block in one bit, the type in two, and the size.
+	zstdBlockHeader = 3
+	zstdLast        = 1
+	zstdTypeShift   = 1
+	zstdRLE         = 1
+	zstdSizeShift   = 3
+)
+
+// zip compresses src into one frame between zstdHeader and zstdEnd.
 func zip(src []byte) []byte {
-	c := codec()
-	out := c.encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64))
+	out := append(make([]byte, 0, len(src)/6+64), zstdHeader...)
+	out = append(appendBlocks(out, src), zstdEnd...)
 	return append(make([]byte, 0, len(out)), out...)
+}
+
+// blocksOf are the blocks of what zip made, of which none is the last.
+func blocksOf(frame []byte) []byte {
+	return frame[len(zstdHeader) : len(frame)-len(zstdEnd)]
+}
+
+// appendBlocks compresses src into blocks of which none is the last.
+func appendBlocks(dst, src []byte) []byte {
+	if len(src) <= shortest {
+		dst = appendBlockHeader(dst, len(src))
+		return append(dst, src...)
+	}
+	start := len(dst)
+	dst = codec().encoder.EncodeAll(src, dst)
+	blocks := openBlocks(dst[start:])
+	return dst[:start+copy(dst[start:], blocks)]
+}
+
+// appendBlockHeader begins a raw block that is not the last.
+func appendBlockHeader(dst []byte, size int) []byte {
+	return append(dst, byte(size<<zstdSizeShift), byte(size>>(8-zstdSizeShift)), byte(size>>(16-zstdSizeShift)))
+}
+
+// openBlocks returns the blocks of a frame that the encoder made, and takes the mark off
+// the last one.
+func openBlocks(frame []byte) []byte {
+	blocks := frame[zstdHeaderSize(frame):]
+	for rest := blocks; ; {
+		block := uint32(binary.LittleEndian.Uint16(rest)) | uint32(rest[2])<<16
+		if block&zstdLast != 0 {
+			rest[0] &^= zstdLast
+			return blocks
+		}
+		size := int(block >> zstdSizeShift)
+		if block>>zstdTypeShift&3 == zstdRLE {
+			size = 1
+		}
+		rest = rest[zstdBlockHeader+size:]
+	}
+}
+
+// zstdHeaderSize is that of the encoder's frames, which have no dictionary and no
+// single segment: the magic number, the descriptor, the window and the size.
+func zstdHeaderSize(frame []byte) int {
+	sizes := [4]int{0, 2, 4, 8}
+	return len(zstdHeader) + sizes[frame[4]>>6]
 }
 
 // unzip appends what a frame holds.

@@ -38,6 +38,7 @@ func TestNegotiation(t *testing.T) {
 	}
 	more := [][]string{
 		{}, {"Accept-Encoding", "gzip"}, {"Accept-Encoding", "gzip;q=0"}, {"Accept-Encoding", "deflate, GZIP;q=0.5"}, {"Accept-Encoding", "gzip;q=x"},
+		{"Accept-Encoding", "*"}, {"Accept-Encoding", "x-gzip, notgzip"}, {"Accept-Encoding", "gzip;q=1.0,deflate;q=0.6,identity;q=0.3"}, {"Accept-Encoding", "gzip, deflate, br, zstd"},
 		{"Range", "bytes=10-19"}, {"Range", "bytes=10-19", "Accept-Encoding", "gzip"}, {"Range", "bytes=99999999-"},
 		{"If-None-Match", "*"}, {"If-None-Match", `"other"`}, {"If-None-Match", "*", "Accept-Encoding", "gzip"}, {"If-Match", `"other"`},
 		{"If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT"}, {"If-Modified-Since", "Fri, 01 Jan 2010 00:00:00 GMT"},
@@ -64,6 +65,18 @@ func TestNegotiation(t *testing.T) {
 					compareHeaders(t, name, headers(want), headers(got))
 				}
 			}
+		}
+	}
+}
+
+// TestPreferredIdentity: a client that would rather have no coding gets none, where
+// Kubernetes asks for gzip's weight alone.
+func TestPreferredIdentity(t *testing.T) {
+	server := newServer(t, newCatalog(corpus(t)...), aggregator(), newBuiltin("extensions", "definitions", "Definition"))
+	h := server.Wrap(http.NotFoundHandler())
+	for accepted, coding := range map[string]string{"identity, gzip;q=0.5": "", "identity;q=0.5, gzip;q=0.5": "gzip", "gzip, gzip;q=0": "", "gzip;q=0, gzip": ""} {
+		if got := get(h, "/openapi/v2", "Accept-Encoding", accepted).Header().Get("Content-Encoding"); got != coding {
+			t.Errorf("%q: %q, want %q", accepted, got, coding)
 		}
 	}
 }

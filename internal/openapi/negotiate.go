@@ -2,10 +2,10 @@ package openapi
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/munnerz/goautoneg"
+
+	"github.com/millrace/millrace/internal/encode"
 )
 
 // mediaType is one that a document can be asked for in.
@@ -51,29 +51,4 @@ func choose(wanted []goautoneg.Accept, types []mediaType) (mediaType, bool) {
 	return mediaType{}, false
 }
 
-// acceptsGzip reads Accept-Encoding as the handler does that compresses for
-// Kubernetes: by name alone, the last mention counts, a weight that is no number
-// leaves the coding out.
-func acceptsGzip(r *http.Request) bool {
-	accepted := false
-	for _, coding := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
-		name, parameters, _ := strings.Cut(coding, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			continue
-		}
-		weight := 1.0
-		for parameters != "" {
-			var parameter string
-			parameter, parameters, _ = strings.Cut(parameters, ";")
-			weight = 1
-			if q, ok := strings.CutPrefix(strings.TrimSpace(parameter), "q="); ok {
-				var err error
-				if weight, err = strconv.ParseFloat(q, 64); err != nil {
-					weight = 0
-				}
-			}
-		}
-		accepted = weight > 0
-	}
-	return accepted
-}
+func acceptsGzip(r *http.Request) bool { return encode.Negotiate(r.Header, encode.Gzip) == encode.Gzip }

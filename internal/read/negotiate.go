@@ -63,7 +63,7 @@ func (q *query) negotiate(req *http.Request) passed {
 	}
 	q.made = made
 	if cfg.Compress {
-		q.encoding = accepted(req.Header.Get("Accept-Encoding"))
+		q.encoding = encode.Negotiate(req.Header, encode.Zstd, encode.Gzip)
 	}
 	return ""
 }
@@ -86,8 +86,8 @@ func (q *query) negotiateWatch(key formKey, req *http.Request) passed {
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	if q.route.cfg.CompressWatches && strings.Contains(req.Header.Get("Accept-Encoding"), string(encode.Gzip)) {
-		q.encoding = encode.Gzip
+	if q.route.cfg.CompressWatches {
+		q.encoding = encode.Negotiate(req.Header, encode.Gzip)
 	}
 	return ""
 }
@@ -164,21 +164,6 @@ func (q *query) routable(accept string) bool {
 		}
 	}
 	return false
-}
-
-// accepted looks for the names alone, as Kubernetes does: weights are not read.
-// Kubernetes itself has only gzip; a client that names zstd gets that.
-func accepted(header string) encode.Encoding {
-	found := encode.Identity
-	for token := range strings.SplitSeq(header, ",") {
-		switch strings.TrimSpace(token) {
-		case "zstd":
-			return encode.Zstd
-		case "gzip":
-			found = encode.Gzip
-		}
-	}
-	return found
 }
 
 func mediaTypes(s runtime.NegotiatedSerializer) []string {

@@ -279,7 +279,7 @@ func TestCompression(t *testing.T) {
 		compressed       bool
 	}{
 		{x, list, "gzip", true}, {x, large, "gzip", true}, {x, list, "deflate, gzip", true}, {x, list, " gzip ", true},
-		{x, object, "gzip", false}, {x, list, "gzip;q=1", false}, {x, list, "GZIP", false}, {x, list, "", false}, {x, list, "*", false},
+		{x, object, "gzip", false}, {x, list, "", false}, {x, list, "*", false},
 		{off, list, "gzip", false}, {off, large, "gzip", false},
 	} {
 		w := c.tier.send(t, http.MethodGet, c.target, http.Header{"Accept-Encoding": {c.encoding}})

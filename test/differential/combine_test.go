@@ -27,7 +27,7 @@ var dimensions = [5][]string{
 		"text/html", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
 		"application/json;q=0.1," + protobuf + ";q=0.9", "application/*", "application/cbor", "application/json;pretty=1",
 	},
-	{"", "gzip", "gzip, deflate", "gzip;q=0", "deflate, gzip;q=1.0, *;q=0.5", "identity"},
+	{"", "gzip", "gzip, deflate", "gzip;q=0", "deflate, gzip;q=1.0, *;q=0.5", "identity", "identity, gzip;q=0.5", "gzip, gzip;q=0"},
 	{"", "curl/8.5.0", "Mozilla/5.0 (X11)", "kubectl/v1.36.3"},
 	{"", "0", "NOW", "7"},
 	{"", "1", "true", "false", "0", "yes"},

@@ -40,20 +40,15 @@ func headerDifference(out *strings.Builder, ours, theirs *answer) {
 		a, b := ours.header.Values(name), theirs.header.Values(name)
 		switch {
 		case harness.HeaderByNature(name):
-		case name == "Vary" && ours.header.Get("Content-Encoding") == "zstd":
-			// Kubernetes says so of gzip, which was not asked of it.
-			if !slices.Contains(a, "Accept-Encoding") {
-				fmt.Fprintf(out, "  header %s: %q with zstd\n", name, a)
-			}
-		case name == "Content-Encoding" && strings.HasPrefix(ours.asked, "zstd"):
-			// Only we were asked for it. Whether to heed that is free.
-			if len(a) > 1 || len(a) == 1 && !strings.Contains(ours.asked, a[0]) {
-				fmt.Fprintf(out, "  header %s: %q, asked for %q\n", name, a, ours.asked)
-			}
+		case ours.codingsDiffer() && (name == "Content-Encoding" || name == "Vary"):
+			// codingDifference compares them.
 		case name == "Content-Length" && !(ours.comparesLength() && theirs.comparesLength()):
 		case !slices.Equal(a, b):
 			fmt.Fprintf(out, "  header %s: ours %q, theirs %q\n", name, a, b)
 		}
+	}
+	if ours.codingsDiffer() {
+		codingDifference(out, ours, theirs)
 	}
 }
 

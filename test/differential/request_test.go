@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // request is one request, sent to both servers alike.
@@ -66,8 +64,8 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// asked is what encodings the request named.
-	asked string
+	// asked are the request's lines of Accept-Encoding.
+	asked []string
 	// sent is the number of bytes before decompression.
 	sent int
 }
@@ -87,7 +85,7 @@ func (s *side) do(r request) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
-	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, asked: r.encoding, sent: len(body)}
+	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, asked: resp.Request.Header["Accept-Encoding"], sent: len(body)}
 	switch resp.Header.Get("Content-Encoding") {
 	case "gzip":
 		a.body, err = gunzip(body)
@@ -127,15 +125,6 @@ func (s *side) send(ctx context.Context, r request) (*http.Response, error) {
 		return nil, fmt.Errorf("send request: %w", err)
 	}
 	return resp, nil
-}
-
-func unzstd(packed []byte) ([]byte, error) {
-	r, err := zstd.NewReader(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return r.DecodeAll(packed, nil)
 }
 
 // gunzip reads a single stream that nothing follows.

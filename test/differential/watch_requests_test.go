@@ -98,7 +98,7 @@ func (s *script) watchOddities(q query, w *watchRequest) query {
 		w.agent = pick(s.asker, "curl/8.5.0", "kubectl/v1.36.3", "Mozilla/5.0 (X11)")
 	}
 	if s.once(8) {
-		w.encoding = pick(s.asker, "gzip", "identity", "gzip, deflate")
+		w.encoding = pick(s.asker, "gzip", "identity", "gzip, deflate", "gzip;q=0", "identity;q=1, gzip;q=0", "x-gzip, notgzip", "gzip;q=0.5")
 	}
 	if s.once(5) {
 		w.as = http1

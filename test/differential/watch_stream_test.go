@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/test/harness"
 	"github.com/millrace/millrace/test/history"
 )
@@ -99,7 +100,7 @@ func decompressed(resp *http.Response) (io.Reader, error) {
 // watchHeaders are what a watch's answer has in common with Kubernetes', which
 // never compresses one.
 func watchHeaders(header http.Header, asked string) http.Header {
-	if header.Get("Content-Encoding") != "gzip" || !strings.Contains(asked, "gzip") {
+	if header.Get("Content-Encoding") != "gzip" || negotiated([]string{asked}, encode.Gzip) != "gzip" {
 		return header
 	}
 	header = header.Clone()

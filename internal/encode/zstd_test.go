@@ -1,0 +1,253 @@
+package encode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxClientWindow is the window that every client must support (RFC 9659).
+const maxClientWindow = 8 << 20
+
+var strictDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxClientWindow), zstd.WithDecoderMaxMemory(1<<30))
+})
+
+// firstFrame walks a frame's blocks (RFC 8878, 3.1.1) and returns what it holds, and
+// what stands behind it. Decoders that read one frame see no more.
+func firstFrame(tb testing.TB, stream []byte) (plain, rest []byte) {
+	tb.Helper()
+	var header zstd.Header
+	if err := header.Decode(stream); err != nil {
+		tb.Fatalf("frame header: %v", err)
+	}
+	if header.Skippable || header.DictionaryID != 0 || header.WindowSize > maxClientWindow {
+		tb.Fatalf("frame header: %+v", header)
+	}
+	largest := min(header.WindowSize, 128<<10)
+	if header.SingleSegment {
+		largest = min(header.FrameContentSize, 128<<10)
+	}
+	at := header.HeaderSize
+	for last := false; !last; {
+		if len(stream) < at+3 {
+			tb.Fatalf("the frame ends at byte %d without a last block", len(stream))
+		}
+		block := uint32(stream[at]) | uint32(stream[at+1])<<8 | uint32(stream[at+2])<<16
+		last = block&1 != 0
+		size, kind := int(block>>3), block>>1&3
+		if uint64(size) > largest || kind == 3 {
+			tb.Fatalf("a block of kind %d has %d bytes, at most %d are allowed", kind, size, largest)
+		}
+		if kind == 1 { // one byte, repeated
+			size = 1
+		}
+		at += 3 + size
+	}
+	if header.HasCheckSum {
+		at += 4
+	}
+	decoder, err := strictDecoder()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if plain, err = decoder.DecodeAll(stream[:at], nil); err != nil {
+		tb.Fatalf("decode frame: %v", err)
+	}
+	return plain, stream[at:]
+}
+
+// unzstd decodes a stream that must be one frame.
+func unzstd(tb testing.TB, stream []byte) []byte {
+	tb.Helper()
+	plain, rest := firstFrame(tb, stream)
+	if len(rest) > 0 {
+		tb.Fatalf("%d bytes stand behind the first frame of %d", len(rest), len(stream)-len(rest))
+	}
+	return plain
+}
+
+// repetitive makes bytes whose matches are at all distances that an encoder may take
+// for those of the sequences before it: a frame begins with 1, 4 and 8.
+func repetitive(random *rand.Rand, size int) []byte {
+	out := make([]byte, 0, size+64)
+	for len(out) < size {
+		switch random.IntN(6) {
+		case 0:
+			out = append(out, bytes.Repeat([]byte{byte(random.Uint32())}, 1+random.IntN(40))...)
+		case 1:
+			period := binary.LittleEndian.AppendUint64(nil, random.Uint64())[:[]int{2, 3, 4, 5, 7, 8}[random.IntN(6)]]
+			out = append(out, bytes.Repeat(period, 2+random.IntN(6))...)
+		case 2:
+			out = binary.LittleEndian.AppendUint64(out, random.Uint64())
+		case 3:
+			if back := random.IntN(len(out) + 1); back > 0 {
+				for range 4 + random.IntN(60) {
+					out = append(out, out[len(out)-back])
+				}
+			}
+		case 4:
+			out = fmt.Appendf(out, `,{"name":"pod-%05d","uid":"%08x"}`, random.IntN(100000), random.Uint32())
+		default:
+			for range 1 + random.IntN(3) {
+				out = append(out, byte('a'+random.IntN(26)))
+			}
+		}
+	}
+	return out[:size]
+}
+
+// composed writes parts as one stream: each as a segment, or plain.
+func composed(tb testing.TB, parts [][]byte, packed func(i int) bool) []byte {
+	tb.Helper()
+	var stream bytes.Buffer
+	out := newOutput(&stream, Zstd)
+	defer out.release()
+	for i, part := range parts {
+		var err error
+		if packed(i) && len(part) > 0 {
+			err = out.packed((&wire{bytes: part, size: int64(len(part))}).zipped())
+		} else {
+			err = out.plain(part)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := out.end(); err != nil {
+		tb.Fatal(err)
+	}
+	return stream.Bytes()
+}
+
+// TestZstdIsOneFrame composes segments of all kinds in all kinds of orders. A segment
+// must not depend on the repeat offsets that the one before it leaves.
+func TestZstdIsOneFrame(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	sizes := []int{1, 2, 9, 10, 11, 100, 128, 129, 1000, 5000, 60_000, 128 << 10, 128<<10 + 1, 300_000, 1<<20 + 77}
+	var segments [][]byte
+	for _, size := range sizes {
+		noise := make([]byte, size)
+		for i := range noise {
+			noise[i] = byte(random.Uint32())
+		}
+		segments = append(segments, repetitive(random, size), noise, bytes.Repeat([]byte("x"), size), bytes.Repeat([]byte("abcd"), size/4+1),
+			bytes.Repeat([]byte("abcdefgh"), size/8+1), []byte(strings.Repeat(`,{"metadata":{"name":"a"}}`, size/20+1)), append(noise[:size/2:size/2], repetitive(random, size)...))
+	}
+	for range 60 {
+		parts := make([][]byte, 1+random.IntN(12))
+		for i := range parts {
+			parts[i] = segments[random.IntN(len(segments))]
+		}
+		kinds := random.Uint64() | random.Uint64()
+		stream := composed(t, parts, func(i int) bool { return kinds>>i&1 != 0 })
+		if got := unzstd(t, stream); !bytes.Equal(got, bytes.Join(parts, nil)) {
+			t.Fatalf("parts of %d bytes: decoded %d of %d bytes", lengths(parts), len(got), len(bytes.Join(parts, nil)))
+		}
+	}
+}
+
+// TestSegmentsStandAlone composes many short segments, whose first sequences are most
+// of what they have.
+func TestSegmentsStandAlone(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		parts := make([][]byte, 40)
+		for i := range parts {
+			parts[i] = repetitive(random, 129+random.IntN(400))
+		}
+		if got := unzstd(t, composed(t, parts, func(int) bool { return true })); !bytes.Equal(got, bytes.Join(parts, nil)) {
+			t.Fatal("segments decode to other bytes behind others")
+		}
+	}
+}
+
+// TestRepeatOffsetsCarryOver: the tests above would notice a segment that depends on what
+// stands before it. This one is by the reference encoder, and begins with a distance of 4
+// that it takes for known.
+func TestRepeatOffsetsCarryOver(t *testing.T) {
+	const blocks = "\x5c\x00\x00\x28abcdq\x01\x00\x51\x7a\x89"
+	want := append(bytes.Repeat([]byte("abcd"), 30), 'q')
+	frame := slices.Concat(zstdHeader, []byte(blocks), zstdEnd)
+	if got := unzstd(t, frame); !bytes.Equal(got, want) {
+		t.Fatalf("decoded %q", got)
+	}
+	before := repetitive(rand.New(rand.NewPCG(9, 10)), 1000)
+	stream := slices.Concat(zstdHeader, appendBlocks(nil, before), []byte(blocks), zstdEnd)
+	decoder, err := strictDecoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decoder.DecodeAll(stream, nil); err == nil && bytes.Equal(got, append(before, want...)) {
+		t.Error("the segment decodes to the same behind another")
+	}
+}
+
+func lengths(parts [][]byte) []int {
+	var all []int
+	for _, p := range parts {
+		all = append(all, len(p))
+	}
+	return all
+}
+
+// TestEmptyZstd: a stream of nothing is a frame.
+func TestEmptyZstd(t *testing.T) {
+	if got := unzstd(t, composed(t, nil, nil)); len(got) > 0 {
+		t.Errorf("decoded %q", got)
+	}
+	for _, size := range []int{0, 1, 200_000} {
+		src := bytes.Repeat([]byte("y"), size)
+		stream, err := Compress(src, Zstd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unzstd(t, stream); !bytes.Equal(got, src) {
+			t.Errorf("%d bytes are decoded to %d", size, len(got))
+		}
+	}
+}
+
+// TestSegmentUnpacks: what is kept compressed is made plain again.
+func TestSegmentUnpacks(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, size := range []int{1, 100, 5000, 400_000, 3 << 20} {
+		plain := &wire{bytes: repetitive(random, size), size: int64(size)}
+		again, err := plain.zipped().unzipped()
+		if err != nil || !bytes.Equal(again.bytes, plain.bytes) {
+			t.Errorf("%d bytes are %d when they are unpacked: %v", size, len(again.bytes), err)
+		}
+		if cap(again.bytes) > size+size/8+64 {
+			t.Errorf("%d bytes take %d when they are unpacked", size, cap(again.bytes))
+		}
+	}
+}
+
+// FuzzZstdFrame cuts bytes into segments and plain parts, in any order, and expects
+// one frame that holds them.
+func FuzzZstdFrame(f *testing.F) {
+	f.Add([]byte("aaaaaaaaaaaaaaaabcdabcdabcdabcdabcdefghabcdefghabcdefgh"), uint64(7), uint64(5))
+	f.Add([]byte(strings.Repeat(`,{"metadata":{"name":"a"}}`, 40)), uint64(1), uint64(1<<63|3))
+	f.Add(repetitive(rand.New(rand.NewPCG(7, 8)), 4000), uint64(3), uint64(0))
+	f.Fuzz(func(t *testing.T, src []byte, seed, kinds uint64) {
+		random := rand.New(rand.NewPCG(seed, kinds))
+		var parts [][]byte
+		for rest := src; len(rest) > 0; {
+			n := min(len(rest), 1+random.IntN(1+len(src)/2))
+			parts = append(parts, bytes.Repeat(rest[:n], 1+random.IntN(4)))
+			rest = rest[n:]
+		}
+		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+		stream := composed(t, parts, func(i int) bool { return kinds>>(i%64)&1 != 0 })
+		if got := unzstd(t, stream); !bytes.Equal(got, bytes.Join(parts, nil)) {
+			t.Fatalf("parts of %d bytes are decoded otherwise", lengths(parts))
+		}
+	})
+}

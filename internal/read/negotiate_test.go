@@ -1,0 +1,76 @@
+package read_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/millrace/millrace/internal/read"
+)
+
+// TestCodings sends what clients accept with all kinds of requests. Only a coding that is
+// named and not forbidden may come back; watches have gzip alone.
+func TestCodings(t *testing.T) {
+	x := newWatched(t, true)
+	x.load(t, "one/a", "one/large")
+	off := newWatched(t, true, func(c *read.RouteConfig) { c.Compress = false })
+	off.load(t, "one/a", "one/large")
+	for _, c := range []struct{ accepted, answer, watch string }{
+		{"gzip", "gzip", "gzip"},
+		{"GZIP", "gzip", "gzip"},
+		{"gzip;q=1.0,deflate;q=0.6,identity;q=0.3", "gzip", "gzip"},
+		{"gzip, deflate, br, zstd", "zstd", "gzip"},
+		{"zstd", "zstd", ""},
+		{"zstd;q=0.5, gzip", "gzip", "gzip"},
+		{"zstd, gzip;q=0", "zstd", ""},
+		{"gzip;q=0", "", ""},
+		{"gzip; q=0.0", "", ""},
+		{"identity;q=1, gzip;q=0", "", ""},
+		{"identity, gzip;q=0.5", "", ""},
+		{"gzip, gzip;q=0", "", ""},
+		{"gzip;q=0, *", "", ""},
+		{"gzip;q=x", "", ""},
+		{"*", "", ""},
+		{"identity;q=0", "", ""},
+		{"x-gzip", "", ""},
+		{"notgzip", "", ""},
+		{"br", "", ""},
+		{"", "", ""},
+	} {
+		header := http.Header{"Accept-Encoding": {c.accepted}}
+		for _, kind := range []struct {
+			name, target, want string
+			tier               *watched
+		}{
+			{"LIST", list, c.answer, x},
+			{"LIST that selects", listOne + "?fieldSelector=metadata.name%3Dlarge", c.answer, x},
+			{"LIST as a table", list + "?includeObject=Object", c.answer, x},
+			{"short LIST", list + "?limit=1", "", x},
+			{"GET", "/api/v1/namespaces/one/configmaps/large", c.answer, x},
+			{"short GET", object, "", x},
+			{"LIST without compression", list, "", off},
+			{"GET without compression", "/api/v1/namespaces/one/configmaps/large", "", off},
+		} {
+			if kind.name == "LIST as a table" {
+				header = header.Clone()
+				header.Set("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+			}
+			answer := kind.tier.send(t, http.MethodGet, kind.target, header).Result()
+			checkCoding(t, kind.name, c.accepted, answer, kind.want)
+			header.Del("Accept")
+		}
+		s := x.watch(t, list+"?watch=1&resourceVersion=100", header)
+		checkCoding(t, "WATCH", c.accepted, s.Response, c.watch)
+		s.stop()
+	}
+}
+
+func checkCoding(t *testing.T, kind, accepted string, answer *http.Response, want string) {
+	t.Helper()
+	vary := ""
+	if want != "" {
+		vary = "Accept-Encoding"
+	}
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Encoding") != want || answer.Header.Get("Vary") != vary {
+		t.Errorf("%s with %q: %d, header %v, want %q", kind, accepted, answer.StatusCode, answer.Header, want)
+	}
+}
