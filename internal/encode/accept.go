@@ -9,10 +9,9 @@ import (
 // preferred ones first, by the Accept-Encoding of a request (RFC 9110, 12.5.3).
 //
 // A coding is chosen only if the client names it with a weight above zero, and no lower
-// than that of identity: "*" asks for nothing, since Kubernetes heeds no such wish and
-// has none of these codings but gzip. Of several that are left the one with the highest
-// weight is chosen. Identity is the answer to everything else, also to clients that
-// refuse it. What does not follow the grammar is ignored.
+// than that of identity. The highest weight wins. "*" asks for no coding, as in Kubernetes;
+// it only weighs an identity that is not named. Identity is the answer to everything else,
+// also to clients that refuse it. What does not follow the grammar is ignored.
 func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	lines := header["Accept-Encoding"]
 	if len(lines) == 0 {

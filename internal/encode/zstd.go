@@ -65,19 +65,21 @@ const (
 	zstdSizeShift   = 3
 )
 
-// zip compresses src into one frame between zstdHeader and zstdEnd.
+// zip compresses src into one frame of open blocks, which zstdEnd ends. Its header tells
+// the size, which makes unpacking faster.
 func zip(src []byte) []byte {
-	out := append(make([]byte, 0, len(src)/6+64), zstdHeader...)
-	out = append(appendBlocks(out, src), zstdEnd...)
-	return append(make([]byte, 0, len(out)), out...)
+	frame := codec().encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64))
+	openBlocks(frame)
+	out := append(make([]byte, 0, len(frame)+len(zstdEnd)), frame...)
+	return append(out, zstdEnd...)
 }
 
-// blocksOf are the blocks of what zip made, of which none is the last.
+// blocksOf are the open blocks of what zip made.
 func blocksOf(frame []byte) []byte {
-	return frame[len(zstdHeader) : len(frame)-len(zstdEnd)]
+	return frame[zstdHeaderSize(frame) : len(frame)-len(zstdEnd)]
 }
 
-// appendBlocks compresses src into blocks of which none is the last.
+// appendBlocks compresses src into open blocks, of which none is the last.
 func appendBlocks(dst, src []byte) []byte {
 	if len(src) <= shortest {
 		dst = appendBlockHeader(dst, len(src))
@@ -94,8 +96,8 @@ func appendBlockHeader(dst []byte, size int) []byte {
 	return append(dst, byte(size<<zstdSizeShift), byte(size>>(8-zstdSizeShift)), byte(size>>(16-zstdSizeShift)))
 }
 
-// openBlocks returns the blocks of a frame that the encoder made, and takes the mark off
-// the last one.
+// openBlocks returns the blocks of a frame that the encoder made, without the mark on the
+// last one.
 func openBlocks(frame []byte) []byte {
 	blocks := frame[zstdHeaderSize(frame):]
 	for rest := blocks; ; {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -184,6 +185,9 @@ func (s *Server) Handle(prefix string, h http.Handler) {
 	mux.UnlistedHandlePrefix(prefix, h)
 	mux.UnlistedHandle(strings.TrimSuffix(prefix, "/"), h)
 }
+
+// Authorizer is what decides on requests.
+func (s *Server) Authorizer() authorizer.Authorizer { return s.aggregator.GenericAPIServer.Authorizer }
 
 // CustomResources tells what definitions cost. It is there if there is Storage.
 func (s *Server) CustomResources() slo.CRDsReport { return s.custom.Costs() }

@@ -2,7 +2,6 @@ package read
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -55,7 +54,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		}
 	}
 	if req.Header.Get(explainHeader) != "" {
-		w.Header().Set(planHeader, describe(&page))
+		w.Header().Set(planHeader, q.describe(req.Context(), &page))
 	}
 	if reason := q.write(w, req, list, encoding); reason != "" {
 		w.Header().Del(planHeader)
@@ -95,22 +94,6 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 	}
 	opts.Recursive = false
 	return q.route.key(namespace, name), opts
-}
-
-const (
-	// explainHeader in a request asks for planHeader in the answer.
-	explainHeader = "X-Millrace-Explain"
-	planHeader    = "X-Millrace-Plan"
-)
-
-// describe tells how a list was found.
-func describe(page *cache.Page) string {
-	plan := &page.Plan
-	text := string(plan.Path)
-	if plan.Path == cache.PathIndex {
-		text += " of " + plan.Term.String()
-	}
-	return fmt.Sprintf("%s; candidates=%d; selected=%d; scope=%d", text, plan.Candidates, page.Count, page.Total)
 }
 
 // write sends a list. What fails before the first byte is passed on.

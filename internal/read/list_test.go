@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/read"
@@ -36,12 +38,60 @@ func TestPlans(t *testing.T) {
 		{byLabel, "scan; candidates=1000; selected=1; scope=1000"},
 		{byLabel, "index of label name; candidates=1; selected=1; scope=1000"},
 	} {
+		x.tier.SetAuthorizer(authorizerfactory.NewAlwaysAllowAuthorizer())
 		if plan := x.send(t, http.MethodGet, c.target, explain).Header().Get("X-Millrace-Plan"); plan != c.plan {
 			t.Errorf("%s: %q, want %q", c.target, plan, c.plan)
 		}
 	}
 	if plan := x.send(t, http.MethodGet, list, nil).Header().Get("X-Millrace-Plan"); plan != "" {
 		t.Errorf("told without being asked: %q", plan)
+	}
+}
+
+// TestPlansTellNoMoreThanIsSelected: the number of objects beyond a selector is for those
+// who may list without it.
+func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
+	x := newTier(t)
+	x.load(t, keys(10)...)
+	explain := http.Header{"X-Millrace-Explain": {"1"}}
+	byLabel, byName := list+"?labelSelector=name%3D0007", listOne+"?fieldSelector=metadata.name%3D0001"
+	plan := func(target string) string {
+		return x.send(t, http.MethodGet, target, explain).Header().Get("X-Millrace-Plan")
+	}
+	unselected := func(a authorizer.Attributes) bool {
+		byField, err := a.GetFieldSelector()
+		byLabel, otherErr := a.GetLabelSelector()
+		return a.GetVerb() == "list" && a.GetResource() == "configmaps" && a.GetName() == "" && byField == nil && byLabel == nil && err == nil && otherErr == nil
+	}
+	decide := func(decision authorizer.Decision, err error) {
+		x.tier.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if !unselected(a) {
+				t.Errorf("asked about %+v", a)
+			}
+			return decision, "", err
+		}))
+	}
+	for _, step := range []struct {
+		name   string
+		do     func()
+		counts bool
+	}{
+		{"nobody decides", func() {}, false},
+		{"denied", func() { decide(authorizer.DecisionDeny, nil) }, false},
+		{"no opinion", func() { decide(authorizer.DecisionNoOpinion, nil) }, false},
+		{"no answer", func() { decide(authorizer.DecisionNoOpinion, errGone) }, false},
+		{"allowed", func() { decide(authorizer.DecisionAllow, nil) }, true},
+	} {
+		step.do()
+		for target, selected := range map[string]int{byLabel: 1, byName: 1, byLabel + "&limit=1": 1, list + "?labelSelector=name%3Dnone": 0} {
+			got := plan(target)
+			if strings.Contains(got, "candidates=") != step.counts || strings.Contains(got, "scope=") != step.counts || !strings.Contains(got, fmt.Sprintf("selected=%d", selected)) {
+				t.Errorf("%s, %s: %q", step.name, target, got)
+			}
+		}
+		if got, want := plan(list), "range; candidates=10; selected=10; scope=10"; got != want {
+			t.Errorf("%s, all: %q, want %q", step.name, got, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/millrace/millrace/internal/slo"
 )
@@ -19,6 +20,8 @@ type Tier struct {
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds what is not among the routes.
 	custom atomic.Pointer[Finder]
+	// authorizer says who may know how many objects there are beyond those selected.
+	authorizer atomic.Pointer[authorizer.Authorizer]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
 	// warming says that the warmer is encoding.
@@ -50,6 +53,10 @@ func (t *Tier) Serve(routes []*Route) {
 
 // Find lets the tier answer for custom resources too.
 func (t *Tier) Find(custom Finder) { t.custom.Store(&custom) }
+
+// SetAuthorizer tells the tier who may be told more of a list than its objects. Until then
+// nobody may.
+func (t *Tier) SetAuthorizer(a authorizer.Authorizer) { t.authorizer.Store(&a) }
 
 func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 	if r := (*t.routes.Load())[gvr]; r != nil {

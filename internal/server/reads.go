@@ -154,6 +154,7 @@ func (r *readTier) serve(server *kube.Server) error {
 	}
 	r.tier.Serve(served)
 	r.tier.Find(server.CustomRoute)
+	r.tier.SetAuthorizer(server.Authorizer())
 	server.Handle(dashboard.Prefix, dashboard.Handler(r.source(server)))
 	return nil
 }
