@@ -133,8 +133,14 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 	case errors.As(err, &ofStream):
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if id := ofStream.StreamID; id%2 == 1 && c.mu.phase == serving {
-			c.mu.last = max(c.mu.last, id) // for one whose headers were no good
+		id := ofStream.StreamID
+		refused, ok := f.(*http2.MetaHeadersFrame)
+		begins := ok && !refused.StreamEnded() && c.mu.streams[id] == nil
+		if id%2 == 1 && id > c.mu.last && c.mu.phase == serving {
+			c.mu.last, begins = id, true // its headers were no good
+		}
+		if begins {
+			c.rememberResetLocked(id, c.server.cfg.MaxUploadBufferPerStream)
 		}
 		c.resetLocked(ofStream)
 		return c.mu.phase < failed
@@ -214,7 +220,13 @@ func (c *conn) resetLocked(e http2.StreamError) {
 		return
 	}
 	_ = c.framer.WriteRSTStream(e.StreamID, e.Code)
-	if s := c.mu.streams[e.StreamID]; s != nil {
+	s, m := c.mu.streams[e.StreamID], &c.mu.discards
+	if s != nil && s.state == open {
+		c.rememberResetLocked(e.StreamID, s.in.left)
+	} else if d := m.bodies[e.StreamID]; d != nil {
+		c.rememberResetLocked(e.StreamID, d.in.left)
+	}
+	if s != nil {
 		err := e.Cause
 		if err == nil {
 			err = errStreamClosed
@@ -263,7 +275,10 @@ func (c *conn) onDataLocked(f *http2.DataFrame) error {
 	if s == nil && c.isIdleLocked(f.StreamID) {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	if s == nil || s.state != open {
+	if s == nil {
+		return c.onLateDataLocked(f)
+	}
+	if s.state != open {
 		if err := c.wasteLocked(f); err != nil {
 			return err
 		}
@@ -277,12 +292,8 @@ func (c *conn) onDataLocked(f *http2.DataFrame) error {
 		s.body.fail(errTooLong)
 		return streamError(f.StreamID, http2.ErrCodeProtocol)
 	}
-	if len(data) == 0 && !f.StreamEnded() {
-		if c.emptyFrames++; c.emptyFrames > maxEmpty {
-			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
-		}
-	} else {
-		c.emptyFrames = 0
+	if err := c.countEmpty(f); err != nil {
+		return err
 	}
 	if n := int(f.Length); n > int(c.mu.in.left) || n > int(s.in.left) {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
@@ -292,6 +303,16 @@ func (c *conn) onDataLocked(f *http2.DataFrame) error {
 	}
 	if f.StreamEnded() {
 		s.endRemoteLocked()
+	}
+	return nil
+}
+
+// countEmpty counts frames in a row that say nothing.
+func (c *conn) countEmpty(f *http2.DataFrame) error {
+	if len(f.Data()) > 0 || f.StreamEnded() {
+		c.emptyFrames = 0
+	} else if c.emptyFrames++; c.emptyFrames > maxEmpty {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
 	return nil
 }
@@ -307,6 +328,12 @@ func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
 		s.unread += len(data)
 	} else if err := c.giveLocked(nil, len(data)); err != nil {
 		return err
+	} else if d := s.discard; d != nil {
+		if d.received += int64(len(data)); d.received <= maxDiscarded {
+			if err := c.giveLocked(s, len(data)); err != nil {
+				return err
+			}
+		}
 	}
 	if err := c.giveLocked(nil, pad); err != nil {
 		return err
@@ -384,6 +411,7 @@ func (c *conn) onResetLocked(f *http2.RSTStreamFrame) error {
 		if c.isIdleLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
+		delete(c.mu.discards.bodies, f.StreamID)
 		return nil
 	}
 	s.closeLocked(streamError(f.StreamID, f.ErrCode))

@@ -177,6 +177,9 @@ func (r *response) send(lent []byte, ends bool) error {
 		s.begun = true
 		s.heads = append(s.heads, r.head)
 	}
+	if ends && s.state == open && c.discardBodyLocked(s) != nil {
+		go c.close()
+	}
 	if err := s.putLocked(b, lent); err != nil {
 		return err
 	}
