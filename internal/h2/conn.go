@@ -214,6 +214,16 @@ func (c *conn) goAwayGracefully() {
 	c.drainLocked()
 }
 
+// leaveLocked tells the client to open no more streams behind a stream, if that is about
+// to end: some clients take nothing more of a connection that is told so, and send nothing.
+func (c *conn) leaveLocked(s *stream, ends bool) {
+	if ends && s.state != streamClosed {
+		s.leaves = true
+		return
+	}
+	c.drainLocked()
+}
+
 func (c *conn) drainLocked() {
 	if c.mu.phase != serving {
 		return

@@ -31,6 +31,8 @@ type discard struct {
 	received, seen int64
 	// looks counts the periods that have ended.
 	looks int
+	// leaves says that the client is to open no more streams when this one has ended.
+	leaves bool
 }
 
 // resetStream is a stream that the server has reset before its client had ended it.
@@ -69,7 +71,7 @@ func (c *conn) discardBodyLocked(s *stream) error {
 // request.
 func (c *conn) halfCloseLocked(s *stream) {
 	d := s.discard
-	d.in = s.in
+	d.in, d.leaves = s.in, s.leaves
 	m := &c.mu.discards
 	if m.bodies == nil {
 		m.bodies = make(map[uint32]*discard)
@@ -96,6 +98,15 @@ func (c *conn) lookAtDiscards() {
 		return
 	}
 	m.timer.Reset(discardPeriod)
+}
+
+// endDiscardLocked forgets a body if there is one: the client has ended its stream, or it
+// is reset.
+func (c *conn) endDiscardLocked(id uint32) {
+	d := c.mu.discards.bodies[id]
+	if delete(c.mu.discards.bodies, id); d != nil && d.leaves {
+		c.drainLocked()
+	}
 }
 
 // makeRoomLocked resets a half-closed stream, the oldest one, for a new one. It returns
@@ -134,7 +145,7 @@ func (c *conn) onLateDataLocked(f *http2.DataFrame) error {
 	case d == nil:
 		r.left -= int32(n)
 	case f.StreamEnded():
-		delete(c.mu.discards.bodies, f.StreamID)
+		c.endDiscardLocked(f.StreamID)
 	default:
 		d.in.take(n)
 		return c.discardedLocked(f.StreamID, d, n)
@@ -163,7 +174,7 @@ func (c *conn) onLateTrailersLocked(f *http2.MetaHeadersFrame) (known bool, err 
 		if !f.StreamEnded() || len(f.PseudoFields()) > 0 {
 			return true, streamError(f.StreamID, http2.ErrCodeProtocol)
 		}
-		delete(m.bodies, f.StreamID)
+		c.endDiscardLocked(f.StreamID)
 		return true, nil
 	}
 	return m.reset(f.StreamID) != nil, nil
@@ -183,7 +194,7 @@ func (m *discards) reset(id uint32) *resetStream {
 // more bytes.
 func (c *conn) rememberResetLocked(id uint32, left int32) {
 	m, most := &c.mu.discards, int(c.server.cfg.MaxConcurrentStreams)
-	delete(m.bodies, id)
+	c.endDiscardLocked(id)
 	if m.reset(id) != nil {
 		return
 	}

@@ -216,14 +216,29 @@ func TestLateFramesOfResetStreams(t *testing.T) {
 	}
 }
 
-// TestDiscardAndGoAway sends the body on a connection that the server leaves: that lasts
-// as long as the client goes on.
+// TestDiscardAndGoAway sends the body on a connection that the server leaves: it is told
+// so when the body has ended, and that lasts as long as the client goes on.
 func TestDiscardAndGoAway(t *testing.T) {
 	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/close")
 	u.read()
+	u.send(1 << 20)
+	if got := p.verdict(0); got != "" {
+		t.Errorf("before the body has ended: %s", got)
+	}
+	_ = p.WriteData(1, true, nil)
+	if got := p.verdict(0); got != "goaway NO_ERROR" {
+		t.Errorf("behind the body: %s", got)
+	}
+	p.ended()
+
+	p = dial(t, s.addr)
+	p.greet()
+	u = newUpload(p, "/close")
+	u.read()
+	_ = p.WriteGoAway(0, http2.ErrCodeNo, nil)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; <-tick.C {
@@ -233,6 +248,46 @@ func TestDiscardAndGoAway(t *testing.T) {
 		t.Errorf("the connection did not last: %s", got)
 	}
 	p.ended()
+}
+
+// TestGoAwayComesBehind has answers that the server leaves a connection with: they come
+// before it says so, unless they go on.
+func TestGoAwayComesBehind(t *testing.T) {
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		if r.URL.Path == "/goes-on" {
+			flush(w)
+			<-r.Context().Done()
+		}
+	}), ours(h2.Config{}))
+	for path, want := range map[string]string{"/": "headers goaway", "/goes-on": "goaway headers"} {
+		p := dial(t, s.addr)
+		p.greet()
+		p.headers(1, true, p.get(path))
+		var got []string
+		for len(got) < 2 {
+			switch p.next().(type) {
+			case *http2.HeadersFrame:
+				got = append(got, "headers")
+			case *http2.GoAwayFrame:
+				got = append(got, "goaway")
+			case nil:
+				t.Fatal("the connection ended")
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s: got %s", path, got)
+		}
+	}
+	p := dial(t, s.addr)
+	p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	p.headers(1, true, p.get("/"))
+	_ = p.WriteRSTStream(1, http2.ErrCodeCancel)
+	for {
+		if _, ok := p.next().(*http2.GoAwayFrame); ok {
+			return
+		}
+	}
 }
 
 // TestDiscardAndShutdown shuts down while a client sends what nobody reads.

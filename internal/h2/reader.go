@@ -308,7 +308,7 @@ func (c *conn) onResetLocked(f *http2.RSTStreamFrame) error {
 		if c.isIdleLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
-		delete(c.mu.discards.bodies, f.StreamID)
+		c.endDiscardLocked(f.StreamID)
 		return nil
 	}
 	s.closeLocked(streamError(f.StreamID, f.ErrCode))

@@ -107,6 +107,9 @@ func (s *stream) closeLocked(err error) {
 	}
 	s.cancel()
 	s.changed.Broadcast()
+	if s.leaves && c.mu.discards.bodies[s.id] == nil {
+		c.drainLocked()
+	}
 	if len(c.mu.streams) == 0 && c.mu.phase < failed {
 		c.setStateLocked(http.StateIdle)
 		c.idleLocked()
@@ -219,8 +222,9 @@ type incoming struct {
 type outgoing struct {
 	out outflow
 	queueLinks
-	// begun says that the response's head was handed over.
-	begun bool
+	// begun says that the response's head was handed over, leaves that the client is to
+	// open no more streams when this one has ended.
+	begun, leaves bool
 	// heads come first: informational ones, then the response's.
 	heads []*head
 	// segments follow. They belong to others, who leave them alone until they are
