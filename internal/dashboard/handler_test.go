@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -102,7 +103,7 @@ func TestShell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := front(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "protected", http.StatusUnauthorized) }))
+	h := front(http.HandlerFunc(protected))
 	for path, mediaType := range map[string]string{"": "text/html", "app.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml", "table.js": "text/javascript"} {
 		resp := ask(h, "GET", "/millrace/"+path)
 		if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), mediaType) {
@@ -131,5 +132,82 @@ func TestShell(t *testing.T) {
 	}
 	if resp := ask(h, "GET", "/millrace"); resp.StatusCode != 301 || resp.Header.Get("Location") != "/millrace/" {
 		t.Errorf("/millrace leads to %s", resp.Header.Get("Location"))
+	}
+}
+
+func protected(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "protected", http.StatusUnauthorized)
+}
+
+// TestShellCosts asks as clients do whom nobody has authenticated, for more than a page.
+func TestShellCosts(t *testing.T) {
+	front, err := dashboard.Shell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := front(http.HandlerFunc(protected))
+	resp := ask(h, "GET", "/millrace/style.css")
+	whole, etag := body(t, resp), resp.Header.Get("ETag")
+	ranges := "bytes=" + strings.TrimSuffix(strings.Repeat("1-1,", 7000), ",")
+	for _, r := range []string{"bytes=0-0", ranges, "nonsense"} {
+		resp := ask(h, "GET", "/millrace/style.css", "Range", r, "If-Range", etag)
+		if got := body(t, resp); resp.StatusCode != 200 || got != whole || resp.Header.Get("Accept-Ranges") != "" {
+			t.Errorf("range %.20s: %s, %d bytes", r, resp.Status, len(got))
+		}
+	}
+	for _, path := range []string{"/millrace/", "/millrace", "/millrace/app.js", "/other"} {
+		req := httptest.NewRequest("GET", path, nil)
+		req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/2.0", 2, 0
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if closes := w.Header().Get("Connection") == "close"; closes != (path != "/other") {
+			t.Errorf("%s over HTTP/2: the connection goes on: %t", path, !closes)
+		}
+	}
+}
+
+// TestShellLimit has one address ask without end: it is held back, others are not, and
+// neither is what is not the page's.
+func TestShellLimit(t *testing.T) {
+	front, err := dashboard.Shell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := front(http.HandlerFunc(protected))
+	from := func(address, path string) *http.Response {
+		req := httptest.NewRequest("GET", path, nil)
+		req.RemoteAddr = address
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		return w.Result()
+	}
+	served, began := 0, time.Now()
+	for i := range 5000 {
+		resp := from(fmt.Sprintf("192.0.2.1:%d", 1024+i), "/millrace/style.css")
+		switch resp.StatusCode {
+		case 200:
+			served++
+		case 429:
+			if resp.Header.Get("Retry-After") == "" {
+				t.Fatal("it does not say when to come back")
+			}
+		default:
+			t.Fatal(resp.Status)
+		}
+	}
+	if most := 101 + int(20*time.Since(began).Seconds()); served < 100 || served > most {
+		t.Errorf("%d requests of one address were served, at most %d wanted", served, most)
+	}
+	if resp := from("192.0.2.1:1", "/api"); resp.StatusCode != 401 {
+		t.Errorf("what is not the page's: %s", resp.Status)
+	}
+	others := 0
+	for i := range 64 {
+		if from(fmt.Sprintf("[2001:db8::%x]:1", i), "/millrace/").StatusCode == 200 {
+			others++
+		}
+	}
+	if others < 32 {
+		t.Errorf("%d of 64 other addresses were served", others)
 	}
 }

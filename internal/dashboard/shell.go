@@ -1,14 +1,13 @@
 package dashboard
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
-	"time"
 )
 
 // ShellPrefix is where the page is.
@@ -39,33 +38,43 @@ type file struct {
 // Shell returns what puts the page's files in front of a handler, which all other
 // requests are passed on to. The page holds no data and asks for no rights, so it
 // may stand in front of authentication. Only the paths of the files are its own, for
-// GET and HEAD alone.
+// GET and HEAD alone. What they cost is bounded by a rate for each address.
 func Shell() (func(next http.Handler) http.Handler, error) {
 	files, err := readFiles()
 	if err != nil {
 		return nil, err
 	}
-	return func(next http.Handler) http.Handler { return shell{files, next} }, nil
+	l := newLimiter()
+	return func(next http.Handler) http.Handler { return shell{files, l, next} }, nil
 }
 
 type shell struct {
-	files map[string]*file
-	next  http.Handler
+	files   map[string]*file
+	limiter *limiter
+	next    http.Handler
 }
 
 // ServeHTTP implements http.Handler.
 func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	name, ours := strings.CutPrefix(req.URL.Path, ShellPrefix)
 	f := s.files[name]
-	switch {
-	case req.Method != http.MethodGet && req.Method != http.MethodHead:
+	redirects := req.URL.Path+"/" == ShellPrefix
+	if req.Method != http.MethodGet && req.Method != http.MethodHead || !redirects && (!ours || f == nil) {
 		s.next.ServeHTTP(w, req)
-	case ours && f != nil:
-		f.serve(w, req)
-	case req.URL.Path+"/" == ShellPrefix:
+		return
+	}
+	if req.ProtoMajor == 2 {
+		// As with other requests that nobody has authenticated: the connection takes no more.
+		w.Header().Set("Connection", "close")
+	}
+	switch {
+	case !s.limiter.allow(req.RemoteAddr):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests for the page: try again in a second", http.StatusTooManyRequests)
+	case redirects:
 		http.Redirect(w, req, ShellPrefix, http.StatusMovedPermanently)
 	default:
-		s.next.ServeHTTP(w, req)
+		f.serve(w, req)
 	}
 }
 
@@ -93,6 +102,8 @@ func readFiles() (map[string]*file, error) {
 	return files, nil
 }
 
+// serve answers with the file, or that the client has it. There are no ranges: a list of
+// them would cost more than it asks for.
 func (f *file) serve(w http.ResponseWriter, req *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", f.mediaType)
@@ -104,5 +115,26 @@ func (f *file) serve(w http.ResponseWriter, req *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	http.ServeContent(w, req, "", time.Time{}, bytes.NewReader(f.content))
+	if f.matches(req.Header.Values("If-None-Match")) {
+		header.Del("Content-Type")
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Length", strconv.Itoa(len(f.content)))
+	if req.Method != http.MethodHead {
+		_, _ = w.Write(f.content) // it fails if the client has gone
+	}
+}
+
+// matches reports whether a client has the file, by lists of entity tags.
+func (f *file) matches(lists []string) bool {
+	for _, list := range lists {
+		for tag := range strings.SplitSeq(list, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			if tag == "*" || tag == f.etag {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -135,6 +135,18 @@ func (b *body) Close() error {
 	return nil
 }
 
+// drop lets go of the body when its handler has returned. Its window is given back by
+// the caller.
+func (b *body) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.data, b.mu.read = nil, 0
+	if b.mu.err == nil {
+		b.mu.err = errHandlerComplete
+		b.changed.Broadcast()
+	}
+}
+
 // letContinue tells a client that waits to send its body.
 func (b *body) letContinue() {
 	b.mu.Lock()
@@ -152,7 +164,7 @@ func (s *stream) giveBack(n int, more bool) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.state == streamClosed {
+	if s.state == streamClosed || s.discard != nil {
 		return // with all that was unread
 	}
 	s.unread -= n

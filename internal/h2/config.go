@@ -139,6 +139,12 @@ func (s *Server) shutdown() {
 	}
 }
 
+func (s *Server) isLeaving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.leaving
+}
+
 // register says whether the server is shutting down already.
 func (s *Server) register(c *conn) (leaving bool) {
 	s.mu.Lock()

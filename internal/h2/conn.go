@@ -24,8 +24,8 @@ var errDisconnected = errors.New("h2: client disconnected")
 const (
 	// greetingTimeout is how long a client may take for its preface and settings.
 	greetingTimeout = 10 * time.Second
-	// farewellTimeout is how long a client has to read the last frames. A connection
-	// that is closed while bytes of the client are on their way loses what the client
+	// farewellTimeout is how long a client has to read the last frames, of the connection
+	// or of a stream whose handler was aborted. A connection that is closed while bytes of the client are on their way loses what the client
 	// has not read.
 	farewellTimeout = time.Second
 	// maxControl bounds the control frames that wait to be written, in bytes. A client
@@ -92,9 +92,10 @@ type conn struct {
 		initialWindow int64
 
 		// control are frames that wait to be written.
-		control bytes.Buffer
-		queues  queues
-		turn    turn
+		control  bytes.Buffer
+		queues   queues
+		discards discards
+		turn     turn
 
 		idle     *time.Timer
 		idleFrom time.Time
@@ -213,6 +214,16 @@ func (c *conn) goAwayGracefully() {
 	c.drainLocked()
 }
 
+// leaveLocked tells the client to open no more streams behind a stream, if that is about
+// to end: some clients take nothing more of a connection that is told so, and send nothing.
+func (c *conn) leaveLocked(s *stream, ends bool) {
+	if ends && s.state != streamClosed {
+		s.leaves = true
+		return
+	}
+	c.drainLocked()
+}
+
 func (c *conn) drainLocked() {
 	if c.mu.phase != serving {
 		return
@@ -232,8 +243,21 @@ func (c *conn) drainedLocked() {
 
 func (c *conn) sayFarewellLocked() {
 	if c.mu.farewell == nil {
-		c.mu.farewell = time.AfterFunc(farewellTimeout, c.close)
+		c.mu.farewell = time.AfterFunc(farewellTimeout, c.endFarewell)
 	}
+}
+
+// endFarewell closes the connection, unless its client is about to send a body behind
+// an answer and the server stays.
+func (c *conn) endFarewell() {
+	c.mu.Lock()
+	if c.mu.phase == draining && c.mu.discards.progress() && !c.server.isLeaving() {
+		c.mu.farewell.Reset(farewellTimeout)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	c.close()
 }
 
 // fail tells the client what it did wrong and ends all streams.
@@ -259,6 +283,7 @@ func (c *conn) close() {
 	}
 	c.mu.phase = closed
 	c.closeStreamsLocked()
+	c.mu.discards.stop()
 	for _, t := range []*time.Timer{c.mu.idle, c.mu.farewell} {
 		if t != nil {
 			t.Stop()

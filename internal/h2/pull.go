@@ -32,8 +32,9 @@ func (c *conn) wake(s *stream) {
 	w := &c.woken
 	w.Lock()
 	first := len(w.streams) == 0
-	if !w.closed {
+	if !w.closed && s.wokenAt != neverWoken {
 		w.streams = append(w.streams, s)
+		s.wokenAt = len(w.streams)
 	}
 	w.Unlock()
 	if first {
@@ -47,6 +48,23 @@ func (w *wakes) close() {
 	w.closed, w.streams, w.spare = true, nil, nil
 }
 
+// neverWoken is the place of a closed stream.
+const neverWoken = -1
+
+// remove takes out a stream that is closed, for good.
+func (w *wakes) remove(s *stream) {
+	w.Lock()
+	defer w.Unlock()
+	if at := s.wokenAt; at > 0 && !w.closed {
+		last := len(w.streams)
+		moved := w.streams[last-1]
+		w.streams[at-1], moved.wokenAt = moved, at
+		w.streams[last-1] = nil
+		w.streams = w.streams[:last-1]
+	}
+	s.wokenAt = neverWoken
+}
+
 // collectLocked queues the streams that were woken.
 func (c *conn) collectLocked() {
 	w := &c.woken
@@ -55,7 +73,7 @@ func (c *conn) collectLocked() {
 	w.streams, w.spare = w.spare[:0], nil
 	w.Unlock()
 	for i, s := range streams {
-		streams[i] = nil
+		streams[i], s.wokenAt = nil, 0
 		// Before the source is asked: what comes later wakes again.
 		s.asked.Store(false)
 		if s.source != nil {

@@ -133,8 +133,14 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 	case errors.As(err, &ofStream):
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if id := ofStream.StreamID; id%2 == 1 && c.mu.phase == serving {
-			c.mu.last = max(c.mu.last, id) // for one whose headers were no good
+		id := ofStream.StreamID
+		refused, ok := f.(*http2.MetaHeadersFrame)
+		begins := ok && !refused.StreamEnded() && c.mu.streams[id] == nil
+		if id%2 == 1 && id > c.mu.last && c.mu.phase == serving {
+			c.mu.last, begins = id, true // its headers were no good
+		}
+		if begins {
+			c.rememberResetLocked(id, c.server.cfg.MaxUploadBufferPerStream)
 		}
 		c.resetLocked(ofStream)
 		return c.mu.phase < failed
@@ -214,7 +220,13 @@ func (c *conn) resetLocked(e http2.StreamError) {
 		return
 	}
 	_ = c.framer.WriteRSTStream(e.StreamID, e.Code)
-	if s := c.mu.streams[e.StreamID]; s != nil {
+	s, m := c.mu.streams[e.StreamID], &c.mu.discards
+	if s != nil && s.state == open {
+		c.rememberResetLocked(e.StreamID, s.in.left)
+	} else if d := m.bodies[e.StreamID]; d != nil {
+		c.rememberResetLocked(e.StreamID, d.in.left)
+	}
+	if s != nil {
 		err := e.Cause
 		if err == nil {
 			err = errStreamClosed
@@ -224,94 +236,6 @@ func (c *conn) resetLocked(e http2.StreamError) {
 	if c.controlLocked() != nil {
 		go c.close()
 	}
-}
-
-// ignoreLocked ignores a frame of a stream that the client began after it was told
-// not to. Its bytes count for the connection (RFC 9113, 6.8).
-func (c *conn) ignoreLocked(f http2.Frame) error {
-	if data, ok := f.(*http2.DataFrame); ok {
-		return c.wasteLocked(data)
-	}
-	return nil
-}
-
-// wasteLocked gives back at once what a frame took of the connection's window.
-func (c *conn) wasteLocked(f *http2.DataFrame) error {
-	if !c.mu.in.take(int(f.Length)) {
-		return streamError(f.StreamID, http2.ErrCodeFlowControl)
-	}
-	return c.giveLocked(nil, int(f.Length))
-}
-
-// giveLocked lets the client send n more bytes: of a stream or, with nil, in all.
-func (c *conn) giveLocked(s *stream, n int) error {
-	var told, id uint32
-	if s == nil {
-		told = c.mu.in.give(n)
-	} else {
-		told, id = s.in.give(n), s.id
-	}
-	if told == 0 || c.mu.phase >= failed {
-		return nil
-	}
-	_ = c.framer.WriteWindowUpdate(id, told)
-	return c.controlLocked()
-}
-
-func (c *conn) onDataLocked(f *http2.DataFrame) error {
-	s := c.mu.streams[f.StreamID]
-	if s == nil && c.isIdleLocked(f.StreamID) {
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	}
-	if s == nil || s.state != open {
-		if err := c.wasteLocked(f); err != nil {
-			return err
-		}
-		return streamError(f.StreamID, http2.ErrCodeStreamClosed)
-	}
-	data := f.Data()
-	if s.declared >= 0 && s.received+int64(len(data)) > s.declared {
-		if err := c.wasteLocked(f); err != nil {
-			return err
-		}
-		s.body.fail(errTooLong)
-		return streamError(f.StreamID, http2.ErrCodeProtocol)
-	}
-	if len(data) == 0 && !f.StreamEnded() {
-		if c.emptyFrames++; c.emptyFrames > maxEmpty {
-			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
-		}
-	} else {
-		c.emptyFrames = 0
-	}
-	if n := int(f.Length); n > int(c.mu.in.left) || n > int(s.in.left) {
-		return streamError(f.StreamID, http2.ErrCodeFlowControl)
-	}
-	if err := c.receiveLocked(s, int(f.Length), data); err != nil {
-		return err
-	}
-	if f.StreamEnded() {
-		s.endRemoteLocked()
-	}
-	return nil
-}
-
-// receiveLocked gives data to a stream's body. Padding, and what the handler no
-// longer reads, is given back at once.
-func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
-	c.mu.in.take(length)
-	s.in.take(length)
-	s.received += int64(len(data))
-	pad := length - len(data)
-	if s.body.write(data) {
-		s.unread += len(data)
-	} else if err := c.giveLocked(nil, len(data)); err != nil {
-		return err
-	}
-	if err := c.giveLocked(nil, pad); err != nil {
-		return err
-	}
-	return c.giveLocked(s, pad)
 }
 
 // isIdleLocked says whether a stream has not begun yet.
@@ -384,6 +308,7 @@ func (c *conn) onResetLocked(f *http2.RSTStreamFrame) error {
 		if c.isIdleLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
+		c.endDiscardLocked(f.StreamID)
 		return nil
 	}
 	s.closeLocked(streamError(f.StreamID, f.ErrCode))

@@ -29,10 +29,13 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 		return c.onTrailersLocked(s, f)
 	}
 	if id <= c.mu.last {
+		if known, err := c.onLateTrailersLocked(f); known {
+			return err
+		}
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.mu.last = id
-	if len(c.mu.streams) >= int(c.server.cfg.MaxConcurrentStreams) {
+	if len(c.mu.streams)+len(c.mu.discards.bodies) >= int(c.server.cfg.MaxConcurrentStreams) && !c.makeRoomLocked() {
 		if c.mu.acknowledged {
 			return streamError(id, http2.ErrCodeProtocol)
 		}
@@ -150,9 +153,7 @@ func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 	case pseudo("protocol") != "":
 		return nil, errMalformed
 	case method == http.MethodConnect:
-		// As Go's server has it, which refuses what RFC 9113, 8.5 demands: tunnels are
-		// asked for with HTTP/1.1.
-		if path != "" || scheme != "" || authority != "" {
+		if path != "" || scheme != "" || authority == "" { // RFC 9113, 8.5
 			return nil, errMalformed
 		}
 	case method == "" || path == "" || scheme != "https" && scheme != "http":

@@ -173,9 +173,15 @@ func (r *response) send(lent []byte, ends bool) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if begins && r.head.closes {
+		c.leaveLocked(s, ends)
+	}
 	if begins && s.state != streamClosed {
 		s.begun = true
 		s.heads = append(s.heads, r.head)
+	}
+	if ends && s.state == open && c.discardBodyLocked(s) != nil {
+		go c.close()
 	}
 	if err := s.putLocked(b, lent); err != nil {
 		return err
@@ -217,9 +223,6 @@ func (r *response) complete(lent []byte, ends bool) {
 	}
 	if !h.dated {
 		h.add("Date", []string{r.stream.conn.server.now()})
-	}
-	if h.closes {
-		r.stream.conn.goAwayGracefully()
 	}
 }
 

@@ -26,7 +26,7 @@ var (
 // last frame the stream is closed, whatever the client still wants to say.
 //
 //	open ──END_STREAM──► remoteClosed ──our END_STREAM──► streamClosed
-//	  └──────────our END_STREAM and RST_STREAM────────────────▲
+//	  └──────────our END_STREAM: discard has the rest─────────▲
 //	  └──────────RST_STREAM of either side────────────────────┘
 type streamState int
 
@@ -50,6 +50,8 @@ type stream struct {
 	declared int64
 	// asked is set by Wake until a worker has noticed.
 	asked atomic.Bool
+	// wokenAt is the place in wakes.streams, from 1. A closed stream has none.
+	wokenAt int
 
 	// The rest is guarded by conn.mu.
 
@@ -89,6 +91,10 @@ func (s *stream) closeLocked(err error) {
 		}
 	}
 	s.forgetLocked()
+	if s.queue != nil {
+		s.queue.remove(s)
+	}
+	c.woken.remove(s)
 	delete(c.mu.streams, s.id)
 	if s.body != nil {
 		s.body.fail(err)
@@ -101,6 +107,9 @@ func (s *stream) closeLocked(err error) {
 	}
 	s.cancel()
 	s.changed.Broadcast()
+	if s.leaves && c.mu.discards.bodies[s.id] == nil {
+		c.drainLocked()
+	}
 	if len(c.mu.streams) == 0 && c.mu.phase < failed {
 		c.setStateLocked(http.StateIdle)
 		c.idleLocked()
@@ -133,10 +142,15 @@ func (s *stream) runHandler() {
 	returned = true
 }
 
-// abort resets a stream behind what its handler had flushed.
+// abort resets a stream behind what its handler had flushed, or without if the client
+// does not let that through in time.
 func (s *stream) abort() {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
+	if len(s.heads)+len(s.segments) > 0 {
+		late := time.AfterFunc(farewellTimeout, func() { s.reset(http2.ErrCodeInternal, errHandlerComplete) })
+		defer late.Stop()
+	}
 	for s.state != streamClosed && len(s.heads)+len(s.segments) > 0 {
 		s.changed.Wait()
 	}
@@ -200,15 +214,17 @@ type incoming struct {
 	// read yet.
 	received int64
 	unread   int
+	// discard is what becomes of the body when the handler has returned.
+	discard *discard
 }
 
 // outgoing is what is to be sent on a stream.
 type outgoing struct {
 	out outflow
-	// queued says that the stream is in one of the connection's queues.
-	queued bool
-	// begun says that the response's head was handed over.
-	begun bool
+	queueLinks
+	// begun says that the response's head was handed over, leaves that the client is to
+	// open no more streams when this one has ended.
+	begun, leaves bool
 	// heads come first: informational ones, then the response's.
 	heads []*head
 	// segments follow. They belong to others, who leave them alone until they are

@@ -34,6 +34,10 @@ func headerViolations() []violation {
 		{name: "headers: a response's", say: requested(":method", "GET", ":scheme", "https", ":path", "/", ":status", "200"), want: malformed},
 		{name: "headers: pseudo field behind", say: requested(":method", "GET", ":scheme", "https", "x", "y", ":path", "/"), want: malformed},
 		{name: "headers: protocol", say: requested(":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":path", "/", ":authority", "h"), want: malformed},
+		{name: "headers: CONNECT", say: requested(":method", "CONNECT", ":authority", "h:443"), answer: 1, want: "200"},
+		{name: "headers: CONNECT of nothing", say: requested(":method", "CONNECT"), want: malformed},
+		{name: "headers: CONNECT of a Host", say: requested(":method", "CONNECT", "host", "h:443"), want: malformed},
+		{name: "headers: CONNECT with a scheme", say: requested(":method", "CONNECT", ":scheme", "https", ":authority", "h:443"), want: malformed},
 		{name: "headers: CONNECT with a path", say: requested(":method", "CONNECT", ":path", "/", ":authority", "h"), want: malformed},
 		{name: "headers: user in authority", say: requested(":method", "GET", ":scheme", "https", ":path", "/", ":authority", "u@h"), want: malformed},
 		{name: "headers: Connection", say: requested(":method", "GET", ":scheme", "https", ":path", "/", "connection", "close"), answer: 1, want: "400"},
@@ -49,7 +53,7 @@ func headerViolations() []violation {
 		{name: "headers: body of malformed ones", say: greeted(func(p *peer) {
 			p.headers(1, false, p.get("/", "Bad", "x"))
 			_ = p.WriteData(1, true, []byte("body"))
-		}), want: malformed + ", reset 1 STREAM_CLOSED", goes: unsteady},
+		}), want: malformed, goes: unsteady},
 		{name: "streams: too many", say: greeted(func(p *peer) {
 			for i := range uint32(101) {
 				p.headers(1+2*i, true, p.get("/"))

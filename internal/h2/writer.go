@@ -68,14 +68,14 @@ func (c *conn) passOnLocked() {
 // readyLocked says whether a stream may send something now.
 func (c *conn) readyLocked() bool {
 	q := &c.mu.queues
-	return c.mu.phase < failed && (q.ready.Len() > 0 || q.starved.Len() > 0 && c.mu.out > 0)
+	return c.mu.phase < failed && (q.ready.length > 0 || q.starved.length > 0 && c.mu.out > 0)
 }
 
 // writeOwnLocked writes the end of a response in its handler's goroutine, if it is
 // all there is to write: that saves a worker.
 func (c *conn) writeOwnLocked(s *stream) {
 	t, q := &c.mu.turn, &c.mu.queues
-	if t.taken || !s.queued || q.ready.Len()+q.starved.Len() > 1 {
+	if t.taken || s.queue == nil || q.ready.length+q.starved.length > 1 {
 		c.kick()
 		return
 	}
@@ -126,29 +126,23 @@ func (c *conn) fillLocked() {
 		if s == nil {
 			return
 		}
-		s.queued = false
-		if s.state != streamClosed {
-			c.emitLocked(s)
-		}
+		c.emitLocked(s)
 	}
 }
 
 // scheduleLocked queues a stream that has something to send and may.
 func (c *conn) scheduleLocked(s *stream) {
 	switch {
-	case s.queued || !s.pendingLocked():
+	case s.queue != nil || !s.pendingLocked():
 	case len(s.heads) > 0 || !s.bytesLocked():
-		c.mu.queues.ready.Push(s)
-		s.queued = true
+		c.mu.queues.ready.push(s)
 	case s.out <= 0:
 		s.shutLocked() // the client will allow more
 	case c.mu.out <= 0:
 		s.shutLocked()
-		c.mu.queues.starved.Push(s)
-		s.queued = true
+		c.mu.queues.starved.push(s)
 	default:
-		c.mu.queues.ready.Push(s)
-		s.queued = true
+		c.mu.queues.ready.push(s)
 	}
 }
 
@@ -240,26 +234,11 @@ func (c *conn) dataLocked(s *stream) (ends bool) {
 	return ends
 }
 
-// endedLocked closes a stream whose last frame is in the buffer. If the client has
-// not finished, it is told that nobody will read the rest (RFC 9113, 8.1).
+// endedLocked closes a stream whose last frame is in the buffer. What the client has yet
+// to send is discarded.
 func (c *conn) endedLocked(s *stream) {
 	if s.state == open {
-		b := appendFrame(c.mu.turn.batch, http2.FrameRSTStream, 0, s.id, 4)
-		c.mu.turn.batch = append(b, 0, 0, 0, byte(http2.ErrCodeNo))
+		c.halfCloseLocked(s)
 	}
 	s.closeLocked(errHandlerComplete)
-}
-
-// queues are the streams that have something to send.
-type queues struct {
-	ready pull.Queue[*stream]
-	// starved wait for the connection's window, before those that came later.
-	starved pull.Queue[*stream]
-}
-
-func (q *queues) next(window bool) *stream {
-	if window && q.starved.Len() > 0 {
-		return q.starved.Pop()
-	}
-	return q.ready.Pop()
 }
