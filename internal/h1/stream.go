@@ -157,6 +157,15 @@ func (s *stream) Write(w *pull.Worker) {
 	m.missed = false
 }
 
+// Abort implements pull.Task. The handler panics then, which net/http logs.
+func (s *stream) Abort(p *pull.Panic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.taken = false
+	s.breakLocked(p)
+	s.mu.changed.Broadcast()
+}
+
 // fillLocked puts a chunk in the buffer. It returns how many bytes of the source are
 // in it.
 func (s *stream) fillLocked(b *pull.Batch) (n int) {
@@ -232,8 +241,7 @@ func (s *stream) breakLocked(err error) {
 	_ = s.nc.Close()
 }
 
-// carryLocked writes a buffer, without the lock, with so many bytes of the source, and
-// tells the receiver.
+// carryLocked writes a buffer with so many bytes of the source, and tells the receiver.
 func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m, w := &s.mu, &b.Write
 	told := m.receiver
@@ -242,18 +250,24 @@ func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 		told.Taken(w, n, nil)
 	}
 	m.carrier.Begin(w)
-	m.Unlock()
-	_, err := worker.Write(s.nc, b.Bytes)
-	m.carrier.Ended(w, worker)
-	if err == nil && told != nil {
-		told.Written(w)
-	}
-	m.Lock()
-	if err != nil {
+	if err := s.deliverUnlocked(worker, b, told); err != nil {
 		s.breakLocked(err)
 		return
 	}
 	m.carrier.Add(w)
+}
+
+// deliverUnlocked writes a buffer without the lock, which is locked before and after, also
+// when it panics.
+func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, told pull.Receiver) error {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	_, err := worker.Write(s.nc, b.Bytes)
+	s.mu.carrier.Ended(&b.Write, worker)
+	if err == nil && told != nil {
+		told.Written(&b.Write)
+	}
+	return err
 }
 
 // Waits implements pull.Puller. HTTP/1.1 has no windows.

@@ -32,7 +32,8 @@ type feed struct {
 	mu     sync.Mutex
 	due    [][]byte
 	err    error
-	panics any
+	// panics is what Next panics with, toldPanics what Written does.
+	panics, toldPanics any
 	// calls in progress, and whether there ever were two.
 	calls int
 	twice bool
@@ -81,6 +82,9 @@ func (f *feed) Written(w *pull.Write) {
 	defer f.mu.Unlock()
 	f.sent = f.taken
 	f.twice = f.twice || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
+	if f.toldPanics != nil {
+		panic(f.toldPanics)
+	}
 }
 
 // served answers with feeds, which it hands over, and with a last word.
@@ -128,7 +132,7 @@ func serve(t *testing.T) *served {
 		s.errs <- err
 		_, _ = io.WriteString(w, " last")
 	}))
-	s.Listener = pull.NewListener(s.Listener)
+	s.Listener = pull.NewListener(s.Listener, 0)
 	h1.Configure(s.Config)
 	s.Config.ErrorLog = log.New(&s.log, "", 0)
 	s.StartTLS()
@@ -316,7 +320,22 @@ func TestSourceFails(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that panicked looks whole")
 	}
-	for began := time.Now(); !strings.Contains(s.log.String(), "trouble in the source"); {
+	s.logs(t, "trouble in the source")
+	resp, f = s.begin(t.Context(), t)
+	f.mu.Lock()
+	f.toldPanics = "trouble when told"
+	f.mu.Unlock()
+	f.add(nil, []byte("event"))
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the body of a source that panicked when told looks whole")
+	}
+	s.logs(t, "trouble when told")
+}
+
+// logs waits until something is logged.
+func (s *served) logs(t *testing.T, text string) {
+	t.Helper()
+	for began := time.Now(); !strings.Contains(s.log.String(), text); {
 		if time.Since(began) > patience {
 			t.Fatalf("nothing is logged but %q", s.log.String())
 		}
