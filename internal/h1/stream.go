@@ -106,6 +106,9 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		m.changed.Wait()
 	}
 	m.source, m.receiver = nil, nil
+	if m.broken != nil {
+		s.closeUnlocked()
+	}
 	if p, ok := m.broken.(*pull.Panic); ok {
 		panic(p) // it ends this connection alone
 	}
@@ -116,6 +119,14 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		return nil
 	}
 	return ctx.Err()
+}
+
+// closeUnlocked ends the connection: the end of a broken body cannot be told otherwise. TLS
+// may wait for the client to hear of it, which a worker must not, nor for the lock.
+func (s *stream) closeUnlocked() {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	_ = s.nc.Close()
 }
 
 func (s *stream) leave() {
@@ -162,7 +173,7 @@ func (s *stream) Abort(p *pull.Panic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.taken = false
-	s.breakLocked(p)
+	s.mu.broken = p
 	s.mu.changed.Broadcast()
 }
 
@@ -231,14 +242,8 @@ func (s *stream) askLocked(room int) {
 	case errors.Is(err, io.EOF):
 		m.ended, m.more = true, false
 	case err != nil:
-		s.breakLocked(err)
+		m.broken = err
 	}
-}
-
-// breakLocked ends the connection: that of the body cannot be told otherwise.
-func (s *stream) breakLocked(err error) {
-	s.mu.broken = err
-	_ = s.nc.Close()
 }
 
 // carryLocked writes a buffer with so many bytes of the source, and tells the receiver.
@@ -251,7 +256,7 @@ func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	}
 	m.carrier.Begin(w)
 	if err := s.deliverUnlocked(worker, b, told); err != nil {
-		s.breakLocked(err)
+		m.broken = err
 		return
 	}
 	m.carrier.Add(w)

@@ -112,7 +112,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-func serve(t *testing.T) *served {
+func serve(t *testing.T, edits ...func(*served)) *served {
 	s := &served{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, ok := h1.New(w, r)
@@ -135,6 +135,9 @@ func serve(t *testing.T) *served {
 	s.Listener = pull.NewListener(s.Listener, 0)
 	h1.Configure(s.Config)
 	s.Config.ErrorLog = log.New(&s.log, "", 0)
+	for _, edit := range edits {
+		edit(s)
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -341,6 +344,61 @@ func (s *served) logs(t *testing.T, text string) {
 		}
 		runtime.Gosched()
 	}
+}
+
+// TestClosingHoldsUpNobody has more sources fail than there are workers, over connections
+// that do not close at once: TLS may wait for a client to hear of it.
+func TestClosingHoldsUpNobody(t *testing.T) {
+	closing := &slowCloser{closed: make(chan struct{})}
+	s := serve(t, func(s *served) {
+		closing.Listener = s.Listener
+		s.Listener = closing
+	})
+	defer close(closing.closed)
+	n := 2 * runtime.GOMAXPROCS(0)
+	var all []*feed
+	for range n + 1 {
+		_, f := s.begin(t.Context(), t)
+		all = append(all, f)
+	}
+	for _, f := range all[:n] {
+		f.add(errors.New("failed"))
+		f.puller.Wake() // once more, for a worker that would wait for the lock
+	}
+	last := all[n]
+	last.add(io.EOF, []byte("event"))
+	for began := time.Now(); last.total() == 0; runtime.Gosched() {
+		if time.Since(began) > patience {
+			t.Fatal("no worker sends the event")
+		}
+	}
+}
+
+func (f *feed) total() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sent
+}
+
+// slowCloser accepts connections that close when closed is.
+type slowCloser struct {
+	net.Listener
+	closed chan struct{}
+}
+
+func (l *slowCloser) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &slowConn{c, l.closed}, err
+}
+
+type slowConn struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c *slowConn) Close() error {
+	<-c.closed
+	return c.Conn.Close()
 }
 
 // TestOtherServers have no Puller.

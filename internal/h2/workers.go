@@ -50,10 +50,11 @@ func (c *conn) recover() {
 	}
 }
 
-// Abort implements pull.Task.
+// Abort implements pull.Task. TLS may wait for the client to hear of it, which a worker
+// must not.
 func (c *conn) Abort(p *pull.Panic) {
 	c.logf("h2: panic serving %v: %v\n%s", c.remote, p.Value, p.Trace)
-	c.close()
+	go c.close()
 }
 
 // rest lets a worker wait for more, unless enough do.
