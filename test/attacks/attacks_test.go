@@ -179,7 +179,7 @@ func windowAttacks() []kind {
 	ask := func(p *peer) error { return frames(100, func(p *peer) { p.get("") })(p) }
 	return []kind{
 		{name: "answers reset, connection's window closed", requests: true, run: http2Attack(100, manner{settings: window(most)}, closeWindow, func(p *peer) error {
-			return answersReset(p, 20)
+			return answersReset(p, 50)
 		})},
 		{name: "answers reset, nothing read", requests: true, run: http2Attack(50, manner{settings: window(most), unread: true},
 			func(p *peer) error { p.window(0, most-65535); return nil }, func(p *peer) error {
