@@ -48,6 +48,14 @@ robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and want a quiet machine
 	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many
 
+DURATION ?= 30s
+
+.PHONY: attacks
+attacks: export MILLRACE_ATTACKS := $(DURATION)
+attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks.md
+attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/attacks.md
+	$(GO) test -count=1 -v -timeout 8h ./test/attacks
+
 # What is random in the long comparisons: SEED=1234 repeats a run, which tells its seed.
 SEED ?= new
 

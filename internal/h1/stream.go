@@ -106,6 +106,9 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		m.changed.Wait()
 	}
 	m.source, m.receiver = nil, nil
+	if m.broken != nil {
+		s.closeUnlocked()
+	}
 	if p, ok := m.broken.(*pull.Panic); ok {
 		panic(p) // it ends this connection alone
 	}
@@ -116,6 +119,14 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		return nil
 	}
 	return ctx.Err()
+}
+
+// closeUnlocked ends the connection: the end of a broken body cannot be told otherwise. TLS
+// may wait for the client to hear of it, which a worker must not, nor for the lock.
+func (s *stream) closeUnlocked() {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	_ = s.nc.Close()
 }
 
 func (s *stream) leave() {
@@ -155,6 +166,15 @@ func (s *stream) Write(w *pull.Worker) {
 		m.carrier.Rest()
 	}
 	m.missed = false
+}
+
+// Abort implements pull.Task. The handler panics then, which net/http logs.
+func (s *stream) Abort(p *pull.Panic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.taken = false
+	s.mu.broken = p
+	s.mu.changed.Broadcast()
 }
 
 // fillLocked puts a chunk in the buffer. It returns how many bytes of the source are
@@ -222,18 +242,11 @@ func (s *stream) askLocked(room int) {
 	case errors.Is(err, io.EOF):
 		m.ended, m.more = true, false
 	case err != nil:
-		s.breakLocked(err)
+		m.broken = err
 	}
 }
 
-// breakLocked ends the connection: that of the body cannot be told otherwise.
-func (s *stream) breakLocked(err error) {
-	s.mu.broken = err
-	_ = s.nc.Close()
-}
-
-// carryLocked writes a buffer, without the lock, with so many bytes of the source, and
-// tells the receiver.
+// carryLocked writes a buffer with so many bytes of the source, and tells the receiver.
 func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m, w := &s.mu, &b.Write
 	told := m.receiver
@@ -242,18 +255,24 @@ func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 		told.Taken(w, n, nil)
 	}
 	m.carrier.Begin(w)
-	m.Unlock()
-	_, err := worker.Write(s.nc, b.Bytes)
-	m.carrier.Ended(w, worker)
-	if err == nil && told != nil {
-		told.Written(w)
-	}
-	m.Lock()
-	if err != nil {
-		s.breakLocked(err)
+	if err := s.deliverUnlocked(worker, b, told); err != nil {
+		m.broken = err
 		return
 	}
 	m.carrier.Add(w)
+}
+
+// deliverUnlocked writes a buffer without the lock, which is locked before and after, also
+// when it panics.
+func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, told pull.Receiver) error {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	_, err := worker.Write(s.nc, b.Bytes)
+	s.mu.carrier.Ended(&b.Write, worker)
+	if err == nil && told != nil {
+		told.Written(&b.Write)
+	}
+	return err
 }
 
 // Waits implements pull.Puller. HTTP/1.1 has no windows.

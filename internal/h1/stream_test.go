@@ -32,7 +32,8 @@ type feed struct {
 	mu     sync.Mutex
 	due    [][]byte
 	err    error
-	panics any
+	// panics is what Next panics with, toldPanics what Written does.
+	panics, toldPanics any
 	// calls in progress, and whether there ever were two.
 	calls int
 	twice bool
@@ -81,6 +82,9 @@ func (f *feed) Written(w *pull.Write) {
 	defer f.mu.Unlock()
 	f.sent = f.taken
 	f.twice = f.twice || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
+	if f.toldPanics != nil {
+		panic(f.toldPanics)
+	}
 }
 
 // served answers with feeds, which it hands over, and with a last word.
@@ -108,7 +112,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-func serve(t *testing.T) *served {
+func serve(t *testing.T, edits ...func(*served)) *served {
 	s := &served{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, ok := h1.New(w, r)
@@ -128,9 +132,12 @@ func serve(t *testing.T) *served {
 		s.errs <- err
 		_, _ = io.WriteString(w, " last")
 	}))
-	s.Listener = pull.NewListener(s.Listener)
+	s.Listener = pull.NewListener(s.Listener, 0)
 	h1.Configure(s.Config)
 	s.Config.ErrorLog = log.New(&s.log, "", 0)
+	for _, edit := range edits {
+		edit(s)
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -316,12 +323,82 @@ func TestSourceFails(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that panicked looks whole")
 	}
-	for began := time.Now(); !strings.Contains(s.log.String(), "trouble in the source"); {
+	s.logs(t, "trouble in the source")
+	resp, f = s.begin(t.Context(), t)
+	f.mu.Lock()
+	f.toldPanics = "trouble when told"
+	f.mu.Unlock()
+	f.add(nil, []byte("event"))
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the body of a source that panicked when told looks whole")
+	}
+	s.logs(t, "trouble when told")
+}
+
+// logs waits until something is logged.
+func (s *served) logs(t *testing.T, text string) {
+	t.Helper()
+	for began := time.Now(); !strings.Contains(s.log.String(), text); {
 		if time.Since(began) > patience {
 			t.Fatalf("nothing is logged but %q", s.log.String())
 		}
 		runtime.Gosched()
 	}
+}
+
+// TestClosingHoldsUpNobody has more sources fail than there are workers, over connections
+// that do not close at once: TLS may wait for a client to hear of it.
+func TestClosingHoldsUpNobody(t *testing.T) {
+	closing := &slowCloser{closed: make(chan struct{})}
+	s := serve(t, func(s *served) {
+		closing.Listener = s.Listener
+		s.Listener = closing
+	})
+	defer close(closing.closed)
+	n := 2 * runtime.GOMAXPROCS(0)
+	var all []*feed
+	for range n + 1 {
+		_, f := s.begin(t.Context(), t)
+		all = append(all, f)
+	}
+	for _, f := range all[:n] {
+		f.add(errors.New("failed"))
+		f.puller.Wake() // once more, for a worker that would wait for the lock
+	}
+	last := all[n]
+	last.add(io.EOF, []byte("event"))
+	for began := time.Now(); last.total() == 0; runtime.Gosched() {
+		if time.Since(began) > patience {
+			t.Fatal("no worker sends the event")
+		}
+	}
+}
+
+func (f *feed) total() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sent
+}
+
+// slowCloser accepts connections that close when closed is.
+type slowCloser struct {
+	net.Listener
+	closed chan struct{}
+}
+
+func (l *slowCloser) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &slowConn{c, l.closed}, err
+}
+
+type slowConn struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c *slowConn) Close() error {
+	<-c.closed
+	return c.Conn.Close()
 }
 
 // TestOtherServers have no Puller.

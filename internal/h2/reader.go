@@ -46,6 +46,7 @@ func (c *conn) readPreface() bool {
 
 // read reads and acts on frames until the connection ends, or another goroutine does.
 func (c *conn) read(first bool) {
+	defer c.recover()
 	for ; ; first = false {
 		f, err := c.framer.ReadFrame()
 		if err == nil && first {

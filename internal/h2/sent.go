@@ -56,30 +56,35 @@ func (c *conn) noteLocked(s *stream, n int) {
 	s.receiver.Taken(t.write, n, shut)
 }
 
-// carryLocked writes a buffer, without the lock, and says so to one of the receivers
-// of what is in it. It takes the time three times for a buffer, and not at all for one
-// without.
+// carryLocked writes a buffer, and says so to one of the receivers of what is in it. It
+// takes the time three times for a buffer, and not at all for one without.
 func (c *conn) carryLocked(bytes []byte) {
 	t := &c.mu.turn
-	told, w, worker := t.told, t.write, t.worker
-	if told == nil {
-		c.mu.Unlock()
-		c.send(worker, bytes)
-		c.mu.Lock()
-		return
-	}
+	told := t.told
 	t.told = nil
-	t.carrier.Begin(w)
+	if told != nil {
+		t.carrier.Begin(t.write)
+	}
+	if c.deliverUnlocked(told, bytes) && told != nil {
+		t.carrier.Add(t.write)
+	}
+}
+
+// deliverUnlocked writes a buffer without the lock, which is locked before and after, also
+// when it panics. It returns false if the connection takes no more.
+func (c *conn) deliverUnlocked(told pull.Receiver, bytes []byte) (written bool) {
+	t := &c.mu.turn
+	w, worker := t.write, t.worker
 	c.mu.Unlock()
-	written := c.send(worker, bytes)
-	t.carrier.Ended(w, worker)
-	if written {
+	defer c.mu.Lock()
+	written = c.send(worker, bytes)
+	if told == nil {
+		return written
+	}
+	if t.carrier.Ended(w, worker); written {
 		told.Written(w)
 	}
-	c.mu.Lock()
-	if written {
-		t.carrier.Add(w)
-	}
+	return written
 }
 
 // Locked implements pull.Puller.

@@ -1,6 +1,7 @@
 package h2_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -184,4 +185,60 @@ func TestSentTellsOfTheConnection(t *testing.T) {
 		}
 	}
 	t.Error("no write was told as long as it took")
+}
+
+// TestReceiversThatPanic end their own connection, with the lock held and without.
+func TestReceiversThatPanic(t *testing.T) {
+	for _, in := range []string{"Taken", "Written"} {
+		t.Run(in, func(t *testing.T) {
+			errs := make(chan error, 1)
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/" {
+					return
+				}
+				p := w.(pull.Puller)
+				f := &told{puller: p}
+				f.wake = p.Wake
+				f.add(nil, "event")
+				errs <- p.Pull(r.Context(), &panickingReceiver{f, in})
+			}), ours(h2.Config{}))
+			other := s.client(t)
+			get(t, other, s.url("/other"))
+			resp, err := s.client(t).Get(s.url("/"))
+			if err == nil { // the head came before
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			if err == nil {
+				t.Error("the client is not told")
+			}
+			if err := <-errs; err == nil {
+				t.Error("the handler is not told")
+			}
+			until(t, "a log of where it panicked", func() bool {
+				return strings.Contains(s.log.String(), "(*panickingReceiver)."+in)
+			})
+			if resp, _ := get(t, other, s.url("/other")); resp.StatusCode != 200 {
+				t.Error("another connection did not survive")
+			}
+		})
+	}
+}
+
+// panickingReceiver panics in one of its methods.
+type panickingReceiver struct {
+	*told
+	in string
+}
+
+func (p *panickingReceiver) Taken(w *pull.Write, n int, shut *pull.Shut) {
+	if p.told.Taken(w, n, shut); p.in == "Taken" {
+		panic("trouble")
+	}
+}
+
+func (p *panickingReceiver) Written(w *pull.Write) {
+	if p.told.Written(w); p.in == "Written" {
+		panic("trouble")
+	}
 }

@@ -119,7 +119,7 @@ func serve(t testing.TB, handler http.Handler, configure func(*http.Server) erro
 	}
 	s.addr = l.Addr().String()
 	ended := make(chan error, 1)
-	go func() { ended <- s.ServeTLS(pull.NewListener(l), "", "") }()
+	go func() { ended <- s.ServeTLS(pull.NewListener(l, 0), "", "") }()
 	t.Cleanup(func() {
 		s.Close()
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {

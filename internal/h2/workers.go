@@ -1,5 +1,7 @@
 package h2
 
+import "github.com/millrace/millrace/internal/pull"
+
 // maxIdleWorkers bounds the goroutines that wait for a handler to run.
 const maxIdleWorkers = 64
 
@@ -27,12 +29,32 @@ func (s *Server) run(st *stream) {
 
 func (w *worker) work(s *Server, st *stream) {
 	for st != nil {
-		st.runHandler()
+		st.run()
 		if !s.rest(w) {
 			return
 		}
 		st = <-w.streams
 	}
+}
+
+// run runs the handler. Where the server itself panics, the connection ends.
+func (s *stream) run() {
+	defer s.conn.recover()
+	s.runHandler()
+}
+
+// recover is deferred: it ends a connection that is served with a panic, and no other.
+func (c *conn) recover() {
+	if e := recover(); e != nil {
+		c.Abort(pull.NewPanic(e))
+	}
+}
+
+// Abort implements pull.Task. TLS may wait for the client to hear of it, which a worker
+// must not.
+func (c *conn) Abort(p *pull.Panic) {
+	c.logf("h2: panic serving %v: %v\n%s", c.remote, p.Value, p.Trace)
+	go c.close()
 }
 
 // rest lets a worker wait for more, unless enough do.

@@ -27,6 +27,9 @@ const (
 	readHeaderTimeout = 32 * time.Second
 	tcpKeepAlive      = 3 * time.Minute
 	defaultStreams    = 100
+	// stallTimeout is how long a client may take nothing of what waits for it. Watches
+	// that stop for minutes are to go on, so it is long; nothing is held for ever.
+	stallTimeout = 15 * time.Minute
 	// quickShutdown is for connections at whose end all requests have been drained.
 	quickShutdown = 2 * time.Second
 )
@@ -101,7 +104,7 @@ func (f *frontServer) Accept() (net.Conn, error) {
 }
 
 func (f *frontServer) serve() {
-	listener := pull.NewListener(keepAliveListener{f.Listener})
+	listener := pull.NewListener(keepAliveListener{f.Listener}, stallTimeout)
 	err := f.server.Serve(tls.NewListener(listener, f.server.TLSConfig))
 	if !errors.Is(err, http.ErrServerClosed) {
 		f.failed(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))

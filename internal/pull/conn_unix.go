@@ -9,14 +9,28 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
+
+// maxBehind bounds what waits behind a batch, in bytes.
+const maxBehind = recordSize
+
+// errBehind ends a connection whose client causes records and reads none.
+var errBehind = errors.New("pull: too many records wait behind others")
 
 // Conn is a TCP connection that tells a worker when a write has to wait for the
 // client.
+//
+// TLS writes by itself too, in the goroutine that reads. Such a write may wait as well,
+// and whoever writes next waits for TLS' lock and for that of writing. So waits says
+// that a write waits, whoever writes. It is set before worker is loaded, and loaded
+// after worker is set: either the write or the worker sees the other.
 type Conn struct {
 	*net.TCPConn
 	raw    syscall.RawConn
 	worker atomic.Pointer[Worker]
+	waits  atomic.Bool
+	stall  stall
 
 	writing struct {
 		sync.Mutex
@@ -27,7 +41,8 @@ type Conn struct {
 		// held are bytes that wait for more. It is nil while each write goes out at once.
 		held *held
 		// flushes says that they are being written, behind then what comes meanwhile: TLS
-		// has its write behind it, and to close would wait for an alert's otherwise.
+		// has its write behind it, and to close would wait for an alert's otherwise. It is
+		// maxBehind bytes at most: a client that causes more ends its connection.
 		flushes bool
 		behind  []byte
 	}
@@ -41,8 +56,10 @@ type held struct {
 
 var helds = sync.Pool{New: func() any { return new(held) }}
 
-// NewConn makes a Conn of a connection. It returns one of another kind as it is.
-func NewConn(c net.Conn) net.Conn {
+// NewConn makes a Conn of a connection. It returns one of another kind as it is. A
+// connection is closed when something waits to be written and its client has taken
+// nothing for as long as stall, or twice that; 0 is never.
+func NewConn(c net.Conn, stall time.Duration) net.Conn {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return c
@@ -52,6 +69,7 @@ func NewConn(c net.Conn) net.Conn {
 		return c // it is closed
 	}
 	x := &Conn{TCPConn: tcp, raw: raw}
+	x.stall.timeout = stall
 	x.writing.try = x.attempt
 	return x
 }
@@ -62,6 +80,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 	x.Lock()
 	defer x.Unlock()
 	if x.flushes {
+		if len(x.behind)+len(b) > maxBehind {
+			c.reset()
+			return 0, errBehind
+		}
 		x.behind = append(x.behind, b...)
 		return len(b), nil
 	}
@@ -111,19 +133,26 @@ func (c *Conn) flush() error {
 	x.held, x.flushes = nil, true
 	var err error
 	for b := h.take(); err == nil && len(b) > 0; b, x.behind = x.behind, nil {
-		x.Unlock()
-		_, err = c.write(b)
-		x.Lock()
+		_, err = c.writeUnlocked(b)
 	}
 	x.flushes, x.behind = false, nil
 	helds.Put(h)
 	return err
 }
 
+func (c *Conn) writeUnlocked(b []byte) (int, error) {
+	c.writing.Unlock()
+	defer c.writing.Lock()
+	return c.write(b)
+}
+
 func (c *Conn) write(b []byte) (int, error) {
 	x := &c.writing
 	x.left, x.err = b, nil
 	err := c.raw.Write(x.try)
+	if c.waits.Load() {
+		c.waits.Store(false)
+	}
 	if err == nil && x.err != nil {
 		err = &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError("write", x.err)}
 	}
@@ -141,11 +170,10 @@ func (c *Conn) attempt(fd uintptr) bool {
 		switch {
 		case err == nil:
 			x.left = x.left[n:]
+			c.stall.moved(n)
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EAGAIN):
-			if w := c.worker.Load(); w != nil {
-				w.wait()
-			}
+			c.wait()
 			return false
 		default:
 			x.err = err
@@ -153,4 +181,19 @@ func (c *Conn) attempt(fd uintptr) bool {
 		}
 	}
 	return true
+}
+
+// wait says that the write that is under way has to wait for the client.
+func (c *Conn) wait() {
+	c.waits.Store(true)
+	if w := c.worker.Load(); w != nil {
+		w.wait()
+	}
+	c.watchStall()
+}
+
+// reset closes the connection and drops what the client has not taken.
+func (c *Conn) reset() {
+	_ = c.SetLinger(0)
+	_ = c.TCPConn.Close()
 }

@@ -12,6 +12,9 @@ import (
 type Task interface {
 	// Write writes some of what there is with Worker.Write: others wait.
 	Write(*Worker)
+	// Abort ends the connection: Write has panicked. Write must leave no lock locked then,
+	// and must not unlock one twice.
+	Abort(*Panic)
 }
 
 // Worker is a goroutine that writes for connections, one after another: its stack is
@@ -78,8 +81,18 @@ func (p *workers) callLocked() {
 func (p *workers) run() {
 	w := &Worker{pool: p}
 	for t := p.next(w); t != nil; t = p.next(w) {
-		t.Write(w)
+		w.do(t)
 	}
+}
+
+// do does a task. One that panics ends its own connection alone.
+func (w *Worker) do(t Task) {
+	defer func() {
+		if e := recover(); e != nil {
+			t.Abort(NewPanic(e))
+		}
+	}()
+	t.Write(w)
 }
 
 // next returns nil if enough others run, or rest.
@@ -111,6 +124,9 @@ func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
 		if told != nil {
 			told.worker.Store(w)
 			defer told.worker.Store(nil)
+			if told.waits.Load() {
+				w.wait() // for the lock of another goroutine's write
+			}
 		} else {
 			w.wait() // perhaps
 		}

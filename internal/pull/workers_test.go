@@ -36,6 +36,8 @@ func (t *task) Write(w *pull.Worker) {
 	t.done <- err
 }
 
+func (t *task) Abort(p *pull.Panic) { t.done <- p }
+
 func do(conn net.Conn, bytes []byte) *task {
 	t := &task{conn, bytes, make(chan error, 1)}
 	pull.Do(t)
@@ -78,7 +80,7 @@ func tcp(t testing.TB) (server, client *net.TCPConn) {
 
 func told(t testing.TB) (server, client net.Conn) {
 	s, c := tcp(t)
-	return pull.NewConn(s), c
+	return pull.NewConn(s, 0), c
 }
 
 func plain(testing.TB) (server, client net.Conn) { return net.Pipe() }
@@ -143,6 +145,8 @@ type busy struct {
 	until     chan struct{}
 	done      *sync.WaitGroup
 }
+
+func (b *busy) Abort(*pull.Panic) {}
 
 func (b *busy) Write(*pull.Worker) {
 	defer b.done.Done()

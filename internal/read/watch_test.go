@@ -53,7 +53,7 @@ func newWatched(t testing.TB, http2 bool, changes ...change) *watched {
 		ctx := request.WithServerShutdownSignal(request.WithRequestInfo(req.Context(), info), x)
 		x.handler.ServeHTTP(w, req.WithContext(ctx))
 	}))
-	x.server.Listener = pull.NewListener(x.server.Listener)
+	x.server.Listener = pull.NewListener(x.server.Listener, 0)
 	h1.Configure(x.server.Config)
 	if x.server.EnableHTTP2 = http2; http2 {
 		if err := h2.New(h2.Config{}).Configure(x.server.Config); err != nil {

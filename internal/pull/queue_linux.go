@@ -1,0 +1,12 @@
+package pull
+
+import "golang.org/x/sys/unix"
+
+// socketQueue is how many bytes of a TCP socket the client has not acknowledged.
+func socketQueue(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,144 @@
+package attacks
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	// bound is how much memory an attack may take above rest, connBound what it may take
+	// more for each connection.
+	bound, connBound = 64 << 20, 2 << 20
+	// What is worse than Go's by less is noise: CPU in parts of the time, and latency.
+	cpuNoise, latencyNoise = 0.1, 20 * time.Millisecond
+	// ratio is how much worse than Go's is noise as well.
+	ratio = 1.5
+	// gapBound is how long the honest client's watch may be silent, if Go's is not.
+	gapBound = 3 * time.Second
+)
+
+// marker is what the table begins behind, in its document.
+const marker = "<!-- What follows is written by `make attacks`. -->\n"
+
+// report is what was measured.
+type report struct {
+	Duration time.Duration
+	lines    []*line
+}
+
+// line is an attack with what became of each server, of ours first.
+type line struct {
+	attack
+	results []*result
+}
+
+func (l *line) title() string {
+	who := "without credentials"
+	if l.credentials {
+		who = "with credentials"
+	}
+	return fmt.Sprintf("%s (%d, %s)", l.name, l.conns, who)
+}
+
+func (l *line) String() string { return l.title() + ": " + strings.Join(l.cells(), " | ") }
+
+// cells are ours and Go's, by turns.
+func (l *line) cells() (cells []string) {
+	cell := func(format func(*result) string) {
+		ours, theirs := format(l.results[0]), format(l.results[1])
+		cells = append(cells, ours+" / "+theirs)
+	}
+	cell(func(r *result) string { return fmt.Sprintf("%.0f", float64(r.Peak)/(1<<20)) })
+	cell(func(r *result) string { return fmt.Sprintf("%.0f", float64(r.Left)/(1<<20)) })
+	cell(func(r *result) string { return fmt.Sprintf("%.2f", r.CPU.Seconds()) })
+	cell(func(r *result) string { return fmt.Sprintf("%.1f", float64(r.Attacker.Bytes)/(1<<20)) })
+	cell(func(r *result) string { return fmt.Sprint(r.Attacker.Requests) })
+	cell(func(r *result) string { return fmt.Sprint(r.Attacker.Conns) })
+	cell(func(r *result) string { return millis(r.Honest.P50) })
+	cell(func(r *result) string { return millis(r.Honest.P99) })
+	cell(func(r *result) string { return millis(r.Honest.Event99) })
+	cell(func(r *result) string { return millis(r.Honest.Gap) })
+	cell(func(r *result) string { return fmt.Sprint(r.Honest.Failed) })
+	return cells
+}
+
+func millis(d time.Duration) string {
+	return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond))
+}
+
+// faults are what is not bounded, and what is worse than Go's.
+func (l *line) faults(duration time.Duration) (all []string) {
+	ours, theirs := l.results[0], l.results[1]
+	fault := func(is bool, format string, args ...any) {
+		if is {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	// Who lets more in has more to do.
+	more := max(1, share(ours.Attacker.Bytes, theirs.Attacker.Bytes), share(ours.Attacker.Requests, theirs.Attacker.Requests))
+	most := int64(bound + l.conns*connBound)
+	fault(ours.Peak > most, "memory is above %d MB", most>>20)
+	fault(ours.CPU.Seconds() > ratio*more*theirs.CPU.Seconds()+cpuNoise*duration.Seconds(), "CPU")
+	fault(ours.Honest.P99 > worse(theirs.Honest.P99), "latency of GETs")
+	fault(ours.Honest.Event99 > worse(theirs.Honest.Event99), "latency of events")
+	fault(ours.Honest.Gap > max(gapBound, theirs.Honest.Gap), "the watch stands still")
+	fault(ours.Honest.Failed > theirs.Honest.Failed, "requests fail: %v", ours.Honest.Err)
+	return all
+}
+
+// share is how many times as much ours is as theirs.
+func share(ours, theirs int64) float64 { return float64(ours) / float64(max(1, theirs)) }
+
+// worse is a latency that is worse than another by more than noise.
+func worse(than time.Duration) time.Duration {
+	return time.Duration(ratio*float64(than)) + latencyNoise
+}
+
+// write puts the table into a document, behind its marker.
+func (r *report) write(path string) error {
+	document, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read document: %w", err)
+	}
+	i := bytes.Index(document, []byte(marker))
+	if i < 0 {
+		return fmt.Errorf("%s has no line %q", path, marker)
+	}
+	b := bytes.NewBuffer(document[:i+len(marker)])
+	fmt.Fprintf(b, "\n%v each, millrace / Go. %s, %d processors, %s. Memory in MB, CPU in s, latency in ms.\n\n",
+		r.Duration, runtime.Version(), runtime.NumCPU(), machine())
+	fmt.Fprintln(b, "| attack | connections | credentials | peak above rest | left | CPU | MB sent | requests | connections made | GET p50 | GET p99 | event p99 | longest silence | failed |")
+	fmt.Fprintln(b, "| --- | --: | --- | "+strings.Repeat("--: | ", 11))
+	for _, l := range r.lines {
+		credentials := "no"
+		if l.credentials {
+			credentials = "yes"
+		}
+		fmt.Fprintf(b, "| %s | %d | %s | %s |\n", l.name, l.conns, credentials, strings.Join(l.cells(), " | "))
+	}
+	failing := 0
+	var list strings.Builder
+	for _, l := range r.lines {
+		if faults := l.faults(r.Duration); len(faults) > 0 {
+			failing++
+			fmt.Fprintf(&list, "* %s: %s\n", l.title(), strings.Join(faults, ", "))
+		}
+	}
+	fmt.Fprintf(b, "\n%d of %d lines are bounded and no worse than Go's.\n\n%s", len(r.lines)-failing, len(r.lines), list.String())
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// machine is the processor's name.
+func machine() string {
+	b, _ := os.ReadFile("/proc/cpuinfo") // a name is only nice to have
+	for l := range strings.Lines(string(b)) {
+		if name, value, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}

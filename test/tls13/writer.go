@@ -1,0 +1,123 @@
+// Package tls13 writes records of TLS 1.3 (RFC 8446) by itself, behind a handshake of
+// package crypto/tls. A test sends with it what crypto/tls never sends: requests to
+// change keys, as often as it likes.
+//
+// The tls.Conn must be told to write the secrets to Secrets, and nothing may have been
+// written to it. It is not written to afterwards. Nothing here reads: what the server
+// sends is for the caller, still encrypted.
+package tls13
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+const (
+	// MaxPlaintext is how many bytes a record holds.
+	MaxPlaintext = 16 << 10
+
+	typeHandshake       = 22
+	typeApplicationData = 23
+	// keyUpdate is the message that asks for new keys of the other side too (RFC 8446,
+	// 4.6.3): its type, its length, update_requested.
+	keyUpdate = "\x18\x00\x00\x01\x01"
+)
+
+// Secrets is what tls.Config.KeyLogWriter writes to. It serves one connection.
+type Secrets struct{ bytes.Buffer }
+
+// secret is the one that a client's first records are protected with.
+func (s *Secrets) secret() ([]byte, error) {
+	for line := range bytes.Lines(s.Bytes()) {
+		fields := bytes.Fields(line)
+		if len(fields) == 3 && string(fields[0]) == "CLIENT_TRAFFIC_SECRET_0" {
+			return hex.AppendDecode(nil, fields[2])
+		}
+	}
+	return nil, errors.New("tls13: the key log has no secret of the client's records")
+}
+
+// Writer makes a client's records, in the order in which they must be sent.
+type Writer struct {
+	secret   []byte
+	aead     cipher.AEAD
+	iv       []byte
+	sequence uint64
+}
+
+// NewWriter makes a Writer for a connection whose handshake is complete.
+func NewWriter(state tls.ConnectionState, secrets *Secrets) (*Writer, error) {
+	if state.Version != tls.VersionTLS13 || state.CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
+		return nil, fmt.Errorf("tls13: the connection has %s and %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite))
+	}
+	secret, err := secrets.secret()
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{}
+	return w, w.use(secret)
+}
+
+// use has records protected with a secret (RFC 8446, 7.3).
+func (w *Writer) use(secret []byte) error {
+	key, err := expand(secret, "key", 16)
+	if err != nil {
+		return err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return err
+	}
+	w.secret, w.sequence = secret, 0
+	if w.aead, err = cipher.NewGCM(block); err != nil {
+		return err
+	}
+	w.iv, err = expand(secret, "iv", w.aead.NonceSize())
+	return err
+}
+
+// expand is HKDF-Expand-Label without a context (RFC 8446, 7.1).
+func expand(secret []byte, label string, length int) ([]byte, error) {
+	const prefix = "tls13 "
+	info := binary.BigEndian.AppendUint16(nil, uint16(length))
+	info = append(info, byte(len(prefix)+len(label)))
+	info = append(append(info, prefix+label...), 0)
+	return hkdf.Expand(sha256.New, secret, string(info), length)
+}
+
+// AppendData appends a record of data, MaxPlaintext bytes at most.
+func (w *Writer) AppendData(records, data []byte) []byte {
+	return w.append(records, data, typeApplicationData)
+}
+
+// AppendKeyUpdate appends a request to change keys, behind which the Writer's own are
+// new.
+func (w *Writer) AppendKeyUpdate(records []byte) ([]byte, error) {
+	records = w.append(records, []byte(keyUpdate), typeHandshake)
+	next, err := expand(w.secret, "traffic upd", sha256.Size)
+	if err != nil {
+		return nil, err
+	}
+	return records, w.use(next)
+}
+
+// append appends a record (RFC 8446, 5.2 and 5.3).
+func (w *Writer) append(records, content []byte, kind byte) []byte {
+	nonce := bytes.Clone(w.iv)
+	for i, b := range binary.BigEndian.AppendUint64(nil, w.sequence) {
+		nonce[len(nonce)-8+i] ^= b
+	}
+	w.sequence++
+	plain := append(bytes.Clone(content), kind)
+	header := []byte{typeApplicationData, 3, 3}
+	header = binary.BigEndian.AppendUint16(header, uint16(len(plain)+w.aead.Overhead()))
+	return w.aead.Seal(append(records, header...), nonce, plain, header)
+}
