@@ -78,20 +78,21 @@ func (m *Metrics) lost(gr schema.GroupResource) {
 
 // observe wraps a response so that Kubernetes' own request metrics count it,
 // as they count its handlers' (InstrumentHandlerFunc). The returned function
-// ends the observation.
-func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (http.ResponseWriter, func()) {
+// ends the observation; written is how many bytes went past the writer.
+func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (_ http.ResponseWriter, observed func(written int64)) {
 	received, ok := request.ReceivedTimestampFrom(req.Context())
 	if !ok {
 		received = time.Now()
 	}
 	delegate := &endpointmetrics.ResponseWriterDelegator{ResponseWriter: w}
-	return responsewriter.WrapForHTTP1Or2(delegate), func() {
+	return responsewriter.WrapForHTTP1Or2(delegate), func(written int64) {
 		cfg := &q.route.cfg
+		size := delegate.ContentLength() + int(written)
 		q.metrics.served.WithLabelValues(verb).Inc()
 		endpointmetrics.MonitorRequest(req, q.installed(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
 			q.metricScope(), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
-			delegate.Status(), delegate.ContentLength(), time.Since(received))
-		q.charge(req, delegate.ContentLength())
+			delegate.Status(), size, time.Since(received))
+		q.charge(req, size)
 	}
 }
 

@@ -136,9 +136,6 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		}
 		return s.run(ctx, server)
 	}
-	if err := s.options.Kube.UseRoutines(); err != nil {
-		return err
-	}
 	setGC(gcLoading)
 	etcd := s.options.Kube.Etcd()
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
