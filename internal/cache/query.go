@@ -43,6 +43,14 @@ type Plan struct {
 	Candidates int
 }
 
+// Index names the index that was used, "" if there was none.
+func (p Plan) Index() string {
+	if p.Path != PathIndex {
+		return ""
+	}
+	return p.Term.String()
+}
+
 // Path is a way to find entries. The values are labels of a metric.
 type Path string
 
@@ -61,7 +69,7 @@ const (
 // its selectors do not select. Spans can be walked more than once.
 func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.Span], Plan) {
 	if q.Single {
-		return s.single(q.Prefix), Plan{Path: PathKey, Candidates: 1}
+		return s.single(q.Prefix)
 	}
 	if !q.selects() {
 		return s.spans(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
@@ -74,12 +82,12 @@ func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.Span], Plan) {
 	return s.spans(q.Prefix, max(q.Prefix, q.From)), plan
 }
 
-func (s Snapshot) single(key string) iter.Seq[encode.Span] {
-	return func(yield func(encode.Span) bool) {
-		if span, ok := s.Find(key); ok {
-			yield(span)
-		}
+func (s Snapshot) single(key string) (iter.Seq[encode.Span], Plan) {
+	span, ok := s.Find(key)
+	if !ok {
+		return func(func(encode.Span) bool) {}, Plan{Path: PathKey}
 	}
+	return func(yield func(encode.Span) bool) { yield(span) }, Plan{Path: PathKey, Candidates: 1}
 }
 
 // Selection is what a query selects.

@@ -83,6 +83,7 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 			if options.ReadPath == string(server.ReadPathMillrace) {
 				relaxTimers(options.TimerSlack)
 			}
+			nameProgram("kube-apiserver")
 			return s.Run(genericapiserver.SetupSignalContext())
 		},
 	}

@@ -99,11 +99,17 @@ func newComponentCommand(name, short string, component func() *cobra.Command, de
 			cmd := component()
 			cmd.Long += dataDirHelp
 			cmd.SetArgs(args)
+			nameProgram(cmd.Name())
 			os.Exit(cli.Run(cmd))
 			return nil
 		},
 	}
 }
+
+// nameProgram has the process's own clients call themselves what they are called where
+// each component is a program of its own. That name is the field manager of the objects that they
+// write, and client-go takes it from the process's arguments.
+func nameProgram(name string) { os.Args[0] = name }
 
 // withDefaults puts flags that the user did not give in front of those given.
 func withDefaults(args []string, dataDir string, defaults func(datadir.Paths) [][2]string) ([]string, error) {

@@ -43,6 +43,12 @@ func (b *builtin) serve(n negotiated, next http.Handler, w http.ResponseWriter, 
 	found.(*pages).serve(n.form, next, w, req)
 }
 
+// keeps reports whether a document is there.
+func (b *builtin) keeps(n negotiated, req *http.Request) bool {
+	found, ok := b.pages.Load(req.URL.Path)
+	return ok && found.(*pages).keeps(n.form)
+}
+
 // negotiateRouted is negotiate for handlers behind Kubernetes' router.
 func negotiateRouted(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiated, bool) {
 	if !routable(req.Header.Get("Accept"), s) {

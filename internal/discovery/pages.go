@@ -30,6 +30,12 @@ func (p *pages) serve(f form, handler http.Handler, w http.ResponseWriter, req *
 	handler.ServeHTTP(w, req)
 }
 
+func (p *pages) keeps(f form) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.byForm[f] != nil
+}
+
 func (p *pages) find(f form, handler http.Handler, req *http.Request) *page {
 	p.mu.Lock()
 	defer p.mu.Unlock()

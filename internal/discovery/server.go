@@ -126,8 +126,11 @@ func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseW
 	if !ok || n.as.Empty() || n.profile != "" || audited(req) {
 		return false
 	}
-	metrics.InstrumentHandlerFunc(request.MethodGet, "", "", "", "api", "", metrics.APIServerComponent, false, "",
-		func(w http.ResponseWriter, req *http.Request) { s.core.serve(n, next, w, req) })(w, req)
+	serve := func(w http.ResponseWriter, req *http.Request) { s.core.serve(n, next, w, req) }
+	if s.core.keeps(n, req) {
+		serve = metrics.InstrumentHandlerFunc(request.MethodGet, "", "", "", "api", "", metrics.APIServerComponent, false, "", serve)
+	} // else Kubernetes' handler is asked, which counts the request itself
+	serve(w, req)
 	return true
 }
 

@@ -4,14 +4,18 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 )
 
@@ -38,6 +42,9 @@ type certificateCache struct {
 	// nil.
 	proxies *authenticatorfactory.RequestHeaderConfig
 	clock   clock.PassiveClock
+	// lifetimes is Kubernetes' metric of how long certificates are still valid, nil if
+	// there is none.
+	lifetimes metrics.ObserverMetric
 
 	mu struct {
 		sync.RWMutex
@@ -69,9 +76,30 @@ type verified struct {
 }
 
 func newCertificateCache(inner authenticator.Request, proxies *authenticatorfactory.RequestHeaderConfig, c clock.PassiveClock) *certificateCache {
-	cached := &certificateCache{Request: inner, proxies: proxies, clock: c}
+	cached := &certificateCache{Request: inner, proxies: proxies, clock: c, lifetimes: certificateLifetimes()}
 	cached.mu.known = map[chain]verified{}
 	return cached
+}
+
+// certificateLifetimes finds the metric that Kubernetes' authenticator of certificates
+// has to itself. The registry gives it out to a caller that registers the same once more,
+// which takes the same text.
+func certificateLifetimes() metrics.ObserverMetric {
+	same := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "apiserver_client_certificate_expiration_seconds",
+		Help: "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+	})
+	err := legacyregistry.Registerer().Register(same)
+	if err == nil {
+		legacyregistry.Registerer().Unregister(same)
+		return nil
+	}
+	var there prometheus.AlreadyRegisteredError
+	if !errors.As(err, &there) {
+		return nil
+	}
+	found, _ := there.ExistingCollector.(metrics.ObserverMetric)
+	return found
 }
 
 // AuthenticateRequest implements authenticator.Request.
@@ -83,6 +111,9 @@ func (c *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 	copy(certs[:], req.TLS.PeerCertificates)
 	now := c.clock.Now()
 	if response := c.find(certs, now); response != nil {
+		if c.lifetimes != nil {
+			c.lifetimes.Observe(certs[0].NotAfter.Sub(now).Seconds())
+		}
 		return response, true, nil
 	}
 	response, ok, err := c.Request.AuthenticateRequest(req)

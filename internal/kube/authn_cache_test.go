@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/component-base/metrics/legacyregistry"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -195,5 +196,38 @@ func TestCertificateCacheIsBounded(t *testing.T) {
 	wantCalls(t, c, last, maxCertificates+12)
 	if n := len(c.mu.known); n != 1 {
 		t.Errorf("holds %d certificates after all others expired", n)
+	}
+}
+
+// TestLifetimesAreObserved asks whether each request with a certificate counts in
+// Kubernetes' metric of what is left of them, remembered or not. The authenticator that
+// the cache stands for observes its own.
+func TestLifetimesAreObserved(t *testing.T) {
+	const name = "apiserver_client_certificate_expiration_seconds"
+	if newCertificateCache(nil, nil, nil).lifetimes == nil {
+		t.Fatalf("%s is not found", name)
+	}
+	observed := func() (count uint64, sum float64) {
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == name {
+				h := f.GetMetric()[0].GetHistogram()
+				return h.GetSampleCount(), h.GetSampleSum()
+			}
+		}
+		return 0, 0
+	}
+	c, clock := cacheOver(&counted{answer: byCertificate})
+	req := requestOf(certificate("a", clock.Now().Add(time.Hour)))
+	count, sum := observed()
+	for range 3 {
+		_, _, _ = c.AuthenticateRequest(req)
+	}
+	again, more := observed()
+	if again-count != 2 || more-sum != 2*time.Hour.Seconds() {
+		t.Errorf("2 remembered requests: %d observations of %g s", again-count, more-sum)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -21,60 +22,68 @@ import (
 
 // chainBuilder makes Kubernetes' filters around a handler.
 type chainBuilder struct {
-	build func(http.Handler, *genericapiserver.Config) http.Handler
+	build chainBuild
 	// settle is discovery.Server.Settle, nil if a request that it settles may wait for
 	// others on its way.
 	settle func(*http.Request) *http.Request
 }
 
-// lean leaves out what has no effect on a request. Where traces go nowhere, the
+// chain leaves out what has no effect on a request. Where traces go nowhere, the
 // tracing filter hands on a request's own trace context and does nothing else, at a
-// tenth of what a GET costs; without one no filter has anything to trace. The filter of
-// timeouts has no effect on what is settled. Both chains have a roomy authenticator.
-func (b chainBuilder) lean(api http.Handler, c *genericapiserver.Config) *leanChain {
-	c = withRoom(c)
-	l := &leanChain{full: b.build(api, c)}
-	if reflect.TypeOf(c.TracerProvider) != reflect.TypeOf(tracing.NewNoopTracerProvider()) {
-		return l
+// tenth of what a GET costs. It stands behind all others then, and in the way of those
+// requests alone that have one; no filter has anything to trace. The filter of timeouts has
+// no effect on what is settled. The filters have a roomy authenticator. There is one chain,
+// since filters keep count of the requests in them.
+func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handlerChain {
+	l := &handlerChain{}
+	with := withRoom(c)
+	if reflect.TypeOf(c.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
+		l.fields = tracing.Propagators().Fields()
+		if c.FeatureGate.Enabled(features.APIServerTracing) {
+			api = l.withTracing(api, c.TracerProvider)
+		}
+		with.FeatureGate = untraced{c.FeatureGate}
+		with.TracerProvider = nowhere{TracerProvider: c.TracerProvider}
+		if c.AuditBackend == nil && b.settle != nil {
+			l.settle = b.settle
+			with.LongRunningFunc = untimed(c.LongRunningFunc)
+		}
 	}
-	without := *c
-	without.FeatureGate = untraced{c.FeatureGate}
-	without.TracerProvider = nowhere{TracerProvider: c.TracerProvider}
-	if c.AuditBackend == nil && b.settle != nil {
-		l.settle = b.settle
-		without.LongRunningFunc = untimed(c.LongRunningFunc)
-	}
-	l.plain = b.build(api, &without)
-	l.fields = tracing.Propagators().Fields()
+	l.filters = newWatchChain(b.build, api, with)
 	return l
 }
 
-// leanChain are the filters twice: all of them, and without those that have no effect on
-// a request without a trace context, if there are any.
-type leanChain struct {
-	full, plain http.Handler
-	// fields are the headers of a trace context.
+// handlerChain are the filters with what is settled in front of them.
+type handlerChain struct {
+	filters http.Handler
+	// fields are the headers of a trace context, none where traces go somewhere.
 	fields []string
+	// settle is that of chainBuilder.
 	settle func(*http.Request) *http.Request
 }
 
 // ServeHTTP implements http.Handler.
-func (l *leanChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	stack.GrowHalf(uint(len(req.URL.Path))) // a watch holds its server's goroutine, so the next one has a new stack
-	switch {
-	case discovery.Settled(req.Context()):
-		l.plain.ServeHTTP(w, req)
-	case l.plain == nil || l.traced(req):
-		l.full.ServeHTTP(w, req)
-	case l.settle != nil:
-		l.plain.ServeHTTP(w, l.settle(req))
-	default:
-		l.plain.ServeHTTP(w, req)
+func (l *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if l.settle != nil && !discovery.Settled(req.Context()) && !l.traced(req) {
+		req = l.settle(req)
 	}
+	l.filters.ServeHTTP(w, req)
+}
+
+// withTracing hands the trace context of requests that have one on.
+func (l *handlerChain) withTracing(api http.Handler, provider tracing.TracerProvider) http.Handler {
+	traced := genericapifilters.WithTracing(api, provider)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if l.traced(req) {
+			traced.ServeHTTP(w, req)
+			return
+		}
+		api.ServeHTTP(w, req)
+	})
 }
 
 // prompt settles a request before it is served, or returns nil.
-func (l *leanChain) prompt(req *http.Request) *http.Request {
+func (l *handlerChain) prompt(req *http.Request) *http.Request {
 	if l.settle == nil || l.traced(req) {
 		return nil
 	}
@@ -84,7 +93,7 @@ func (l *leanChain) prompt(req *http.Request) *http.Request {
 	return req
 }
 
-func (l *leanChain) traced(req *http.Request) bool {
+func (l *handlerChain) traced(req *http.Request) bool {
 	return slices.ContainsFunc(l.fields, func(field string) bool { return sent(req, field) })
 }
 

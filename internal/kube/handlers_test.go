@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/trace"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/util/sets"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -30,8 +32,8 @@ import (
 // otherProvider is not the one that is there without a configuration.
 type otherProvider struct{ tracing.TracerProvider }
 
-// TestTraceContextIsPassedOn asks which requests go through the tracing filter:
-// those with a trace context, and all of them where traces go somewhere.
+// TestTraceContextIsPassedOn asks what filters have to trace, and which trace context
+// comes through them: a request's own where traces go nowhere.
 func TestTraceContextIsPassedOn(t *testing.T) {
 	chain := chainBuilder{build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -41,20 +43,23 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 			api.ServeHTTP(w, req)
 		})
 	}}
-	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "answered") })
+	api := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		fmt.Fprint(w, "trace ", trace.SpanContextFromContext(req.Context()).TraceID(), ", members ", baggage.FromContext(req.Context()).Len())
+	})
+	const id, none = "0af7651916cd43dd8448eb211c80319c", "00000000000000000000000000000000"
 	for _, c := range []struct {
-		provider     tracing.TracerProvider
-		header, want string
+		provider            tracing.TracerProvider
+		header, value, want string
 	}{
-		{tracing.NewNoopTracerProvider(), "", "tracing false, others true, spans false false, answered"},
-		{tracing.NewNoopTracerProvider(), "Traceparent", "tracing true, others true, spans true false, answered"},
-		{tracing.NewNoopTracerProvider(), "Baggage", "tracing true, others true, spans true false, answered"},
-		{otherProvider{tracing.NewNoopTracerProvider()}, "", "tracing true, others true, spans true false, answered"},
+		{tracing.NewNoopTracerProvider(), "", "", "tracing false, others true, spans false false, trace " + none + ", members 0"},
+		{tracing.NewNoopTracerProvider(), "Traceparent", "00-" + id + "-b7ad6b7169203331-01", "tracing false, others true, spans false false, trace " + id + ", members 0"},
+		{tracing.NewNoopTracerProvider(), "Baggage", "a=1", "tracing false, others true, spans false false, trace " + none + ", members 1"},
+		{otherProvider{tracing.NewNoopTracerProvider()}, "", "", "tracing true, others true, spans true false, trace " + none + ", members 0"},
 	} {
-		handler := chain.lean(api, &genericapiserver.Config{TracerProvider: c.provider, FeatureGate: utilfeature.DefaultFeatureGate})
+		handler := chain.chain(api, &genericapiserver.Config{TracerProvider: c.provider, FeatureGate: utilfeature.DefaultFeatureGate})
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		if c.header != "" {
-			req.Header.Set(c.header, "00-1-1-01")
+			req.Header.Set(c.header, c.value)
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, req)
@@ -64,8 +69,62 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 	}
 }
 
-// routine is the number of the goroutine that asks.
-func routine() string {
+// TestLimitCountsAllRequests asks whether requests with a trace context and those without
+// one are in flight together, where there is a limit and no fairness.
+func TestLimitCountsAllRequests(t *testing.T) {
+	config := testConfig()
+	config.MaxRequestsInFlight = 1
+	begun, end := make(chan bool), make(chan bool)
+	handler := chainBuilder{build: genericapiserver.DefaultBuildHandlerChain}.chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		begun <- true
+		<-end
+	}), config)
+	first := make(chan int)
+	go func() {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil))
+		first <- w.Code
+	}()
+	<-begun
+	second := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+	second.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	w, done := httptest.NewRecorder(), make(chan bool)
+	go func() {
+		handler.ServeHTTP(w, second)
+		close(done)
+	}()
+	select {
+	case <-begun:
+		t.Error("two requests are in flight")
+		end <- true
+	case <-done:
+		if w.Code != http.StatusTooManyRequests {
+			t.Errorf("status %d beyond the limit", w.Code)
+		}
+	}
+	end <- true
+	if code := <-first; code != http.StatusOK {
+		t.Errorf("status %d within the limit", code)
+	}
+	<-done
+}
+
+// testConfig is enough of a configuration for Kubernetes' filters: everybody is the
+// user u and may do everything.
+func testConfig() *genericapiserver.Config {
+	config := genericapiserver.NewConfig(legacyscheme.Codecs)
+	config.FeatureGate = utilfeature.DefaultFeatureGate
+	config.RequestInfoResolver = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	config.TracerProvider = tracing.NewNoopTracerProvider()
+	config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "u"}}, true, nil
+	})
+	return config
+}
+
+// goroutine is the number of the goroutine that asks.
+func goroutine() string {
 	text := make([]byte, 64)
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
 }
@@ -97,10 +156,10 @@ func TestTimeoutFilter(t *testing.T) {
 		{"GET", "/apis/apps", tag, false, true},
 	} {
 		var here string
-		config := genericapiserver.NewConfig(legacyscheme.Codecs)
+		config := testConfig()
 		chain := chainBuilder{settle: d.Settle, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-				here = routine()
+				here = goroutine()
 				if _, limited := req.Context().Deadline(); !limited {
 					t.Error("no deadline")
 				}
@@ -109,13 +168,6 @@ func TestTimeoutFilter(t *testing.T) {
 				}
 			}), c)
 		}}
-		config.FeatureGate = utilfeature.DefaultFeatureGate
-		config.RequestInfoResolver = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-		config.TracerProvider = tracing.NewNoopTracerProvider()
-		config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-		config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-			return &authenticator.Response{User: &user.DefaultInfo{Name: "u"}}, true, nil
-		})
 		if c.audited {
 			config.AuditBackend = audit.Union()
 			config.AuditPolicyRuleEvaluator = policy.NewFakePolicyRuleEvaluator(auditinternal.LevelNone, nil)
@@ -123,8 +175,8 @@ func TestTimeoutFilter(t *testing.T) {
 		req := httptest.NewRequest(c.method, c.path, nil)
 		req.Header.Set("Accept", accept)
 		req.Header.Set("If-None-Match", c.tag)
-		lean := chain.lean(nil, config)
-		prompt := lean.prompt(req)
+		handler := chain.chain(nil, config)
+		prompt := handler.prompt(req)
 		if (prompt == nil) != c.apart {
 			t.Errorf("%+v: prompt: %v", c, prompt != nil)
 		}
@@ -133,12 +185,12 @@ func TestTimeoutFilter(t *testing.T) {
 				continue
 			}
 			here = ""
-			lean.ServeHTTP(httptest.NewRecorder(), req)
-			if here == "" || (here != routine()) != c.apart {
-				t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, routine())
+			handler.ServeHTTP(httptest.NewRecorder(), req)
+			if here == "" || (here != goroutine()) != c.apart {
+				t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, goroutine())
 			}
 		}
-		if req.Header.Set("Traceparent", "00-1-1-01"); lean.prompt(req) != nil {
+		if req.Header.Set("Traceparent", "00-1-1-01"); handler.prompt(req) != nil {
 			t.Errorf("%+v: prompt with a trace", c)
 		}
 	}
@@ -164,18 +216,18 @@ func TestStackGrows(t *testing.T) {
 		return nil, false, nil
 	})
 	var r authenticator.Request
-	lean := chainBuilder{build: func(_ http.Handler, c *genericapiserver.Config) http.Handler {
+	handler := chainBuilder{build: func(_ http.Handler, c *genericapiserver.Config) http.Handler {
 		r = c.Authentication.Authenticator
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			if moves(func() { stack.GrowHalf(0) }) {
 				t.Error("the filters begin on a small stack")
 			}
 		})
-	}}.lean(nil, config)
+	}}.chain(nil, config)
 	served := make(chan bool)
 	go func() {
 		defer close(served)
-		lean.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/apis", nil))
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/apis", nil))
 	}()
 	<-served
 	for _, c := range []struct {

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -99,26 +97,6 @@ func (o *Options) Apply() error {
 		mutable.AddMetrics()
 	}
 	registry.AddMetrics()
-	return nil
-}
-
-// UseRoutines lets a watch give back the stack that Kubernetes' handler chain
-// took to start it, half of what an idle one costs (docs/bench/watch.md), unless
-// the feature gate was set either way. Apply comes before.
-func (o *Options) UseRoutines() error {
-	const gate = features.APIServingWithRoutine
-	for _, section := range o.flags.FlagSets {
-		if f := section.Lookup("feature-gates"); f != nil && strings.Contains(f.Value.String(), string(gate)) {
-			return nil
-		}
-	}
-	gates, ok := o.run.GenericServerRunOptions.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent).(featuregate.MutableFeatureGate)
-	if !ok {
-		return nil
-	}
-	if err := gates.SetFromMap(map[string]bool{string(gate): true}); err != nil {
-		return fmt.Errorf("switch %s on: %w", gate, err)
-	}
 	return nil
 }
 

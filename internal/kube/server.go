@@ -163,9 +163,9 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 			chain.settle = s.documents.discovery.Settle
 		}
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			lean := chain.lean(hooks.Reads(s.documents.wrap(api)), c)
-			s.prompt = lean.prompt
-			return lean
+			built := chain.chain(hooks.Reads(staying(s.documents.wrap(api), c)), c)
+			s.prompt = built.prompt
+			return built
 		}
 	}
 	if hooks.Front != nil {

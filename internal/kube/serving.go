@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/pull"
@@ -157,6 +158,9 @@ func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, 
 	if s.DisableHTTP2 {
 		base.NextProtos = []string{"http/1.1"}
 	}
+	for _, name := range insecureCiphers(s.CipherSuites) {
+		klog.Warningf("Use of insecure cipher '%s' detected.", name)
+	}
 	if s.MinTLSVersion > 0 {
 		base.MinVersion = s.MinTLSVersion
 	}
@@ -178,6 +182,19 @@ func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, 
 		return nil, fmt.Errorf("read serving certificates: %w", err)
 	}
 	return &certificates{base: base, forClient: dynamic.GetConfigForClient, run: dynamic.Run}, nil
+}
+
+// insecureCiphers returns the names of those that are not secure, in their order.
+func insecureCiphers(suites []uint16) []string {
+	var names []string
+	for _, suite := range suites {
+		for name, id := range cliflag.InsecureTLSCiphers() {
+			if id == suite {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // handshakeErrors counts failed handshakes, which are anybody's to cause, and logs

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/munnerz/goautoneg"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/klog/v2"
 )
@@ -49,20 +50,38 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 		built, err = found.build(chosen.form)
 		return err
 	})
-	switch {
-	case err != nil:
-		klog.ErrorS(err, "OpenAPI v3 cannot be built", "path", r.URL.Path)
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	case found == nil:
+	if err == nil && found == nil {
 		next.ServeHTTP(w, r)
 		return
 	}
+	counted("openapi/v3/", func(w http.ResponseWriter, r *http.Request) {
+		if err != nil {
+			klog.ErrorS(err, "OpenAPI v3 cannot be built", "path", r.URL.Path)
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		s.sendV3(w, r, answerV3{found: found, built: built, wanted: wanted, chosen: chosen, acceptable: acceptable})
+	})(w, r)
+}
+
+// answerV3 is the answer to a request for a document.
+type answerV3 struct {
+	found *source
+	// built is nil where the answer needs no document.
+	built      *document
+	wanted     []goautoneg.Accept
+	chosen     mediaType
+	acceptable bool
+}
+
+func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a answerV3) {
+	found, chosen := a.found, a.chosen
+	hash := r.URL.Query().Get("hash")
 	w.Header().Add("Vary", "Accept")
 	switch {
-	case len(wanted) == 0:
+	case len(a.wanted) == 0:
 		return // as Kubernetes: 200 and nothing in it
-	case !acceptable:
+	case !a.acceptable:
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
@@ -78,8 +97,8 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
 	}
 	content := &lazily{build: func() (*document, error) { return found.build(chosen.form) }}
-	if built != nil {
-		content.reader = built.reader()
+	if a.built != nil {
+		content.reader = a.built.reader()
 	}
 	http.ServeContent(w, r, "", s.dates.of(found.path, found.tag), content)
 }

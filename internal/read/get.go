@@ -39,8 +39,8 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 		return passedEncoding
 	}
 	q.account.objects, q.account.compressed = 1, encoding
-	w, done := q.observe(w, req, "GET")
-	defer done()
+	w, observed := q.observe(w, req, "GET")
+	defer observed(0)
 	q.begin(w, req, encoding)
 	// An error means that the client went away.
 	began = time.Now()
@@ -72,8 +72,8 @@ func (b *bytesWriter) Write(p []byte) (int, error) {
 
 // fail answers with an error of Kubernetes' storage, as its handlers would.
 func (q *query) fail(w http.ResponseWriter, req *http.Request, err error) {
-	w, done := q.observe(w, req, q.verb())
-	defer done()
+	w, observed := q.observe(w, req, q.verb())
+	defer observed(0)
 	q.warn(req)
 	cfg := &q.route.cfg
 	writeError(err, cfg, w, req)

@@ -99,14 +99,14 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 // write sends a list. What fails before the first byte is passed on.
 func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passed {
 	q.account.compressed = encoding
-	w, done := q.observe(w, req, "LIST")
+	w, observed := q.observe(w, req, "LIST")
 	out := &paced{query: q, w: w, req: req, encoding: encoding}
 	defer out.end()
 	err := list.Write(out, encoding)
 	if err != nil && !out.begun {
 		return passedEncoding
 	}
-	defer done()
+	defer observed(0)
 	if err != nil && !out.broken {
 		// The answer is cut short: the client must not take it for whole.
 		panic(http.ErrAbortHandler)

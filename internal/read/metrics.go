@@ -63,11 +63,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 // listed counts a list, also under the names that Kubernetes' watch cache has.
 func (m *Metrics) listed(gr schema.GroupResource, page *cache.Page) {
 	m.lists.WithLabelValues(string(page.Plan.Path)).Inc()
-	index := ""
-	if page.Plan.Path == cache.PathIndex {
-		index = page.Plan.Term.String()
-	}
-	cachermetrics.RecordListCacheMetrics(gr, index, page.Plan.Candidates, page.Count)
+	cachermetrics.RecordListCacheMetrics(gr, page.Plan.Index(), page.Plan.Candidates, page.Count)
 }
 
 // lost counts a watch that has to begin anew.
@@ -78,27 +74,29 @@ func (m *Metrics) lost(gr schema.GroupResource) {
 
 // observe wraps a response so that Kubernetes' own request metrics count it,
 // as they count its handlers' (InstrumentHandlerFunc). The returned function
-// ends the observation.
-func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (http.ResponseWriter, func()) {
+// ends the observation; written is how many bytes went past the writer.
+func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (_ http.ResponseWriter, observed func(written int64)) {
 	received, ok := request.ReceivedTimestampFrom(req.Context())
 	if !ok {
 		received = time.Now()
 	}
 	delegate := &endpointmetrics.ResponseWriterDelegator{ResponseWriter: w}
-	return responsewriter.WrapForHTTP1Or2(delegate), func() {
+	return responsewriter.WrapForHTTP1Or2(delegate), func(written int64) {
 		cfg := &q.route.cfg
+		size := delegate.ContentLength() + int(written)
 		q.metrics.served.WithLabelValues(verb).Inc()
 		endpointmetrics.MonitorRequest(req, q.installed(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
-			q.metricScope(), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
-			delegate.Status(), delegate.ContentLength(), time.Since(received))
-		q.charge(req, delegate.ContentLength())
+			q.metricScope(req), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
+			delegate.Status(), size, time.Since(received))
+		q.charge(req, size)
 	}
 }
 
-// installed is the verb of the route that Kubernetes installed.
+// installed is the verb of the route that Kubernetes installed. Custom resources have no
+// routes, and the request's own verb.
 func (q *query) installed(verb string) string {
 	switch {
-	case !q.watching:
+	case !q.watching || q.route.cfg.Custom != nil:
 		return verb
 	case !q.forced:
 		return "LIST"
@@ -123,16 +121,20 @@ func (q *query) sizes() func(int) {
 // watchListed tells how long the initial events of a watch took.
 func (q *query) watchListed(req *http.Request) {
 	if received, ok := request.ReceivedTimestampFrom(req.Context()); ok {
-		endpointmetrics.RecordWatchListLatency(req.Context(), q.route.cfg.Resource,
-			endpointmetrics.CleanListScope(req.Context(), &q.options), time.Since(received))
+		ctx := request.WithNamespace(req.Context(), q.namespace)
+		endpointmetrics.RecordWatchListLatency(ctx, q.route.cfg.Resource, endpointmetrics.CleanListScope(ctx, &q.options), time.Since(received))
 	}
 }
 
 // metricScope is how Kubernetes' installer names the route: by what the
-// resource is, and for lists over all namespaces by that.
-func (q *query) metricScope() string {
+// resource is, and for lists over all namespaces by that. For custom resources it
+// is by what the request asks for, also by a selector.
+func (q *query) metricScope(req *http.Request) string {
+	info, ok := request.RequestInfoFrom(req.Context())
 	switch {
-	case q.name != "":
+	case ok && q.route.cfg.Custom != nil:
+		return endpointmetrics.CleanScope(info)
+	case q.name != "" || ok && q.forced && len(info.Parts) > 1:
 		return "resource"
 	case q.namespace != "":
 		return "namespace"

@@ -54,6 +54,8 @@ type query struct {
 	// watching tells a WATCH from a LIST, and forced one by the path of old from
 	// one by parameter.
 	watching, forced bool
+	// begun is a WATCH that is to be served.
+	begun *watching
 	// options are a LIST's or WATCH's, with selectors in the stored version's words.
 	options internalversion.ListOptions
 	// resourceVersion is a GET's.

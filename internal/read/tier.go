@@ -87,6 +87,9 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			}()
 		}
 		if reason == "" {
+			if q.begun != nil {
+				q.begun.serve()
+			}
 			return
 		}
 		if reason == notRead {

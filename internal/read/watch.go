@@ -54,10 +54,8 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 			s.openAccount(&selection)
 		}
 	}
-	var done func()
-	s.w, done = q.observe(w, req, "WATCH")
-	defer done()
-	q.serveLong(s)
+	s.w, s.observed = q.observe(w, req, "WATCH")
+	q.begun = s
 	return ""
 }
 
@@ -91,30 +89,18 @@ func (q *query) timeout() time.Duration {
 	return time.Duration(float64(q.route.cfg.MinTimeout) * (rand.Float64() + 1))
 }
 
-// serveLong serves when the handler chain has returned, if it offers that: what
-// it took of the stack is free then.
-func (q *query) serveLong(s *watching) {
-	s.schedule.start(time.Now(), q.timeout(), q.options.AllowWatchBookmarks)
-	serve := func() {
-		info, _ := request.RequestInfoFrom(s.req.Context())
-		endpointmetrics.RecordLongRunning(s.req, info, endpointmetrics.APIServerComponent, s.serve)
-	}
-	if task := routine.TaskFrom(s.req.Context()); task != nil {
-		task.Func = serve
-		return
-	}
-	serve()
-}
-
 // watching is a WATCH that is being served. Its cursor is driven by whoever writes to
 // the connection. A client that is slow holds up nothing but its own connection, which
 // keeps no more than one batch for it.
 type watching struct {
-	query  *query
-	req    *http.Request
-	w      http.ResponseWriter
-	flush  func()
-	puller pull.Puller
+	query *query
+	req   *http.Request
+	w     http.ResponseWriter
+	// observed ends the observation of w. written is what went past it.
+	observed func(written int64)
+	written  int64
+	flush    func()
+	puller   pull.Puller
 
 	begin   cache.Beginning
 	initial *cache.Selection
@@ -132,23 +118,65 @@ type watching struct {
 	broken bool
 }
 
+// serve serves the watch. When it has begun, the rest is left to the request's task, if
+// there is one: what the filters took of the stack is free then, and they take the watch
+// for begun, with the seats that fairness gave it, for starting is what costs.
 func (s *watching) serve() {
-	// Fairness holds the request's seats until then: starting is what costs.
-	defer flowcontrol.WatchInitialized(s.req.Context())
-	if s.cursor != nil {
-		defer s.cursor.Close()
-		defer s.account.Close()
-	}
-	s.open()
-	err := s.failed
-	if err == nil {
-		err = s.sendInitial()
-	}
-	if err == nil {
+	task := routine.TaskFrom(s.req.Context())
+	left := false
+	defer func() {
 		flowcontrol.WatchInitialized(s.req.Context())
-		err = s.follow()
+		if !left {
+			s.close()
+		}
+	}()
+	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks)
+	s.running(s.begins)
+	switch {
+	case s.failed != nil:
+	case task != nil:
+		task.Func, left = s.rest, true
+		return
+	default:
+		flowcontrol.WatchInitialized(s.req.Context())
+		s.running(s.follows)
 	}
-	s.end(err)
+	s.observed(s.written)
+}
+
+// rest serves a watch that has begun.
+func (s *watching) rest() {
+	defer s.close()
+	s.running(s.follows)
+	s.observed(s.written)
+}
+
+// running counts the watch among those that are open.
+func (s *watching) running(serve func()) {
+	info, _ := request.RequestInfoFrom(s.req.Context())
+	endpointmetrics.RecordLongRunning(s.req, info, endpointmetrics.APIServerComponent, serve)
+}
+
+// begins sends the headers and what existed. A watch that fails ends with it.
+func (s *watching) begins() {
+	s.open()
+	if s.failed == nil {
+		s.failed = s.sendInitial()
+	}
+	if s.failed != nil {
+		s.end(s.failed)
+	}
+}
+
+// follows sends what comes, to the end of the watch.
+func (s *watching) follows() { s.end(s.follow()) }
+
+// close lets go of the watch's place.
+func (s *watching) close() {
+	if s.cursor != nil {
+		s.cursor.Close()
+		s.account.Close()
+	}
 }
 
 // open sends the headers. From then on the innermost writer is used: nobody in
@@ -177,6 +205,7 @@ func (s *watching) open() {
 func (s *watching) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil
+	s.written += int64(n)
 	s.account.Wrote(n, 0)
 	if s.initial != nil {
 		s.initialBytes += n

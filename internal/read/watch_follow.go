@@ -25,7 +25,7 @@ func (s *watching) sendInitial() error {
 		return err
 	}
 	gr := s.query.route.cfg.Resource.GroupResource()
-	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Count))
+	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Plan.Candidates))
 	s.account.Wrote(0, s.initial.Count)
 	s.initial = nil
 	s.query.relisted(s.req, s.initialBytes)

@@ -82,6 +82,7 @@ func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err e
 	if p.err != nil {
 		return segments, false, io.EOF
 	}
+	p.written += length(segments[before:])
 	p.give(given[:len(given)-len(p.pending)], segments[before:])
 	if len(p.pending) == 0 {
 		p.release()

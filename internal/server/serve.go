@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
@@ -25,6 +26,8 @@ type Server struct {
 	log     *slog.Logger
 	// kubeconfigFits says that the data directory's kubeconfig opens this server.
 	kubeconfigFits bool
+	// program is what was started, as a person would start it again.
+	program string
 }
 
 // New makes a server of options that are in order. out receives what a person is to
@@ -33,7 +36,11 @@ func New(o *Options, out io.Writer) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Server{options: o, out: out, log: slog.New(klogHandler())}, nil
+	s := &Server{options: o, out: out, log: slog.New(klogHandler()), program: "millrace"}
+	if len(os.Args) > 0 {
+		s.program = os.Args[0]
+	}
+	return s, nil
 }
 
 // Run serves until the context ends and everything that it began has ended.
@@ -135,9 +142,6 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 			return s.options.explain(err)
 		}
 		return s.run(ctx, server)
-	}
-	if err := s.options.Kube.UseRoutines(); err != nil {
-		return err
 	}
 	setGC(gcLoading)
 	etcd := s.options.Kube.Etcd()

@@ -38,12 +38,8 @@ func (s *Server) welcome() {
 		return
 	}
 	kubeconfig := filepath.Join(s.options.DataDir, "admin.kubeconfig")
-	self := "millrace"
-	if len(os.Args) > 0 {
-		self = os.Args[0]
-	}
 	fmt.Fprintf(s.out, "  kubeconfig   %s\n  try          %s kubectl get namespaces\n  or           export KUBECONFIG=%s\n\n",
-		kubeconfig, self, absolute(kubeconfig))
+		kubeconfig, s.program, absolute(kubeconfig))
 }
 
 func absolute(path string) string {

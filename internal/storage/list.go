@@ -32,6 +32,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
+	s.listed(p)
 	token, remaining, err := s.token(l, p, opts)
 	if err != nil {
 		return err
@@ -161,6 +162,9 @@ type page struct {
 	// total counts the objects in scope from the page's first on, selected or not.
 	total int64
 	more  bool
+	// plan is how the objects were found, and count how many are in the list.
+	plan  cache.Plan
+	count int
 }
 
 // fill puts the selected objects into a list.
@@ -171,7 +175,7 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 	}
 	newItem := newItemFunc(list, items)
 	candidates, plan := l.snapshot.Candidates(&l.query)
-	p := page{total: int64(l.snapshot.Total(&l.query))}
+	p := page{total: int64(l.snapshot.Total(&l.query)), plan: plan}
 	items.Set(reflect.MakeSlice(items.Type(), 0, capacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
 	for span := range candidates {
 		for _, e := range span.Entries[span.From:span.To] {
@@ -184,6 +188,7 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 			}
 			items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
 			p.last = e.Key
+			p.count++
 			if l.query.Limit > 0 && items.Len() >= l.query.Limit {
 				p.more = l.snapshot.More(&l.query, e.Key)
 				return p, nil

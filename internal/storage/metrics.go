@@ -21,6 +21,11 @@ func (s *Store) confirmed(began time.Time, err error) {
 	cachermetrics.ConsistentReadTotal.WithLabelValues(gr.Group, gr.Resource, strconv.FormatBool(err == nil), "false").Inc()
 }
 
+// listed counts a list under the names that Kubernetes' watch cache has.
+func (s *Store) listed(p page) {
+	cachermetrics.RecordListCacheMetrics(s.cfg.Resource.GroupResource(), p.plan.Index(), p.plan.Candidates, p.count)
+}
+
 // ForgetMetrics drops what Kubernetes' metrics say of resources that are gone, which
 // it keeps for good: some 10 KB for each, and a hundred lines of each scrape. It goes
 // through all metrics, so it is for many resources at once.
