@@ -104,9 +104,11 @@ func EtcdPrefix(pathPrefix, resourcePrefix string) string {
 // scope is what a request reads: one key or all below a prefix, relative to
 // the resource's prefix, and the same in etcd.
 type scope struct {
-	key       string
-	etcdKey   string
-	recursive bool
+	key     string
+	etcdKey string
+	// tokenPrefix is the beginning of keys in etcd that a list's tokens leave out.
+	tokenPrefix string
+	recursive   bool
 }
 
 // scope checks a caller's key and translates it. Keys that cannot belong to the
@@ -118,7 +120,7 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	}
 	etcdKey := s.cfg.PathPrefix + strings.TrimPrefix(prepared, "/")
 	relative, ok := strings.CutPrefix(etcdKey, s.cfg.Resource.Prefix())
-	return scope{key: relative, etcdKey: etcdKey, recursive: recursive}, ok, nil
+	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, recursive: recursive}, ok, nil
 }
 
 // decode returns a fresh object with its resource version set.

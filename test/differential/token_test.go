@@ -3,7 +3,6 @@ package differential
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -21,50 +20,50 @@ var (
 	tokenStart  = []byte(base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1",`)))
 )
 
-// withoutTokens replaces the continue token of a list by what it says.
-func withoutTokens(body []byte) []byte {
+// withoutTokens replaces the continue token of a list by what it says within a namespace,
+// or within all if that is "".
+func withoutTokens(body []byte, namespace string) []byte {
 	switch {
 	case !bytes.Contains(body, tokenStart[:len(tokenStart)-1]):
 		return body
 	case bytes.HasPrefix(body, []byte("k8s\x00")):
-		return withoutProtobufToken(body)
+		return withoutProtobufToken(body, namespace)
 	}
 	for _, form := range []*regexp.Regexp{tokenInJSON, tokenInYAML} {
 		body = form.ReplaceAllFunc(body, func(match []byte) []byte {
-			return fmt.Appendf(nil, "%q", meaning(form.FindSubmatch(match)[1]))
+			return fmt.Appendf(nil, "%q", meaning(form.FindSubmatch(match)[1], namespace))
 		})
 	}
 	return body
 }
 
-func meaning(token []byte) string {
-	var content struct {
-		Version  string `json:"v"`
-		Revision int64  `json:"rv"`
-		Start    string `json:"start"`
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(string(token))
-	if err != nil || json.Unmarshal(raw, &content) != nil {
+func meaning(token []byte, namespace string) string {
+	content, ok := readToken(string(token))
+	if !ok {
 		return string(token)
 	}
-	return fmt.Sprintf("token %s %d %q", content.Version, content.Revision, strings.TrimPrefix(content.Start, "/"))
+	start := strings.TrimPrefix(content.Start, "/")
+	if namespace != "" {
+		start = strings.TrimPrefix(start, namespace+"/")
+	}
+	return fmt.Sprintf("token %s %d %q", content.Version, content.Revision, start)
 }
 
 // withoutProtobufToken rewrites the token in the list's metadata, the third
 // field of the first field of what the second field of the envelope holds; one
 // old type has its metadata second. The lengths around it are left out, for they
 // follow from the rest.
-func withoutProtobufToken(body []byte) []byte {
+func withoutProtobufToken(body []byte, namespace string) []byte {
 	path := []protowire.Number{2, 1, 3}
 	if bytes.HasPrefix(body[4:], []byte("\n0\n\x13meta.k8s.io/v1beta1\x12\x19PartialObjectMetadataList")) {
 		path[1] = 2
 	}
 	var out []byte
-	rewrite(&out, body[4:], path)
+	rewrite(&out, body[4:], path, namespace)
 	return out
 }
 
-func rewrite(out *[]byte, message []byte, path []protowire.Number) {
+func rewrite(out *[]byte, message []byte, path []protowire.Number, namespace string) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeField(message)
 		if n < 0 {
@@ -80,10 +79,10 @@ func rewrite(out *[]byte, message []byte, path []protowire.Number) {
 		}
 		content, _ := protowire.ConsumeBytes(field[tag:])
 		if len(path) == 1 {
-			*out = append(*out, meaning(content)...)
+			*out = append(*out, meaning(content, namespace)...)
 			continue
 		}
-		rewrite(out, content, path[1:])
+		rewrite(out, content, path[1:], namespace)
 	}
 }
 
