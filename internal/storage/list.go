@@ -113,7 +113,7 @@ func (s *Store) indexed(selector fields.Selector) fields.Selector {
 }
 
 func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int64, error) {
-	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.tokenPrefix, l.snapshot.Revision, p.total, p.more, opts)
+	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.leftOut(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
 // waitForList waits for a state that a list asks for: that of an exact revision, or

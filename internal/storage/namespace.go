@@ -64,42 +64,50 @@ func (sc *scope) continueAt(from string) string {
 	return from
 }
 
-// listEtcd answers from etcd what the cache cannot.
+// listEtcd answers from etcd what the cache cannot. Of a later page etcd is asked as
+// part of the whole list.
 func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage.ListOptions, list runtime.Object) error {
-	later := opts.Predicate.Continue != ""
-	if !sc.narrowed() || !later {
-		if err := s.cfg.Etcd.GetList(ctx, key, opts, list); err != nil || !sc.narrowed() {
-			return err
+	asked := sc.etcdKey
+	if sc.narrowed() && opts.Predicate.Continue != "" {
+		asked = sc.tokenPrefix
+		from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, asked)
+		if err != nil {
+			return fmt.Errorf("read continue token: %w", err)
 		}
-		return sc.widenToken(list)
+		from = asked + sc.continueAt(strings.TrimPrefix(from, asked))
+		if opts.Predicate.Continue, err = storage.EncodeContinue(from, asked, rv); err != nil {
+			return fmt.Errorf("write continue token: %w", err)
+		}
 	}
-	// Of a later page etcd is asked as part of the whole list.
-	from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, sc.tokenPrefix)
-	if err != nil {
-		return fmt.Errorf("read continue token: %w", err)
+	if err := s.cfg.Etcd.GetList(ctx, key, opts, list); err != nil {
+		return err
 	}
-	from = sc.tokenPrefix + sc.continueAt(strings.TrimPrefix(from, sc.tokenPrefix))
-	if opts.Predicate.Continue, err = storage.EncodeContinue(from, sc.tokenPrefix, rv); err != nil {
-		return fmt.Errorf("write continue token: %w", err)
-	}
-	return s.cfg.Etcd.GetList(ctx, key, opts, list)
+	return sc.rewriteToken(list, asked)
 }
 
-// widenToken makes a list's token, which continues within the namespace, one of the
-// whole list.
-func (sc *scope) widenToken(list runtime.Object) error {
+// rewriteToken makes of a token, which leaves out what etcd was asked for, one as the
+// cache would write it.
+func (sc *scope) rewriteToken(list runtime.Object, asked string) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil || m.GetContinue() == "" {
 		return err
 	}
-	from, rv, err := storage.DecodeContinue(m.GetContinue(), sc.etcdKey)
+	from, rv, err := storage.DecodeContinue(m.GetContinue(), asked)
 	if err != nil {
 		return fmt.Errorf("read continue token: %w", err)
 	}
-	token, err := storage.EncodeContinue(from, sc.tokenPrefix, rv)
+	token, err := storage.EncodeContinue(from, sc.leftOut(), rv)
 	if err != nil {
 		return fmt.Errorf("write continue token: %w", err)
 	}
 	m.SetContinue(token)
 	return nil
+}
+
+// leftOut is the beginning of keys that the scope's tokens leave out.
+func (sc *scope) leftOut() string {
+	if sc.slashed {
+		return strings.TrimSuffix(sc.tokenPrefix, "/")
+	}
+	return sc.tokenPrefix
 }

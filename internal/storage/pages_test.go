@@ -78,6 +78,9 @@ func start(t *testing.T, token string) string {
 	if !ok {
 		t.Fatalf("token %s", raw)
 	}
+	if !strings.HasPrefix(key, "/") {
+		t.Errorf("token %s begins without a slash", raw)
+	}
 	return strings.TrimPrefix(strings.TrimSuffix(key, `\u0000"}`), "/")
 }
 

@@ -46,6 +46,7 @@ func TestReadPathsAgree(t *testing.T) {
 		t.Run("parameters/"+name, func(t *testing.T) { p.agree(t, parameterized(named(kinds, name), now)) })
 	}
 	t.Run("pages", func(t *testing.T) { p.pages(t) })
+	t.Run("tokens", func(t *testing.T) { p.tokens(t, kinds) })
 	t.Run("pages of one namespace", func(t *testing.T) { p.narrowed(t, kinds, now) })
 	t.Run("too new", func(t *testing.T) {
 		p.agree(t, append(tooNew(named(kinds, "configmaps")), append(tooNew(named(kinds, "widgets")), tooNew(named(kinds, "events"))...)...))

@@ -98,6 +98,11 @@ func derive(tb testing.TB, from *http.Client, change func(*http.Transport)) *htt
 	return &http.Client{Transport: transport}
 }
 
+// exactly compares continue tokens byte for byte.
+func (p *pair) exactly() *pair {
+	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, sameTokens: true}
+}
+
 const etcdTimeout = 10 * time.Second
 
 // revision is etcd's current one.
