@@ -120,8 +120,9 @@ func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int
 // if exact is 0 one that is fresh enough. It returns cache.ErrExpired if only etcd
 // may have it.
 func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
-	if exact > 0 {
-		if s.cfg.LikeEtcd && !s.reached(uint64(exact)) {
+	if exact != 0 {
+		// It is below 0 if the client named what no revision can be.
+		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.reached(uint64(exact)) {
 			// etcd refuses it at once.
 			return cache.ErrExpired
 		}
