@@ -25,7 +25,11 @@ type Config struct {
 	Budget *encode.Budget
 	// HistoryWindow is how long events are kept. Zero means 5 minutes.
 	HistoryWindow time.Duration
-	// HistoryBytes bounds one resource's events. Zero means 64 MiB.
+	// HistoryEvents is how many of a resource's last events are kept however old they
+	// are. Zero means 100.
+	HistoryEvents int
+	// HistoryBytes bounds one resource's events. Zero means 64 MiB. An eighth of it
+	// bounds the old events of all resources.
 	HistoryBytes int64
 	// LeafObjects is how many neighbours are encoded and compressed together at
 	// most. Zero means 48.
@@ -44,6 +48,7 @@ type Config struct {
 // Cache holds all resources under one etcd prefix. It is a store.Sink.
 type Cache struct {
 	cfg      Config
+	bounds   *bounds
 	progress Progress
 	loaded   atomic.Bool
 
@@ -80,6 +85,9 @@ func New(cfg Config) *Cache {
 	if cfg.HistoryWindow == 0 {
 		cfg.HistoryWindow = 5 * time.Minute
 	}
+	if cfg.HistoryEvents == 0 {
+		cfg.HistoryEvents = 100
+	}
 	if cfg.HistoryBytes == 0 {
 		cfg.HistoryBytes = 64 << 20
 	}
@@ -98,7 +106,7 @@ func New(cfg Config) *Cache {
 	if cfg.Workers == 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
 	}
-	c := &Cache{cfg: cfg, released: map[string]release{}}
+	c := &Cache{cfg: cfg, bounds: newBounds(&cfg), released: map[string]release{}}
 	c.mu.resources = map[string]*Resource{}
 	c.unclaimed = c.newResource(Spec{}, 0)
 	return c
@@ -116,7 +124,7 @@ func (c *Cache) newResource(spec Spec, since int64) *Resource {
 }
 
 func (c *Cache) newLog(since int64) *Log {
-	return newLog(c.cfg.HistoryWindow, c.cfg.HistoryBytes, since, c.cfg.Clock)
+	return newLog(c.bounds, since, c.cfg.Clock)
 }
 
 // Progress is how far the cache has followed etcd.
@@ -177,27 +185,6 @@ func (c *Cache) Resources() []*Resource {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Collect(maps.Values(c.mu.resources))
-}
-
-// Expire drops events that are older than the window, and returns their bytes. Logs
-// drop them when others come; this is for those of resources that have fallen quiet.
-func (c *Cache) Expire() (bytes int64) {
-	for _, r := range c.Resources() {
-		bytes += r.log.expire()
-	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	bytes += c.unclaimed.log.expire()
-	for prefix, r := range c.released {
-		if c.cfg.Clock.Since(r.at) > c.cfg.HistoryWindow {
-			c.unclaimed.log.begin(r.revision)
-			delete(c.released, prefix)
-		}
-	}
-	if len(c.released) == 0 {
-		c.released = map[string]release{} // maps do not give room back
-	}
-	return bytes
 }
 
 // lookup returns the resource that a key belongs to: that of the longest

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,13 +39,13 @@ func (e *Event) Key() string {
 	return e.Previous.Key
 }
 
-// Log is the recent history of one resource, bounded by time and by bytes. One
+// Log is the recent history of one resource, bounded by bytes and, but for its last
+// events, by time. One
 // writer appends; any number of readers follow with cursors. A reader that is
 // overtaken by the bounds learns so from ErrExpired and delays nobody.
 type Log struct {
-	window   time.Duration
-	maxBytes int64
-	clock    clock.PassiveClock
+	bounds *bounds
+	clock  clock.PassiveClock
 
 	mu struct {
 		sync.Mutex
@@ -85,8 +84,8 @@ type timedEvent struct {
 // Cursor is a reader's place in a Log: the position of its next event.
 type Cursor int64
 
-func newLog(window time.Duration, maxBytes, since int64, c clock.PassiveClock) *Log {
-	l := &Log{window: window, maxBytes: maxBytes, clock: c}
+func newLog(b *bounds, since int64, c clock.PassiveClock) *Log {
+	l := &Log{bounds: b, clock: c}
 	l.mu.since = since
 	l.mu.grown = make(chan struct{})
 	return l
@@ -128,37 +127,6 @@ func (l *Log) add(events []Event, arrival *slo.Arrival, publish func()) Follower
 		l.mu.follower.Appended(at, Cursor(l.mu.first), events)
 	}
 	return l.mu.follower
-}
-
-// trimLocked drops what is out of bounds, but for the newest event.
-func (l *Log) trimLocked(now time.Time) {
-	drop := 0
-	for drop < len(l.mu.events)-1 {
-		e := &l.mu.events[drop]
-		if l.mu.bytes <= l.maxBytes && now.Sub(e.at) <= l.window {
-			break
-		}
-		l.mu.bytes -= e.cost()
-		l.mu.since = e.Revision
-		*e = timedEvent{}
-		drop++
-	}
-	l.mu.events = l.mu.events[drop:]
-	l.mu.first += int64(drop)
-}
-
-// expire drops what is out of bounds, with the room that it took, and returns the
-// bytes. The follower hears of it with the next event, and who reads when they read
-// on.
-func (l *Log) expire() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.mu.bytes
-	l.trimLocked(l.clock.Now())
-	if l.mu.bytes < before {
-		l.mu.events = slices.Clone(l.mu.events)
-	}
-	return before - l.mu.bytes
 }
 
 // begin says that events up to a revision are not in the log, if they were.

@@ -106,7 +106,7 @@ func TestLogExpiresByBytes(t *testing.T) {
 func TestLogExpiresByTime(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	c, r := newLoaded(t, cache.Config{Clock: now, HistoryWindow: time.Minute})
+	c, r := newLoaded(t, cache.Config{Clock: now, HistoryWindow: time.Minute, HistoryEvents: 1})
 	c.Apply(t.Context(), apply(put(pods+"a", "1", 11)))
 	now.SetTime(now.Now().Add(40 * time.Second))
 	c.Apply(t.Context(), apply(put(pods+"a", "2", 12)))
@@ -124,7 +124,7 @@ func TestLogExpiresByTime(t *testing.T) {
 func TestLogOfAQuietResourceExpires(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	c, r := newLoaded(t, cache.Config{Clock: now, HistoryWindow: time.Minute})
+	c, r := newLoaded(t, cache.Config{Clock: now, HistoryWindow: time.Minute, HistoryEvents: 1})
 	for revision := int64(11); revision <= 13; revision++ {
 		c.Apply(t.Context(), apply(put(pods+"a", "1", revision)))
 	}

@@ -18,6 +18,8 @@ const (
 	certMode fs.FileMode = 0o644
 	// othersMode are the bits that a private directory does not have.
 	othersMode fs.FileMode = 0o077
+	// othersWrite are those by which others may write.
+	othersWrite fs.FileMode = 0o022
 )
 
 // Config says which directory to open. The zero value opens DefaultPath.
@@ -47,7 +49,8 @@ type Dir struct {
 }
 
 // Open creates the directory if need be, makes it private to its user and
-// takes its lock. It fails with ErrInUse when another process, or another Dir
+// takes its lock. It refuses one that belongs to another user, for that one could
+// exchange the keys in it. It fails with ErrInUse when another process, or another Dir
 // of this one, holds the lock.
 //
 // A directory which others may read is tightened only when it is empty or was
@@ -59,6 +62,9 @@ func Open(cfg Config) (*Dir, error) {
 		return nil, err
 	}
 	if err := prepareRoot(root); err != nil {
+		return nil, err
+	}
+	if err := checkParts(newPaths(root)); err != nil {
 		return nil, err
 	}
 	d := &Dir{paths: newPaths(root), now: cfg.Now, tempDir: cfg.TempDir}
@@ -114,6 +120,9 @@ func prepareRoot(root string) error {
 	}
 	if !info.IsDir() {
 		return fail(ErrUnusable, nil, "data directory %s is not a directory: remove it or choose another with --data-dir", root)
+	}
+	if err := checkOwner(root); err != nil {
+		return err
 	}
 	if err := unix.Access(root, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
 		return fail(ErrUnusable, err, "data directory %s is not writable (%v): run as its owner or choose another with --data-dir", root, err)

@@ -85,6 +85,10 @@ func Lookup(path string) (Paths, error) {
 	if !info.IsDir() {
 		return Paths{}, fail(ErrNotFound, nil, "%s is not a directory: name a millrace data directory with --data-dir or give --kubeconfig", root)
 	}
+	// Root's are as good: nobody else can exchange them.
+	if uid, found, err := stranger(root); err == nil && found && uid != superuser {
+		return Paths{}, fail(ErrNotFound, nil, "millrace data directory %s belongs to user %d and this is user %d: run as its owner or give --kubeconfig", root, uid, os.Geteuid())
+	}
 	needed := []string{paths.AdminKubeconfig, paths.CACert, paths.ControllerManagerKubeconfig, paths.SchedulerKubeconfig}
 	for i, file := range needed {
 		_, err := os.Stat(file)

@@ -20,6 +20,8 @@ func useInformers(factory informers.SharedInformerFactory, stored func(schema.Gr
 	for resource, empty := range map[string]func() object{
 		"pods":    func() object { return &corev1.Pod{} },
 		"secrets": func() object { return &corev1.Secret{} },
+		// Admission goes by these: nothing may lag between them and the cache.
+		"resourcequotas": func() object { return &corev1.ResourceQuota{} },
 	} {
 		factory.InformerFor(empty(), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			return newStoredInformer(func() *storage.Store { return stored(schema.GroupResource{Resource: resource}) }, empty)

@@ -5,13 +5,21 @@ import (
 	"errors"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
+
+	mrcache "github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/storage"
 )
 
 var errAsked = errors.New("asked")
@@ -23,6 +31,19 @@ func (refusing) Validate(context.Context, admission.Attributes, admission.Object
 	return errAsked
 }
 
+// asked reports whether a plugin is asked about an object that is created.
+func asked(t *testing.T, p admission.ValidationInterface, namespace string) bool {
+	t.Helper()
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	a := admission.NewAttributesRecord(nil, nil, gvk, namespace, "w", gvk.GroupVersion().WithResource("widgets"),
+		"", admission.Create, nil, false, nil)
+	err := p.Validate(t.Context(), a, nil)
+	if err != nil && !errors.Is(err, errAsked) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
 func TestPassWithoutQuota(t *testing.T) {
 	client := fake.NewClientset(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "limited", Name: "q"}})
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -31,14 +52,7 @@ func TestPassWithoutQuota(t *testing.T) {
 	limits := gate.Decorate(plugin, "ResourceQuota").(admission.ValidationInterface)
 	asked := func(p admission.ValidationInterface, namespace string) bool {
 		t.Helper()
-		gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-		a := admission.NewAttributesRecord(nil, nil, gvk, namespace, "w", gvk.GroupVersion().WithResource("widgets"),
-			"", admission.Create, nil, false, nil)
-		err := p.Validate(t.Context(), a, nil)
-		if err != nil && !errors.Is(err, errAsked) {
-			t.Fatal(err)
-		}
-		return err != nil
+		return asked(t, p, namespace)
 	}
 	if !asked(limits, "free") {
 		t.Error("not asked before it is known which namespaces have quotas")
@@ -77,5 +91,43 @@ func TestPassWithoutQuota(t *testing.T) {
 	<-seen
 	if !asked(limits, "free") {
 		t.Error("not asked of a namespace that has got a quota")
+	}
+}
+
+// TestQuotaCountsWhenTheCacheHasIt: no watch that may lag stands between the byte cache
+// and what the plugin goes by.
+func TestQuotaCountsWhenTheCacheHasIt(t *testing.T) {
+	const prefix = "/registry/resourcequotas/"
+	codec := legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
+	c := mrcache.New(mrcache.Config{})
+	quotas := storage.New(storage.Config{
+		Cache: c, Resource: c.Register(mrcache.Spec{Prefix: prefix}), Codec: codec,
+		ResourcePrefix: "/resourcequotas", PathPrefix: "/registry", New: func() runtime.Object { return &api.ResourceQuota{} },
+	})
+	c.BeginLoad().End(t.Context(), 1)
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	if err := useInformers(factory, func(gr schema.GroupResource) *storage.Store {
+		return map[string]*storage.Store{"resourcequotas": quotas}[gr.Resource]
+	}); err != nil {
+		t.Fatal(err)
+	}
+	limits := passWithoutQuota(factory).Decorate(refusing{admission.NewHandler(admission.Create)}, "ResourceQuota").(admission.ValidationInterface)
+	ctx, stop := context.WithCancel(t.Context())
+	defer factory.Shutdown()
+	defer stop()
+	factory.StartWithContext(ctx)
+	cache.WaitForCacheSync(ctx.Done(), factory.Core().V1().ResourceQuotas().Informer().HasSynced)
+	if asked(t, limits, "team") {
+		t.Error("asked of a namespace without quotas")
+	}
+	value, err := runtime.Encode(codec, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "q"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
+		Key: []byte(prefix + "team/q"), Value: value, ModRevision: 2, Version: 1,
+	}}})
+	if !asked(t, limits, "team") || asked(t, limits, "teams") {
+		t.Error("the quota does not count at once, or elsewhere")
 	}
 }

@@ -42,7 +42,7 @@ func (d drawing) value(depth int) string {
 	scalars := []string{`"x"`, `"a<b\n"`, `""`, "0", "7", "-3", "0.5", "1e+21", "-1.25e-7", "1.0", "true", "false", "null"}
 	last := "z"
 	if d.strange() {
-		scalars, last = []string{"123456789012345678", "-0"}, "a<"
+		scalars, last = []string{"123456789012345678", "-9007199254740993", "9223372036854775807", "18446744073709551615", "-0"}, "a<"
 	}
 	switch k := d.IntN(10); {
 	case depth > 2 || k < 6:

@@ -77,6 +77,7 @@ func (n natives) schemaV2(full *apiextensionsv1.CustomResourceDefinition, versio
 	out := new(spec.Schema).Typed("object", "")
 	if s != nil && !s.XPreserveUnknownFields && !full.Spec.PreserveUnknownFields {
 		out = openapiv2.ToStructuralOpenAPIV2(s).ToKubeOpenAPI()
+		roundValues(out)
 		n.extend(out, true)
 	}
 	describe(out, full, version)

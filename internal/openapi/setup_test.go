@@ -284,13 +284,20 @@ func get(h http.Handler, path string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
+// exactly reads JSON whose numbers stay as they are written.
+func exactly(text []byte, into *any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
 // difference tells where two JSON documents differ first, "" if nowhere.
 func difference(want, got []byte) string {
 	var w, g any
-	if err := json.Unmarshal(want, &w); err != nil {
+	if err := exactly(want, &w); err != nil {
 		return fmt.Sprintf("wanted document: %v: %.200q", err, want)
 	}
-	if err := json.Unmarshal(got, &g); err != nil {
+	if err := exactly(got, &g); err != nil {
 		return fmt.Sprintf("document: %v: %.200q", err, got)
 	}
 	if n := duplicateKeys(got); n != "" {

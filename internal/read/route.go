@@ -36,7 +36,7 @@ type Source interface {
 	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.Beginning, error)
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
-	Ahead(ctx context.Context, after int64) error
+	Ahead(ctx context.Context, after int64, named string) error
 	// Progress is how far the resource has followed etcd.
 	Progress() *cache.Progress
 	// NewList makes an empty list of what Decode returns.

@@ -142,8 +142,8 @@ func (s *source) Expired(after int64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", after))
 }
 
-func (s *source) Ahead(_ context.Context, after int64) error {
-	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is ahead", after))
+func (s *source) Ahead(_ context.Context, _ int64, named string) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is ahead", named))
 }
 
 func (s *source) fresh(ctx context.Context, resourceVersion string) error {

@@ -65,7 +65,8 @@ func (s *watching) follow() error {
 	return s.followPulled()
 }
 
-// act does what is due. Bookmarks wait until all events are sent.
+// act does what is due. Bookmarks wait until all events are sent; a client that is
+// ahead of what was reached gets none.
 func (s *watching) act(now time.Time, reached int64, more bool) error {
 	t := &s.schedule
 	if !now.Before(t.deadline) {
@@ -76,15 +77,17 @@ func (s *watching) act(now time.Time, reached int64, more bool) error {
 	}
 	s.signal.due.Store(false)
 	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
-		if err := s.bookmark(max(reached, s.begin.After), false); err != nil {
-			return err
+		if to := max(reached, s.begin.After); to <= max(reached, s.query.route.cfg.Source.Progress().Revision()) {
+			if err := s.bookmark(to, false); err != nil {
+				return err
+			}
 		}
 		t.nextBookmark(now)
 	}
 	if !t.ahead.IsZero() && !now.Before(t.ahead) {
 		if t.ahead = (time.Time{}); reached < s.begin.After {
 			t.ahead = now.Add(aheadPatience)
-			if err := s.query.route.cfg.Source.Ahead(s.req.Context(), s.begin.After); err != nil {
+			if err := s.query.route.cfg.Source.Ahead(s.req.Context(), s.begin.After, s.query.options.ResourceVersion); err != nil {
 				return err
 			}
 		}

@@ -175,6 +175,9 @@ func TestWatchEndsWithItsTimeout(t *testing.T) {
 	// Two seconds before the end there is a bookmark.
 	s = x.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
 	s.want(t, "BOOKMARK  100", "end")
+	// A client that is ahead of the server is told nothing.
+	s = x.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=200&allowWatchBookmarks=true", nil)
+	s.want(t, "end")
 }
 
 // behind is a source whose feed has not said yet how far it has come.

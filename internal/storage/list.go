@@ -27,7 +27,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 		p, err = s.fill(ctx, l, opts, list)
 	}
 	if isExpired(err) || errors.Is(err, errUnreadable) {
-		return s.cfg.Etcd.GetList(ctx, key, opts, list)
+		return s.listEtcd(ctx, key, l.scope, opts, list)
 	}
 	if err != nil {
 		return err
@@ -68,20 +68,20 @@ type listing struct {
 // locate finds the state and the part of it that a list asks for. It returns
 // cache.ErrExpired if only etcd may have them.
 func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listing, error) {
-	sc, ok, err := s.scope(key, opts.Recursive)
+	sc, ok, err := s.listScope(ctx, key, &opts)
 	if err != nil {
 		return listing{}, err
 	}
-	exact, from, err := storage.ValidateListOptions(sc.etcdKey, s.versioner, opts)
+	exact, from, err := storage.ValidateListOptions(sc.tokenPrefix, s.versioner, opts)
 	if err != nil {
 		return listing{}, err
 	}
+	l := listing{scope: sc}
 	if !ok || sharded(opts) {
-		return listing{}, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
+		return l, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
 	}
-	l := listing{scope: sc, query: cache.Query{
-		Prefix: sc.key, Single: !sc.recursive, From: strings.TrimPrefix(from, s.cfg.Resource.Prefix()), Limit: int(opts.Predicate.Limit),
-	}}
+	from = sc.continueAt(strings.TrimPrefix(from, s.cfg.Resource.Prefix()))
+	l.query = cache.Query{Prefix: sc.key, Single: !sc.recursive, From: from, Limit: int(opts.Predicate.Limit)}
 	l.query.Labels, l.query.Fields, _ = s.selectors(&opts.Predicate)
 	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd {
 		// As in Kubernetes' watch cache, whose clients rely on whole lists.
@@ -114,15 +114,16 @@ func (s *Store) indexed(selector fields.Selector) fields.Selector {
 }
 
 func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int64, error) {
-	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.etcdKey, l.snapshot.Revision, p.total, p.more, opts)
+	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.leftOut(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
 // waitForList waits for a state that a list asks for: that of an exact revision, or
 // if exact is 0 one that is fresh enough. It returns cache.ErrExpired if only etcd
 // may have it.
 func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
-	if exact > 0 {
-		if s.cfg.LikeEtcd && !s.reached(uint64(exact)) {
+	if exact != 0 {
+		// It is below 0 if the client named what no revision can be.
+		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.reached(uint64(exact)) {
 			// etcd refuses it at once.
 			return cache.ErrExpired
 		}

@@ -104,8 +104,12 @@ func EtcdPrefix(pathPrefix, resourcePrefix string) string {
 // scope is what a request reads: one key or all below a prefix, relative to
 // the resource's prefix, and the same in etcd.
 type scope struct {
-	key       string
-	etcdKey   string
+	key     string
+	etcdKey string
+	// tokenPrefix is the beginning of keys in etcd that a list's tokens leave out.
+	tokenPrefix string
+	// slashed says that they leave out no slash behind it.
+	slashed   bool
 	recursive bool
 }
 
@@ -118,7 +122,10 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	}
 	etcdKey := s.cfg.PathPrefix + strings.TrimPrefix(prepared, "/")
 	relative, ok := strings.CutPrefix(etcdKey, s.cfg.Resource.Prefix())
-	return scope{key: relative, etcdKey: etcdKey, recursive: recursive}, ok, nil
+	// Kubernetes' watch cache leaves out the key that it is given, etcd's storage the
+	// one with a slash at its end.
+	slashed := recursive && !s.cfg.LikeEtcd && !strings.HasSuffix(key, "/")
+	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, slashed: slashed, recursive: recursive}, ok, nil
 }
 
 // decode returns a fresh object with its resource version set.

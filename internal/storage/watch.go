@@ -29,7 +29,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		// ProgressNotify asks for the notifications of etcd itself.
 		return s.cfg.Etcd.Watch(ctx, key, opts)
 	}
-	from, err := s.begin(ctx, int64(rv), sc, opts)
+	from, err := s.begin(ctx, rv, sc, opts)
 	if err != nil {
 		return failed(err), nil
 	}
@@ -53,15 +53,15 @@ func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return cache.Beginning{}, err
 	}
-	if !ok || sharded(opts) || rv > math.MaxInt64 {
+	if !ok || sharded(opts) {
 		return cache.Beginning{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
 	}
-	return s.begin(ctx, int64(rv), sc, opts)
+	return s.begin(ctx, rv, sc, opts)
 }
 
 // begin goes by the rules of the API (KEP-3157 for sendInitialEvents; unset and
 // "0" without it mean synthetic initial events).
-func (s *Store) begin(ctx context.Context, rv int64, sc scope, opts storage.ListOptions) (cache.Beginning, error) {
+func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.Beginning, error) {
 	if err := s.waitLoaded(ctx); err != nil {
 		return cache.Beginning{}, err
 	}
@@ -73,11 +73,13 @@ func (s *Store) begin(ctx context.Context, rv int64, sc scope, opts storage.List
 			return cache.Beginning{}, err
 		}
 	case withInitial:
-		if err := s.waitAtLeast(ctx, uint64(rv)); err != nil {
+		if err := s.waitAtLeast(ctx, rv); err != nil {
 			return cache.Beginning{}, err
 		}
 	}
-	from := cache.Beginning{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: rv}
+	// Clients may name what no revision can be: nobody gets there either.
+	after := int64(min(rv, math.MaxInt64))
+	from := cache.Beginning{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: after}
 	snapshot := s.cfg.Resource.Snapshot()
 	if withInitial || rv == 0 {
 		from.After = snapshot.Revision
@@ -96,13 +98,14 @@ func (s *Store) Expired(after int64) error {
 
 // Ahead returns the error of a watch that waits for a revision which etcd has not
 // reached although all that is known to it is in the cache: its resource may
-// have been moved from another etcd. The client has to list again.
-func (s *Store) Ahead(ctx context.Context, after int64) error {
+// have been moved from another etcd. The client, which named the revision so, has to
+// list again.
+func (s *Store) Ahead(ctx context.Context, after int64, named string) error {
 	revision, err := s.cfg.Consistent.Wait(ctx)
 	if err != nil || revision >= after {
 		return nil // nobody knows better yet
 	}
-	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is ahead of etcd, which is at %d: list again", after, revision))
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is ahead of etcd, which is at %d: list again", named, revision))
 }
 
 // Bookmark is the object that tells a client that it has seen everything up to a

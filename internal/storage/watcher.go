@@ -149,7 +149,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	log, progress := w.store.cfg.Resource.Log(), w.store.cfg.Cache.Progress()
 	timer, due := w.nextBookmark(ctx), false
 	buf := make([]cache.Event, readBatch)
-	at, reached := w.cursor, w.start.After
+	at, reached := w.cursor, int64(0)
 	for {
 		// What the feed had finished before the log was read has been sent when the
 		// read finds nothing more, and what was read, of which the feed may not know yet.
@@ -169,8 +169,10 @@ func (w *watcher) follow(ctx context.Context) error {
 			continue
 		}
 		if due {
-			if err := w.bookmark(ctx, reached, false); err != nil {
-				return err
+			if reached >= w.start.After {
+				if err := w.bookmark(ctx, reached, false); err != nil {
+					return err
+				}
 			}
 			timer, due = w.nextBookmark(ctx), false
 		}

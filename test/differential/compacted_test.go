@@ -72,7 +72,7 @@ func (p *pair) compacted(t *testing.T, a *asker, g gone) {
 			}
 		}
 	}
-	p.agree(t, requests)
+	p.exactly().agree(t, requests)
 	for _, resource := range resources {
 		path := named(a.kinds, resource).listPath("")
 		for i, token := range g.tokens[path] {

@@ -19,7 +19,7 @@ func (p *pair) difference(ours, theirs *answer) string {
 	headerDifference(&out, ours, theirs)
 	a, b := ours.body, theirs.body
 	if !p.sameTokens {
-		a, b = withoutTokens(a), withoutTokens(b)
+		a, b = withoutTokens(a, ours.narrowed), withoutTokens(b, "")
 	}
 	if !bytes.Equal(a, b) && !(ours.table() && theirs.table() && sameButAges(a, b)) {
 		at := harness.FirstDifference(a, b)

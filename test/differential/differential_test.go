@@ -46,6 +46,8 @@ func TestReadPathsAgree(t *testing.T) {
 		t.Run("parameters/"+name, func(t *testing.T) { p.agree(t, parameterized(named(kinds, name), now)) })
 	}
 	t.Run("pages", func(t *testing.T) { p.pages(t) })
+	t.Run("tokens", func(t *testing.T) { p.tokens(t, kinds) })
+	t.Run("pages of one namespace", func(t *testing.T) { p.narrowed(t, kinds, now) })
 	t.Run("too new", func(t *testing.T) {
 		p.agree(t, append(tooNew(named(kinds, "configmaps")), append(tooNew(named(kinds, "widgets")), tooNew(named(kinds, "events"))...)...))
 	})
@@ -178,9 +180,18 @@ const pageCount = 8
 
 // both sends a request to both servers at the same time.
 func (p *pair) both(r request) (ours, theirs *answer, err error) {
+	within, namespace := p.inNamespace(r)
+	if ours, theirs, err = p.bothAsked(r, within); err == nil {
+		ours.narrowed = namespace
+	}
+	return ours, theirs, err
+}
+
+// bothAsked sends two requests that mean the same.
+func (p *pair) bothAsked(r, toTheirs request) (ours, theirs *answer, err error) {
 	var theirErr error
 	var running sync.WaitGroup
-	running.Go(func() { theirs, theirErr = p.theirs.do(r) })
+	running.Go(func() { theirs, theirErr = p.theirs.do(toTheirs) })
 	asked := r
 	if r.zstd {
 		asked.encoding = strings.TrimSuffix("zstd, "+r.encoding, ", ")

@@ -86,6 +86,9 @@ func discover(tb testing.TB, p *pair) []*kind {
 					gets: slices.Contains(r.Verbs, "get"), lists: slices.Contains(r.Verbs, "list"),
 				}
 				kinds = append(kinds, of[name])
+				if r.Namespaced && of[name].lists {
+					p.namespaced[of[name].listPath("")] = true
+				}
 			case slices.Contains(r.Verbs, "get") && (sub == "status" || sub == "scale" || sub == "approval"):
 				of[name].subresources = append(of[name].subresources, sub)
 			}

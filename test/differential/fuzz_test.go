@@ -1,8 +1,6 @@
 package differential
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -88,11 +86,7 @@ func (p *pair) waits(r request) bool {
 		}
 	}
 	for _, token := range q["continue"] {
-		var content struct {
-			Revision int64 `json:"rv"`
-		}
-		raw, _ := base64.RawURLEncoding.DecodeString(token)
-		if json.Unmarshal(raw, &content) == nil && content.Revision > int64(now) {
+		if content, ok := readToken(token); ok && content.Revision > int64(now) {
 			return true
 		}
 	}
@@ -130,28 +124,29 @@ func FuzzSelectors(f *testing.F) {
 // FuzzPages takes tokens as they are sent, or as they read: those that begin
 // with a brace. NOW stands for the current revision.
 func FuzzPages(f *testing.F) {
-	a, _ := fuzzAsker()
+	a, k := fuzzAsker()
 	versions := append([]string{"", "0", "NOW", "1", "7"}, brokenVersions...)
 	for i, version := range versions {
-		f.Add(uint8(i), version, "", "", "")
-		f.Add(uint8(i), version, pick(a, matches...), a.limit(false), "")
+		f.Add(uint8(i), version, "", "", "", "")
+		f.Add(uint8(i), version, pick(a, matches...), a.limit(false), "", a.fieldSelector(k, false))
 	}
 	for i, limit := range brokenLimits {
-		f.Add(uint8(i), "", "", limit, "")
+		f.Add(uint8(i), "", "", limit, "", "")
 	}
 	for i, content := range tokenContents {
-		f.Add(uint8(i), "", "", "1", content)
-		f.Add(uint8(i), "", pick(a, matches...), "", token(content))
+		f.Add(uint8(i), "", "", "1", content, "")
+		f.Add(uint8(i), "", "", "2", content, "metadata.namespace=team-a")
+		f.Add(uint8(i), "", pick(a, matches...), "", token(content), a.fieldSelector(k, false))
 	}
 	p := startFuzz(f)
-	f.Fuzz(func(t *testing.T, at uint8, version, match, limit, continued string) {
+	f.Fuzz(func(t *testing.T, at uint8, version, match, limit, continued, field string) {
 		now := fmt.Sprint(p.revision())
 		continued = strings.ReplaceAll(continued, "NOW", now)
 		if strings.HasPrefix(continued, "{") {
 			continued = token(continued)
 		}
 		version = strings.ReplaceAll(version, "NOW", now)
-		q := query{{"resourceVersion", version}, {"resourceVersionMatch", match}, {"limit", limit}, {"continue", continued}}.given()
+		q := query{{"resourceVersion", version}, {"resourceVersionMatch", match}, {"limit", limit}, {"continue", continued}, {"fieldSelector", field}}.given()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String()})
 	})
 }

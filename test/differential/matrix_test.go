@@ -169,8 +169,27 @@ func future(a *asker) []request {
 		} {
 			all = append(all, request{path: k.listPath(""), query: q.String(), listPath: k.listPath(""), accept: []string{"", kubectlGet, metadataClient}[i%3]})
 		}
+		for _, version := range []string{"9223372036854775806", "9223372036854775808", "18446744073709551615"} {
+			exact := query{{"resourceVersion", version}, {"resourceVersionMatch", "Exact"}, {"fieldSelector", "metadata.name=x"}}
+			watch := query{{"watch", "1"}, {"resourceVersion", version}, {"timeoutSeconds", "2"}, {"allowWatchBookmarks", "true"}}
+			both := []query{exact, watch}
+			if resource == "events" {
+				both = both[:1] // Kubernetes takes such a version for the oldest
+			}
+			for _, q := range both {
+				all = append(all, request{path: k.listPath(firstNamespace(k)), query: q.String(), listPath: k.listPath("")})
+			}
+		}
 	}
 	return all
+}
+
+// firstNamespace is "" of what has none.
+func firstNamespace(k *kind) string {
+	if k.namespaced {
+		return namespaces[0]
+	}
+	return ""
 }
 
 // walkable is a list that takes several pages.

@@ -44,6 +44,8 @@ type pair struct {
 	etcd         *clientv3.Client
 	// sameTokens says that continue tokens are written alike.
 	sameTokens bool
+	// namespaced are the lists over all namespaces, by their paths.
+	namespaced map[string]bool
 	// repeated counts comparisons that had to be made again.
 	repeated atomic.Int64
 }
@@ -52,7 +54,7 @@ func startPair(tb testing.TB) *pair {
 	tb.Helper()
 	ours := harness.Start(tb, harness.ShortTempDir(tb), common("--read-path=millrace")...)
 	theirs := startBeside(tb, ours, "--read-path=kubernetes")
-	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: ours.EtcdClient()}
+	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: ours.EtcdClient(), namespaced: map[string]bool{}}
 }
 
 // common adds the flags that all servers have.
@@ -94,6 +96,11 @@ func derive(tb testing.TB, from *http.Client, change func(*http.Transport)) *htt
 	change(transport)
 	tb.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
+}
+
+// exactly compares continue tokens byte for byte.
+func (p *pair) exactly() *pair {
+	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, sameTokens: true}
 }
 
 const etcdTimeout = 10 * time.Second

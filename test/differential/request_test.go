@@ -68,6 +68,8 @@ type answer struct {
 	asked []string
 	// sent is the number of bytes before decompression.
 	sent int
+	// narrowed is the namespace whose pages the other server was asked for.
+	narrowed string
 }
 
 const requestTimeout = 30 * time.Second

@@ -12,7 +12,7 @@ type setting struct {
 var settings = []setting{
 	{"no wire cache", []string{"--wire-cache-size=0"}},
 	{"tiny wire cache", []string{"--wire-cache-size=64Ki"}},
-	{"small leaves, eager indexes, no history", []string{"--leaf-objects=3", "--index-from=2", "--history-window=1ms", "--wire-cache-size=1Mi", "--compiled-schemas-bytes=1"}},
+	{"small leaves, eager indexes, no history", []string{"--leaf-objects=3", "--index-from=2", "--history-window=1ms", "--history-events=1", "--wire-cache-size=1Mi", "--compiled-schemas-bytes=1"}},
 }
 
 // settingRequests is how much each setting is asked at rest.

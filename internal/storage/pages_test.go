@@ -1,0 +1,157 @@
+package storage_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
+// registry is what stands between Kubernetes' handlers and a fixture's store.
+func (f *fixture) registry() *genericregistry.Store {
+	return &genericregistry.Store{
+		NewListFunc:               newPodList,
+		DefaultQualifiedResource:  schema.GroupResource{Resource: "pods"},
+		SingularQualifiedResource: schema.GroupResource{Resource: "pod"},
+		KeyRootFunc:               func(ctx context.Context) string { return genericregistry.NamespaceKeyRootFunc(ctx, "/pods") },
+		KeyFunc: func(ctx context.Context, name string) (string, error) {
+			return genericregistry.NamespaceKeyFunc(ctx, "/pods", name)
+		},
+		Storage: genericregistry.DryRunnableStorage{Storage: f.Store, Codec: f.codec},
+	}
+}
+
+// listPage lists pods as Kubernetes' handler does, those of all namespaces if the
+// request's is "".
+func (f *fixture) listPage(ctx context.Context, namespace, selector string, options internalversion.ListOptions) (*example.PodList, error) {
+	ctx = request.WithRequestInfo(request.WithNamespace(ctx, namespace), &request.RequestInfo{
+		IsResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "pods", Namespace: namespace,
+	})
+	predicate := apistorage.SelectionPredicate{Label: labels.Everything(), Field: fields.ParseSelectorOrDie(selector), GetAttrs: podAttributes}
+	list, err := f.registry().ListPredicate(ctx, predicate, &options)
+	if err != nil {
+		return nil, err
+	}
+	return list.(*example.PodList), nil
+}
+
+// walkPages follows tokens and returns the names that were listed, and the tokens.
+func (f *fixture) walkPages(t *testing.T, namespace, selector string, options internalversion.ListOptions) (names, tokens []string) {
+	t.Helper()
+	const maxPages = 20
+	for range maxPages {
+		list, err := f.listPage(t.Context(), namespace, selector, options)
+		must(t, err)
+		for _, pod := range list.Items {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+		if list.Continue == "" {
+			return names, tokens
+		}
+		tokens = append(tokens, start(t, list.Continue))
+		options = internalversion.ListOptions{Limit: options.Limit, Continue: list.Continue}
+	}
+	t.Fatalf("%q: more than %d pages", selector, maxPages)
+	return nil, nil
+}
+
+// start is where a token continues.
+func start(t *testing.T, token string) string {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	must(t, err)
+	_, key, ok := strings.Cut(string(raw), `"start":"`)
+	if !ok {
+		t.Fatalf("token %s", raw)
+	}
+	if !strings.HasPrefix(key, "/") {
+		t.Errorf("token %s begins without a slash", raw)
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(key, `\u0000"}`), "/")
+}
+
+// TestPagesOfOneNamespaceAmongAll: a field selector narrows a list over all
+// namespaces to one, on every page, whoever answers. Tokens are those of the whole list.
+func TestPagesOfOneNamespaceAmongAll(t *testing.T) {
+	t.Parallel()
+	before := newFixture(t, setup{})
+	ctx := t.Context()
+	var want []string
+	for _, namespace := range []string{"nsa", "nsb", "nsc"} {
+		for _, name := range []string{"a", "m", "nsb", "z"} {
+			pod := &example.Pod{}
+			must(t, before.Create(ctx, "/pods/"+namespace+"/"+name, &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, pod, 0))
+			if namespace == "nsb" {
+				want = append(want, namespace+"/"+name)
+			}
+		}
+	}
+	exact := internalversion.ListOptions{ResourceVersion: fmt.Sprint(before.increaseRV(ctx, t)), ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+	gone := &example.Pod{}
+	must(t, before.Delete(ctx, "/pods/nsb/m", gone, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
+	left := slices.Concat(want[:1], want[2:])
+	must(t, before.Create(ctx, "/pods/nsd/a", &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nsd", Name: "a"}}, &example.Pod{}, 0))
+	// A cache that is loaded anew from the present knows nothing of the past.
+	over := map[string]*fixture{"cache": before, "etcd": newFixtureOver(t, before.client, cache.Config{HistoryBytes: 1})}
+	for answering, f := range over {
+		for limit := range int64(5) {
+			now, then := internalversion.ListOptions{Limit: limit}, exact
+			then.Limit = limit
+			for _, c := range []struct {
+				options internalversion.ListOptions
+				want    []string
+			}{{now, left}, {then, want}} {
+				names, tokens := f.walkPages(t, "", "metadata.namespace=nsb", c.options)
+				if !slices.Equal(names, c.want) {
+					t.Errorf("%s, limit %d, at %q: %v, want %v", answering, limit, c.options.ResourceVersion, names, c.want)
+				}
+				for _, token := range tokens {
+					if !slices.Contains(want, token) {
+						t.Errorf("%s, limit %d: token continues at %q, want one of %v", answering, limit, token, want)
+					}
+				}
+				if within, _ := f.walkPages(t, "nsb", "metadata.namespace=nsb", c.options); !slices.Equal(within, c.want) {
+					t.Errorf("%s, limit %d, in the namespace: %v, want %v", answering, limit, within, c.want)
+				}
+			}
+		}
+	}
+}
+
+// TestNamespaceTokensOfOthers: the stock server writes tokens of such lists without
+// the namespace, and so did ours. They continue in the namespace.
+func TestNamespaceTokensOfOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, setup{})
+	for _, key := range []string{"nsa/a", "nsa/m", "nsb/a", "nsb/m", "nsb/z"} {
+		namespace, name, _ := strings.Cut(key, "/")
+		must(t, f.Create(t.Context(), "/pods/"+key, &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, &example.Pod{}, 0))
+	}
+	rv := f.increaseRV(t.Context(), t)
+	late := newFixtureOver(t, f.client, cache.Config{HistoryBytes: 1})
+	for _, revision := range []string{fmt.Sprint(rv), "-1"} {
+		for _, first := range []string{"", "/"} {
+			token := base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":` + revision + `,"start":"` + first + `a\u0000"}`))
+			for answering, f := range map[string]*fixture{"cache": f, "etcd": late} {
+				names, _ := f.walkPages(t, "", "metadata.namespace=nsb", internalversion.ListOptions{Limit: 1, Continue: token})
+				if want := []string{"nsb/m", "nsb/z"}; !slices.Equal(names, want) {
+					t.Errorf("%s, revision %s, start %sa: %v, want %v", answering, revision, first, names, want)
+				}
+			}
+		}
+	}
+}
