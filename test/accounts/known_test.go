@@ -37,6 +37,7 @@ var known = []struct {
 	{regexp.MustCompile(`^apiserver_watch_cache_(events_dispatched_total|resource_version)`), "progress of etcd is no event, and one number for all resources"},
 	{regexp.MustCompile(`^apiserver_(resource_objects|resource_size_estimate_bytes|storage_objects|storage_size_bytes)`), "the two look at what is stored at other times"},
 	{regexp.MustCompile(`^apiserver_request_post_timeout_total\{source="rest-handler"`), "whether a write is done when its time is over is a matter of luck"},
+	{regexp.MustCompile(`subresource="/readyz"`), "a server asks itself until it is ready"},
 	{regexp.MustCompile(`subresource="openapi/v3"`), "the aggregation layer is asked for its part of the list, which counts too"},
 	{regexp.MustCompile(`^apiserver_request_total\{code="50[04]".*verb="LIST"`), "a read whose time is over counts as 504, and as 500 in Kubernetes"},
 }

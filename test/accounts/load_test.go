@@ -35,7 +35,7 @@ type request struct {
 	header              map[string]string
 	body                string
 	as                  string
-	// watch says that the client goes when a line has come.
+	// leaves says that the client goes when a line has come.
 	leaves bool
 	// learn takes values out of the answer's metadata.
 	learn []string

@@ -100,14 +100,28 @@ func kubernetes(name string) bool {
 	return true
 }
 
+// familiesOf are those of several scrapes of one server.
+func familiesOf(scrapes ...*metrics) map[string]family {
+	all := map[string]family{}
+	for _, m := range scrapes {
+		for name, f := range m.families {
+			if known, ok := all[name]; ok {
+				maps.Copy(f.labels, known.labels)
+			}
+			all[name] = f
+		}
+	}
+	return all
+}
+
 // compareFamilies compares names, types, texts and labels.
-func compareFamilies(t *testing.T, ours, theirs *metrics) {
-	for _, name := range union(ours.families, theirs.families) {
+func compareFamilies(t *testing.T, ours, theirs map[string]family) {
+	for _, name := range union(ours, theirs) {
 		if !kubernetes(name) || knownFamily(name) {
 			continue
 		}
-		a, inOurs := ours.families[name]
-		b, inTheirs := theirs.families[name]
+		a, inOurs := ours[name]
+		b, inTheirs := theirs[name]
 		switch {
 		case !inOurs:
 			t.Errorf("family %s is missing", name)

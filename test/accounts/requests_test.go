@@ -191,7 +191,7 @@ func watches() []request {
 			watch("timeoutSeconds=1"), watch("timeoutSeconds=1&resourceVersion=0"),
 			watch("timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"),
 			watch("timeoutSeconds=1&fieldSelector=metadata.name%3Dt0"), watch("timeoutSeconds=1&labelSelector=app%3Da"),
-			request{method: "GET", path: path, query: "watch=true&resourceVersion=0&timeoutSeconds=2", leaves: true},
+			request{method: "GET", path: path, query: "watch=true&resourceVersion=0&timeoutSeconds=2&fieldSelector=metadata.name%3Dt0", leaves: true},
 			request{method: "GET", path: path, query: "watch=1&timeoutSeconds=1", as: "user", want: 403},
 			request{method: "GET", path: path, query: "watch=1", as: "stranger", want: 401},
 			request{method: "GET", path: path, query: "watch=1&timeoutSeconds=1&resourceVersion=0", header: accept(table)},
