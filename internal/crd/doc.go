@@ -14,6 +14,10 @@
 // they neither hold what is compiled nor end when it is dropped. They end, as
 // with Kubernetes, when the definition's spec or accepted names change.
 //
+// What a conversion webhook makes of stored objects is asked for in reviews of many
+// objects (conversions), and kept until an object or its definition changes
+// (conversionCache). Decoding at a version finds it there.
+//
 // Creating a definition and the controller's writes of its status are answered by
 // routes of this package (definitionWrites); the latter work on definitions without
 // schemas (outlineCodec). All other writes of definitions are Kubernetes' routes'.

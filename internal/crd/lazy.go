@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -30,6 +31,13 @@ var _ runtime.Codec = lazyCodec{}
 
 // Decode implements runtime.Decoder.
 func (l lazyCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if u, ok := into.(*unstructured.Unstructured); ok && u.GetAPIVersion() == l.apiVersion() && l.converts(data) {
+		made, err := l.served.conversions.get(l, data)
+		if err != nil {
+			return nil, nil, err
+		}
+		return into, &made.kind, made.decodeInto(u)
+	}
 	compiled, err := l.served.schemas()
 	if err != nil {
 		return nil, nil, err
@@ -50,6 +58,25 @@ func (l lazyCodec) Encode(obj runtime.Object, w io.Writer) error {
 func (l lazyCodec) Identifier() runtime.Identifier {
 	return runtime.Identifier("millrace-crd-" + l.version + "-" + string(l.inner.Identifier()))
 }
+
+func (l lazyCodec) apiVersion() string { return l.served.def.Group + "/" + l.version }
+
+// converts reports whether a webhook has to make an object of the version out of a
+// stored one. Of objects that are stored in the version it is not asked.
+func (l lazyCodec) converts(stored []byte) bool {
+	if !l.served.def.Webhook {
+		return false
+	}
+	rest, ok := bytes.CutPrefix(stored, storedPrefix)
+	if !ok {
+		return true
+	}
+	rest, ok = bytes.CutPrefix(rest, []byte(l.apiVersion()))
+	return !ok || len(rest) == 0 || rest[0] != '"'
+}
+
+// storedPrefix begins what Kubernetes stores as JSON.
+var storedPrefix = []byte(`{"apiVersion":"`)
 
 // ConvertsLabels implements storage.Converting.
 func (l lazyCodec) ConvertsLabels() bool { return l.served.def.Webhook }
@@ -135,6 +162,8 @@ func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Obje
 type negotiated struct {
 	served *served
 	types  []runtime.SerializerInfo
+	// convertor is the encoders'.
+	convertor runtime.ObjectConvertor
 }
 
 var _ runtime.NegotiatedSerializer = negotiated{}
@@ -148,7 +177,7 @@ func (n negotiated) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupV
 	if own, ok := gv.(schema.GroupVersion); ok && own.Group == n.served.def.Group {
 		gv = versionOnly{own}
 	}
-	return versioning.NewCodec(encoder, nil, lazyConvertor{served: n.served}, scheme, scheme, scheme, gv, nil, "crdNegotiatedSerializer")
+	return versioning.NewCodec(encoder, nil, n.convertor, scheme, scheme, scheme, gv, nil, "crdNegotiatedSerializer")
 }
 
 // versionOnly is a group version whose identifier does not tell the group. Kubernetes

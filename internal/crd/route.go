@@ -1,14 +1,14 @@
 package crd
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/read"
 )
 
-// Route returns what answers reads of a version from bytes. It is nil where
-// Kubernetes' handlers have to: for what is not served, and for what a webhook
-// converts, which is asked for each object each time. It implements read.Finder.
+// Route returns what answers reads of a version from bytes. It is nil for what is not
+// served: Kubernetes' handlers say so. It implements read.Finder.
 func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 	row := s.catalog.Find(gvr.Group, gvr.Resource)
 	if !row.active(gvr.Version) {
@@ -27,16 +27,34 @@ func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 
 // newRoute makes the route of a version, nil where there is none.
 func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
-	if s.server.cfg.Route == nil || s.def.Webhook || kept == nil {
+	if s.server.cfg.Route == nil || kept == nil {
 		return nil, nil
 	}
-	return s.server.cfg.Route(read.RouteConfig{
+	cfg := read.RouteConfig{
 		Resource: s.resource(v.name), Kind: s.kind(v.name), Namespaced: s.def.Namespaced(),
 		Gets: true, Lists: true, Watches: true,
 		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.rest, Warning: v.warning,
 		Source: v.store, Hub: kept.hub,
 		Custom: &read.Custom{Standard: v.scope.StandardSerializers, Begin: s.begin},
-	})
+	}
+	if s.def.Webhook {
+		cfg.Converter, cfg.Serializer = v.store, v.convertedSerializer(s)
+	}
+	return s.server.cfg.Route(cfg)
+}
+
+// convertedSerializer is the version's for objects that are in the version: its encoders
+// do not have them converted again.
+func (v *version) convertedSerializer(s *served) negotiated {
+	return negotiated{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
+}
+
+// sameVersion converts nothing.
+type sameVersion struct{ lazyConvertor }
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
 }
 
 // begin counts a request that ends by itself.

@@ -30,7 +30,7 @@ func (s *served) newScope(row *Version) *handlers.RequestScope {
 	types := mediaTypes(typer)
 	return &handlers.RequestScope{
 		Namer:          handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !s.def.Namespaced()},
-		Serializer:     negotiated{s, types},
+		Serializer:     negotiated{s, types, lazyConvertor{served: s}},
 		ParameterCodec: runtime.NewParameterCodec(parameters),
 		// Objects cannot be encoded as protobuf, but tables and metadata can.
 		StandardSerializers: slices.DeleteFunc(slices.Clone(types), func(t runtime.SerializerInfo) bool {

@@ -43,6 +43,8 @@ type served struct {
 
 	reading *slot[schemas]
 	writing *slot[writing]
+	// conversions are those that a webhook makes.
+	conversions *conversions
 
 	mu struct {
 		sync.Mutex
@@ -67,7 +69,7 @@ type version struct {
 }
 
 func newServed(server *Server, def *Definition) *served {
-	s := &served{server: server, def: def}
+	s := &served{server: server, def: def, conversions: newConversions(server.converted)}
 	busy := func() bool { return s.requests.Load() > 0 }
 	s.reading = newSlot[schemas](server.shelf, busy, s.retired.Load)
 	s.writing = newSlot[writing](server.shelf, busy, s.retired.Load)
@@ -236,4 +238,5 @@ func (s *served) end() {
 	}
 	s.server.shelf.remove(&s.reading.shelved)
 	s.server.shelf.remove(&s.writing.shelved)
+	s.server.converted.forget(s.conversions)
 }

@@ -41,9 +41,11 @@ type Config struct {
 	Log *slog.Logger
 	// CompiledBytes bounds the estimated memory of what is compiled. 0 is 64 MiB.
 	CompiledBytes int64
+	// ConvertedBytes bounds the memory of what webhooks have converted. 0 is 64 MiB.
+	ConvertedBytes int64
 	// Idle is for how long what is compiled stays unused. 0 means 5 minutes.
 	Idle time.Duration
-	// Clock drives both. Nil means the real one.
+	// Clock drives all of them. Nil means the real one.
 	Clock clock.PassiveClock
 	// Route completes and makes the route of a version, by which it is read from
 	// bytes. Nil leaves all reads to Kubernetes' handlers.
@@ -56,8 +58,9 @@ type Config struct {
 }
 
 const (
-	defaultCompiledBytes = 64 << 20
-	defaultIdle          = 5 * time.Minute
+	defaultCompiledBytes  = 64 << 20
+	defaultConvertedBytes = 64 << 20
+	defaultIdle           = 5 * time.Minute
 )
 
 func (c *Config) fill() {
@@ -66,6 +69,9 @@ func (c *Config) fill() {
 	}
 	if c.CompiledBytes == 0 {
 		c.CompiledBytes = defaultCompiledBytes
+	}
+	if c.ConvertedBytes == 0 {
+		c.ConvertedBytes = defaultConvertedBytes
 	}
 	if c.Idle == 0 {
 		c.Idle = defaultIdle
@@ -83,6 +89,8 @@ type Server struct {
 	cfg     Config
 	catalog *Catalog
 	shelf   *shelf
+	// converted is what webhooks have made of stored objects.
+	converted *conversionCache
 	// compiles is for what goes on the shelf.
 	compiles room
 	// next is who answers what no definition is served for.
@@ -131,7 +139,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		return nil, err
 	}
 	s := &Server{
-		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), compiles: newRoom(), next: delegate.UnprotectedHandler(),
+		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), converted: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compiles: newRoom(), next: delegate.UnprotectedHandler(),
 		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
@@ -252,6 +260,7 @@ func (s *Server) sweep(ctx context.Context) {
 		select {
 		case <-sweep.C:
 			s.shelf.sweep()
+			s.converted.sweep()
 			s.countAll()
 		case <-forget.C:
 			s.forgetGone()

@@ -27,6 +27,10 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 	if !span.Entries[span.From].Plain() {
 		return passedOdd
 	}
+	if err := q.convert(req, func(yield func(encode.Span) bool) { yield(span) }); err != nil {
+		q.fail(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
+		return ""
+	}
 	body, err := q.object(span)
 	if err != nil {
 		return passedEncoding

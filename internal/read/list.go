@@ -32,6 +32,10 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 	if page.Odd {
 		return passedOdd
 	}
+	if err := q.convert(req, page.Spans); err != nil {
+		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
+		return ""
+	}
 	q.account.found(&page)
 	list := &encode.List{
 		Form:  q.form,

@@ -23,7 +23,7 @@ const (
 	// notRead is no GET, LIST or WATCH of a resource at all. It is not counted.
 	notRead passed = "not-read"
 
-	passedResource  passed = "resource"   // not a stored resource, or a definition that changes or converts by a webhook
+	passedResource  passed = "resource"   // not a stored resource, or a definition that changes
 	passedPath      passed = "path"       // not the canonical path of one
 	passedParameter passed = "parameter"  // malformed, or of watches and shards
 	passedSelector  passed = "selector"   // by a field of a custom resource
@@ -32,7 +32,9 @@ const (
 	passedOdd       passed = "odd-object" // unreadable, or altered by the handler on its way out
 	passedHistory   passed = "history"    // a revision that the cache no longer has
 	passedEncoding  passed = "encoding"   // an encoder did something unexpected
-	passedUpgrade   passed = "upgrade"    // a watch over a web socket
+	// passedConversion is a watch whose first objects a webhook does not convert.
+	passedConversion passed = "conversion"
+	passedUpgrade    passed = "upgrade" // a watch over a web socket
 	// passedConnection is a watch over a connection that this server has not accepted
 	// itself.
 	passedConnection passed = "connection"

@@ -81,6 +81,8 @@ type RouteConfig struct {
 	Accounts *slo.Watches
 	// Recent keeps what was encoded for watches last.
 	Recent *encode.Recent
+	// Converter is set for resources that a webhook converts to the version.
+	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
 	// MinTimeout is how long a watch lasts at least that names no time, and twice

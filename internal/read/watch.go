@@ -27,10 +27,17 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
 	source := q.route.cfg.Source
-	if !source.Tells(&opts.Predicate) {
+	tells := source.Tells(&opts.Predicate)
+	if !tells && q.route.cfg.Converter == nil {
 		return passedSelector
 	}
 	begin, err := source.Begin(req.Context(), key, opts)
+	if !tells {
+		if err == nil {
+			q.convertInitial(req, &begin)
+		}
+		return passedSelector
+	}
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
 	}
@@ -43,6 +50,9 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Odd > 0 || !s.findInitial(&selection) {
 			return passedOdd
+		}
+		if s.initial != nil && q.convert(req, s.initial.Spans) != nil {
+			return passedConversion
 		}
 		s.cursor, s.failed = q.route.cfg.Hub.Open(selection, begin.After, s.signal.notify)
 		switch {

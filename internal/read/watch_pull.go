@@ -59,6 +59,9 @@ type pulled struct {
 	// time, or the newest change that was read, of which the feed may not know yet:
 	// without more, everything up to there has been sent with what is pending.
 	reached int64
+	// conversion is what the pending changes wait for, ready once they need not.
+	conversion *liveConversion
+	ready      bool
 	// err is why the watch ends.
 	err error
 }
@@ -77,6 +80,12 @@ func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err e
 			return segments, p.more || p.lost != nil, nil
 		}
 	}
+	if !p.converted() {
+		if p.err != nil || p.overdue() {
+			return segments, false, io.EOF
+		}
+		return segments, false, nil
+	}
 	before, given := len(segments), p.pending
 	segments, p.pending, p.err = p.out.Append(segments, p.pending, room)
 	if p.err != nil {
@@ -93,14 +102,17 @@ func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err e
 // due reports whether the schedule has something that can be done now: bookmarks
 // wait until all events are sent.
 func (p *pulled) due() bool {
-	return p.signal.due.Load() && (!p.more || !time.Now().Before(p.schedule.deadline))
+	return p.signal.due.Load() && (!p.more || p.overdue())
 }
+
+func (p *pulled) overdue() bool { return !time.Now().Before(p.schedule.deadline) }
 
 // read takes what is there from the cursor.
 func (p *pulled) read() {
 	if p.buf == nil {
 		p.buf = changeBuffers.Get().(*[]encode.Change)
 	}
+	p.ready = false
 	p.reached = max(p.reached, p.query.route.cfg.Source.Progress().Revision())
 	*p.buf, p.more, p.lost = p.cursor.Next((*p.buf)[:0])
 	if p.pending = *p.buf; len(p.pending) == 0 {

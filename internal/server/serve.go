@@ -170,6 +170,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	}
 	hooks := tier.hooks()
 	hooks.CustomResources.CompiledBytes = cmp.Or(s.options.CompiledBytes, defaultCompiled())
+	hooks.CustomResources.ConvertedBytes = hooks.CustomResources.CompiledBytes / 2
 	server, err := kube.Build(ctx, s.options.Kube, hooks)
 	if err != nil {
 		return s.options.explain(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // Get implements storage.Interface.
@@ -25,6 +26,9 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	e := span.Entries[span.From]
 	if e.Err != nil {
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
+	}
+	if err := s.Convert(ctx, []*resource.Entry{e}); err != nil {
+		return err
 	}
 	return s.decodeInto(e, e.Revision, out)
 }

@@ -178,22 +178,23 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 	candidates, plan := l.snapshot.Candidates(&l.query)
 	p := page{total: int64(l.snapshot.Total(&l.query)), plan: plan}
 	items.Set(reflect.MakeSlice(items.Type(), 0, capacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
-	for span := range candidates {
-		for _, e := range span.Entries[span.From:span.To] {
-			obj, err := s.selected(ctx, &opts.Predicate, e, newItem)
-			if err != nil {
-				return page{}, err
-			}
-			if obj == nil {
-				continue
-			}
-			items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
-			p.last = e.Key
-			p.count++
-			if l.query.Limit > 0 && items.Len() >= l.query.Limit {
-				p.more = l.snapshot.More(&l.query, e.Key)
-				return p, nil
-			}
+	for e, err := range s.entries(ctx, candidates, &opts.Predicate, l.query.Limit) {
+		if err != nil {
+			return page{}, err
+		}
+		obj, err := s.selected(ctx, &opts.Predicate, e, newItem)
+		if err != nil {
+			return page{}, err
+		}
+		if obj == nil {
+			continue
+		}
+		items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
+		p.last = e.Key
+		p.count++
+		if l.query.Limit > 0 && items.Len() >= l.query.Limit {
+			p.more = l.snapshot.More(&l.query, e.Key)
+			return p, nil
 		}
 	}
 	return p, nil

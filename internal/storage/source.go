@@ -29,7 +29,8 @@ func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
 	}
 	obj, err := s.decode(e, e.Revision)
 	// An entry without attributes is being described, which finds out itself.
-	if err != nil && e.Attributes != nil {
+	// A webhook may convert the object the next time.
+	if err != nil && e.Attributes != nil && s.converting == nil {
 		s.cfg.Resource.Condemn(s.cfg.Cache, e, err)
 	}
 	return obj, err

@@ -55,7 +55,9 @@ type Store struct {
 	cfg       Config
 	versioner storage.APIObjectVersioner
 	decoder   etcd3.Decoder
-	sharing   sharing
+	// converting is the codec if a webhook converts what is stored, else nil.
+	converting Converting
+	sharing    sharing
 	// sizes says that Stats is to tell them.
 	sizes atomic.Bool
 
@@ -76,6 +78,9 @@ func New(cfg Config) *Store {
 	}
 	cfg.told = toldBy(cfg.New, cfg.Codec)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
+	if c, ok := cfg.Codec.(Converting); ok && c.ConvertsLabels() {
+		s.converting = c
+	}
 	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
 	return s
 }

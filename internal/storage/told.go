@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
@@ -24,15 +25,24 @@ const (
 	// toldLabels are labels, name and namespace: a custom resource's, whose versions
 	// may select by different fields.
 	toldLabels
-	// toldNothing is for custom resources with a conversion webhook, which may give
-	// an object other labels in each version.
-	toldNothing
+	// toldNames are name and namespace: a custom resource's with a conversion webhook,
+	// which may give an object other labels in each version.
+	toldNames
 )
 
-// Converting is a codec of objects that may have other labels in each version.
+// Converting is a codec of objects that a webhook may convert to the version.
 type Converting interface {
-	// ConvertsLabels reports whether they may.
+	// ConvertsLabels reports whether one does, which may give an object other labels in
+	// each version.
 	ConvertsLabels() bool
+	// Convert has stored objects converted, all together, so that Decode of them need not
+	// wait. The error is that of Decode, or the context's.
+	Convert(ctx context.Context, entries []*resource.Entry) error
+	// Converted reports whether Decode of none of them waits.
+	Converted(entries []*resource.Entry) bool
+	// Excludes reports whether it is known without decoding that a selector does not
+	// select an object as it is converted.
+	Excludes(e *resource.Entry, l labels.Selector) bool
 }
 
 func toldBy(newFunc func() runtime.Object, codec runtime.Codec) told {
@@ -40,7 +50,7 @@ func toldBy(newFunc func() runtime.Object, codec runtime.Codec) told {
 		return toldAll
 	}
 	if c, ok := codec.(Converting); ok && c.ConvertsLabels() {
-		return toldNothing
+		return toldNames
 	}
 	return toldLabels
 }
@@ -49,8 +59,11 @@ func toldBy(newFunc func() runtime.Object, codec runtime.Codec) told {
 // they are all of it.
 func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f fields.Selector, whole bool) {
 	switch {
-	case s.cfg.told == toldNothing:
-		return nil, nil, p.Empty()
+	case s.cfg.told == toldNames:
+		if p.Field != nil && beyondNames(p.Field) {
+			return nil, nil, false
+		}
+		return nil, p.Field, p.Label == nil || p.Label.Empty()
 	case s.cfg.told == toldAll || p.Field == nil || !beyondNames(p.Field):
 		return p.Label, p.Field, true
 	}
@@ -78,7 +91,7 @@ func beyondNames(f fields.Selector) bool {
 // is asked.
 func (s *Store) choose(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
 	l, f, whole := s.selectors(p)
-	if !e.Matches(l, f) {
+	if !e.Matches(l, f) || !whole && s.converting != nil && s.converting.Excludes(e, p.Label) {
 		return nil, nil
 	}
 	obj, err := decode()

@@ -49,8 +49,8 @@ func TestSelectorsThatAttributesAnswer(t *testing.T) {
 		{toldAll, label, custom, true, true},
 		{toldLabels, label, name, true, true},
 		{toldLabels, label, custom, true, false},
-		{toldNothing, label, fields.Everything(), false, false},
-		{toldNothing, labels.Everything(), fields.Everything(), false, true},
+		{toldNames, label, fields.Everything(), false, false},
+		{toldNames, labels.Everything(), fields.Everything(), false, true},
 	} {
 		s := &Store{cfg: Config{told: c.told}}
 		p := storage.SelectionPredicate{Label: c.label, Field: c.field}

@@ -119,11 +119,12 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 	query := cache.Query{Prefix: w.start.Prefix, Single: w.start.Single}
 	query.Labels, query.Fields, _ = w.store.selectors(&w.opts.Predicate)
 	spans, _ := w.start.Initial.Candidates(&query)
-	for span := range spans {
-		for _, e := range span.Entries[span.From:span.To] {
-			if err := w.sendAdded(ctx, e); err != nil {
-				return err
-			}
+	for e, err := range w.store.entries(ctx, spans, &w.opts.Predicate, 0) {
+		if err == nil {
+			err = w.sendAdded(ctx, e)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	w.start.Initial = nil
@@ -157,6 +158,9 @@ func (w *watcher) follow(ctx context.Context) error {
 		n, next, grown, err := log.Read(at, buf)
 		if err != nil {
 			return expired(w.start.After, reached)
+		}
+		if err := w.convert(ctx, buf[:n]); err != nil {
+			return err
 		}
 		for i := range buf[:n] {
 			if err := w.sendEvent(ctx, &buf[i]); err != nil {

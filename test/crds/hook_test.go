@@ -20,19 +20,28 @@ type hook struct {
 	// ca is the authority that its certificate can be verified with, as in a
 	// definition.
 	ca string
+	// asked counts what each path under /count was asked.
+	asked counters
 }
 
 func startHook(t *testing.T) *hook {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(convert))
+	h := &hook{}
+	server := httptest.NewTLSServer(h)
 	t.Cleanup(server.Close)
-	return &hook{url: server.URL, ca: base64.StdEncoding.EncodeToString(encodeCertificate(server.Certificate()))}
+	h.url, h.ca = server.URL, base64.StdEncoding.EncodeToString(encodeCertificate(server.Certificate()))
+	return h
 }
 
-func convert(w http.ResponseWriter, req *http.Request) {
+// ServeHTTP implements http.Handler.
+func (h *hook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var review apiextensionsv1.ConversionReview
 	if err := json.NewDecoder(req.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, "no review", http.StatusBadRequest)
+		return
+	}
+	path, counted := strings.CutPrefix(req.URL.Path, "/count/")
+	if counted && !h.asked.count(w, req, path, len(review.Request.Objects)) {
 		return
 	}
 	review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
@@ -41,6 +50,9 @@ func convert(w http.ResponseWriter, req *http.Request) {
 		if err := json.Unmarshal(raw.Raw, &o); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
+		}
+		if metadata, _ := o["metadata"].(map[string]any); counted && metadata["name"] == h.asked.refused(path) {
+			review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: "this one is not to be converted"}
 		}
 		convertTo(o, review.Request.DesiredAPIVersion)
 		misbehave(o, req.URL.Path)

@@ -1,0 +1,155 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+func TestConversionsTakeBoundedMemory(t *testing.T) {
+	const limit, objects = 1 << 20, 5000
+	cache := newConversionCache(limit, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
+	c := newConversions(cache)
+	for i := range objects {
+		cache.put(c.key("v2", fmt.Append(nil, i)), &convertedObject{content: make([]byte, 1000)})
+		if cache.mu.bytes > limit {
+			t.Fatalf("%d bytes after %d objects, want %d at most", cache.mu.bytes, i+1, limit)
+		}
+	}
+	if n := len(cache.mu.made); n < limit/2000 || cache.mu.bytes != int64(n)*(1000+conversionOverhead) {
+		t.Errorf("%d objects are kept, of %d bytes", n, cache.mu.bytes)
+	}
+}
+
+func TestConversionsGoWithTheirObjects(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	cache := newConversionCache(1<<20, time.Minute, clock)
+	c, other := newConversions(cache), newConversions(cache)
+	current, replaced := &resource.Entry{Key: "current"}, &resource.Entry{Key: "replaced"}
+	keys := map[string]conversionKey{}
+	for name, of := range map[string]*conversions{"current": c, "replaced": c, "unmet": c, "other": other} {
+		keys[name] = of.key("v2", []byte(name))
+		cache.put(keys[name], &convertedObject{})
+	}
+	cache.setSource(cache.get(keys["current"]), current)
+	cache.setSource(cache.get(keys["replaced"]), replaced)
+	want := func(when string, names ...string) {
+		t.Helper()
+		found := 0
+		for _, name := range names {
+			if cache.mu.made[keys[name]] == nil {
+				t.Errorf("%s: the conversion of %q is not kept", when, name)
+			}
+			found++
+		}
+		if len(cache.mu.made) != found {
+			t.Errorf("%s: %d are kept, want %d", when, len(cache.mu.made), found)
+		}
+	}
+	runtime.KeepAlive(replaced)
+	replaced = nil
+	runtime.GC()
+	cache.sweep()
+	want("an object was replaced", "current", "replaced", "unmet", "other")
+	cache.forget(other)
+	want("a definition has changed", "current", "replaced", "unmet")
+	clock.Step(time.Minute / 2)
+	cache.get(keys["unmet"])
+	clock.Step(time.Minute / 2)
+	cache.sweep()
+	want("what was replaced was not read for a while", "current", "unmet")
+	clock.Step(time.Minute)
+	cache.sweep()
+	want("nobody came for an object again", "current")
+	runtime.KeepAlive(current)
+}
+
+func TestReviewsHoldWhatWaits(t *testing.T) {
+	cache := newConversionCache(1<<20, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
+	c := newConversions(cache)
+	c.mu.reviews = reviewsAtOnce // the test is the one that takes
+	var all []*pendingConversion
+	join := func(version string, size, i int) {
+		made, p, fresh := c.find(lazyCodec{version: version}, fmt.Appendf(make([]byte, size), "%d", i))
+		if made != nil || !fresh {
+			t.Fatalf("object %d is known", i)
+		}
+		all = append(all, p)
+	}
+	for i := range 150 {
+		join("v2", 0, i)
+	}
+	join("v3", 0, 0)
+	join("v3", 700<<10, 1)
+	join("v3", 700<<10, 2)
+	if _, p, fresh := c.find(lazyCodec{version: "v2"}, []byte("120")); fresh || p != all[120] || p.waiting != 2 {
+		t.Errorf("a second reader is not joined with the first")
+	}
+	c.enqueue(all)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := c.wait(ctx, all[149]); !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader whose time is over: %v", err)
+	}
+	if _, err := c.wait(ctx, all[120]); !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader whose time is over: %v", err)
+	}
+	for _, want := range []int{100, 49, 2, 1, 0} {
+		if batch := c.take(); len(batch) != want {
+			t.Errorf("a review has %d objects, want %d", len(batch), want)
+		}
+	}
+	if c.mu.reviews != reviewsAtOnce-1 || len(c.mu.queue) != 0 || c.mu.pending[all[149].key] != nil {
+		t.Errorf("%d reviews and %d in the queue are left", c.mu.reviews, len(c.mu.queue))
+	}
+	failed := errors.New("refused")
+	c.settle(all[0], nil, failed)
+	if _, err := c.wait(context.Background(), all[0]); !errors.Is(err, failed) {
+		t.Errorf("got %v, want %v", err, failed)
+	}
+	if _, _, fresh := c.find(lazyCodec{version: "v2"}, []byte("0")); !fresh {
+		t.Errorf("an error is kept")
+	}
+}
+
+func TestReviewsFollowTheWebhooksPace(t *testing.T) {
+	c := newConversions(nil)
+	for i, step := range []struct {
+		objects int
+		took    time.Duration
+		want    int
+	}{{100, time.Second, 100}, {100, 6 * time.Second, 50}, {10, 6 * time.Second, 5}, {1, 6 * time.Second, 1}, {1, time.Millisecond, 2}, {2, 2 * time.Second, 2}, {2, time.Second, 4}} {
+		if c.pace(step.objects, step.took); c.mu.objects != step.want {
+			t.Errorf("step %d: %d objects in a review, want %d", i, c.mu.objects, step.want)
+		}
+	}
+}
+
+// TestConvertedObjectsComeBack checks that numbers stay what they were.
+func TestConvertedObjectsComeBack(t *testing.T) {
+	u := &unstructured.Unstructured{}
+	const text = `{"apiVersion":"g/v2","kind":"K","metadata":{"name":"n"},"spec":{"f":1.0,"i":1,"large":9007199254740993,"e":1e3,"null":null,"list":[1,"a",true],"time":"2026-01-01T00:00:00Z","text":"\u00e9\u0000"}}`
+	if err := u.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	content, err := cbor.Marshal(u.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &unstructured.Unstructured{}
+	if err := (&convertedObject{content: content}).decodeInto(got); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprintf("%#v", got.Object) != fmt.Sprintf("%#v", u.Object) {
+		t.Errorf("got  %#v\nwant %#v", got.Object, u.Object)
+	}
+}
