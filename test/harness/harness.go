@@ -193,7 +193,7 @@ func (s *Server) Again() *Server {
 // (--permit-port-sharing): new connections go to either.
 func (s *Server) Successor(args ...string) *Server {
 	s.tb.Helper()
-	dataDir := filepath.Join(ShortTempDir(s.tb), "d")
+	dataDir := ShortTempDir(s.tb)
 	if err := os.CopyFS(filepath.Join(dataDir, "pki"), os.DirFS(filepath.Join(s.DataDir, "pki"))); err != nil {
 		s.tb.Fatalf("copy certificates: %v", err)
 	}

@@ -101,7 +101,7 @@ SIZES = [(2, "2 bytes", 10), (400 << 10, "400 KB", 4), (2 << 20, "2 MB", 2)]
 
 
 def body_of(size):
-    return b"{" + b" " * (size - 2) + b"}"
+    return b"{}" if size == 2 else b'{"a":"' + b"x" * (size - 8) + b'"}'
 
 
 def early_one(client, case, body, version):
