@@ -16,16 +16,50 @@ type client struct {
 	command []string
 	// probe is a command that ends well where the client is there, hint what to do
 	// where it is not.
-	probe []string
-	hint  string
-	// limits are what the client cannot do with any server.
+	probe  []string
+	hint   string
 	limits []limit
 }
 
-// limit excuses checks of a client if they fail with Kubernetes' read path too.
+// limit excuses checks of a client that fail in a certain way.
 type limit struct {
-	checks *regexp.Regexp
-	reason string
+	checks, errors *regexp.Regexp
+	reason         string
+	// byChance says that one run with the stock server would prove nothing. Others must
+	// fail with Kubernetes' read path too.
+	byChance bool
+}
+
+// What some clients cannot do with any server.
+func limitsOfHTTPX() []limit {
+	closed := regexp.MustCompile("ConnectionTerminated|Server disconnected|ConnectionState.CLOSED")
+	return []limit{
+		{
+			checks: regexp.MustCompile("^early: .*B, .*HTTP/2"), errors: regexp.MustCompile("ReadTimeout"),
+			reason: "it sends the whole body before it looks at an answer",
+		},
+		{
+			checks: regexp.MustCompile("^(early: 401.*HTTP/2|goaway: |restart: requests)"), errors: closed, byChance: true,
+			reason: "it gives up requests when a connection is told to go away",
+		},
+	}
+}
+
+func limitsOfJava() []limit {
+	return []limit{
+		{
+			checks: regexp.MustCompile("^early: .*B, .*HTTP/2"), errors: regexp.MustCompile("request timed out"),
+			reason: "it sends the whole body before it looks at an answer",
+		},
+		{
+			checks: regexp.MustCompile("^early: .*ten at once, HTTP/1.1"), errors: regexp.MustCompile("received no bytes"), byChance: true,
+			reason: "it sends the whole body before it looks at an answer",
+		},
+		{
+			checks: regexp.MustCompile("^(early: 40[13].*HTTP/2|goaway: |restart: )"), errors: regexp.MustCompile("GOAWAY received"), byChance: true,
+			reason: "it gives up all requests of a connection that is told to go away",
+		},
+	}
 }
 
 const python = "../../bin/venv/bin/python"
@@ -38,7 +72,7 @@ func clients() []client {
 		},
 		pythonClient("pycurl"),
 		pythonClient("requests"),
-		pythonClient("httpx"),
+		pythonClient("httpx", limitsOfHTTPX()...),
 		pythonClient("aiohttp"),
 		pythonClient("kubernetes"),
 		{
@@ -48,7 +82,7 @@ func clients() []client {
 		{
 			name:    "java",
 			command: []string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "scripts/HttpClientChecks.java"},
-			probe:   []string{"javac", "--version"}, hint: "there is no JDK",
+			probe:   []string{"javac", "--version"}, hint: "there is no JDK", limits: limitsOfJava(),
 		},
 	}
 }
@@ -83,14 +117,14 @@ func lastLine(output []byte) string {
 	return lines[len(lines)-1]
 }
 
-// excuse is why a check may fail, or empty.
-func (c client) excuse(check string) string {
-	for _, l := range c.limits {
-		if l.checks.MatchString(check) {
-			return l.reason
+// excuse is the limit that a failure is due to, or nil.
+func (c client) excuse(check, err string) *limit {
+	for i, l := range c.limits {
+		if l.checks.MatchString(check) && l.errors.MatchString(err) {
+			return &c.limits[i]
 		}
 	}
-	return ""
+	return nil
 }
 
 // environment is what scripts get to know.

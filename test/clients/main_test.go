@@ -36,7 +36,7 @@ func TestClients(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.need(t)
-				for _, behaviour := range []string{"early", "watch", "lists", "streams", "gone"} {
+				for _, behaviour := range behaviours() {
 					t.Run(behaviour, func(t *testing.T) { w.compare(t, c, behaviour) })
 				}
 			})
@@ -65,4 +65,11 @@ func (w *world) restart(t *testing.T) {
 			judge(t, c, "restart", ours[c.name], func() outcome { return theirs[c.name] })
 		})
 	}
+}
+
+func behaviours() []string {
+	if b := os.Getenv("ONLY"); b != "" {
+		return []string{b}
+	}
+	return []string{"early", "watch", "lists", "streams", "gone"}
 }

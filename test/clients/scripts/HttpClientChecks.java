@@ -40,7 +40,7 @@ public class HttpClientChecks {
     static final String LISTS = System.getenv("CLIENT_LISTS");
     static final int REPEAT = Integer.parseInt(System.getenv("CLIENT_REPEAT"));
     static final String CONFIG_MAPS = "/api/v1/namespaces/" + NAMESPACE + "/configmaps";
-    static final Duration PATIENCE = Duration.ofSeconds(10);
+    static final Duration PATIENCE = Duration.ofSeconds(8);
     static final ExecutorService threads = Executors.newCachedThreadPool(task -> {
         Thread thread = new Thread(task);
         thread.setDaemon(true);
@@ -61,21 +61,24 @@ public class HttpClientChecks {
         }
     }
 
-    /** Runs a check, which may take a minute, and prints what became of it. */
-    static void report(String check, Task task) {
+    /** Runs a check, which may take a minute, prints what became of it, and says whether it passed. */
+    static boolean report(String check, Task task) {
         String line = "{\"check\":" + quote(check);
+        boolean passed = false;
         Future<?> future = threads.submit(() -> {
             task.run();
             return null;
         });
         try {
             future.get(60, TimeUnit.SECONDS);
+            passed = true;
         } catch (ExecutionException e) {
             line += ",\"error\":" + quote(e.getCause().toString());
         } catch (Exception e) {
             line += ",\"error\":" + quote("not done after a minute: " + e);
         }
         System.out.println(line + "}");
+        return passed;
     }
 
     static String quote(String text) {
@@ -250,28 +253,43 @@ public class HttpClientChecks {
         }
     }
 
+    static final int[] EARLY_SIZES = {2, 400 << 10, 2 << 20};
+    static final int[] EARLY_COUNTS = {20, 10, 10};
+    static final String[] EARLY_NAMES = {"2 bytes", "400 KB", "2 MB"};
+
     static void early() throws Exception {
-        List<Early> cases = List.of(
-            new Early(401, "POST", CONFIG_MAPS, "application/json", "nobody"),
-            new Early(403, "POST", CONFIG_MAPS, "application/json", WEAK_TOKEN),
-            new Early(404, "POST", "/apis/none.example.com/v1/things", "application/json", TOKEN),
-            new Early(405, "POST", CONFIG_MAPS + "/x", "application/json", TOKEN),
-            new Early(415, "PATCH", CONFIG_MAPS + "/x", "text/plain", TOKEN));
-        int[] sizes = {2, 400 << 10, 2 << 20};
-        int[] counts = {20, 10, 10};
-        String[] names = {"2 bytes", "400 KB", "2 MB"};
+        Early unauthorized = new Early(401, "POST", CONFIG_MAPS, "application/json", "nobody");
         for (Version version : Version.values()) {
             Client client = new Client(version);
-            for (int n = 0; n < sizes.length; n++) {
-                int size = sizes[n];
-                int count = counts[n] * REPEAT;
-                for (Early one : cases) {
-                    report(one.status() + ", " + names[n] + ", " + client.name, () -> many(count, m -> one.ask(client, size)));
+            earlyOf(client);
+            // These close the connection, which not every client survives.
+            for (int n = 0; n < EARLY_SIZES.length; n++) {
+                int size = EARLY_SIZES[n];
+                int count = EARLY_COUNTS[n] * REPEAT;
+                report("401, " + EARLY_NAMES[n] + ", " + client.name, () -> many(count, m -> unauthorized.ask(client, size)));
+            }
+        }
+    }
+
+    /** Stops at the first failure: others may take as long as patience lasts. */
+    static void earlyOf(Client client) {
+        List<Early> cases = List.of(
+            new Early(405, "POST", CONFIG_MAPS + "/x", "application/json", TOKEN),
+            new Early(403, "POST", CONFIG_MAPS, "application/json", WEAK_TOKEN),
+            new Early(404, "POST", "/apis/none.example.com/v1/things", "application/json", TOKEN),
+            new Early(415, "PATCH", CONFIG_MAPS + "/x", "text/plain", TOKEN));
+        for (int n = 0; n < EARLY_SIZES.length; n++) {
+            int size = EARLY_SIZES[n];
+            int count = EARLY_COUNTS[n] * REPEAT;
+            for (Early one : cases) {
+                if (!report(one.status() + ", " + EARLY_NAMES[n] + ", " + client.name, () -> many(count, m -> one.ask(client, size)))) {
+                    return;
                 }
             }
-            Early large = new Early(413, "POST", CONFIG_MAPS, "application/json", TOKEN);
-            report("413, 4 MB, " + client.name, () -> many(2 * REPEAT, m -> large.ask(client, 4 << 20)));
-            report("405, 2 MB, ten at once, " + client.name, () -> atOnce(10, m -> cases.get(3).ask(client, 2 << 20)));
+        }
+        Early large = new Early(413, "POST", CONFIG_MAPS, "application/json", TOKEN);
+        if (report("413, 4 MB, " + client.name, () -> many(2 * REPEAT, m -> large.ask(client, 4 << 20)))) {
+            report("405, 2 MB, ten at once, " + client.name, () -> atOnce(10, m -> cases.get(0).ask(client, 2 << 20)));
         }
     }
 
@@ -443,12 +461,17 @@ public class HttpClientChecks {
             atOnce(4, n -> {
                 for (; !stop.get(); count.incrementAndGet()) {
                     try {
-                        want("status", client.ask("GET", CONFIG_MAPS + "/restart", null).statusCode(), 200);
+                        HttpResponse<byte[]> answer = client.ask("GET", CONFIG_MAPS + "/restart", null);
+                        // A server that ends may say: again, and elsewhere.
+                        if (answer.statusCode() != 503 || answer.headers().firstValue("Retry-After").isEmpty()) {
+                            want("status", answer.statusCode(), 200);
+                        }
                     } catch (Exception | AssertionError e) {
                         synchronized (failures) {
                             failures.add(e.toString());
                         }
                     }
+                    Thread.sleep(20);
                 }
             });
             return null;

@@ -13,11 +13,12 @@ ask() { curl -sS -m "$patience" --cacert "$CLIENT_CA" -H "Authorization: Bearer 
 report() {
   local check=$1 message
   shift
-  if message=$("$@" 2>&1); then
+  # In a substitution a watch that is still open would hold the script.
+  if "$@" >"$work/message" 2>&1; then
     printf '{"check":"%s"}\n' "$check"
     return
   fi
-  message=$(tr '\n\t' '  ' <<<"$message" | tr -d '\000-\037' | head -c 1500)
+  message=$(tr '\n\t' '  ' <"$work/message" | tr -d '\000-\037' | head -c 1500)
   message=${message//\\/\\\\}
   printf '{"check":"%s","error":"%s"}\n' "$check" "${message//\"/\\\"}"
 }
@@ -58,7 +59,7 @@ answered() {
 
 # early_many STATUS SIZE COUNT OPTIONS: by one process, over as few connections as it likes.
 early_many() {
-  local status=$1 size=$2 count=$3
+  local status=$1 size=$2 count=$3 method type url token
   shift 3
   early_case "$status"
   body_of "$size"
@@ -70,7 +71,7 @@ early_many() {
 
 # early_each STATUS COUNT: by a process for each.
 early_each() {
-  local status=$1 count=$2 n
+  local status=$1 count=$2 n method type url token
   early_case "$status"
   rm -f "$work"/body.* "$work/codes" "$work/errors"
   for ((n = 1; n <= count; n++)); do
@@ -117,7 +118,7 @@ watch_path() { echo "$maps?watch=1&fieldSelector=metadata.name%3D$1&resourceVers
 watch_codings() {
   local coding=$1 n
   shift
-  open_watch "$(watch_path watched timeoutSeconds=30)" "$@"
+  open_watch "$(watch_path watched timeoutSeconds=10)" "$@"
   await '"text":"first"' || return
   want Content-Encoding "$(tr -d '\r' <"$work/head" | sed -n 's/^[Cc]ontent-[Ee]ncoding: //p')" "$coding" || return
   for n in 1 2 3 4 5; do
@@ -255,7 +256,8 @@ lost() {
 restart() {
   local asker plain
   create_map restart
-  ask -m 0 -o /dev/null -w '%{http_code}\n' "$maps/restart?n=[1-1000000]" >"$work/codes" 2>"$work/errors" &
+  # A server that ends may say: again, and elsewhere.
+  ask --rate 50/s --retry 5 -m 0 -o /dev/null -w '%{http_code}\n' "$maps/restart?n=[1-1000000]" >"$work/codes" 2>"$work/errors" &
   asker=$!
   open_watch "$(watch_path restart timeoutSeconds=50)"
   await '"text":"first"' >/dev/null
