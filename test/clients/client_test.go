@@ -59,6 +59,10 @@ func limitsOfJava() []limit {
 			checks: regexp.MustCompile("^(early: 40[13].*HTTP/2|goaway: |restart: )"), errors: regexp.MustCompile("GOAWAY received"), byChance: true,
 			reason: "it gives up all requests of a connection that is told to go away",
 		},
+		{
+			checks: regexp.MustCompile("^streams: "), errors: regexp.MustCompile("too many concurrent streams"), byChance: true,
+			reason: "it neither waits for a stream nor always opens another connection",
+		},
 	}
 }
 

@@ -121,7 +121,7 @@ func (w *world) compare(t *testing.T, c client, behaviour string) {
 	judge(t, c, behaviour, w.ours.start(t, c, behaviour).end(), stock)
 }
 
-// judge makes a test of each check.
+// judge makes a test of each check. Without stock all limits are by chance.
 func judge(t *testing.T, c client, behaviour string, ours outcome, stock func() outcome) {
 	t.Helper()
 	if ours.err != nil {

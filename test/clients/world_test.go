@@ -123,7 +123,7 @@ func must(t *testing.T, err error) {
 
 // replace has all clients use a server, starts its successor on the same port and tells
 // it to end. It returns what became of the scripts.
-func (s *side) replace(t *testing.T) map[string]outcome {
+func (s *side) replace(t *testing.T, args ...string) map[string]outcome {
 	t.Helper()
 	running := map[string]*script{}
 	for _, c := range clients() {
@@ -135,11 +135,13 @@ func (s *side) replace(t *testing.T) map[string]outcome {
 		<-r.ready
 	}
 	before := s.Server
-	s.Server = before.Successor("--goaway-chance=0.02")
+	s.Server = before.Successor(args...)
 	must(t, before.Terminate())
 	all := map[string]outcome{}
-	for name, r := range running {
+	for _, r := range running {
 		fmt.Fprintln(r.proceed)
+	}
+	for name, r := range running {
 		all[name] = r.end()
 	}
 	return all

@@ -254,7 +254,7 @@ public class HttpClientChecks {
     }
 
     static final int[] EARLY_SIZES = {2, 400 << 10, 2 << 20};
-    static final int[] EARLY_COUNTS = {20, 10, 10};
+    static final int[] EARLY_COUNTS = {20, 5, 3};
     static final String[] EARLY_NAMES = {"2 bytes", "400 KB", "2 MB"};
 
     static void early() throws Exception {
