@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -58,6 +59,9 @@ func (s *side) start(t *testing.T, c client, behaviour string) *script {
 	r := &script{ready: make(chan struct{}), done: make(chan struct{})}
 	cmd := exec.Command(c.command[0], append(c.command[1:], behaviour)...)
 	cmd.Env = s.environment(c)
+	// What a script starts ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	out, err := cmd.StdoutPipe()
@@ -70,7 +74,7 @@ func (s *side) start(t *testing.T, c client, behaviour string) *script {
 	if err != nil {
 		t.Fatalf("start %v: %v", cmd.Args, err)
 	}
-	timer := time.AfterFunc(scriptTimeout, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(scriptTimeout, kill)
 	go func() {
 		defer close(r.done)
 		defer timer.Stop()
@@ -82,7 +86,7 @@ func (s *side) start(t *testing.T, c client, behaviour string) *script {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		kill()
 		<-r.done
 	})
 	return r
