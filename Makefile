@@ -1,4 +1,5 @@
-# Everything here needs Go and git. Only `race` needs a C compiler too.
+# Everything here needs Go and git. Only `race` needs a C compiler too. Tests leave out
+# clients of languages that are not there.
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO      ?= go
@@ -33,8 +34,17 @@ modules: ## fetch the modules that test/crds and test/monitoring look at; what i
 	cd test/crds/definitions && $(GO) mod download || echo "test/crds leaves out the definitions of modules that are not there"
 	cd test/monitoring/promql && $(GO) mod download || echo "test/monitoring leaves out Prometheus' parser"
 
+.PHONY: clients
+clients: bin/venv/installed ## install the clients in Python that test/clients tries; without them it leaves them out
+
+# Nothing is compiled, and nothing outside of bin is touched.
+bin/venv/installed: test/clients/requirements.txt
+	python3 -m venv bin/venv && \
+		bin/venv/bin/python -m pip install --quiet --only-binary :all: -r $< && touch $@ || \
+		echo "test/clients leaves out clients in Python that are not there"
+
 .PHONY: test
-test: modules ## vet, then run the tests
+test: modules clients ## vet, then run the tests
 	$(GO) vet ./...
 	$(GO) test -timeout 30m ./...
 

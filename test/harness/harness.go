@@ -188,6 +188,29 @@ func (s *Server) Again() *Server {
 	return again
 }
 
+// Successor starts another server on the port of a running one, with the same authority
+// and arguments and further ones, and waits until it is ready. Both share the port
+// (--permit-port-sharing): new connections go to either.
+func (s *Server) Successor(args ...string) *Server {
+	s.tb.Helper()
+	dataDir := ShortTempDir(s.tb)
+	if err := os.CopyFS(filepath.Join(dataDir, "pki"), os.DirFS(filepath.Join(s.DataDir, "pki"))); err != nil {
+		s.tb.Fatalf("copy certificates: %v", err)
+	}
+	next := launch(s.tb, s.port, dataDir, slices.Concat(s.args, args))
+	// /readyz of this port may be the other server's.
+	err := Until(readyTimeout, func() error {
+		if !strings.Contains(next.Output(), "millrace is ready") {
+			return ErrNotYet
+		}
+		return nil
+	})
+	if err != nil {
+		s.tb.Fatalf("successor not ready after %v:\n%s", readyTimeout, next.output)
+	}
+	return next
+}
+
 // WaitReady waits until /readyz says ok.
 func (s *Server) WaitReady() {
 	s.tb.Helper()

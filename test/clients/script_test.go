@@ -1,0 +1,153 @@
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// scriptTimeout is how long one behaviour of one client may take. The scripts' own
+// limits are shorter and say more.
+const scriptTimeout = 2 * time.Minute
+
+// check is a line that a script prints.
+type check struct {
+	Check string
+	Error string
+	Skip  string
+	// Ready says that everything is open which a restart must not break.
+	Ready bool
+}
+
+// outcome is what became of a script.
+type outcome struct {
+	checks []check
+	// err is set if the script did not reach its end.
+	err error
+}
+
+// failed reports whether a check failed or was not reached.
+func (o outcome) failed(name string) bool {
+	for _, c := range o.checks {
+		if c.Check == name {
+			return c.Error != ""
+		}
+	}
+	return true
+}
+
+// script is one that runs.
+type script struct {
+	// ready is closed when the script says so, or has ended.
+	ready chan struct{}
+	// proceed answers a script that waits.
+	proceed io.WriteCloser
+	done    chan struct{}
+	outcome outcome
+}
+
+// start runs a script with a behaviour.
+func (s *side) start(t *testing.T, c client, behaviour string) *script {
+	t.Helper()
+	r := &script{ready: make(chan struct{}), done: make(chan struct{})}
+	cmd := exec.Command(c.command[0], append(c.command[1:], behaviour)...)
+	cmd.Env = s.environment(c)
+	// What a script starts ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		r.proceed, err = cmd.StdinPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatalf("start %v: %v", cmd.Args, err)
+	}
+	timer := time.AfterFunc(scriptTimeout, kill)
+	go func() {
+		defer close(r.done)
+		defer timer.Stop()
+		readErr := r.read(out)
+		if err := cmd.Wait(); err != nil {
+			r.outcome.err = fmt.Errorf("run script: %w: %s", err, complaints.Bytes())
+		} else if readErr != nil {
+			r.outcome.err = readErr
+		}
+	}()
+	t.Cleanup(func() {
+		kill()
+		<-r.done
+	})
+	return r
+}
+
+// read takes the lines of a script until it ends.
+func (r *script) read(out io.Reader) error {
+	ready := sync.OnceFunc(func() { close(r.ready) })
+	defer ready()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var c check
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			_, _ = io.Copy(io.Discard, out)
+			return fmt.Errorf("read %q: %w", lines.Text(), err)
+		}
+		if c.Ready {
+			ready()
+			continue
+		}
+		r.outcome.checks = append(r.outcome.checks, c)
+	}
+	return lines.Err()
+}
+
+// end waits for the script.
+func (r *script) end() outcome {
+	<-r.done
+	return r.outcome
+}
+
+// compare runs a behaviour, and with the stock server too if something fails that the
+// client may be unable to do.
+func (w *world) compare(t *testing.T, c client, behaviour string) {
+	stock := sync.OnceValue(func() outcome { return w.stock.start(t, c, behaviour).end() })
+	judge(t, c, behaviour, w.ours.start(t, c, behaviour).end(), stock)
+}
+
+// judge makes a test of each check. Without stock all limits are by chance.
+func judge(t *testing.T, c client, behaviour string, ours outcome, stock func() outcome) {
+	t.Helper()
+	if ours.err != nil {
+		t.Error(ours.err)
+	}
+	if len(ours.checks) == 0 {
+		t.Error("script made no check")
+	}
+	for _, check := range ours.checks {
+		t.Run(check.Check, func(t *testing.T) {
+			excuse := c.excuse(behaviour+": "+check.Check, check.Error)
+			switch {
+			case check.Skip != "":
+				t.Skip(check.Skip)
+			case check.Error == "":
+			case excuse == nil:
+				t.Error(check.Error)
+			case !excuse.byChance && !stock().failed(check.Check):
+				t.Errorf("with Kubernetes' read path it does not fail: %s", check.Error)
+			default:
+				t.Skipf("as with other servers: %s: %s", excuse.reason, check.Error)
+			}
+		})
+	}
+}
