@@ -23,7 +23,7 @@ const (
 // before, but not for ever. The zero value is ready.
 type flights struct {
 	sync.Mutex
-	of map[*slot]*flight
+	of map[*cell]*flight
 	// bytes are of those that count.
 	bytes int64
 	// waiting are in the order in which they came.
@@ -32,7 +32,7 @@ type flights struct {
 
 // flight is one segment, for all of its readers.
 type flight struct {
-	slot  *slot
+	cell  *cell
 	bytes int64
 	// readers are those who wait for it or have it, the newest last.
 	readers []*flown
@@ -50,9 +50,9 @@ type flown struct {
 }
 
 // begin returns when a reader may have a segment of about so many bytes. He must call
-// end.
-func (x *flights) begin(s *slot, bytes int64) *flown {
-	r := x.join(s, bytes)
+// end. A cell stands for the segment in one coding, kept or not.
+func (x *flights) begin(c *cell, bytes int64) *flown {
+	r := x.join(c, bytes)
 	select {
 	case <-r.flight.cleared:
 		return r
@@ -81,16 +81,16 @@ func (x *flights) look() {
 	x.clearLocked(time.Now())
 }
 
-func (x *flights) join(s *slot, bytes int64) *flown {
+func (x *flights) join(c *cell, bytes int64) *flown {
 	x.Lock()
 	defer x.Unlock()
-	f, now := x.of[s], time.Now()
+	f, now := x.of[c], time.Now()
 	if f == nil {
 		if x.of == nil {
-			x.of = map[*slot]*flight{}
+			x.of = map[*cell]*flight{}
 		}
-		f = &flight{slot: s, bytes: bytes, cleared: make(chan struct{})}
-		x.of[s] = f
+		f = &flight{cell: c, bytes: bytes, cleared: make(chan struct{})}
+		x.of[c] = f
 		x.waiting = append(x.waiting, f)
 	} else if !f.since.IsZero() {
 		x.countLocked(f, true)
@@ -165,7 +165,7 @@ func (x *flights) end(r *flown) {
 	f, now := r.flight, time.Now()
 	f.readers = slices.DeleteFunc(f.readers, func(o *flown) bool { return o == r })
 	if len(f.readers) == 0 {
-		delete(x.of, f.slot)
+		delete(x.of, f.cell)
 	}
 	if f.stale(now) {
 		x.countLocked(f, false)

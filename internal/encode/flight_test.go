@@ -14,7 +14,7 @@ func TestFlightsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, all = 1 << 20, 200
 		var x flights
-		slots := make([]slot, all)
+		cells := make([]cell, all)
 		var readers sync.WaitGroup
 		users := make([]atomic.Int32, all)
 		var now, most atomic.Int64
@@ -22,7 +22,7 @@ func TestFlightsAreBounded(t *testing.T) {
 			readers.Go(func() {
 				for i := range all {
 					at := (i + reader) % all
-					f := x.begin(&slots[at], size)
+					f := x.begin(&cells[at], size)
 					if users[at].Add(1) == 1 {
 						most.Store(max(most.Load(), now.Add(size)))
 					}
@@ -49,11 +49,11 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, all = 1 << 20, 100
 		var x flights
-		slots := make([]slot, 2*all)
+		cells := make([]cell, 2*all)
 		var stalled []*flown
 		began := time.Now()
 		for i := range all {
-			stalled = append(stalled, x.begin(&slots[i], size))
+			stalled = append(stalled, x.begin(&cells[i], size))
 		}
 		if took, rounds := time.Since(began), (all*size+flightMost-1)/flightMost; took > time.Duration(rounds)*flightFresh {
 			t.Errorf("%d readers that stall took %s to begin", all, took)
@@ -61,8 +61,8 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 		<-time.After(flightFresh)
 		began = time.Now()
 		for i := range all {
-			x.end(x.begin(&slots[all+i], size)) // of their own
-			x.end(x.begin(&slots[i], size))     // shared with who stalls
+			x.end(x.begin(&cells[all+i], size)) // of their own
+			x.end(x.begin(&cells[i], size))     // shared with who stalls
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("%d readers beside %d that stall took %s", 2*all, all, took)
@@ -80,11 +80,11 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 func TestLargeFlightIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x flights
-		var slots [2]slot
+		var cells [2]cell
 		began := time.Now()
-		large := x.begin(&slots[0], 2*flightMost)
+		large := x.begin(&cells[0], 2*flightMost)
 		var second sync.WaitGroup
-		second.Go(func() { x.end(x.begin(&slots[1], 1)) })
+		second.Go(func() { x.end(x.begin(&cells[1], 1)) })
 		synctest.Wait()
 		x.end(large)
 		second.Wait()

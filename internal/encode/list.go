@@ -224,11 +224,7 @@ func (l *List) writeSpan(out *output, span Span) error {
 	if !l.packs(out.encoding, span) {
 		return l.eachPart(span, out.plain)
 	}
-	w, err := l.pack(out.encoding, span)
-	if err != nil {
-		return err
-	}
-	return out.packed(w)
+	return l.Form.borrowPacked(span.Memo, span.Entries, out.encoding, out.packed)
 }
 
 // packs reports whether a run is sent as it was compressed for everybody.
@@ -236,18 +232,11 @@ func (l *List) packs(encoding Encoding, span Span) bool {
 	return encoding != Identity && l.Form.cfg.Row == nil && span.whole()
 }
 
-func (l *List) pack(encoding Encoding, span Span) (*wire, error) {
-	if encoding == Zstd {
-		return l.Form.zipped(span.Memo, span.Entries)
-	}
-	return l.Form.deflated(span.Memo, span.Entries)
-}
-
 // ahead encodes the segments that Write needs.
 func (l *List) ahead(encoding Encoding) *ahead {
 	a := &ahead{list: l, cold: (*slot).cold, prepare: func(s Span) error {
 		if l.packs(encoding, s) {
-			_, err := l.pack(encoding, s)
+			_, err := l.Form.packed(s.Memo, s.Entries, encoding)
 			return err
 		}
 		_, err := l.Form.plain(s.Memo, s.Entries)

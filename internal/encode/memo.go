@@ -36,9 +36,10 @@ type slot struct {
 	// build is held by who encodes; it is never taken with Memo.mu held.
 	build sync.Mutex
 	*cells
-	// recent is the plain segment as long as some reader still has it, so that
-	// concurrent readers share what is not kept. It is guarded by build.
-	recent weak.Pointer[wire]
+	// recent, recentDeflated and recentZipped are the segment in each coding as long as
+	// some reader still has it, so that concurrent readers share what is not kept. They
+	// are guarded by build.
+	recent, recentDeflated, recentZipped weak.Pointer[wire]
 	// single holds items that were asked for alone; nil before the first.
 	single atomic.Pointer[[]cell]
 	// size is the plain segment's length, 0 before it was first encoded.
@@ -197,7 +198,11 @@ func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
 	}
 	own.build.Lock()
 	defer own.build.Unlock()
-	return f.buildPlain(m, own, before, keep)
+	w, fresh, err := f.buildPlain(m, own, before, keep)
+	if fresh && keep && w.large() {
+		f.cfg.Budget.hold(w)
+	}
+	return w, err
 }
 
 // borrow calls use with the segment of a group, which is only good until use
@@ -212,7 +217,7 @@ func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error)
 		}
 	}
 	if b := f.cfg.Budget; b != nil && own.large() {
-		defer b.flights.end(b.flights.begin(own, own.about()))
+		defer b.flights.end(b.flights.begin(&own.plain, own.about()))
 	}
 	w, err := f.plain(m, entries)
 	if err != nil {
@@ -221,18 +226,18 @@ func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error)
 	return use(w)
 }
 
-// buildPlain is called with own.build held.
-func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (*wire, error) {
+// buildPlain is called with own.build held. A fresh segment was encoded just now.
+func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (w *wire, fresh bool, err error) {
 	if w := own.plain.load(); w != nil {
-		return w, nil
+		return w, false, nil
 	}
-	w, err := f.remake(own)
-	fresh := w == nil
+	w, err = f.remake(own)
+	fresh = w == nil
 	if fresh && err == nil {
 		w, err = f.encode(own.entries, int(own.size.Load()), own.source(false), before.source(true))
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if fresh && keep && w.rows == nil && !w.large() && f.cfg.Budget.tight(w.cost()) {
 		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, &own.zipped, w.zipped())
@@ -240,19 +245,17 @@ func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (*wire, error) 
 	own.size.Store(w.size)
 	own.recent = weak.Make(w)
 	if !keep {
-		return w, nil
+		return w, fresh, nil
 	}
 	if !w.large() {
 		m.keep(f.cfg.Budget, f.cfg.Budget.keepPlain, &own.plain, w)
-	} else if fresh {
-		f.cfg.Budget.hold(w)
 	}
 	own.dropSingle(f.cfg.Budget)
 	if before != nil {
 		before.drop(f.cfg.Budget)
 		m.disinherit(before)
 	}
-	return w, nil
+	return w, fresh, nil
 }
 
 // remake finds the segment among what a slot has besides plain bytes, nil for
@@ -286,47 +289,6 @@ func (s *slot) source(whole bool) *source {
 	return from
 }
 
-// deflated returns the segment of a group for gzip streams.
-func (f *Form) deflated(m *Memo, entries []*resource.Entry) (*wire, error) {
-	return f.packed(m, entries, func(s *slot) *cell { return &s.deflated }, func(plain *wire) (*wire, error) {
-		w, err := plain.deflated()
-		if err == nil && f.cfg.Framing.frames() {
-			w.sizes = plain.itemSizes()
-		}
-		return w, err
-	})
-}
-
-// zipped returns the segment of a group for zstd streams.
-func (f *Form) zipped(m *Memo, entries []*resource.Entry) (*wire, error) {
-	return f.packed(m, entries, func(s *slot) *cell { return &s.zipped }, func(w *wire) (*wire, error) { return w.zipped(), nil })
-}
-
-func (f *Form) packed(m *Memo, entries []*resource.Entry, place func(*slot) *cell, pack func(*wire) (*wire, error)) (*wire, error) {
-	own, before, keep := m.slotOf(f, entries)
-	at := place(own)
-	if w := at.load(); w != nil {
-		return w, nil
-	}
-	own.build.Lock()
-	defer own.build.Unlock()
-	if w := at.load(); w != nil {
-		return w, nil
-	}
-	plain, err := f.buildPlain(m, own, before, keep)
-	if err != nil {
-		return nil, err
-	}
-	if w := at.load(); w != nil {
-		return w, nil
-	}
-	w, err := pack(plain)
-	if err == nil && keep {
-		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, at, w)
-	}
-	return w, err
-}
-
 // size returns the length of a group's segment, encoding it if that is unknown.
 func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 	own, _, _ := m.slotOf(f, entries)
@@ -357,7 +319,7 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 		return true, nil
 	}
 	if warmGrowth*stored > b.limit/warmShare {
-		_, err = f.zipped(span.Memo, span.Entries)
+		_, err = f.packed(span.Memo, span.Entries, Zstd)
 	} else {
 		_, err = f.plain(span.Memo, span.Entries)
 	}

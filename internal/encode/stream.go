@@ -91,14 +91,12 @@ func (s *Stream) span(out *output, span Span) error {
 	}
 	switch {
 	case s.Encoding == Gzip && span.whole():
-		w, err := s.Form.deflated(span.Memo, span.Entries)
-		if err != nil {
-			return err
-		}
-		for _, size := range w.sizes {
-			s.Observe(int(size))
-		}
-		return out.packed(w)
+		return s.Form.borrowPacked(span.Memo, span.Entries, s.Encoding, func(w *wire) error {
+			for _, size := range w.sizes {
+				s.Observe(int(size))
+			}
+			return out.packed(w)
+		})
 	case span.most():
 		return s.Form.borrow(span.Memo, span.Entries, func(w *wire) error {
 			for _, size := range w.itemSizes()[span.From:span.To] {

@@ -200,6 +200,8 @@ func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server
 	}
 	defer beneath(ctx, s.measure(tier, server))()
 	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.rest, tier.tier.Warming)
+	// The garbage of the load would stay until well after clients are back.
+	trimmer.trim()
 	defer beneath(ctx, trimmer.run)()
 	defer beneath(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil {

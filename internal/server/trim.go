@@ -85,6 +85,11 @@ func (t *trimmer) look() {
 	if !over && t.gain() < max(trimGain/t.quiet, trimLeast) {
 		return
 	}
+	t.trim()
+}
+
+// trim gives back what it can.
+func (t *trimmer) trim() {
 	t.rest()
 	debug.FreeOSMemory()
 	if err := releasePages(t.files...); err != nil {

@@ -52,7 +52,9 @@ func (f *Feed) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	responses := f.stamp(ctx, f.cfg.Client.Watch(ctx, f.cfg.Prefix,
-		clientv3.WithPrefix(), clientv3.WithRev(f.reached+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()))
+		clientv3.WithPrefix(), clientv3.WithRev(f.reached+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify(),
+		// One message with all of a replay's events would be in memory twice.
+		clientv3.WithFragment()))
 	ticker := time.NewTicker(replayPeriod)
 	defer ticker.Stop()
 	began, heard, answers := time.Now(), time.Now(), false

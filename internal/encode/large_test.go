@@ -1,0 +1,150 @@
+package encode
+
+import (
+	"encoding/base64"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// stalledWriters take no large segment before they are released, and know how many
+// bytes of distinct segments are with them.
+type stalledWriters struct {
+	released chan struct{}
+
+	mu struct {
+		sync.Mutex
+		with map[*byte]int
+	}
+}
+
+func newStalledWriters() *stalledWriters {
+	s := &stalledWriters{released: make(chan struct{})}
+	s.mu.with = map[*byte]int{}
+	return s
+}
+
+// Write implements io.Writer for any number of readers.
+func (s *stalledWriters) Write(b []byte) (int, error) {
+	if len(b) >= direct {
+		s.mu.Lock()
+		s.mu.with[&b[0]] = len(b)
+		s.mu.Unlock()
+		<-s.released
+	}
+	return len(b), nil
+}
+
+func (s *stalledWriters) bytes() (total int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.mu.with {
+		total += n
+	}
+	return total
+}
+
+// largeGroups are objects of some bytes each, one in a group.
+func largeGroups(tb testing.TB, n, size int, compressible bool) []group {
+	tb.Helper()
+	random := rand.NewChaCha8([32]byte{1})
+	raw := make([]byte, size*3/4)
+	all := make([]group, n)
+	for i := range all {
+		text := strings.Repeat("compressible ", size/13)
+		if !compressible {
+			if _, err := random.Read(raw); err != nil {
+				tb.Fatal(err)
+			}
+			text = base64.StdEncoding.EncodeToString(raw)
+		}
+		e := entry(tb, i, text)
+		all[i] = group{memo: new(Memo)}
+		all[i].entries = append(all[i].entries, e)
+	}
+	return all
+}
+
+// largeForm is a way to read large objects.
+type largeForm struct {
+	name string
+	read func(out io.Writer, spans iter.Seq[Span]) error
+}
+
+func (w *world) largeForms(tb testing.TB) []largeForm {
+	tb.Helper()
+	var all []largeForm
+	for name, framing := range framings {
+		f := w.form(tb, framing)
+		for _, encoding := range []Encoding{Identity, Gzip, Zstd} {
+			all = append(all, largeForm{"list " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
+				return (&List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: spans}).Write(out, encoding)
+			}})
+		}
+	}
+	for name, framing := range map[string]Framing{"json": WatchJSON, "protobuf": WatchProtobuf} {
+		f := w.watchForm(tb, framing)
+		for _, encoding := range []Encoding{Identity, Gzip} {
+			all = append(all, largeForm{"watch " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
+				return (&Stream{Form: f, Writer: out, Encoding: encoding, Observe: func(int) {}}).Initial(spans)
+			}})
+		}
+	}
+	return all
+}
+
+// TestLargeSegmentsAreBounded has readers begin at a large object each, and stall. In no
+// form may they hold more than the bound, nor leave more in the budget.
+func TestLargeSegmentsAreBounded(t *testing.T) {
+	const size, readers = 1 << 20, 40
+	all := largeGroups(t, readers, size, false)
+	zip([]byte("the process's encoder is made outside of the bubbles"))
+	w := newWorld(t)
+	for _, form := range w.largeForms(t) {
+		t.Run(form.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				out := newStalledWriters()
+				var group sync.WaitGroup
+				for i := range readers {
+					group.Go(func() {
+						if err := form.read(out, between(all, i, min(i+2, readers))); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				if got := out.bytes(); got > flightMost || got < flightMost/2 {
+					t.Errorf("readers that stall have %d bytes of segments, %d allowed", got, flightMost)
+				}
+				close(out.released)
+				group.Wait()
+			})
+			w.budget.Rest()
+			if used := w.budget.Used(); used > size {
+				t.Errorf("%d bytes of %d objects of %d bytes are kept", used, readers, size)
+			}
+		})
+	}
+}
+
+// TestLargeSegmentsThatShrinkAreKept compresses large objects once for all readers, if
+// that makes much less of them.
+func TestLargeSegmentsThatShrinkAreKept(t *testing.T) {
+	const size, objects = 1 << 20, 4
+	w := newWorld(t)
+	all := largeGroups(t, objects, size, true)
+	list := newList(w.form(t, JSON), all, 0, objects)
+	for range 3 {
+		if err := list.Write(io.Discard, Gzip); err != nil {
+			t.Fatal(err)
+		}
+		w.budget.Rest()
+	}
+	if got := w.decoded.Load(); got != objects {
+		t.Errorf("decoded %d times, want %d", got, objects)
+	}
+}
