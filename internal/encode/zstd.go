@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"sync"
@@ -39,9 +40,12 @@ const zstdWindow = 1 << 20
 
 // zip compresses src into one frame.
 func zip(src []byte) []byte {
-	c := codec()
-	out := c.encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64))
-	return append(make([]byte, 0, len(out)), out...)
+	scratch := scratches.Get().(*bytes.Buffer)
+	defer putScratch(scratch)
+	// It must have room for all: EncodeAll would grow a buffer of its own.
+	scratch.Grow(len(src) + len(src)/64 + 64)
+	out := codec().encoder.EncodeAll(src, scratch.AvailableBuffer())
+	return bytes.Clone(out)
 }
 
 // unzip appends what a frame holds.
