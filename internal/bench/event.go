@@ -15,7 +15,9 @@ type event struct {
 
 // is reports whether an event is of a type.
 func (e event) is(kind string) bool {
-	return bytes.HasPrefix(e.head, []byte(`{"type":"`+kind+`"`))
+	// In protobuf the type is field 1, with its length ahead.
+	return bytes.HasPrefix(e.head, []byte(`{"type":"`+kind+`"`)) ||
+		bytes.HasPrefix(e.head, append([]byte{1<<3 | 2, byte(len(kind))}, kind...))
 }
 
 // eventScanner finds the events in a watch's JSON, each of which is a line, and

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 const (
@@ -21,13 +24,17 @@ const (
 	// informerRead is a reader's buffer.
 	informerRead = 128 << 10
 
-	informersURI = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-	initialEnd   = `"k8s.io/initial-events-end":"true"`
+	informersURI  = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	initialEndKey = "k8s.io/initial-events-end"
+	initialEnd    = `"` + initialEndKey + `":"true"`
+	// giveBack is how long a server has to give memory back to the system.
+	giveBack = 30 * time.Second
 )
 
 // informersResult is what informers cost that begin with a watch-list at once.
 type informersResult struct {
 	Workload      string        `json:"workload"`
+	Form          string        `json:"form,omitempty"` // empty: json
 	Informers     int           `json:"informers"`
 	Slow          int           `json:"slow"`      // of them
 	Objects       int           `json:"objects"`   // that each got
@@ -35,6 +42,8 @@ type informersResult struct {
 	Rest          time.Duration `json:"restNanos"` // before idle is read
 	IdleBytes     int64         `json:"idleBytes"`
 	PeakBytes     int64         `json:"peakBytes"`
+	ReadyBytes    int64         `json:"readyBytes,omitempty"` // when the measurement began
+	AfterBytes    int64         `json:"afterBytes,omitempty"` // giveBack after the last bookmark
 	CPUSeconds    float64       `json:"cpuSeconds"`
 	CPUMillis     float64       `json:"cpuMillisPerMB"`
 	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
@@ -50,6 +59,8 @@ type informerRun struct {
 	meter  *meter
 	uri    string
 	log    *progress
+	// form is that of the workload. The zero value is JSON.
+	form informerForm
 }
 
 // share is what one informer got.
@@ -65,6 +76,10 @@ func (r *informerRun) measure(ctx context.Context, s informerSpec, plan watchPla
 	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+mostRests*plan.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", s.name, plan.Timeout))
 	defer cancel()
+	ready, err := r.meter.read()
+	if err != nil {
+		return informersResult{}, err
+	}
 	idle, err := (&loader{meter: r.meter, log: r.log}).rested(ctx, s.name, plan.Rest)
 	if err != nil {
 		return informersResult{}, err
@@ -72,6 +87,7 @@ func (r *informerRun) measure(ctx context.Context, s informerSpec, plan watchPla
 	var shares []share
 	clientBefore, start := clientCPU(), time.Now()
 	_, peak, err := r.meter.peakDuring(func() (err error) {
+		r.form = s.form
 		shares, err = r.run(ctx, s.informers)
 		return err
 	})
@@ -83,10 +99,17 @@ func (r *informerRun) measure(ctx context.Context, s informerSpec, plan watchPla
 	if err != nil {
 		return informersResult{}, err
 	}
-	res := informersResult{Workload: s.name, Rest: plan.Rest, IdleBytes: idle.rss, PeakBytes: peak,
+	res := informersResult{Workload: s.name, Form: s.form.name, Rest: plan.Rest, ReadyBytes: ready.rss, IdleBytes: idle.rss, PeakBytes: peak,
 		CPUSeconds: (after.cpu - idle.cpu).Seconds(), Seconds: took.Seconds()}
 	megabytes := float64(res.sum(shares)) / 1e6
 	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, millis(clientUsed)/megabytes
+	if err := sleep(ctx, min(plan.Rest, giveBack)); err != nil {
+		return res, err
+	}
+	if after, err = r.meter.read(); err != nil {
+		return res, err
+	}
+	res.AfterBytes = after.rss
 	return res, res.check(shares)
 }
 
@@ -147,7 +170,7 @@ func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) er
 		return err
 	}
 	defer l.close()
-	req, err := r.target.request(ctx, workload{uri: r.uri, accept: acceptJSON})
+	req, err := r.target.request(ctx, workload{uri: r.uri, accept: cmp.Or(r.form.accept, acceptJSON), encoding: r.form.encoding})
 	if err != nil {
 		return err
 	}
@@ -156,11 +179,17 @@ func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) er
 		return cause(ctx, err)
 	}
 	defer resp.Body.Close()
-	scanner, done := eventScanner{mark: []byte(initialEnd)}, false
+	wire := &wireReader{Reader: resp.Body, bytes: &own.bytes}
+	body := io.Reader(wire)
+	if resp.Header.Get("Content-Encoding") == encodingGzip {
+		if body, err = gzip.NewReader(wire); err != nil {
+			return fmt.Errorf("decode watch-list: %w", err)
+		}
+	}
+	scanner, done := r.form.scanner(), false
 	buf, start := make([]byte, informerRead), time.Now()
 	for !done {
-		n, err := resp.Body.Read(buf)
-		own.bytes += int64(n)
+		n, err := body.Read(buf)
 		scanner.feed(buf[:n], func(e event) {
 			switch {
 			case e.is("ADDED"):
@@ -185,12 +214,25 @@ func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) er
 	return nil
 }
 
+// wireReader counts what comes.
+type wireReader struct {
+	io.Reader
+	bytes *int64
+}
+
+func (r *wireReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	*r.bytes += int64(n)
+	return n, err
+}
+
 // capture keeps what one informer gets for the floor.
 func (r *informerRun) capture(ctx context.Context, dir string) (measurable, error) {
 	f, err := os.Create(filepath.Join(dir, watchListGroup))
 	if err != nil {
 		return measurable{}, fmt.Errorf("create capture: %w", err)
 	}
+	r.form = informerForm{}
 	err = errors.Join(r.read(ctx, &share{}, f), f.Close())
 	if err != nil {
 		return measurable{}, fmt.Errorf("capture a watch-list: %w", err)

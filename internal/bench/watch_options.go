@@ -40,6 +40,7 @@ type watchOptions struct {
 	testbedOptions
 	secrets    int
 	secretSize string
+	forms      []string
 
 	workloads []string
 	plan      watchPlan
@@ -61,6 +62,7 @@ func (o *watchOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.secrets, "secrets", 400, "with --compare and "+watchListGroup+": secrets to fill in")
 	f.StringVar(&o.secretSize, "secret-size", "1MB", "with --compare and "+watchListGroup+": size of a secret as JSON")
 
+	f.StringSliceVar(&o.forms, "forms", []string{informerForms()[0].name}, watchListGroup+": each in these forms, of "+strings.Join(informerFormNames(), ", "))
 	f.StringSliceVar(&o.workloads, "workloads", nil, "what to run; \"help\" lists all, with a mark at the default ones")
 	f.DurationVar(&o.plan.Duration, "duration", 10*time.Second, "how long to write for each workload")
 	f.DurationVar(&o.plan.Warmup, "warmup", time.Second, "how long to write before measuring")
@@ -99,6 +101,9 @@ func (o *watchOptions) validate(given func(flag string) bool) (err error) {
 		return fmt.Errorf("--secrets=%d: must be at least 1", o.secrets)
 	}
 	if o.chosen, err = chooseWatches(o.workloads); err != nil {
+		return err
+	}
+	if o.chosen.informers, err = inForms(o.chosen.informers, o.forms); err != nil {
 		return err
 	}
 	o.chosen = o.chosen.scaled(o.plan.Scale)

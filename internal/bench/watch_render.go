@@ -222,7 +222,7 @@ func (r *watchReport) comparedTable() titled {
 }
 
 func (r *watchReport) informerTable() titled {
-	t := titled{table: table{columns: columnsOf("workload", "server", "slow", "objects", "bytes each", "RSS idle", "peak",
+	t := titled{table: table{columns: columnsOf("workload", "server", "slow", "objects", "bytes each", "RSS ready", "idle", "peak", "after",
 		"server ms/MB", "client ms/MB", "s", "fast s")}}
 	for _, s := range append(append([]watchServer{}, r.Servers...), watchServer{Name: "floor", Informers: r.FloorInformers}) {
 		for _, m := range s.Informers {
@@ -232,11 +232,19 @@ func (r *watchReport) informerTable() titled {
 			t.title = fmt.Sprintf("Informers that begin with a watch-list at once, every fourth slow for its first %s; at least %s of rest before idle",
 				formatBytes(slowInformerBytes), r.Plan.Rest)
 			t.table.add(m.Workload, s.Name, fmt.Sprint(m.Slow), fmt.Sprint(m.Objects), formatBytes(m.BodyBytes),
-				formatBytes(m.IdleBytes), formatBytes(m.PeakBytes), formatNumber(m.CPUMillis), formatNumber(m.ClientMillis),
+				formatKnown(m.ReadyBytes), formatBytes(m.IdleBytes), formatBytes(m.PeakBytes), formatKnown(m.AfterBytes), formatNumber(m.CPUMillis), formatNumber(m.ClientMillis),
 				formatNumber(m.Seconds), formatNumber(m.MedianSeconds))
 		}
 	}
 	return t
+}
+
+// formatKnown leaves out what older reports do not tell.
+func formatKnown(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return formatBytes(bytes)
 }
 
 // footer says what was run on what.

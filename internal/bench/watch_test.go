@@ -264,7 +264,7 @@ func TestChooseWatches(t *testing.T) {
 		{[]string{"stalled", "all-h1"}, []string{"all-h2-1000", "stalled", "all-h1"}},
 		{[]string{"names"}, []string{"names-1000", "names-4000", "names-8000"}},
 		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1", "floor-tls"}},
-		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-128", "watchlist-512"}},
+		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-64", "watchlist-128", "watchlist-512"}},
 		{[]string{"watchlist-512", "nodes-1000"}, []string{"nodes-1000", "watchlist-512"}},
 	} {
 		got, err := chooseWatches(c.asked)

@@ -100,6 +100,8 @@ type informerSpec struct {
 	// single ones are run on the first server only: others would need more
 	// memory than machines have.
 	single bool
+	// form is how they ask; --forms multiplies the workloads.
+	form informerForm
 }
 
 const watchListGroup = "watchlist"
@@ -107,6 +109,7 @@ const watchListGroup = "watchlist"
 func informerSpecs() []informerSpec {
 	return []informerSpec{
 		{name: "watchlist-16", informers: 16, byDefault: true},
+		{name: "watchlist-64", informers: 64, single: true},
 		{name: "watchlist-128", informers: 128, single: true},
 		{name: "watchlist-512", informers: 512, single: true},
 	}

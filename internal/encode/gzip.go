@@ -52,9 +52,9 @@ func deflaterPool(level int) *sync.Pool {
 // deflate compresses src into blocks that end on a byte boundary and refer to
 // nothing before them.
 func deflate(src []byte) ([]byte, error) {
-	var out bytes.Buffer
-	out.Grow(len(src)/6 + 64)
-	if err := deflateTo(&out, src, deflaters); err != nil {
+	out := scratches.Get().(*bytes.Buffer)
+	defer putScratch(out)
+	if err := deflateTo(out, src, deflaters); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(out.Bytes()), nil

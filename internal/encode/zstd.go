@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -68,7 +69,11 @@ const (
 // zip compresses src into one frame of open blocks, which zstdEnd ends. Its header tells
 // the size, which makes unpacking faster.
 func zip(src []byte) []byte {
-	frame := codec().encoder.EncodeAll(src, make([]byte, 0, len(src)/6+64))
+	scratch := scratches.Get().(*bytes.Buffer)
+	defer putScratch(scratch)
+	// It must have room for all: EncodeAll would grow a buffer of its own.
+	scratch.Grow(len(src) + len(src)/64 + 64)
+	frame := codec().encoder.EncodeAll(src, scratch.AvailableBuffer())
 	openBlocks(frame)
 	out := append(make([]byte, 0, len(frame)+len(zstdEnd)), frame...)
 	return append(out, zstdEnd...)
