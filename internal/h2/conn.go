@@ -25,8 +25,8 @@ const (
 	// greetingTimeout is how long a client may take for its preface and settings.
 	greetingTimeout = 10 * time.Second
 	// farewellTimeout is how long a client has to read the last frames, of the connection
-	// or of a stream whose handler was aborted. A connection that is closed while bytes of the client are on their way loses what the client
-	// has not read.
+	// or of a stream whose handler was aborted. A connection that is closed while bytes of
+	// the client are on their way loses what the client has not read.
 	farewellTimeout = time.Second
 	// maxControl bounds the control frames that wait to be written, in bytes. A client
 	// that causes more without reading any is cut off.
