@@ -118,11 +118,20 @@ func (r *script) end() outcome {
 	return r.outcome
 }
 
-// compare runs a behaviour, and with the stock server too if something fails that the
-// client may be unable to do.
-func (w *world) compare(t *testing.T, c client, behaviour string) {
-	stock := sync.OnceValue(func() outcome { return w.stock.start(t, c, behaviour).end() })
-	judge(t, c, behaviour, w.ours.start(t, c, behaviour).end(), stock)
+// compare runs a client's behaviours, and with the stock server too if something fails
+// that the client may be unable to do. Watches mostly wait: they run beside the others.
+func (w *world) compare(t *testing.T, c client) {
+	watches := w.ours.start(t, c, "watch")
+	for _, behaviour := range []string{"early", "lists", "gone", "watch", "streams"} {
+		t.Run(behaviour, func(t *testing.T) {
+			running := watches
+			if behaviour != "watch" {
+				running = w.ours.start(t, c, behaviour)
+			}
+			stock := sync.OnceValue(func() outcome { return w.stock.start(t, c, behaviour).end() })
+			judge(t, c, behaviour, running.end(), stock)
+		})
+	}
 }
 
 // judge makes a test of each check. Without stock all limits are by chance.

@@ -30,7 +30,7 @@ class Client:
 
     async def make(self):
         connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=checks.CA), limit=200)
-        return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(sock_read=checks.PATIENCE))
+        return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(sock_read=checks.SILENCE))
 
     def request(self, method, path, body=None, headers=None, token=checks.TOKEN, version="1.1"):
         async def ask():

@@ -36,6 +36,8 @@ REPEAT = int(os.environ["CLIENT_REPEAT"])
 
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATIENCE = 10
+# How long a watch may be silent.
+SILENCE = 90
 
 
 class Answer:
@@ -299,7 +301,7 @@ def tokenless(body):
 def streams(client, writer):
     """Open more watches than one connection may have streams."""
     create(client, CONFIG_MAPS, config_map("streams", "first"))
-    count, seconds = 120, 4
+    count, seconds = 120, 5
     began = threading.Semaphore(0)
 
     def one(n):

@@ -42,9 +42,12 @@ function inTime(promise, what) {
 // Http2 keeps one session, and opens another one when that is told to go away.
 class Http2 {
   version = "2";
+  constructor(options = {}) {
+    this.options = { ca, ...options };
+  }
   session() {
     if (!this.current || this.current.closed || this.current.destroyed) {
-      const session = http2.connect(env.CLIENT_URL, { ca });
+      const session = http2.connect(env.CLIENT_URL, this.options);
       session.on("error", () => {});
       session.on("goaway", () => {
         if (this.current === session) this.current = undefined;
@@ -221,7 +224,9 @@ async function earlyOf(client) {
   }
   const large = [413, "POST", configMaps, "application/json", token];
   if (await report(`413, 4 MB, ${version}`, () => many(2 * repeat, () => earlyOne(client, large, 4 << 20)))) {
-    await report(`405, 2 MB, ten at once, ${version}`, () => atOnce(10, () => earlyOne(client, earlyCases[0], 2 << 20)));
+    // Node refuses streams of a session that holds more than 10 MB, by default.
+    const wide = client.version === "2" ? new Http2({ maxSessionMemory: 100 }) : client;
+    await report(`405, 2 MB, ten at once, ${version}`, () => atOnce(10, () => earlyOne(wide, earlyCases[0], 2 << 20)));
   }
 }
 
@@ -322,7 +327,7 @@ async function streams() {
     const hundred = new Promise((resolve) => (enough = resolve));
     const change = hundred.then(() => patch(new Http2(), "streams", "last"));
     await atOnce(120, async () => {
-      const response = await client.open("GET", watchPath("streams", "timeoutSeconds=4"), withToken(token));
+      const response = await client.open("GET", watchPath("streams", "timeoutSeconds=5"), withToken(token));
       const events = new Events(response);
       want("status", events.status, 200);
       let event = await events.next();

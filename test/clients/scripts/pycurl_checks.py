@@ -109,7 +109,7 @@ class Client:
             while running:
                 _, running = multi.perform()
                 if running:
-                    multi.select(1.0)
+                    multi.select(0.02)
             _, _, failed = multi.info_read()
             if failed:
                 raise AssertionError(f"curl {failed[0][1]}: {failed[0][2]}")

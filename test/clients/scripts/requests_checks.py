@@ -34,7 +34,7 @@ class Client:
 
     def watch(self, path, headers):
         headers = {"Authorization": f"Bearer {checks.TOKEN}", **headers}
-        r = self.session.get(checks.URL + path, headers=headers, stream=True, timeout=checks.PATIENCE)
+        r = self.session.get(checks.URL + path, headers=headers, stream=True, timeout=checks.SILENCE)
         return Stream(r)
 
 
