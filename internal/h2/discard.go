@@ -14,8 +14,6 @@ const (
 	discardPeriod = 3 * time.Second
 	// maxDiscardPeriods bounds how long it may take for it.
 	maxDiscardPeriods = 20
-	// leaveDelay is how long a connection that is to be left stays when a body has ended.
-	leaveDelay = time.Second
 )
 
 // discard is a request's body that nobody reads. With its answer sent, the stream is
@@ -33,7 +31,7 @@ type discard struct {
 	received, seen int64
 	// looks counts the periods that have ended.
 	looks int
-	// leaves says that the client is to open no more streams soon after this one has ended.
+	// leaves says that the client is to open no more streams when this one has ended.
 	leaves bool
 }
 
@@ -56,9 +54,6 @@ type discards struct {
 	// oldest, which is at oldest when there are so many.
 	resets []resetStream
 	oldest int
-	// postponed says that GOAWAY has waited for a body, which it does once. The next answer
-	// that asks for it brings it.
-	postponed bool
 }
 
 // discardBodyLocked lets a client send the rest of a body, which nobody reads.
@@ -76,7 +71,7 @@ func (c *conn) discardBodyLocked(s *stream) error {
 // request.
 func (c *conn) halfCloseLocked(s *stream) {
 	d := s.discard
-	d.in = s.in
+	d.in, d.leaves = s.in, s.leaves
 	m := &c.mu.discards
 	if m.bodies == nil {
 		m.bodies = make(map[uint32]*discard)
@@ -84,13 +79,6 @@ func (c *conn) halfCloseLocked(s *stream) {
 	m.bodies[s.id] = d
 	if m.timer == nil {
 		m.timer = time.AfterFunc(discardPeriod, c.lookAtDiscards)
-	}
-	switch {
-	case !s.leaves:
-	case m.postponed:
-		c.drainLocked()
-	default:
-		d.leaves, m.postponed = true, true
 	}
 }
 
@@ -113,12 +101,11 @@ func (c *conn) lookAtDiscards() {
 }
 
 // endDiscardLocked forgets a body if there is one: the client has ended its stream, or it
-// is reset. GOAWAY at once could cross the client's next request, which some clients do
-// not send again (RFC 9113, 6.8).
+// is reset.
 func (c *conn) endDiscardLocked(id uint32) {
 	d := c.mu.discards.bodies[id]
 	if delete(c.mu.discards.bodies, id); d != nil && d.leaves {
-		time.AfterFunc(leaveDelay, c.goAwayGracefully)
+		c.drainLocked()
 	}
 }
 
