@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -28,6 +29,10 @@ const (
 	// or of a stream whose handler was aborted. A connection that is closed while bytes of
 	// the client are on their way loses what the client has not read.
 	farewellTimeout = time.Second
+	// leaveTime is how long a client may take to read that it is to open no more streams,
+	// and maxCrossing how many it may open until then.
+	leaveTime   = time.Second
+	maxCrossing = 16
 	// maxControl bounds the control frames that wait to be written, in bytes. A client
 	// that causes more without reading any is cut off.
 	maxControl = 64 << 10
@@ -37,15 +42,16 @@ const (
 
 // phase is where a connection is in its life.
 //
-//	serving ──Shutdown, idle, the client's GOAWAY──► draining ──last stream──► closed
-//	   │                                                │                        ▲
-//	   └───────a breach of the protocol────► failed ◄───┘                        │
-//	                                            └──────the client has been told──┘
+//	serving ──Shutdown, idle──► leaving ──leaveTime──► draining ──last stream──► closed
+//	   ├────────the client's GOAWAY───────────────────────►│                       ▲
+//	   └───────a breach of the protocol────► failed ◄──────┘                       │
+//	                                            └────────the client has been told──┘
 type phase int
 
 const (
 	serving  phase = iota
-	draining       // told to go elsewhere: streams that are there go on
+	leaving        // told to go elsewhere: streams that the client opens before it reads that are served
+	draining       // told which stream is the last: streams that are there go on
 	failed         // told what it did wrong: nothing else is read or written
 	closed
 )
@@ -99,6 +105,9 @@ type conn struct {
 
 		idle     *time.Timer
 		idleFrom time.Time
+		// leave ends leaving, crossing counts the streams that were opened meanwhile.
+		leave    *time.Timer
+		crossing int
 		farewell *time.Timer
 	}
 }
@@ -204,11 +213,40 @@ func (c *conn) idleTooLong() {
 		c.mu.idle.Reset(left)
 		return
 	}
-	c.drainLocked()
+	c.goAwayLocked()
 }
 
-// goAwayGracefully tells the client to open no more streams here.
+// goAwayGracefully is goAwayLocked with the lock taken.
 func (c *conn) goAwayGracefully() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.goAwayLocked()
+}
+
+// goAwayLocked tells the client to open no more streams here. Those that it opens before
+// it reads that are served: not all clients send refused requests again (RFC 9113, 6.8).
+func (c *conn) goAwayLocked() {
+	if c.mu.phase != serving {
+		return
+	}
+	c.mu.phase = leaving
+	_ = c.framer.WriteGoAway(math.MaxInt32, http2.ErrCodeNo, nil)
+	c.mu.leave = time.AfterFunc(leaveTime, c.drain)
+	c.kick()
+}
+
+// crossedLocked counts a stream that was opened while the connection is being left.
+func (c *conn) crossedLocked() {
+	if c.mu.phase != leaving {
+		return
+	}
+	if c.mu.crossing++; c.mu.crossing >= maxCrossing {
+		c.drainLocked()
+	}
+}
+
+// drain is drainLocked with the lock taken.
+func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drainLocked()
@@ -221,11 +259,12 @@ func (c *conn) leaveLocked(s *stream, ends bool) {
 		s.leaves = true
 		return
 	}
-	c.drainLocked()
+	c.goAwayLocked()
 }
 
+// drainLocked tells the client which stream is the last one that is served.
 func (c *conn) drainLocked() {
-	if c.mu.phase != serving {
+	if c.mu.phase >= draining {
 		return
 	}
 	c.mu.phase = draining
@@ -284,7 +323,7 @@ func (c *conn) close() {
 	c.mu.phase = closed
 	c.closeStreamsLocked()
 	c.mu.discards.stop()
-	for _, t := range []*time.Timer{c.mu.idle, c.mu.farewell} {
+	for _, t := range []*time.Timer{c.mu.idle, c.mu.leave, c.mu.farewell} {
 		if t != nil {
 			t.Stop()
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -55,12 +56,15 @@ func TestOldCipherIsInadequate(t *testing.T) {
 	}
 }
 
-// TestShutdown lets the streams in flight end, and no other begin.
+// TestShutdown lets the streams in flight end, serves those that cross the first GOAWAY,
+// and no other.
 func TestShutdown(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
-	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(began)
-		<-goOn
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			close(began)
+			<-goOn
+		}
 		_, _ = io.WriteString(w, "complete")
 	}), ours(h2.Config{}))
 	c := dial(t, s.addr)
@@ -69,21 +73,18 @@ func TestShutdown(t *testing.T) {
 	<-began
 	down := make(chan error, 1)
 	go func() { down <- s.Shutdown(patient(t)) }()
-	for {
-		f := c.next()
-		if goAway, ok := f.(*http2.GoAwayFrame); ok {
-			if goAway.ErrCode != http2.ErrCodeNo || goAway.LastStreamID != 1 {
-				t.Error(goAway)
-			}
-			break
-		}
-	}
+	c.goAway(math.MaxInt32)
 	select {
 	case err := <-down:
 		t.Fatal("did not wait for the stream:", err)
 	default:
 	}
-	c.headers(3, true, c.get("/"))
+	c.headers(3, true, c.get("/crossing"))
+	if got := c.verdict(3); got != "200" {
+		t.Error(got)
+	}
+	c.goAway(3)
+	c.headers(5, true, c.get("/late"))
 	close(goOn)
 	if got := c.verdict(1); got != "200" {
 		t.Error(got)
@@ -92,6 +93,23 @@ func TestShutdown(t *testing.T) {
 	if err := <-down; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestGoAwayIsHeeded has a client that opens streams although it was told not to.
+func TestGoAwayIsHeeded(t *testing.T) {
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+	}), ours(h2.Config{}))
+	c := dial(t, s.addr)
+	c.greet()
+	c.headers(1, true, c.get("/"))
+	c.goAway(math.MaxInt32)
+	const crossing = 16
+	for i := range 3 * crossing {
+		c.headers(uint32(3+2*i), true, c.get("/"))
+	}
+	c.goAway(1 + 2*crossing)
+	c.ended()
 }
 
 func TestCloseEndsHandlers(t *testing.T) {

@@ -105,7 +105,7 @@ func (c *conn) lookAtDiscards() {
 func (c *conn) endDiscardLocked(id uint32) {
 	d := c.mu.discards.bodies[id]
 	if delete(c.mu.discards.bodies, id); d != nil && d.leaves {
-		c.drainLocked()
+		c.goAwayLocked()
 	}
 }
 

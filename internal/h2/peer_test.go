@@ -97,6 +97,22 @@ func (p *peer) next() http2.Frame {
 	return f
 }
 
+// goAway waits for a GOAWAY that names a stream as the last one.
+func (p *peer) goAway(last uint32) {
+	p.t.Helper()
+	for {
+		switch f := p.next().(type) {
+		case nil:
+			p.t.Fatal("the connection ended without GOAWAY")
+		case *http2.GoAwayFrame:
+			if f.ErrCode != http2.ErrCodeNo || f.LastStreamID != last {
+				p.t.Errorf("got %v, want that stream %d is the last", f, last)
+			}
+			return
+		}
+	}
+}
+
 // verdict is what the server says of what it was told: resets, a GOAWAY or the end
 // of the connection. With an answer it is also the status of the stream's response.
 func (p *peer) verdict(answer uint32) string {

@@ -137,7 +137,7 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 		id := ofStream.StreamID
 		refused, ok := f.(*http2.MetaHeadersFrame)
 		begins := ok && !refused.StreamEnded() && c.mu.streams[id] == nil
-		if id%2 == 1 && id > c.mu.last && c.mu.phase == serving {
+		if id%2 == 1 && id > c.mu.last && c.mu.phase < draining {
 			c.mu.last, begins = id, true // its headers were no good
 		}
 		if begins {

@@ -35,6 +35,7 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.mu.last = id
+	c.crossedLocked()
 	if len(c.mu.streams)+len(c.mu.discards.bodies) >= int(c.server.cfg.MaxConcurrentStreams) && !c.makeRoomLocked() {
 		if c.mu.acknowledged {
 			return streamError(id, http2.ErrCodeProtocol)

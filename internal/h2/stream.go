@@ -108,7 +108,7 @@ func (s *stream) closeLocked(err error) {
 	s.cancel()
 	s.changed.Broadcast()
 	if s.leaves && c.mu.discards.bodies[s.id] == nil {
-		c.drainLocked()
+		c.goAwayLocked()
 	}
 	if len(c.mu.streams) == 0 && c.mu.phase < failed {
 		c.setStateLocked(http.StateIdle)
