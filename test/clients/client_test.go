@@ -39,7 +39,7 @@ func limitsOfHTTPX() []limit {
 			reason: "it sends the whole body before it looks at an answer",
 		},
 		{
-			checks: regexp.MustCompile("^(early: 401.*HTTP/2|goaway: |restart: requests)"), errors: closed, byChance: true,
+			checks: regexp.MustCompile("^(early: 401.*HTTP/2|goaway: |restart: )"), errors: closed, byChance: true,
 			reason: "it gives up requests when a connection is told to go away",
 		},
 	}

@@ -205,7 +205,12 @@ func (p *pair) walkFromNow(t *testing.T, a *asker, r request, q query, once func
 		t.Error(err)
 		return
 	}
-	if mismatch := p.difference(begun, same); mismatch != "" {
+	ours, theirs := begun, same
+	if sides[0] == p.theirs {
+		ours, theirs = same, begun
+	}
+	_, ours.narrowed = p.inNamespace(r)
+	if mismatch := p.difference(ours, theirs); mismatch != "" {
 		t.Errorf("newest at %s, then pinned at %s: %s\n%s", sides[0].URL, sides[1].URL, r, mismatch)
 		return
 	}

@@ -73,7 +73,11 @@ public class HttpClientChecks {
             future.get(60, TimeUnit.SECONDS);
             passed = true;
         } catch (ExecutionException e) {
-            line += ",\"error\":" + quote(e.getCause().toString());
+            String why = e.getCause().toString();
+            for (Throwable cause = e.getCause().getCause(); cause != null; cause = cause.getCause()) {
+                why += ": " + cause;
+            }
+            line += ",\"error\":" + quote(why);
         } catch (Exception e) {
             line += ",\"error\":" + quote("not done after a minute: " + e);
         }
