@@ -56,8 +56,8 @@ func limitsOfJava() []limit {
 			reason: "it sends the whole body before it looks at an answer",
 		},
 		{
-			checks: regexp.MustCompile("^(early: 40[13].*HTTP/2|goaway: |restart: )"), errors: regexp.MustCompile("GOAWAY received"), byChance: true,
-			reason: "it gives up all requests of a connection that is told to go away",
+			checks: regexp.MustCompile("^(early: 40[13].*HTTP/2|goaway: |restart: )"), errors: regexp.MustCompile("GOAWAY received|IOException: closed$|request timed out"), byChance: true,
+			reason: "it gives up all requests of a connection that is told to go away, or waits for their answers",
 		},
 		{
 			checks: regexp.MustCompile("^streams: "), errors: regexp.MustCompile("too many concurrent streams"), byChance: true,
