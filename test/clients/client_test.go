@@ -45,6 +45,14 @@ func limitsOfHTTPX() []limit {
 	}
 }
 
+func limitOfHTTP1() limit {
+	return limit{
+		checks: regexp.MustCompile("^restart: requests"), byChance: true,
+		errors: regexp.MustCompile("^AssertionError: [1-4] of .*(RemoteDisconnected|Server disconnected)"),
+		reason: "over HTTP/1.1 a request may cross the end of a connection that rested, and it does not send it again",
+	}
+}
+
 func limitsOfJava() []limit {
 	return []limit{
 		{
@@ -75,10 +83,10 @@ func clients() []client {
 			probe: []string{"curl", "--version"}, hint: "there is no curl",
 		},
 		pythonClient("pycurl"),
-		pythonClient("requests"),
+		pythonClient("requests", limitOfHTTP1()),
 		pythonClient("httpx", limitsOfHTTPX()...),
-		pythonClient("aiohttp"),
-		pythonClient("kubernetes"),
+		pythonClient("aiohttp", limitOfHTTP1()),
+		pythonClient("kubernetes", limitOfHTTP1()),
 		{
 			name: "node", command: []string{"node", "scripts/node.mjs"},
 			probe: []string{"node", "--version"}, hint: "there is no Node",
