@@ -48,7 +48,7 @@ func limitsOfHTTPX() []limit {
 func limitOfHTTP1() limit {
 	return limit{
 		checks: regexp.MustCompile("^restart: requests"), byChance: true,
-		errors: regexp.MustCompile("^AssertionError: [1-4] of .*(RemoteDisconnected|Server disconnected)"),
+		errors: regexp.MustCompile("^AssertionError: [1-4] of .*(RemoteDisconnected|Server disconnected|Connection reset by peer|Broken pipe)"),
 		reason: "over HTTP/1.1 a request may cross the end of a connection that rested, and it does not send it again",
 	}
 }
