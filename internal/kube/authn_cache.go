@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,8 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/storage"
 )
 
 const (
@@ -82,23 +82,12 @@ func newCertificateCache(inner authenticator.Request, proxies *authenticatorfact
 }
 
 // certificateLifetimes finds the metric that Kubernetes' authenticator of certificates
-// has to itself. The registry gives it out to a caller that registers the same once more,
-// which takes the same text.
+// has to itself.
 func certificateLifetimes() metrics.ObserverMetric {
-	same := prometheus.NewCounter(prometheus.CounterOpts{
+	found, _ := storage.RegisteredMetric(prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "apiserver_client_certificate_expiration_seconds",
 		Help: "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
-	})
-	err := legacyregistry.Registerer().Register(same)
-	if err == nil {
-		legacyregistry.Registerer().Unregister(same)
-		return nil
-	}
-	var there prometheus.AlreadyRegisteredError
-	if !errors.As(err, &there) {
-		return nil
-	}
-	found, _ := there.ExistingCollector.(metrics.ObserverMetric)
+	})).(metrics.ObserverMetric)
 	return found
 }
 

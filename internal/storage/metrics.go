@@ -57,10 +57,16 @@ type deleter interface {
 	Delete(labels map[string]string) bool
 }
 
-// registered finds a metric, nil if it is none that things can be deleted of. The
-// registry gives out what it has to who registers the same once more.
+// registered finds a metric, nil if it is none that things can be deleted of.
 func registered(name, help string, labels []string) deleter {
-	same := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	found, _ := RegisteredMetric(prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)).(deleter)
+	return found
+}
+
+// RegisteredMetric finds the metric of Kubernetes that has the same name, help text and
+// labels, whatever its type, and nil if there is none. The registry gives it out to a
+// caller that registers the same once more.
+func RegisteredMetric(same prometheus.Collector) prometheus.Collector {
 	err := legacyregistry.Registerer().Register(same)
 	if err == nil {
 		legacyregistry.Registerer().Unregister(same)
@@ -70,6 +76,5 @@ func registered(name, help string, labels []string) deleter {
 	if !errors.As(err, &there) {
 		return nil
 	}
-	found, _ := there.ExistingCollector.(deleter)
-	return found
+	return there.ExistingCollector
 }
