@@ -30,7 +30,7 @@ func newEtcdCommand() *cobra.Command {
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
 			encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
-			cfg.Log = zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cmd.ErrOrStderr())), zapcore.WarnLevel)
+			cfg.Logger = zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cmd.ErrOrStderr())), zapcore.WarnLevel)
 			return runEtcd(ctx, cfg)
 		},
 	}

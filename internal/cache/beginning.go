@@ -17,8 +17,8 @@ func (s Scope) Holds(key string) bool {
 	return strings.HasPrefix(key, s.Prefix)
 }
 
-// Beginning is where a watch begins.
-type Beginning struct {
+// StartPoint is where a watch begins.
+type StartPoint struct {
 	Scope
 	// Initial is what is sent first, as ADDED events. Nil sends nothing.
 	Initial *Snapshot

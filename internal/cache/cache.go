@@ -37,8 +37,8 @@ type Config struct {
 	// IndexFrom is the size of a scan that teaches a resource an index. Zero means
 	// 512.
 	IndexFrom int
-	// Log receives entries that cannot be read. Nil means slog.Default.
-	Log *slog.Logger
+	// Logger receives entries that cannot be read. Nil means slog.Default.
+	Logger *slog.Logger
 	// Clock is for tests. Nil means the real one.
 	Clock clock.PassiveClock
 	// Workers decode in parallel. Zero means GOMAXPROCS.
@@ -97,8 +97,8 @@ func New(cfg Config) *Cache {
 	if cfg.IndexFrom == 0 {
 		cfg.IndexFrom = minScan
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -114,7 +114,7 @@ func New(cfg Config) *Cache {
 
 // newResource makes a resource whose log is complete from a revision on.
 func (c *Cache) newResource(spec Spec, since int64) *Resource {
-	r := &Resource{spec: spec, progress: &c.progress, writing: &c.writing, told: c.cfg.Log}
+	r := &Resource{spec: spec, progress: &c.progress, writing: &c.writing, logger: c.cfg.Logger}
 	r.log = c.newLog(since)
 	r.state.Store(&state{})
 	if spec.Describe != nil {

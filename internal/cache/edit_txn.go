@@ -151,7 +151,7 @@ func (x *Edit) splitLeaf(n *node, inserted int) *node {
 	sibling := &node{entries: slices.Clone(n.entries[at:]), memo: x.newMemo(), edit: x}
 	sibling.count = len(sibling.entries)
 	if sibling.memo != nil {
-		sibling.memo.Follow(n.memo)
+		sibling.memo.InheritFrom(n.memo)
 	}
 	n.entries = slices.Clip(slices.Delete(n.entries, at, len(n.entries)))
 	n.count = len(n.entries)

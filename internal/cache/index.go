@@ -136,12 +136,12 @@ func (r *Resource) learnIndex(term resource.Term) {
 			r.tellDropped(t.by, moment)
 		}
 	}
-	r.told.Info("Built an index: lists that select by it look at what they select alone", "resource", r.spec.GroupResource.String(),
+	r.logger.Info("Built an index: lists that select by it look at what they select alone", "resource", r.spec.GroupResource.String(),
 		"term", term.String(), "objects", built.Len(), "seconds", r.learning.clock.Since(began).Seconds(), "indexes", len(next.indexes))
 }
 
 func (r *Resource) tellDropped(o *order, now time.Time) {
-	r.told.Info("Dropped an index that is not used any more",
+	r.logger.Info("Dropped an index that is not used any more",
 		"resource", r.spec.GroupResource.String(), "term", o.term.String(), "unusedSeconds", o.idle(now).Seconds())
 }
 

@@ -136,9 +136,9 @@ func (l *Log) begin(revision int64) {
 	l.mu.since = max(l.mu.since, revision)
 }
 
-// Follow makes a follower of the log's, which has one at most. It is told of all
+// SetFollower makes a follower of the log's, which has one at most. It is told of all
 // events that the log holds.
-func (l *Log) Follow(f Follower) {
+func (l *Log) SetFollower(f Follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.follower = f

@@ -22,7 +22,7 @@ type order struct {
 // any group look at the last one too.
 const (
 	absentGroup = "a"
-	oddGroup    = "o"
+	unindexedGroup    = "o"
 	valueGroup  = "v"
 	groupEnd    = "\x00"
 )
@@ -30,14 +30,14 @@ const (
 // group names an entry's group by its two parts.
 func (o *order) group(e *resource.Entry) (kind, value string) {
 	if e.Attributes == nil {
-		return oddGroup, ""
+		return unindexedGroup, ""
 	}
 	value, ok := o.term.Value(e)
 	switch {
 	case !ok:
 		return absentGroup, ""
 	case strings.Contains(value, groupEnd):
-		return oddGroup, ""
+		return unindexedGroup, ""
 	}
 	return valueGroup, value
 }

@@ -70,7 +70,7 @@ func (r *Resource) newPacking(c *Cache, entries iter.Seq[*resource.Entry], size 
 	}
 	p, err := resource.NewPacking(samples)
 	if err != nil {
-		c.cfg.Log.Error("Stored objects stay uncompressed in memory", "resource", r.spec.GroupResource.String(), "err", err)
+		c.cfg.Logger.Error("Stored objects stay uncompressed in memory", "resource", r.spec.GroupResource.String(), "err", err)
 		return nil
 	}
 	r.packing.Store(p)

@@ -106,16 +106,16 @@ type Selection struct {
 	More bool
 	// Total is the number of entries in the scope from From on, selected or not.
 	Total int
-	// Odd says that the answer does not follow from the entries' bytes alone: one
+	// Opaque says that the answer does not follow from the entries' bytes alone: one
 	// of those selected is not plain, or one that was looked at is unreadable.
-	Odd bool
+	Opaque bool
 }
 
 // Select answers a query. Entries of the resource must have attributes.
 func (s Snapshot) Select(q *Query) Selection {
 	candidates, plan := s.Candidates(q)
 	sel := Selection{Plan: plan, Spans: candidates, Count: plan.Candidates, Total: s.Total(q)}
-	if plan.Path == PathRange && s.Odd == 0 && (q.Limit <= 0 || q.Limit >= sel.Count) {
+	if plan.Path == PathRange && s.Opaque == 0 && (q.Limit <= 0 || q.Limit >= sel.Count) {
 		sel.Looked = sel.Count
 		return sel
 	}
@@ -125,9 +125,9 @@ func (s Snapshot) Select(q *Query) Selection {
 		for i := span.From; i < span.To; i++ {
 			e := span.Entries[i]
 			sel.Looked++
-			if !e.Plain() {
+			if e.Opaque() {
 				if e.Err != nil || e.Matches(q.Labels, q.Fields) {
-					sel.Odd = true
+					sel.Opaque = true
 				}
 			} else if e.Matches(q.Labels, q.Fields) {
 				chosen = add(chosen, encode.Span{Memo: span.Memo, Entries: span.Entries, From: i, To: i + 1})

@@ -142,12 +142,12 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 			got = append(got, e.Key)
 		}
 	}
-	if sel.Odd && odd {
+	if sel.Opaque && odd {
 		return sel.Plan.Path // it is not answered from the selection
 	}
-	if !slices.Equal(got, want) || sel.Count != len(want) || sel.More != more || sel.Total != total || sel.Odd {
+	if !slices.Equal(got, want) || sel.Count != len(want) || sel.More != more || sel.Total != total || sel.Opaque {
 		t.Fatalf("labels %q, fields %q, %+v by %s %s:\n%d entries (Count %d, More %v, Total %d, Odd %v)\nwant %d (More %v, Total %d)",
-			s.labels, s.fields, *q, sel.Plan.Path, sel.Plan.Term, len(got), sel.Count, sel.More, sel.Total, sel.Odd, len(want), more, total)
+			s.labels, s.fields, *q, sel.Plan.Path, sel.Plan.Term, len(got), sel.Count, sel.More, sel.Total, sel.Opaque, len(want), more, total)
 	}
 	return sel.Plan.Path
 }
@@ -175,7 +175,7 @@ func mustFields(t testing.TB, text string) fields.Selector {
 func TestIndexesComeAndGo(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
 	var log bytes.Buffer
-	c := newCache(cache.Config{Clock: clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c := newCache(cache.Config{Clock: clock, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	res := c.Register(cache.Spec{Prefix: pods, Describe: describe})
 	var kvs []*mvccpb.KeyValue
 	for i := range 1000 {

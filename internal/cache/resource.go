@@ -37,8 +37,8 @@ type Resource struct {
 	state    atomic.Pointer[state]
 	// learning turns selectors into indexes.
 	learning *learning
-	// told receives indexes that come and go.
-	told *slog.Logger
+	// logger receives indexes that come and go.
+	logger *slog.Logger
 	// writing is the cache's.
 	writing *sync.Mutex
 	// packing compresses values, nil as long as there are few.
@@ -54,8 +54,8 @@ type state struct {
 	indexes []Tree
 	// revision is that of the newest event in the tree.
 	revision int64
-	// odd counts entries that are not plain.
-	odd int
+	// opaque counts entries that are not plain.
+	opaque int
 	// bytes is the length of all values, packed what they take as they are held.
 	bytes, packed int64
 }
@@ -67,8 +67,8 @@ type Snapshot struct {
 	learning *learning
 	// Revision is the snapshot's: the tree holds exactly what etcd holds at it.
 	Revision int64
-	// Odd is the number of entries that are not plain.
-	Odd int
+	// Opaque is the number of entries that are not plain.
+	Opaque int
 	// Bytes is the length of all values, decrypted, and Packed what they take in
 	// memory.
 	Bytes, Packed int64
@@ -84,7 +84,7 @@ func (r *Resource) Snapshot() Snapshot {
 }
 
 func (r *Resource) snapshot(s *state, revision int64) Snapshot {
-	return Snapshot{Tree: s.tree, indexes: s.indexes, learning: r.learning, Revision: revision, Odd: s.odd, Bytes: s.bytes, Packed: s.packed}
+	return Snapshot{Tree: s.tree, indexes: s.indexes, learning: r.learning, Revision: revision, Opaque: s.opaque, Bytes: s.bytes, Packed: s.packed}
 }
 
 // Log is the resource's recent events.
@@ -204,8 +204,8 @@ func (s *state) count(e *resource.Entry, times int) {
 	}
 	s.bytes += int64(times * e.Size())
 	s.packed += int64(times * len(e.Value))
-	if !e.Plain() {
-		s.odd += times
+	if e.Opaque() {
+		s.opaque += times
 	}
 }
 
@@ -226,10 +226,10 @@ func (r *Resource) At(revision int64) (Snapshot, error) {
 	return r.snapshot(x.end(), revision), nil
 }
 
-// Condemn notes that an entry of the newest state, whose attributes were read
+// MarkUndecodable notes that an entry of the newest state, whose attributes were read
 // without decoding it, cannot be decoded. Readers that come after know it before
 // they begin an answer.
-func (r *Resource) Condemn(c *Cache, e *resource.Entry, why error) {
+func (r *Resource) MarkUndecodable(c *Cache, e *resource.Entry, why error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	now := r.state.Load()

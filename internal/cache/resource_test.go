@@ -145,13 +145,13 @@ func TestUnreadableEntriesAreCounted(t *testing.T) {
 			return plain, nil
 		},
 		Describe: func(e *resource.Entry) error {
-			e.Irregular = string(e.Value) == "irregular"
+			e.Altered = string(e.Value) == "irregular"
 			return nil
 		},
 	})
 	wantOdd := func(what string, want int) {
 		t.Helper()
-		if got := r.Snapshot().Odd; got != want {
+		if got := r.Snapshot().Opaque; got != want {
 			t.Errorf("%s: Odd = %d, want %d", what, got, want)
 		}
 	}
@@ -166,8 +166,8 @@ func TestUnreadableEntriesAreCounted(t *testing.T) {
 	wantOdd("b deleted", 1)
 	c.Apply(t.Context(), apply(put(pods+"c", "?", 13), put(pods+"c", "?", 14)))
 	wantOdd("c broken twice", 2)
-	if old, err := r.At(10); err != nil || old.Odd != 3 || old.Len() != 4 {
-		t.Errorf("At(10) has %d of %d odd, %v, want 3 of 4", old.Odd, old.Len(), err)
+	if old, err := r.At(10); err != nil || old.Opaque != 3 || old.Len() != 4 {
+		t.Errorf("At(10) has %d of %d odd, %v, want 3 of 4", old.Opaque, old.Len(), err)
 	}
 	load(t, c, 20, object(pods+"a", "sealed:3", 15))
 	wantOdd("loaded anew", 0)
@@ -217,23 +217,23 @@ func TestAtUndoesLaterEvents(t *testing.T) {
 	}
 }
 
-func TestCondemnedEntriesAreOdd(t *testing.T) {
+func TestUndecodableEntriesAreOpaque(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
 	r := c.Register(cache.Spec{Prefix: pods, Describe: describe})
 	load(t, c, 10, object(pods+"a", `{}`, 3), object(pods+"b", `{}`, 4))
 	old := r.Snapshot()
 	e := old.Get("a")
-	r.Condemn(c, e, errors.New("damaged inside"))
+	r.MarkUndecodable(c, e, errors.New("damaged inside"))
 	now := r.Snapshot()
-	if now.Odd != 1 || now.Get("a").Err == nil || now.Get("a").Revision != 3 || now.Len() != 2 || now.Get("b").Err != nil {
-		t.Errorf("%d odd entries, %+v", now.Odd, now.Get("a"))
+	if now.Opaque != 1 || now.Get("a").Err == nil || now.Get("a").Revision != 3 || now.Len() != 2 || now.Get("b").Err != nil {
+		t.Errorf("%d odd entries, %+v", now.Opaque, now.Get("a"))
 	}
 	wantRevisions(t, r.Log(), 10)
 	// Neither once more, nor a version that is no longer the newest.
 	c.Apply(t.Context(), apply(put(pods+"a", `{}`, 11)))
-	r.Condemn(c, e, errors.New("damaged inside"))
-	if now := r.Snapshot(); now.Odd != 0 || now.Get("a").Err != nil {
+	r.MarkUndecodable(c, e, errors.New("damaged inside"))
+	if now := r.Snapshot(); now.Opaque != 0 || now.Get("a").Err != nil {
 		t.Errorf("the repaired object is condemned: %+v", now.Get("a"))
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // newCache makes a cache that is not loaded and logs nothing.
 func newCache(cfg cache.Config) *cache.Cache {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	return cache.New(cfg)
 }

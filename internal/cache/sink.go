@@ -52,13 +52,13 @@ func (l *load) End(ctx context.Context, revision int64) {
 	}
 	clear(c.released)
 	c.newest = l.newest
-	c.reach(revision)
+	c.advance(revision)
 }
 
-// reach notes that the states hold everything up to a revision. Before the first
+// advance notes that the states hold everything up to a revision. Before the first
 // load is over nobody may know: a load of the past is not to be read until the
 // events after it have made it as new as etcd was when it began. writing is held.
-func (c *Cache) reach(revision int64) {
+func (c *Cache) advance(revision int64) {
 	c.applied = max(c.applied, revision)
 	if !c.loaded.Load() && c.applied < c.newest {
 		return
@@ -106,14 +106,14 @@ func (c *Cache) Apply(ctx context.Context, events []*clientv3.Event) {
 		r.apply(c, changes, true, arrival)
 	}
 	c.received = time.Time{}
-	c.reach(newest)
+	c.advance(newest)
 }
 
 // Progressed says that all events up to a revision have been applied.
 func (c *Cache) Progressed(revision int64) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.reach(revision)
+	c.advance(revision)
 }
 
 // prepareAll turns key-values into changes, decoding in parallel over all
@@ -146,7 +146,7 @@ func (c *Cache) prepareAll(ctx context.Context, kvs []*mvccpb.KeyValue, owner fu
 }
 
 func (c *Cache) tellUnreadable(r *Resource, e *resource.Entry) {
-	c.cfg.Log.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
+	c.cfg.Logger.Error("Stored object cannot be read; reads of its resource go to etcd until it is repaired or deleted",
 		"resource", r.spec.GroupResource.String(), "key", r.spec.Prefix+e.Key, "revision", e.Revision, "err", e.Err)
 }
 

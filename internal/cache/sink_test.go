@@ -164,8 +164,8 @@ func TestAdoptedHistory(t *testing.T) {
 	c.Apply(t.Context(), apply(put(gadgets+"b", "1", 16), widget("a", "3", 17)))
 
 	r := c.Register(sealed(widgets))
-	if got := r.Snapshot(); got.Odd != 0 || got.Bytes != 1 || got.Revision != 17 {
-		t.Errorf("snapshot has %d odd, %d bytes, revision %d; want 0, 1, 17", got.Odd, got.Bytes, got.Revision)
+	if got := r.Snapshot(); got.Opaque != 0 || got.Bytes != 1 || got.Revision != 17 {
+		t.Errorf("snapshot has %d odd, %d bytes, revision %d; want 0, 1, 17", got.Opaque, got.Bytes, got.Revision)
 	}
 	wantRevisions(t, r.Log(), 10, 11, 13, 14, 15, 17)
 	wantExpired(t, r.Log(), 9, 10)

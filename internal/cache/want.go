@@ -81,7 +81,7 @@ func (w wanted) count(index Tree, q *Query) int {
 		}
 		return n
 	}
-	n := index.Count(oddGroup + groupEnd)
+	n := index.Count(unindexedGroup + groupEnd)
 	for _, group := range w.groups {
 		n += index.CountFrom(group+q.Prefix, group+q.From)
 	}
@@ -107,7 +107,7 @@ func (w wanted) collect(index Tree, q *Query) []*resource.Entry {
 		take(from, "")
 		return found
 	}
-	for _, group := range append(w.groups, oddGroup+groupEnd) {
+	for _, group := range append(w.groups, unindexedGroup+groupEnd) {
 		take(max(group+q.Prefix, group+q.From), prefixEnd(group+q.Prefix))
 	}
 	return found

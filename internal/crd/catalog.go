@@ -33,7 +33,7 @@ const catalogBatch = 64
 // A definition that cannot be read keeps the row that it had.
 type Catalog struct {
 	store *storage.Store
-	log   *slog.Logger
+	logger   *slog.Logger
 	// share belongs to Run.
 	share interner
 	// synced is closed when the rows of all definitions are there.
@@ -59,7 +59,7 @@ type Catalog struct {
 // NewCatalog makes a catalog over the storage of definitions. It is empty until
 // it is run.
 func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
-	c := &Catalog{store: definitions, log: log, share: interner{}, synced: make(chan struct{})}
+	c := &Catalog{store: definitions, logger: log, share: interner{}, synced: make(chan struct{})}
 	c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
 	c.mu.moved = make(chan struct{})
 	return c
@@ -154,7 +154,7 @@ func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) er
 	if e == nil {
 		return notFound(name)
 	}
-	if !e.Plain() {
+	if e.Opaque() {
 		return fmt.Errorf("read definition %s: not plain", name)
 	}
 	return e.Read(func(value []byte) error { return use(e.Revision, value) })
@@ -197,7 +197,7 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 var outlines = outlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
 
 func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
-	if !e.Plain() {
+	if e.Opaque() {
 		return c.decodeInternal(e)
 	}
 	stored = &apiextensions.CustomResourceDefinition{}
@@ -237,10 +237,10 @@ func (c *Catalog) read(e *resource.Entry, share interner) (row *Definition, err 
 	return row, nil
 }
 
-// Follow tells f of every row there is, with nothing before it, and then of every
+// AddHandler tells f of every row there is, with nothing before it, and then of every
 // change in the order of the log: of a deletion with nothing after it. The rows
-// are as f hears of them or newer. f must not block, and not call Follow.
-func (c *Catalog) Follow(f func(before, after *Definition)) {
+// are as f hears of them or newer. f must not block, and not call AddHandler.
+func (c *Catalog) AddHandler(f func(before, after *Definition)) {
 	c.telling.Lock()
 	defer c.telling.Unlock()
 	for _, d := range c.All() {
@@ -262,7 +262,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 			continue // the log has gone on since: so has the state
 		}
 		c.relist(snapshot.Tree)
-		c.reach(at)
+		c.advance(at)
 		if !c.Synced() {
 			close(c.synced)
 		}
@@ -303,7 +303,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 		clear(buf[:n])
 		if n > 0 {
 			at = next
-			c.reach(at)
+			c.advance(at)
 			continue
 		}
 		select {
@@ -317,7 +317,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 func (c *Catalog) put(e *resource.Entry) {
 	after, err := c.read(e, c.share)
 	if err != nil {
-		c.log.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
+		c.logger.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
 		return
 	}
 	before := c.Get(after.Name)
@@ -371,8 +371,8 @@ func (c *Catalog) replace(before, after *Definition) {
 	}
 }
 
-// reach notes how far the rows are.
-func (c *Catalog) reach(at cache.Cursor) {
+// advance notes how far the rows are.
+func (c *Catalog) advance(at cache.Cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.read = at

@@ -49,8 +49,8 @@ func newFixture(t *testing.T) *fixture {
 	client := testserver.RunEtcd(t, nil)
 	t.Cleanup(func() { _ = client.Close() })
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	objects := cache.New(cache.Config{Log: quiet})
-	feed := store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: "/registry/", Sink: objects, Log: quiet})
+	objects := cache.New(cache.Config{Logger: quiet})
+	feed := store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: "/registry/", Sink: objects, Logger: quiet})
 	backend := &storage.Backend{Client: client, Cache: objects, Consistent: cache.NewConsistent(objects, feed)}
 	decorator := storage.Decorator{Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil }}
 	config := storagebackend.NewDefaultConfig("/registry", apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion))
@@ -313,7 +313,7 @@ func TestFollowersHearOfEverything(t *testing.T) {
 	follow := func() {
 		h := &heard{rows: map[string]*crd.Definition{}}
 		followers = append(followers, h)
-		f.catalog.Follow(h.hear)
+		f.catalog.AddHandler(h.hear)
 	}
 	follow()
 	live := map[string]bool{}

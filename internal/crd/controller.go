@@ -69,7 +69,7 @@ func newController(s *Server, definitions statusWriter, servers int) *controller
 		workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "crd_conditions"})
 	c.mu.written, c.mu.known, c.mu.checked = map[string]*Definition{}, map[types.UID]*known{}, map[types.UID]uint64{}
-	s.catalog.Follow(c.changed)
+	s.catalog.AddHandler(c.changed)
 	return c
 }
 

@@ -271,7 +271,7 @@ func (c *conversions) convertAll(ctx context.Context, l lazyCodec, entries []*re
 func (l lazyCodec) eachConverted(entries []*resource.Entry, use func(*resource.Entry, []byte) bool) error {
 	more := true
 	for _, e := range entries {
-		if !e.Plain() {
+		if e.Opaque() {
 			continue
 		}
 		err := e.Read(func(stored []byte) error {
@@ -321,7 +321,7 @@ func (l lazyCodec) Converted(entries []*resource.Entry) bool {
 
 // Excludes implements storage.Converting.
 func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
-	if selector == nil || selector.Empty() || !e.Plain() {
+	if selector == nil || selector.Empty() || e.Opaque() {
 		return false
 	}
 	excludes := false

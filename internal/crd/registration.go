@@ -43,7 +43,7 @@ type Registration struct {
 func NewRegistration(c *Catalog, services APIServices) *Registration {
 	r := &Registration{catalog: c, services: services, complete: make(chan struct{}), wake: make(chan struct{}, 1)}
 	r.mu.dirty = map[schema.GroupVersion]bool{}
-	c.Follow(r.changed)
+	c.AddHandler(r.changed)
 	return r
 }
 

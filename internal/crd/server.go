@@ -37,8 +37,8 @@ import (
 
 // Config of a Server. The zero value is usable.
 type Config struct {
-	// Log is told of definitions that cannot be read. Nil is slog's default.
-	Log *slog.Logger
+	// Logger is told of definitions that cannot be read. Nil is slog's default.
+	Logger *slog.Logger
 	// CompiledBytes bounds the estimated memory of what is compiled. 0 is 64 MiB.
 	CompiledBytes int64
 	// ConvertedBytes bounds the memory of what webhooks have converted. 0 is 64 MiB.
@@ -64,8 +64,8 @@ const (
 )
 
 func (c *Config) fill() {
-	if c.Log == nil {
-		c.Log = slog.Default()
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	if c.CompiledBytes == 0 {
 		c.CompiledBytes = defaultCompiledBytes
@@ -154,7 +154,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 	if err := s.install(config); err != nil {
 		return nil, err
 	}
-	s.catalog.Follow(s.changed)
+	s.catalog.AddHandler(s.changed)
 	h := &handler{server: s}
 	server.Handler.NonGoRestfulMux.Handle("/apis", h)
 	server.Handler.NonGoRestfulMux.HandlePrefix("/apis/", h)
@@ -190,7 +190,7 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 		return err
 	}
 	s.hasModels = group.StaticOpenAPISpec != nil
-	s.catalog = NewCatalog(store, s.cfg.Log)
+	s.catalog = NewCatalog(store, s.cfg.Logger)
 	if !enabled || !s.hasModels {
 		return nil
 	}

@@ -50,9 +50,9 @@ func (b *Budget) hold(w *wire) {
 	}
 }
 
-// Rest lets go of what is held for readers that are on their way, when there
+// ReleaseTransient lets go of what is held for readers that are on their way, when there
 // are none.
-func (b *Budget) Rest() {
+func (b *Budget) ReleaseTransient() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.lately, b.mu.latelyBytes = nil, 0

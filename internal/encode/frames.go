@@ -143,8 +143,8 @@ type Recent struct {
 // NewRecent keeps frames of some bytes in all.
 func NewRecent(limit int64) *Recent { return &Recent{limit: int(limit)} }
 
-// Rest lets go of all frames, when nobody is late.
-func (r *Recent) Rest() {
+// Release lets go of all frames, when nobody is late.
+func (r *Recent) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.frames, r.mu.bytes = nil, 0

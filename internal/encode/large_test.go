@@ -123,7 +123,7 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 				close(out.released)
 				group.Wait()
 			})
-			w.budget.Rest()
+			w.budget.ReleaseTransient()
 			if used := w.budget.Used(); used > size {
 				t.Errorf("%d bytes of %d objects of %d bytes are kept", used, readers, size)
 			}
@@ -142,7 +142,7 @@ func TestLargeSegmentsThatShrinkAreKept(t *testing.T) {
 		if err := list.Write(io.Discard, Gzip); err != nil {
 			t.Fatal(err)
 		}
-		w.budget.Rest()
+		w.budget.ReleaseTransient()
 	}
 	if got := w.decoded.Load(); got != objects {
 		t.Errorf("decoded %d times, want %d", got, objects)

@@ -137,9 +137,9 @@ func (m *Memo) Retire(b *Budget) {
 	}
 }
 
-// Follow gives the memo of a leaf that was split off the same predecessor as
+// InheritFrom gives the memo of a leaf that was split off the same predecessor as
 // the leaf that it was split from. It is called once, by the cache's writer.
-func (m *Memo) Follow(other *Memo) {
+func (m *Memo) InheritFrom(other *Memo) {
 	other.mu.Lock()
 	inherited := slices.Clone(other.mu.inherited)
 	other.mu.Unlock()

@@ -149,7 +149,7 @@ func TestMemoCopiesAfterSplit(t *testing.T) {
 	w.write(t, f, g)
 	left := w.successor(g)
 	right := group{memo: new(Memo), entries: slices.Clone(left.entries[20:])}
-	right.memo.Follow(left.memo)
+	right.memo.InheritFrom(left.memo)
 	left.entries = left.entries[:20]
 	// The half that is read first takes the old bytes with it; the other may
 	// have to be encoded anew, and both must be right.

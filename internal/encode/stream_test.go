@@ -347,7 +347,7 @@ func TestRecentRests(t *testing.T) {
 			t.Errorf("decoded %d times, want %d", n, want)
 		}
 		if want == 1 {
-			f.cfg.Recent.Rest()
+			f.cfg.Recent.Release()
 		}
 		runtimeGC()
 	}

@@ -96,8 +96,8 @@ func restConfig(cfg Config) (*rest.Config, error) {
 	return conf, nil
 }
 
-// reach asks the server for something that needs the rights fill needs.
-func (c *apiClient) reach(ctx context.Context) error {
+// ping asks the server for something that needs the rights fill needs.
+func (c *apiClient) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := c.rest.Get().Resource(string(KindNamespace)).Param("limit", "1").Do(ctx).Error()

@@ -77,7 +77,7 @@ func (f *Filler) Run(ctx context.Context) (Summary, error) {
 
 func (f *Filler) connect(ctx context.Context) (target, error) {
 	if f.api != nil {
-		return f.api, f.api.reach(ctx)
+		return f.api, f.api.ping(ctx)
 	}
 	return dialEtcd(ctx, f.cfg)
 }

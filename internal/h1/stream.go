@@ -74,7 +74,7 @@ type stream struct {
 		// the handler wants to go.
 		ended, leaving bool
 		broken         error
-		carrier        pull.Carrier
+		carrier        pull.WriteClock
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *stream) Write(w *pull.Worker) {
 	case m.missed || m.more || len(m.left) > 0:
 		s.Wake() // others wait
 	default:
-		m.carrier.Rest()
+		m.carrier.Idle()
 	}
 	m.missed = false
 }
@@ -252,7 +252,7 @@ func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	told := m.receiver
 	w.Number = m.carrier.Number()
 	if told != nil {
-		told.Taken(w, n, nil)
+		told.Sent(w, n, nil)
 	}
 	m.carrier.Begin(w)
 	if err := s.deliverUnlocked(worker, b, told); err != nil {

@@ -158,5 +158,5 @@ type turn struct {
 	// write is the batch's, told a receiver of bytes in it; nil if there is none.
 	write   *pull.Write
 	told    pull.Receiver
-	carrier pull.Carrier
+	carrier pull.WriteClock
 }

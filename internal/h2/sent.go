@@ -10,7 +10,7 @@ import (
 type hold struct {
 	// What is told counts the times before from, which is zero while the windows are
 	// open.
-	pull.Shut
+	pull.WindowStall
 	from time.Time
 }
 
@@ -18,7 +18,7 @@ type hold struct {
 func (s *stream) shutLocked() {
 	if s.hold == nil {
 		now := time.Now()
-		s.hold = &hold{pull.Shut{Since: now}, now}
+		s.hold = &hold{pull.WindowStall{Since: now}, now}
 	} else if s.hold.from.IsZero() {
 		s.hold.from = time.Now()
 	}
@@ -49,11 +49,11 @@ func (c *conn) noteLocked(s *stream, n int) {
 		c.fillsLocked(s)
 		t.told, t.write.Number = s.receiver, t.carrier.Number()
 	}
-	var shut *pull.Shut
+	var shut *pull.WindowStall
 	if s.hold != nil {
-		shut = &s.hold.Shut
+		shut = &s.hold.WindowStall
 	}
-	s.receiver.Taken(t.write, n, shut)
+	s.receiver.Sent(t.write, n, shut)
 }
 
 // carryLocked writes a buffer, and says so to one of the receivers of what is in it. It

@@ -44,10 +44,10 @@ type sent struct {
 
 type part struct {
 	bytes int
-	shut  pull.Shut
+	shut  pull.WindowStall
 }
 
-func (f *told) Taken(w *pull.Write, bytes int, shut *pull.Shut) {
+func (f *told) Taken(w *pull.Write, bytes int, shut *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := part{bytes: bytes}
@@ -231,7 +231,7 @@ type panickingReceiver struct {
 	in string
 }
 
-func (p *panickingReceiver) Taken(w *pull.Write, n int, shut *pull.Shut) {
+func (p *panickingReceiver) Taken(w *pull.Write, n int, shut *pull.WindowStall) {
 	if p.told.Taken(w, n, shut); p.in == "Taken" {
 		panic("trouble")
 	}

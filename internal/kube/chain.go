@@ -54,7 +54,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 		return fmt.Errorf("make server of custom resources: %w", err)
 	}
 	catalog := s.custom.Catalog()
-	catalog.Follow(s.documents.discovery.Custom().Change)
+	catalog.AddHandler(s.documents.discovery.Custom().Change)
 	generic := config.Aggregator.GenericConfig
 	s.documents.openAPI, err = openapi.New(openapi.Config{Catalog: catalog, Version: version.Get().GitVersion, Locals: func() []openapi.Local {
 		return openAPILocals(s.chain()[:localServers], generic.OpenAPIConfig, generic.OpenAPIV3Config)

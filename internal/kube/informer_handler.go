@@ -28,18 +28,18 @@ type storedHandler struct {
 	ended chan struct{}
 	stop  func()
 	// The rest belongs to run.
-	told told
+	told deliveredState
 }
 
-// told is what a handler knows: a tree that it had caught up with, and what it
+// deliveredState is what a handler knows: a tree that it had caught up with, and what it
 // heard since. The newest tree shares what did not change, so it costs little.
-type told struct {
+type deliveredState struct {
 	tree cache.Tree
 	// since has nil for deleted objects.
 	since map[string]*resource.Entry
 }
 
-func (t *told) get(key string) *resource.Entry {
+func (t *deliveredState) get(key string) *resource.Entry {
 	if e, changed := t.since[key]; changed {
 		return e
 	}
@@ -47,7 +47,7 @@ func (t *told) get(key string) *resource.Entry {
 }
 
 // all yields the objects that a handler knows, in no order.
-func (t *told) all() iter.Seq[*resource.Entry] {
+func (t *deliveredState) all() iter.Seq[*resource.Entry] {
 	return func(yield func(*resource.Entry) bool) {
 		for e := range t.tree.All("", "") {
 			if _, changed := t.since[e.Key]; !changed && !yield(e) {
@@ -62,7 +62,7 @@ func (t *told) all() iter.Seq[*resource.Entry] {
 	}
 }
 
-func (t *told) note(key string, e *resource.Entry) {
+func (t *deliveredState) note(key string, e *resource.Entry) {
 	if t.since == nil {
 		t.since = map[string]*resource.Entry{}
 	}
@@ -120,7 +120,7 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: obj})
 		}
 	}
-	h.told = told{tree: now}
+	h.told = deliveredState{tree: now}
 	if !h.HasSynced() {
 		close(h.synced)
 	}
@@ -148,7 +148,7 @@ func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
 		if at = next; n > 0 {
 			continue
 		}
-		h.told = told{tree: snapshot.Tree}
+		h.told = deliveredState{tree: snapshot.Tree}
 		select {
 		case <-grown:
 		case <-h.ended:

@@ -40,7 +40,7 @@ type podCache struct {
 }
 
 func newPodCache(t *testing.T) *podCache {
-	c := cache.New(cache.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	c := cache.New(cache.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	p := &podCache{T: t, cache: c}
 	r := c.Register(cache.Spec{Prefix: podPrefix, Describe: func(e *resource.Entry) error {
 		_, err := p.store.Decode(e)

@@ -173,7 +173,7 @@ func (f fixed) Stored(name string, use func(revision int64, stored []byte) error
 	return use(f.Get(name).Revision, encoded)
 }
 
-func (f fixed) Follow(func(before, after *crd.Definition)) {}
+func (f fixed) AddHandler(func(before, after *crd.Definition)) {}
 
 func widget(group, kind string, scope apiextensionsv1.ResourceScope, subresources *apiextensionsv1.CustomResourceSubresources) *apiextensionsv1.CustomResourceDefinition {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object"}

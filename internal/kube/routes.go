@@ -154,9 +154,9 @@ func Uncached(gr schema.GroupResource) bool {
 	return listed && size == 0
 }
 
-// Irregular reports, for kinds whose handlers alter some objects on their way
+// Altered reports, for kinds whose handlers alter some objects on their way
 // out, whether they would alter a given one (the Decorator of their registry).
-func Irregular(gr schema.GroupResource) func(runtime.Object) bool {
+func Altered(gr schema.GroupResource) func(runtime.Object) bool {
 	switch gr {
 	case schema.GroupResource{Resource: "services"}:
 		return func(obj runtime.Object) bool { return irregularService(obj.(*api.Service)) }

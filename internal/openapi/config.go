@@ -21,9 +21,9 @@ type Catalog interface {
 	// Stored calls use with a definition as it is stored and its revision. The bytes
 	// are good until use returns, whose error is returned.
 	Stored(name string, use func(revision int64, stored []byte) error) error
-	// Follow calls f for each change, and first for each definition that exists.
+	// AddHandler calls f for each change, and first for each definition that exists.
 	// Either side may be nil. f returns at once.
-	Follow(f func(before, after *crd.Definition))
+	AddHandler(f func(before, after *crd.Definition))
 }
 
 // Local is one of the servers in this process, as far as OpenAPI is concerned.

@@ -38,7 +38,7 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{config: config, fragments: newFragments(config.CacheBytes)}
 	s.views.catalog, s.views.program = config.Catalog, config.Version
-	config.Catalog.Follow(s.follow)
+	config.Catalog.AddHandler(s.follow)
 	return s, nil
 }
 

@@ -194,7 +194,7 @@ func (c *catalog) Stored(name string, use func(revision int64, stored []byte) er
 	return use(row.Revision, encoded)
 }
 
-func (c *catalog) Follow(f func(before, after *crd.Definition)) {
+func (c *catalog) AddHandler(f func(before, after *crd.Definition)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.rows {

@@ -39,9 +39,9 @@ var made = time.Now()
 // Moment is the time by one look at the clock; time.Now takes two.
 func Moment() time.Time { return made.Add(time.Since(made)) }
 
-// Carrier keeps the times of a connection's writes that Receivers are told of. The
+// WriteClock keeps the times of a connection's writes that Receivers are told of. The
 // connection's lock guards it, but for Writing.
-type Carrier struct {
+type WriteClock struct {
 	// returned is how many have.
 	returned uint64
 	// busy is since when the connection has had something to write without a pause, and
@@ -57,13 +57,13 @@ type Carrier struct {
 const memory = 2 * time.Second
 
 // Number is that of the next write.
-func (c *Carrier) Number() uint64 { return c.returned + 1 }
+func (c *WriteClock) Number() uint64 { return c.returned + 1 }
 
 // Returned is how many writes have.
-func (c *Carrier) Returned() uint64 { return c.returned }
+func (c *WriteClock) Returned() uint64 { return c.returned }
 
 // Begin says that a write begins.
-func (c *Carrier) Begin(w *Write) {
+func (c *WriteClock) Begin(w *Write) {
 	w.Began = Moment()
 	if c.busy.IsZero() {
 		c.busy = w.Filled
@@ -74,7 +74,7 @@ func (c *Carrier) Begin(w *Write) {
 
 // Ended says that it has returned to a worker, or to another goroutine. It needs no
 // lock.
-func (c *Carrier) Ended(w *Write, by *Worker) {
+func (c *WriteClock) Ended(w *Write, by *Worker) {
 	w.Ended = Moment()
 	if c.began.Store(0); by != nil {
 		by.ended = w.Ended
@@ -83,7 +83,7 @@ func (c *Carrier) Ended(w *Write, by *Worker) {
 
 // Add counts a write that has ended well. What is long ago counts half, so that a
 // connection that never rests tells how it has been lately.
-func (c *Carrier) Add(w *Write) {
+func (c *WriteClock) Add(w *Write) {
 	c.returned++
 	c.writing += w.Ended.Sub(w.Began)
 	if past := w.Ended.Sub(c.busy); past > memory {
@@ -91,12 +91,12 @@ func (c *Carrier) Add(w *Write) {
 	}
 }
 
-// Rest says that there is nothing to write.
-func (c *Carrier) Rest() { c.busy, c.writing = time.Time{}, 0 }
+// Idle says that there is nothing to write.
+func (c *WriteClock) Idle() { c.busy, c.writing = time.Time{}, 0 }
 
 // Writing is since when a write has been going on, zero if none is. Any goroutine may
 // call it.
-func (c *Carrier) Writing() (since time.Time) {
+func (c *WriteClock) Writing() (since time.Time) {
 	if at := c.began.Load(); at != 0 {
 		since = made.Add(time.Duration(at))
 	}

@@ -22,18 +22,18 @@ type Source interface {
 // Receiver is a Source that is told what becomes of the bytes that it gave. It is told
 // by the goroutine that calls Next, never at the same time.
 type Receiver interface {
-	// Taken says that some bytes of them are in the buffer of a write that is to come.
-	// Shut is nil if the client's windows are open. Locks are held: it must wait for
+	// Sent says that some bytes of them are in the buffer of a write that is to come.
+	// shut is nil if the client's windows are open. Locks are held: it must wait for
 	// nothing, not call back, and not keep its arguments.
-	Taken(w *Write, bytes int, shut *Shut)
+	Sent(w *Write, bytes int, shut *WindowStall)
 	// Written says that a write has returned which carried bytes of some receivers, of
 	// which one is told, for all. It must not block, and not keep its argument. It may
 	// come after Pull has returned. A write that failed is not told.
 	Written(*Write)
 }
 
-// Shut says how a client's windows keep a Source from sending.
-type Shut struct {
+// WindowStall says how a client's windows keep a Source from sending.
+type WindowStall struct {
 	// Since is since when they have not been open wide enough to send everything, and
 	// For how long they were shut in that time.
 	Since time.Time

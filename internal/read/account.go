@@ -19,9 +19,9 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// Account makes the tier keep accounts of GETs and LISTs. It is called before the
+// SetAccounts makes the tier keep accounts of GETs and LISTs. It is called before the
 // first request.
-func (t *Tier) Account(lists *slo.Lists) { t.lists = lists }
+func (t *Tier) SetAccounts(lists *slo.Lists) { t.lists = lists }
 
 // account is what a GET or LIST has cost so far.
 type account struct {

@@ -37,7 +37,7 @@ func BenchmarkAccounts(b *testing.B) {
 				x := newTier(b)
 				x.load(b, append(keys(2000), "one/a")...)
 				if accounts {
-					x.tier.Account(slo.NewLists(slo.ListsConfig{}))
+					x.tier.SetAccounts(slo.NewLists(slo.ListsConfig{}))
 				}
 				b.ReportAllocs()
 				for b.Loop() {

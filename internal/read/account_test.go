@@ -24,11 +24,11 @@ func counted(t *testing.T, cfg slo.ListsConfig, objects ...string) (*tier, *slo.
 	t.Helper()
 	x := newTier(t)
 	x.load(t, objects...)
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	lists := slo.NewLists(cfg)
-	x.tier.Account(lists)
+	x.tier.SetAccounts(lists)
 	return x, lists
 }
 

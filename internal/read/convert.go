@@ -44,7 +44,7 @@ func (q *query) convert(req *http.Request, spans iter.Seq[encode.Span]) error {
 
 // convertInitial has a webhook convert what a watch begins with that is passed on: the
 // handler's time for the watch runs from its first object on. An error is the handler's.
-func (q *query) convertInitial(req *http.Request, begin *cache.Beginning) {
+func (q *query) convertInitial(req *http.Request, begin *cache.StartPoint) {
 	if begin.Initial == nil {
 		return
 	}

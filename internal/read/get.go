@@ -24,8 +24,8 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 		q.fail(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""
 	}
-	if !span.Entries[span.From].Plain() {
-		return passedOdd
+	if span.Entries[span.From].Opaque() {
+		return passedOpaque
 	}
 	if err := q.convert(req, func(yield func(encode.Span) bool) { yield(span) }); err != nil {
 		q.fail(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))

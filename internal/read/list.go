@@ -29,8 +29,8 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
-	if page.Odd {
-		return passedOdd
+	if page.Opaque {
+		return passedOpaque
 	}
 	if err := q.convert(req, page.Spans); err != nil {
 		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))

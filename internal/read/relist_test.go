@@ -162,7 +162,7 @@ func TestStormOfReflectors(t *testing.T) {
 func TestWatchListsAreRelists(t *testing.T) {
 	x := newWatched(t, true)
 	x.load(t, "one/a")
-	x.tier.tier.Account(slo.NewLists(slo.ListsConfig{Pace: 10, Log: slog.New(slog.DiscardHandler)}))
+	x.tier.tier.SetAccounts(slo.NewLists(slo.ListsConfig{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
 	for i := range 10 {
 		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
 	}

@@ -33,7 +33,7 @@ type Source interface {
 	// Begin finds where a watch begins, and Bookmark is what tells a client how far
 	// it has come. Expired and Ahead are the errors of one that cannot go on behind
 	// a revision, and of one that waits for a revision in vain.
-	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.Beginning, error)
+	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error)
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
 	Ahead(ctx context.Context, after int64, named string) error

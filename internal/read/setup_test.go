@@ -72,7 +72,7 @@ func newTier(t testing.TB, changes ...change) *tier {
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	x := &tier{cache: cache.New(cache.Config{}), etcd: &etcd{at: revision}, registry: metrics.NewKubeRegistry()}
 	x.resource = x.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
-		e.Irregular = strings.HasSuffix(e.Key, "/irregular")
+		e.Altered = strings.HasSuffix(e.Key, "/irregular")
 		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
 		return nil
 	}})
@@ -95,7 +95,7 @@ func newTier(t testing.TB, changes ...change) *tier {
 		t.Fatal(err)
 	}
 	served := read.NewTier(counters)
-	served.Serve([]*read.Route{route})
+	served.SetRoutes([]*read.Route{route})
 	x.tier = served
 	x.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
 	return x
@@ -114,12 +114,12 @@ func (s *source) NewList() runtime.Object   { return &corev1.ConfigMapList{} }
 func (s *source) Resource() *cache.Resource { return s.tier.resource }
 func (s *source) Progress() *cache.Progress { return s.tier.cache.Progress() }
 
-func (s *source) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.Beginning, error) {
+func (s *source) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
 	prefix := strings.TrimPrefix(strings.TrimPrefix(key, s.Prefix()), "/")
 	if opts.Recursive && prefix != "" {
 		prefix += "/"
 	}
-	begin := cache.Beginning{Scope: cache.Scope{Prefix: prefix, Single: !opts.Recursive}}
+	begin := cache.StartPoint{Scope: cache.Scope{Prefix: prefix, Single: !opts.Recursive}}
 	if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
 		var err error
 		begin.After, err = strconv.ParseInt(opts.ResourceVersion, 10, 64)

@@ -42,8 +42,8 @@ func NewTier(metrics *Metrics) *Tier {
 	return t
 }
 
-// Serve replaces the resources that the tier answers for.
-func (t *Tier) Serve(routes []*Route) {
+// SetRoutes replaces the resources that the tier answers for.
+func (t *Tier) SetRoutes(routes []*Route) {
 	byName := make(map[schema.GroupVersionResource]*Route, len(routes))
 	for _, r := range routes {
 		byName[r.cfg.Resource] = r
@@ -51,8 +51,8 @@ func (t *Tier) Serve(routes []*Route) {
 	t.routes.Store(&byName)
 }
 
-// Find lets the tier answer for custom resources too.
-func (t *Tier) Find(custom Finder) { t.custom.Store(&custom) }
+// SetFinder lets the tier answer for custom resources too.
+func (t *Tier) SetFinder(custom Finder) { t.custom.Store(&custom) }
 
 // SetAuthorizer tells the tier who may be told more of a list than its objects. Until then
 // nobody may.

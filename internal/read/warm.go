@@ -108,7 +108,7 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 // it is used up or the context ends.
 func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 	snapshot := r.cfg.Source.Resource().Snapshot()
-	if snapshot.Len() < minWarm || snapshot.Odd > 0 {
+	if snapshot.Len() < minWarm || snapshot.Opaque > 0 {
 		return
 	}
 	for span := range snapshot.Spans("") {

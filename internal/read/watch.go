@@ -48,16 +48,16 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 	s.signal.notify = s.puller.Wake
 	if err == nil {
 		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
-		if source.Resource().Snapshot().Odd > 0 || !s.findInitial(&selection) {
-			return passedOdd
+		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&selection) {
+			return passedOpaque
 		}
 		if s.initial != nil && q.convert(req, s.initial.Spans) != nil {
 			return passedConversion
 		}
 		s.cursor, s.failed = q.route.cfg.Hub.Open(selection, begin.After, s.signal.notify)
 		switch {
-		case errors.Is(s.failed, watch.ErrOdd):
-			return passedOdd
+		case errors.Is(s.failed, watch.ErrOpaque):
+			return passedOpaque
 		case errors.Is(s.failed, cache.ErrExpired):
 			s.failed = source.Expired(begin.After)
 		case s.failed == nil:
@@ -88,7 +88,7 @@ func (s *watching) findInitial(selection *watch.Selection) bool {
 		Prefix: selection.Prefix, Single: selection.Single, Labels: selection.Labels, Fields: selection.Fields,
 	})
 	s.initial, s.begin.Initial = &found, nil
-	return !found.Odd
+	return !found.Opaque
 }
 
 // timeout is how long the watch lasts.
@@ -112,7 +112,7 @@ type watching struct {
 	flush    func()
 	puller   pull.Puller
 
-	begin   cache.Beginning
+	begin   cache.StartPoint
 	initial *cache.Selection
 	// initialBytes is what was sent before and with them.
 	initialBytes int
@@ -229,7 +229,7 @@ func (s *watching) end(err error) {
 		return
 	}
 	switch {
-	case errors.Is(err, errEnded), errors.Is(err, watch.ErrOdd):
+	case errors.Is(err, errEnded), errors.Is(err, watch.ErrOpaque):
 		// The client resumes, and Kubernetes' handler tells it of odd objects.
 	case errors.Is(err, cache.ErrExpired):
 		s.query.metrics.lost(s.query.route.cfg.Resource.GroupResource())

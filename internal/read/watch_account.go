@@ -46,13 +46,13 @@ var _ pull.Receiver = (*measured)(nil)
 
 // Next implements pull.Source.
 func (p *measured) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	p.sent.Expect()
+	p.sent.Prefetch()
 	return p.pulled.Next(segments, room)
 }
 
-// Taken implements pull.Receiver.
-func (p *measured) Taken(w *pull.Write, bytes int, shut *pull.Shut) {
-	p.sent.Taken((*slo.Write)(w), bytes, (*slo.Shut)(shut))
+// Sent implements pull.Receiver.
+func (p *measured) Sent(w *pull.Write, bytes int, shut *pull.WindowStall) {
+	p.sent.Sent((*slo.Write)(w), bytes, (*slo.WindowStall)(shut))
 }
 
 // Written implements pull.Receiver.
@@ -65,14 +65,14 @@ func (p *pulled) give(given []encode.Change, segments [][]byte) {
 	case p.sender == nil || len(given) == 0:
 		return
 	case len(given) == 1:
-		p.sender.Give(given[0].Arrival, 1, length(segments))
+		p.sender.Queue(given[0].Arrival, 1, length(segments))
 		return
 	}
 	header := len(segments) - len(given)
 	bytes := length(segments[:header])
 	segments = segments[header:]
 	each(given, func(arrival *slo.Arrival, n int) {
-		p.sender.Give(arrival, n, bytes+length(segments[:n]))
+		p.sender.Queue(arrival, n, bytes+length(segments[:n]))
 		bytes, segments = 0, segments[n:]
 	})
 }

@@ -25,13 +25,14 @@ type Entry struct {
 	// decoding. Such an entry holds its place, and reads that touch it are
 	// answered by Kubernetes' own code.
 	Err error
-	// Irregular says that Kubernetes' handlers alter the object on its way out,
+	// Altered says that Kubernetes' handlers alter the object on its way out,
 	// so that its bytes alone do not tell what is served.
-	Irregular bool
+	Altered bool
 }
 
-// Plain reports whether the served object follows from the entry's bytes.
-func (e *Entry) Plain() bool { return e.Err == nil && !e.Irregular }
+// Opaque reports whether the bytes alone do not tell what is served: the entry is
+// unreadable or altered. Such an entry is left to Kubernetes' own code.
+func (e *Entry) Opaque() bool { return e.Err != nil || e.Altered }
 
 // Name is the object's name: the last part of its key.
 func (e *Entry) Name() string {

@@ -51,7 +51,7 @@ type backends struct {
 	embedded *store.Embedded
 	compact  time.Duration
 	accounts *slo.Watches
-	log      *slog.Logger
+	logger      *slog.Logger
 
 	mu struct {
 		sync.Mutex
@@ -103,7 +103,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	opened.Cache = cache.New(b.cache)
 	prefix := storage.EtcdPrefix(b.prefix, "")
 	opened.feed = store.NewFeed(store.FeedConfig{
-		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Log: b.log,
+		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
 		HistoryRevisions: min(memory()/replayShare, maxReplay),
 		Account:          b.accounts.AddFeed(prefix, t.ServerList),
 	})
@@ -177,8 +177,8 @@ func (b *backends) run(ctx context.Context) {
 	running.Wait()
 }
 
-// reach makes sure that every cluster answers.
-func (b *backends) reach(ctx context.Context) error {
+// ping makes sure that every cluster answers.
+func (b *backends) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	for _, known := range b.all() {

@@ -60,7 +60,7 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	}
 	return &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.get, Irregular: kube.Irregular, Uncached: kube.Uncached, Scan: kube.Scan},
+		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
 		tier:      read.NewTier(counters),
 		budget:    budget,
 		recent:    encode.NewRecent(recentFrames),
@@ -71,8 +71,8 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 
 // rest lets go of what is kept for those who read right now.
 func (r *readTier) rest() {
-	r.budget.Rest()
-	r.recent.Rest()
+	r.budget.ReleaseTransient()
+	r.recent.Release()
 }
 
 // forget drops the accounts of reads of resources that are gone.
@@ -98,7 +98,7 @@ func (r *readTier) hooks() kube.Hooks {
 			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
 		},
-		CustomResources: crd.Config{Log: r.backends.log, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
+		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},
@@ -152,8 +152,8 @@ func (r *readTier) serve(server *kube.Server) error {
 		}
 		served = append(served, made)
 	}
-	r.tier.Serve(served)
-	r.tier.Find(server.CustomRoute)
+	r.tier.SetRoutes(served)
+	r.tier.SetFinder(server.CustomRoute)
 	r.tier.SetAuthorizer(server.Authorizer())
 	server.Handle(dashboard.Prefix, dashboard.Handler(r.source(server)))
 	return nil

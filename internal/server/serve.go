@@ -23,7 +23,7 @@ import (
 type Server struct {
 	options *Options
 	out     io.Writer
-	log     *slog.Logger
+	logger     *slog.Logger
 	// kubeconfigFits says that the data directory's kubeconfig opens this server.
 	kubeconfigFits bool
 	// program is what was started, as a person would start it again.
@@ -36,7 +36,7 @@ func New(o *Options, out io.Writer) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, out: out, log: slog.New(klogHandler()), program: "millrace"}
+	s := &Server{options: o, out: out, logger: slog.New(klogHandler()), program: "millrace"}
 	if len(os.Args) > 0 {
 		s.program = os.Args[0]
 	}
@@ -130,7 +130,7 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedde
 	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
-		Log:       newEtcdLog(dir.Paths().EtcdData),
+		Logger:       newEtcdLog(dir.Paths().EtcdData),
 	})
 }
 
@@ -148,10 +148,10 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
 	b := &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
-		cache: s.options.Cache, embedded: embedded, log: s.log,
+		cache: s.options.Cache, embedded: embedded, logger: s.logger,
 	}
-	b.accounts = s.options.newAccounts(s.log)
-	b.cache.Budget, b.cache.HistoryWindow, b.cache.Log = budget, s.options.HistoryWindow, s.log
+	b.accounts = s.options.newAccounts(s.logger)
+	b.cache.Budget, b.cache.HistoryWindow, b.cache.Logger = budget, s.options.HistoryWindow, s.logger
 	defer b.close()
 	tier, err := newReadTier(b, budget, s.options.watches())
 	if err != nil {
@@ -162,10 +162,10 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		return err
 	}
 	tier.lists = lists
-	tier.tier.Account(lists)
+	tier.tier.SetAccounts(lists)
 	defer beneath(ctx, lists.Run)()
 	// etcd first: what Kubernetes says without it is hard to read.
-	if err := s.reach(ctx, b); err != nil {
+	if err := s.pingEtcd(ctx, b); err != nil {
 		return err
 	}
 	hooks := tier.hooks()
@@ -183,12 +183,12 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	return s.runFed(ctx, tier, server)
 }
 
-// reach opens the main cluster and asks it for its revision.
-func (s *Server) reach(ctx context.Context, b *backends) error {
+// pingEtcd opens the main cluster and asks it for its revision.
+func (s *Server) pingEtcd(ctx context.Context, b *backends) error {
 	if _, err := b.get(s.options.Kube.Etcd().StorageConfig.Transport); err != nil {
 		return err
 	}
-	return b.reach(ctx)
+	return b.ping(ctx)
 }
 
 // runFed runs the feeds beneath the server: they begin before and end after it.

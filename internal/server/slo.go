@@ -34,7 +34,7 @@ const minProbe = 100 * time.Millisecond
 // newAccounts makes the accounts of all watches. The flags are valid.
 func (o *Options) newAccounts(log *slog.Logger) *slo.Watches {
 	objectives, _ := slo.ParseObjectives(o.WatchSLO)
-	return slo.NewWatches(slo.Config{Objectives: objectives, Log: log})
+	return slo.NewWatches(slo.Config{Objectives: objectives, Logger: log})
 }
 
 // measure returns what runs the watchdog and the probe.
@@ -48,7 +48,7 @@ func (s *Server) measure(tier *readTier, server *kube.Server) func(context.Conte
 				}
 				p := probe{config: server.Loopback(), period: s.options.WatchProbe, accounts: accounts}
 				if err := p.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-					s.log.Error("The watch probe ended", "err", err)
+					s.logger.Error("The watch probe ended", "err", err)
 				}
 			})()
 		}

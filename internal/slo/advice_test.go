@@ -130,7 +130,7 @@ func TestEstimatesStayBelowWhatIsUsed(t *testing.T) {
 // TestLargeListsPassedOnAreLogged, but not each.
 func TestLargeListsPassedOnAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	l, clock := newLists(slo.ListsConfig{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	l, clock := newLists(slo.ListsConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	lines := func(alter func(*slo.ListRequest)) int {
 		log.Reset()
 		for range 5 {

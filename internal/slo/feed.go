@@ -63,9 +63,9 @@ func (f *FeedAccount) Now() time.Time {
 	return f.set.cfg.Clock.Now()
 }
 
-// Reached says up to which revision the cache has everything, and how many events
+// Advance says up to which revision the cache has everything, and how many events
 // with how many bytes of keys and values brought it there.
-func (f *FeedAccount) Reached(revision int64, events int, bytes int64) {
+func (f *FeedAccount) Advance(revision int64, events int, bytes int64) {
 	if f == nil {
 		return
 	}

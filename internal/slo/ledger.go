@@ -32,7 +32,7 @@ type piece struct {
 	sender *Sender
 	bytes  uint64
 	// shut is zero if the windows are open.
-	shut Shut
+	shut WindowStall
 }
 
 var ledgers = sync.Pool{New: func() any { return new(ledger) }}

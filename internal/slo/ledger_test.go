@@ -31,9 +31,9 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 		write := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
 		for _, w := range all {
 			for _, a := range arrivals {
-				w.Give(a, 1, size)
+				w.Queue(a, 1, size)
 			}
-			w.Taken(&write, events*size, nil)
+			w.Sent(&write, events*size, nil)
 		}
 		if r := x.SLO(); r.All.Events%(uint64(len(all))*events) != 0 {
 			t.Fatalf("%d events are told of a write that has not returned", r.All.Events)
@@ -73,17 +73,17 @@ func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
 	}
 	now := x.clock.Now()
 	write := slo.Write{Number: 1, Filled: now, Began: now, Ended: now, Busy: now}
-	w.Give(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
 	look("given", 3, 0, 0)
-	w.Taken(&write, 100, nil)
+	w.Sent(&write, 100, nil)
 	look("in a write", 3, 0, 0)
 	write.Written()
 	a.returned++
 	look("written", 2, 1, 100)
 
 	failed := slo.Write{Number: 2, Filled: now, Began: now, Ended: now, Busy: now}
-	w.Give(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
-	w.Taken(&failed, 100, nil)
+	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
+	w.Sent(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)
 	if r := x.SLO(); r.All.Events != 1 || r.All.Bytes != 100 {
 		t.Errorf("all is %+v", r.All)
@@ -97,8 +97,8 @@ func TestWrittenBehindTheEnd(t *testing.T) {
 	x.clock.Step(ms)
 	now := x.clock.Now()
 	write := slo.Write{Filled: now, Began: now, Ended: now.Add(time.Second), Busy: now}
-	w.Give(&slo.Arrival{Entered: now, Cached: now}, 2, 100)
-	w.Taken(&write, 100, nil)
+	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 2, 100)
+	w.Sent(&write, 100, nil)
 	x.deliver(w, times{}, 50)
 	w.watch.Close()
 	write.Written()

@@ -20,9 +20,9 @@ type ListsConfig struct {
 	// ProcessCPU is what this process has used so far. Estimates are kept below it.
 	// Nil leaves them as they are.
 	ProcessCPU func() time.Duration
-	// Log receives storms, and large lists that were passed on. Nil means
+	// Logger receives storms, and large lists that were passed on. Nil means
 	// slog.Default.
-	Log *slog.Logger
+	Logger *slog.Logger
 	// Clock is for tests. Nil means the real one.
 	Clock clock.WithTicker
 }
@@ -52,8 +52,8 @@ const (
 
 // NewLists makes empty accounts.
 func NewLists(cfg ListsConfig) *Lists {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}

@@ -52,7 +52,7 @@ func BenchmarkObserve(b *testing.B) {
 }
 
 func BenchmarkRelist(b *testing.B) {
-	l := slo.NewLists(slo.ListsConfig{Log: slog.New(slog.DiscardHandler)})
+	l := slo.NewLists(slo.ListsConfig{Logger: slog.New(slog.DiscardHandler)})
 	all := make([]*slo.Relist, 5000)
 	for i := range all {
 		all[i] = relist(i)

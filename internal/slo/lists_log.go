@@ -22,7 +22,7 @@ func (l *Lists) tellPassedOn(now time.Time, r *ListRequest) {
 	if now.UnixNano()-last < int64(tellPeriod) || !l.shown.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
-	l.cfg.Log.Info("Large "+strings.ToUpper(r.Shape.Verb)+" was passed on to Kubernetes' handler: it costs many times what one from bytes does",
+	l.cfg.Logger.Info("Large "+strings.ToUpper(r.Shape.Verb)+" was passed on to Kubernetes' handler: it costs many times what one from bytes does",
 		"user", r.Client.User, "userAgent", r.Client.UserAgent, "resource", r.Shape.Resource, "version", r.Shape.Version,
 		"scope", r.Shape.Scope, "selectors", r.Shape.Selectors, "revision", r.Shape.Revision, "limit", r.Shape.Limit, "encoding", r.Shape.Encoding,
 		"reason", r.Shape.Reason, "bytes", r.Cost.Bytes, "seconds", r.Cost.Seconds)

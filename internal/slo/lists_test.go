@@ -20,8 +20,8 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func newLists(cfg slo.ListsConfig) (*slo.Lists, *clocktesting.FakeClock) {
 	clock := clocktesting.NewFakeClock(start)
 	cfg.Clock = clock
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return slo.NewLists(cfg), clock
 }

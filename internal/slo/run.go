@@ -51,13 +51,13 @@ func (x *Watches) look(now time.Time) {
 			break
 		}
 		x.logs.say(now, func(left uint64) {
-			x.cfg.Log.Warn("Watch is behind", "resource", w.Resource, "user", w.User, "userAgent", w.UserAgent, "address", w.Address,
+			x.cfg.Logger.Warn("Watch is behind", "resource", w.Resource, "user", w.User, "userAgent", w.UserAgent, "address", w.Address,
 				"selection", w.Selection, "seconds", w.BehindSeconds, "events", w.BehindEvents, "bytes", w.BehindBytes, "waitsFor", w.State, "notLogged", left)
 		})
 	}
 	if feed, late, err := x.feeds.latest(now); feed != nil {
 		x.logs.say(now, func(left uint64) {
-			x.cfg.Log.Warn("Events are late: etcd's watch does not answer", "etcd", feed.endpoints, "for", late.Round(time.Millisecond), "err", err, "notLogged", left)
+			x.cfg.Logger.Warn("Events are late: etcd's watch does not answer", "etcd", feed.endpoints, "for", late.Round(time.Millisecond), "err", err, "notLogged", left)
 		})
 	}
 }

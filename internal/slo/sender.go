@@ -40,9 +40,9 @@ type Sender struct {
 	watch  *Watch
 }
 
-// Expect asks for the memory that Give and Taken need, and does not wait for it: who
+// Prefetch asks for the memory that Give and Taken need, and does not wait for it: who
 // calls it first of all waits for that and for his own at once.
-func (x *Sender) Expect() { atomic.LoadUint32(&x.count) }
+func (x *Sender) Prefetch() { atomic.LoadUint32(&x.count) }
 
 // given are events of one arrival that were encoded at once.
 type given struct {
@@ -56,10 +56,10 @@ type given struct {
 	taken, encoded time.Duration
 }
 
-// Give notes that events were taken and encoded, some bytes for the next write.
+// Queue notes that events were taken and encoded, some bytes for the next write.
 // They are in order. Without an arrival they have no span. Bytes that are not known
 // yet are those of the next Taken.
-func (x *Sender) Give(arrival *Arrival, count int, bytes int64) {
+func (x *Sender) Queue(arrival *Arrival, count int, bytes int64) {
 	if x.last != arrival {
 		if x.count > 0 {
 			x.putAside()
@@ -89,8 +89,8 @@ func (x *Sender) span(a *Arrival) *Arrival {
 	return a
 }
 
-// Taken notes that bytes of what was given are in a write that is to come.
-func (x *Sender) Taken(w *Write, n int, shut *Shut) {
+// Sent notes that bytes of what was given are in a write that is to come.
+func (x *Sender) Sent(w *Write, n int, shut *WindowStall) {
 	l := w.ledger()
 	bytes := uint64(n)
 	if x.partly || shut != nil || bytes < x.owed() {

@@ -46,8 +46,8 @@ func BenchmarkDelivery(b *testing.B) {
 				write := slo.Write{Filled: now, Busy: now}
 				for j := range streams {
 					w := watches[(i+j)%len(watches)]
-					w.Give(arrival, 1, 400)
-					w.Taken(&write, 400, nil)
+					w.Queue(arrival, 1, 400)
+					w.Sent(&write, 400, nil)
 				}
 				write.Began = time.Now()
 				write.Ended = time.Now()

@@ -72,7 +72,7 @@ func TestStorms(t *testing.T) {
 // TestStormIsTold follows one from its beginning until it is forgotten.
 func TestStormIsTold(t *testing.T) {
 	var log bytes.Buffer
-	l, clock := newLists(slo.ListsConfig{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	l, clock := newLists(slo.ListsConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	seen(l, 300)
 	for i := range 200 {
 		l.Relist(relist(i))

@@ -98,7 +98,7 @@ func (s *storms) endLocked(g *gathering) {
 }
 
 func (s *storms) tell(what string, storm *Storm, clients, fleet int) {
-	s.cfg.Log.Info(what, "userAgent", storm.UserAgent, "resource", storm.Resource, "clients", clients, "fleet", fleet,
+	s.cfg.Logger.Info(what, "userAgent", storm.UserAgent, "resource", storm.Resource, "clients", clients, "fleet", fleet,
 		"requests", storm.Requests, "bytes", storm.Bytes, "pacePercent", s.cfg.Pace)
 }
 

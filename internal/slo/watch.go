@@ -27,8 +27,8 @@ type Write struct {
 	Local any
 }
 
-// Shut says how a client's windows keep a watch from sending.
-type Shut struct {
+// WindowStall says how a client's windows keep a watch from sending.
+type WindowStall struct {
 	// Since is since when they have not been open wide enough to send everything, and
 	// For how long they were shut in that time.
 	Since time.Time

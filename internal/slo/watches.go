@@ -17,9 +17,9 @@ type Config struct {
 	Clients, Subscriptions int
 	// SlowAfter is how far a watch may be behind before it is logged. Zero is 10 s.
 	SlowAfter time.Duration
-	// Log receives slow watches, watches that have to list again, and feeds that are
+	// Logger receives slow watches, watches that have to list again, and feeds that are
 	// late. Nil means slog.Default.
-	Log *slog.Logger
+	Logger *slog.Logger
 	// Clock is for tests. Nil means the real one.
 	Clock clock.WithTicker
 }
@@ -34,8 +34,8 @@ func (c Config) withDefaults() Config {
 	if c.SlowAfter == 0 {
 		c.SlowAfter = 10 * time.Second
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

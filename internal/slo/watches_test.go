@@ -26,7 +26,7 @@ type set struct {
 
 func newSet(objectives slo.Objectives) *set {
 	x := &set{clock: testingclock.NewFakeClock(time.Now())}
-	x.Watches = slo.NewWatches(slo.Config{Objectives: objectives, Clock: x.clock, Log: slog.New(slog.NewTextHandler(&x.log, nil))})
+	x.Watches = slo.NewWatches(slo.Config{Objectives: objectives, Clock: x.clock, Logger: slog.New(slog.NewTextHandler(&x.log, nil))})
 	return x
 }
 
@@ -56,8 +56,8 @@ type sender struct {
 }
 
 // sent writes so many bytes of what was given.
-func (w *sender) sent(write slo.Write, bytes int, shut *slo.Shut) {
-	w.Taken(&write, bytes, shut)
+func (w *sender) sent(write slo.Write, bytes int, shut *slo.WindowStall) {
+	w.Sent(&write, bytes, shut)
 	write.Written()
 }
 
@@ -84,12 +84,12 @@ func (x *set) deliver(w *sender, t times, bytes int) {
 	encoded := began
 	taken := encoded.Add(-t.encode)
 	cached := taken.Add(-t.dispatch - t.client)
-	var shut *slo.Shut
+	var shut *slo.WindowStall
 	if t.client > 0 {
-		shut = &slo.Shut{Since: cached}
+		shut = &slo.WindowStall{Since: cached}
 		shut.For = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
 	}
-	w.Give(&slo.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
+	w.Queue(&slo.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
 	w.sent(slo.Write{Filled: taken, Began: began, Ended: end, Busy: taken}, bytes, shut)
 }
 
@@ -204,8 +204,8 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	x.clock.Step(time.Minute)
 	w := x.open("pods", "a", new(at))
 	w.watch.Wrote(300, 3)
-	w.Give(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
-	w.Give(nil, 1, 10)
+	w.Queue(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
+	w.Queue(nil, 1, 10)
 	now := x.clock.Now()
 	w.sent(slo.Write{Filled: now, Began: now, Ended: now}, 30, nil)
 	if r := x.SLO(); r.All.Spans.Count != 0 || r.All.Events != 6 || r.All.Bytes != 330 {
@@ -221,7 +221,7 @@ func TestPartsOfAnEvent(t *testing.T) {
 	for range 3 {
 		x.clock.Step(time.Second)
 		arrivals = append(arrivals, &slo.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
-		w.Give(arrivals[len(arrivals)-1], 1, 100)
+		w.Queue(arrivals[len(arrivals)-1], 1, 100)
 	}
 	sent := func(bytes int) uint64 {
 		x.clock.Step(100 * ms)

@@ -100,10 +100,10 @@ func newFixture(t testing.TB, s setup) *fixture {
 func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *fixture {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	cfg.Log = quiet
+	cfg.Logger = quiet
 	f := &fixture{client: client, cache: cache.New(cfg), sealing: newSwitchable(), codec: podCodec()}
 	f.sink = &loads{Sink: f.cache, ended: make(chan int64, 1)}
-	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Log: quiet})
+	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: quiet})
 	f.decorate(t)
 	f.follow()
 	t.Cleanup(f.unfollow)

@@ -45,9 +45,9 @@ type Decorator struct {
 	// Uncached reports for a kind whether Kubernetes keeps it out of its watch
 	// cache, which shows in errors and limits. It may be nil.
 	Uncached func(schema.GroupResource) bool
-	// Irregular reports for a kind whether handlers alter an object on its way
+	// Altered reports for a kind whether handlers alter an object on its way
 	// out. It may be nil, as may what it returns.
-	Irregular func(schema.GroupResource) func(runtime.Object) bool
+	Altered func(schema.GroupResource) func(runtime.Object) bool
 
 	// Scan reads a kind's attributes without decoding, where it can. It may be nil,
 	// as may what it returns. It must not be given for irregular kinds.
@@ -172,8 +172,8 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 	}
 	s := New(cfg)
 	irregular := func(runtime.Object) bool { return false }
-	if d.Irregular != nil {
-		if f := d.Irregular(gr); f != nil {
+	if d.Altered != nil {
+		if f := d.Altered(gr); f != nil {
 			irregular = f
 		}
 	}
@@ -196,7 +196,7 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 		if err != nil {
 			return fmt.Errorf("read attributes: %w", err)
 		}
-		e.Attributes, e.Irregular = resource.NewAttributes(l, f), irregular(obj)
+		e.Attributes, e.Altered = resource.NewAttributes(l, f), irregular(obj)
 		return nil
 	}
 	return spec

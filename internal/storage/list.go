@@ -50,7 +50,7 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 	}
 	found := l.snapshot.Select(&l.query)
 	result := cache.Page{Selection: found, Revision: l.snapshot.Revision, Waited: l.waited}
-	if !found.Odd {
+	if !found.Opaque {
 		result.Continue, result.Remaining, err = s.token(l, page{last: found.Last, total: int64(found.Total), more: found.More}, opts)
 	}
 	return result, err

@@ -24,14 +24,14 @@ func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 // Decode returns an entry's object as handlers would get it. It implements
 // encode.Config.Decode.
 func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
-	if !e.Plain() {
+	if e.Opaque() {
 		return nil, fmt.Errorf("decode %s: not plain", e.Key)
 	}
 	obj, err := s.decode(e, e.Revision)
 	// An entry without attributes is being described, which finds out itself.
 	// A webhook may convert the object the next time.
 	if err != nil && e.Attributes != nil && s.converting == nil {
-		s.cfg.Resource.Condemn(s.cfg.Cache, e, err)
+		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
 	}
 	return obj, err
 }

@@ -47,7 +47,7 @@ type Config struct {
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
-	told told
+	told attributeCoverage
 }
 
 // Store implements storage.Interface.
@@ -76,7 +76,7 @@ func New(cfg Config) *Store {
 	if !strings.HasSuffix(cfg.PathPrefix, "/") {
 		cfg.PathPrefix += "/"
 	}
-	cfg.told = toldBy(cfg.New, cfg.Codec)
+	cfg.told = coverageOf(cfg.New, cfg.Codec)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
 	if c, ok := cfg.Codec.(Converting); ok && c.ConvertsLabels() {
 		s.converting = c

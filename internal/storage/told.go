@@ -16,12 +16,12 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// told is what the attributes of a resource's entries tell of its objects.
-type told int
+// attributeCoverage is what the attributes of a resource's entries tell of its objects.
+type attributeCoverage int
 
 const (
 	// toldAll are labels and all selectable fields.
-	toldAll told = iota
+	toldAll attributeCoverage = iota
 	// toldLabels are labels, name and namespace: a custom resource's, whose versions
 	// may select by different fields.
 	toldLabels
@@ -45,7 +45,7 @@ type Converting interface {
 	Excludes(e *resource.Entry, l labels.Selector) bool
 }
 
-func toldBy(newFunc func() runtime.Object, codec runtime.Codec) told {
+func coverageOf(newFunc func() runtime.Object, codec runtime.Codec) attributeCoverage {
 	if _, custom := newFunc().(runtime.Unstructured); !custom {
 		return toldAll
 	}

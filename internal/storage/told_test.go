@@ -41,7 +41,7 @@ func TestSelectorsThatAttributesAnswer(t *testing.T) {
 	label := labels.SelectorFromSet(labels.Set{"a": "b"})
 	name, custom := fields.OneTermEqualSelector("metadata.name", "x"), fields.OneTermEqualSelector("spec.color", "red")
 	for _, c := range []struct {
-		told         told
+		told         attributeCoverage
 		label        labels.Selector
 		field        fields.Selector
 		asks, answer bool

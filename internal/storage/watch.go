@@ -44,42 +44,42 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 // Begin finds where a watch begins, as fresh as it asks for. The resource version
 // must parse. Errors are sent as an event, but for one that wraps
 // cache.ErrExpired: only etcd may have what is asked for.
-func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.Beginning, error) {
+func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
 	sc, ok, err := s.scope(key, opts.Recursive)
 	if err != nil {
-		return cache.Beginning{}, err
+		return cache.StartPoint{}, err
 	}
 	rv, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
-		return cache.Beginning{}, err
+		return cache.StartPoint{}, err
 	}
 	if !ok || sharded(opts) {
-		return cache.Beginning{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
+		return cache.StartPoint{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
 	}
 	return s.begin(ctx, rv, sc, opts)
 }
 
 // begin goes by the rules of the API (KEP-3157 for sendInitialEvents; unset and
 // "0" without it mean synthetic initial events).
-func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.Beginning, error) {
+func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
 	if err := s.waitLoaded(ctx); err != nil {
-		return cache.Beginning{}, err
+		return cache.StartPoint{}, err
 	}
 	withInitial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	withoutInitial := opts.SendInitialEvents != nil && !withInitial
 	switch {
 	case opts.SendInitialEvents != nil && opts.ResourceVersion == "":
 		if err := s.waitConsistent(ctx); err != nil {
-			return cache.Beginning{}, err
+			return cache.StartPoint{}, err
 		}
 	case withInitial:
 		if err := s.waitAtLeast(ctx, rv); err != nil {
-			return cache.Beginning{}, err
+			return cache.StartPoint{}, err
 		}
 	}
 	// Clients may name what no revision can be: nobody gets there either.
 	after := int64(min(rv, math.MaxInt64))
-	from := cache.Beginning{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: after}
+	from := cache.StartPoint{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: after}
 	snapshot := s.cfg.Resource.Snapshot()
 	if withInitial || rv == 0 {
 		from.After = snapshot.Revision

@@ -42,7 +42,7 @@ const (
 type watcher struct {
 	store  *Store
 	opts   storage.ListOptions
-	start  cache.Beginning
+	start  cache.StartPoint
 	cursor cache.Cursor
 
 	result   chan watch.Event
@@ -50,7 +50,7 @@ type watcher struct {
 	stopOnce sync.Once
 }
 
-func newWatcher(s *Store, from cache.Beginning, opts storage.ListOptions) (*watcher, error) {
+func newWatcher(s *Store, from cache.StartPoint, opts storage.ListOptions) (*watcher, error) {
 	cursor, oldest, err := s.cfg.Resource.Log().Since(from.After)
 	if err != nil {
 		return nil, expired(from.After, oldest)

@@ -30,8 +30,8 @@ type EmbeddedConfig struct {
 	QuotaBytes int64
 	// StartTimeout is how long etcd may take to serve. Zero means a minute.
 	StartTimeout time.Duration
-	// Log receives etcd's own messages from Warn upwards. Nil discards them.
-	Log zapcore.Core
+	// Logger receives etcd's own messages from Warn upwards. Nil discards them.
+	Logger zapcore.Core
 }
 
 // ErrInUse says that another server has the data directory open.
@@ -141,7 +141,7 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 	// The raft log is kept in memory for members that lag. There are none.
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
 	c.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
-	core := cfg.Log
+	core := cfg.Logger
 	if core == nil {
 		core = zapcore.NewNopCore()
 	}

@@ -54,8 +54,8 @@ type FeedConfig struct {
 	HistoryRevisions int64
 	// Account is told how etcd answers. Nil tells nobody.
 	Account *slo.FeedAccount
-	// Log receives loads and breaks of the watch. Nil means slog.Default.
-	Log *slog.Logger
+	// Logger receives loads and breaks of the watch. Nil means slog.Default.
+	Logger *slog.Logger
 }
 
 // Feed follows everything under one prefix of one etcd with a single range and
@@ -103,8 +103,8 @@ func NewFeed(cfg FeedConfig) *Feed {
 	if cfg.HistoryRevisions == 0 {
 		cfg.HistoryRevisions = defaultHistory
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	return &Feed{cfg: cfg}
 }
@@ -137,7 +137,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			lost = 0
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			f.cfg.Log.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.reached)
+			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.reached)
 			loaded = false
 			lost++
 			continue
@@ -145,7 +145,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
 		}
-		f.cfg.Log.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.reached, "err", err, "retryIn", backoff)
+		f.cfg.Logger.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.reached, "err", err, "retryIn", backoff)
 		select {
 		case <-time.After(backoff):
 		case <-ctx.Done():

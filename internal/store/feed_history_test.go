@@ -103,7 +103,7 @@ func TestFeedReplaysMuch(t *testing.T) {
 	}
 	sink := &healthWatcher{mirror: &mirror{}, until: newest}
 	sink.feed = store.NewFeed(store.FeedConfig{
-		Client: kv, Prefix: "/registry/", Sink: sink, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Client: kv, Prefix: "/registry/", Sink: sink, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	stop := run(t, sink.feed)
 	eventually(t, "replayed", func() bool { return sink.feed.Healthy() == nil })

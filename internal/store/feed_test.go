@@ -137,7 +137,7 @@ func follow(t *testing.T, client *clientv3.Client, sink store.Sink) (feed *store
 
 func followWith(t *testing.T, cfg store.FeedConfig) (feed *store.Feed, stop func()) {
 	t.Helper()
-	cfg.Prefix, cfg.Log = "/registry/", slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg.Prefix, cfg.Logger = "/registry/", slog.New(slog.NewTextHandler(io.Discard, nil))
 	feed = store.NewFeed(cfg)
 	if feed.Healthy() == nil {
 		t.Error("a feed that does not run is healthy")

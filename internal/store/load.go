@@ -40,8 +40,8 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 	}
 	f.reached, f.newest = from, newest
 	f.cfg.Account.Loaded()
-	f.cfg.Account.Reached(from, 0, 0)
-	f.cfg.Log.Info("Feed has loaded what etcd held at a revision and replays what came after; watches resume from there on",
+	f.cfg.Account.Advance(from, 0, 0)
+	f.cfg.Logger.Info("Feed has loaded what etcd held at a revision and replays what came after; watches resume from there on",
 		"revision", from, "newest", newest, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
@@ -52,7 +52,7 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pages := make(chan page, pagesAhead)
-	r := &pageReader{feed: f, revision: revision, pages: pages, reach: reach{prefix: f.cfg.Prefix}, keys: firstPage / fullPage}
+	r := &pageReader{feed: f, revision: revision, pages: pages, reach: keyRange{prefix: f.cfg.Prefix}, keys: firstPage / fullPage}
 	go func() {
 		defer close(pages)
 		r.read(ctx, f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix))
@@ -78,7 +78,7 @@ type pageReader struct {
 	feed     *Feed
 	revision int64
 	pages    chan<- page
-	reach    reach
+	reach    keyRange
 	// keys is how many a page is to have.
 	keys int64
 }

@@ -7,12 +7,12 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// reach chooses where the range of a page ends. etcd visits all keys of a range to
+// keyRange chooses where the range of a page ends. etcd visits all keys of a range to
 // count them, whatever the limit: pages of all that is left would cost the square of
 // what there is, and none could be asked for before the last one has come. So a range is
 // to have a page, by how dense the last keys were. A key is taken for a number, a
 // fraction of all that can follow the prefix.
-type reach struct {
+type keyRange struct {
 	prefix string
 	// width is how far a range goes; nil is to the end.
 	width *big.Int
@@ -28,14 +28,14 @@ const (
 	widenFirst = 8
 )
 
-func (r *reach) number(key string) *big.Int {
+func (r *keyRange) number(key string) *big.Int {
 	var digits [reachDigits]byte
 	copy(digits[:], key[len(r.prefix):])
 	return new(big.Int).SetBytes(digits[:])
 }
 
 // from is the end of the range that begins at a key, at most a limit.
-func (r *reach) from(key, limit string) string {
+func (r *keyRange) from(key, limit string) string {
 	if r.width == nil {
 		return limit
 	}
@@ -48,7 +48,7 @@ func (r *reach) from(key, limit string) string {
 
 // read learns from a range how far the next one is to go to have so many keys. If there
 // was more in it than was read, the second half of that tells how dense keys are.
-func (r *reach) read(kvs []*mvccpb.KeyValue, more bool, keys int64) {
+func (r *keyRange) read(kvs []*mvccpb.KeyValue, more bool, keys int64) {
 	n := len(kvs)
 	if n > 0 {
 		r.widen = widenFirst
@@ -71,7 +71,7 @@ func (r *reach) read(kvs []*mvccpb.KeyValue, more bool, keys int64) {
 }
 
 // scale multiplies the width by a fraction, and leaves at least one.
-func (r *reach) scale(by, of int64) {
+func (r *keyRange) scale(by, of int64) {
 	r.width.Div(r.width.Mul(r.width, big.NewInt(by)), big.NewInt(of))
 	if r.width.Sign() == 0 {
 		r.width.SetInt64(1)

@@ -74,7 +74,7 @@ func (f *Feed) watch(ctx context.Context) error {
 				f.healthy.Store(true)
 				f.cfg.Account.Follows()
 				ticker.Reset(heartbeat)
-				f.cfg.Log.Info("Feed follows etcd", "revision", f.reached, "took", time.Since(began).Round(time.Millisecond))
+				f.cfg.Logger.Info("Feed follows etcd", "revision", f.reached, "took", time.Since(began).Round(time.Millisecond))
 			}
 			heard = time.Now()
 		case <-ticker.C:
@@ -97,11 +97,11 @@ func (f *Feed) take(ctx context.Context, resp *response) {
 		f.cfg.Sink.Received(resp.at)
 		f.cfg.Sink.Apply(ctx, resp.Events)
 		f.reached = resp.Events[len(resp.Events)-1].Kv.ModRevision
-		f.cfg.Account.Reached(f.reached, len(resp.Events), size(resp.Events))
+		f.cfg.Account.Advance(f.reached, len(resp.Events), size(resp.Events))
 	case resp.IsProgressNotify():
 		f.reached = max(f.reached, resp.Header.Revision)
 		f.cfg.Sink.Progressed(f.reached)
-		f.cfg.Account.Reached(f.reached, 0, 0)
+		f.cfg.Account.Advance(f.reached, 0, 0)
 		f.cfg.Account.Answered(resp.at)
 	}
 }

@@ -39,7 +39,7 @@ const notWaiting = -1
 
 // Open begins a watch behind a revision. wake is called once after a Next that left
 // nothing, when there is something or the place is lost; it must not block. The error is cache.ErrExpired when the log does not go back so far, and
-// ErrOdd.
+// ErrOpaque.
 func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 	at, _, err := h.log.Since(after)
 	if err != nil {
@@ -48,7 +48,7 @@ func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at < h.mu.odd {
-		return nil, ErrOdd
+		return nil, ErrOpaque
 	}
 	id := s.identity()
 	sub := h.mu.subscriptions[id]
@@ -102,7 +102,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Next appends what comes next to changes. With more there is, or may be, more to
 // read at once; otherwise the watch has seen everything and asks to be woken. The
-// error is cache.ErrExpired when the place is lost, and ErrOdd; what was appended
+// error is cache.ErrExpired when the place is lost, and ErrOpaque; what was appended
 // before it is good.
 func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, err error) {
 	x := scratches.Get().(*scratch)
@@ -116,8 +116,8 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 		found, more, err = c.new(x)
 	}
 	for i, m := range found {
-		if m.what == odd {
-			err = ErrOdd
+		if m.what == opaque {
+			err = ErrOpaque
 			break
 		}
 		if e := &x.events[i]; e.Revision > c.after {
@@ -155,7 +155,7 @@ func (c *Cursor) old(x *scratch) ([]match, error) {
 	found := x.found[:0]
 	for i := range x.events[:n] {
 		e, at := &x.events[i], place+cache.Cursor(i)
-		what := odd
+		what := opaque
 		if plain(e) {
 			what = c.sub.classify(e)
 		} else if !c.sub.Holds(e.Key()) {

@@ -12,9 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// ErrOdd says that a watch would have to show an object whose bytes do not tell
+// ErrOpaque says that a watch would have to show an object whose bytes do not tell
 // what is served (resource.Entry.Plain). Kubernetes' own code has to.
-var ErrOdd = errors.New("object is not plain")
+var ErrOpaque = errors.New("object is not plain")
 
 // Hub dispatches the events of one resource. It is a cache.Follower.
 //
@@ -55,7 +55,7 @@ func NewHub(r *cache.Resource) *Hub {
 	}
 	h.mu.subscriptions = map[identity]*subscription{}
 	h.mu.gates = newGates()
-	h.log.Follow(h)
+	h.log.SetFollower(h)
 	return h
 }
 
@@ -69,7 +69,7 @@ func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
 			h.mu.odd = place + 1
 			for _, s := range h.mu.subscriptions {
 				if s.Holds(e.Key()) {
-					h.addLocked(s, match{place, odd}, oldest)
+					h.addLocked(s, match{place, opaque}, oldest)
 				}
 			}
 			continue
@@ -137,7 +137,7 @@ func plain(e *cache.Event) bool {
 	return regular(e.Entry) && regular(e.Previous)
 }
 
-func regular(e *resource.Entry) bool { return e == nil || e.Plain() && e.Attributes != nil }
+func regular(e *resource.Entry) bool { return e == nil || !e.Opaque() && e.Attributes != nil }
 
 // Watches tells how many subscriptions and watches there are.
 func (h *Hub) Watches() (subscriptions, watches int) {

@@ -180,19 +180,19 @@ func TestForgottenHistoryEndsWatches(t *testing.T) {
 	}
 }
 
-func TestOddEventEndsWatches(t *testing.T) {
+func TestOpaqueEventEndsWatches(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	concerned, other := follow(t, h, selection(t, "a/ app=web -"), begin), follow(t, h, selection(t, "b/ - -"), begin)
 	concerned.drain()
 	c.Apply(t.Context(), []*clientv3.Event{put("a/y", "app=web", 11), put("a/x", "broken", 12)})
-	if concerned.drain(); !slices.Equal(concerned.seen, []string{"ADDED a/y 11"}) || !errors.Is(concerned.err, watch.ErrOdd) {
-		t.Errorf("read %v and got %v, want what came before and ErrOdd", concerned.seen, concerned.err)
+	if concerned.drain(); !slices.Equal(concerned.seen, []string{"ADDED a/y 11"}) || !errors.Is(concerned.err, watch.ErrOpaque) {
+		t.Errorf("read %v and got %v, want what came before and ErrOpaque", concerned.seen, concerned.err)
 	}
 	if other.drain(); other.err != nil {
 		t.Errorf("a watch of another namespace got %v", other.err)
 	}
-	if _, err := h.Open(selection(t, "a/ - -"), 11, func() {}); !errors.Is(err, watch.ErrOdd) {
-		t.Errorf("Open before the odd event: %v, want ErrOdd", err)
+	if _, err := h.Open(selection(t, "a/ - -"), 11, func() {}); !errors.Is(err, watch.ErrOpaque) {
+		t.Errorf("Open before the opaque event: %v, want ErrOpaque", err)
 	}
 	follow(t, h, selection(t, "a/ - -"), 12).Close()
 }

@@ -28,7 +28,7 @@ const begin = 10
 // one that begins with "broken" cannot be read.
 func newHub(t *testing.T, cfg cache.Config) (*cache.Cache, *watch.Hub) {
 	t.Helper()
-	cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	c := cache.New(cfg)
 	r := c.Register(cache.Spec{Prefix: prefix, Describe: describe})
 	h := watch.NewHub(r)

@@ -73,8 +73,8 @@ const (
 	added
 	modified
 	deleted
-	// odd is an event that the bytes do not tell.
-	odd
+	// opaque is an event that the bytes do not tell.
+	opaque
 )
 
 // classify tells what an event is to a selection: an object that comes to be
