@@ -69,7 +69,7 @@ func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	return segments, true, nil
 }
 
-func (f *feed) Taken(w *pull.Write, bytes int, _ *pull.WindowStall) {
+func (f *feed) Sent(w *pull.Write, bytes int, _ *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken += bytes

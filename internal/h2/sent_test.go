@@ -47,7 +47,7 @@ type part struct {
 	shut  pull.WindowStall
 }
 
-func (f *told) Taken(w *pull.Write, bytes int, shut *pull.WindowStall) {
+func (f *told) Sent(w *pull.Write, bytes int, shut *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := part{bytes: bytes}
@@ -189,7 +189,7 @@ func TestSentTellsOfTheConnection(t *testing.T) {
 
 // TestReceiversThatPanic end their own connection, with the lock held and without.
 func TestReceiversThatPanic(t *testing.T) {
-	for _, in := range []string{"Taken", "Written"} {
+	for _, in := range []string{"Sent", "Written"} {
 		t.Run(in, func(t *testing.T) {
 			errs := make(chan error, 1)
 			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -231,8 +231,8 @@ type panickingReceiver struct {
 	in string
 }
 
-func (p *panickingReceiver) Taken(w *pull.Write, n int, shut *pull.WindowStall) {
-	if p.told.Taken(w, n, shut); p.in == "Taken" {
+func (p *panickingReceiver) Sent(w *pull.Write, n int, shut *pull.WindowStall) {
+	if p.told.Sent(w, n, shut); p.in == "Sent" {
 		panic("trouble")
 	}
 }
