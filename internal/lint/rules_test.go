@@ -99,6 +99,7 @@ func TestNestedPackages(t *testing.T) {
 		{Name: "bench/testbed"},
 		{Name: "bench/list", Apart: true, Except: []string{"bench/testbed", "bench"}},
 		{Name: "bench"},
+		{Name: "bench/fake"},
 	}
 	file := func(imported string) string {
 		return "package p\nimport _ \"" + module + "/internal/" + imported + "\"\n"
@@ -109,6 +110,9 @@ func TestNestedPackages(t *testing.T) {
 		"internal/store/down.go", file("bench/testbed"),
 		"internal/bench/testbed/up.go", file("store"),
 		"internal/bench/testbed/down.go", file("bench"),
+		"internal/bench/fake/a.go", file("bench"),
+		"internal/bench/external_test.go", strings.Replace(file("bench/fake"), "package p", "package bench_test", 1),
+		"internal/bench/inner_test.go", file("bench/fake"),
 		"internal/bench/list/allowed.go", file("bench/testbed"),
 		"internal/bench/list/apart.go", file("store"),
 		"internal/bench/list/down.go", file("bench"),
@@ -121,7 +125,7 @@ func TestNestedPackages(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"internal/bench/list/apart.go", "internal/bench/list/deep", "internal/bench/list/down.go",
+		"internal/bench/inner_test.go", "internal/bench/list/apart.go", "internal/bench/list/deep", "internal/bench/list/down.go",
 		"internal/bench/testbed/down.go", "internal/store/down.go",
 	}
 	if !slices.Equal(got, want) {
