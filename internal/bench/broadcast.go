@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -94,27 +91,4 @@ func (b *broadcast) emit(w http.ResponseWriter, r *http.Request) {
 		b.publish(time.Now())
 		return nil
 	})
-}
-
-// emitter is the source of a floor's events.
-type emitter struct{ target *target }
-
-func (e emitter) emit(ctx context.Context, events int, rate float64) error {
-	query := url.Values{"events": {strconv.Itoa(events)}, "rate": {strconv.FormatFloat(rate, 'g', -1, 64)}}
-	c, err := e.target.dial(0)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	req, err := e.target.request(ctx, workload{uri: floorEmit + "?" + query.Encode(), accept: "*/*"})
-	if err != nil {
-		return err
-	}
-	resp, err := c.send(req)
-	if err != nil {
-		return cause(ctx, err)
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
 }

@@ -15,25 +15,21 @@ import (
 
 // capture is a response body as it came over the wire, in a file.
 type capture struct {
-	Name            string `json:"name"`
-	File            string `json:"file"` // in the captures' directory
-	ContentType     string `json:"contentType"`
-	ContentEncoding string `json:"contentEncoding,omitempty"`
-
+	floorBody
 	bytes int64
 	items int
 	took  time.Duration
 	cpu   time.Duration // of the server; zero if its process is unknown
 }
 
-// captureTo sends one request of w and keeps its body in dir. The body goes
+// capture sends one request of w and keeps its body in the captures' directory. The body goes
 // to the file unread, so that took is the server's time, not a decoder's.
-func (c *conn) captureTo(ctx context.Context, t *target, w workload, dir string) (capture, error) {
-	req, err := t.request(ctx, w)
+func (l *loader) capture(ctx context.Context, c *conn, w workload) (capture, error) {
+	req, err := l.target.newRequest(ctx, w.request)
 	if err != nil {
 		return capture{}, err
 	}
-	f, err := os.Create(filepath.Join(dir, w.name))
+	f, err := os.Create(filepath.Join(l.captures, w.name))
 	if err != nil {
 		return capture{}, fmt.Errorf("create capture: %w", err)
 	}
@@ -53,12 +49,14 @@ func (c *conn) captureTo(ctx context.Context, t *target, w workload, dir string)
 		return capture{}, fmt.Errorf("write capture: %w", err)
 	}
 	return capture{
-		Name:            w.name,
-		File:            w.name,
-		ContentType:     resp.Header.Get("Content-Type"),
-		ContentEncoding: resp.Header.Get("Content-Encoding"),
-		bytes:           n,
-		took:            time.Since(start),
+		floorBody: floorBody{
+			Name:            w.name,
+			File:            w.name,
+			ContentType:     resp.Header.Get("Content-Type"),
+			ContentEncoding: resp.Header.Get("Content-Encoding"),
+		},
+		bytes: n,
+		took:  time.Since(start),
 	}, nil
 }
 

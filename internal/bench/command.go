@@ -53,3 +53,11 @@ func interruptible(parent context.Context) (context.Context, context.CancelFunc)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
+
+// The words of --workloads that every catalogue has.
+const (
+	// everything stands for all that one data set serves, defaults for what is run
+	// without --workloads.
+	everything = "all"
+	defaults   = "default"
+)

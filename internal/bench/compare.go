@@ -6,13 +6,13 @@ import (
 	"os"
 )
 
-// comparison is one run of "bench list --compare".
+// compareRun is one run of "bench list --compare".
 //
 // Each server is measured in a process of its own that starts over the filled
 // data, and each section in yet another one: so no server carries the garbage
 // of filling or of an earlier section in its heap, and starting is measured
 // with the same data. It costs a start for each section.
-type comparison struct {
+type compareRun struct {
 	*listBench
 	*testbed
 }
@@ -23,10 +23,10 @@ func (b *listBench) compare(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer closeBed()
-	return (&comparison{b, bed}).run(ctx)
+	return (&compareRun{b, bed}).run(ctx)
 }
 
-func (c *comparison) run(ctx context.Context) error {
+func (c *compareRun) run(ctx context.Context) error {
 	if !c.cfg.skipFill {
 		if err := c.fill(ctx, c.opts.fill); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (c *comparison) run(ctx context.Context) error {
 
 // measureServer runs the workloads against a fresh server, and each section
 // against another one.
-func (c *comparison) measureServer(ctx context.Context, s *serverReport) (done []measurable, err error) {
+func (c *compareRun) measureServer(ctx context.Context, s *serverReport) (done []measurable, err error) {
 	if len(c.opts.chosen.specs) > 0 {
 		err = c.onFresh(ctx, s, "", func(l *loader) error {
 			l.keep = s.Name == c.opts.readPaths[0]
@@ -76,7 +76,7 @@ func (c *comparison) measureServer(ctx context.Context, s *serverReport) (done [
 
 // onFresh starts a server, for a section or for the workloads, measures it and
 // stops it.
-func (c *comparison) onFresh(ctx context.Context, s *serverReport, section string, measure func(*loader) error) error {
+func (c *compareRun) onFresh(ctx context.Context, s *serverReport, section string, measure func(*loader) error) error {
 	what, log := s.Name, "serve-"+s.Name
 	if section != "" {
 		what, log = section+" of "+what, log+"-"+section
@@ -98,11 +98,15 @@ func (c *comparison) onFresh(ctx context.Context, s *serverReport, section strin
 }
 
 // measureFloor runs the same workloads against the captured bodies.
-func (c *comparison) measureFloor(ctx context.Context, done []measurable) ([]result, error) {
+func (c *compareRun) measureFloor(ctx context.Context, done []measurable) ([]result, error) {
 	c.log.phase("measuring the floor")
+	bodies := make([]floorBody, len(done))
+	for i, m := range done {
+		bodies[i] = m.capture.floorBody
+	}
 	run, err := startFloor(ctx, floorRun{
 		exe: c.exe, dir: c.captures(c.opts.readPaths[0]), log: c.logs("floor.log"), http1: c.opts.http1,
-	}, done)
+	}, bodies)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +117,7 @@ func (c *comparison) measureFloor(ctx context.Context, done []measurable) ([]res
 	}
 	var results []result
 	for _, m := range done {
-		res, _, err := l.run(ctx, floorWorkload(m.workload))
+		res, _, err := l.run(ctx, m.onFloor())
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -126,6 +130,6 @@ func (c *comparison) measureFloor(ctx context.Context, done []measurable) ([]res
 	return results, c.explain(ctx, run.child, nil)
 }
 
-func (c *comparison) loader(t *target, pid int, captures string) *loader {
+func (c *compareRun) loader(t *target, pid int, captures string) *loader {
 	return &loader{target: t, meter: newMeter(pid), plan: c.opts.plan, captures: c.captures(captures), log: c.log}
 }

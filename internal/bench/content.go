@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -83,4 +84,17 @@ func podChanges(pods []podSample) changeFunc {
 				stampKey, formatStamp(at), i),
 		}
 	}
+}
+
+// createConfigMaps makes a set's config maps that are not there yet.
+func createConfigMaps(ctx context.Context, w *writer, set string, n int) error {
+	return w.each(ctx, upTo(n), func(ctx context.Context, c *conn, i int) error {
+		ch := change{method: http.MethodPost, uri: configMapsPath, contentType: acceptJSON, body: configMap(set, i, 0, time.Now())}
+		return w.target.write(ctx, c, ch, http.StatusCreated, http.StatusConflict)
+	})
+}
+
+// removeConfigMaps deletes all that createConfigMaps made, of any set.
+func removeConfigMaps(ctx context.Context, w *writer) error {
+	return w.target.write(ctx, w.conns[0], change{method: http.MethodDelete, uri: configMapsPath + "?labelSelector=" + watchLabel}, http.StatusOK)
 }

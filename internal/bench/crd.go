@@ -159,7 +159,7 @@ func (b *crdBench) objects(ctx context.Context) error {
 	defer w.close()
 	start := time.Now()
 	err = w.each(ctx, upTo(b.opts.data.Objects), func(ctx context.Context, c *conn, i int) error {
-		_, err := w.sendPatiently(ctx, c, b.create(i%b.opts.data.CRDs, fmt.Sprintf("bench-object-%d", i)), http.StatusCreated)
+		_, err := b.server.target.writePatiently(ctx, c, b.create(i%b.opts.data.CRDs, fmt.Sprintf("bench-object-%d", i)), http.StatusCreated)
 		return err
 	})
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 
 // text renders the report as "table", "wide" or "markdown".
 func (r *crdReport) text(format string) string {
-	render := renderer(format)
 	tables := []titled{r.memoryTable(), r.costTable(), r.requestTable(format == "wide")}
-	return joined(format, render, nil, tables, r.footer())
+	return document(format, nil, tables, r.footer())
 }
 
 // columns has one for each server and their ratio.
@@ -44,9 +43,6 @@ func (r *crdReport) add(t *table, name string, format func(float64) string, valu
 		t.add(row...)
 	}
 }
-
-func bytesOf(v float64) string { return formatBytes(int64(v)) }
-func countOf(v float64) string { return fmt.Sprint(int64(v)) }
 
 // crdState is a moment at which a server's memory is read.
 type crdState struct {
@@ -207,8 +203,28 @@ func (r *crdReport) footer() []string {
 	}
 	lines = append(lines, r.Data.String(), fmt.Sprintf("installed and deleted with %d requests in flight; CPU is the server's", r.Plan.Workers))
 	if r.ExternalEtcd {
-		lines = append(lines, "etcd runs in a process of its own: CPU and memory are the API server's alone")
+		lines = append(lines, externalEtcdNote)
 	}
 	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
 	return append(lines, r.Notes...)
+}
+
+// plot shows the memory of each server.
+func (r *crdReport) plot() plot {
+	p := plot{title: "Resident memory of a server: " + r.Data.String(), linear: true, format: bytesOf}
+	for _, s := range r.Servers {
+		p.all = append(p.all, series{s.Name, map[string]float64{}})
+	}
+	for _, state := range (*crdServer)(nil).states() {
+		some := false
+		for i := range r.Servers {
+			if at := state.of(&r.Servers[i]); at != nil {
+				p.all[i].values[state.name], some = float64(at.RSSBytes), true
+			}
+		}
+		if some {
+			p.names = append(p.names, state.name)
+		}
+	}
+	return p
 }

@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,62 +33,13 @@ func sampleCRDReport() *crdReport {
 	}
 }
 
-func sampleDiscoveryReport() *report {
-	res := func(name string, cpu float64) result {
-		return result{Workload: name, Concurrency: 1, Requests: 50, Bytes: 1_500_000, ColdMillis: 100, ColdCPUMillis: 90,
-			Millis: latencies{P50: 10, P99: 20}, ClientCPUMillis: 1, Server: &serverCost{CPUMillis: cpu}}
-	}
-	server := func(name string, factor float64) serverReport {
-		s := serverReport{Name: name, Version: "v1.36.3", StartMillis: 3000, IdleBytes: 300e6,
-			Results: []result{res("aggregated", 2*factor), res("openapi-v2", 5*factor)},
-			Appear:  &appearResult{Definitions: 10, Millis: latencies{P50: 70 * factor, Max: 100 * factor}, CPUMillis: 25 * factor}}
-		for i, c := range discoveryClients() {
-			s.Clients = append(s.Clients, clientResult{Client: c.name, Rounds: 3, Requests: 2 + 420*min(i, 1),
-				Millis: latencies{P50: 50 * factor, Max: 60 * factor}, CPUMillis: 40 * factor})
-		}
-		return s
-	}
-	slow := server("kubernetes", 2)
-	slow.Results[1] = result{Workload: "openapi-v2", Error: "it broke"}
-	slow.Failed, slow.Appear = []string{"add definitions: not done"}, nil
-	return &report{
-		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Protocol: "HTTP/2",
-		Machine: machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},
-		Plan:    plan{Duration: 5 * time.Second, Warmup: 1}, Definitions: &crdData{CRDs: 2000, Groups: 400, Properties: 100},
-		Servers: []serverReport{server("millrace", 1), slow},
-	}
-}
-
 func TestCRDRenderGolden(t *testing.T) {
 	crds, alone := sampleCRDReport(), sampleCRDReport()
 	crds.note()
 	alone.Servers = alone.Servers[:1]
-	discovery := sampleDiscoveryReport()
-	discovery.check()
 	checkGolden(t, map[string]string{
 		"crd-table": crds.text("table"), "crd-wide": crds.text("wide"), "crd-markdown": crds.text("markdown"), "crd-alone": alone.text("table"),
-		"discovery-table": discovery.text("table"), "discovery-wide": discovery.text("wide"), "discovery-markdown": discovery.text("markdown"),
 	})
-}
-
-// checkGolden compares texts with files in testdata; -update rewrites these.
-func checkGolden(t *testing.T, texts map[string]string) {
-	t.Helper()
-	for name, text := range texts {
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text != string(want) {
-			t.Errorf("%s differs; -update rewrites it. Got:\n%s", path, text)
-		}
-	}
 }
 
 func TestCRDReportTellsFailures(t *testing.T) {
@@ -108,4 +57,20 @@ func TestCRDReportTellsFailures(t *testing.T) {
 	if n := sampleDiscoveryReport().failures(); n != 2 {
 		t.Errorf("%d failures in discovery", n)
 	}
+}
+
+// TestPlotOfMemory has all moments that a server came to, on an axis from 0.
+func TestPlotOfMemory(t *testing.T) {
+	r := sampleCRDReport()
+	svg := wellFormed(t, r.plot())
+	for _, want := range []string{"2000 definitions of 100 properties", "definitions deleted", ">800 MB<", ">310 MB<", ">0 B<", ">100 MB<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("plot lacks %s", want)
+		}
+	}
+	if bars := strings.Count(svg, `height="14" rx`); bars != 8 {
+		t.Errorf("plot has %d bars, want 6 and 2", bars)
+	}
+	r.Servers = nil
+	wellFormed(t, r.plot())
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -99,7 +98,7 @@ func (r *crdRun) start(ctx context.Context, log string) error {
 		return err
 	}
 	r.meter = newMeter(r.server.pid())
-	conns, err := (&loader{target: r.server.target}).connect(ctx, 1)
+	conns, err := r.server.target.connect(ctx, 1)
 	if err != nil {
 		return err
 	}
@@ -118,8 +117,8 @@ func (r *crdRun) stop(ctx context.Context) {
 }
 
 // body is the answer to a GET.
-func (r *crdRun) body(ctx context.Context, w workload) ([]byte, error) {
-	req, err := r.server.target.request(ctx, w)
+func (r *crdRun) body(ctx context.Context, w request) ([]byte, error) {
+	req, err := r.server.target.newRequest(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +144,7 @@ func (r *crdRun) settled(ctx context.Context) (*serverState, error) {
 		return nil, err
 	}
 	s := serverState{RSSBytes: now.rss, cpu: now.cpu, Idle: idle}
-	metrics, err := r.body(ctx, workload{uri: "/metrics", accept: "*/*"})
+	metrics, err := r.body(ctx, request{uri: "/metrics", accept: "*/*"})
 	if err != nil {
 		return nil, err
 	}
@@ -226,9 +225,9 @@ func (r *crdRun) awaitListed(ctx context.Context, want int) error {
 // server little: it asks for changes alone, and behind each pauses for so many times as
 // long as that took, for where all changes all the time.
 func (r *crdRun) awaitDiscovery(ctx context.Context, times int, wanted func(body []byte) (bool, error)) error {
-	w := workload{uri: discoveryPath, accept: acceptDiscovery}
+	w := request{uri: discoveryPath, accept: acceptDiscovery}
 	for {
-		req, err := r.server.target.request(ctx, w)
+		req, err := r.server.target.newRequest(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -255,7 +254,7 @@ func (r *crdRun) awaitDiscovery(ctx context.Context, times int, wanted func(body
 func (r *crdRun) awaitAnswered(ctx context.Context) error {
 	asked, _ := r.opts.sampled()
 	for _, i := range asked {
-		w := workload{uri: r.generator.Definition(i).Path("") + "?limit=1", accept: acceptJSON}
+		w := request{uri: r.generator.Definition(i).Path("") + "?limit=1", accept: acceptJSON}
 		for {
 			_, err := r.body(ctx, w)
 			if err == nil {
@@ -279,7 +278,7 @@ func (r *crdRun) established(ctx context.Context) (time.Time, error) {
 	token := ""
 	for {
 		var page definitionPage
-		body, err := r.body(ctx, workload{uri: fmt.Sprintf("%s?limit=%d&continue=%s", crdsPath, definitionsAPage, url.QueryEscape(token)), accept: acceptJSON})
+		body, err := r.body(ctx, request{uri: fmt.Sprintf("%s?limit=%d&continue=%s", crdsPath, definitionsAPage, url.QueryEscape(token)), accept: acceptJSON})
 		if err == nil {
 			err = json.Unmarshal(body, &page)
 		}
@@ -328,19 +327,4 @@ func (d definitionState) established() (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// fetchTagged returns a body and its ETag; a 304 has no body and the tag that
-// was asked with.
-func (c *conn) fetchTagged(req *http.Request) ([]byte, string, error) {
-	resp, err := c.send(req)
-	if err != nil {
-		return nil, "", err
-	}
-	body, err := readAll(resp)
-	etag := resp.Header.Get("ETag")
-	if resp.StatusCode == http.StatusNotModified {
-		etag = req.Header.Get("If-None-Match")
-	}
-	return body, etag, err
 }

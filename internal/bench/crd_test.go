@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-func quickCRD(command string, args ...string) []string {
-	return append([]string{command, "--crds=9", "--groups=3", "--properties=5", "--samples=2", "--workers=3", "--rest=1ms"}, args...)
+func quickCRD(args ...string) []string {
+	return append([]string{"crd", "--crds=9", "--groups=3", "--properties=5", "--samples=2", "--workers=3", "--rest=1ms"}, args...)
 }
 
 func TestCRDCompare(t *testing.T) {
-	out, progress, err := run(t, quickCRD("crd", "--compare", "--objects=20", "-o=json")...)
+	out, progress, err := run(t, quickCRD("--compare", "--objects=20", "-o=json")...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
 	}
@@ -62,7 +62,7 @@ func TestCRDCompare(t *testing.T) {
 
 // TestCRDTellsFailures has a server whose OpenAPI lacks the definitions.
 func TestCRDTellsFailures(t *testing.T) {
-	out, _, err := run(t, quickCRD("crd", "--server-arg=--break=openapi")...)
+	out, _, err := run(t, quickCRD("--server-arg=--break=openapi")...)
 	if err == nil || !strings.Contains(err.Error(), "1 workloads failed") {
 		t.Errorf("got %v", err)
 	}
@@ -73,74 +73,24 @@ func TestCRDTellsFailures(t *testing.T) {
 	}
 }
 
-func TestDiscoveryCompare(t *testing.T) {
-	args := quickCRD("discovery", "--compare", "--duration=20ms", "--rounds=2", "--appear=3", "-o=json")
-	out, progress, err := run(t, args...)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, progress)
-	}
-	var got report
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Servers) != 2 || got.Definitions == nil || got.Definitions.Groups != 3 {
-		t.Fatalf("got %+v", got)
-	}
-	for _, s := range got.Servers {
-		var names []string
-		for _, res := range s.Results {
-			names = append(names, res.Workload)
-			if res.Requests < 1 || res.Server == nil || res.ColdMillis <= 0 || (res.Bytes == 0) != (res.Workload == "aggregated-304") {
-				t.Errorf("got %+v", res)
-			}
-		}
-		want := []string{
-			"aggregated", "aggregated-gzip", "openapi-v3", "openapi-v3-group",
-			"openapi-v2", "openapi-v2-gzip", "openapi-v2-protobuf", "openapi-v2-protobuf-gzip", "aggregated-304",
-		}
-		if !slices.Equal(names, want) {
-			t.Errorf("got %q", names)
-		}
-		if len(s.Clients) != 3 || s.Clients[0].Requests != 2 || s.Clients[1].Requests != 6 || s.Clients[2].Rounds != 2 {
-			t.Errorf("got %+v", s.Clients)
-		}
-		if s.Appear == nil || s.Appear.Definitions != 3 || s.Appear.Millis.P50 <= 0 {
-			t.Errorf("got %+v", s.Appear)
-		}
-	}
-	report := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(report, []byte(out), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, _, err = run(t, "discovery", "--from="+report)
-	if err != nil || !strings.Contains(out, "9 definitions of 5 properties in 3 groups") || !strings.Contains(out, "a new definition") {
-		t.Errorf("got %v:\n%s", err, out)
-	}
-}
-
 func TestCRDFlagErrors(t *testing.T) {
-	for _, c := range []struct{ command, args, message string }{
-		{"crd", "-o yaml", "choose one of table, wide, json, markdown, svg"},
-		{"crd", "--crds=1", "--crds=1: must be at least 2"},
-		{"crd", "--groups=0", "--groups=0"},
-		{"crd", "--groups=301", "groups is 301"},
-		{"crd", "--properties=2", "properties is 2"},
-		{"crd", "--workers=0", "--workers=0"},
-		{"crd", "--samples=0", "--samples=0"},
-		{"crd", "--rest=-1s", "--rest=-1s"},
-		{"crd", "--timeout=0s", "--timeout=0s"},
-		{"crd", "--read-paths=etcd", "choose millrace, kubernetes or both"},
-		{"crd", "--skip-fill", "unknown flag"},
-		{"crd", "--from=/nowhere", "read report"},
-		{"discovery", "--duration=0s", "--duration=0s"},
-		{"discovery", "--rounds=0", "--rounds=0"},
-		{"discovery", "--appear=0", "--appear=0"},
-		{"discovery", "--crds=1", "--crds=1"},
-		{"discovery", "--from=/nowhere", "read report"},
+	for _, c := range []struct{ args, message string }{
+		{"-o yaml", "choose one of table, wide, json, markdown, svg"},
+		{"--crds=1", "--crds=1: must be at least 2"},
+		{"--groups=0", "--groups=0"},
+		{"--groups=301", "groups is 301"},
+		{"--properties=2", "properties is 2"},
+		{"--workers=0", "--workers=0"},
+		{"--samples=0", "--samples=0"},
+		{"--rest=-1s", "--rest=-1s"},
+		{"--timeout=0s", "--timeout=0s"},
+		{"--read-paths=etcd", "choose millrace, kubernetes or both"},
+		{"--skip-fill", "unknown flag"},
+		{"--from=/nowhere", "read report"},
 	} {
-		_, _, err := run(t, append([]string{c.command}, strings.Fields(c.args)...)...)
+		_, _, err := run(t, append([]string{"crd"}, strings.Fields(c.args)...)...)
 		if err == nil || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%s %s: got %v, want %q", c.command, c.args, err, c.message)
+			t.Errorf("crd %s: got %v, want %q", c.args, err, c.message)
 		}
 	}
 }

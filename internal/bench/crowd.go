@@ -62,11 +62,11 @@ type link struct {
 	raw net.Conn
 }
 
-// link returns a connection that is made with its first request. window bounds
+// dialLink returns a connection that is made with its first request. window bounds
 // what a server may send ahead of the reader of a stream, socket what the
 // kernel takes for it; 0 means the defaults.
-func (t *target) link(window, socket int) (*link, error) {
-	transport, rt, err := t.transport(window)
+func dialLink(t *target, window, socket int) (*link, error) {
+	transport, rt, err := t.newTransport(window)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c *crowd) open(uris []string, conns int) error {
 
 // connect opens connection i and its watches, one after another.
 func (c *crowd) connect(i int, uris []string, watchers []*watcher) error {
-	l, err := c.target.link(0, 0)
+	l, err := dialLink(c.target, 0, 0)
 	if err != nil {
 		return err
 	}
@@ -139,17 +139,17 @@ func (c *crowd) connect(i int, uris []string, watchers []*watcher) error {
 
 // watch returns when the server has begun to answer.
 func (c *crowd) watch(l *link, uri string) (*http.Response, error) {
-	req, err := c.target.request(c.ctx, workload{uri: uri, accept: acceptJSON, encoding: c.accept})
+	req, err := c.target.newRequest(c.ctx, request{uri: uri, accept: acceptJSON, encoding: c.accept})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := (&conn{rt: l.rt}).send(req)
+	resp, err := send(l.rt, req)
 	return resp, err
 }
 
 // stall adds a watcher with a connection of its own that reads nothing.
 func (c *crowd) stall(uri string) error {
-	l, err := c.target.link(stalledWindow, stalledWindow)
+	l, err := dialLink(c.target, stalledWindow, stalledWindow)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ again, so that the first request of each kind is the very first.`,
 	}
 	measuring{
 		validate: o.validate,
-		from:     &o.from, output: &o.output, empty: func() saved { return &report{} },
+		from:     &o.from, output: &o.output, empty: func() saved { return &discoveryReport{} },
 		measure: func(ctx context.Context, to streams) error { return runDiscovery(ctx, cfg, o, to) },
 	}.by(cmd)
 	o.addFlags(cmd.Flags())
@@ -69,10 +69,10 @@ again, so that the first request of each kind is the very first.`,
 // runDiscovery prints the report also when some measurements failed or it is
 // interrupted, and then fails.
 func runDiscovery(ctx context.Context, cfg Config, o *discoveryOptions, to streams) error {
-	report := &report{Started: time.Now(), Machine: thisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.externalEtcd, Definitions: &o.data,
+	report := &discoveryReport{Started: time.Now(), Machine: thisMachine(), Protocol: "HTTP/2", ExternalEtcd: o.externalEtcd, Definitions: &o.data,
 		Plan: plan{Duration: o.duration, Warmup: 1, Timeout: o.plan.Timeout}}
 	err := o.eachPath(ctx, cfg, newProgress(to.err), func(r *crdRun) crdMeasurement {
-		return &discoveryBench{r, o, report, &serverReport{Name: r.path}}
+		return &discoveryBench{r, o, report, &discoveryServer{Name: r.path}}
 	})
 	if len(report.Servers) == 0 {
 		return err
@@ -85,8 +85,8 @@ func runDiscovery(ctx context.Context, cfg Config, o *discoveryOptions, to strea
 type discoveryBench struct {
 	*crdRun
 	opts   *discoveryOptions
-	report *report
-	to     *serverReport
+	report *discoveryReport
+	to     *discoveryServer
 }
 
 func (b *discoveryBench) done(failure error) {
@@ -168,14 +168,14 @@ func (b *discoveryBench) requests(ctx context.Context) error {
 func (b *discoveryBench) workloads() []workload {
 	group := openAPIV3Path + "/apis/" + b.generator.Definition(0).Group + "/v1"
 	all := []workload{
-		{name: "aggregated", uri: discoveryPath, accept: acceptDiscovery, body: bodyJSONList, minItems: b.opts.data.Groups},
-		{name: "aggregated-gzip", uri: discoveryPath, accept: acceptDiscovery, encoding: encodingGzip, body: bodyJSONList, minItems: b.opts.data.Groups},
-		{name: "openapi-v3", uri: openAPIV3Path, accept: acceptJSON},
-		{name: "openapi-v3-group", uri: group, accept: acceptJSON},
-		{name: "openapi-v2", uri: openAPIV2Path, accept: acceptJSON},
-		{name: "openapi-v2-gzip", uri: openAPIV2Path, accept: acceptJSON, encoding: encodingGzip},
-		{name: "openapi-v2-protobuf", uri: openAPIV2Path, accept: acceptOpenAPIProtobuf},
-		{name: "openapi-v2-protobuf-gzip", uri: openAPIV2Path, accept: acceptOpenAPIProtobuf, encoding: encodingGzip}, // as kubectl does
+		{name: "aggregated", request: request{uri: discoveryPath, accept: acceptDiscovery}, body: bodyJSONList, minItems: b.opts.data.Groups},
+		{name: "aggregated-gzip", request: request{uri: discoveryPath, accept: acceptDiscovery, encoding: encodingGzip}, body: bodyJSONList, minItems: b.opts.data.Groups},
+		{name: "openapi-v3", request: request{uri: openAPIV3Path, accept: acceptJSON}},
+		{name: "openapi-v3-group", request: request{uri: group, accept: acceptJSON}},
+		{name: "openapi-v2", request: request{uri: openAPIV2Path, accept: acceptJSON}},
+		{name: "openapi-v2-gzip", request: request{uri: openAPIV2Path, accept: acceptJSON, encoding: encodingGzip}},
+		{name: "openapi-v2-protobuf", request: request{uri: openAPIV2Path, accept: acceptOpenAPIProtobuf}},
+		{name: "openapi-v2-protobuf-gzip", request: request{uri: openAPIV2Path, accept: acceptOpenAPIProtobuf, encoding: encodingGzip}}, // as kubectl does
 	}
 	for i := range all {
 		all[i].concurrency = 1
@@ -188,8 +188,8 @@ func (b *discoveryBench) workloads() []workload {
 
 // unchanged is the request of a client that has the document.
 func (b *discoveryBench) unchanged(ctx context.Context) (workload, error) {
-	w := workload{name: "aggregated-304", uri: discoveryPath, accept: acceptDiscovery, body: bodyAny, concurrency: 1}
-	req, err := b.server.target.request(ctx, w)
+	w := workload{name: "aggregated-304", request: request{uri: discoveryPath, accept: acceptDiscovery}, body: bodyAny, concurrency: 1}
+	req, err := b.server.target.newRequest(ctx, w.request)
 	if err != nil {
 		return w, err
 	}

@@ -19,23 +19,6 @@ const (
 	kubectlBurst = 300
 )
 
-// clientResult is how client-go's discovery client did.
-type clientResult struct {
-	Client    string    `json:"client"`
-	Rounds    int       `json:"rounds"`
-	Requests  int       `json:"requests"` // a round
-	Millis    latencies `json:"millis"`   // a round, from the first request until all is decoded
-	CPUMillis float64   `json:"cpuMillis"`
-}
-
-// appearResult is the time from before a definition is sent until aggregated
-// discovery lists its resource.
-type appearResult struct {
-	Definitions int       `json:"definitions"`
-	Millis      latencies `json:"millis"`
-	CPUMillis   float64   `json:"cpuMillis"` // a definition, with what asking for it costs
-}
-
 // discoveryClient is one of the ways to discover everything.
 type discoveryClient struct {
 	name   string
@@ -113,7 +96,6 @@ func (b *discoveryBench) appear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{target: b.server.target}
 	var samples []time.Duration
 	for i := range b.opts.appear {
 		added := b.opts.data.CRDs + i
@@ -123,7 +105,7 @@ func (b *discoveryBench) appear(ctx context.Context) error {
 		}
 		resource := []byte(`"` + b.generator.Definition(added).Plural + `"`)
 		start := time.Now()
-		err = w.send(ctx, b.conn, change{method: http.MethodPost, uri: crdsPath, contentType: acceptJSON, body: body}, http.StatusCreated)
+		err = b.server.target.write(ctx, b.conn, change{method: http.MethodPost, uri: crdsPath, contentType: acceptJSON, body: body}, http.StatusCreated)
 		if err != nil {
 			return err
 		}
@@ -140,47 +122,4 @@ func (b *discoveryBench) appear(ctx context.Context) error {
 	b.to.Appear = &appearResult{Definitions: len(samples), Millis: summarize(samples),
 		CPUMillis: millis(after.cpu-before.cpu) / float64(len(samples))}
 	return nil
-}
-
-// discoveryCells are the first request and the later ones.
-func discoveryCells(server string, wide bool) []cells {
-	all := []cells{
-		numberCell(server, "first ms", func(r *result) float64 { return r.ColdMillis }),
-		serverCostCell(server, "first CPU ms", func(r *result) string {
-			if r.ColdCPUMillis < millis(tick) {
-				return "<" + countOf(millis(tick)) // the kernel counts no less
-			}
-			return formatNumber(r.ColdCPUMillis)
-		}),
-		numberCell(server, "p50 ms", func(r *result) float64 { return r.Millis.P50 }),
-		numberCell(server, "p99 ms", func(r *result) float64 { return r.Millis.P99 }),
-		cpuCell(server),
-	}
-	if wide {
-		all = append(all, numberCell(server, "client CPU ms", func(r *result) float64 { return r.ClientCPUMillis }),
-			numberCell(server, "requests", func(r *result) float64 { return float64(r.Requests) }))
-	}
-	return all
-}
-
-// clientTable also has the definitions that were added.
-func (r *report) clientTable() titled {
-	t := titled{"Discovery of everything by a new client, and how long until a new definition is in aggregated discovery", table{
-		columns: columnsOf("what", "server", "rounds", "requests", "p50 ms", "max ms", "CPU ms")}}
-	for i := range discoveryClients() {
-		for _, s := range r.Servers {
-			if i < len(s.Clients) {
-				c := s.Clients[i]
-				t.table.add(c.Client, s.Name, fmt.Sprint(c.Rounds), fmt.Sprint(c.Requests), formatNumber(c.Millis.P50),
-					formatNumber(c.Millis.Max), formatNumber(c.CPUMillis))
-			}
-		}
-	}
-	for _, s := range r.Servers {
-		if a := s.Appear; a != nil {
-			t.table.add("a new definition", s.Name, fmt.Sprint(a.Definitions), "-", formatNumber(a.Millis.P50),
-				formatNumber(a.Millis.Max), formatNumber(a.CPUMillis))
-		}
-	}
-	return t
 }

@@ -70,6 +70,25 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// connections counts the addresses that requests came from.
+func (f *fakeAPI) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.clients)
+}
+
+// count counts the requests whose URI begins so.
+func (f *fakeAPI) count(prefix string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, uri := range f.mu.uris {
+		if strings.HasPrefix(uri, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
 func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, n int, name string) {
 	query := r.URL.Query()
 	switch {

@@ -62,12 +62,20 @@ type floorConfig struct {
 // bodies that are in memory, in large pieces, over TLS.
 type floor struct {
 	cfg    floorConfig
-	bodies map[string]floorBody // by path; never changed
-	events *broadcast           // nil: it serves no watches
+	bodies map[string]loadedBody // by URI; never changed
+	events *broadcast            // nil: it serves no watches
 }
 
+// floorBody is a response body that a server has sent, in a file.
 type floorBody struct {
-	capture
+	Name            string `json:"name"` // the floor serves it at this path
+	File            string `json:"file"` // in the captures' directory
+	ContentType     string `json:"contentType"`
+	ContentEncoding string `json:"contentEncoding,omitempty"`
+}
+
+type loadedBody struct {
+	floorBody
 	bytes []byte
 }
 
@@ -77,17 +85,17 @@ func newFloor(cfg floorConfig) (*floor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}
-	var captures []capture
-	if err := json.Unmarshal(text, &captures); err != nil {
+	var bodies []floorBody
+	if err := json.Unmarshal(text, &bodies); err != nil {
 		return nil, fmt.Errorf("parse manifest: %w", err)
 	}
-	f := &floor{cfg: cfg, bodies: make(map[string]floorBody, len(captures))}
-	for _, c := range captures {
-		body, err := os.ReadFile(filepath.Join(cfg.dir, c.File))
+	f := &floor{cfg: cfg, bodies: make(map[string]loadedBody, len(bodies))}
+	for _, c := range bodies {
+		text, err := os.ReadFile(filepath.Join(cfg.dir, c.File))
 		if err != nil {
 			return nil, fmt.Errorf("read capture: %w", err)
 		}
-		f.bodies["/"+c.Name] = floorBody{c, body}
+		f.bodies[c.uri()] = loadedBody{c, text}
 	}
 	if f.events, err = newBroadcast(cfg.dir); err != nil {
 		return nil, err

@@ -15,12 +15,12 @@ import (
 func TestFloorServesCaptures(t *testing.T) {
 	dir := t.TempDir()
 	bodies := map[string][]byte{"empty": nil, "small": []byte("x"), "chunk": bytes.Repeat([]byte("ab"), floorChunk/2), "large": bytes.Repeat([]byte("abc"), floorChunk)}
-	var captures []capture
+	var captures []floorBody
 	for name, body := range bodies {
 		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		captures = append(captures, capture{Name: name, File: name, ContentType: "type/" + name, ContentEncoding: "coding"})
+		captures = append(captures, floorBody{Name: name, File: name, ContentType: "type/" + name, ContentEncoding: "coding"})
 	}
 	if err := writeJSON(filepath.Join(dir, floorManifest), captures); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestFloorServesCaptures(t *testing.T) {
 	}
 	for name, body := range bodies {
 		w := httptest.NewRecorder()
-		f.ServeHTTP(w, httptest.NewRequest(http.MethodGet, floorWorkload(workload{name: name}).uri, nil))
+		f.ServeHTTP(w, httptest.NewRequest(http.MethodGet, floorBody{Name: name}.uri(), nil))
 		got := w.Result()
 		text, _ := io.ReadAll(got.Body)
 		if !bytes.Equal(text, body) || got.Header.Get("Content-Type") != "type/"+name || got.Header.Get("Content-Encoding") != "coding" {
@@ -50,7 +50,7 @@ func TestFloorNeedsItsFiles(t *testing.T) {
 	if _, err := newFloor(floorConfig{dir: dir}); err == nil {
 		t.Error("no error without a manifest")
 	}
-	if err := writeJSON(filepath.Join(dir, floorManifest), []capture{{Name: "x", File: "x"}}); err != nil {
+	if err := writeJSON(filepath.Join(dir, floorManifest), []floorBody{{Name: "x", File: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := newFloor(floorConfig{dir: dir}); err == nil {

@@ -80,7 +80,7 @@ func (r *informerRun) measure(ctx context.Context, s informerSpec, plan watchPla
 	if err != nil {
 		return informersResult{}, err
 	}
-	idle, err := (&loader{meter: r.meter, log: r.log}).rested(ctx, s.name, plan.Rest)
+	idle, err := r.meter.rested(ctx, r.log, s.name, plan.Rest)
 	if err != nil {
 		return informersResult{}, err
 	}
@@ -165,16 +165,16 @@ func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) er
 	if own.slow {
 		window = slowWindow
 	}
-	l, err := r.target.link(window, 0)
+	l, err := dialLink(r.target, window, 0)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	req, err := r.target.request(ctx, workload{uri: r.uri, accept: cmp.Or(r.form.accept, acceptJSON), encoding: r.form.encoding})
+	req, err := r.target.newRequest(ctx, request{uri: r.uri, accept: cmp.Or(r.form.accept, acceptJSON), encoding: r.form.encoding})
 	if err != nil {
 		return err
 	}
-	resp, err := (&conn{rt: l.rt}).send(req)
+	resp, err := send(l.rt, req)
 	if err != nil {
 		return cause(ctx, err)
 	}
@@ -227,16 +227,15 @@ func (r *wireReader) Read(p []byte) (int, error) {
 }
 
 // capture keeps what one informer gets for the floor.
-func (r *informerRun) capture(ctx context.Context, dir string) (measurable, error) {
+func (r *informerRun) capture(ctx context.Context, dir string) (floorBody, error) {
 	f, err := os.Create(filepath.Join(dir, watchListGroup))
 	if err != nil {
-		return measurable{}, fmt.Errorf("create capture: %w", err)
+		return floorBody{}, fmt.Errorf("create capture: %w", err)
 	}
 	r.form = informerForm{}
 	err = errors.Join(r.read(ctx, &share{}, f), f.Close())
 	if err != nil {
-		return measurable{}, fmt.Errorf("capture a watch-list: %w", err)
+		return floorBody{}, fmt.Errorf("capture a watch-list: %w", err)
 	}
-	return measurable{workload: workload{name: watchListGroup},
-		capture: capture{Name: watchListGroup, File: watchListGroup, ContentType: acceptJSON}}, nil
+	return floorBody{Name: watchListGroup, File: watchListGroup, ContentType: acceptJSON}, nil
 }

@@ -117,6 +117,13 @@ type measurable struct {
 	capture  capture
 }
 
+// onFloor is the workload that asks the floor for the same bytes.
+func (m measurable) onFloor() workload {
+	w := m.workload
+	w.uri = m.capture.uri()
+	return w
+}
+
 // measure runs all workloads against one server. A workload that fails is in
 // the report; only what ends the run is returned as an error.
 func (b *listBench) measure(ctx context.Context, l *loader, s *serverReport) ([]measurable, error) {

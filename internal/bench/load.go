@@ -40,7 +40,7 @@ func (l *loader) run(ctx context.Context, w workload) (result, capture, error) {
 		w.concurrency = l.plan.Concurrency
 	}
 	l.log.step("%s, %d clients", w.name, w.concurrency)
-	conns, err := l.connect(ctx, w.concurrency)
+	conns, err := l.target.connect(ctx, w.concurrency)
 	if err != nil {
 		return result{}, capture{}, err
 	}
@@ -61,35 +61,18 @@ func (l *loader) run(ctx context.Context, w workload) (result, capture, error) {
 	return res, first, nil
 }
 
-// connect opens connections, so that handshakes are not measured.
-func (l *loader) connect(ctx context.Context, n int) ([]*conn, error) {
-	conns := make([]*conn, 0, n)
-	for range n {
-		c, err := l.target.dial(0)
-		if err == nil {
-			conns = append(conns, c)
-			err = c.open(ctx, l.target)
-		}
-		if err != nil {
-			closeAll(conns)
-			return nil, fmt.Errorf("connect to server: %w", cause(ctx, err))
-		}
-	}
-	return conns, nil
-}
-
 // warmUp captures and validates the first response and sends the rest of the
 // warm-up requests.
 func (l *loader) warmUp(ctx context.Context, c *conn, w workload) (capture, error) {
-	before, err := l.reading()
+	before, err := l.meter.readKnown()
 	if err != nil {
 		return capture{}, err
 	}
-	first, err := c.captureTo(ctx, l.target, w, l.captures)
+	first, err := l.capture(ctx, c, w)
 	if err != nil {
 		return first, cause(ctx, err)
 	}
-	after, err := l.reading()
+	after, err := l.meter.readKnown()
 	if err != nil {
 		return first, err
 	}
@@ -101,7 +84,7 @@ func (l *loader) warmUp(ctx context.Context, c *conn, w workload) (capture, erro
 	if err != nil {
 		return first, err
 	}
-	req, err := l.target.request(ctx, w)
+	req, err := l.target.newRequest(ctx, w.request)
 	if err != nil {
 		return first, err
 	}
@@ -119,7 +102,7 @@ func (l *loader) measure(ctx context.Context, conns []*conn, w workload, size in
 	if l.meter != nil {
 		l.meter.resetPeak()
 	}
-	before, err := l.reading()
+	before, err := l.meter.readKnown()
 	if err != nil {
 		return result{}, err
 	}
@@ -131,7 +114,7 @@ func (l *loader) measure(ctx context.Context, conns []*conn, w workload, size in
 	if err != nil {
 		return result{}, err
 	}
-	after, err := l.reading()
+	after, err := l.meter.readKnown()
 	if err != nil {
 		return result{}, err
 	}
@@ -145,13 +128,6 @@ func (l *loader) measure(ctx context.Context, conns []*conn, w workload, size in
 		}
 	}
 	return res, nil
-}
-
-func (l *loader) reading() (usage, error) {
-	if l.meter == nil {
-		return usage{}, nil
-	}
-	return l.meter.read()
 }
 
 // measurement is the shared state of the clients of one workload.
@@ -187,7 +163,7 @@ func (m *measurement) run(ctx context.Context, conns []*conn) ([]worker, error) 
 }
 
 func (m *measurement) work(ctx context.Context, c *conn, own *worker) error {
-	req, err := m.loader.target.request(ctx, m.workload)
+	req, err := m.loader.target.newRequest(ctx, m.workload.request)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,6 @@ const (
 	slowRead = 64 << 10
 	// slowPause makes a slow reader take about 3 MB a second.
 	slowPause = 20 * time.Millisecond
-	// slowWindow keeps the client from buffering what it does not read.
-	slowWindow = 256 << 10
 	// slowHold is how long memory is watched once all responses have begun.
 	slowHold = 3 * time.Second
 )
@@ -50,7 +48,7 @@ func (b *listBench) memory(ctx context.Context, l *loader, s *serverReport) erro
 	var m memoryResult
 	if err == nil {
 		w.name = listMemory
-		m, err = l.measureMemory(ctx, w, b.opts.memoryLists)
+		m, err = measureMemory(ctx, l, w, b.opts.memoryLists)
 	}
 	if err != nil {
 		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
@@ -61,14 +59,14 @@ func (b *listBench) memory(ctx context.Context, l *loader, s *serverReport) erro
 
 // measureMemory needs a meter. Its server should not have served much yet:
 // garbage that its heap keeps hides what new requests need.
-func (l *loader) measureMemory(ctx context.Context, w workload, lists int) (memoryResult, error) {
+func measureMemory(ctx context.Context, l *loader, w workload, lists int) (memoryResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.plan.Timeout))
 	defer cancel()
 	if l.meter == nil {
 		return memoryResult{}, errors.New("measure memory: the server's process is unknown, pass --server-pid")
 	}
-	conns, err := l.connect(ctx, 1)
+	conns, err := l.target.connect(ctx, 1)
 	if err != nil {
 		return memoryResult{}, err
 	}
@@ -126,7 +124,7 @@ func (r *memoryRun) read(ctx context.Context, w workload) error {
 		return err
 	}
 	defer c.close()
-	req, err := r.loader.target.request(ctx, w)
+	req, err := r.loader.target.newRequest(ctx, w.request)
 	if err != nil {
 		return err
 	}

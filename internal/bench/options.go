@@ -3,8 +3,6 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,38 +12,6 @@ import (
 
 	"github.com/millrace/millrace/internal/fill"
 )
-
-const (
-	pathMillrace   = "millrace"
-	pathKubernetes = "kubernetes"
-)
-
-// fillConfig is the data that --compare puts in: nodes and pods, or secrets.
-type fillConfig struct {
-	Nodes      int    `json:"nodes,omitempty"`
-	Pods       int    `json:"pods,omitempty"`
-	PodSize    string `json:"podSize,omitempty"`
-	Secrets    int    `json:"secrets,omitempty"`
-	SecretSize string `json:"secretSize,omitempty"`
-	Namespaces int    `json:"namespaces"`
-}
-
-func (f fillConfig) String() string {
-	what := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
-	if f.Secrets > 0 {
-		what = fmt.Sprintf("%d secrets of %s", f.Secrets, f.SecretSize)
-	}
-	return fmt.Sprintf("%s in %d namespaces", what, f.Namespaces)
-}
-
-// args are those of "fill".
-func (f fillConfig) args() []string {
-	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
-	if f.Secrets > 0 {
-		args = []string{"--secrets=" + strconv.Itoa(f.Secrets), "--secret-size=" + f.SecretSize}
-	}
-	return append(args, "--namespaces="+strconv.Itoa(f.Namespaces))
-}
 
 // listOptions are the flags of "bench list".
 type listOptions struct {
@@ -107,9 +73,6 @@ func (o *listOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(outputs, ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
-
-// outputs are the forms of a report.
-var outputs = []string{"table", "wide", "json", "markdown", "svg"}
 
 // validate checks everything that can be checked before starting anything, and
 // fills in defaults that depend on other flags.
@@ -248,12 +211,4 @@ func (o *listOptions) validateSingle(given func(string) bool) error {
 	return nil
 }
 
-// kubeconfigPath resolves --kubeconfig; "" means what $KUBECONFIG lists.
 func (o *listOptions) kubeconfigPath() string { return kubeconfigPath(o.kubeconfig, o.dataDir) }
-
-func kubeconfigPath(kubeconfig, dataDir string) string {
-	if kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
-		return kubeconfig
-	}
-	return filepath.Join(dataDir, "admin.kubeconfig")
-}

@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-// source makes events. emit makes some of them at a rate a second and returns
-// when the last was acknowledged.
-type source interface {
-	emit(ctx context.Context, events int, rate float64) error
-}
-
 // pace calls begin for each of n events when it is due. Who is late catches up:
 // the schedule is that of the start.
 func pace(ctx context.Context, n int, rate float64, begin func(int) error) error {

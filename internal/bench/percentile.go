@@ -35,5 +35,3 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

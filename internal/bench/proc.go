@@ -63,6 +63,14 @@ func (m *meter) read() (usage, error) {
 	return usage{cpu: cpu, rss: rss, peak: peak}, nil
 }
 
+// readKnown takes a reading too, or returns the zero value from a nil meter.
+func (m *meter) readKnown() (usage, error) {
+	if m == nil {
+		return usage{}, nil
+	}
+	return m.read()
+}
+
 // resetPeak makes the peak start anew from the current RSS and reports whether
 // the kernel permitted it.
 func (m *meter) resetPeak() bool {
@@ -94,6 +102,16 @@ func (m *meter) rest(ctx context.Context, rest time.Duration) (now usage, idle b
 		before = now
 	}
 	return now, false, nil
+}
+
+// rested is rest, and says so in log. subject names what is measured.
+func (m *meter) rested(ctx context.Context, log *progress, subject string, rest time.Duration) (usage, error) {
+	log.step("%s, rest", subject)
+	now, idle, err := m.rest(ctx, rest)
+	if err == nil && !idle {
+		log.step("%s: the server was not idle within %s", subject, mostRests*rest)
+	}
+	return now, err
 }
 
 // parseStat returns utime+stime of a /proc/<pid>/stat line. The command name

@@ -1,24 +1,19 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
-// titled is a section's table; without rows it is not shown.
-type titled struct {
-	title string
-	table table
+// text renders the report as "table", "wide" or "markdown".
+func (r *report) text(format string) string {
+	return document(format, r.comparison().mainTable(serverCells, format == "wide"), r.sectionTables(), r.footer())
 }
 
 // sectionTables are those of the sections that were run.
 func (r *report) sectionTables() []titled {
-	return []titled{r.memoryTable(), r.rssTable(), r.stalledTable(), r.clientTable()}
-}
-
-func columnsOf(titles ...string) []column {
-	columns := make([]column, len(titles))
-	for i, title := range titles {
-		columns[i].title = title
-	}
-	return columns
+	return []titled{r.memoryTable(), r.rssTable(), r.stalledTable()}
 }
 
 func (r *report) memoryTable() titled {
@@ -69,4 +64,28 @@ func (r readers) median() string {
 		return "-"
 	}
 	return formatNumber(r.Seconds)
+}
+
+// footer says what was run on what.
+func (r *report) footer() []string {
+	var lines []string
+	for _, s := range r.Servers {
+		lines = append(lines, serverLine(s.Name, s.Version, s.StartMillis, s.IdleBytes))
+	}
+	run := r.Protocol
+	if len(r.ResourceVersions) > 0 {
+		run += ", resourceVersion " + strings.Join(r.ResourceVersions, " and ")
+	}
+	lines = append(lines, r.Plan.line(run))
+	if d := r.Data; d != nil {
+		lines = append(lines, d.String())
+	}
+	if r.ExternalEtcd {
+		lines = append(lines, externalEtcdNote)
+	}
+	if len(r.Floor) > 0 {
+		lines = append(lines, "floor: Go's HTTP server writing "+r.Servers[0].Name+"'s bytes from memory")
+	}
+	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
+	return append(lines, r.Notes...)
 }

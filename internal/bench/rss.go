@@ -34,7 +34,7 @@ func (b *listBench) rss(ctx context.Context, l *loader, s *serverReport) error {
 		res.Encodings, workloads = append(res.Encodings, name), append(workloads, w)
 	}
 	if err == nil {
-		err = l.measureRSS(ctx, workloads, &res)
+		err = measureRSS(ctx, l, workloads, &res)
 	}
 	if err != nil {
 		res.Error = err.Error()
@@ -44,7 +44,7 @@ func (b *listBench) rss(ctx context.Context, l *loader, s *serverReport) error {
 }
 
 // measureRSS fills in the bytes. It needs a meter.
-func (l *loader) measureRSS(ctx context.Context, workloads []workload, res *rssResult) error {
+func measureRSS(ctx context.Context, l *loader, workloads []workload, res *rssResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout+2*mostRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listRSS, l.plan.Timeout))
 	defer cancel()
@@ -52,33 +52,23 @@ func (l *loader) measureRSS(ctx context.Context, workloads []workload, res *rssR
 	if err != nil {
 		return err
 	}
-	idle, err := l.rested(ctx, listRSS, res.Rest)
+	idle, err := l.meter.rested(ctx, l.log, listRSS, res.Rest)
 	if err != nil {
 		return err
 	}
-	_, peak, err := l.meter.peakDuring(func() error { return l.listAll(ctx, workloads, res.Lists) })
+	_, peak, err := l.meter.peakDuring(func() error { return listAll(ctx, l, workloads, res.Lists) })
 	if err != nil {
 		return err
 	}
-	after, err := l.rested(ctx, listRSS, res.Rest)
+	after, err := l.meter.rested(ctx, l.log, listRSS, res.Rest)
 	res.StartPeakBytes, res.IdleBytes, res.PeakBytes, res.AfterBytes = ready.peak, idle.rss, peak, after.rss
 	return err
 }
 
-// rested reads the meter when the server is idle.
-func (l *loader) rested(ctx context.Context, section string, rest time.Duration) (usage, error) {
-	l.log.step("%s, rest", section)
-	now, idle, err := l.meter.rest(ctx, rest)
-	if err == nil && !idle {
-		l.log.step("%s: the server was not idle within %s", section, mostRests*rest)
-	}
-	return now, err
-}
-
 // listAll sends requests of each workload one after another. The first of each
 // is validated.
-func (l *loader) listAll(ctx context.Context, workloads []workload, lists int) error {
-	conns, err := l.connect(ctx, 1)
+func listAll(ctx context.Context, l *loader, workloads []workload, lists int) error {
+	conns, err := l.target.connect(ctx, 1)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (b *listBench) stalled(ctx context.Context, l *loader, s *serverReport) err
 	w, err := b.completed(spec{name: listStalled, path: "/api/v1/secrets", accept: acceptJSON, body: bodyJSONList})
 	if err == nil {
 		w.name = listStalled
-		err = l.measureStalled(ctx, w, &res)
+		err = measureStalled(ctx, l, w, &res)
 	}
 	if err != nil {
 		res.Error = err.Error()
@@ -73,15 +73,15 @@ func (b *listBench) stalled(ctx context.Context, l *loader, s *serverReport) err
 }
 
 // measureStalled needs a meter.
-func (l *loader) measureStalled(ctx context.Context, w workload, res *stalledResult) error {
+func measureStalled(ctx context.Context, l *loader, w workload, res *stalledResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.plan.Timeout+mostRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listStalled, l.plan.Timeout))
 	defer cancel()
-	idle, err := l.rested(ctx, listStalled, res.Rest)
+	idle, err := l.meter.rested(ctx, l.log, listStalled, res.Rest)
 	if err != nil {
 		return err
 	}
-	conns, err := l.connect(ctx, 1)
+	conns, err := l.target.connect(ctx, 1)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 		return err
 	}
 	defer c.close()
-	req, err := r.loader.target.request(ctx, r.workload)
+	req, err := r.loader.target.newRequest(ctx, r.workload.request)
 	if err != nil {
 		return err
 	}

@@ -9,18 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// podSample is the part of a pod that choosing a subject needs.
-type podSample struct {
-	Metadata struct {
-		Namespace string            `json:"namespace"`
-		Name      string            `json:"name"`
-		Labels    map[string]string `json:"labels"`
-	} `json:"metadata"`
-	Spec struct {
-		NodeName string `json:"nodeName"`
-	} `json:"spec"`
-}
-
 // findSubject looks at the first pods of a cluster. It is asked once a run, so
 // that every server gets the same requests.
 func findSubject(ctx context.Context, t *target, labelSelector string) (subject, error) {

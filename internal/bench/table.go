@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,15 +17,15 @@ type column struct {
 	title string
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-// renderer is how a table of a report in a format is rendered.
-func renderer(format string) func(*table) string {
+// render renders for a terminal, or as Markdown if that is the format.
+func (t *table) render(format string) string {
 	if format == "markdown" {
-		return (*table).markdown
+		return t.markdown()
 	}
-	return (*table).aligned
+	return t.aligned()
 }
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // aligned renders for a terminal: groups, titles, rows.
 func (t *table) aligned() string {
@@ -121,42 +120,4 @@ func (t *table) markdown() string {
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 	}
 	return b.String()
-}
-
-// formatBytes uses powers of ten and three significant digits.
-func formatBytes(n int64) string {
-	const units = "kMGTPE"
-	if n < 0 {
-		return "-" + formatBytes(-n)
-	}
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n)/1000, 0
-	for value >= 999.5 && unit < len(units)-1 {
-		value, unit = value/1000, unit+1
-	}
-	return formatNumber(value) + " " + units[unit:unit+1] + "B"
-}
-
-// formatNumber gives about three significant digits.
-func formatNumber(v float64) string {
-	switch {
-	case v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	case v >= 0.9995 || v == 0:
-		return fmt.Sprintf("%.2f", v)
-	default:
-		return fmt.Sprintf("%.3f", v)
-	}
-}
-
-// formatRatio says how many times b is contained in a.
-func formatRatio(a, b float64) string {
-	if a <= 0 || b <= 0 {
-		return "-"
-	}
-	return formatNumber(a/b) + "x"
 }

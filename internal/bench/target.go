@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,20 @@ import (
 
 // readSize is a client's buffer: big, so that reading is cheap.
 const readSize = 256 << 10
+
+// The media types and encodings that workloads ask for.
+const (
+	acceptJSON     = "application/json"
+	acceptProtobuf = "application/vnd.kubernetes.protobuf"
+	acceptTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+	encodingGzip = "gzip"
+	encodingZstd = "zstd"
+)
+
+// slowWindow is the flow-control window of slow readers. It keeps the client from
+// buffering bytes that they have not read.
+const slowWindow = 256 << 10
 
 // targetConfig describes a server to send requests to.
 type targetConfig struct {
@@ -68,15 +84,15 @@ type conn struct {
 // what the server may send ahead of the reader, in bytes; 0 means Go's
 // default, which is also what client-go uses.
 func (t *target) dial(window int) (*conn, error) {
-	transport, rt, err := t.transport(window)
+	transport, rt, err := t.newTransport(window)
 	if err != nil {
 		return nil, err
 	}
 	return &conn{transport: transport, rt: rt, buf: make([]byte, readSize)}, nil
 }
 
-// transport returns one for one connection, and what adds the credentials.
-func (t *target) transport(window int) (*http.Transport, http.RoundTripper, error) {
+// newTransport returns one for one connection, and what adds the credentials.
+func (t *target) newTransport(window int) (*http.Transport, http.RoundTripper, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(t.cfg.http1)
 	protocols.SetHTTP2(!t.cfg.http1)
@@ -99,7 +115,7 @@ func (t *target) transport(window int) (*http.Transport, http.RoundTripper, erro
 
 // open makes the connection with a cheap request, whose status is ignored.
 func (c *conn) open(ctx context.Context, t *target) error {
-	req, err := t.request(ctx, workload{uri: "/readyz", accept: "*/*"})
+	req, err := t.newRequest(ctx, request{uri: "/readyz", accept: "*/*"})
 	if err != nil {
 		return err
 	}
@@ -118,6 +134,23 @@ func (c *conn) open(ctx context.Context, t *target) error {
 	return err
 }
 
+// connect opens connections, so that handshakes are not measured.
+func (t *target) connect(ctx context.Context, n int) ([]*conn, error) {
+	conns := make([]*conn, 0, n)
+	for range n {
+		c, err := t.dial(0)
+		if err == nil {
+			conns = append(conns, c)
+			err = c.open(ctx, t)
+		}
+		if err != nil {
+			closeAll(conns)
+			return nil, fmt.Errorf("connect to server: %w", cause(ctx, err))
+		}
+	}
+	return conns, nil
+}
+
 func (c *conn) close() { c.transport.CloseIdleConnections() }
 
 func closeAll(conns []*conn) {
@@ -126,8 +159,18 @@ func closeAll(conns []*conn) {
 	}
 }
 
-// request builds a request that may be sent again and again, one at a time.
-func (t *target) request(ctx context.Context, w workload) (*http.Request, error) {
+// request describes a GET.
+type request struct {
+	uri      string // path and query
+	accept   string
+	encoding string // the value of Accept-Encoding; empty: none is sent
+	// etag is the tag of a document that the client has. The answer may be a
+	// 304 without a body.
+	etag string
+}
+
+// newRequest builds a request that may be sent again and again, one at a time.
+func (t *target) newRequest(ctx context.Context, w request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+w.uri, nil)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
@@ -165,8 +208,11 @@ func newStatusError(req *http.Request, resp *http.Response) error {
 
 // send returns the response of a request if its status is 200, or 304 for one
 // with an ETag. The caller closes the body.
-func (c *conn) send(req *http.Request) (*http.Response, error) {
-	resp, err := c.rt.RoundTrip(req)
+func (c *conn) send(req *http.Request) (*http.Response, error) { return send(c.rt, req) }
+
+// send is what a conn does, for connections that the caller has made.
+func send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
+	resp, err := rt.RoundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
 	}
@@ -224,7 +270,7 @@ func (t *target) get(ctx context.Context, uri string, v any) error {
 		return err
 	}
 	defer c.close()
-	req, err := t.request(ctx, workload{uri: uri, accept: "application/json"})
+	req, err := t.newRequest(ctx, request{uri: uri, accept: "application/json"})
 	if err != nil {
 		return err
 	}
@@ -253,4 +299,27 @@ func (t *target) version(ctx context.Context) string {
 		return "unknown (" + err.Error() + ")"
 	}
 	return info.GitVersion
+}
+
+// fetchTagged returns a body and its ETag; a 304 has no body and the tag that
+// was asked with.
+func (c *conn) fetchTagged(req *http.Request) ([]byte, string, error) {
+	resp, err := c.send(req)
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := readAll(resp)
+	etag := resp.Header.Get("ETag")
+	if resp.StatusCode == http.StatusNotModified {
+		etag = req.Header.Get("If-None-Match")
+	}
+	return body, etag, err
+}
+
+// kubeconfigPath resolves the flag --kubeconfig; "" means what $KUBECONFIG lists.
+func kubeconfigPath(kubeconfig, dataDir string) string {
+	if kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
+		return kubeconfig
+	}
+	return filepath.Join(dataDir, "admin.kubeconfig")
 }

@@ -12,6 +12,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// The values of --read-paths.
+const (
+	pathMillrace   = "millrace"
+	pathKubernetes = "kubernetes"
+)
+
 // testbedOptions are the flags that say how servers are run.
 type testbedOptions struct {
 	readPaths    []string
@@ -58,6 +64,9 @@ func (o *testbedOptions) validate() error {
 	}
 	return nil
 }
+
+// externalEtcdNote is what a report says of --external-etcd.
+const externalEtcdNote = "etcd runs in a process of its own: CPU and memory are the API server's alone"
 
 // testbedConfig configures a testbed. log is required.
 type testbedConfig struct {

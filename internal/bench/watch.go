@@ -95,7 +95,7 @@ func (b *watchBench) single(ctx context.Context) error {
 		}
 	}
 	if len(b.opts.chosen.events) > 0 {
-		if err := b.events(ctx, t, m, &s, func(ctx context.Context, r *watchRunner) error { return r.writer.remove(ctx) }); err != nil {
+		if err := b.events(ctx, t, m, &s, func(ctx context.Context, r *watchRunner) error { return removeConfigMaps(ctx, r.writer) }); err != nil {
 			return err
 		}
 	}

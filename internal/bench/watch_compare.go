@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -105,9 +104,8 @@ func (b *watchBench) takeTurn(ctx context.Context, bed *testbed, dir string, fir
 		return t, nil
 	}
 	if len(chosen.events) == 0 && first {
-		object := configMap("all", 0, 1, time.Now())
-		if err := os.WriteFile(filepath.Join(dir, floorFrame), frame(object), 0o600); err != nil {
-			return t, fmt.Errorf("write event: %w", err)
+		if err := writeEvent(dir, configMap("all", 0, 1, time.Now())); err != nil {
+			return t, err
 		}
 	}
 	err = b.onFloor(ctx, bed, dir, nil, func(run *server) (err error) {
@@ -127,7 +125,7 @@ func (b *watchBench) compareInformers(ctx context.Context, bed *testbed) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
-	var captured []measurable
+	var captured []floorBody
 	for i := range b.report.Servers {
 		s := &b.report.Servers[i]
 		for _, spec := range b.opts.chosen.informers {
@@ -138,7 +136,7 @@ func (b *watchBench) compareInformers(ctx context.Context, bed *testbed) error {
 				r := &informerRun{target: run.target, meter: newMeter(run.pid()), uri: informersURI, log: b.log}
 				res, err := r.measure(ctx, spec, b.opts.plan)
 				if err == nil && len(captured) == 0 {
-					captured = make([]measurable, 1)
+					captured = make([]floorBody, 1)
 					captured[0], err = r.capture(ctx, dir)
 				}
 				return b.addInformers(ctx, &s.Informers, spec, res, err)
@@ -148,12 +146,12 @@ func (b *watchBench) compareInformers(ctx context.Context, bed *testbed) error {
 			}
 		}
 	}
-	if len(captured) == 0 || captured[0].capture.File == "" {
+	if len(captured) == 0 || captured[0].File == "" {
 		return nil
 	}
 	return b.onFloor(ctx, bed, dir, captured, func(run *server) error {
 		spec := b.opts.chosen.informers[0]
-		r := &informerRun{target: run.target, meter: newMeter(run.pid()), uri: floorWorkload(captured[0].workload).uri, log: b.log}
+		r := &informerRun{target: run.target, meter: newMeter(run.pid()), uri: captured[0].uri(), log: b.log}
 		plan := b.opts.plan
 		plan.Rest = 0
 		res, err := r.measure(ctx, spec, plan)
@@ -175,7 +173,7 @@ func (b *watchBench) onServer(ctx context.Context, bed *testbed, s *watchServer,
 	return bed.explain(ctx, run.child, measure(run))
 }
 
-func (b *watchBench) onFloor(ctx context.Context, bed *testbed, dir string, bodies []measurable, measure func(*server) error) error {
+func (b *watchBench) onFloor(ctx context.Context, bed *testbed, dir string, bodies []floorBody, measure func(*server) error) error {
 	b.log.phase("measuring the floor")
 	run, err := startFloor(ctx, floorRun{exe: bed.exe, dir: dir, log: bed.logs("floor.log")}, bodies)
 	if err != nil {

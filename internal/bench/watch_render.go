@@ -8,12 +8,11 @@ import (
 
 // text renders the report as "table", "wide" or "markdown".
 func (r *watchReport) text(format string) string {
-	render := renderer(format)
-	var parts []string
+	var events *table
 	if names := r.workloads(); len(names) > 0 {
-		parts = append(parts, render(r.eventTable(names, format == "wide")))
+		events = r.eventTable(names, format == "wide")
 	}
-	return joined(format, render, parts, []titled{r.comparedTable(), r.informerTable()}, r.footer())
+	return document(format, events, []titled{r.comparedTable(), r.informerTable()}, r.footer())
 }
 
 // watchCells makes one server's cells from a measurement, which may be nil.
@@ -269,7 +268,7 @@ func (r *watchReport) footer() []string {
 		lines = append(lines, d.String())
 	}
 	if r.ExternalEtcd {
-		lines = append(lines, "etcd runs in a process of its own: CPU and memory are the API server's alone")
+		lines = append(lines, externalEtcdNote)
 	}
 	if len(r.Floor)+len(r.FloorInformers) > 0 {
 		lines = append(lines, "floor: Go's HTTP server writing the same bytes from memory, a handler a stream (floor-tls: one goroutine for all connections); nothing is written to it")

@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -73,7 +71,7 @@ func (r *watchRunner) run(ctx context.Context, s watchSpec) (watchResult, error)
 	}
 	c := newCrowd(ctx, t, s.encoding)
 	defer c.close()
-	before, err := r.reading()
+	before, err := r.meter.readKnown()
 	if err != nil {
 		return watchResult{}, err
 	}
@@ -85,7 +83,7 @@ func (r *watchRunner) run(ctx context.Context, s watchSpec) (watchResult, error)
 	if err := sleep(c.ctx, r.plan.Settle); err != nil {
 		return watchResult{}, err
 	}
-	after, err := r.reading()
+	after, err := r.meter.readKnown()
 	if err != nil {
 		return watchResult{}, err
 	}
@@ -128,7 +126,7 @@ func (r *watchRunner) measure(c *crowd, s watchSpec, from source) (watchResult, 
 	if r.meter != nil {
 		r.meter.resetPeak()
 	}
-	before, err := r.reading()
+	before, err := r.meter.readKnown()
 	if err != nil {
 		return watchResult{}, err
 	}
@@ -138,7 +136,7 @@ func (r *watchRunner) measure(c *crowd, s watchSpec, from source) (watchResult, 
 	if err != nil {
 		return watchResult{}, err
 	}
-	after, err := r.reading()
+	after, err := r.meter.readKnown()
 	if err != nil {
 		return watchResult{}, err
 	}
@@ -174,10 +172,6 @@ func newWatchCost(cpu time.Duration, alone float64, res watchResult) *watchCost 
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func (r *watchRunner) reading() (usage, error) {
-	return (&loader{meter: r.meter}).reading()
-}
-
 // prepare makes what is watched, measures writing it alone, and returns the
 // source of events and the resource version to watch from.
 func (r *watchRunner) prepare(ctx context.Context, s watchSpec) (from source, resourceVersion string, err error) {
@@ -193,7 +187,7 @@ func (r *watchRunner) prepare(ctx context.Context, s watchSpec) (from source, re
 		r.writer.change = podChanges(r.pods[:s.watchers])
 	} else {
 		if lack := s.objects() - r.created[s.set()]; lack > 0 {
-			if err := r.writer.create(ctx, s.set(), s.objects()); err != nil {
+			if err := createConfigMaps(ctx, r.writer, s.set(), s.objects()); err != nil {
 				return nil, "", fmt.Errorf("create config maps: %w", err)
 			}
 			r.created[s.set()] = s.objects()
@@ -243,26 +237,19 @@ func (r *watchRunner) sample(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("get a config map for the floor: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, floorFrame), frame(object), 0o600); err != nil {
-		return fmt.Errorf("write event: %w", err)
-	}
-	return nil
+	return writeEvent(dir, object)
 }
 
 // object is a config map as the server has it after a write.
 func (r *watchRunner) object(ctx context.Context) ([]byte, error) {
-	if err := r.writer.create(ctx, "all", 1); err != nil {
+	if err := createConfigMaps(ctx, r.writer, "all", 1); err != nil {
 		return nil, err
 	}
-	w := &writer{target: r.target, conns: r.writer.conns[:1], change: configMapChanges("all", 1)}
+	w := r.writer.single(configMapChanges("all", 1))
 	if err := w.emit(ctx, 1, 1); err != nil {
 		return nil, err
 	}
-	req, err := r.target.request(ctx, workload{uri: configMapsPath + "/" + configMapName("all", 0), accept: acceptJSON})
-	if err != nil {
-		return nil, err
-	}
-	return w.conns[0].fetchAll(req)
+	return w.get(ctx, request{uri: configMapsPath + "/" + configMapName("all", 0), accept: acceptJSON})
 }
 
 // findPods returns a pod of each node, of those that fill has made: others are
@@ -280,4 +267,10 @@ func findPods(ctx context.Context, t *target) ([]podSample, error) {
 		seen[p.Spec.NodeName] = true
 		return again
 	}), nil
+}
+
+// source makes events. emit makes some of them at a rate a second and returns
+// when the last was acknowledged.
+type source interface {
+	emit(ctx context.Context, events int, rate float64) error
 }

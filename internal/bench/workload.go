@@ -7,34 +7,8 @@ import (
 	"strings"
 )
 
-const (
-	acceptJSON     = "application/json"
-	acceptProtobuf = "application/vnd.kubernetes.protobuf"
-	acceptTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-
-	encodingGzip = "gzip"
-	encodingZstd = "zstd"
-
-	// everything in --workloads asks for all that one data set serves, and
-	// defaults for what is run without --workloads.
-	everything = "all"
-	defaults   = "default"
-	// rvUnset in --resource-version stands for a consistent read.
-	rvUnset = "unset"
-)
-
-// workload is one kind of request and how many clients send it.
-type workload struct {
-	name        string // unique in a run, fit for a file name and a URL path
-	uri         string // path and query
-	accept      string
-	encoding    string // what Accept-Encoding asks for; empty: nothing
-	concurrency int
-	body        bodyKind
-	minItems    int // fewer items make the response invalid
-	// etag is one that the client has: the answer may be 304 and no body.
-	etag string
-}
+// rvUnset in --resource-version stands for a consistent read.
+const rvUnset = "unset"
 
 // spec is a workload before the cluster's objects are known.
 type spec struct {
@@ -167,7 +141,7 @@ func (s spec) workload(about subject, resourceVersion string) (workload, error) 
 	if s.query != nil {
 		query = s.query(about)
 	}
-	w := workload{name: s.name, uri: s.path, accept: s.accept, encoding: s.encoding, concurrency: s.concurrency, body: s.body}
+	w := workload{name: s.name, request: request{uri: s.path, accept: s.accept, encoding: s.encoding}, concurrency: s.concurrency, body: s.body}
 	switch {
 	case s.get && about.Pod == "":
 		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)

@@ -35,11 +35,26 @@ type writer struct {
 
 // newWriter connects. The caller must call close.
 func newWriter(ctx context.Context, t *target) (*writer, error) {
-	conns, err := (&loader{target: t}).connect(ctx, writers)
+	conns, err := t.connect(ctx, writers)
 	if err != nil {
 		return nil, err
 	}
 	return &writer{target: t, conns: conns}, nil
+}
+
+// single is a writer of other changes, over one connection of w's. It need not
+// be closed.
+func (w *writer) single(f changeFunc) *writer {
+	return &writer{target: w.target, conns: w.conns[:1], change: f}
+}
+
+// get reads a document over the first of w's connections.
+func (w *writer) get(ctx context.Context, r request) ([]byte, error) {
+	req, err := w.target.newRequest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return w.conns[0].fetchAll(req)
 }
 
 func (w *writer) close() { closeAll(w.conns) }
@@ -50,21 +65,8 @@ func (w *writer) emit(ctx context.Context, events int, rate float64) error {
 	return w.each(ctx, func(ctx context.Context, turns chan<- int) error {
 		return pace(ctx, events, rate, func(i int) error { return give(ctx, turns, first+i) })
 	}, func(ctx context.Context, c *conn, i int) error {
-		return w.send(ctx, c, w.change(i, time.Now()), http.StatusOK)
+		return w.target.write(ctx, c, w.change(i, time.Now()), http.StatusOK)
 	})
-}
-
-// create makes a set's config maps that are not there yet.
-func (w *writer) create(ctx context.Context, set string, n int) error {
-	return w.each(ctx, upTo(n), func(ctx context.Context, c *conn, i int) error {
-		ch := change{method: http.MethodPost, uri: configMapsPath, contentType: acceptJSON, body: configMap(set, i, 0, time.Now())}
-		return w.send(ctx, c, ch, http.StatusCreated, http.StatusConflict)
-	})
-}
-
-// remove deletes all that create made, of any set.
-func (w *writer) remove(ctx context.Context) error {
-	return w.send(ctx, w.conns[0], change{method: http.MethodDelete, uri: configMapsPath + "?labelSelector=" + watchLabel}, http.StatusOK)
 }
 
 // upTo gives n turns as fast as they are taken.
@@ -109,9 +111,9 @@ func (w *writer) each(ctx context.Context, feed func(context.Context, chan<- int
 	return cause(ctx, err)
 }
 
-// send sends one change and reads the whole answer.
-func (w *writer) send(ctx context.Context, c *conn, ch change, want ...int) error {
-	req, err := http.NewRequestWithContext(ctx, ch.method, w.target.base+ch.uri, bytes.NewReader(ch.body))
+// write sends one change and reads the whole answer.
+func (t *target) write(ctx context.Context, c *conn, ch change, want ...int) error {
+	req, err := http.NewRequestWithContext(ctx, ch.method, t.base+ch.uri, bytes.NewReader(ch.body))
 	if err != nil {
 		return fmt.Errorf("build request: %w", err)
 	}
@@ -130,11 +132,11 @@ func (w *writer) send(ctx context.Context, c *conn, ch change, want ...int) erro
 	return err
 }
 
-// sendPatiently sends a change, once more after each 429 when the server asks for that, as
+// writePatiently sends a change, once more after each 429 when the server asks for that, as
 // client-go does. It returns how often that was.
-func (w *writer) sendPatiently(ctx context.Context, c *conn, ch change, want int) (refused int, err error) {
+func (t *target) writePatiently(ctx context.Context, c *conn, ch change, want int) (refused int, err error) {
 	for ; ; refused++ {
-		err := w.send(ctx, c, ch, want)
+		err := t.write(ctx, c, ch, want)
 		later := retryAfter(err)
 		if later == 0 {
 			return refused, err

@@ -1,0 +1,48 @@
+package bench
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// wellFormed is the plot as SVG, which must be XML.
+func wellFormed(t *testing.T, p plot) string {
+	t.Helper()
+	svg := p.svg()
+	decoder := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return svg
+		} else if err != nil {
+			t.Fatalf("plot is not XML: %v\n%s", err, svg)
+		}
+	}
+}
+
+// checkGolden compares texts with files in testdata; -update rewrites these.
+func checkGolden(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for name, text := range texts {
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text != string(want) {
+			t.Errorf("%s differs; -update rewrites it. Got:\n%s", path, text)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package bench
+
+import "time"
+
+// result is one workload against one server. Values named "a request" are
+// means over the measured requests.
+type result struct {
+	Workload        string      `json:"workload"`
+	URI             string      `json:"uri"`
+	Concurrency     int         `json:"concurrency"`
+	AcceptEncoding  string      `json:"acceptEncoding,omitempty"`
+	ContentEncoding string      `json:"contentEncoding,omitempty"`
+	Items           int         `json:"items"`
+	Requests        int         `json:"requests"`
+	Seconds         float64     `json:"seconds"`
+	Bytes           int64       `json:"bytes"` // a request, on the wire
+	RequestsPerSec  float64     `json:"requestsPerSecond"`
+	ColdMillis      float64     `json:"coldMillis"` // the very first request
+	ColdCPUMillis   float64     `json:"coldCPUMillis,omitempty"`
+	Millis          latencies   `json:"millis"`
+	Server          *serverCost `json:"server,omitempty"`
+	ClientCPUMillis float64     `json:"clientCPUMillis"` // a request
+	Error           string      `json:"error,omitempty"` // if set, nothing was measured
+}
+
+// serverCost is what /proc says about the server.
+type serverCost struct {
+	CPUMillis float64 `json:"cpuMillis"` // a request
+	RSSBytes  int64   `json:"rssBytes"`  // after the workload
+	PeakBytes int64   `json:"peakBytes"` // of this workload, if the kernel lets peaks be reset
+}
+
+// newResult merges the clients' shares.
+func newResult(w workload, workers []worker, elapsed time.Duration) result {
+	var samples []time.Duration
+	var bytes int64
+	for _, own := range workers {
+		samples = append(samples, own.samples...)
+		bytes += own.bytes
+	}
+	n := len(samples)
+	return result{
+		Workload:       w.name,
+		URI:            w.uri,
+		Concurrency:    w.concurrency,
+		AcceptEncoding: w.encoding,
+		Requests:       n,
+		Seconds:        elapsed.Seconds(),
+		Bytes:          bytes / int64(max(n, 1)),
+		RequestsPerSec: float64(n) / elapsed.Seconds(),
+		Millis:         summarize(samples),
+	}
+}
+
+// find returns a workload's measurement, nil if there is none.
+func find(results []result, workload string) *result {
+	for i := range results {
+		if results[i].Workload == workload && results[i].Error == "" {
+			return &results[i]
+		}
+	}
+	return nil
+}
