@@ -109,9 +109,9 @@ func (o *Options) paths() []string {
 	return o.ReadPaths[:1]
 }
 
-// sampled are the definitions that are asked for, and other ones that are
+// sampleDefinitions are the definitions that are asked for, and other ones that are
 // written to and nothing else: both spread over all.
-func (o *Options) sampled() (asked, written []int) {
+func (o *Options) sampleDefinitions() (asked, written []int) {
 	samples := min(o.Plan.Samples, o.Data.CRDs/2)
 	for i := range samples {
 		first := i * o.Data.CRDs / samples

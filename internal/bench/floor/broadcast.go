@@ -27,7 +27,7 @@ const (
 type broadcast struct {
 	frame []byte
 	last  atomic.Pointer[frameNode]
-	records
+	recordStreams
 }
 
 // frameNode is a frame, or the place of the next one. bytes and next may be

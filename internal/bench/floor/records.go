@@ -10,10 +10,10 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// records are watches over HTTP/1.1 that one goroutine sends events to in turn: for
+// recordStreams are watches over HTTP/1.1 that one goroutine sends events to in turn: for
 // each a TLS record and a system call, and nothing else. Who has a connection for
 // each watch cannot take less.
-type records struct {
+type recordStreams struct {
 	mu struct {
 		sync.Mutex
 		conns []net.Conn
@@ -21,7 +21,7 @@ type records struct {
 }
 
 // watch takes the connection over from the HTTP server, behind the header.
-func (x *records) watch(w http.ResponseWriter, _ *http.Request) {
+func (x *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", testbed.AcceptJSON)
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil {
@@ -37,7 +37,7 @@ func (x *records) watch(w http.ResponseWriter, _ *http.Request) {
 }
 
 // send sends an event to all whose clients are there.
-func (x *records) send(event []byte) {
+func (x *recordStreams) send(event []byte) {
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -51,7 +51,7 @@ func (x *records) send(event []byte) {
 }
 
 // close ends all.
-func (x *records) close() {
+func (x *recordStreams) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, conn := range x.mu.conns {

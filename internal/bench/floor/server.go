@@ -107,7 +107,7 @@ func (f *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.events.watch(w, r)
 		return
 	case f.events != nil && r.URL.Path == RecordsPath:
-		f.events.records.watch(w, r)
+		f.events.recordStreams.watch(w, r)
 		return
 	case f.events != nil && r.URL.Path == emitPath:
 		f.events.emit(w, r)

@@ -15,7 +15,7 @@ const rvUnset = "unset"
 
 // spec is a workload before the cluster's objects are known.
 type spec struct {
-	name, about string
+	name, description string
 	path        string
 	query       func(subject) url.Values // nil: none
 	get         bool                     // path is completed with the subject pod
@@ -44,29 +44,29 @@ func specs() []spec {
 	byLabel := func(s subject) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
 	page := func(subject) url.Values { return url.Values{"limit": {"500"}} }
 	return []spec{
-		{name: "nodes-json", about: "all nodes as JSON", path: nodes, byDefault: true,
+		{name: "nodes-json", description: "all nodes as JSON", path: nodes, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
-		{name: "pods-json", about: "all pods as JSON", path: pods, byDefault: true,
+		{name: "pods-json", description: "all pods as JSON", path: pods, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 5, body: load.JSONList},
-		{name: "pods-json-gzip", about: "all pods as JSON with gzip", path: pods, byDefault: true,
+		{name: "pods-json-gzip", description: "all pods as JSON with gzip", path: pods, byDefault: true,
 			accept: testbed.AcceptJSON, encoding: testbed.EncodingGzip, concurrency: 5, body: load.JSONList},
-		{name: "pods-json-zstd", about: "all pods as JSON with zstd", path: pods,
+		{name: "pods-json-zstd", description: "all pods as JSON with zstd", path: pods,
 			accept: testbed.AcceptJSON, encoding: testbed.EncodingZstd, concurrency: 5, body: load.JSONList},
-		{name: "pods-protobuf", about: "all pods as protobuf", path: pods, byDefault: true,
+		{name: "pods-protobuf", description: "all pods as protobuf", path: pods, byDefault: true,
 			accept: testbed.AcceptProtobuf, concurrency: 5, body: load.ProtobufList},
-		{name: "pods-protobuf-gzip", about: "all pods as protobuf with gzip", path: pods, byDefault: true,
+		{name: "pods-protobuf-gzip", description: "all pods as protobuf with gzip", path: pods, byDefault: true,
 			accept: testbed.AcceptProtobuf, encoding: testbed.EncodingGzip, concurrency: 5, body: load.ProtobufList},
-		{name: "pods-protobuf-zstd", about: "all pods as protobuf with zstd", path: pods,
+		{name: "pods-protobuf-zstd", description: "all pods as protobuf with zstd", path: pods,
 			accept: testbed.AcceptProtobuf, encoding: testbed.EncodingZstd, concurrency: 5, body: load.ProtobufList},
-		{name: "pods-of-node", about: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode, byDefault: true,
+		{name: "pods-of-node", description: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
-		{name: "pods-by-label", about: "a 500th of the pods (labelSelector) as JSON", path: pods, query: byLabel, byDefault: true,
+		{name: "pods-by-label", description: "a 500th of the pods (labelSelector) as JSON", path: pods, query: byLabel, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
-		{name: "pods-limit", about: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+		{name: "pods-limit", description: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
-		{name: "pods-table", about: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+		{name: "pods-table", description: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
 			accept: testbed.AcceptTable, concurrency: 20, body: load.JSONTable},
-		{name: "pod-get", about: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
+		{name: "pod-get", description: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONObject},
 	}
 }
@@ -96,7 +96,7 @@ func choose(names []string) (choice, error) {
 		}
 	}
 	for _, s := range sections() {
-		c.sections[s.name] = wanted[s.name] || wanted[testbed.AllWorkloads] && !s.apart
+		c.sections[s.name] = wanted[s.name] || wanted[testbed.AllWorkloads] && !s.needsOwnData
 	}
 	return c, nil
 }
@@ -109,18 +109,18 @@ func workloadHelp() string {
 		if s.byDefault {
 			mark = " (default)"
 		}
-		fmt.Fprintf(&b, "%-20s %s, %d clients%s\n", s.name, s.about, s.concurrency, mark)
+		fmt.Fprintf(&b, "%-20s %s, %d clients%s\n", s.name, s.description, s.concurrency, mark)
 	}
 	for _, s := range sections() {
-		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.about)
+		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.description)
 	}
 	fmt.Fprintf(&b, "%-20s what is marked so; it can be combined with others\n", testbed.DefaultWorkloads)
 	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listStalled)
 	return b.String()
 }
 
-// expected is the least number of items in a response when data was filled in.
-func (s spec) expected(data *testbed.FillConfig) int {
+// expectedItems is the least number of items in a response when data was filled in.
+func (s spec) expectedItems(data *testbed.FillConfig) int {
 	switch {
 	case data == nil:
 		return 0

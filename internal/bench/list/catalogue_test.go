@@ -50,7 +50,7 @@ func TestLoadCounts(t *testing.T) {
 		if sizes["pods-protobuf-zstd"] >= sizes["pods-protobuf"]/2 {
 			t.Errorf("zstd was unpacked: %d bytes of %d", sizes["pods-protobuf-zstd"], sizes["pods-protobuf"])
 		}
-		if entries, _ := os.ReadDir(l.Captures); len(entries) != 0 {
+		if entries, _ := os.ReadDir(l.CaptureDir); len(entries) != 0 {
 			t.Errorf("%d captures left", len(entries))
 		}
 	}

@@ -54,7 +54,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	b.report.check()
-	return testbed.Conclude(b.report.Write(to.Out, o.output), b.report.failures())
+	return testbed.ResultError(b.report.Write(to.Out, o.output), b.report.failures())
 }
 
 func newReport(o *options) *report {
@@ -94,7 +94,7 @@ func (b *bench) single(ctx context.Context) error {
 		return fmt.Errorf("create temporary directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	l := &load.Loader{Target: t, Plan: b.opts.plan, Captures: dir, Log: b.log}
+	l := &load.Loader{Target: t, Plan: b.opts.plan, CaptureDir: dir, Log: b.log}
 	if b.opts.serverPID > 0 {
 		l.Meter = testbed.NewMeter(b.opts.serverPID)
 	}
@@ -115,28 +115,28 @@ func (b *bench) single(ctx context.Context) error {
 	return nil
 }
 
-// measurable is a workload that a server has answered, for the floor.
-type measurable struct {
+// floorSource is a workload that a server has answered, for the floor.
+type floorSource struct {
 	workload load.Workload
 	capture  load.Capture
 }
 
 // onFloor is the workload that asks the floor for the same bytes.
-func (m measurable) onFloor() load.Workload {
+func (m floorSource) onFloor() load.Workload {
 	w := m.workload
 	w.URI = m.body().URI()
 	return w
 }
 
 // body is what the floor serves.
-func (m measurable) body() floor.Body {
+func (m floorSource) body() floor.Body {
 	c := m.capture
 	return floor.Body{Name: c.Name, File: c.File, ContentType: c.ContentType, ContentEncoding: c.ContentEncoding}
 }
 
 // measure runs all workloads against one server. A workload that fails is in
 // the report; only what ends the run is returned as an error.
-func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]measurable, error) {
+func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]floorSource, error) {
 	if l.Meter != nil {
 		idle, err := l.Meter.Read()
 		if err != nil {
@@ -148,7 +148,7 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 	if err != nil {
 		return nil, err
 	}
-	var done []measurable
+	var done []floorSource
 	for _, w := range workloads {
 		res, first, err := l.Run(ctx, w)
 		if ctx.Err() != nil {
@@ -160,7 +160,7 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 			continue
 		}
 		s.Results = append(s.Results, res)
-		done = append(done, measurable{w, first})
+		done = append(done, floorSource{w, first})
 	}
 	return done, nil
 }
@@ -185,7 +185,7 @@ func (b *bench) workloads(ctx context.Context, t *testbed.Target) ([]load.Worklo
 			if err != nil {
 				return nil, err
 			}
-			w.MinItems = s.expected(b.report.Data)
+			w.MinItems = s.expectedItems(b.report.Data)
 			all = append(all, w)
 		}
 	}

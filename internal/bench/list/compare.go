@@ -38,7 +38,7 @@ func (c *comparisonRun) run(ctx context.Context) error {
 		}
 		c.report.Data = &c.opts.fill
 	}
-	var floor []measurable // of the first server
+	var floor []floorSource // of the first server
 	for i, path := range c.opts.ReadPaths {
 		s := serverReport{Name: path}
 		done, err := c.measureServer(ctx, &s)
@@ -60,10 +60,10 @@ func (c *comparisonRun) run(ctx context.Context) error {
 
 // measureServer runs the workloads against a fresh server, and each section
 // against another one.
-func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (done []measurable, err error) {
+func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (done []floorSource, err error) {
 	if len(c.opts.chosen.specs) > 0 {
-		err = c.onFresh(ctx, s, "", func(l *load.Loader) error {
-			l.Keep = s.Name == c.opts.ReadPaths[0]
+		err = c.onFreshServer(ctx, s, "", func(l *load.Loader) error {
+			l.KeepCaptures = s.Name == c.opts.ReadPaths[0]
 			done, err = c.measure(ctx, l, s)
 			return err
 		})
@@ -73,15 +73,15 @@ func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (don
 			return nil, err
 		}
 		if c.opts.chosen.sections[section.name] {
-			err = c.onFresh(ctx, s, section.name, func(l *load.Loader) error { return section.run(c.bench, ctx, l, s) })
+			err = c.onFreshServer(ctx, s, section.name, func(l *load.Loader) error { return section.run(c.bench, ctx, l, s) })
 		}
 	}
 	return done, err
 }
 
-// onFresh starts a server, for a section or for the workloads, measures it and
+// onFreshServer starts a server, for a section or for the workloads, measures it and
 // stops it.
-func (c *comparisonRun) onFresh(ctx context.Context, s *serverReport, section string, measure func(*load.Loader) error) error {
+func (c *comparisonRun) onFreshServer(ctx context.Context, s *serverReport, section string, measure func(*load.Loader) error) error {
 	what, log := s.Name, "serve-"+s.Name
 	if section != "" {
 		what, log = section+" of "+what, log+"-"+section
@@ -96,14 +96,14 @@ func (c *comparisonRun) onFresh(ctx context.Context, s *serverReport, section st
 		s.StartMillis, s.Version = render.Millis(run.Startup), run.Target.Version(ctx)
 	}
 	l := c.loader(run.Target, run.PID(), s.Name)
-	if err := os.MkdirAll(l.Captures, 0o755); err != nil {
+	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
-	return c.ExplainFailure(ctx, run.Child, measure(l))
+	return c.ExplainExit(ctx, run.Child, measure(l))
 }
 
 // measureFloor runs the same workloads against the captured bodies.
-func (c *comparisonRun) measureFloor(ctx context.Context, done []measurable) ([]load.Result, error) {
+func (c *comparisonRun) measureFloor(ctx context.Context, done []floorSource) ([]load.Result, error) {
 	c.log.Phase("measuring the floor")
 	bodies := make([]floor.Body, len(done))
 	for i, m := range done {
@@ -117,7 +117,7 @@ func (c *comparisonRun) measureFloor(ctx context.Context, done []measurable) ([]
 	}
 	defer run.Stop(ctx)
 	l := c.loader(run.Target, run.PID(), "floor")
-	if err := os.MkdirAll(l.Captures, 0o755); err != nil {
+	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create work directory: %w", err)
 	}
 	var results []load.Result
@@ -132,9 +132,9 @@ func (c *comparisonRun) measureFloor(ctx context.Context, done []measurable) ([]
 		}
 		results = append(results, res)
 	}
-	return results, c.ExplainFailure(ctx, run.Child, nil)
+	return results, c.ExplainExit(ctx, run.Child, nil)
 }
 
 func (c *comparisonRun) loader(t *testbed.Target, pid int, captures string) *load.Loader {
-	return &load.Loader{Target: t, Meter: testbed.NewMeter(pid), Plan: c.opts.plan, Captures: c.Captures(captures), Log: c.log}
+	return &load.Loader{Target: t, Meter: testbed.NewMeter(pid), Plan: c.opts.plan, CaptureDir: c.Captures(captures), Log: c.log}
 }

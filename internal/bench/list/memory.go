@@ -38,16 +38,16 @@ type memoryResult struct {
 type memoryRun struct {
 	loader *load.Loader
 	lists  int
-	hold   time.Duration
+	holdOpen   time.Duration
 
-	begun   sync.WaitGroup // readers that have not got their first bytes
+	awaitingFirstBytes   sync.WaitGroup // readers that have not got their first bytes
 	allOpen chan struct{}
 }
 
 // memory is the section list-memory.
 func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) error {
 	b.log.Step("%s, %d slow readers", listMemory, b.opts.memoryLists)
-	w, err := b.completed(specNamed("pods-json"))
+	w, err := b.workloadOf(specByName("pods-json"))
 	var m memoryResult
 	if err == nil {
 		w.Name = listMemory
@@ -57,7 +57,7 @@ func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) err
 		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
 	}
 	s.Memory = &m
-	return b.concluded(ctx, err)
+	return b.sectionError(ctx, err)
 }
 
 // measureMemory needs a meter. Its server should not have served much yet:
@@ -81,7 +81,7 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 	if err := testbed.Sleep(ctx, l.Plan.Settle); err != nil {
 		return memoryResult{}, err
 	}
-	run := &memoryRun{loader: l, lists: lists, hold: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
+	run := &memoryRun{loader: l, lists: lists, holdOpen: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
 	before, peak, err := l.Meter.PeakDuring(func() error { return run.run(ctx, w) })
 	if err != nil {
 		return memoryResult{}, err
@@ -98,7 +98,7 @@ func (r *memoryRun) run(parent context.Context, w load.Workload) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end(nil) // before the Wait above
-	r.begun.Add(r.lists)
+	r.awaitingFirstBytes.Add(r.lists)
 	for range r.lists {
 		group.Go(func() {
 			if err := r.read(ctx, w); err != nil {
@@ -107,20 +107,20 @@ func (r *memoryRun) run(parent context.Context, w load.Workload) error {
 		})
 	}
 	group.Go(func() {
-		r.begun.Wait()
+		r.awaitingFirstBytes.Wait()
 		close(r.allOpen)
 	})
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-r.allOpen:
-		return testbed.Sleep(ctx, r.hold)
+		return testbed.Sleep(ctx, r.holdOpen)
 	}
 }
 
 // read is one slow reader; it ends with ctx, or with the body.
 func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
-	begin := sync.OnceFunc(r.begun.Done)
+	begin := sync.OnceFunc(r.awaitingFirstBytes.Done)
 	defer begin()
 	c, err := r.loader.Target.Dial(testbed.SlowWindow)
 	if err != nil {

@@ -41,9 +41,9 @@ type options struct {
 	chosen choice // what workloads and memoryLists come to; set by validate
 }
 
-// autoLists is the default of --list-memory: 32 with --compare, 64 when
+// listsByDefault is the default of --list-memory: 32 with --compare, 64 when
 // list-memory is named in --workloads, else none.
-const autoLists = -1
+const listsByDefault = -1
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the server to measure (default $KUBECONFIG, else <data-dir>/admin.kubeconfig)")
@@ -68,7 +68,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
-	f.IntVar(&o.memoryLists, "list-memory", autoLists, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
+	f.IntVar(&o.memoryLists, "list-memory", listsByDefault, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
 	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
 	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
@@ -109,7 +109,7 @@ func (o *options) choose() (err error) {
 		return err
 	}
 	named := o.chosen.sections[listMemory]
-	if o.memoryLists == autoLists {
+	if o.memoryLists == listsByDefault {
 		switch {
 		case o.compare && (named || len(o.chosen.specs) > 0):
 			o.memoryLists = 32
@@ -130,7 +130,7 @@ func (o *options) validateNumbers() error {
 	}{
 		{"server-pid", o.serverPID, 0}, {"nodes", o.fill.Nodes, 1}, {"pods", o.fill.Pods, 1},
 		{"namespaces", o.fill.Namespaces, 1}, {"concurrency", o.plan.Concurrency, 0}, {"requests", o.plan.Requests, 0},
-		{"warmup", o.plan.Warmup, 1}, {"list-memory", o.memoryLists, autoLists},
+		{"warmup", o.plan.Warmup, 1}, {"list-memory", o.memoryLists, listsByDefault},
 		{"list-rss", o.rssLists, 1}, {"secrets", o.fill.Secrets, 1},
 	} {
 		if n.value < n.least {
@@ -173,7 +173,7 @@ func (o *options) validateCompare(given func(string) bool) error {
 func (o *options) chooseData(given func(string) bool) error {
 	stalled, others := o.chosen.sections[listStalled], len(o.chosen.specs) > 0
 	for _, s := range sections() {
-		others = others || !s.apart && o.chosen.sections[s.name]
+		others = others || !s.needsOwnData && o.chosen.sections[s.name]
 	}
 	unused := []string{"secrets", "secret-size"}
 	if stalled {

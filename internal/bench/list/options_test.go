@@ -69,7 +69,7 @@ func TestListMemoryDefault(t *testing.T) {
 		{options{}, 0},
 	} {
 		o := c.o
-		o.memoryLists, o.output = autoLists, "json"
+		o.memoryLists, o.output = listsByDefault, "json"
 		o.fill = testbed.FillConfig{Nodes: 1, Pods: 1, PodSize: "4KB", Secrets: 1, SecretSize: "1MB", Namespaces: 1}
 		o.rssLists, o.stall = 1, 1e9
 		o.ReadPaths = []string{testbed.ReadPathMillrace}
@@ -140,13 +140,13 @@ func TestWorkloadURIs(t *testing.T) {
 		{"pods-limit", "0", "pods-limit", "/api/v1/pods?limit=500"},
 		{"pods-table", "unset", "pods-table", "/api/v1/pods?limit=500"},
 	} {
-		w, err := specNamed(c.spec).workload(about, c.rv)
+		w, err := specByName(c.spec).workload(about, c.rv)
 		if err != nil || w.URI != c.uri || w.Name != c.name {
 			t.Errorf("%s, %s: got %s, %s, %v", c.spec, c.rv, w.Name, w.URI, err)
 		}
 	}
 	for _, name := range []string{"pod-get", "pods-of-node", "pods-by-label"} {
-		if _, err := specNamed(name).workload(subject{}, "0"); err == nil {
+		if _, err := specByName(name).workload(subject{}, "0"); err == nil {
 			t.Errorf("%s: no error without pods", name)
 		}
 	}

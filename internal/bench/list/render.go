@@ -63,7 +63,7 @@ func (r *report) stalledTable() render.TitledTable {
 	return t
 }
 
-func (r readers) median() string {
+func (r readerOutcomes) median() string {
 	if r.Whole == 0 {
 		return "-"
 	}

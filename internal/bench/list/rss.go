@@ -31,7 +31,7 @@ func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error 
 	var err error
 	for _, name := range []string{"pods-json", "pods-json-gzip", "pods-protobuf", "pods-protobuf-gzip"} {
 		var w load.Workload
-		if w, err = b.completed(specNamed(name)); err != nil {
+		if w, err = b.workloadOf(specByName(name)); err != nil {
 			break
 		}
 		res.Encodings, workloads = append(res.Encodings, name), append(workloads, w)
@@ -43,7 +43,7 @@ func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error 
 		res.Error = err.Error()
 	}
 	s.RSS = &res
-	return b.concluded(ctx, err)
+	return b.sectionError(ctx, err)
 }
 
 // measureRSS fills in the bytes. It needs a meter.
@@ -77,7 +77,7 @@ func listAll(ctx context.Context, l *load.Loader, workloads []load.Workload, lis
 	}
 	defer testbed.CloseAll(conns)
 	own := *l
-	own.Plan.Warmup, own.Keep = lists, false
+	own.Plan.Warmup, own.KeepCaptures = lists, false
 	for _, w := range workloads {
 		l.Log.Step("%s, %d of %s", listRSS, lists, w.Name)
 		w.Name = listRSS

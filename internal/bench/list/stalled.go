@@ -33,16 +33,16 @@ type stalledResult struct {
 	IdleBytes   int64         `json:"idleBytes"`   // RSS before any LIST
 	BeforeBytes int64         `json:"beforeBytes"` // RSS after one
 	PeakBytes   int64         `json:"peakBytes"`
-	Fast        readers       `json:"fast"`
-	Slow        readers       `json:"slow"`
+	Fast        readerOutcomes       `json:"fast"`
+	Slow        readerOutcomes       `json:"slow"`
 	// FirstFailure is one of those that were not whole.
 	FirstFailure string `json:"firstFailure,omitempty"`
 
 	Error string `json:"error,omitempty"` // if set, nothing was measured
 }
 
-// readers says how the LISTs of one kind of clients ended.
-type readers struct {
+// readerOutcomes says how the LISTs of one kind of clients ended.
+type readerOutcomes struct {
 	Whole   int     `json:"whole"`
 	CutOff  int     `json:"cutOff"`
 	Refused int     `json:"refused"` // without a 200
@@ -63,7 +63,7 @@ func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) er
 		res.Clients = b.opts.plan.Concurrency
 	}
 	b.log.Step("%s, %d clients", listStalled, res.Clients)
-	w, err := b.completed(spec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
+	w, err := b.workloadOf(spec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
 	if err == nil {
 		w.Name = listStalled
 		err = measureStalled(ctx, l, w, &res)
@@ -72,7 +72,7 @@ func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) er
 		res.Error = err.Error()
 	}
 	s.Stalled = &res
-	return b.concluded(ctx, err)
+	return b.sectionError(ctx, err)
 }
 
 // measureStalled needs a meter.
@@ -90,7 +90,7 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	}
 	defer testbed.CloseAll(conns)
 	own := *l
-	own.Plan.Warmup, own.Keep = 1, false
+	own.Plan.Warmup, own.KeepCaptures = 1, false
 	first, err := own.WarmUp(ctx, conns[0], w)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 // count sorts the outcomes.
 func (res *stalledResult) count(ended []outcome) {
 	for _, slow := range []bool{false, true} {
-		var r readers
+		var r readerOutcomes
 		var took []time.Duration
 		for _, o := range ended {
 			switch status := (*testbed.StatusError)(nil); {

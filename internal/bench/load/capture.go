@@ -33,7 +33,7 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 	if err != nil {
 		return Capture{}, err
 	}
-	f, err := os.Create(filepath.Join(l.Captures, w.Name))
+	f, err := os.Create(filepath.Join(l.CaptureDir, w.Name))
 	if err != nil {
 		return Capture{}, fmt.Errorf("create capture: %w", err)
 	}

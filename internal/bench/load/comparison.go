@@ -70,7 +70,7 @@ func (c Comparison) Differences() (notes []string) {
 	}
 	a, b := c.Servers[0], c.Servers[1]
 	for _, name := range c.workloads() {
-		x, y := Find(a.Results, name), Find(b.Results, name)
+		x, y := FindResult(a.Results, name), FindResult(b.Results, name)
 		if x != nil && y != nil && x.Items != y.Items {
 			notes = append(notes, fmt.Sprintf("%s: %s sent %d items, %s %d", name, a.Name, x.Items, b.Name, y.Items))
 		}
@@ -80,7 +80,7 @@ func (c Comparison) Differences() (notes []string) {
 
 // Plot shows the CPU that each server spends on a request.
 func (c Comparison) Plot() render.Plot {
-	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Names: c.workloads(), Format: render.FormatNumber}
+	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Groups: c.workloads(), Format: render.FormatNumber}
 	add := func(name string, results []Result) {
 		s := render.Series{Name: name, Values: map[string]float64{}}
 		for _, res := range results {

@@ -28,8 +28,8 @@ type Loader struct {
 	Target   *testbed.Target
 	Meter    *testbed.Meter // nil: unknown process
 	Plan     Plan
-	Captures string // directory for first responses
-	Keep     bool   // the captures are needed later
+	CaptureDir string // directory for first responses
+	KeepCaptures     bool   // the captures are needed later
 	Log      *testbed.Progress
 }
 
@@ -80,9 +80,9 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 		return first, err
 	}
 	first.cpu = after.CPU - before.CPU
-	err = first.validate(w, l.Captures)
-	if !l.Keep {
-		_ = os.Remove(filepath.Join(l.Captures, first.File))
+	err = first.validate(w, l.CaptureDir)
+	if !l.KeepCaptures {
+		_ = os.Remove(filepath.Join(l.CaptureDir, first.File))
 	}
 	if err != nil {
 		return first, err
@@ -139,20 +139,20 @@ type measurement struct {
 	workload Workload
 	size     int64 // bytes of a validated response
 	deadline time.Time
-	taken    atomic.Int64 // requests begun, when they are counted
+	begunRequests    atomic.Int64 // requests begun, when they are counted
 }
 
-// worker is one client's share.
-type worker struct {
+// clientSamples is one client's share.
+type clientSamples struct {
 	samples []time.Duration
 	bytes   int64
 }
 
 // run ends when all clients have; the first failure ends them all.
-func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]worker, error) {
+func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientSamples, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	workers := make([]worker, len(conns))
+	workers := make([]clientSamples, len(conns))
 	var group sync.WaitGroup
 	for i, c := range conns {
 		group.Go(func() {
@@ -165,13 +165,13 @@ func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]worker,
 	return workers, context.Cause(ctx)
 }
 
-func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *worker) error {
+func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)
 	if err != nil {
 		return err
 	}
 	own.samples = make([]time.Duration, 0, 1<<12)
-	for m.another(own) {
+	for m.wantsMore(own) {
 		start := time.Now()
 		n, err := c.Fetch(req)
 		if err != nil {
@@ -186,11 +186,11 @@ func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *worker) er
 	return nil
 }
 
-// another reports whether a client shall send one more request. By duration
+// wantsMore reports whether a client shall send one more request. By duration
 // every client sends at least one.
-func (m *measurement) another(own *worker) bool {
+func (m *measurement) wantsMore(own *clientSamples) bool {
 	if total := m.loader.Plan.Requests; total > 0 {
-		return m.taken.Add(1) <= int64(total)
+		return m.begunRequests.Add(1) <= int64(total)
 	}
 	return len(own.samples) == 0 || time.Now().Before(m.deadline)
 }

@@ -35,7 +35,7 @@ type ServerCost struct {
 }
 
 // newResult merges the clients' shares.
-func newResult(w Workload, workers []worker, elapsed time.Duration) Result {
+func newResult(w Workload, workers []clientSamples, elapsed time.Duration) Result {
 	var samples []time.Duration
 	var bytes int64
 	for _, own := range workers {
@@ -56,8 +56,8 @@ func newResult(w Workload, workers []worker, elapsed time.Duration) Result {
 	}
 }
 
-// Find returns a workload's measurement, nil if there is none.
-func Find(results []Result, workload string) *Result {
+// FindResult returns a workload's measurement, nil if there is none.
+func FindResult(results []Result, workload string) *Result {
 	for i := range results {
 		if results[i].Workload == workload && results[i].Error == "" {
 			return &results[i]

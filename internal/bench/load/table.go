@@ -80,7 +80,7 @@ func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, w
 	for _, name := range names {
 		row := c.leadingCells(name, wide)
 		for _, s := range c.Servers {
-			res := Find(s.Results, name)
+			res := FindResult(s.Results, name)
 			for _, cell := range cellsOf(s.Name, wide) {
 				row = append(row, cell.Cell(res))
 			}
@@ -94,7 +94,7 @@ func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, w
 func (c Comparison) leadingCells(name string, wide bool) []string {
 	var res *Result
 	for _, s := range c.Servers {
-		if res = Find(s.Results, name); res != nil {
+		if res = FindResult(s.Results, name); res != nil {
 			break
 		}
 	}
@@ -132,7 +132,7 @@ func (c Comparison) ratioColumns(wide bool) []render.Column {
 
 func (c Comparison) ratioCells(name string, wide bool) []string {
 	cpu := func(results []Result) float64 {
-		if res := Find(results, name); res != nil && res.Server != nil {
+		if res := FindResult(results, name); res != nil && res.Server != nil {
 			return res.Server.CPUMillis
 		}
 		return 0
@@ -154,7 +154,7 @@ func (c Comparison) ratioCells(name string, wide bool) []string {
 			row = append(row, render.FormatRatio(cpu(c.Servers[1].Results), floor))
 		}
 		if wide {
-			res := Find(c.Floor, name)
+			res := FindResult(c.Floor, name)
 			if res == nil {
 				res = &Result{}
 			}

@@ -14,7 +14,7 @@ type Plot struct {
 	// Linear says that the axis begins at 0. Others are logarithmic, for what differs
 	// by orders of magnitude.
 	Linear bool
-	Names  []string
+	Groups  []string
 	Series []Series
 	Format func(float64) string
 }
@@ -55,7 +55,7 @@ func (p Plot) SVG() string {
 		return plotLeft + (plotWidth-plotLeft-plotRight)*(scale(v)-low)/(high-low)
 	}
 	groupHeight := len(p.Series)*(barHeight+barGap) + groupGap
-	height := plotTop + len(p.Names)*groupHeight + plotBottom
+	height := plotTop + len(p.Groups)*groupHeight + plotBottom
 	var b strings.Builder
 	title := html.EscapeString(p.Title)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`, plotWidth, height, title)
@@ -66,7 +66,7 @@ func (p Plot) SVG() string {
 		fmt.Fprintf(&b, `<line class="g" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, x(v), plotTop-6, x(v), height-plotBottom+4)
 		fmt.Fprintf(&b, `<text class="s" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x(v), height-plotBottom+20, p.tick(v))
 	}
-	for i, name := range p.Names {
+	for i, name := range p.Groups {
 		y := plotTop + i*groupHeight
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, plotLeft-12, y+groupHeight/2-groupGap/2+4, html.EscapeString(name))
 		for j, s := range p.Series {

@@ -51,7 +51,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	}
 	cmd := exec.Command(cfg.Path, cfg.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = sysProcAttr()
 	c := &Child{cfg: cfg, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -96,7 +96,7 @@ func (c *Child) wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if c.err != nil {
-		return fmt.Errorf("run %q: %w%s", c.cfg.Args[0], c.err, c.tail())
+		return fmt.Errorf("run %q: %w%s", c.cfg.Args[0], c.err, c.logTail())
 	}
 	return nil
 }
@@ -135,10 +135,10 @@ func (c *Child) Await(ctx context.Context, file string, v any) error {
 			return json.Unmarshal(text, v)
 		}
 		if c.exited() {
-			return fmt.Errorf("it ended (%v)%s", c.err, c.tail())
+			return fmt.Errorf("it ended (%v)%s", c.err, c.logTail())
 		}
 		if err := Sleep(ctx, readyPoll); err != nil {
-			return fmt.Errorf("%w%s", err, c.tail())
+			return fmt.Errorf("%w%s", err, c.logTail())
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (c *Child) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-c.PID(), sig)
 }
 
-// tail returns the last lines of the log, ready to be added to an error.
-func (c *Child) tail() string {
+// logTail returns the last lines of the log, ready to be added to an error.
+func (c *Child) logTail() string {
 	const most = 64 << 10
 	f, err := os.Open(c.cfg.LogFile)
 	if err != nil {

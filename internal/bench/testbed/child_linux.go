@@ -2,8 +2,8 @@ package testbed
 
 import "syscall"
 
-// childAttributes puts a child in its own process group and has the kernel
+// sysProcAttr puts a child in its own process group and has the kernel
 // kill it when the thread that started it dies.
-func childAttributes() *syscall.SysProcAttr {
+func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -86,11 +86,11 @@ func (m Runner) Bind(cmd *cobra.Command) {
 	}
 }
 
-// Conclude is the end of a command that has tried to write its report, in which
+// ResultError is the end of a command that has tried to write its report, in which
 // some workloads may have failed.
-func Conclude(written error, failures int) error {
-	if written != nil {
-		return written
+func ResultError(writeErr error, failures int) error {
+	if writeErr != nil {
+		return writeErr
 	}
 	if failures > 0 {
 		return fmt.Errorf("%d workloads failed, see above", failures)

@@ -79,7 +79,7 @@ func (m *Meter) ResetPeak() bool {
 
 const (
 	MaxRests  = 20
-	idleShare = 5 // a server that uses less than this part of a core is idle
+	idleCoreShare = 5 // a server that uses less than this part of a core is idle
 )
 
 // AwaitIdle leaves the server alone for some time, and as often again as it takes until it
@@ -96,7 +96,7 @@ func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, i
 		if now, err = m.Read(); err != nil {
 			return Usage{}, false, err
 		}
-		if now.CPU-before.CPU <= max(rest/idleShare, 2*ClockTick) {
+		if now.CPU-before.CPU <= max(rest/idleCoreShare, 2*ClockTick) {
 			return now, true, nil
 		}
 		before = now

@@ -66,10 +66,10 @@ func (s *Server) awaitReady(ctx context.Context, cfg serverConfig) (*Target, err
 			return t, nil
 		}
 		if s.exited() {
-			return nil, fmt.Errorf("start %s server: it ended (%v)%s", cfg.readPath, s.err, s.tail())
+			return nil, fmt.Errorf("start %s server: it ended (%v)%s", cfg.readPath, s.err, s.logTail())
 		}
 		if err := Sleep(ctx, readyPoll); err != nil {
-			return nil, fmt.Errorf("start %s server: %w; last probe: %v%s", cfg.readPath, err, last, s.tail())
+			return nil, fmt.Errorf("start %s server: %w; last probe: %v%s", cfg.readPath, err, last, s.logTail())
 		}
 	}
 }

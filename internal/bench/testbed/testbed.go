@@ -194,14 +194,14 @@ func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
 	return filler.wait(ctx)
 }
 
-// ExplainFailure makes a server that ended by itself the reason of what failed.
-func (b *Testbed) ExplainFailure(ctx context.Context, process *Child, err error) error {
+// ExplainExit makes a server that ended by itself the reason of what failed.
+func (b *Testbed) ExplainExit(ctx context.Context, process *Child, err error) error {
 	if ctx.Err() != nil || err == nil && !process.exited() {
 		return err
 	}
 	select {
 	case <-process.done:
-		return fmt.Errorf("measure %s: it ended by itself (%v)%s", process.cfg.Args[0], process.err, process.tail())
+		return fmt.Errorf("measure %s: it ended by itself (%v)%s", process.cfg.Args[0], process.err, process.logTail())
 	case <-time.After(time.Second): // a process that died just now is reaped within this time
 		return err
 	}

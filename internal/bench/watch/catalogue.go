@@ -31,7 +31,7 @@ const (
 // eventWorkload is one workload of "bench watch": watchers to which the same writes
 // make events.
 type eventWorkload struct {
-	name, about string
+	name, description string
 	group       string // also chooses it
 	byDefault   bool
 
@@ -42,8 +42,8 @@ type eventWorkload struct {
 	http1    bool
 	encoding string
 	stalled  bool // one of the watchers reads nothing
-	// records says that the floor sends to each connection by itself.
-	records bool
+	// recordStreams says that the floor sends to each connection by itself.
+	recordStreams bool
 	// floor is the workload that does the same on the floor; pair the one on the
 	// same server that this one is compared with and therefore chosen with it.
 	floor, pair string
@@ -75,12 +75,12 @@ func eventWorkloads() []eventWorkload {
 		floor.with("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *eventWorkload) { s.conns = 20 }),
 		floor.with("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *eventWorkload) { s.conns = 1000 }),
 		floor.with("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *eventWorkload) { s.conns, s.http1 = 1000, true }),
-		floor.with("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each", func(s *eventWorkload) { s.conns, s.http1, s.records = 1000, true, true }))
+		floor.with("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each", func(s *eventWorkload) { s.conns, s.http1, s.recordStreams = 1000, true, true }))
 }
 
 // with names a variant.
 func (s eventWorkload) with(name, about string, change func(*eventWorkload)) eventWorkload {
-	s.name, s.about = name, about
+	s.name, s.description = name, about
 	change(&s)
 	return s
 }
@@ -102,9 +102,9 @@ type informerWorkload struct {
 	name      string
 	informers int
 	byDefault bool
-	// single ones are run on the first server only: others would need more
+	// firstServerOnly ones are run on the first server only: others would need more
 	// memory than machines have.
-	single bool
+	firstServerOnly bool
 	// form is how they ask; --forms multiplies the workloads.
 	form informerForm
 }
@@ -114,9 +114,9 @@ const watchListGroup = "watchlist"
 func informerWorkloads() []informerWorkload {
 	return []informerWorkload{
 		{name: "watchlist-16", informers: 16, byDefault: true},
-		{name: "watchlist-64", informers: 64, single: true},
-		{name: "watchlist-128", informers: 128, single: true},
-		{name: "watchlist-512", informers: 512, single: true},
+		{name: "watchlist-64", informers: 64, firstServerOnly: true},
+		{name: "watchlist-128", informers: 128, firstServerOnly: true},
+		{name: "watchlist-512", informers: 512, firstServerOnly: true},
 	}
 }
 
@@ -179,11 +179,11 @@ func workloadHelp() string {
 		fmt.Fprintf(&b, "%-16s %s\n", name, about)
 	}
 	for _, s := range eventWorkloads() {
-		line(s.name, fmt.Sprintf("%s: %d watchers, %g writes/s", s.about, s.watchers, s.rate), s.byDefault)
+		line(s.name, fmt.Sprintf("%s: %d watchers, %g writes/s", s.description, s.watchers, s.rate), s.byDefault)
 	}
 	for _, s := range informerWorkloads() {
 		about := fmt.Sprintf("%d informers at once begin with a watch-list of all secrets, a quarter of them read slowly", s.informers)
-		if s.single {
+		if s.firstServerOnly {
 			about += "; not on the stock server"
 		}
 		line(s.name, about, s.byDefault)
@@ -202,7 +202,7 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 		path := configMapsPath
 		switch s.kind {
 		case watchFloor:
-			if uris[i] = floor.WatchPath; s.records {
+			if uris[i] = floor.WatchPath; s.recordStreams {
 				uris[i] = floor.RecordsPath
 			}
 			continue

@@ -71,7 +71,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	b.report.noteFailures()
-	return testbed.Conclude(b.report.Write(to.Out, o.output), len(b.report.failed()))
+	return testbed.ResultError(b.report.Write(to.Out, o.output), len(b.report.failed()))
 }
 
 // single measures the server of a kubeconfig.

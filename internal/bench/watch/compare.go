@@ -96,7 +96,7 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 				if !first || i > 0 || len(chosen.floor) == 0 || ctx.Err() != nil {
 					return nil
 				}
-				return r.sample(ctx, dir)
+				return r.saveFloorEvent(ctx, dir)
 			})
 		})
 		if err != nil {
@@ -133,7 +133,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 	for i := range b.report.Servers {
 		s := &b.report.Servers[i]
 		for _, spec := range b.opts.chosen.informers {
-			if spec.single && i > 0 {
+			if spec.firstServerOnly && i > 0 {
 				continue
 			}
 			err := b.onServer(ctx, bed, s, "serve-"+s.Name+"-"+spec.name, func(run *testbed.Server) error {
@@ -174,7 +174,7 @@ func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverRep
 	if s.Version == "" {
 		s.StartMillis, s.Version = render.Millis(run.Startup), run.Target.Version(ctx)
 	}
-	return bed.ExplainFailure(ctx, run.Child, measure(run))
+	return bed.ExplainExit(ctx, run.Child, measure(run))
 }
 
 func (b *bench) onFloor(ctx context.Context, bed *testbed.Testbed, dir string, bodies []floor.Body, measure func(*testbed.Server) error) error {
@@ -184,5 +184,5 @@ func (b *bench) onFloor(ctx context.Context, bed *testbed.Testbed, dir string, b
 		return err
 	}
 	defer run.Stop(ctx)
-	return bed.ExplainFailure(ctx, run.Child, measure(run))
+	return bed.ExplainExit(ctx, run.Child, measure(run))
 }

@@ -13,8 +13,8 @@ type event struct {
 	value  []byte // what follows the mark
 }
 
-// is reports whether an event is of a type.
-func (e event) is(kind string) bool {
+// isType reports whether an event is of a type.
+func (e event) isType(kind string) bool {
 	// In protobuf the type is field 1, with its length ahead.
 	return bytes.HasPrefix(e.head, []byte(`{"type":"`+kind+`"`)) ||
 		bytes.HasPrefix(e.head, append([]byte{1<<3 | 2, byte(len(kind))}, kind...))
@@ -25,7 +25,7 @@ func (e event) is(kind string) bool {
 // server. It copies a few bytes an event. mark is required.
 type eventScanner struct {
 	mark []byte
-	tail int // bytes behind the mark that are wanted
+	valueBytes int // bytes behind the mark that are wanted
 
 	head  []byte
 	carry []byte // end of the event so far, where a mark may have begun
@@ -39,10 +39,10 @@ func (s *eventScanner) feed(p []byte, visit func(event)) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n')
 		if end < 0 {
-			s.grow(p)
+			s.add(p)
 			return
 		}
-		s.grow(p[:end])
+		s.add(p[:end])
 		if len(s.head) > 0 {
 			visit(event{head: s.head, marked: s.found, value: s.value})
 		}
@@ -51,23 +51,23 @@ func (s *eventScanner) feed(p []byte, visit func(event)) {
 	}
 }
 
-// grow takes a part of one event.
-func (s *eventScanner) grow(part []byte) {
+// add takes a part of one event.
+func (s *eventScanner) add(part []byte) {
 	if lack := eventHead - len(s.head); lack > 0 {
 		s.head = append(s.head, part[:min(len(part), lack)]...)
 	}
 	if s.found {
 		return
 	}
-	keep := len(s.mark) + s.tail - 1 // one byte less than what is looked for
+	keep := len(s.mark) + s.valueBytes - 1 // one byte less than what is looked for
 	if len(s.carry) > 0 {
 		s.carry = append(s.carry, part[:min(len(part), keep)]...)
-		if s.look(s.carry) {
+		if s.findMark(s.carry) {
 			return
 		}
 	}
 	if len(part) > keep {
-		if s.look(part) {
+		if s.findMark(part) {
 			return
 		}
 		s.carry = append(s.carry[:0], part[len(part)-keep:]...)
@@ -81,12 +81,12 @@ func (s *eventScanner) grow(part []byte) {
 	}
 }
 
-func (s *eventScanner) look(in []byte) bool {
+func (s *eventScanner) findMark(in []byte) bool {
 	at := bytes.Index(in, s.mark)
-	if at < 0 || len(in) < at+len(s.mark)+s.tail {
+	if at < 0 || len(in) < at+len(s.mark)+s.valueBytes {
 		return false
 	}
 	at += len(s.mark)
-	s.value, s.found = append(s.value[:0], in[at:at+s.tail]...), true
+	s.value, s.found = append(s.value[:0], in[at:at+s.valueBytes]...), true
 	return true
 }

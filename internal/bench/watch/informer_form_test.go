@@ -22,9 +22,9 @@ func TestFrameScanner(t *testing.T) {
 		for part := range slices.Chunk(stream, size) {
 			s.feed(part, func(e event) {
 				switch {
-				case e.is("ADDED") && !e.marked:
+				case e.isType("ADDED") && !e.marked:
 					added++
-				case e.is("BOOKMARK") && e.marked:
+				case e.isType("BOOKMARK") && e.marked:
 					ended++
 				}
 			})

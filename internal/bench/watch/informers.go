@@ -31,8 +31,8 @@ const (
 	informersURI  = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	initialEndKey = "k8s.io/initial-events-end"
 	initialEnd    = `"` + initialEndKey + `":"true"`
-	// giveBack is how long a server has to give memory back to the system.
-	giveBack = 30 * time.Second
+	// memoryReturnTime is how long a server has to give memory back to the system.
+	memoryReturnTime = 30 * time.Second
 )
 
 // informersResult is what informers cost that begin with a watch-list at once.
@@ -67,8 +67,8 @@ type informerRun struct {
 	form informerForm
 }
 
-// share is what one informer got.
-type share struct {
+// informerTotals is what one informer got.
+type informerTotals struct {
 	slow    bool
 	objects int
 	bytes   int64
@@ -88,7 +88,7 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 	if err != nil {
 		return informersResult{}, err
 	}
-	var shares []share
+	var shares []informerTotals
 	clientBefore, start := testbed.ClientCPU(), time.Now()
 	_, peak, err := r.meter.PeakDuring(func() (err error) {
 		r.form = s.form
@@ -107,7 +107,7 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 		CPUSeconds: (after.CPU - idle.CPU).Seconds(), Seconds: took.Seconds()}
 	megabytes := float64(res.sum(shares)) / 1e6
 	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
-	if err := testbed.Sleep(ctx, min(plan.Rest, giveBack)); err != nil {
+	if err := testbed.Sleep(ctx, min(plan.Rest, memoryReturnTime)); err != nil {
 		return res, err
 	}
 	if after, err = r.meter.Read(); err != nil {
@@ -118,7 +118,7 @@ func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan
 }
 
 // sum fills in what the shares say and returns the bytes of all.
-func (res *informersResult) sum(shares []share) (total int64) {
+func (res *informersResult) sum(shares []informerTotals) (total int64) {
 	var fast []time.Duration
 	for _, one := range shares {
 		total += one.bytes
@@ -135,7 +135,7 @@ func (res *informersResult) sum(shares []share) (total int64) {
 }
 
 // check finds informers that did not get what the first got.
-func (res *informersResult) check(shares []share) error {
+func (res *informersResult) check(shares []informerTotals) error {
 	for i, one := range shares {
 		if one.objects != res.Objects || one.objects == 0 {
 			return fmt.Errorf("informer %d got %d objects, the first %d", i, one.objects, res.Objects)
@@ -144,10 +144,10 @@ func (res *informersResult) check(shares []share) error {
 	return nil
 }
 
-func (r *informerRun) run(parent context.Context, informers int) ([]share, error) {
+func (r *informerRun) run(parent context.Context, informers int) ([]informerTotals, error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
-	shares := make([]share, informers)
+	shares := make([]informerTotals, informers)
 	var group sync.WaitGroup
 	for i := range shares {
 		group.Go(func() {
@@ -164,7 +164,7 @@ func (r *informerRun) run(parent context.Context, informers int) ([]share, error
 }
 
 // read is one informer; it ends with the bookmark. copyTo gets all bytes.
-func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) error {
+func (r *informerRun) read(ctx context.Context, own *informerTotals, copyTo io.Writer) error {
 	window := 0
 	if own.slow {
 		window = testbed.SlowWindow
@@ -196,9 +196,9 @@ func (r *informerRun) read(ctx context.Context, own *share, copyTo io.Writer) er
 		n, err := body.Read(buf)
 		scanner.feed(buf[:n], func(e event) {
 			switch {
-			case e.is("ADDED"):
+			case e.isType("ADDED"):
 				own.objects++
-			case e.is("BOOKMARK") && e.marked:
+			case e.isType("BOOKMARK") && e.marked:
 				done = true
 			}
 		})
@@ -237,7 +237,7 @@ func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, erro
 		return floor.Body{}, fmt.Errorf("create capture: %w", err)
 	}
 	r.form = informerForm{}
-	err = errors.Join(r.read(ctx, &share{}, f), f.Close())
+	err = errors.Join(r.read(ctx, &informerTotals{}, f), f.Close())
 	if err != nil {
 		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)
 	}

@@ -18,40 +18,40 @@ func (r *report) text(format string) string {
 	return render.Document(format, events, []render.TitledTable{r.comparedTable(), r.informerTable()}, r.footer())
 }
 
-// cell makes one server's cells from a measurement, which may be nil.
-type cell struct {
+// tableCell makes one server's cells from a measurement, which may be nil.
+type tableCell struct {
 	title string
 	wide  bool
 	cell  func(*result) string
 }
 
 // floorCells are those that a floor has too.
-func floorCells() []cell {
-	return []cell{
+func floorCells() []tableCell {
+	return []tableCell{
 		costCell("CPU µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.EventMicros) }),
 		spanCell("p50 ms", func(l render.Latencies) float64 { return l.P50 }),
 		spanCell("p99 ms", func(l render.Latencies) float64 { return l.P99 }),
 	}
 }
 
-func serverCells() []cell {
+func serverCells() []tableCell {
 	cost := costCell
 	all := append(floorCells(),
 		cost("CPU µs/open", false, func(c *serverCost) string { return render.FormatNumber(c.OpenMicros) }),
 		cost("net µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.NetMicros) }),
 		cost("CPU s", false, func(c *serverCost) string { return render.FormatNumber(c.CPUSeconds) }),
-		cell{"bytes/event", false, func(r *result) string { return render.FormatNumber(r.BytesPerEvent) }},
+		tableCell{"bytes/event", false, func(r *result) string { return render.FormatNumber(r.BytesPerEvent) }},
 		cost("µs/write alone", true, func(c *serverCost) string { return render.FormatNumber(c.AloneMicros) }),
 		cost("RSS", true, func(c *serverCost) string { return render.FormatBytes(c.RSSBytes) }),
 		cost("peak", true, func(c *serverCost) string { return render.FormatBytes(c.PeakBytes) }),
-		cell{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
-		cell{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
-		cell{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientMicros) }})
+		tableCell{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
+		tableCell{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
+		tableCell{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientMicros) }})
 	return all
 }
 
-func costCell(title string, wide bool, value func(*serverCost) string) cell {
-	return cell{title, wide, func(r *result) string {
+func costCell(title string, wide bool, value func(*serverCost) string) tableCell {
+	return tableCell{title, wide, func(r *result) string {
 		if r.Server == nil {
 			return "-"
 		}
@@ -59,15 +59,15 @@ func costCell(title string, wide bool, value func(*serverCost) string) cell {
 	}}
 }
 
-func spanCell(title string, value func(render.Latencies) float64) cell {
-	return cell{title, false, func(r *result) string { return render.FormatNumber(value(r.Millis)) }}
+func spanCell(title string, value func(render.Latencies) float64) tableCell {
+	return tableCell{title, false, func(r *result) string { return render.FormatNumber(value(r.Millis)) }}
 }
 
 // columnGroup is a server's or the floor's columns.
 type columnGroup struct {
 	name  string
 	floor bool // it is the last one
-	cells []cell
+	cells []tableCell
 	find  func(workload string) *result
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// lateArrival is how long after the last write events may arrive.
-const lateArrival = time.Minute
+// arrivalTimeout is how long after the last write events may arrive.
+const arrivalTimeout = time.Minute
 
 // runner runs the event workloads against one server, or the floor.
 type runner struct {
@@ -24,7 +24,7 @@ type runner struct {
 	pods   []testbed.PodSample // one of each node; for watchNodes
 	writer *testbed.Writer     // nil: the floor
 
-	alone   map[writeKey]float64 // CPU of a write without watchers, in µs
+	writeMicrosAlone   map[writeKey]float64 // CPU of a write without watchers, in µs
 	created map[string]int       // config maps, by set
 }
 
@@ -43,7 +43,7 @@ func newRunner(ctx context.Context, t *testbed.Target, base runner) (*runner, er
 		return nil, err
 	}
 	base.target, base.writer = t, w
-	base.alone, base.created = map[writeKey]float64{}, map[string]int{}
+	base.writeMicrosAlone, base.created = map[writeKey]float64{}, map[string]int{}
 	return &base, nil
 }
 
@@ -79,7 +79,7 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 		return result{}, err
 	}
 	start := time.Now()
-	if err := r.gather(c, s, s.uris(r.pods, resourceVersion)); err != nil {
+	if err := r.openWatches(c, s, s.uris(r.pods, resourceVersion)); err != nil {
 		return result{}, fmt.Errorf("open watches: %w", err)
 	}
 	opened := time.Since(start)
@@ -91,7 +91,7 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 		return result{}, err
 	}
 	warm := r.plan.events(s, r.plan.Warmup)
-	if _, err := r.emit(c, s, events, warm); err != nil {
+	if _, err := r.emitAndAwait(c, s, events, warm); err != nil {
 		return result{}, fmt.Errorf("warm up: %w", err)
 	}
 	res, err := r.measure(c, s, events)
@@ -102,27 +102,27 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	return res, err
 }
 
-// gather opens the watches.
-func (r *runner) gather(c *watcherGroup, s eventWorkload, uris []string) error {
+// openWatches opens the watches.
+func (r *runner) openWatches(c *watcherGroup, s eventWorkload, uris []string) error {
 	if s.stalled {
 		last := len(uris) - 1
 		if err := c.open(uris[:last], min(s.conns, last)); err != nil {
 			return err
 		}
-		return c.stall(uris[last])
+		return c.openStalled(uris[last])
 	}
 	return c.open(uris, min(s.conns, len(uris)))
 }
 
-// emit makes events and waits for them to arrive everywhere.
-func (r *runner) emit(c *watcherGroup, s eventWorkload, from source, events int) (took time.Duration, err error) {
+// emitAndAwait makes events and waits for them to arrive everywhere.
+func (r *runner) emitAndAwait(c *watcherGroup, s eventWorkload, from source, events int) (took time.Duration, err error) {
 	wanted := c.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
 	start := time.Now()
 	if err := from.Emit(c.ctx, events, s.rate); err != nil {
 		return 0, err
 	}
 	took = time.Since(start)
-	return took, c.await(wanted, lateArrival)
+	return took, c.await(wanted, arrivalTimeout)
 }
 
 func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result, error) {
@@ -135,7 +135,7 @@ func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result,
 	}
 	clientBefore, writes := testbed.ClientCPU(), r.plan.events(s, r.plan.Duration)
 	c.measuredSince.Store(time.Now().UnixNano())
-	took, err := r.emit(c, s, from, writes)
+	took, err := r.emitAndAwait(c, s, from, writes)
 	if err != nil {
 		return result{}, err
 	}
@@ -145,7 +145,7 @@ func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result,
 	}
 	clientUsed := testbed.ClientCPU() - clientBefore
 	c.close()
-	spans, bytes := c.sum()
+	spans, bytes := c.totals()
 	wanted := writes * s.fanOut()
 	if len(spans) != wanted {
 		return result{}, fmt.Errorf("%d events arrived, %d were sent: some came twice or without their stamp", len(spans), wanted)
@@ -157,7 +157,7 @@ func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result,
 		ClientMicros: micros(clientUsed) / float64(wanted),
 	}
 	if r.meter != nil {
-		res.Server = newServerCost(after.CPU-before.CPU, r.alone[s.aloneKey()], res)
+		res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)
 		res.Server.RSSBytes, res.Server.PeakBytes = after.RSS, after.Peak
 	}
 	return res, nil
@@ -197,7 +197,7 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 		}
 		r.writer.Change = configMapChanges(s.set(), s.objects())
 	}
-	if err := r.measureAlone(ctx, s); err != nil {
+	if err := r.measureWritesAlone(ctx, s); err != nil {
 		return nil, "", fmt.Errorf("write without watchers: %w", err)
 	}
 	var list struct {
@@ -209,10 +209,10 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 	return r.writer, list.Metadata.ResourceVersion, err
 }
 
-// measureAlone measures the writes without watchers, once for all workloads
+// measureWritesAlone measures the writes without watchers, once for all workloads
 // that have the same.
-func (r *runner) measureAlone(ctx context.Context, s eventWorkload) error {
-	if _, done := r.alone[s.aloneKey()]; done || r.meter == nil {
+func (r *runner) measureWritesAlone(ctx context.Context, s eventWorkload) error {
+	if _, done := r.writeMicrosAlone[s.aloneKey()]; done || r.meter == nil {
 		return nil
 	}
 	if err := testbed.Sleep(ctx, r.plan.Settle); err != nil { // objects may just have been created
@@ -230,21 +230,21 @@ func (r *runner) measureAlone(ctx context.Context, s eventWorkload) error {
 		return err
 	}
 	after, err := r.meter.Read()
-	r.alone[s.aloneKey()] = micros(after.CPU-before.CPU) / float64(writes)
+	r.writeMicrosAlone[s.aloneKey()] = micros(after.CPU-before.CPU) / float64(writes)
 	return err
 }
 
-// sample writes the event of an object of watchAll to where a floor finds it.
-func (r *runner) sample(ctx context.Context, dir string) error {
-	object, err := r.object(ctx)
+// saveFloorEvent writes the event of an object of watchAll to where a floor finds it.
+func (r *runner) saveFloorEvent(ctx context.Context, dir string) error {
+	object, err := r.writtenConfigMap(ctx)
 	if err != nil {
 		return fmt.Errorf("get a config map for the floor: %w", err)
 	}
 	return floor.WriteEvent(dir, object)
 }
 
-// object is a config map as the server has it after a write.
-func (r *runner) object(ctx context.Context) ([]byte, error) {
+// writtenConfigMap is a config map as the server has it after a write.
+func (r *runner) writtenConfigMap(ctx context.Context) ([]byte, error) {
 	if err := createConfigMaps(ctx, r.writer, "all", 1); err != nil {
 		return nil, err
 	}

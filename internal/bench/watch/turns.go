@@ -16,14 +16,14 @@ func medians(turns []turnResults, of func(turnResults) []result) []result {
 			}
 		}
 		if len(all) == len(turns) {
-			results[i] = medianResult(all)
+			results[i] = mediansOf(all)
 		}
 	}
 	return results
 }
 
-// medianResult has the median of each figure. What is the same in all is the first's.
-func medianResult(all []result) result {
+// mediansOf has the median of each figure. What is the same in all is the first's.
+func mediansOf(all []result) result {
 	res := all[0]
 	figure := func(of func(*result) *float64) { *of(&res) = medianOf(all, of) }
 	figure(func(r *result) *float64 { return &r.OpenSeconds })

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// openers is how many connections are made at the same time.
-	openers = 32
+	// concurrentOpens is how many connections are made at the same time.
+	concurrentOpens = 32
 	// readSize is a watcher's buffer: there are thousands of them, and an
 	// event of 2 KB fits.
 	readSize = 8 << 10
@@ -97,7 +97,7 @@ func (c *watcherGroup) open(uris []string, conns int) error {
 	first := len(c.watchers)
 	c.watchers = append(c.watchers, make([]*watcher, len(uris))...)
 	var group sync.WaitGroup
-	for range min(openers, conns) {
+	for range min(concurrentOpens, conns) {
 		group.Go(func() {
 			for i := range turns {
 				if err := c.connect(i, uris, c.watchers[first:]); err != nil {
@@ -149,8 +149,8 @@ func (c *watcherGroup) watch(l *connection, uri string) (*http.Response, error) 
 	return resp, err
 }
 
-// stall adds a watcher with a connection of its own that reads nothing.
-func (c *watcherGroup) stall(uri string) error {
+// openStalled adds a watcher with a connection of its own that reads nothing.
+func (c *watcherGroup) openStalled(uri string) error {
 	l, err := dialConnection(c.target, stalledWindow, stalledWindow)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *watcher) read(resp *http.Response) error {
 	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
 		body, err = gzip.NewReader(body)
 	}
-	scanner := eventScanner{mark: []byte(testbed.StampMark), tail: testbed.StampDigits}
+	scanner := eventScanner{mark: []byte(testbed.StampMark), valueBytes: testbed.StampDigits}
 	buf := make([]byte, readSize)
 	for err == nil {
 		var n int
@@ -218,11 +218,11 @@ func (r *countingReader) Read(p []byte) (int, error) {
 // await returns when so many events have arrived in all, or says how many did
 // within a time.
 func (c *watcherGroup) await(events int64, within time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, within, errLate)
+	ctx, cancel := context.WithTimeoutCause(c.ctx, within, errArrivalTimeout)
 	defer cancel()
 	for c.arrivedEvents.Load() < events {
 		if err := testbed.Sleep(ctx, arrivalPoll); err != nil {
-			if errors.Is(err, errLate) {
+			if errors.Is(err, errArrivalTimeout) {
 				err = fmt.Errorf("%d of %d events arrived within %s of the last write", c.arrivedEvents.Load(), events, within)
 			}
 			return err
@@ -231,10 +231,10 @@ func (c *watcherGroup) await(events int64, within time.Duration) error {
 	return nil
 }
 
-var errLate = errors.New("late")
+var errArrivalTimeout = errors.New("late")
 
 // spans and bytes of all watchers. Call it after close.
-func (c *watcherGroup) sum() (spans []time.Duration, bytes int64) {
+func (c *watcherGroup) totals() (spans []time.Duration, bytes int64) {
 	for _, w := range c.watchers {
 		spans = append(spans, w.spans...)
 		bytes += w.bytes.Load()
