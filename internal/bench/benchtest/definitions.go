@@ -26,7 +26,7 @@ const (
 // definitions, which are files so that they outlive a server, writes of custom
 // objects, discovery and OpenAPI. The zero value serves nothing.
 type definitions struct {
-	dir string
+	dir           string
 	openAPIBroken bool // OpenAPI v2 lacks the definitions
 
 	mu struct {

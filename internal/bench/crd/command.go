@@ -71,7 +71,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *Options, to testbed.St
 type bench struct {
 	*Runner
 	report *report
-	result     *serverReport
+	result *serverReport
 }
 
 func (b *bench) Done(failure error) {

@@ -27,19 +27,19 @@ type serverReport struct {
 	Version     string  `json:"version"`
 	StartMillis float64 `json:"startMillis,omitempty"` // start to ready, empty
 
-	Idle      *State `json:"idle,omitempty"`
+	Idle      *State       `json:"idle,omitempty"`
 	Install   *installCost `json:"install,omitempty"`
-	Installed *State `json:"installed,omitempty"`
+	Installed *State       `json:"installed,omitempty"`
 	// ObjectsPerSecond is how fast custom objects were created.
 	ObjectsPerSecond float64         `json:"objectsPerSecond,omitempty"`
 	Restart          *restartCost    `json:"restart,omitempty"`
-	Restarted        *State    `json:"restarted,omitempty"`
+	Restarted        *State          `json:"restarted,omitempty"`
 	OpenAPI          *openAPICost    `json:"openAPI,omitempty"`
-	Read             *State    `json:"read,omitempty"` // after OpenAPI
+	Read             *State          `json:"read,omitempty"` // after OpenAPI
 	Requests         []requestResult `json:"requests,omitempty"`
-	Used             *State    `json:"used,omitempty"` // after those
+	Used             *State          `json:"used,omitempty"` // after those
 	Delete           *deleteCost     `json:"delete,omitempty"`
-	Deleted          *State    `json:"deleted,omitempty"`
+	Deleted          *State          `json:"deleted,omitempty"`
 
 	Error string `json:"error,omitempty"` // what ended the measurement
 }

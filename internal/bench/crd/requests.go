@@ -22,7 +22,7 @@ const (
 // round by round.
 type requestKind struct {
 	name        string
-	wantStatus        int
+	wantStatus  int
 	definitions []int
 	rounds      int
 	change      func(definition, round int) testbed.Change

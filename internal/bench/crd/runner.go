@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	DefinitionsPath  = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	AcceptDiscovery  = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	DiscoveryPath    = "/apis"
-	pollInterval       = 50 * time.Millisecond
-	documentPauseFactor    = 20 // of the time of a poll that brings a document passes before the next
-	definitionsPerPage = 20 // of up to 1 MB each
+	DefinitionsPath     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	AcceptDiscovery     = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	DiscoveryPath       = "/apis"
+	pollInterval        = 50 * time.Millisecond
+	documentPauseFactor = 20 // of the time of a poll that brings a document passes before the next
+	definitionsPerPage  = 20 // of up to 1 MB each
 )
 
 // Runner is one server that definitions are installed in, and starts again with

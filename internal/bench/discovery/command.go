@@ -90,7 +90,7 @@ type bench struct {
 	*crd.Runner
 	opts   *options
 	report *report
-	result     *serverReport
+	result *serverReport
 }
 
 func (b *bench) Done(failure error) {

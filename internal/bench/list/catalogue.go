@@ -16,9 +16,9 @@ const rvUnset = "unset"
 // spec is a workload before the cluster's objects are known.
 type spec struct {
 	name, description string
-	path        string
-	query       func(subject) url.Values // nil: none
-	get         bool                     // path is completed with the subject pod
+	path              string
+	query             func(subject) url.Values // nil: none
+	get               bool                     // path is completed with the subject pod
 	// paged workloads always read with resourceVersion unset, because a
 	// limit is ignored at resourceVersion=0.
 	paged       bool

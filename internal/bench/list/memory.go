@@ -36,12 +36,12 @@ type memoryResult struct {
 // the first 64 KiB, waits until every other has done so, and then goes on
 // slowly.
 type memoryRun struct {
-	loader *load.Loader
-	lists  int
-	holdOpen   time.Duration
+	loader   *load.Loader
+	lists    int
+	holdOpen time.Duration
 
-	awaitingFirstBytes   sync.WaitGroup // readers that have not got their first bytes
-	allOpen chan struct{}
+	awaitingFirstBytes sync.WaitGroup // readers that have not got their first bytes
+	allOpen            chan struct{}
 }
 
 // memory is the section list-memory.

@@ -124,30 +124,20 @@ func (o *options) choose() (err error) {
 }
 
 func (o *options) validateNumbers() error {
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{
-		{"server-pid", o.serverPID, 0}, {"nodes", o.fill.Nodes, 1}, {"pods", o.fill.Pods, 1},
-		{"namespaces", o.fill.Namespaces, 1}, {"concurrency", o.plan.Concurrency, 0}, {"requests", o.plan.Requests, 0},
-		{"warmup", o.plan.Warmup, 1}, {"list-memory", o.memoryLists, listsByDefault},
-		{"list-rss", o.rssLists, 1}, {"secrets", o.fill.Secrets, 1},
-	} {
-		if n.value < n.least {
-			return fmt.Errorf("--%s=%d: must be at least %d", n.flag, n.value, n.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "server-pid", Value: o.serverPID, Min: 0}, {Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 1},
+		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
+		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
+		{Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1},
+	}); err != nil {
+		return err
 	}
-	for _, d := range []struct {
-		flag         string
-		value, least time.Duration
-	}{
-		{"duration", o.plan.Duration, time.Millisecond}, {"settle", o.plan.Settle, 0},
-		{"rest", o.rest, 0}, {"stall", o.stall, time.Millisecond},
-		{"timeout", o.plan.Timeout, time.Second}, {"ready-timeout", o.ReadyTimeout, time.Second},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("--%s=%s: must be at least %s", d.flag, d.value, d.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
+		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
 	}
 	return nil
 }

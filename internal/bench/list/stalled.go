@@ -26,15 +26,15 @@ const (
 // stalledResult is what LISTs cost a server that are all sent at once and half
 // of which are read slowly.
 type stalledResult struct {
-	Clients     int           `json:"clients"`
-	Stall       time.Duration `json:"stallNanos"` // a slow reader takes at least
-	BodyBytes   int64         `json:"bodyBytes"`
-	Rest        time.Duration `json:"restNanos"`   // before idle is read
-	IdleBytes   int64         `json:"idleBytes"`   // RSS before any LIST
-	BeforeBytes int64         `json:"beforeBytes"` // RSS after one
-	PeakBytes   int64         `json:"peakBytes"`
-	Fast        readerOutcomes       `json:"fast"`
-	Slow        readerOutcomes       `json:"slow"`
+	Clients     int            `json:"clients"`
+	Stall       time.Duration  `json:"stallNanos"` // a slow reader takes at least
+	BodyBytes   int64          `json:"bodyBytes"`
+	Rest        time.Duration  `json:"restNanos"`   // before idle is read
+	IdleBytes   int64          `json:"idleBytes"`   // RSS before any LIST
+	BeforeBytes int64          `json:"beforeBytes"` // RSS after one
+	PeakBytes   int64          `json:"peakBytes"`
+	Fast        readerOutcomes `json:"fast"`
+	Slow        readerOutcomes `json:"slow"`
 	// FirstFailure is one of those that were not whole.
 	FirstFailure string `json:"firstFailure,omitempty"`
 

@@ -25,12 +25,12 @@ type Plan struct {
 
 // Loader runs workloads against one server.
 type Loader struct {
-	Target   *testbed.Target
-	Meter    *testbed.Meter // nil: unknown process
-	Plan     Plan
-	CaptureDir string // directory for first responses
-	KeepCaptures     bool   // the captures are needed later
-	Log      *testbed.Progress
+	Target       *testbed.Target
+	Meter        *testbed.Meter // nil: unknown process
+	Plan         Plan
+	CaptureDir   string // directory for first responses
+	KeepCaptures bool   // the captures are needed later
+	Log          *testbed.Progress
 }
 
 // Run measures one workload. A result comes with the capture of the first
@@ -135,11 +135,11 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 
 // measurement is the shared state of the clients of one workload.
 type measurement struct {
-	loader   *Loader
-	workload Workload
-	size     int64 // bytes of a validated response
-	deadline time.Time
-	begunRequests    atomic.Int64 // requests begun, when they are counted
+	loader        *Loader
+	workload      Workload
+	size          int64 // bytes of a validated response
+	deadline      time.Time
+	begunRequests atomic.Int64 // requests begun, when they are counted
 }
 
 // clientSamples is one client's share.

@@ -14,7 +14,7 @@ type Plot struct {
 	// Linear says that the axis begins at 0. Others are logarithmic, for what differs
 	// by orders of magnitude.
 	Linear bool
-	Groups  []string
+	Groups []string
 	Series []Series
 	Format func(float64) string
 }

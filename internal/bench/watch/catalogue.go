@@ -32,8 +32,8 @@ const (
 // make events.
 type eventWorkload struct {
 	name, description string
-	group       string // also chooses it
-	byDefault   bool
+	group             string // also chooses it
+	byDefault         bool
 
 	kind     watchedObjects
 	watchers int

@@ -24,7 +24,7 @@ func (e event) isType(kind string) bool {
 // one mark in each, without decoding: clients share the machine with the
 // server. It copies a few bytes an event. mark is required.
 type eventScanner struct {
-	mark []byte
+	mark       []byte
 	valueBytes int // bytes behind the mark that are wanted
 
 	head  []byte

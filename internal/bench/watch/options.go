@@ -82,16 +82,11 @@ func (o *options) validate(given func(flag string) bool) (err error) {
 	if !slices.Contains(formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
 	}
-	for _, d := range []struct {
-		flag         string
-		value, least time.Duration
-	}{
-		{"duration", o.plan.Duration, time.Millisecond}, {"warmup", o.plan.Warmup, 0}, {"settle", o.plan.Settle, 0},
-		{"rest", o.plan.Rest, 0}, {"timeout", o.plan.Timeout, time.Second}, {"ready-timeout", o.ReadyTimeout, time.Second},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("--%s=%s: must be at least %s", d.flag, d.value, d.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
 	}
 	switch {
 	case o.plan.Scale <= 0 || o.plan.Scale > 100:

@@ -24,8 +24,8 @@ type runner struct {
 	pods   []testbed.PodSample // one of each node; for watchNodes
 	writer *testbed.Writer     // nil: the floor
 
-	writeMicrosAlone   map[writeKey]float64 // CPU of a write without watchers, in µs
-	created map[string]int       // config maps, by set
+	writeMicrosAlone map[writeKey]float64 // CPU of a write without watchers, in µs
+	created          map[string]int       // config maps, by set
 }
 
 // writeKey is what the cost of a write depends on.
