@@ -10,9 +10,10 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// recordStreams are watches over HTTP/1.1 that one goroutine sends events to in turn: for
-// each a TLS record and a system call, and nothing else. Who has a connection for
-// each watch cannot take less.
+// recordStreams are the streams of RecordsPath, over HTTP/1.1. One goroutine writes
+// each event to one connection after another: a TLS record and a system call for each.
+// A server with a connection for each watch cannot do less. The zero value has no
+// streams.
 type recordStreams struct {
 	mu struct {
 		sync.Mutex
@@ -20,8 +21,9 @@ type recordStreams struct {
 	}
 }
 
-// watch takes the connection over from the HTTP server, behind the header.
-func (x *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
+// watch is the handler of RecordsPath. It writes the header and takes the connection
+// over from the HTTP server.
+func (s *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", testbed.AcceptJSON)
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil {
@@ -29,33 +31,33 @@ func (x *recordStreams) watch(w http.ResponseWriter, _ *http.Request) {
 	}
 	conn, _, err := control.Hijack()
 	if err != nil {
-		return // HTTP/2: it ends here
+		return // HTTP/2 has no connection to take over
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.mu.conns = append(x.mu.conns, conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.conns = append(s.mu.conns, conn)
 }
 
-// send sends an event to all whose clients are there.
-func (x *recordStreams) send(event []byte) {
+// send writes an event to all streams, and forgets those whose clients have gone.
+func (s *recordStreams) send(event []byte) {
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.mu.conns = slices.DeleteFunc(x.mu.conns, func(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.conns = slices.DeleteFunc(s.mu.conns, func(conn net.Conn) bool {
 		_, err := conn.Write(chunk)
 		if err != nil {
-			_ = conn.Close() // its client has gone
+			_ = conn.Close()
 		}
 		return err != nil
 	})
 }
 
-// close ends all.
-func (x *recordStreams) close() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, conn := range x.mu.conns {
+// close ends all streams.
+func (s *recordStreams) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, conn := range s.mu.conns {
 		_ = conn.Close()
 	}
-	x.mu.conns = nil
+	s.mu.conns = nil
 }

@@ -73,15 +73,15 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats, ", "))
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // validate checks everything that can be checked before starting anything, and
 // fills in defaults that depend on other flags.
 func (o *options) validate(given func(flag string) bool) error {
-	if !slices.Contains(render.Formats, o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats, ", "))
+	if !slices.Contains(render.Formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
 	}
 	for _, rv := range o.resourceVersions {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
