@@ -10,17 +10,19 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// rvUnset in --resource-version stands for a consistent read.
+// rvUnset is the value of --resource-version for requests without a resourceVersion:
+// consistent reads.
 const rvUnset = "unset"
 
-// spec is a workload before the cluster's objects are known.
+// spec is a workload of the catalogue. It becomes a load.Workload once the objects of
+// the cluster are known.
 type spec struct {
 	name, description string
 	path              string
-	query             func(subject) url.Values // nil: none
-	get               bool                     // path is completed with the subject pod
-	// paged workloads always read with resourceVersion unset, because a
-	// limit is ignored at resourceVersion=0.
+	query             func(sampleObjects) url.Values // nil: none
+	get               bool                           // path is completed with the subject pod
+	// paged workloads have a limit. They never send a resourceVersion, because servers
+	// ignore a limit at resourceVersion=0.
 	paged       bool
 	byDefault   bool
 	accept      string
@@ -29,20 +31,21 @@ type spec struct {
 	body        load.BodyKind
 }
 
-// subject is the objects that single-object and filtered workloads ask for.
-type subject struct {
+// sampleObjects are the objects that workloads for a single object, or with a selector,
+// ask for: a pod, its node, and one of its labels.
+type sampleObjects struct {
 	Namespace     string `json:"namespace"`
 	Pod           string `json:"pod"`
 	Node          string `json:"node"`
 	LabelSelector string `json:"labelSelector"`
 }
 
-// specs is the catalogue.
+// specs is the catalogue of workloads, in the order in which they run.
 func specs() []spec {
 	const nodes, pods = "/api/v1/nodes", "/api/v1/pods"
-	byNode := func(s subject) url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + s.Node}} }
-	byLabel := func(s subject) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
-	page := func(subject) url.Values { return url.Values{"limit": {"500"}} }
+	byNode := func(s sampleObjects) url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + s.Node}} }
+	byLabel := func(s sampleObjects) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
+	page := func(sampleObjects) url.Values { return url.Values{"limit": {"500"}} }
 	return []spec{
 		{name: "nodes-json", description: "all nodes as JSON", path: nodes, byDefault: true,
 			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
@@ -77,7 +80,8 @@ type choice struct {
 	sections map[string]bool // by name
 }
 
-// choose resolves the names of --workloads; no names means the default ones.
+// choose returns what the names of --workloads stand for. Without names these are the
+// defaults.
 func choose(names []string) (choice, error) {
 	all, c := specs(), choice{sections: map[string]bool{}}
 	wanted := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
@@ -101,7 +105,7 @@ func choose(names []string) (choice, error) {
 	return c, nil
 }
 
-// workloadHelp lists the catalogue.
+// workloadHelp is the catalogue as text.
 func workloadHelp() string {
 	var b strings.Builder
 	for _, s := range specs() {
@@ -119,7 +123,8 @@ func workloadHelp() string {
 	return b.String()
 }
 
-// expectedItems is the least number of items in a response when data was filled in.
+// expectedItems is the least number of items that a valid response has. It is 0 if data
+// is nil: then nothing is known of the server's objects.
 func (s spec) expectedItems(data *testbed.FillConfig) int {
 	switch {
 	case data == nil:
@@ -137,22 +142,22 @@ func (s spec) expectedItems(data *testbed.FillConfig) int {
 	}
 }
 
-// workload completes a spec. resourceVersion is a number or rvUnset. Unless it
-// is 0, or the spec is paged, the name gets it as a suffix, like "@unset".
-func (s spec) workload(about subject, resourceVersion string) (load.Workload, error) {
+// workload completes a spec. resourceVersion is a number or rvUnset. It becomes a suffix
+// of the name, as in "@unset", unless it is 0 or the spec is paged.
+func (s spec) workload(objects sampleObjects, resourceVersion string) (load.Workload, error) {
 	query := url.Values{}
 	if s.query != nil {
-		query = s.query(about)
+		query = s.query(objects)
 	}
 	w := load.Workload{Name: s.name, Request: testbed.Request{URI: s.path, Accept: s.accept, Encoding: s.encoding}, Concurrency: s.concurrency, Body: s.body}
 	switch {
-	case s.get && about.Pod == "":
+	case s.get && objects.Pod == "":
 		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)
 	case s.get:
-		w.URI += about.Namespace + "/pods/" + about.Pod
+		w.URI += objects.Namespace + "/pods/" + objects.Pod
 	case query.Get("fieldSelector") == "spec.nodeName=":
 		return w, fmt.Errorf("choose node for %s: no pod has one, fill the cluster first", s.name)
-	case query.Has("labelSelector") && about.LabelSelector == "":
+	case query.Has("labelSelector") && objects.LabelSelector == "":
 		return w, fmt.Errorf("choose labels for %s: no pod has any, pass --label-selector", s.name)
 	}
 	switch {

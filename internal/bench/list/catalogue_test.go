@@ -13,7 +13,7 @@ func TestLoadCounts(t *testing.T) {
 		l := newTestLoader(t, api, http2)
 		sizes := map[string]int64{}
 		for _, s := range specs() {
-			w, err := s.workload(subject{"ns", "pod-0", "node-1", "app=web"}, "0")
+			w, err := s.workload(sampleObjects{"ns", "pod-0", "node-1", "app=web"}, "0")
 			if err != nil {
 				t.Fatal(err)
 			}

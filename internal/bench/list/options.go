@@ -38,11 +38,11 @@ type options struct {
 	output           string
 	from             string
 
-	chosen choice // what workloads and memoryLists come to; set by validate
+	chosen choice // follows from workloads and memoryLists; set by validate
 }
 
-// listsByDefault is the default of --list-memory: 32 with --compare, 64 when
-// list-memory is named in --workloads, else none.
+// listsByDefault is the value of --list-memory that choose replaces: by 32 with
+// --compare, by 64 if list-memory is named in --workloads, else by 0.
 const listsByDefault = -1
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -77,9 +77,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
-// validate checks everything that can be checked before starting anything, and
-// fills in defaults that depend on other flags.
-func (o *options) validate(given func(flag string) bool) error {
+// validate checks what can be checked before a server runs, and sets defaults that depend
+// on other flags. isSet reports whether the user has given a flag.
+func (o *options) validate(isSet func(flag string) bool) error {
 	if !slices.Contains(render.Formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
 	}
@@ -88,7 +88,7 @@ func (o *options) validate(given func(flag string) bool) error {
 			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)
 		}
 	}
-	if given("duration") && given("requests") {
+	if isSet("duration") && isSet("requests") {
 		return errors.New("choose one of --duration and --requests")
 	}
 	if err := o.validateNumbers(); err != nil {
@@ -98,12 +98,12 @@ func (o *options) validate(given func(flag string) bool) error {
 		return err
 	}
 	if o.compare {
-		return o.validateCompare(given)
+		return o.validateCompare(isSet)
 	}
-	return o.validateSingle(given)
+	return o.validateSingle(isSet)
 }
 
-// choose resolves --workloads and --list-memory.
+// choose sets chosen and memoryLists.
 func (o *options) choose() (err error) {
 	if o.chosen, err = choose(o.workloads); err != nil {
 		return err
@@ -132,19 +132,16 @@ func (o *options) validateNumbers() error {
 	}); err != nil {
 		return err
 	}
-	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
 		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
 		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
 		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
-	}); err != nil {
-		return err
-	}
-	return nil
+	})
 }
 
-func (o *options) validateCompare(given func(string) bool) error {
+func (o *options) validateCompare(isSet func(string) bool) error {
 	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
 	}
@@ -156,11 +153,11 @@ func (o *options) validateCompare(given func(string) bool) error {
 			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
 		}
 	}
-	return o.chooseData(given)
+	return o.chooseData(isSet)
 }
 
-// chooseData leaves in the fill what the chosen sections need.
-func (o *options) chooseData(given func(string) bool) error {
+// chooseData removes from fill what the chosen workloads and sections do not need.
+func (o *options) chooseData(isSet func(string) bool) error {
 	stalled, others := o.chosen.sections[listStalled], len(o.chosen.specs) > 0
 	for _, s := range sections() {
 		others = others || !s.needsOwnData && o.chosen.sections[s.name]
@@ -170,7 +167,7 @@ func (o *options) chooseData(given func(string) bool) error {
 		unused = []string{"nodes", "pods", "pod-size"}
 	}
 	for _, flag := range unused {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s: %s fills in secrets, all else nodes and pods", flag, listStalled)
 		}
 	}
@@ -185,9 +182,9 @@ func (o *options) chooseData(given func(string) bool) error {
 	return nil
 }
 
-func (o *options) validateSingle(given func(string) bool) error {
+func (o *options) validateSingle(isSet func(string) bool) error {
 	for _, flag := range append(testbed.CompareFlags(), "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}
 	}

@@ -129,7 +129,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestWorkloadURIs(t *testing.T) {
-	about := subject{"ns", "p", "n", "app=web"}
+	about := sampleObjects{"ns", "p", "n", "app=web"}
 	for _, c := range []struct{ spec, rv, name, uri string }{
 		{"pods-json", "0", "pods-json", "/api/v1/pods?resourceVersion=0"},
 		{"pods-json", "unset", "pods-json@unset", "/api/v1/pods"},
@@ -146,7 +146,7 @@ func TestWorkloadURIs(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"pod-get", "pods-of-node", "pods-by-label"} {
-		if _, err := specByName(name).workload(subject{}, "0"); err == nil {
+		if _, err := specByName(name).workload(sampleObjects{}, "0"); err == nil {
 			t.Errorf("%s: no error without pods", name)
 		}
 	}
@@ -158,10 +158,10 @@ func TestChooseSubject(t *testing.T) {
 	second.Metadata.Name, second.Spec.NodeName = "running", "n"
 	second.Metadata.Labels = map[string]string{"b": "2", "a": "1"}
 	first.Metadata.Labels = map[string]string{"a": "1", fill.LabelShare: "7", fill.LabelGroup: "0"}
-	if got, want := chooseSubject([]testbed.PodSample{first, second}), (subject{Pod: "running", Node: "n", LabelSelector: "a=1"}); got != want {
+	if got, want := chooseSample([]testbed.PodSample{first, second}), (sampleObjects{Pod: "running", Node: "n", LabelSelector: "a=1"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := chooseSubject([]testbed.PodSample{first}); got.Pod != "pending" || got.LabelSelector != "bench.millrace.io/share=7" {
+	if got := chooseSample([]testbed.PodSample{first}); got.Pod != "pending" || got.LabelSelector != "bench.millrace.io/share=7" {
 		t.Errorf("got %+v", got)
 	}
 }

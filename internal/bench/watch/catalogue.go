@@ -132,18 +132,18 @@ type choice struct {
 func choose(names []string) (choice, error) {
 	var c choice
 	known := map[string]bool{testbed.AllWorkloads: true, testbed.DefaultWorkloads: true, watchListGroup: true}
-	wanted := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
+	chosen := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
 	for _, name := range names {
-		wanted[name] = true
+		chosen[name] = true
 	}
 	for _, s := range eventWorkloads() {
 		known[s.name], known[s.group] = true, true
-		if s.pair != "" && (wanted[s.name] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault) {
-			wanted[s.pair] = true
+		if s.pair != "" && (chosen[s.name] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault) {
+			chosen[s.pair] = true
 		}
 	}
 	for _, s := range eventWorkloads() {
-		switch chosen := wanted[s.name] || wanted[s.group] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault; {
+		switch chosen := chosen[s.name] || chosen[s.group] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault; {
 		case chosen && s.kind == watchFloor:
 			c.floor = append(c.floor, s)
 		case chosen:
@@ -152,7 +152,7 @@ func choose(names []string) (choice, error) {
 	}
 	for _, s := range informerWorkloads() {
 		known[s.name] = true
-		if wanted[s.name] || wanted[watchListGroup] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault {
+		if chosen[s.name] || chosen[watchListGroup] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault {
 			c.informers = append(c.informers, s)
 		}
 	}

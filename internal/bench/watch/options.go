@@ -78,7 +78,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // validate checks everything that can be checked before starting anything, and
 // chooses the workloads.
-func (o *options) validate(given func(flag string) bool) (err error) {
+func (o *options) validate(isSet func(flag string) bool) (err error) {
 	if !slices.Contains(formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
 	}
@@ -107,14 +107,14 @@ func (o *options) validate(given func(flag string) bool) (err error) {
 		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", need, most)
 	}
 	if o.compare {
-		return o.validateCompare(given)
+		return o.validateCompare(isSet)
 	}
-	return o.validateSingle(given)
+	return o.validateSingle(isSet)
 }
 
-func (o *options) validateCompare(given func(string) bool) error {
+func (o *options) validateCompare(isSet func(string) bool) error {
 	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
 	}
@@ -124,9 +124,9 @@ func (o *options) validateCompare(given func(string) bool) error {
 	return o.Options.Validate()
 }
 
-func (o *options) validateSingle(given func(string) bool) error {
+func (o *options) validateSingle(isSet func(string) bool) error {
 	for _, flag := range append(testbed.CompareFlags(), "secrets", "secret-size", "turns") {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}
 	}
