@@ -21,11 +21,12 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// API answers what the workloads ask for.
+// API is an API server that answers the requests of the subcommands. Clients must send the
+// bearer token "secret".
 type API struct {
 	Nodes, Pods int
 	Secrets     int
-	onList      func() // before every LIST without limit; may be nil
+	onList      func() // called before every LIST without limit or selector; may be nil
 
 	Watches     Watches
 	definitions definitions
@@ -71,14 +72,14 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Connections counts the addresses that requests came from.
+// Connections is how many connections requests came from.
 func (f *API) Connections() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.mu.clients)
 }
 
-// CountURIs counts the requests whose URI begins so.
+// CountURIs is how many requests had a URI with this prefix.
 func (f *API) CountURIs(prefix string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,7 +147,7 @@ func object(name string, i int, kind string) map[string]any {
 	return object
 }
 
-// ProtobufList encodes a list of n items by hand, in Kubernetes' envelope.
+// ProtobufList encodes a list of n items in Kubernetes' envelope.
 func ProtobufList(n int) []byte {
 	field := func(to []byte, number uint64, value []byte) []byte {
 		to = binary.AppendUvarint(to, number<<3|2)

@@ -22,21 +22,21 @@ const (
 	discoveryType  = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// definitions serves what "bench crd" and "bench discovery" need:
-// definitions, which are files so that they outlive a server, writes of custom
-// objects, discovery and OpenAPI. The zero value serves nothing.
+// definitions is the part of an API that "bench crd" and "bench discovery" use:
+// definitions, custom objects, discovery and OpenAPI. Definitions are files, so that they
+// outlive a server. The zero value serves nothing.
 type definitions struct {
 	dir           string
-	openAPIBroken bool // OpenAPI v2 lacks the definitions
+	openAPIBroken bool // OpenAPI v2 does not have the definitions
 
 	mu struct {
 		sync.Mutex
-		objects map[string]bool // by path
-		asked   bool            // the first LIST was refused
+		objects          map[string]bool // by path
+		refusedFirstList bool            // the first LIST of custom objects got a 429
 	}
 }
 
-// definition is one file.
+// definition is the part of a definition that the API uses.
 type definition struct {
 	Metadata struct {
 		Name   string            `json:"name"`
@@ -70,7 +70,7 @@ func (f *definitions) all() []definition {
 	return all
 }
 
-// serve reports whether the request was one of these.
+// serve answers a request for one of these, and otherwise returns false.
 func (f *definitions) serve(w http.ResponseWriter, r *http.Request) bool {
 	if f.dir == "" {
 		return false
@@ -142,7 +142,7 @@ func (f *definitions) definition(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// groups is aggregated discovery with an ETag, or the list of groups.
+// groups answers with aggregated discovery and its ETag, or with the list of groups.
 func (f *definitions) groups(w http.ResponseWriter, r *http.Request) {
 	byGroup := map[string][]any{}
 	tag := fnv.New64()
@@ -187,7 +187,7 @@ func (f *definitions) openAPI(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, map[string]any{"paths": paths})
 }
 
-// objectLocked answers for custom objects of definitions that there are.
+// objectLocked answers requests for custom objects of existing definitions.
 func (f *definitions) objectLocked(w http.ResponseWriter, r *http.Request) {
 	collection, name, _ := strings.Cut(strings.Replace(r.URL.Path, "/namespaces/default", "", 1), "/v1/")
 	name, object, _ := strings.Cut(name, "/")
@@ -210,8 +210,8 @@ func (f *definitions) objectLocked(w http.ResponseWriter, r *http.Request) {
 		if !f.mu.objects[name+"/"+object] {
 			http.NotFound(w, r)
 		}
-	case !f.mu.asked:
-		f.mu.asked = true
+	case !f.mu.refusedFirstList:
+		f.mu.refusedFirstList = true
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "storage is initializing", http.StatusTooManyRequests)
 	default:

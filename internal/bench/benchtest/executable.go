@@ -25,11 +25,11 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// childEnv makes the test binary act as the millrace binary.
+// childEnv is set in the environment of children, and makes Main act as millrace.
 const childEnv = "MILLRACE_BENCH_TEST_CHILD"
 
-// Main runs a package's tests, or acts as the millrace binary where a test has
-// started the test binary as that: "serve" and "fill" are fakes, "bench" is real.
+// Main runs a package's tests. In a child of Run it acts as the millrace binary instead:
+// "serve" and "fill" are fakes, the commands of "bench" are real.
 func Main(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
@@ -42,8 +42,13 @@ func Main(m *testing.M) {
 	}
 }
 
-// serveCommand is an API server that needs the mark that fakeFill leaves for its
-// pods, and breaks as the value of --break says.
+// serveCommand runs an API. The API has pods and secrets if fillCommand has run on the
+// same data. --break makes it fail:
+//
+//	start    it does not start
+//	deaf     it never becomes ready
+//	list     it ends with the first LIST
+//	openapi  OpenAPI v2 does not have the definitions
 func serveCommand() *cobra.Command {
 	var dir, etcd, readPath, broken string
 	var port int
@@ -94,6 +99,7 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
+// fillCommand creates no objects, but only the fillMark.
 func fillCommand() *cobra.Command {
 	var kubeconfig, etcd string
 	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
@@ -107,8 +113,7 @@ func fillCommand() *cobra.Command {
 	return cmd
 }
 
-// fillMark is what fakeFill leaves for fakeServe: a key in etcd if there is one,
-// else a file.
+// fillMark says that data was filled in: a key in etcd if there is one, else a file.
 type fillMark struct{ dir, etcd string }
 
 const markName = "filled"
@@ -159,7 +164,7 @@ func WriteKubeconfig(path, url string, ca []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// Run executes a subcommand of "bench" with a command line, as a user would.
+// Run executes cmd as a subcommand of "bench". args begin with its name.
 func Run(t *testing.T, cmd *cobra.Command, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	t.Setenv(childEnv, "1")

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// WellFormedSVG is the plot as SVG, which must be XML.
+// WellFormedSVG returns the plot as SVG, and fails the test if that is not XML.
 func WellFormedSVG(t *testing.T, p render.Plot) string {
 	t.Helper()
 	svg := p.SVG()
@@ -29,7 +29,8 @@ func WellFormedSVG(t *testing.T, p render.Plot) string {
 	}
 }
 
-// CheckGolden compares texts with files in testdata; -update rewrites these.
+// CheckGolden compares texts with the files testdata/NAME.golden. The flag -update
+// rewrites the files.
 func CheckGolden(t *testing.T, texts map[string]string) {
 	t.Helper()
 	for name, text := range texts {

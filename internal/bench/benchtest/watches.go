@@ -13,13 +13,13 @@ import (
 
 const configMapURI = "/api/v1/namespaces/default/configmaps"
 
-// Watches serves what "bench watch" needs beside LIST: writes of config
-// maps and patches of pods, and watches that get them.
+// Watches is the part of an API that "bench watch" uses: writes of config maps, patches of
+// pods, and watches that receive them.
 type Watches struct {
-	ExtraCopies     int  // of each event, beside the first
-	EndAfterEvent   bool // watches end with their first event
-	WithoutStamps   bool // events come without stamps
-	LossyWatchLists bool // a watch-list lacks an object for every second client
+	ExtraCopies     int  // how often each event is sent again
+	EndAfterEvent   bool // a watch ends after its first event
+	WithoutStamps   bool // events have no stamps
+	LossyWatchLists bool // every second watch-list lacks an object
 
 	mu struct {
 		sync.Mutex
@@ -29,7 +29,7 @@ type Watches struct {
 	}
 }
 
-// serve reports whether the request was one of these.
+// serve answers a request for one of these, and otherwise returns false.
 func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) bool {
 	name, named := strings.CutPrefix(r.URL.Path, configMapURI+"/")
 	switch query := r.URL.Query(); {
@@ -89,7 +89,7 @@ func (f *Watches) send(selector string, object []byte) {
 		if wanted == "" || wanted == selector {
 			select {
 			case stream <- event:
-			default: // a stalled watcher
+			default: // the watcher is stalled, and misses the event
 			}
 		}
 	}

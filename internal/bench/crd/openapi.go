@@ -12,32 +12,32 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// openAPI reads both documents whole, as JSON.
+// openAPI measures the first reads of OpenAPI v2 and of all documents of v3, as JSON.
 func (b *bench) openAPI(ctx context.Context) error {
 	var cost openAPICost
 	var err error
-	if cost.V2, err = b.timed(func() (int64, error) { return b.openAPIV2(ctx) }); err != nil {
+	if cost.V2, err = b.measureRead(func() (int64, error) { return b.openAPIV2(ctx) }); err != nil {
 		return err
 	}
-	if cost.V3, err = b.timed(func() (int64, error) {
+	if cost.V3, err = b.measureRead(func() (int64, error) {
 		var n int64
 		cost.V3Documents, n, err = b.openAPIV3(ctx)
 		return n, err
 	}); err != nil {
 		return err
 	}
-	right, err := b.Meter.Read()
+	after, err := b.Meter.Read()
 	if err != nil {
 		return err
 	}
-	cost.RSSBytes = right.RSS
+	cost.RSSBytes = after.RSS
 	b.result.OpenAPI = &cost
 	b.result.Read, err = b.AwaitIdle(ctx)
 	return err
 }
 
-// timed measures something that returns how many bytes it read.
-func (b *bench) timed(read func() (int64, error)) (readCost, error) {
+// measureRead measures read, which returns how many bytes it has read.
+func (b *bench) measureRead(read func() (int64, error)) (readCost, error) {
 	before, err := b.Meter.Read()
 	if err != nil {
 		return readCost{}, err
@@ -52,7 +52,8 @@ func (b *bench) timed(read func() (int64, error)) (readCost, error) {
 	return readCost{Seconds: took.Seconds(), Bytes: n, CPUSeconds: (after.CPU - before.CPU).Seconds()}, err
 }
 
-// openAPIV2 fails if the document lacks the last definition.
+// openAPIV2 reads the document and returns its size. The document must have the last
+// definition.
 func (b *bench) openAPIV2(ctx context.Context) (int64, error) {
 	body, err := b.Get(ctx, testbed.Request{URI: OpenAPIV2Path, Accept: testbed.AcceptJSON})
 	if err != nil {
@@ -65,7 +66,8 @@ func (b *bench) openAPIV2(ctx context.Context) (int64, error) {
 	return int64(len(body)), nil
 }
 
-// openAPIV3 reads the documents of all group versions and returns their number.
+// openAPIV3 reads the documents of all group versions. It returns their number, and the
+// size of all together.
 func (b *bench) openAPIV3(ctx context.Context) (documents int, size int64, err error) {
 	all, err := b.openAPIV3Paths(ctx)
 	if err != nil {
@@ -81,23 +83,23 @@ func (b *bench) openAPIV3(ctx context.Context) (documents int, size int64, err e
 	return len(all), size, nil
 }
 
-// openAPIV3Paths are the URIs of all documents, in the order of their names.
-// There must be one for each group of fill.
-func (r *Runner) openAPIV3Paths(ctx context.Context) ([]string, error) {
+// openAPIV3Paths returns the URIs of all documents, in the order of their names. There
+// must be a document for each group of the definitions.
+func (f *Fixture) openAPIV3Paths(ctx context.Context) ([]string, error) {
 	var root struct {
 		Paths map[string]struct {
 			URL string `json:"serverRelativeURL"`
 		} `json:"paths"`
 	}
-	body, err := r.Get(ctx, testbed.Request{URI: OpenAPIV3Path, Accept: testbed.AcceptJSON})
+	body, err := f.Get(ctx, testbed.Request{URI: OpenAPIV3Path, Accept: testbed.AcceptJSON})
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(body, &root); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", OpenAPIV3Path, err)
 	}
-	for i := range r.opts.Data.Groups {
-		if name := "apis/" + r.Generator.Definition(i).Group + "/v1"; root.Paths[name].URL == "" {
+	for i := range f.opts.Data.Groups {
+		if name := "apis/" + f.Generator.Definition(i).Group + "/v1"; root.Paths[name].URL == "" {
 			return nil, fmt.Errorf("read %s: it lacks %s", OpenAPIV3Path, name)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// seed is that of all definitions that are filled in.
+// seed is the seed of all definitions.
 const seed = 1
 
-// Data is the data of "bench crd" and "bench discovery".
+// Data is what "bench crd" and "bench discovery" fill in.
 type Data struct {
 	CRDs       int `json:"crds"`
 	Groups     int `json:"groups"`
@@ -36,15 +36,15 @@ func (d Data) Shape() fill.Shape {
 	return fill.Shape{Seed: seed, CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
 }
 
-// Plan is how the measurements are made.
+// Plan says how the server is measured.
 type Plan struct {
-	Workers int           `json:"workers"`      // requests in flight that install and delete definitions
-	Samples int           `json:"samples"`      // kinds that are asked for, and as many that are written to
+	Workers int           `json:"workers"`      // requests in flight while definitions are installed or deleted
+	Samples int           `json:"samples"`      // kinds that are listed, and as many others that are written
 	Rest    time.Duration `json:"restNanos"`    // before memory is read
-	Timeout time.Duration `json:"timeoutNanos"` // of one step
+	Timeout time.Duration `json:"timeoutNanos"` // for one step
 }
 
-// Options are the flags that both commands have.
+// Options are the flags that "bench crd" and "bench discovery" share.
 type Options struct {
 	compare bool
 	testbed.Options
@@ -69,7 +69,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.From, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
-// Validate checks everything that can be checked before starting anything.
+// Validate checks what can be checked before a server runs.
 func (o *Options) Validate() error {
 	if !slices.Contains(render.Formats(), o.Output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.Output, strings.Join(render.Formats(), ", "))
@@ -91,7 +91,7 @@ func (o *Options) Validate() error {
 	return o.Options.Validate()
 }
 
-// paths are the read paths to measure.
+// paths are the read paths that are measured.
 func (o *Options) paths() []string {
 	if o.compare {
 		return o.ReadPaths
@@ -99,13 +99,13 @@ func (o *Options) paths() []string {
 	return o.ReadPaths[:1]
 }
 
-// sampleDefinitions are the definitions that are asked for, and other ones that are
-// written to and nothing else: both spread over all.
-func (o *Options) sampleDefinitions() (asked, written []int) {
+// sampleDefinitions returns the definitions whose objects are listed, and others whose
+// objects are only written. Both are spread evenly over all definitions.
+func (o *Options) sampleDefinitions() (listed, written []int) {
 	samples := min(o.Plan.Samples, o.Data.CRDs/2)
 	for i := range samples {
 		first := i * o.Data.CRDs / samples
-		asked, written = append(asked, first), append(written, first+1)
+		listed, written = append(listed, first), append(written, first+1)
 	}
-	return asked, written
+	return listed, written
 }

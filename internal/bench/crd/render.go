@@ -14,7 +14,7 @@ func (r *report) text(format string) string {
 	return render.Document(format, nil, tables, r.footer())
 }
 
-// columns has one for each server and their ratio.
+// columns are the name of a row, the servers, and their ratio if there are two.
 func (r *report) columns(first string) []render.Column {
 	columns := render.ColumnsOf(first)
 	for _, s := range r.Servers {
@@ -26,9 +26,9 @@ func (r *report) columns(first string) []render.Column {
 	return columns
 }
 
-// add adds a row with a value of each server, "-" where it is 0 for want of a
-// measurement. A row without any is left out.
-func (r *report) add(t *render.Table, name string, format func(float64) string, value func(*serverReport) float64) {
+// addRow adds a row with a value of each server. The value 0 means that it was not
+// measured; its cell is "-". A row without values is left out.
+func (r *report) addRow(t *render.Table, name string, format func(float64) string, value func(*serverReport) float64) {
 	row, some := []string{name}, false
 	var values []float64
 	for i := range r.Servers {
@@ -47,7 +47,7 @@ func (r *report) add(t *render.Table, name string, format func(float64) string, 
 	}
 }
 
-// moment is a moment at which a server's memory is read.
+// moment is a step of the measurement after which memory is read.
 type moment struct {
 	name string
 	of   func(*serverReport) *State
@@ -75,8 +75,8 @@ func (r *report) memoryTable() render.TitledTable {
 				return 0
 			}
 		}
-		r.add(&t.Table, state.name+": RSS", render.FormatByteCount, value(func(at *State) float64 { return float64(at.RSSBytes) }))
-		r.add(&t.Table, state.name+": goroutines", render.FormatCount, value(func(at *State) float64 { return float64(at.Goroutines) }))
+		r.addRow(&t.Table, state.name+": RSS", render.FormatByteCount, value(func(at *State) float64 { return float64(at.RSSBytes) }))
+		r.addRow(&t.Table, state.name+": goroutines", render.FormatCount, value(func(at *State) float64 { return float64(at.Goroutines) }))
 	}
 	perDefinition := func(s *serverReport) float64 {
 		if s.Restarted == nil {
@@ -84,14 +84,14 @@ func (r *report) memoryTable() render.TitledTable {
 		}
 		return float64(s.Restarted.RSSBytes-s.Idle.RSSBytes) / float64(r.Data.CRDs)
 	}
-	r.add(&t.Table, "a definition: RSS started again, less empty", render.FormatByteCount, perDefinition)
+	r.addRow(&t.Table, "a definition: RSS started again, less empty", render.FormatByteCount, perDefinition)
 	return t
 }
 
 func (r *report) costTable() render.TitledTable {
 	t := render.TitledTable{Title: "Times and costs", Table: render.Table{Columns: r.columns("what")}}
 	install := func(name string, format func(float64) string, value func(*installCost) float64) {
-		r.add(&t.Table, "install: "+name, format, func(s *serverReport) float64 {
+		r.addRow(&t.Table, "install: "+name, format, func(s *serverReport) float64 {
 			if s.Install == nil {
 				return 0
 			}
@@ -105,9 +105,9 @@ func (r *report) costTable() render.TitledTable {
 	install("CPU until answered, s", render.FormatNumber, func(c *installCost) float64 { return c.CPUSeconds })
 	install("CPU until idle, s", render.FormatNumber, func(c *installCost) float64 { return c.IdleCPUSeconds })
 	install("peak RSS", render.FormatByteCount, func(c *installCost) float64 { return float64(c.PeakBytes) })
-	r.add(&t.Table, "custom objects created, 1/s", render.FormatNumber, func(s *serverReport) float64 { return s.ObjectsPerSecond })
+	r.addRow(&t.Table, "custom objects created, 1/s", render.FormatNumber, func(s *serverReport) float64 { return s.ObjectsPerSecond })
 	restart := func(name string, value func(*restartCost) float64) {
-		r.add(&t.Table, "start: "+name, render.FormatNumber, func(s *serverReport) float64 {
+		r.addRow(&t.Table, "start: "+name, render.FormatNumber, func(s *serverReport) float64 {
 			if s.Restart == nil {
 				return 0
 			}
@@ -124,7 +124,7 @@ func (r *report) costTable() render.TitledTable {
 		{"none listed, s", func(c *deleteCost) float64 { return c.Seconds }},
 		{"CPU until idle, s", func(c *deleteCost) float64 { return c.IdleCPUSeconds }},
 	} {
-		r.add(&t.Table, "delete: "+of.name, render.FormatNumber, func(s *serverReport) float64 {
+		r.addRow(&t.Table, "delete: "+of.name, render.FormatNumber, func(s *serverReport) float64 {
 			if s.Delete == nil {
 				return 0
 			}
@@ -136,7 +136,7 @@ func (r *report) costTable() render.TitledTable {
 
 func (r *report) openAPIRows(t *render.Table) {
 	add := func(name string, format func(float64) string, value func(*openAPICost) float64) {
-		r.add(t, "OpenAPI "+name, format, func(s *serverReport) float64 {
+		r.addRow(t, "OpenAPI "+name, format, func(s *serverReport) float64 {
 			if s.OpenAPI == nil {
 				return 0
 			}
@@ -157,7 +157,7 @@ func (r *report) openAPIRows(t *render.Table) {
 	add("read: RSS right after", render.FormatByteCount, func(c *openAPICost) float64 { return float64(c.RSSBytes) })
 }
 
-// requestTable has the rows of the first server that was asked.
+// requestTable has rows for the requests that the first server with results was sent.
 func (r *report) requestTable(wide bool) render.TitledTable {
 	t := render.TitledTable{Table: render.Table{Columns: r.columns("request")}}
 	var requests []requestResult
@@ -187,7 +187,7 @@ func (r *report) requestTable(wide bool) render.TitledTable {
 			if v.wide && !wide {
 				continue
 			}
-			r.add(&t.Table, w.Name+": "+v.name, v.format, func(s *serverReport) float64 {
+			r.addRow(&t.Table, w.Name+": "+v.name, v.format, func(s *serverReport) float64 {
 				if i >= len(s.Requests) {
 					return 0
 				}
@@ -198,7 +198,7 @@ func (r *report) requestTable(wide bool) render.TitledTable {
 	return t
 }
 
-// footer says what was run on what.
+// footer describes the servers, the data and the machine.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {
@@ -212,7 +212,7 @@ func (r *report) footer() []string {
 	return append(lines, r.Notes...)
 }
 
-// plot shows the memory of each server.
+// plot shows the memory of each server at each moment.
 func (r *report) plot() render.Plot {
 	p := render.Plot{Title: "Resident memory of a server: " + r.Data.String(), Linear: true, Format: render.FormatByteCount}
 	for _, s := range r.Servers {

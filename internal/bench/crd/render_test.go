@@ -39,7 +39,7 @@ func sampleReport() *report {
 
 func TestCRDRenderGolden(t *testing.T) {
 	crds, alone := sampleReport(), sampleReport()
-	crds.note()
+	crds.addNotes()
 	alone.Servers = alone.Servers[:1]
 	benchtest.CheckGolden(t, map[string]string{
 		"table": crds.text("table"), "wide": crds.text("wide"), "markdown": crds.text("markdown"), "alone": alone.text("table"),
@@ -48,7 +48,7 @@ func TestCRDRenderGolden(t *testing.T) {
 
 func TestCRDReportTellsFailures(t *testing.T) {
 	r := sampleReport()
-	r.note()
+	r.addNotes()
 	notes := strings.Join(r.Notes, "\n")
 	for _, want := range []string{"failed on kubernetes: install definitions: it broke", "kubernetes was not idle within 10m0s: definitions installed"} {
 		if !strings.Contains(notes, want) {

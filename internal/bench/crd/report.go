@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// report is everything that "bench crd" measured; it is what -o json prints.
+// report is everything that "bench crd" has measured. "-o json" prints it.
 type report struct {
 	Started      time.Time       `json:"started"`
 	Machine      testbed.Machine `json:"machine"`
@@ -20,79 +20,85 @@ type report struct {
 	Notes        []string        `json:"notes,omitempty"`
 }
 
-// serverReport is one server's part, in the order in which it was measured. What a
-// server did not come to is missing.
+// serverReport is the part of the report on one server, in the order of the measurement.
+// Fields after a failed step are nil.
 type serverReport struct {
 	Name        string  `json:"name"`
 	Version     string  `json:"version"`
-	StartMillis float64 `json:"startMillis,omitempty"` // start to ready, empty
+	StartMillis float64 `json:"startMillis,omitempty"` // from start to ready, without data
 
 	Idle      *State       `json:"idle,omitempty"`
 	Install   *installCost `json:"install,omitempty"`
 	Installed *State       `json:"installed,omitempty"`
-	// ObjectsPerSecond is how fast custom objects were created.
+	// ObjectsPerSecond is the rate at which custom objects were created.
 	ObjectsPerSecond float64         `json:"objectsPerSecond,omitempty"`
 	Restart          *restartCost    `json:"restart,omitempty"`
 	Restarted        *State          `json:"restarted,omitempty"`
 	OpenAPI          *openAPICost    `json:"openAPI,omitempty"`
 	Read             *State          `json:"read,omitempty"` // after OpenAPI
 	Requests         []requestResult `json:"requests,omitempty"`
-	Used             *State          `json:"used,omitempty"` // after those
+	Used             *State          `json:"used,omitempty"` // after the requests
 	Delete           *deleteCost     `json:"delete,omitempty"`
 	Deleted          *State          `json:"deleted,omitempty"`
 
-	Error string `json:"error,omitempty"` // what ended the measurement
+	Error string `json:"error,omitempty"` // not empty: the measurement ended early
 }
 
-// installCost has times from before the first write.
+// installCost is what installing the definitions cost. Times count from before the first
+// write.
 type installCost struct {
-	WrittenSeconds float64 `json:"writtenSeconds"` // every definition was acknowledged
-	// EstablishedSeconds is when the last definition says it was, to the second.
+	WrittenSeconds float64 `json:"writtenSeconds"` // until every write was acknowledged
+	// EstablishedSeconds is the time until the last condition Established, whose own time
+	// stamp has a precision of one second.
 	EstablishedSeconds float64 `json:"establishedSeconds"`
-	ListedSeconds      float64 `json:"listedSeconds"`   // discovery has all resources
-	AnsweredSeconds    float64 `json:"answeredSeconds"` // and sampled ones can be listed
+	ListedSeconds      float64 `json:"listedSeconds"`   // until discovery lists all resources
+	AnsweredSeconds    float64 `json:"answeredSeconds"` // until LISTs of the sampled kinds succeed
 	CPUSeconds         float64 `json:"cpuSeconds"`      // until answered
 	IdleCPUSeconds     float64 `json:"idleCPUSeconds"`  // until the server was idle
 	PeakBytes          int64   `json:"peakBytes"`
 }
 
-// restartCost has times from the start of the process.
+// restartCost is what a start with the definitions cost. Times count from the start of the
+// process.
 type restartCost struct {
 	ReadySeconds  float64 `json:"readySeconds"`
 	ListedSeconds float64 `json:"listedSeconds"`
 }
 
-// readCost is the first read of something.
+// readCost is what the first read of some documents cost.
 type readCost struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	Bytes      int64   `json:"bytes"`
 }
 
+// openAPICost is what the first reads of OpenAPI cost.
 type openAPICost struct {
 	V2          readCost `json:"v2"`
 	V3          readCost `json:"v3"` // the documents of all group versions
 	V3Documents int      `json:"v3Documents"`
-	RSSBytes    int64    `json:"rssBytes"` // right after
+	RSSBytes    int64    `json:"rssBytes"` // right after the reads, without rest
 }
 
-// requestResult is one request to each sampled kind.
+// requestResult is what one kind of request cost, which was sent for each sampled kind of
+// objects.
 type requestResult struct {
 	Name      string           `json:"name"`
 	Kinds     int              `json:"kinds"`
-	Rounds    int              `json:"rounds"` // in each of which one request goes to each kind
+	Rounds    int              `json:"rounds"` // each with one request for each kind
 	Millis    render.Latencies `json:"millis"`
 	CPUMillis float64          `json:"cpuMillis"` // a request
-	// Refused is how often a request had to be sent again after a 429.
+	// Refused is how many requests were answered with a 429 and sent again.
 	Refused int `json:"refused,omitempty"`
 }
 
+// deleteCost is what deleting the definitions cost.
 type deleteCost struct {
 	Seconds        float64 `json:"seconds"` // until discovery lists none
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`
 }
 
-// Write prints the report in one of outputs.
+// Write prints the report in one of render.Formats.
 func (r *report) Write(out io.Writer, format string) error {
 	return render.WriteWithPlot(out, format, r, r.text, r.plot)
 }
@@ -107,8 +113,9 @@ func (r *report) failures() int {
 	return n
 }
 
-// note tells what failed, and which memory was read of a busy server.
-func (r *report) note() {
+// addNotes adds notes on what failed, and on memory that was read while the server was
+// busy.
+func (r *report) addNotes() {
 	for _, s := range r.Servers {
 		if s.Error != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, s.Error))

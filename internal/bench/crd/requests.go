@@ -14,12 +14,12 @@ import (
 const (
 	OpenAPIV2Path = "/openapi/v2"
 	OpenAPIV3Path = "/openapi/v3"
-	// namespace is there on every server.
+	// namespace exists on every server.
 	namespace = "default"
 )
 
-// requestKind is a kind of request, of which one goes to each of some definitions,
-// round by round.
+// requestKind is a kind of request. In each round one is sent for each of the
+// definitions.
 type requestKind struct {
 	name        string
 	wantStatus  int
@@ -29,31 +29,34 @@ type requestKind struct {
 }
 
 const (
-	// laterRounds are those of requests that are not the first of their kind. A server
-	// collects garbage after hundreds of writes only, and that is part of what they cost.
-	laterRounds = 10
-	firstObject = "bench-first"
+	// laterRounds is how many rounds there are of requests that are not the first for their
+	// kind. A server collects garbage only after hundreds of writes, and that is part of
+	// their cost.
+	laterRounds     = 10
+	firstObjectName = "bench-first"
 )
 
-// laterObject is that which is made in a round.
-func laterObject(round int) string { return fmt.Sprintf("bench-%d", round) }
+// laterObjectName is the name of the objects of a round.
+func laterObjectName(round int) string { return fmt.Sprintf("bench-%d", round) }
 
-// requests are in the order in which they are sent: a first one must be.
+// requests are the kinds of requests in the order in which they are sent. The first
+// request for a kind of objects must come before the later ones.
 func (b *bench) requests() []requestKind {
 	asked, written := b.opts.sampleDefinitions()
 	list := func(i, _ int) testbed.Change { return b.list(i) }
 	return []requestKind{
 		{"first list of a kind", http.StatusOK, asked, 1, list},
 		{"list", http.StatusOK, asked, laterRounds, list},
-		{"first create of a kind", http.StatusCreated, written, 1, func(i, _ int) testbed.Change { return b.create(i, firstObject) }},
-		{"create", http.StatusCreated, written, laterRounds, func(i, round int) testbed.Change { return b.create(i, laterObject(round)) }},
-		{"first apply of a kind", http.StatusOK, written, 1, func(i, _ int) testbed.Change { return b.apply(i, firstObject, 4) }},
-		{"apply", http.StatusOK, written, laterRounds, func(i, round int) testbed.Change { return b.apply(i, laterObject(round), 5) }},
-		{"merge patch", http.StatusOK, written, laterRounds, func(i, round int) testbed.Change { return b.patch(i, laterObject(round)) }},
+		{"first create of a kind", http.StatusCreated, written, 1, func(i, _ int) testbed.Change { return b.create(i, firstObjectName) }},
+		{"create", http.StatusCreated, written, laterRounds, func(i, round int) testbed.Change { return b.create(i, laterObjectName(round)) }},
+		{"first apply of a kind", http.StatusOK, written, 1, func(i, _ int) testbed.Change { return b.apply(i, firstObjectName, 4) }},
+		{"apply", http.StatusOK, written, laterRounds, func(i, round int) testbed.Change { return b.apply(i, laterObjectName(round), 5) }},
+		{"merge patch", http.StatusOK, written, laterRounds, func(i, round int) testbed.Change { return b.patch(i, laterObjectName(round)) }},
 	}
 }
 
-// useObjects sends the requests one after another over one connection.
+// useObjects measures all kinds of requests, one request after another over one
+// connection.
 func (b *bench) useObjects(ctx context.Context) error {
 	for _, op := range b.requests() {
 		before, err := b.Meter.Read()
@@ -90,7 +93,7 @@ func (b *bench) list(definition int) testbed.Change {
 func (b *bench) create(definition int, name string) testbed.Change {
 	body, err := json.Marshal(b.Generator.CustomObjectOf(definition, namespace, name))
 	if err != nil {
-		panic(fmt.Sprintf("encode a custom object: %v", err)) // it is plain JSON
+		panic(fmt.Sprintf("encode a custom object: %v", err)) // it consists of maps and strings
 	}
 	return testbed.Change{Method: http.MethodPost, URI: b.Generator.Definition(definition).Path(namespace), ContentType: testbed.AcceptJSON, Body: body}
 }

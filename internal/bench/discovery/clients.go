@@ -23,11 +23,11 @@ const (
 	kubectlBurst = 300
 )
 
-// client is one of the ways to discover everything.
+// client is a configuration of client-go's discovery client.
 type client struct {
 	name   string
-	legacy bool // a request for each group version
-	qps    float32
+	legacy bool    // sends a request for each group version
+	qps    float32 // limit of requests a second; -1: none
 }
 
 func clients() []client {
@@ -38,6 +38,7 @@ func clients() []client {
 	}
 }
 
+// discoverAll measures all clients, in rounds.
 func (b *bench) discoverAll(ctx context.Context) error {
 	for _, c := range clients() {
 		res := clientResult{Client: c.name, Rounds: b.opts.rounds}
@@ -63,8 +64,8 @@ func (b *bench) discoverAll(ctx context.Context) error {
 	return nil
 }
 
-// discover has a new client discover everything and returns how many requests
-// that took.
+// discover makes a new client, which discovers everything. It returns how many requests
+// the client sent.
 func (b *bench) discover(ctx context.Context, c client) (int, error) {
 	var requests atomic.Int64
 	cfg := rest.CopyConfig(b.Server.Target.Config.REST)
@@ -94,7 +95,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// addDefinitions adds definitions beside those that are there.
+// addDefinitions adds definitions one after another, and measures the time until discovery
+// lists each.
 func (b *bench) addDefinitions(ctx context.Context) error {
 	before, err := b.Meter.Read()
 	if err != nil {

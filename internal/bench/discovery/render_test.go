@@ -39,7 +39,7 @@ func sampleReport() *report {
 
 func TestDiscoveryRenderGolden(t *testing.T) {
 	r := sampleReport()
-	r.check()
+	r.addNotes()
 	benchtest.CheckGolden(t, map[string]string{
 		"table": r.text("table"), "wide": r.text("wide"), "markdown": r.text("markdown"),
 	})

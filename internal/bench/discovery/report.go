@@ -11,8 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// report is everything that "bench discovery" measured; it is what -o json
-// prints.
+// report is everything that "bench discovery" has measured. "-o json" prints it.
 type report struct {
 	Started      time.Time       `json:"started"`
 	Machine      testbed.Machine `json:"machine"`
@@ -24,11 +23,11 @@ type report struct {
 	Notes        []string        `json:"notes,omitempty"`
 }
 
-// serverReport is one server's part.
+// serverReport is the part of the report on one server.
 type serverReport struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // start to ready
+	StartMillis float64        `json:"startMillis,omitempty"` // from start to ready
 	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
 	Results     []load.Result  `json:"results"`
 	Clients     []clientResult `json:"clients,omitempty"`
@@ -36,21 +35,21 @@ type serverReport struct {
 	Failed      []string       `json:"failed,omitempty"` // what could not be measured
 }
 
-// clientResult is how client-go's discovery client did.
+// clientResult is what discovery of everything by a client cost.
 type clientResult struct {
 	Client    string           `json:"client"`
 	Rounds    int              `json:"rounds"`
 	Requests  int              `json:"requests"` // a round
-	Millis    render.Latencies `json:"millis"`   // a round, from the first request until all is decoded
+	Millis    render.Latencies `json:"millis"`   // a round, from the first request until everything is decoded
 	CPUMillis float64          `json:"cpuMillis"`
 }
 
-// appearResult is the time from before a definition is sent until aggregated
+// appearResult is the time from before the write of a definition until aggregated
 // discovery lists its resource.
 type appearResult struct {
 	Definitions int              `json:"definitions"`
 	Millis      render.Latencies `json:"millis"`
-	CPUMillis   float64          `json:"cpuMillis"` // a definition, with what asking for it costs
+	CPUMillis   float64          `json:"cpuMillis"` // a definition, with the polls of discovery
 }
 
 func (r *report) comparison() load.Comparison {
@@ -69,8 +68,9 @@ func (r *report) failures() int {
 	return n
 }
 
-// check notes what failed and where two servers did not do the same work.
-func (r *report) check() {
+// addNotes adds notes on what failed, and on workloads for which two servers did different
+// work.
+func (r *report) addNotes() {
 	c := r.comparison()
 	for i, s := range r.Servers {
 		r.Notes = append(r.Notes, c.Servers[i].Notes()...)
@@ -91,13 +91,13 @@ func (r *report) text(format string) string {
 	return render.Document(format, r.comparison().Table(cells, format == "wide"), []render.TitledTable{r.clientTable()}, r.footer())
 }
 
-// cells are the first request and the later ones.
+// cells are the columns of a server: for the first request, and for the later ones.
 func cells(server string, wide bool) []load.CellColumn {
 	all := []load.CellColumn{
 		load.NumberCell(server, "first ms", func(r *load.Result) float64 { return r.ColdMillis }),
 		load.ServerCell(server, "first CPU ms", func(r *load.Result) string {
 			if r.ColdCPUMillis < render.Millis(testbed.ClockTick) {
-				return "<" + render.FormatCount(render.Millis(testbed.ClockTick)) // the kernel counts no less
+				return "<" + render.FormatCount(render.Millis(testbed.ClockTick)) // the kernel counts in this unit
 			}
 			return render.FormatNumber(r.ColdCPUMillis)
 		}),
@@ -112,7 +112,7 @@ func cells(server string, wide bool) []load.CellColumn {
 	return all
 }
 
-// clientTable also has the definitions that were added.
+// clientTable has the clients, and the definitions that were added.
 func (r *report) clientTable() render.TitledTable {
 	t := render.TitledTable{Title: "Discovery of everything by a new client, and how long until a new definition is in aggregated discovery", Table: render.Table{
 		Columns: render.ColumnsOf("what", "server", "rounds", "requests", "p50 ms", "max ms", "CPU ms")}}
@@ -134,7 +134,7 @@ func (r *report) clientTable() render.TitledTable {
 	return t
 }
 
-// footer says what was run on what.
+// footer describes the servers, the load, the data and the machine.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {

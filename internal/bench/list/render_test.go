@@ -43,7 +43,7 @@ func TestRenderGolden(t *testing.T) {
 	alone.Servers[0].Name, alone.Servers[0].Memory, alone.Servers[0].RSS, alone.Servers[0].Stalled = "server", nil, nil, nil
 	alone.Servers[0].Results[0].Server = nil
 	compared := sampleReport()
-	compared.check()
+	compared.addNotes()
 	benchtest.CheckGolden(t, map[string]string{
 		"table": compared.text("table"), "wide": compared.text("wide"), "markdown": compared.text("markdown"), "alone": alone.text("table"),
 	})
@@ -73,7 +73,7 @@ func TestCheckNotesDifferences(t *testing.T) {
 	r.Servers[1].RSS, r.Servers[1].Stalled = &rssResult{Error: "no pods"}, &stalledResult{Error: "no secrets"}
 	r.Servers[1].Results[0].AcceptEncoding = "zstd"
 	r.Servers[0].Stalled.FirstFailure = "reset"
-	r.check()
+	r.addNotes()
 	notes := strings.Join(r.Notes, "\n")
 	for _, want := range []string{"pods-json: millrace sent 10000 items, kubernetes 9999", "failed on kubernetes: pod-get: no", "list-memory: broken",
 		"pods-json: kubernetes does not send zstd", "list-rss: no pods", "list-stalled: no secrets", "millrace: list-stalled: first LIST that was not whole: reset"} {

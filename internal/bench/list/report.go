@@ -76,9 +76,9 @@ func (r *report) failures() int {
 	return n
 }
 
-// check adds notes on what failed, and on workloads for which two servers did different
+// addNotes adds notes on what failed, and on workloads for which two servers did different
 // work.
-func (r *report) check() {
+func (r *report) addNotes() {
 	c := r.comparison()
 	for i, s := range r.Servers {
 		r.Notes = append(r.Notes, c.Servers[i].Notes()...)

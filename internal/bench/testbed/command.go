@@ -46,9 +46,9 @@ type Report interface {
 	Write(to io.Writer, format string) error
 }
 
-// Runner is the part that all subcommands of "bench" share: it prints the catalogue,
-// or a report that was saved, or validates the flags and measures.
-type Runner struct {
+// Subcommand is what all subcommands of "bench" have in common: they print a catalogue or
+// a saved report, or they validate the flags and measure.
+type Subcommand struct {
 	// Help returns the catalogue of workloads, and whether the user asked for it. It
 	// is nil in subcommands that have no catalogue.
 	Help     func() (catalogue string, requested bool)
@@ -62,7 +62,7 @@ type Runner struct {
 }
 
 // Bind makes a command run m.
-func (m Runner) Bind(cmd *cobra.Command) {
+func (m Subcommand) Bind(cmd *cobra.Command) {
 	cmd.Args, cmd.SilenceUsage = cobra.NoArgs, true
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		to := Streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
