@@ -37,7 +37,7 @@ func sampleReport() *report {
 	}
 }
 
-func TestCRDRenderGolden(t *testing.T) {
+func TestRenderGolden(t *testing.T) {
 	crds, alone := sampleReport(), sampleReport()
 	crds.addNotes()
 	alone.Servers = alone.Servers[:1]
@@ -46,7 +46,7 @@ func TestCRDRenderGolden(t *testing.T) {
 	})
 }
 
-func TestCRDReportTellsFailures(t *testing.T) {
+func TestNotes(t *testing.T) {
 	r := sampleReport()
 	r.addNotes()
 	notes := strings.Join(r.Notes, "\n")
@@ -60,7 +60,8 @@ func TestCRDReportTellsFailures(t *testing.T) {
 	}
 }
 
-// TestPlotOfMemory has all moments that a server came to, on an axis from 0.
+// TestPlotOfMemory checks that the plot has a bar for each measured moment, on an axis that
+// begins at 0.
 func TestPlotOfMemory(t *testing.T) {
 	r := sampleReport()
 	svg := benchtest.WellFormedSVG(t, r.plot())

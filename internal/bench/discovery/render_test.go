@@ -37,7 +37,7 @@ func sampleReport() *report {
 	}
 }
 
-func TestDiscoveryRenderGolden(t *testing.T) {
+func TestRenderGolden(t *testing.T) {
 	r := sampleReport()
 	r.addNotes()
 	benchtest.CheckGolden(t, map[string]string{

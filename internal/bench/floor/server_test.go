@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// TestFloorServesCaptures covers bodies around the size of a chunk; the child
-// process is covered by TestCompare.
+// TestFloorServesCaptures serves bodies around the size of one write. The child process is
+// covered by the tests of the subcommands.
 func TestFloorServesCaptures(t *testing.T) {
 	dir := t.TempDir()
 	bodies := map[string][]byte{"empty": nil, "small": []byte("x"), "chunk": bytes.Repeat([]byte("ab"), writeBytes/2), "large": bytes.Repeat([]byte("abc"), writeBytes)}

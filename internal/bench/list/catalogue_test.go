@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/benchtest"
 )
 
-func TestLoadCounts(t *testing.T) {
+func TestCatalogueCounts(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		api := &benchtest.API{Pods: 600, Nodes: 4}
 		l := newTestLoader(t, api, http2)

@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareWithExternalEtcd runs a real etcd, in which fill leaves its mark.
+// TestCompareWithExternalEtcd runs a real etcd. The fake "fill" stores its mark there.
 func TestCompareWithExternalEtcd(t *testing.T) {
 	dir, tmp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -112,7 +112,7 @@ func TestCompareLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCompareTellsWhyServerFailed(t *testing.T) {
+func TestCompareExplainsFailedServers(t *testing.T) {
 	for broken, messages := range map[string][]string{
 		"start": {"it ended (exit status 1)", "the disk is full"},
 		"list":  {"it ended by itself (exit status 7)"},

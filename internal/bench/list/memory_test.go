@@ -15,7 +15,7 @@ import (
 
 func TestMeasureMemoryHasAllListsOpen(t *testing.T) {
 	const lists = 5
-	api := &benchtest.API{Pods: 3000} // more than a reader's window
+	api := &benchtest.API{Pods: 3000} // a body larger than a reader's window
 	l := newTestLoader(t, api, true)
 	l.Plan.Duration = 50 * time.Millisecond
 	m, err := measureMemory(t.Context(), l, load.Workload{Name: listMemory, Request: testbed.Request{URI: "/api/v1/pods?resourceVersion=0", Accept: testbed.AcceptJSON}}, lists)

@@ -152,7 +152,7 @@ func TestWorkloadURIs(t *testing.T) {
 	}
 }
 
-func TestChooseSubject(t *testing.T) {
+func TestChooseSample(t *testing.T) {
 	var first, second testbed.PodSample
 	first.Metadata.Name = "pending"
 	second.Metadata.Name, second.Spec.NodeName = "running", "n"

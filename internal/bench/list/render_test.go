@@ -66,7 +66,7 @@ func TestWriteJSONHasEverything(t *testing.T) {
 	}
 }
 
-func TestCheckNotesDifferences(t *testing.T) {
+func TestNotes(t *testing.T) {
 	r := sampleReport()
 	r.Servers[1].Results[0].Items = 9999
 	r.Servers[1].Memory = &memoryResult{Error: "broken"}

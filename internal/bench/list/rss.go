@@ -76,12 +76,12 @@ func listAll(ctx context.Context, l *load.Loader, workloads []load.Workload, lis
 		return err
 	}
 	defer testbed.CloseAll(conns)
-	own := *l
-	own.Plan.Warmup, own.KeepCaptures = lists, false
+	warmUpLoader := *l
+	warmUpLoader.Plan.Warmup, warmUpLoader.KeepCaptures = lists, false
 	for _, w := range workloads {
 		l.Log.Step("%s, %d of %s", listRSS, lists, w.Name)
 		w.Name = listRSS
-		if _, err := own.WarmUp(ctx, conns[0], w); err != nil {
+		if _, err := warmUpLoader.WarmUp(ctx, conns[0], w); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// sectionBench runs sections against an API in this process.
+// sectionBench returns a bench whose sections can run against an API in this process.
 func sectionBench() *bench {
 	o := &options{resourceVersions: []string{"0"}, rest: time.Millisecond, rssLists: 3, stall: 50 * time.Millisecond}
 	return &bench{opts: o, log: testbed.NewProgress(io.Discard), report: &report{}}
@@ -44,7 +44,7 @@ func TestRSSReportsFailure(t *testing.T) {
 	}
 }
 
-// TestStalledCounts has a server that refuses one LIST and cuts one off.
+// TestStalledCounts has a server that answers one LIST with a 429 and aborts another.
 func TestStalledCounts(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		api := &benchtest.API{Secrets: 3000}

@@ -89,9 +89,9 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 		return err
 	}
 	defer testbed.CloseAll(conns)
-	own := *l
-	own.Plan.Warmup, own.KeepCaptures = 1, false
-	first, err := own.WarmUp(ctx, conns[0], w)
+	warmUpLoader := *l
+	warmUpLoader.Plan.Warmup, warmUpLoader.KeepCaptures = 1, false
+	first, err := warmUpLoader.WarmUp(ctx, conns[0], w)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,6 @@ func TestCountItems(t *testing.T) {
 func FuzzCountProtobuf(f *testing.F) {
 	f.Add(benchtest.ProtobufList(2))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, _ = countItems(bytes.NewReader(body), ProtobufList) // must end and not panic
+		_, _ = countItems(bytes.NewReader(body), ProtobufList) // must return, and not panic
 	})
 }

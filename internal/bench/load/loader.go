@@ -110,7 +110,7 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 	}
 	clientBefore, start := testbed.ClientCPU(), time.Now()
 	m := &measurement{loader: l, workload: w, size: size, deadline: start.Add(l.Plan.Duration)}
-	workers, err := m.run(ctx, conns)
+	clients, err := m.run(ctx, conns)
 	elapsed := time.Since(start)
 	clientCPU := testbed.ClientCPU() - clientBefore
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 	if err != nil {
 		return Result{}, err
 	}
-	res := newResult(w, workers, elapsed)
+	res := newResult(w, clients, elapsed)
 	res.ClientCPUMillis = render.Millis(clientCPU) / float64(res.Requests)
 	if l.Meter != nil {
 		res.Server = &ServerCost{
@@ -151,33 +151,33 @@ type clientSamples struct {
 func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientSamples, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	workers := make([]clientSamples, len(conns))
+	clients := make([]clientSamples, len(conns))
 	var group sync.WaitGroup
 	for i, c := range conns {
 		group.Go(func() {
-			if err := m.work(ctx, c, &workers[i]); err != nil {
+			if err := m.work(ctx, c, &clients[i]); err != nil {
 				fail(err)
 			}
 		})
 	}
 	group.Wait()
-	return workers, context.Cause(ctx)
+	return clients, context.Cause(ctx)
 }
 
-func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *clientSamples) error {
+func (m *measurement) work(ctx context.Context, c *testbed.Conn, client *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)
 	if err != nil {
 		return err
 	}
-	own.samples = make([]time.Duration, 0, 1<<12)
-	for m.wantsMore(own) {
+	client.samples = make([]time.Duration, 0, 1<<12)
+	for m.wantsMore(client) {
 		start := time.Now()
 		n, err := c.Fetch(req)
 		if err != nil {
 			return fmt.Errorf("run %s: %w", m.workload.Name, testbed.Cause(ctx, err))
 		}
-		own.samples = append(own.samples, time.Since(start))
-		own.bytes += n
+		client.samples = append(client.samples, time.Since(start))
+		client.bytes += n
 		if n < m.size/2 || n > m.size*2 {
 			return fmt.Errorf("run %s: a response of %d bytes, where the first had %d", m.workload.Name, n, m.size)
 		}
@@ -187,9 +187,9 @@ func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *clientSamp
 
 // wantsMore reports whether a client is to send another request. If the plan is a
 // duration, every client sends at least one.
-func (m *measurement) wantsMore(own *clientSamples) bool {
+func (m *measurement) wantsMore(client *clientSamples) bool {
 	if total := m.loader.Plan.Requests; total > 0 {
 		return m.begunRequests.Add(1) <= int64(total)
 	}
-	return len(own.samples) == 0 || time.Now().Before(m.deadline)
+	return len(client.samples) == 0 || time.Now().Before(m.deadline)
 }

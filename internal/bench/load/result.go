@@ -35,12 +35,12 @@ type ServerCost struct {
 }
 
 // newResult merges what the clients measured.
-func newResult(w Workload, workers []clientSamples, elapsed time.Duration) Result {
+func newResult(w Workload, clients []clientSamples, elapsed time.Duration) Result {
 	var samples []time.Duration
 	var bytes int64
-	for _, own := range workers {
-		samples = append(samples, own.samples...)
-		bytes += own.bytes
+	for _, client := range clients {
+		samples = append(samples, client.samples...)
+		bytes += client.bytes
 	}
 	n := len(samples)
 	return Result{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReadReportRefusesWhatIsNone(t *testing.T) {
+func TestReadReportRefusesOtherFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "table.txt")
 	if err := os.WriteFile(file, []byte("workload  clients"), 0o600); err != nil {
 		t.Fatal(err)

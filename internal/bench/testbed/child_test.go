@@ -18,7 +18,7 @@ func TestChildIsReaped(t *testing.T) {
 	if group, err := syscall.Getpgid(c.PID()); err != nil || group != c.PID() {
 		t.Errorf("group %d of process %d, %v", group, c.PID(), err)
 	}
-	for range 2 { // the second call finds nothing to do
+	for range 2 { // the second call does nothing
 		if !c.Stop(t.Context()) {
 			t.Error("killed by force")
 		}
@@ -34,7 +34,7 @@ func TestChildThatCannotStart(t *testing.T) {
 	}
 }
 
-func TestChildTail(t *testing.T) {
+func TestChildLogTail(t *testing.T) {
 	c := &Child{cfg: ChildConfig{LogFile: filepath.Join(t.TempDir(), "log")}}
 	if err := os.WriteFile(c.cfg.LogFile, []byte(strings.Repeat("old\n", 99)+"last\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPeakDuring uses memory that Go's heap has nothing to do with.
+// TestPeakDuring uses memory outside Go's heap, so that the collector does not matter.
 func TestPeakDuring(t *testing.T) {
 	const size = 256 << 20
 	before, peak, err := NewMeter(os.Getpid()).PeakDuring(func() error {

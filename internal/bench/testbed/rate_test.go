@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestPace(t *testing.T) {
+func TestAtRate(t *testing.T) {
 	start, begun := time.Now(), []time.Duration(nil)
 	err := AtRate(t.Context(), 20, 200, func(i int) error {
 		if i != len(begun) {
@@ -29,7 +29,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-func TestPaceCatchesUp(t *testing.T) {
+func TestAtRateCatchesUp(t *testing.T) {
 	late := time.NewTimer(400 * time.Millisecond)
 	start := time.Now()
 	_ = AtRate(t.Context(), 40, 100, func(i int) error {
@@ -43,7 +43,7 @@ func TestPaceCatchesUp(t *testing.T) {
 	}
 }
 
-func TestPaceEnds(t *testing.T) {
+func TestAtRateEndsWithContext(t *testing.T) {
 	broken := errors.New("broken")
 	if err := AtRate(t.Context(), 2, 1e6, func(int) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)

@@ -55,8 +55,8 @@ func (s *eventScanner) feed(p []byte, visit func(event)) {
 
 // add scans the next part of one event.
 func (s *eventScanner) add(part []byte) {
-	if lack := eventHeadBytes - len(s.head); lack > 0 {
-		s.head = append(s.head, part[:min(len(part), lack)]...)
+	if missing := eventHeadBytes - len(s.head); missing > 0 {
+		s.head = append(s.head, part[:min(len(part), missing)]...)
 	}
 	if s.found {
 		return

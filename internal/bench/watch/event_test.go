@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// TestScannerAtEveryCut feeds a stream in pieces of every size.
+// TestScannerAtEveryCut feeds the scanner a stream in pieces of every size.
 func TestScannerAtEveryCut(t *testing.T) {
 	at := time.Unix(1_700_000_000, 123)
 	managed := `"managedFields":[{"fieldsV1":{"f:` + testbed.StampKey + `":{}}}]`
@@ -40,7 +40,7 @@ func TestScannerAtEveryCut(t *testing.T) {
 				}
 				got = append(got, fmt.Sprintf("%s %d", kind, testbed.ParseStamp(e.value)))
 			})
-			clear(piece) // the scanner must not keep it
+			clear(piece) // the scanner must not retain it
 		}
 		if stream = strings.Join(lines, "\n") + "\n"; !slices.Equal(got, want) {
 			t.Fatalf("in pieces of %d: got %q, want %q", size, got, want)

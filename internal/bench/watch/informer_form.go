@@ -88,8 +88,8 @@ type frameScanner struct {
 func (s *frameScanner) feed(p []byte, visit func(event)) {
 	const length = 4
 	for len(p) > 0 {
-		if lack := length - len(s.frame); lack > 0 {
-			n := min(lack, len(p))
+		if missing := length - len(s.frame); missing > 0 {
+			n := min(missing, len(p))
 			s.frame, p = append(s.frame, p[:n]...), p[n:]
 			if len(s.frame) < length {
 				return

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// TestFrameScanner feeds frames of a watch in parts of all sizes.
+// TestFrameScanner feeds the scanner frames in parts of several sizes.
 func TestFrameScanner(t *testing.T) {
 	frame := func(kind string, object []byte) []byte {
 		body := append([]byte{1<<3 | 2, byte(len(kind))}, kind...)

@@ -103,8 +103,8 @@ func (o *options) validate(isSet func(flag string) bool) (err error) {
 		return err
 	}
 	o.chosen = o.chosen.scaled(o.plan.Scale)
-	if need, most := o.chosen.files(), testbed.FileLimit(); need > most {
-		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", need, most)
+	if needed, limit := o.chosen.files(), testbed.FileLimit(); needed > limit {
+		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", needed, limit)
 	}
 	if o.compare {
 		return o.validateCompare(isSet)
@@ -163,23 +163,23 @@ func (c choice) scaled(by float64) choice {
 // files is about how many files this process has open at the same time.
 func (c choice) files() int {
 	const others = 100
-	most := 0
+	largest := 0
 	for _, s := range append(slices.Clone(c.events), c.floor...) {
-		most = max(most, s.conns)
+		largest = max(largest, s.conns)
 	}
 	for _, s := range c.informers {
-		most = max(most, s.informers)
+		largest = max(largest, s.informers)
 	}
-	return most + others
+	return largest + others
 }
 
 // nodes is how many nodes with a pod the workloads need.
 func (c choice) nodes() int {
-	most := 0
+	largest := 0
 	for _, s := range c.events {
 		if s.kind == watchNodes {
-			most = max(most, s.watchers)
+			largest = max(largest, s.watchers)
 		}
 	}
-	return most
+	return largest
 }

@@ -115,7 +115,7 @@ func (r *report) eventTable(names []string, wide bool) *render.Table {
 
 func eventRow(name string, groups []columnGroup, wide bool) []string {
 	row := []string{name, "-", "-"}
-	cpu, opening := make([]float64, len(groups)), make([]float64, len(groups))
+	cpu, openCPU := make([]float64, len(groups)), make([]float64, len(groups))
 	for i, g := range groups {
 		res := g.find(name)
 		for _, c := range g.cells {
@@ -132,14 +132,14 @@ func eventRow(name string, groups []columnGroup, wide bool) []string {
 		}
 		row[1], row[2] = fmt.Sprint(res.Watchers), fmt.Sprint(res.Connections)
 		if res.Server != nil {
-			cpu[i], opening[i] = res.Server.EventMicros, res.Server.OpenMicros
+			cpu[i], openCPU[i] = res.Server.EventMicros, res.Server.OpenMicros
 		}
 	}
 	for _, p := range ratios(groups) {
 		row = append(row, render.FormatRatio(cpu[p.of], cpu[p.to]))
 	}
 	for _, p := range openRatios(groups) {
-		row = append(row, render.FormatRatio(opening[p.of], opening[p.to]))
+		row = append(row, render.FormatRatio(openCPU[p.of], openCPU[p.to]))
 	}
 	return row
 }

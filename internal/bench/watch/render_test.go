@@ -37,7 +37,7 @@ func sampleReport() *report {
 	}
 }
 
-func TestWatchRenderGolden(t *testing.T) {
+func TestRenderGolden(t *testing.T) {
 	r := sampleReport()
 	r.noteFailures()
 	alone := sampleReport()
@@ -47,7 +47,7 @@ func TestWatchRenderGolden(t *testing.T) {
 	})
 }
 
-func TestWatchReportTellsFailures(t *testing.T) {
+func TestFailedNotes(t *testing.T) {
 	failed := strings.Join(sampleReport().failed(), "\n")
 	for _, want := range []string{"failed on kubernetes: gzip: it broke", "failed on kubernetes: watchlist-16: too slow"} {
 		if !strings.Contains(failed, want) {
@@ -56,7 +56,7 @@ func TestWatchReportTellsFailures(t *testing.T) {
 	}
 }
 
-func TestWatchCostIsShared(t *testing.T) {
+func TestNewServerCost(t *testing.T) {
 	cost := newServerCost(3*time.Second, 2000, result{Writes: 300, Events: 300_000})
 	if cost.EventMicros != 10 || cost.WriteMicros != 10_000 || cost.NetMicros != 8 || cost.CPUSeconds != 3 {
 		t.Errorf("got %+v", cost)

@@ -22,7 +22,7 @@ func quickArgs(args ...string) []string {
 	return append([]string{"watch", "--scale=0.004", "--duration=200ms", "--warmup=50ms", "--settle=0s", "--rest=1ms"}, args...)
 }
 
-func TestWatchCompare(t *testing.T) {
+func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	out, progress, err := run(t, quickArgs("--compare", "--work-dir="+dir, "--workloads=all", "--secrets=7", "-o=json")...)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestWatchCompare(t *testing.T) {
 	}
 }
 
-func TestWatchTurns(t *testing.T) {
+func TestTurns(t *testing.T) {
 	out, progress, err := run(t, quickArgs("--compare", "--turns=3", "--workloads=all-h2-20,floor-h2-20", "-o=json")...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
@@ -97,7 +97,7 @@ func TestWatchTurns(t *testing.T) {
 	}
 }
 
-// TestMedians has two workloads: one is measured in all turns, one fails in one.
+// TestMedians has two workloads. One is measured in all turns, the other fails in one.
 func TestMedians(t *testing.T) {
 	turn := func(figure float64, failure string) turnResults {
 		res := result{Workload: "x", Writes: 7, OpenSeconds: figure, WritesPerSec: figure, BytesPerEvent: figure,
@@ -124,14 +124,14 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-func TestWatchFloorAlone(t *testing.T) {
+func TestFloorAlone(t *testing.T) {
 	out, progress, err := run(t, quickArgs("--compare", "--workloads=floor-h2-20,floor-tls")...)
 	if err != nil || !strings.Contains(out, "floor-h2-20") || !strings.Contains(out, "floor-tls") {
 		t.Errorf("%v\n%s\n%s", err, out, progress)
 	}
 }
 
-func TestWatchSingleLeavesNothing(t *testing.T) {
+func TestSingleRemovesConfigMaps(t *testing.T) {
 	api := &benchtest.API{Pods: 10}
 	_, cfg := benchtest.StartTLS(t, api, true)
 	path := filepath.Join(t.TempDir(), "k")
@@ -147,8 +147,8 @@ func TestWatchSingleLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestWatchFindsFaults has servers that do not deliver each event once.
-func TestWatchFindsFaults(t *testing.T) {
+// TestFaultyServersFail measures servers that do not deliver each event exactly once.
+func TestFaultyServersFail(t *testing.T) {
 	for message, api := range map[string]*benchtest.API{
 		"some came twice or without their stamp": {Watches: benchtest.Watches{WithoutStamps: true}},
 		"some came twice":                        {Watches: benchtest.Watches{ExtraCopies: 1}},
@@ -166,7 +166,7 @@ func TestWatchFindsFaults(t *testing.T) {
 	}
 }
 
-func TestCrowdWaitsForEvents(t *testing.T) {
+func TestAwaitEvents(t *testing.T) {
 	c := newWatcherGroup(t.Context(), nil, "")
 	defer c.close()
 	c.arrivedEvents.Store(2)
@@ -178,8 +178,8 @@ func TestCrowdWaitsForEvents(t *testing.T) {
 	}
 }
 
-// TestStalledWatcherHoldsServerUp writes to one until nothing goes through.
-func TestStalledWatcherHoldsServerUp(t *testing.T) {
+// TestStalledWatcherBlocksServer writes to a stalled watcher until writes block.
+func TestStalledWatcherBlocksServer(t *testing.T) {
 	var written atomic.Int64
 	ended := make(chan struct{})
 	_, cfg := benchtest.StartTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -251,7 +251,7 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-func TestChooseWatches(t *testing.T) {
+func TestChoose(t *testing.T) {
 	names := func(c choice) (all []string) {
 		for _, specs := range [][]eventWorkload{c.events, c.floor} {
 			for _, s := range specs {
@@ -304,7 +304,7 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-func TestWatchFlagErrors(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"-o svg", "choose one of table, wide, json, markdown"},
 		{"--workloads=pods", `no workload "pods"`},

@@ -15,7 +15,7 @@ func quickArgs(args ...string) []string {
 	return append([]string{"crd", "--crds=9", "--groups=3", "--properties=5", "--samples=2", "--workers=3", "--rest=1ms"}, args...)
 }
 
-func TestCRDCompare(t *testing.T) {
+func TestCompare(t *testing.T) {
 	out, progress, err := run(t, quickArgs("--compare", "--objects=20", "-o=json")...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
@@ -62,8 +62,8 @@ func TestCRDCompare(t *testing.T) {
 	}
 }
 
-// TestCRDTellsFailures has a server whose OpenAPI lacks the definitions.
-func TestCRDTellsFailures(t *testing.T) {
+// TestFailedStepIsInReport measures a server whose OpenAPI does not have the definitions.
+func TestFailedStepIsInReport(t *testing.T) {
 	out, _, err := run(t, quickArgs("--server-arg=--break=openapi")...)
 	if err == nil || !strings.Contains(err.Error(), "1 workloads failed") {
 		t.Errorf("got %v", err)
@@ -75,7 +75,7 @@ func TestCRDTellsFailures(t *testing.T) {
 	}
 }
 
-func TestCRDFlagErrors(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"-o yaml", "choose one of table, wide, json, markdown, svg"},
 		{"--crds=1", "--crds=1: must be at least 2"},
@@ -97,7 +97,7 @@ func TestCRDFlagErrors(t *testing.T) {
 	}
 }
 
-func TestSamplesDoNotMeet(t *testing.T) {
+func TestSampledDefinitionsAreDisjoint(t *testing.T) {
 	for _, c := range []struct{ crds, samples, want int }{{2, 100, 1}, {9, 2, 2}, {9, 100, 4}, {300, 100, 100}, {2000, 100, 100}} {
 		o := Options{Data: Data{CRDs: c.crds}, Plan: Plan{Samples: c.samples}}
 		asked, written := o.sampleDefinitions()
@@ -111,7 +111,7 @@ func TestSamplesDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestGoroutinesAreFound(t *testing.T) {
+func TestGoroutines(t *testing.T) {
 	if n, err := goroutines([]byte("go_goroutines_x 1\n# go_goroutines 2\ngo_goroutines 3\n")); n != 3 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}

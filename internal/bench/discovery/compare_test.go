@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestDiscoveryCompare(t *testing.T) {
+func TestCompare(t *testing.T) {
 	args := quickArgs("--compare", "--duration=20ms", "--rounds=2", "--appear=3", "-o=json")
 	out, progress, err := run(t, args...)
 	if err != nil {
@@ -58,7 +58,7 @@ func quickArgs(args ...string) []string {
 	return append([]string{"discovery", "--crds=9", "--groups=3", "--properties=5", "--samples=2", "--workers=3", "--rest=1ms"}, args...)
 }
 
-func TestDiscoveryFlagErrors(t *testing.T) {
+func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"--duration=0s", "--duration=0s"},
 		{"--rounds=0", "--rounds=0"},
