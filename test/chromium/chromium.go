@@ -1,4 +1,4 @@
-// Package chromium drives a headless Chromium, for tests of pages.
+// Package chromium drives a headless Chromium for tests of web pages.
 package chromium
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience bounds every wait for the browser. It is generous: machines are shared.
+// patience bounds every wait for the browser. It is long, because machines may be busy.
 const patience = 30 * time.Second
 
 // Browser is a headless Chromium with one page, driven through a pipe by the
@@ -28,7 +28,7 @@ type Browser struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan reply
-	// problems are what the console said, and exceptions.
+	// problems are messages of the console, and exceptions.
 	problems []string
 }
 
@@ -42,7 +42,8 @@ type reply struct {
 	} `json:"error"`
 }
 
-// Open starts one. It skips the test where there is no Chromium.
+// Open starts a browser, which ends with the test. It skips the test if the machine has no
+// Chromium.
 func Open(t *testing.T) *Browser {
 	t.Helper()
 	program := ""
@@ -71,7 +72,7 @@ func Open(t *testing.T) *Browser {
 		b.read(fromRead)
 	}()
 	t.Cleanup(func() {
-		_ = b.in.Close() // ends it
+		_ = b.in.Close() // makes the browser exit
 		stop := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		stop.Stop()
@@ -97,7 +98,7 @@ func pipe(t *testing.T) (read, write *os.File) {
 	return read, write
 }
 
-// read takes messages, which end with a NUL, until the pipe ends.
+// read handles the browser's messages until the pipe ends. Each ends with a NUL.
 func (b *Browser) read(from *os.File) {
 	in := bufio.NewReader(from)
 	for {
@@ -133,14 +134,14 @@ func (b *Browser) take(r reply) {
 		var p struct {
 			Entry struct{ Source, Level, Text, URL string }
 		}
-		// Answers that refuse are listed as network errors; those are wanted.
+		// Refused requests are network errors in the log. Tests cause them on purpose.
 		if json.Unmarshal(r.Params, &p) == nil && p.Entry.Source != "network" {
 			b.problems = append(b.problems, fmt.Sprintf("%+v", p.Entry))
 		}
 	}
 }
 
-// call sends a command and waits for its result, which may be nil.
+// call sends a command and decodes its answer into result, which may be nil.
 func (b *Browser) call(method string, params map[string]any, result any) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -199,7 +200,7 @@ func (b *Browser) Eval(expression string) string {
 	return fmt.Sprint(out.Result.Value)
 }
 
-// Until waits until an expression is true.
+// Until waits until an expression of the page is true.
 func (b *Browser) Until(expression string) {
 	b.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -216,7 +217,7 @@ func (b *Browser) Until(expression string) {
 	}
 }
 
-// Go goes to a URL. The page's script may still be to run.
+// Go navigates to a URL. It does not wait for the page's script.
 func (b *Browser) Go(url string) {
 	b.t.Helper()
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
@@ -230,10 +231,11 @@ func (b *Browser) Look(width int, theme string) {
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}}, nil)
 }
 
-// screenshots is a folder to put pictures of the page in; none are made without.
+// screenshots is the environment variable with the directory for screenshots. Without it
+// none are taken.
 const screenshots = "MILLRACE_SCREENSHOTS"
 
-// Shoot makes a picture of the whole page, if pictures are wanted.
+// Shoot takes a screenshot of the whole page if screenshots is set.
 func (b *Browser) Shoot(name string) {
 	b.t.Helper()
 	dir := os.Getenv(screenshots)
@@ -251,7 +253,7 @@ func (b *Browser) Shoot(name string) {
 	}
 }
 
-// Said returns what the console said since the last call.
+// Said returns the problems since the last call.
 func (b *Browser) Said() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

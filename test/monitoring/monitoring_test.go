@@ -1,5 +1,5 @@
-// Package monitoring checks what deploy/monitoring hands to Prometheus and Grafana:
-// that it is what they read, names metrics that there are, and leads to runbooks.
+// Package monitoring checks the files of deploy/monitoring: Prometheus and Grafana can
+// read them, the metrics that they name exist, and every alert has a runbook.
 package monitoring
 
 import (
@@ -87,7 +87,7 @@ func boards(t *testing.T) map[string]board {
 	return all
 }
 
-// TestBoards looks for what an import would stumble over.
+// TestBoards checks the dashboards for mistakes that would make an import fail.
 func TestBoards(t *testing.T) {
 	seen := map[string]string{}
 	for name, b := range boards(t) {
@@ -118,7 +118,8 @@ func overlap(a, b struct{ X, Y, W, H int }) bool {
 	return a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H
 }
 
-// TestRunbooks: each alert has a section, and no section is without its alert.
+// TestRunbooks checks that each alert has a section of the runbook, and each section an
+// alert.
 func TestRunbooks(t *testing.T) {
 	sections := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^## (Millrace\w+)$`).FindAllSubmatch(read(t, "../../docs/runbooks.md"), -1) {
@@ -144,7 +145,7 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// expressions are all that are in dashboards and rules, with Grafana's variables
+// expressions returns the PromQL of all dashboards and rules, with Grafana's variables
 // replaced.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
@@ -166,8 +167,8 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
-// known are the metrics of metrics.txt and those that rules record.
-func known(t *testing.T) map[string]bool {
+// knownMetrics returns the metrics of metrics.txt and those that rules record.
+func knownMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
 	for line := range strings.Lines(string(read(t, folder+"metrics.txt"))) {
@@ -188,10 +189,10 @@ func known(t *testing.T) map[string]bool {
 	return all
 }
 
-// TestNames looks for the names of Millrace's metrics as a person would, where there
-// is no parser.
+// TestNames searches the expressions for names of Millrace's metrics, without a parser of
+// PromQL. They must be known.
 func TestNames(t *testing.T) {
-	known := known(t)
+	known := knownMetrics(t)
 	used := 0
 	for _, e := range expressions(t) {
 		for _, name := range regexp.MustCompile(`[a-z_:]*millrace_[a-z0-9_:]+`).FindAllString(e, -1) {
@@ -205,19 +206,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestMetricsAreThere compares the list with the metrics that the code makes.
+// TestMetricsAreThere compares metrics.txt with the metrics that the code registers.
 func TestMetricsAreThere(t *testing.T) {
-	made := metricsInCode(t)
+	registered := metricsInCode(t)
 	for line := range strings.Lines(string(read(t, folder+"metrics.txt"))) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(name, "millrace_") && !made[name] {
+		if strings.HasPrefix(name, "millrace_") && !registered[name] {
 			t.Errorf("metrics.txt lists %s, which no code makes", name)
 		}
 	}
 }
 
-// metricsInCode are the names of options with Namespace "millrace", of descriptions
-// that are made by a function describe, which adds it, and what is written out.
+// metricsInCode finds the names of Millrace's metrics in the source: of options whose
+// Namespace is "millrace", of calls of functions named describe, which add that prefix,
+// and names that are written out.
 func metricsInCode(t *testing.T) map[string]bool {
 	t.Helper()
 	made := map[string]bool{}
@@ -273,8 +275,8 @@ func metricName(literal *ast.CompositeLit) map[string]string {
 	return parts
 }
 
-// TestPrometheus has Prometheus' own parser read everything. It is left out where
-// the modules are not there: see the target modules of the Makefile.
+// TestPrometheus parses everything with Prometheus' own parser. It is skipped if the module
+// cache lacks the parser: see the target "modules" of the Makefile.
 func TestPrometheus(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "promql")
 	build := exec.Command("go", "-C", "promql", "build", "-o", program, ".")
@@ -296,7 +298,7 @@ func TestPrometheus(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, failed.String())
 	}
-	known := known(t)
+	known := knownMetrics(t)
 	names := strings.Fields(out.String())
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if !known[name] {

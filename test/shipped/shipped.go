@@ -1,6 +1,5 @@
-// Package shipped finds the definitions of custom resources that many clusters
-// have, in the modules that ship them. They are read where the module cache has
-// them; nothing is fetched.
+// Package shipped finds custom resource definitions that many clusters have, in the Go
+// modules that ship them. It reads them from the module cache and downloads nothing.
 package shipped
 
 import (
@@ -12,13 +11,13 @@ import (
 	"testing"
 )
 
-// Module is a module with definitions. Its version is in test/crds/definitions/go.mod.
+// Module is a Go module with definitions. Its version is in test/crds/definitions/go.mod.
 type Module struct {
-	// Path is the module's, Files a pattern of files in it.
+	// Path is the module's path, Files a pattern of files in it.
 	Path, Files string
 }
 
-// Modules are by the names that tests call them.
+// Modules are all modules, by the names that tests use.
 var Modules = map[string]Module{
 	"gateway":             {"sigs.k8s.io/gateway-api", "config/crd/experimental/*.yaml"},
 	"cert_manager":        {"github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
@@ -28,9 +27,9 @@ var Modules = map[string]Module{
 	"external_secrets":    {"github.com/external-secrets/external-secrets", "config/crds/bases/*.yaml"},
 }
 
-// Documents reads a module's files as YAML documents, in order; not all need be
-// definitions. versions is the directory test/crds/definitions as seen from the test,
-// which is skipped if the module is not there.
+// Documents returns the YAML documents of a module's files, in order. Some may not be
+// definitions. versions is the path of the directory test/crds/definitions, relative to
+// the test. The test is skipped if the module cache does not have the module.
 func (m Module) Documents(tb testing.TB, versions string) [][]byte {
 	tb.Helper()
 	dir := m.directory(tb, versions)
@@ -52,7 +51,7 @@ func (m Module) Documents(tb testing.TB, versions string) [][]byte {
 	return all
 }
 
-// directory is where the module cache has a module, "" if it has not.
+// directory returns the module's directory in the module cache, or "" if it is not there.
 func (m Module) directory(tb testing.TB, versions string) string {
 	tb.Helper()
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", m.Path)

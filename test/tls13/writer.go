@@ -1,10 +1,10 @@
-// Package tls13 writes records of TLS 1.3 (RFC 8446) by itself, behind a handshake of
-// package crypto/tls. A test sends with it what crypto/tls never sends: requests to
-// change keys, as often as it likes.
+// Package tls13 encrypts a client's records of TLS 1.3 (RFC 8446) after crypto/tls has
+// done the handshake. Tests use it to send what crypto/tls never sends: any number of
+// requests to change keys.
 //
-// The tls.Conn must be told to write the secrets to Secrets, and nothing may have been
-// written to it. It is not written to afterwards. Nothing here reads: what the server
-// sends is for the caller, still encrypted.
+// The config of the tls.Conn must have a Secrets as its KeyLogWriter. The caller must
+// write nothing through the tls.Conn, neither before nor after NewWriter. The package
+// does not read: the server's records arrive at the caller encrypted.
 package tls13
 
 import (
@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// MaxPlaintext is how many bytes a record holds.
+	// MaxPlaintext is the most bytes that a record holds.
 	MaxPlaintext = 16 << 10
 
 	typeHandshake       = 22
 	typeApplicationData = 23
-	// keyUpdate is the message that asks for new keys of the other side too (RFC 8446,
-	// 4.6.3): its type, its length, update_requested.
+	// keyUpdate is a KeyUpdate message that also asks the peer to change its keys (RFC
+	// 8446, 4.6.3). It consists of type, length and update_requested.
 	keyUpdate = "\x18\x00\x00\x01\x01"
 )
 
-// Secrets is what tls.Config.KeyLogWriter writes to. It serves one connection.
+// Secrets is the KeyLogWriter of one connection.
 type Secrets struct{ bytes.Buffer }
 
-// secret is the one that a client's first records are protected with.
+// secret returns the secret that protects the client's first records.
 func (s *Secrets) secret() ([]byte, error) {
 	for line := range bytes.Lines(s.Bytes()) {
 		fields := bytes.Fields(line)
@@ -45,7 +45,7 @@ func (s *Secrets) secret() ([]byte, error) {
 	return nil, errors.New("tls13: the key log has no secret of the client's records")
 }
 
-// Writer makes a client's records, in the order in which they must be sent.
+// Writer makes a client's records. They must be sent in the order in which they were made.
 type Writer struct {
 	secret   []byte
 	aead     cipher.AEAD
@@ -66,7 +66,7 @@ func NewWriter(state tls.ConnectionState, secrets *Secrets) (*Writer, error) {
 	return w, w.use(secret)
 }
 
-// use has records protected with a secret (RFC 8446, 7.3).
+// use derives the keys of the next records from a secret (RFC 8446, 7.3).
 func (w *Writer) use(secret []byte) error {
 	key, err := expand(secret, "key", 16)
 	if err != nil {
@@ -93,13 +93,12 @@ func expand(secret []byte, label string, length int) ([]byte, error) {
 	return hkdf.Expand(sha256.New, secret, string(info), length)
 }
 
-// AppendData appends a record of data, MaxPlaintext bytes at most.
+// AppendData appends a record with data, which has at most MaxPlaintext bytes.
 func (w *Writer) AppendData(records, data []byte) []byte {
 	return w.append(records, data, typeApplicationData)
 }
 
-// AppendKeyUpdate appends a request to change keys, behind which the Writer's own are
-// new.
+// AppendKeyUpdate appends a request to change keys. Records after it use new keys.
 func (w *Writer) AppendKeyUpdate(records []byte) ([]byte, error) {
 	records = w.append(records, []byte(keyUpdate), typeHandshake)
 	next, err := expand(w.secret, "traffic upd", sha256.Size)
@@ -109,7 +108,7 @@ func (w *Writer) AppendKeyUpdate(records []byte) ([]byte, error) {
 	return records, w.use(next)
 }
 
-// append appends a record (RFC 8446, 5.2 and 5.3).
+// append appends an encrypted record (RFC 8446, 5.2 and 5.3).
 func (w *Writer) append(records, content []byte, kind byte) []byte {
 	nonce := bytes.Clone(w.iv)
 	for i, b := range binary.BigEndian.AppendUint64(nil, w.sequence) {

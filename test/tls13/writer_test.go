@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/test/tls13"
 )
 
-// TestKeyUpdates asks a server of package net/http for new keys, many times between and
-// within requests.
+// TestKeyUpdates sends a net/http server many key updates, between requests and within
+// them.
 func TestKeyUpdates(t *testing.T) {
 	asked := make(chan string, 100)
 	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
@@ -36,7 +36,7 @@ func TestKeyUpdates(t *testing.T) {
 	for range 3 {
 		var records []byte
 		for _, part := range []string{"GET /path", " HTTP/1.1\r\n", "Host: a\r\n\r\n"} {
-			for range 5 { // a client of crypto/tls takes 16 answers without data between
+			for range 5 { // crypto/tls accepts 16 key updates without data between them
 				if records, err = w.AppendKeyUpdate(records); err != nil {
 					t.Fatal(err)
 				}

@@ -1,6 +1,7 @@
-// Command promql reads expressions, a JSON list of strings, and rule files, which are
-// its arguments, as Prometheus does. It prints the metrics that the expressions name,
-// one a line, or says what is wrong. TestMonitoring runs it.
+// Command promql parses expressions and rule files with Prometheus' own parser. It reads
+// the expressions, a JSON list of strings, from its standard input; the arguments are rule
+// files. It prints the metrics that the expressions name, one a line, or an error.
+// TestPrometheus of package monitoring runs it.
 package main
 
 import (
