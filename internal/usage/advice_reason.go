@@ -1,8 +1,10 @@
-package slo
+package usage
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // servedFromBytes says, by the reason why requests were passed on, what would be
@@ -20,14 +22,14 @@ var servedFromBytes = map[string]string{
 }
 
 func (a *asked) passedOn() string {
-	if a.Path != PathPassedOn {
+	if a.Path != report.PathPassedOn {
 		return ""
 	}
 	return fmt.Sprintf("Kubernetes' handler answers this (%s), which decodes and encodes each object anew: %s.", a.Reason, servedFromBytes[a.Reason])
 }
 
 // adviseStorm says what to do about a storm. pace is --pace-relists.
-func adviseStorm(s *Storm, now time.Time, pace float64) string {
+func adviseStorm(s *report.Storm, now time.Time, pace float64) string {
 	end := s.Ended
 	if end.IsZero() {
 		end = now

@@ -1,4 +1,4 @@
-package slo_test
+package usage_test
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // crowdOf are requests of many clients in many shapes.
-func crowdOf(clients, shapes int) []slo.ListRequest {
-	all := make([]slo.ListRequest, max(clients, shapes))
+func crowdOf(clients, shapes int) []usage.Request {
+	all := make([]usage.Request, max(clients, shapes))
 	for i := range all {
 		r := podList(fmt.Sprintf("system:serviceaccount:namespace-%d:agent", i%clients))
 		r.Shape.Resource = fmt.Sprintf("things%d.example.org", i%shapes)
@@ -32,7 +32,7 @@ func BenchmarkObserve(b *testing.B) {
 		requests := crowdOf(c.clients, c.shapes)
 		for _, parallel := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/parallel=%v", c.name, parallel), func(b *testing.B) {
-				l := slo.NewLists(slo.ListsConfig{})
+				l := usage.NewAccounts(usage.Config{})
 				b.ReportAllocs()
 				if !parallel {
 					for i := 0; b.Loop(); i++ {
@@ -52,8 +52,8 @@ func BenchmarkObserve(b *testing.B) {
 }
 
 func BenchmarkRelist(b *testing.B) {
-	l := slo.NewLists(slo.ListsConfig{Logger: slog.New(slog.DiscardHandler)})
-	all := make([]*slo.Relist, 5000)
+	l := usage.NewAccounts(usage.Config{Logger: slog.New(slog.DiscardHandler)})
+	all := make([]*usage.Relist, 5000)
 	for i := range all {
 		all[i] = relist(i)
 	}
@@ -64,7 +64,7 @@ func BenchmarkRelist(b *testing.B) {
 }
 
 func BenchmarkReport(b *testing.B) {
-	l := slo.NewLists(slo.ListsConfig{})
+	l := usage.NewAccounts(usage.Config{})
 	for range 10 {
 		for _, r := range crowdOf(1200, 2400) {
 			l.Observe(&r)
@@ -88,12 +88,12 @@ func heap() int64 {
 func TestListMemory(t *testing.T) {
 	requests := crowdOf(1000, 2000)
 	before := heap()
-	l, clock := newLists(slo.ListsConfig{})
+	l, clock := newLists(usage.Config{})
 	fill := func() {
 		for i := range requests {
 			r := &requests[i]
 			l.Observe(r)
-			l.Relist(&slo.Relist{Client: r.Client, Address: r.Address, Resource: r.Shape.Resource, Full: true})
+			l.Relist(&usage.Relist{Client: r.Client, Address: r.Address, Resource: r.Shape.Resource, Full: true})
 		}
 	}
 	fill()
@@ -114,7 +114,7 @@ func TestListMemory(t *testing.T) {
 		r.Client.UserAgent = fmt.Sprint("a", i)
 		r.Shape.Selectors, r.Shape.Resource = fmt.Sprint(i, long), fmt.Sprint(i, long)
 		l.Observe(&r)
-		l.Relist(&slo.Relist{Client: r.Client, Address: fmt.Sprint(i), Resource: r.Shape.Resource, Full: true})
+		l.Relist(&usage.Relist{Client: r.Client, Address: fmt.Sprint(i), Resource: r.Shape.Resource, Full: true})
 		if i%1000 == 0 {
 			clock.Step(10 * time.Second)
 		}

@@ -1,10 +1,12 @@
-package slo
+package usage
+
+import "github.com/millrace/millrace/internal/report"
 
 // Forget drops what is known of resources that are gone, which are named as in a
 // Shape. Clients keep what they cost. Without it thousands of kinds that were there
 // once would fill the places, and each keep a page of the heap.
-func (l *Lists) Forget(gone func(resource string) bool) {
-	shape := func(s *Shape) bool { return gone(s.Resource) }
+func (l *Accounts) Forget(gone func(resource string) bool) {
+	shape := func(s *report.Shape) bool { return gone(s.Resource) }
 	for i := range l.clients.stripes {
 		l.clients.stripes[i].part(shape)
 	}

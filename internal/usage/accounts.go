@@ -1,4 +1,4 @@
-package slo
+package usage
 
 import (
 	"cmp"
@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
-// ListsConfig of Lists. The zero value of each field has the meaning given there.
-type ListsConfig struct {
+// Config of Accounts. The zero value of each field has the meaning given there.
+type Config struct {
 	// Pace is how many percent of a fleet may relist within a minute during a storm.
 	// Zero holds nobody back.
 	Pace float64
@@ -27,17 +29,17 @@ type ListsConfig struct {
 	Clock clock.WithTicker
 }
 
-// Lists keeps accounts of GETs and LISTs: which shapes there are, who asks, and what
+// Accounts keeps accounts of GETs and LISTs: which shapes there are, who asks, and what
 // it costs, over the last ten minutes. Memory is bounded: the most expensive of some
 // 2,000 shapes and 1,000 clients are kept, whatever names clients make up. It is
 // safe for use by many.
-type Lists struct {
-	cfg   ListsConfig
+type Accounts struct {
+	cfg   Config
 	began time.Time
 	seed  maphash.Seed
 	// A client's lock is taken before a shape's.
-	clients *table[Client, Shape]
-	shapes  *table[Shape, Client]
+	clients *table[report.Client, report.Shape]
+	shapes  *table[report.Shape, report.Client]
 	series  seriesSet
 	scale   scale
 	storms  storms
@@ -50,42 +52,42 @@ const (
 	shapePlaces  = 2_560
 )
 
-// NewLists makes empty accounts.
-func NewLists(cfg ListsConfig) *Lists {
+// NewAccounts makes empty accounts.
+func NewAccounts(cfg Config) *Accounts {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	l := &Lists{
+	l := &Accounts{
 		cfg: cfg, began: cfg.Clock.Now(), seed: maphash.MakeSeed(),
-		clients: newTable[Client, Shape](clientPlaces, Client.clone),
-		shapes:  newTable[Shape, Client](shapePlaces, Shape.clone),
+		clients: newTable[report.Client, report.Shape](clientPlaces, report.Client.Clone),
+		shapes:  newTable[report.Shape, report.Client](shapePlaces, report.Shape.Clone),
 	}
 	l.scale.used = cfg.ProcessCPU
 	l.storms.init(&l.cfg)
 	return l
 }
 
-// ListRequest is a GET or LIST that has ended.
-type ListRequest struct {
-	Client Client
+// Request is a GET or LIST that has ended.
+type Request struct {
+	Client report.Client
 	// Address is the client's, as in "10.0.0.1:4711".
 	Address string
-	Shape   Shape
+	Shape   report.Shape
 	// Known says that the resource is one that the server stores. Others have no
 	// metrics of their own.
 	Known bool
 	// Relist says that all of a resource was listed anew (see Relist).
 	Relist bool
 	// Cost is the request's. Its Requests are not read. CPU is an estimate.
-	Cost ListCost
+	Cost report.ListCost
 }
 
 // account is a request as it is added up.
 type account struct {
-	cost   ListCost
+	cost   report.ListCost
 	minute int64
 	// host is a hash of the client's address without its port.
 	host uint64
@@ -96,13 +98,13 @@ func (a *account) weight() float64 { return a.cost.CPU + 1e-9*float64(a.cost.Byt
 
 // Observe adds a request. It keeps nothing that the request refers to, and shortens
 // what is too long in it.
-func (l *Lists) Observe(r *ListRequest) {
+func (l *Accounts) Observe(r *Request) {
 	now := l.cfg.Clock.Now()
 	a := account{cost: r.Cost, minute: minuteOf(now), host: maphash.String(l.seed, host(r.Address))}
 	a.cost.Requests = 1
 	a.cost.CPU = l.scale.apply(now, r.Cost.CPU)
 	byClient, client := l.clients.find(r.Client)
-	r.Shape.bound()
+	r.Shape.Truncate()
 	byShape, shape := l.shapes.find(r.Shape)
 	half := halfOf(a.minute)
 
@@ -124,10 +126,10 @@ func (l *Lists) Observe(r *ListRequest) {
 	client.mu.Unlock()
 
 	sum.add(&a.cost)
-	if r.Relist && r.Shape.Path != PathFailed {
+	if r.Relist && r.Shape.Path != report.PathFailed {
 		l.storms.sent(r.Client.UserAgent, r.Shape.Resource, r.Cost.Bytes)
 	}
-	if r.Shape.Path == PathPassedOn {
+	if r.Shape.Path == report.PathPassedOn {
 		l.tellPassedOn(now, r)
 	}
 }
@@ -144,20 +146,20 @@ func host(address string) string {
 const shown = 50
 
 // Report tells of the last ten minutes. It takes some milliseconds.
-func (l *Lists) Report() ListsReport {
+func (l *Accounts) Report() report.ListsReport {
 	now := l.cfg.Clock.Now()
 	minute := minuteOf(now)
 	shapes, total := l.shapes.summaries(minute)
 	clients, _ := l.clients.summaries(minute)
-	r := ListsReport{Time: now, Total: total, Pacing: l.cfg.Pace > 0, Shapes: []ListShape{}, Clients: []ListClient{}}
+	r := report.ListsReport{Time: now, Total: total, Pacing: l.cfg.Pace > 0, Shapes: []report.ListShape{}, Clients: []report.ListClient{}}
 	r.Storms, r.Paced = l.storms.report(now)
 	spans := spansOf(now, l.began)
-	costs := make(map[Shape]ListCost, len(shapes))
+	costs := make(map[report.Shape]report.ListCost, len(shapes))
 	for i := range shapes {
 		costs[*shapes[i].key] = shapes[i].cost
 	}
 	for _, s := range dearest(shapes) {
-		shown := ListShape{Shape: *s.key, ListCost: s.cost, Clients: []Client{}}
+		shown := report.ListShape{Shape: *s.key, ListCost: s.cost, Clients: []report.Client{}}
 		for _, p := range s.partners[:min(len(s.partners), partnersKept-1)] {
 			shown.Clients = append(shown.Clients, *p.key)
 		}
@@ -165,7 +167,7 @@ func (l *Lists) Report() ListsReport {
 		r.Shapes = append(r.Shapes, shown)
 	}
 	for _, c := range dearest(clients) {
-		shown := ListClient{Client: *c.key, ListCost: c.cost}
+		shown := report.ListClient{Client: *c.key, ListCost: c.cost}
 		if len(c.partners) > 0 {
 			shown.Top = *c.partners[0].key
 		}

@@ -1,10 +1,12 @@
-package slo
+package usage
 
 import (
 	"context"
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // storms notices clients of one kind that list all of a resource anew within a
@@ -19,7 +21,7 @@ import (
 // and 20 at least. Clients that do so all the time poll: they are no storm. It is
 // over when half of that is not reached any more and nobody waits for a time to list.
 type storms struct {
-	cfg  *ListsConfig
+	cfg  *Config
 	seed maphash.Seed
 
 	mu struct {
@@ -27,7 +29,7 @@ type storms struct {
 		// fleets are by kind.
 		fleets     map[string]*fleet
 		gatherings map[gatheringKey]*gathering
-		past       []Storm
+		past       []report.Storm
 		// held is how many clients wait for their time, over all meters.
 		held  int
 		paced uint64
@@ -83,7 +85,7 @@ type gathering struct {
 	usual float64
 	step  int64
 	// storm is nil when there is none. The rest is the storm's.
-	storm *Storm
+	storm *report.Storm
 	// byConnection says that connections are counted.
 	byConnection bool
 	listed       crowd
@@ -92,7 +94,7 @@ type gathering struct {
 
 // Relist is a LIST or WATCH that begins.
 type Relist struct {
-	Client  Client
+	Client  report.Client
 	Address string
 	// Resource is named as in a Shape.
 	Resource string
@@ -103,21 +105,23 @@ type Relist struct {
 	Exempt bool
 }
 
-func (s *storms) init(cfg *ListsConfig) {
+func (s *storms) init(cfg *Config) {
 	s.cfg, s.seed = cfg, maphash.MakeSeed()
 	s.mu.fleets, s.mu.gatherings = map[string]*fleet{}, map[gatheringKey]*gathering{}
 }
 
 // Relist notes a LIST or WATCH that begins. It returns 0, or in a storm that is
 // paced, after how many whole seconds the client is to come back.
-func (l *Lists) Relist(r *Relist) time.Duration { return l.storms.relist(r, l.cfg.Clock.Now()) }
+func (l *Accounts) Relist(r *Relist) time.Duration { return l.storms.relist(r, l.cfg.Clock.Now()) }
 
-// Relisted adds to the storm, if there is one, what a relist was sent beyond what
+// AddRelistBytes adds to the storm, if there is one, what a relist was sent beyond what
 // Observe is told: the initial events of a watch.
-func (l *Lists) Relisted(kind, resource string, bytes uint64) { l.storms.sent(kind, resource, bytes) }
+func (l *Accounts) AddRelistBytes(kind, resource string, bytes uint64) {
+	l.storms.sent(kind, resource, bytes)
+}
 
 // Run ends storms in time until the context ends.
-func (l *Lists) Run(ctx context.Context) {
+func (l *Accounts) Run(ctx context.Context) {
 	ticker := l.cfg.Clock.NewTicker(stormWindow / stormSteps)
 	defer ticker.Stop()
 	for {

@@ -1,8 +1,10 @@
-package slo
+package usage
 
 import (
 	"hash/maphash"
 	"sync"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // table holds accounts by key, in stripes with a lock each. A stripe that is full
@@ -36,7 +38,7 @@ type stripe[K comparable, O any] struct {
 		// minute is when the weights decayed last.
 		minute int64
 		// total is the cost of all requests since the start.
-		total ListCost
+		total report.ListCost
 	}
 }
 
@@ -78,7 +80,7 @@ func (s *stripe[K, O]) addLocked(hash uint64, key K, r *account, clone func(K) K
 	}
 	s.mu.weights[c.place] += r.weight()
 	c.tenMinutes.add(r.minute, &r.cost)
-	s.mu.total.add(&r.cost)
+	s.mu.total.Add(&r.cost)
 	return c, fresh
 }
 
@@ -118,12 +120,12 @@ func (s *stripe[K, O]) decayLocked(minute int64) {
 // summary is what a cell tells.
 type summary[K, O any] struct {
 	key      *K
-	cost     ListCost
+	cost     report.ListCost
 	partners []partnership[O]
 }
 
 // summaries are of all keys with requests in the window.
-func (t *table[K, O]) summaries(minute int64) (all []summary[K, O], total ListCost) {
+func (t *table[K, O]) summaries(minute int64) (all []summary[K, O], total report.ListCost) {
 	for i := range t.stripes {
 		s := &t.stripes[i]
 		s.mu.Lock()
@@ -132,7 +134,7 @@ func (t *table[K, O]) summaries(minute int64) (all []summary[K, O], total ListCo
 				all = append(all, summary[K, O]{key: c.key, cost: cost, partners: c.partners.top(halfOf(minute))})
 			}
 		}
-		total.add(&s.mu.total)
+		total.Add(&s.mu.total)
 		s.mu.Unlock()
 	}
 	return all, total

@@ -1,10 +1,12 @@
-package slo
+package usage
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // fleetLocked finds or makes a fleet.
@@ -60,7 +62,7 @@ func oldest[K comparable, V any](all map[K]V, seen func(V) time.Time) (key K) {
 
 // beginLocked begins a storm. Those who listed lately are its first clients.
 func (s *storms) beginLocked(key gatheringKey, g *gathering, now time.Time) {
-	g.storm = &Storm{UserAgent: strings.Clone(key.kind), Resource: strings.Clone(key.resource), Began: now}
+	g.storm = &report.Storm{UserAgent: strings.Clone(key.kind), Resource: strings.Clone(key.resource), Began: now}
 	tenMinutes := &g.hosts
 	if g.byConnection {
 		tenMinutes = &g.connections
@@ -97,7 +99,7 @@ func (s *storms) endLocked(g *gathering) {
 	g.storm, g.meter, g.listed = nil, nil, crowd{}
 }
 
-func (s *storms) tell(what string, storm *Storm, clients, fleet int) {
+func (s *storms) tell(what string, storm *report.Storm, clients, fleet int) {
 	s.cfg.Logger.Info(what, "userAgent", storm.UserAgent, "resource", storm.Resource, "clients", clients, "fleet", fleet,
 		"requests", storm.Requests, "bytes", storm.Bytes, "pacePercent", s.cfg.Pace)
 }
@@ -122,7 +124,7 @@ func (s *storms) sweepLocked(now time.Time) {
 			delete(s.mu.gatherings, key)
 		}
 	}
-	s.mu.past = slices.DeleteFunc(s.mu.past, func(storm Storm) bool { return now.Sub(storm.Ended) > stormKept })
+	s.mu.past = slices.DeleteFunc(s.mu.past, func(storm report.Storm) bool { return now.Sub(storm.Ended) > stormKept })
 }
 
 // counts are how many storms go on, and how many requests were held back.
@@ -139,17 +141,17 @@ func (s *storms) counts(now time.Time) (going int, paced uint64) {
 }
 
 // report tells of storms, the newest first.
-func (s *storms) report(now time.Time) (all []Storm, paced uint64) {
+func (s *storms) report(now time.Time) (all []report.Storm, paced uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked(now)
-	all = append([]Storm{}, s.mu.past...)
+	all = append([]report.Storm{}, s.mu.past...)
 	for _, g := range s.mu.gatherings {
 		if g.storm != nil {
 			all = append(all, *g.storm)
 		}
 	}
-	slices.SortFunc(all, func(a, b Storm) int {
+	slices.SortFunc(all, func(a, b report.Storm) int {
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.UserAgent, b.UserAgent), cmp.Compare(a.Resource, b.Resource))
 	})
 	for i := range all {

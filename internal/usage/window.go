@@ -1,6 +1,10 @@
-package slo
+package usage
 
-import "time"
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/report"
+)
 
 // windowMinutes is how far back shapes and clients are told of.
 const windowMinutes = 10
@@ -34,7 +38,7 @@ func (w *tenMinutes) advance(minute int64) {
 }
 
 // add adds one request. A clock that goes back adds to the newest minute.
-func (w *tenMinutes) add(minute int64, c *ListCost) {
+func (w *tenMinutes) add(minute int64, c *report.ListCost) {
 	w.advance(minute)
 	m := &w.minutes[w.at%windowMinutes]
 	m.requests++
@@ -47,25 +51,15 @@ func (w *tenMinutes) add(minute int64, c *ListCost) {
 }
 
 // sum is the cost of the whole window.
-func (w *tenMinutes) sum(minute int64) ListCost {
+func (w *tenMinutes) sum(minute int64) report.ListCost {
 	w.advance(minute)
-	var c ListCost
+	var c report.ListCost
 	for i := range w.minutes {
 		m := &w.minutes[i]
-		c.add(&ListCost{
+		c.Add(&report.ListCost{
 			Requests: uint64(m.requests), CPU: float64(m.cpu), Seconds: float64(m.seconds),
 			Objects: m.objects, Scanned: m.scanned, ScannedBytes: m.scannedBytes, Bytes: m.bytes,
 		})
 	}
 	return c
-}
-
-func (c *ListCost) add(d *ListCost) {
-	c.Requests += d.Requests
-	c.Objects += d.Objects
-	c.Scanned += d.Scanned
-	c.ScannedBytes += d.ScannedBytes
-	c.Bytes += d.Bytes
-	c.CPU += d.CPU
-	c.Seconds += d.Seconds
 }

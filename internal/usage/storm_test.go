@@ -1,4 +1,4 @@
-package slo_test
+package usage_test
 
 import (
 	"bytes"
@@ -11,19 +11,20 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // relist is that of one of a fleet's agents. They share a user.
-func relist(i int) *slo.Relist {
-	return &slo.Relist{
-		Client:  slo.NewClient("system:serviceaccount:a:agent", "agent/v1"),
+func relist(i int) *usage.Relist {
+	return &usage.Relist{
+		Client:  report.NewClient("system:serviceaccount:a:agent", "agent/v1"),
 		Address: fmt.Sprintf("10.%d.%d.1:%d", i/250, i%250, 30_000+i), Resource: "pods", Full: true,
 	}
 }
 
 // seen makes a fleet known without relists.
-func seen(l *slo.Lists, agents int) {
+func seen(l *usage.Accounts, agents int) {
 	for i := range agents {
 		r := relist(i)
 		r.Full = false
@@ -35,7 +36,7 @@ func TestStorms(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		fleet, agents, seconds int
-		alter                  func(i int, r *slo.Relist)
+		alter                  func(i int, r *usage.Relist)
 		storm                  bool
 	}{
 		{name: "a third of a small fleet", fleet: 15, agents: 5, seconds: 20, storm: true},
@@ -44,14 +45,14 @@ func TestStorms(t *testing.T) {
 		{name: "twenty of a fleet", fleet: 100, agents: 20, seconds: 20, storm: true},
 		{name: "few of a large fleet", fleet: 1000, agents: 40, seconds: 20},
 		{name: "slowly", fleet: 60, agents: 60, seconds: 600},
-		{name: "one agent again and again", agents: 100, seconds: 20, alter: func(_ int, r *slo.Relist) { r.Address = "10.0.0.1:1" }},
-		{name: "connections of one agent", fleet: 1, agents: 10, seconds: 20, alter: func(i int, r *slo.Relist) { r.Address = fmt.Sprintf("10.0.0.1:%d", i) }},
-		{name: "many behind a proxy", agents: 30, seconds: 20, alter: func(i int, r *slo.Relist) { r.Address = fmt.Sprintf("10.0.0.%d:%d", i%2, i) }, storm: true},
-		{name: "of different kinds", agents: 50, seconds: 20, alter: func(i int, r *slo.Relist) { r.Client.UserAgent = fmt.Sprint(i % 20) }},
-		{name: "of different resources", agents: 50, seconds: 20, alter: func(i int, r *slo.Relist) { r.Resource = fmt.Sprint(i % 20) }},
-		{name: "parts of a resource", agents: 50, seconds: 20, alter: func(_ int, r *slo.Relist) { r.Full = false }},
+		{name: "one agent again and again", agents: 100, seconds: 20, alter: func(_ int, r *usage.Relist) { r.Address = "10.0.0.1:1" }},
+		{name: "connections of one agent", fleet: 1, agents: 10, seconds: 20, alter: func(i int, r *usage.Relist) { r.Address = fmt.Sprintf("10.0.0.1:%d", i) }},
+		{name: "many behind a proxy", agents: 30, seconds: 20, alter: func(i int, r *usage.Relist) { r.Address = fmt.Sprintf("10.0.0.%d:%d", i%2, i) }, storm: true},
+		{name: "of different kinds", agents: 50, seconds: 20, alter: func(i int, r *usage.Relist) { r.Client.UserAgent = fmt.Sprint(i % 20) }},
+		{name: "of different resources", agents: 50, seconds: 20, alter: func(i int, r *usage.Relist) { r.Resource = fmt.Sprint(i % 20) }},
+		{name: "parts of a resource", agents: 50, seconds: 20, alter: func(_ int, r *usage.Relist) { r.Full = false }},
 	} {
-		l, clock := newLists(slo.ListsConfig{})
+		l, clock := newLists(usage.Config{})
 		seen(l, c.fleet)
 		for i := range c.agents {
 			r := relist(i)
@@ -72,7 +73,7 @@ func TestStorms(t *testing.T) {
 // TestStormIsTold follows one from its beginning until it is forgotten.
 func TestStormIsTold(t *testing.T) {
 	var log bytes.Buffer
-	l, clock := newLists(slo.ListsConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	l, clock := newLists(usage.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	seen(l, 300)
 	for i := range 200 {
 		l.Relist(relist(i))
@@ -81,7 +82,7 @@ func TestStormIsTold(t *testing.T) {
 		l.Observe(&r)
 		clock.Step(100 * time.Millisecond)
 	}
-	l.Relisted("agent", "pods", 5)
+	l.AddRelistBytes("agent", "pods", 5)
 	storms := l.Report().Storms
 	if len(storms) != 1 {
 		t.Fatalf("%+v", storms)
@@ -113,7 +114,7 @@ func TestStormIsTold(t *testing.T) {
 
 // TestPollersAreNoStorm: what goes on all the time is none, but at its beginning.
 func TestPollersAreNoStorm(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{})
+	l, clock := newLists(usage.Config{})
 	for range 60 {
 		for i := range 30 {
 			l.Relist(relist(i))
@@ -134,7 +135,7 @@ func TestPollersAreNoStorm(t *testing.T) {
 // restart lets a fleet list as client-go does: who is told to wait comes back then.
 // It returns when each agent listed, and how many were told to list at the same time
 // at most.
-func restart(l *slo.Lists, clock *clocktesting.FakeClock, agents int, gone func(int) bool) (listed []time.Duration, most int) {
+func restart(l *usage.Accounts, clock *clocktesting.FakeClock, agents int, gone func(int) bool) (listed []time.Duration, most int) {
 	due := make([]time.Time, agents)
 	for i := range due {
 		due[i] = clock.Now()
@@ -169,7 +170,7 @@ func restart(l *slo.Lists, clock *clocktesting.FakeClock, agents int, gone func(
 
 // TestPacing restarts a thousand agents at once, a tenth of which may list a minute.
 func TestPacing(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{Pace: 10})
+	l, clock := newLists(usage.Config{Pace: 10})
 	seen(l, 1000)
 	listed, most := restart(l, clock, 1000, nil)
 	if len(listed) != 1000 {
@@ -203,7 +204,7 @@ func TestPacing(t *testing.T) {
 
 // TestPacingOfAnUnknownFleet: the server was started a moment ago.
 func TestPacingOfAnUnknownFleet(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{Pace: 10})
+	l, clock := newLists(usage.Config{Pace: 10})
 	listed, most := restart(l, clock, 1000, nil)
 	if last := listed[len(listed)-1]; len(listed) != 1000 || last < 8*time.Minute || last > 12*time.Minute {
 		t.Errorf("%d listed, the last after %v", len(listed), last)
@@ -215,7 +216,7 @@ func TestPacingOfAnUnknownFleet(t *testing.T) {
 
 // TestPacingGoesOnWithoutThoseWhoGiveUp gives their times to others.
 func TestPacingGoesOnWithoutThoseWhoGiveUp(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{Pace: 10})
+	l, clock := newLists(usage.Config{Pace: 10})
 	seen(l, 1000)
 	listed, _ := restart(l, clock, 1000, func(i int) bool { return i%2 == 0 })
 	if n := len(listed); n < 500 {
@@ -233,7 +234,7 @@ func TestPacingGoesOnWithoutThoseWhoGiveUp(t *testing.T) {
 // TestPacingOfNewConnections: who comes over another connection each time, behind a
 // proxy, is let in as well.
 func TestPacingOfNewConnections(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{Pace: 60})
+	l, clock := newLists(usage.Config{Pace: 60})
 	port := 0
 	ask := func() time.Duration {
 		port++
@@ -257,7 +258,7 @@ func TestPacingOfNewConnections(t *testing.T) {
 }
 
 func TestExemptClientsAreNeverHeld(t *testing.T) {
-	l, _ := newLists(slo.ListsConfig{Pace: 1})
+	l, _ := newLists(usage.Config{Pace: 1})
 	for i := range 300 {
 		r := relist(i)
 		r.Exempt = true
@@ -273,7 +274,7 @@ func TestExemptClientsAreNeverHeld(t *testing.T) {
 
 // TestKindsAreBounded floods the fleets and gatherings with names.
 func TestKindsAreBounded(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{})
+	l, clock := newLists(usage.Config{})
 	for i := range 20_000 {
 		r := relist(i)
 		r.Client.UserAgent = fmt.Sprint("kind", i)

@@ -1,4 +1,4 @@
-package slo_test
+package usage_test
 
 import (
 	"fmt"
@@ -10,33 +10,35 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newLists(cfg slo.ListsConfig) (*slo.Lists, *clocktesting.FakeClock) {
+func newLists(cfg usage.Config) (*usage.Accounts, *clocktesting.FakeClock) {
 	clock := clocktesting.NewFakeClock(start)
 	cfg.Clock = clock
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return slo.NewLists(cfg), clock
+	return usage.NewAccounts(cfg), clock
 }
 
 // podList is a LIST of all pods.
-func podList(user string) slo.ListRequest {
-	return slo.ListRequest{
-		Client: slo.NewClient(user, "agent/v1.2 (linux/amd64)"), Address: "10.0.0.1:4711", Known: true,
-		Shape: slo.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"},
-		Cost:  slo.ListCost{Objects: 10, Scanned: 20, ScannedBytes: 200, Bytes: 1000, CPU: 0.5, Seconds: 1},
+func podList(user string) usage.Request {
+	return usage.Request{
+		Client: report.NewClient(user, "agent/v1.2 (linux/amd64)"), Address: "10.0.0.1:4711", Known: true,
+		Shape: report.Shape{Verb: "list", Resource: "pods", Version: "v1", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"},
+		Cost:  report.ListCost{Objects: 10, Scanned: 20, ScannedBytes: 200, Bytes: 1000, CPU: 0.5, Seconds: 1},
 	}
 }
 
 func TestAccounts(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{})
+	l, clock := newLists(usage.Config{})
 	for range 3 {
 		r := podList("alice")
 		l.Observe(&r)
@@ -49,9 +51,9 @@ func TestAccounts(t *testing.T) {
 	if r.Total.Requests != 4 || r.Total.Bytes != 4000 || len(r.Shapes) != 2 || len(r.Clients) != 2 {
 		t.Fatalf("%+v", r)
 	}
-	want := slo.ListCost{Requests: 3, Objects: 30, Scanned: 60, ScannedBytes: 600, Bytes: 3000, CPU: 1.5, Seconds: 3}
-	alice := slo.Client{User: "alice", UserAgent: "agent"}
-	if s := r.Shapes[0]; s.ListCost != want || s.Shape != podList("").Shape || !slices.Equal(s.Clients, []slo.Client{alice}) {
+	want := report.ListCost{Requests: 3, Objects: 30, Scanned: 60, ScannedBytes: 600, Bytes: 3000, CPU: 1.5, Seconds: 3}
+	alice := report.Client{User: "alice", UserAgent: "agent"}
+	if s := r.Shapes[0]; s.ListCost != want || s.Shape != podList("").Shape || !slices.Equal(s.Clients, []report.Client{alice}) {
 		t.Errorf("%+v", s)
 	}
 	if c := r.Clients[0]; c.ListCost != want || c.Client != alice || c.Top != podList("").Shape {
@@ -60,7 +62,7 @@ func TestAccounts(t *testing.T) {
 }
 
 func TestAccountsSlide(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{})
+	l, clock := newLists(usage.Config{})
 	for range 30 {
 		r := podList("alice")
 		l.Observe(&r)
@@ -78,7 +80,7 @@ func TestAccountsSlide(t *testing.T) {
 // TestHeavyHittersSurvive asks from ever new clients in ever new shapes, beside ten
 // that cost less each time, but more together.
 func TestHeavyHittersSurvive(t *testing.T) {
-	l, clock := newLists(slo.ListsConfig{})
+	l, clock := newLists(usage.Config{})
 	for i := range 100_000 {
 		flood := podList(fmt.Sprintf("flood-%d", i))
 		flood.Cost.CPU = 0.01
@@ -107,7 +109,7 @@ func TestHeavyHittersSurvive(t *testing.T) {
 
 // TestManyAtOnce is for the race detector; what is added up must be all.
 func TestManyAtOnce(t *testing.T) {
-	l, _ := newLists(slo.ListsConfig{Pace: 10, ProcessCPU: func() time.Duration { return time.Hour }})
+	l, _ := newLists(usage.Config{Pace: 10, ProcessCPU: func() time.Duration { return time.Hour }})
 	var running sync.WaitGroup
 	for g := range 8 {
 		running.Go(func() {
@@ -136,7 +138,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestForget: of a resource that is gone, its shapes, metrics and storms go. Clients keep
 // what they cost, and who comes next finds everything in order.
 func TestForget(t *testing.T) {
-	l, _ := newLists(slo.ListsConfig{})
+	l, _ := newLists(usage.Config{})
 	for i := range 200 {
 		for _, resource := range []string{"pods", fmt.Sprint("things", i, ".example")} {
 			r := podList("alice")
@@ -172,13 +174,34 @@ func TestForget(t *testing.T) {
 	if c := r.Clients[0]; c.Requests != 406 || c.Top.Resource != "pods" {
 		t.Errorf("client: %d requests, most of %s", c.Requests, c.Top.Resource)
 	}
-	if c := r.Clients[1]; c.User != "bob" || c.Requests != 1 || c.Top != (slo.Shape{}) {
+	if c := r.Clients[1]; c.User != "bob" || c.Requests != 1 || c.Top != (report.Shape{}) {
 		t.Errorf("client of what is gone: %+v", c)
 	}
 	if len(r.Storms) != 1 || r.Storms[0].Ended.IsZero() {
 		t.Errorf("storms: %+v", r.Storms)
 	}
-	if n := gather(t, l.Collector())["millrace_list_cost_requests_total"]; n != 207 {
+	if n := counted(t, l.Collector(), "millrace_list_cost_requests_total"); n != 207 {
 		t.Errorf("%v requests in the metrics, want those of pods, things199 and things9", n)
 	}
+}
+
+// counted sums up a counter over its labels.
+func counted(t *testing.T, c metrics.StableCollector, name string) (sum float64) {
+	t.Helper()
+	registry := metrics.NewKubeRegistry()
+	if err := registry.CustomRegister(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }

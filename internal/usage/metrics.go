@@ -1,10 +1,12 @@
-package slo
+package usage
 
 import (
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // series is what requests of one resource that were answered in one way cost since
@@ -15,7 +17,7 @@ type series struct {
 	cpu atomic.Int64
 }
 
-func (s *series) add(c *ListCost) {
+func (s *series) add(c *report.ListCost) {
 	s.requests.Add(c.Requests)
 	s.bytes.Add(c.Bytes)
 	s.cpu.Add(int64(c.CPU * 1e9))
@@ -37,7 +39,7 @@ const (
 	otherResource = "other"
 )
 
-func (set *seriesSet) of(s *Shape, known bool) *series {
+func (set *seriesSet) of(s *report.Shape, known bool) *series {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	if set.mu.all == nil {
@@ -56,19 +58,23 @@ func (set *seriesSet) of(s *Shape, known bool) *series {
 }
 
 // Collector reports the accounts at the moment of the scrape.
-func (l *Lists) Collector() metrics.StableCollector { return &listsCollector{lists: l} }
+func (l *Accounts) Collector() metrics.StableCollector { return &listsCollector{lists: l} }
 
 type listsCollector struct {
 	metrics.BaseStableCollector
-	lists *Lists
+	lists *Accounts
+}
+
+func describeList(name, help string, labels ...string) *metrics.Desc {
+	return metrics.NewDesc("millrace_"+name, help, labels, nil, metrics.ALPHA, "")
 }
 
 var (
-	listCPUDesc      = describe("list_cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
-	listBytesDesc    = describe("list_cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
-	listRequestsDesc = describe("list_cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
-	listPacedDesc    = describe("list_paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
-	listStormsDesc   = describe("list_storms", "Storms going on: many clients of one kind that list the same anew.")
+	listCPUDesc      = describeList("list_cost_cpu_seconds_total", "CPU time of GETs and LISTs, estimated, by resource and path: how objects were found, or that the request was passed on.", "resource", "path")
+	listBytesDesc    = describeList("list_cost_bytes_total", "Bytes of the bodies that answered GETs and LISTs, by resource and path.", "resource", "path")
+	listRequestsDesc = describeList("list_cost_requests_total", "GETs and LISTs, by resource and path.", "resource", "path")
+	listPacedDesc    = describeList("list_paced_total", "Relists that were answered with 429 during a storm (--pace-relists).")
+	listStormsDesc   = describeList("list_storms", "Storms going on: many clients of one kind that list the same anew.")
 )
 
 // DescribeWithStability implements metrics.StableCollector.

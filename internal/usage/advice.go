@@ -1,4 +1,4 @@
-package slo
+package usage
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // Advice is given for what costs enough to matter. Each sentence says what is seen
@@ -37,7 +39,7 @@ const (
 
 // asked is a shape as somebody asks for it.
 type asked struct {
-	*Shape
+	*report.Shape
 	// mean is what one request costs. Its Requests are 1.
 	mean meanCost
 	// who sent so many requests, from about so many addresses, in span.
@@ -49,7 +51,7 @@ type asked struct {
 
 type meanCost struct{ objects, scanned, bytes, cpu, seconds float64 }
 
-func meanOf(c *ListCost) meanCost {
+func meanOf(c *report.ListCost) meanCost {
 	n := float64(c.Requests)
 	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
 }
@@ -70,17 +72,17 @@ func worth(cpu, bytes float64, span time.Duration) bool {
 }
 
 // adviseShape is about all who ask for a shape; it names who asks most.
-func adviseShape(s *summary[Shape, Client], spans spans) []string {
+func adviseShape(s *summary[report.Shape, report.Client], spans spans) []string {
 	if !worth(s.cost.CPU, float64(s.cost.Bytes), spans.accounts) || len(s.partners) == 0 {
 		return nil
 	}
 	p := &s.partners[0]
-	a := asked{Shape: s.key, mean: meanOf(&s.cost), who: name(p.key), requests: p.requests, addresses: p.addresses, span: spans.partners}
+	a := asked{Shape: s.key, mean: meanOf(&s.cost), who: p.key.Name(), requests: p.requests, addresses: p.addresses, span: spans.partners}
 	return a.advice()
 }
 
 // adviseClient is about the most expensive shape of a client. costs are of shapes.
-func adviseClient(c *summary[Client, Shape], costs map[Shape]ListCost, spans spans) []string {
+func adviseClient(c *summary[report.Client, report.Shape], costs map[report.Shape]report.ListCost, spans spans) []string {
 	if len(c.partners) == 0 {
 		return nil
 	}
@@ -89,21 +91,11 @@ func adviseClient(c *summary[Client, Shape], costs map[Shape]ListCost, spans spa
 	if !ok {
 		return nil
 	}
-	a := asked{Shape: p.key, mean: meanOf(&cost), who: name(c.key), requests: p.requests, addresses: p.addresses, span: spans.partners}
+	a := asked{Shape: p.key, mean: meanOf(&cost), who: c.key.Name(), requests: p.requests, addresses: p.addresses, span: spans.partners}
 	if !worth(p.cpu, a.mean.bytes*float64(p.requests), spans.partners) {
 		return nil
 	}
 	return a.advice()
-}
-
-func name(c *Client) string {
-	switch {
-	case c.UserAgent == "":
-		return c.User
-	case c.User == "":
-		return c.UserAgent
-	}
-	return c.UserAgent + " (" + c.User + ")"
 }
 
 // advice are the sentences that fit, the most useful first.
@@ -120,7 +112,9 @@ func (a *asked) advice() []string {
 func (a *asked) list() bool { return a.Verb == "list" }
 
 // fresh is the Revision of lists that somebody begins anew.
-func (a *asked) fresh() bool { return a.Revision == RevisionUnset || a.Revision == RevisionAny }
+func (a *asked) fresh() bool {
+	return a.Revision == report.RevisionUnset || a.Revision == report.RevisionAny
+}
 
 // polling is about one client that asks again and again.
 func (a *asked) polling() string {
@@ -135,7 +129,7 @@ func (a *asked) polling() string {
 		seen = fmt.Sprintf("%s sent %d LISTs alike of %s in %d min", a.who, a.requests, a.Resource, minutes)
 		do = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
 	}
-	if a.Revision == RevisionUnset {
+	if a.Revision == report.RevisionUnset {
 		do += "; as long as it polls, resourceVersion=0 spares each request a question to etcd, if an answer may be a moment old"
 	}
 	return seen + ": " + do + "."
@@ -144,7 +138,7 @@ func (a *asked) polling() string {
 const namespaceField = "metadata.namespace"
 
 func (a *asked) namespace() string {
-	if !a.list() || a.Scope != ScopeCluster || !slices.Contains(a.keys("fields"), namespaceField) {
+	if !a.list() || a.Scope != report.ScopeCluster || !slices.Contains(a.SelectorKeys("fields"), namespaceField) {
 		return ""
 	}
 	resource, _, _ := strings.Cut(a.Resource, ".")
@@ -166,7 +160,7 @@ func (a *asked) scan() string {
 
 // selective are the selectors but for the namespace's.
 func (a *asked) selective() string {
-	return Selectors(a.keys("labels"), slices.DeleteFunc(a.keys("fields"), func(key string) bool { return key == namespaceField }))
+	return report.FormatSelectors(a.SelectorKeys("labels"), slices.DeleteFunc(a.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
 }
 
 // plain reports whether the answer is JSON of whole objects, as it is.
@@ -190,7 +184,7 @@ func (a *asked) compression() string {
 }
 
 func (a *asked) pages() string {
-	if !a.list() || a.Limit > 0 || a.Revision != RevisionUnset || !a.plain() || a.mean.bytes < hugeAnswer {
+	if !a.list() || a.Limit > 0 || a.Revision != report.RevisionUnset || !a.plain() || a.mean.bytes < hugeAnswer {
 		return ""
 	}
 	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", a.mean.bytes/1e6)
@@ -198,7 +192,7 @@ func (a *asked) pages() string {
 
 func (a *asked) metadata() string {
 	form, _, _ := strings.Cut(a.Encoding, " ")
-	if !a.list() || a.Path == PathPassedOn || form != "json" && form != "protobuf" || a.mean.objects < manyObjects ||
+	if !a.list() || a.Path == report.PathPassedOn || form != "json" && form != "protobuf" || a.mean.objects < manyObjects ||
 		a.mean.bytes < largeAnswer || a.mean.bytes < largeObject*a.mean.objects {
 		return ""
 	}

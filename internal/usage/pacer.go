@@ -1,4 +1,4 @@
-package slo
+package usage
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package slo
+package usage
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ const (
 )
 
 // tellPassedOn logs who asks for what in a form that costs much.
-func (l *Lists) tellPassedOn(now time.Time, r *ListRequest) {
+func (l *Accounts) tellPassedOn(now time.Time, r *Request) {
 	if r.Cost.Bytes < largeBytes && r.Cost.CPU < largeCPU {
 		return
 	}
