@@ -10,45 +10,45 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// Advice is given for what costs enough to matter. Each sentence says what is seen
-// and what to do; docs/lists.md tells more of each.
-
+// Thresholds of advice. docs/lists.md explains each sentence of advice.
 const (
-	// worthCPU of a processor, or worthBytes a second, are worth advice.
+	// Requests get advice from worthCPU of a processor on, or from worthBytes a second.
 	worthCPU   = 0.01
 	worthBytes = 1 << 20
-	// polls LISTs, or pollsOfOne GETs, from one address are a habit.
-	polls      = 5
-	pollsOfOne = 300
-	// A list of manyObjects, or an answer of largeAnswer bytes, is large; one of
-	// hugeAnswer is more than a client should take at once.
+	// A client polls if one address sends so many LISTs, or GETs, in a period.
+	minPolledLists = 5
+	minPolledGets  = 300
+	// A list of manyObjects is large, and so is an answer of largeAnswer bytes. A client
+	// should not take hugeAnswer bytes at once.
 	manyObjects = 500
 	largeAnswer = 4 << 20
 	hugeAnswer  = 32 << 20
-	// wasted objects are looked at for one that is selected.
-	wasted = 10
-	// smallLimit is a limit that keeps a scan from being worth an index.
+	// A scan wastes time if it looks at so many objects for each one that it returns.
+	minScannedRatio = 10
+	// Scans with a limit below smallLimit do not make the cache build an index.
 	smallLimit = 512
-	// largeObject is one whose metadata are a small part of it.
+	// largeObject is the size from which metadata are a small part of an object.
 	largeObject = 2 << 10
-	// slow answers take so many seconds, and slowness times what they take of a
-	// processor.
-	slow     = 2
-	slowness = 5
+	// An answer is slow if it takes slowSeconds, and slowRatio times its CPU time.
+	slowSeconds = 2
+	slowRatio   = 5
 )
 
-// asked is a shape as somebody asks for it.
-type asked struct {
+// requestPattern is a shape, with the client that asks for it most. It is what advice
+// is about.
+type requestPattern struct {
 	*report.Shape
-	// mean is what one request costs. Its Requests are 1.
+	// mean is the cost of one request.
 	mean meanCost
-	// who sent so many requests, from about so many addresses, in span.
-	who       string
+	// client names the client. It sent requests from an estimated number of addresses
+	// in the period.
+	client    string
 	requests  uint64
 	addresses float64
-	span      time.Duration
+	period    time.Duration
 }
 
+// meanCost has cpu in seconds.
 type meanCost struct{ objects, scanned, bytes, cpu, seconds float64 }
 
 func meanOf(c *report.ListCost) meanCost {
@@ -56,33 +56,36 @@ func meanOf(c *report.ListCost) meanCost {
 	return meanCost{objects: float64(c.Objects) / n, scanned: float64(c.Scanned) / n, bytes: float64(c.Bytes) / n, cpu: c.CPU / n, seconds: c.Seconds / n}
 }
 
-// spans are how long accounts and partners tell of.
-type spans struct{ accounts, partners time.Duration }
+// periods are the times that costs of accounts, and of their partners, add up.
+type periods struct{ accounts, partners time.Duration }
 
-func spansOf(now, began time.Time) spans {
+func periodsOf(now, began time.Time) periods {
 	up := max(now.Sub(began), time.Minute)
-	return spans{
+	return periods{
 		accounts: min(up, windowMinutes*time.Minute),
 		partners: min(up, halfWindow+now.Sub(now.Truncate(halfWindow))),
 	}
 }
 
-func worth(cpu, bytes float64, span time.Duration) bool {
-	return cpu >= worthCPU*span.Seconds() || bytes >= worthBytes*span.Seconds()
+// worthAdvice reports whether requests of a period cost enough for advice.
+func worthAdvice(cpu, bytes float64, period time.Duration) bool {
+	return cpu >= worthCPU*period.Seconds() || bytes >= worthBytes*period.Seconds()
 }
 
-// adviseShape is about all who ask for a shape; it names who asks most.
-func adviseShape(s *summary[report.Shape, report.Client], spans spans) []string {
-	if !worth(s.cost.CPU, float64(s.cost.Bytes), spans.accounts) || len(s.partners) == 0 {
+// adviseShape gives advice on all requests of a shape. It names the client that asks
+// most.
+func adviseShape(s *summary[report.Shape, report.Client], periods periods) []string {
+	if !worthAdvice(s.cost.CPU, float64(s.cost.Bytes), periods.accounts) || len(s.partners) == 0 {
 		return nil
 	}
 	p := &s.partners[0]
-	a := asked{Shape: s.key, mean: meanOf(&s.cost), who: p.key.Name(), requests: p.requests, addresses: p.addresses, span: spans.partners}
-	return a.advice()
+	pattern := requestPattern{Shape: s.key, mean: meanOf(&s.cost), client: p.key.Name(), requests: p.requests, addresses: p.addresses, period: periods.partners}
+	return pattern.advice()
 }
 
-// adviseClient is about the most expensive shape of a client. costs are of shapes.
-func adviseClient(c *summary[report.Client, report.Shape], costs map[report.Shape]report.ListCost, spans spans) []string {
+// adviseClient gives advice on the most expensive shape of a client. costs are those of
+// shapes.
+func adviseClient(c *summary[report.Client, report.Shape], costs map[report.Shape]report.ListCost, periods periods) []string {
 	if len(c.partners) == 0 {
 		return nil
 	}
@@ -91,17 +94,18 @@ func adviseClient(c *summary[report.Client, report.Shape], costs map[report.Shap
 	if !ok {
 		return nil
 	}
-	a := asked{Shape: p.key, mean: meanOf(&cost), who: c.key.Name(), requests: p.requests, addresses: p.addresses, span: spans.partners}
-	if !worth(p.cpu, a.mean.bytes*float64(p.requests), spans.partners) {
+	pattern := requestPattern{Shape: p.key, mean: meanOf(&cost), client: c.key.Name(), requests: p.requests, addresses: p.addresses, period: periods.partners}
+	if !worthAdvice(p.cpu, pattern.mean.bytes*float64(p.requests), periods.partners) {
 		return nil
 	}
-	return a.advice()
+	return pattern.advice()
 }
 
-// advice are the sentences that fit, the most useful first.
-func (a *asked) advice() []string {
+// advice returns the sentences that fit, the most useful first. Each method that it
+// calls returns a sentence, or "" if that does not fit.
+func (p *requestPattern) advice() []string {
 	var all []string
-	for _, one := range []func() string{a.passedOn, a.polling, a.namespace, a.scan, a.protobuf, a.compression, a.pages, a.metadata} {
+	for _, one := range []func() string{p.passedOn, p.polling, p.namespace, p.unindexed, p.protobuf, p.compression, p.pages, p.metadata} {
 		if sentence := one(); sentence != "" {
 			all = append(all, sentence)
 		}
@@ -109,27 +113,28 @@ func (a *asked) advice() []string {
 	return all
 }
 
-func (a *asked) list() bool { return a.Verb == "list" }
+func (p *requestPattern) isList() bool { return p.Verb == "list" }
 
-// fresh is the Revision of lists that somebody begins anew.
-func (a *asked) fresh() bool {
-	return a.Revision == report.RevisionUnset || a.Revision == report.RevisionAny
+// beginsAnew reports whether the request neither continues a list nor asks for a
+// certain revision.
+func (p *requestPattern) beginsAnew() bool {
+	return p.Revision == report.RevisionUnset || p.Revision == report.RevisionAny
 }
 
-// polling is about one client that asks again and again.
-func (a *asked) polling() string {
-	each := float64(a.requests) / math.Max(1, math.Round(a.addresses))
-	if !a.fresh() || math.IsInf(a.addresses, 1) || each < polls || !a.list() && each < pollsOfOne {
+// polling is about a client that sends the same request again and again.
+func (p *requestPattern) polling() string {
+	each := float64(p.requests) / math.Max(1, math.Round(p.addresses))
+	if !p.beginsAnew() || math.IsInf(p.addresses, 1) || each < minPolledLists || !p.isList() && each < minPolledGets {
 		return ""
 	}
-	minutes := max(1, int(math.Round(a.span.Minutes())))
-	seen := fmt.Sprintf("%s sent %d GETs of %s in %d min", a.who, a.requests, a.Resource, minutes)
+	minutes := max(1, int(math.Round(p.period.Minutes())))
+	seen := fmt.Sprintf("%s sent %d GETs of %s in %d min", p.client, p.requests, p.Resource, minutes)
 	do := "read them from an informer, which watches, instead"
-	if a.list() {
-		seen = fmt.Sprintf("%s sent %d LISTs alike of %s in %d min", a.who, a.requests, a.Resource, minutes)
+	if p.isList() {
+		seen = fmt.Sprintf("%s sent %d LISTs alike of %s in %d min", p.client, p.requests, p.Resource, minutes)
 		do = "use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes"
 	}
-	if a.Revision == report.RevisionUnset {
+	if p.Revision == report.RevisionUnset {
 		do += "; as long as it polls, resourceVersion=0 spares each request a question to etcd, if an answer may be a moment old"
 	}
 	return seen + ": " + do + "."
@@ -137,69 +142,73 @@ func (a *asked) polling() string {
 
 const namespaceField = "metadata.namespace"
 
-func (a *asked) namespace() string {
-	if !a.list() || a.Scope != report.ScopeCluster || !slices.Contains(a.SelectorKeys("fields"), namespaceField) {
+// namespace is about a field selector that a path could replace.
+func (p *requestPattern) namespace() string {
+	if !p.isList() || p.Scope != report.ScopeCluster || !slices.Contains(p.SelectorKeys("fields"), namespaceField) {
 		return ""
 	}
-	resource, _, _ := strings.Cut(a.Resource, ".")
+	resource, _, _ := strings.Cut(p.Resource, ".")
 	return fmt.Sprintf("List …/namespaces/NAME/%s instead of selecting the field %s: the answer is the same, no object has to be asked, and no right to list other namespaces is needed.", resource, namespaceField)
 }
 
-// scan is about selectors that no index serves.
-func (a *asked) scan() string {
-	selectors := a.selective()
-	if a.Path != "scan" || selectors == "" || a.mean.scanned < manyObjects || a.mean.scanned < wasted*a.mean.objects {
+// unindexed is about selectors that no index serves.
+func (p *requestPattern) unindexed() string {
+	selectors := p.indexableSelectors()
+	if p.Path != "scan" || selectors == "" || p.mean.scanned < manyObjects || p.mean.scanned < minScannedRatio*p.mean.objects {
 		return ""
 	}
 	do := "a requirement of a value (=, in) or of a label's presence gets an index by itself after two such lists: add one that most objects do not meet"
-	if a.Limit > 0 && a.Limit < smallLimit {
+	if p.Limit > 0 && p.Limit < smallLimit {
 		do = fmt.Sprintf("lists with a limit below %d do not make the server learn an index: leave the limit out, or list once without it every few minutes", smallLimit)
 	}
-	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, a.mean.scanned, a.mean.objects, do)
+	return fmt.Sprintf("No index serves the selector (%s): a list looks at %.0f objects and returns %.0f; %s.", selectors, p.mean.scanned, p.mean.objects, do)
 }
 
-// selective are the selectors but for the namespace's.
-func (a *asked) selective() string {
-	return report.FormatSelectors(a.SelectorKeys("labels"), slices.DeleteFunc(a.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
+// indexableSelectors returns the selectors without the namespace's.
+func (p *requestPattern) indexableSelectors() string {
+	return report.FormatSelectors(p.SelectorKeys("labels"), slices.DeleteFunc(p.SelectorKeys("fields"), func(key string) bool { return key == namespaceField }))
 }
 
-// plain reports whether the answer is JSON of whole objects, as it is.
-func (a *asked) plain() bool { return a.Encoding == "json" }
+// plainJSON reports whether answers are uncompressed JSON of whole objects.
+func (p *requestPattern) plainJSON() bool { return p.Encoding == "json" }
 
-func (a *asked) protobuf() string {
-	if form, _, _ := strings.Cut(a.Encoding, " "); form != "json" || !builtIn(a.Resource) || a.mean.bytes < largeAnswer {
+// protobuf is about large JSON of resources that have protobuf.
+func (p *requestPattern) protobuf() string {
+	if form, _, _ := strings.Cut(p.Encoding, " "); form != "json" || !builtIn(p.Resource) || p.mean.bytes < largeAnswer {
 		return ""
 	}
-	return fmt.Sprintf("Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): %s are built in, and their protobuf is smaller than JSON and cheaper to decode.", a.Resource)
+	return fmt.Sprintf("Ask for protobuf (Accept: application/vnd.kubernetes.protobuf; in client-go rest.Config.ContentType): %s are built in, and their protobuf is smaller than JSON and cheaper to decode.", p.Resource)
 }
 
-// compression is about answers that wait for their client.
-func (a *asked) compression() string {
-	if strings.HasSuffix(a.Encoding, " gzip") || strings.HasSuffix(a.Encoding, " zstd") || a.mean.bytes < largeAnswer ||
-		a.mean.seconds < slow || a.mean.seconds < slowness*a.mean.cpu {
+// compression is about large answers that take long to send.
+func (p *requestPattern) compression() string {
+	if strings.HasSuffix(p.Encoding, " gzip") || strings.HasSuffix(p.Encoding, " zstd") || p.mean.bytes < largeAnswer ||
+		p.mean.seconds < slowSeconds || p.mean.seconds < slowRatio*p.mean.cpu {
 		return ""
 	}
 	return fmt.Sprintf("Accept gzip (in client-go leave rest.Config.DisableCompression false): answers of %.0f MB take %.1f s, %.1f s of it waiting for etcd or the client; compressed they are several times smaller.",
-		a.mean.bytes/1e6, a.mean.seconds, a.mean.seconds-a.mean.cpu)
+		p.mean.bytes/1e6, p.mean.seconds, p.mean.seconds-p.mean.cpu)
 }
 
-func (a *asked) pages() string {
-	if !a.list() || a.Limit > 0 || a.Revision != report.RevisionUnset || !a.plain() || a.mean.bytes < hugeAnswer {
+// pages is about one answer that is too large for a client.
+func (p *requestPattern) pages() string {
+	if !p.isList() || p.Limit > 0 || p.Revision != report.RevisionUnset || !p.plainJSON() || p.mean.bytes < hugeAnswer {
 		return ""
 	}
-	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", a.mean.bytes/1e6)
+	return fmt.Sprintf("List in pages (limit=500 and continue): an answer has %.0f MB, which the client has to hold at once.", p.mean.bytes/1e6)
 }
 
-func (a *asked) metadata() string {
-	form, _, _ := strings.Cut(a.Encoding, " ")
-	if !a.list() || a.Path == report.PathPassedOn || form != "json" && form != "protobuf" || a.mean.objects < manyObjects ||
-		a.mean.bytes < largeAnswer || a.mean.bytes < largeObject*a.mean.objects {
+// metadata is about whole objects where their metadata may be enough.
+func (p *requestPattern) metadata() string {
+	form, _, _ := strings.Cut(p.Encoding, " ")
+	if !p.isList() || p.Path == report.PathPassedOn || form != "json" && form != "protobuf" || p.mean.objects < manyObjects ||
+		p.mean.bytes < largeAnswer || p.mean.bytes < largeObject*p.mean.objects {
 		return ""
 	}
 	return "If only names, labels, annotations or owners are read, ask for metadata (PartialObjectMetadataList; in client-go the metadata client): it is a small part of these objects."
 }
 
-// builtIn reports whether a resource is Kubernetes' own, which alone has protobuf.
+// builtIn reports whether a resource is one of Kubernetes. Only those have protobuf.
 func builtIn(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return builtInGroups[group]

@@ -7,37 +7,46 @@ import (
 	"time"
 )
 
-// scale corrects estimates of CPU time. Go does not tell what a goroutine used, so
-// a request's CPU is taken to be the time that it did not knowingly wait. On a busy
-// machine it also waits for a processor, and for others that encode the same
-// objects. So estimates of a second are made smaller by the factor by which those
-// of the second before were more, together, than all that the process used.
-type scale struct {
-	// used is what the process has used. Nil corrects nothing.
-	used func() time.Duration
-	// claimed are the estimates since last, in nanoseconds.
-	claimed atomic.Int64
-	// factor holds the bits of a float64; 0 stands for 1.
+// cpuScale scales estimates of requests' CPU time, so that their sum is not more than
+// the process used.
+//
+// Go does not report the CPU time of a goroutine. So a request's CPU is taken to be
+// the time in which it did not knowingly wait. On a busy machine that is too much: the
+// request also waits for a processor, and for other requests that encode the same
+// objects. Each second the factor is set to
+//
+//	CPU of the process / sum of the estimates
+//
+// of the second before, and to 1 at most.
+type cpuScale struct {
+	// processCPU returns the CPU time that the process has used. Nil scales nothing.
+	processCPU func() time.Duration
+	// estimated is the sum of the estimates since the last update, in nanoseconds.
+	estimated atomic.Int64
+	// factor holds the bits of a float64. Zero stands for 1.
 	factor atomic.Uint64
-	// next is when the factor is due, in Unix nanoseconds.
-	next atomic.Int64
+	// due is the time of the next update, in Unix nanoseconds. Zero means that there
+	// was none.
+	due atomic.Int64
 
 	mu struct {
 		sync.Mutex
-		last time.Duration
+		// lastCPU is the result of processCPU at the last update.
+		lastCPU time.Duration
 	}
 }
 
 const scalePeriod = time.Second
 
-// apply corrects an estimate, in seconds.
-func (s *scale) apply(now time.Time, cpu float64) float64 {
-	if s.used == nil {
+// apply scales an estimate, in seconds. One of its callers updates the factor when
+// that is due.
+func (s *cpuScale) apply(now time.Time, cpu float64) float64 {
+	if s.processCPU == nil {
 		return cpu
 	}
-	s.claimed.Add(int64(cpu * 1e9))
-	if due := s.next.Load(); now.UnixNano() >= due && s.next.CompareAndSwap(due, now.Add(scalePeriod).UnixNano()) {
-		s.renew(due == 0)
+	s.estimated.Add(int64(cpu * 1e9))
+	if due := s.due.Load(); now.UnixNano() >= due && s.due.CompareAndSwap(due, now.Add(scalePeriod).UnixNano()) {
+		s.updateFactor(due == 0)
 	}
 	if bits := s.factor.Load(); bits != 0 {
 		cpu *= math.Float64frombits(bits)
@@ -45,16 +54,15 @@ func (s *scale) apply(now time.Time, cpu float64) float64 {
 	return cpu
 }
 
-// renew compares what was claimed with what was used. There is nothing to compare
-// the first time.
-func (s *scale) renew(first bool) {
+// updateFactor sets the factor. The first call only notes the process' CPU.
+func (s *cpuScale) updateFactor(first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used := s.used()
-	claimed, spent := s.claimed.Swap(0), int64(used-s.mu.last)
-	s.mu.last = used
-	if first || claimed <= 0 {
+	cpu := s.processCPU()
+	estimated, used := s.estimated.Swap(0), int64(cpu-s.mu.lastCPU)
+	s.mu.lastCPU = cpu
+	if first || estimated <= 0 {
 		return
 	}
-	s.factor.Store(math.Float64bits(max(0, min(1, float64(spent)/float64(claimed)))))
+	s.factor.Store(math.Float64bits(max(0, min(1, float64(used)/float64(estimated)))))
 }

@@ -7,137 +7,141 @@ import (
 	"time"
 )
 
-// crowd counts distinct hashes: exactly as long as they are few, then by
-// HyperLogLog with a standard error of 3 %. It takes 1 KiB at most. The zero value
-// is empty.
-type crowd struct {
-	few  []uint64
-	many *[registers]uint8
+// distinctCounter counts distinct hashes. Up to maxExact it is exact. Beyond that it is
+// a HyperLogLog (Flajolet et al., AofA 2007) with a standard error of 3 %. It takes
+// 1 KiB at most. The zero value is empty.
+type distinctCounter struct {
+	exact []uint64
+	// registers is nil while the count is exact. After that exact is nil.
+	registers *[registerCount]uint8
 }
 
 const (
-	registers    = 1 << registerBits
-	registerBits = 10
-	maxFew       = 64
+	registerCount = 1 << registerBits
+	registerBits  = 10
+	maxExact      = 64
 )
 
-func (c *crowd) add(hash uint64) {
-	if c.many == nil {
-		if slices.Contains(c.few, hash) {
+func (c *distinctCounter) add(hash uint64) {
+	if c.registers == nil {
+		if slices.Contains(c.exact, hash) {
 			return
 		}
-		if len(c.few) < maxFew {
-			c.few = append(c.few, hash)
+		if len(c.exact) < maxExact {
+			c.exact = append(c.exact, hash)
 			return
 		}
-		c.spill()
+		c.useRegisters()
 	}
-	c.put(hash)
+	c.addToRegister(hash)
 }
 
-// spill goes over to registers.
-func (c *crowd) spill() {
-	c.many = &[registers]uint8{}
-	for _, h := range c.few {
-		c.put(h)
+// useRegisters changes from exact hashes to registers.
+func (c *distinctCounter) useRegisters() {
+	c.registers = &[registerCount]uint8{}
+	for _, h := range c.exact {
+		c.addToRegister(h)
 	}
-	c.few = nil
+	c.exact = nil
 }
 
-func (c *crowd) put(hash uint64) {
-	// The rank is of the bits that do not choose the register.
+// addToRegister chooses the register by the low bits of a hash, and computes the rank
+// from the others.
+func (c *distinctCounter) addToRegister(hash uint64) {
 	rank := uint8(bits.LeadingZeros64(hash|1<<registerBits-1)) + 1
-	if r := &c.many[hash%registers]; *r < rank {
+	if r := &c.registers[hash%registerCount]; *r < rank {
 		*r = rank
 	}
 }
 
-// merge adds all of another crowd.
-func (c *crowd) merge(d *crowd) {
-	for _, h := range d.few {
+// merge adds the hashes of another counter.
+func (c *distinctCounter) merge(other *distinctCounter) {
+	for _, h := range other.exact {
 		c.add(h)
 	}
-	if d.many == nil {
+	if other.registers == nil {
 		return
 	}
-	if c.many == nil {
-		c.spill()
+	if c.registers == nil {
+		c.useRegisters()
 	}
-	for i, rank := range d.many {
-		c.many[i] = max(c.many[i], rank)
+	for i, rank := range other.registers {
+		c.registers[i] = max(c.registers[i], rank)
 	}
 }
 
-// count is about how many there are (Flajolet et al., with linear counting for
-// small numbers).
-func (c *crowd) count() int {
-	if c.many == nil {
-		return len(c.few)
+// count returns the number of distinct hashes, or an estimate of it. Small estimates
+// are by linear counting, as in the paper.
+func (c *distinctCounter) count() int {
+	if c.registers == nil {
+		return len(c.exact)
 	}
 	sum, empty := 0.0, 0
-	for _, rank := range c.many {
+	for _, rank := range c.registers {
 		sum += 1 / float64(uint64(1)<<rank)
 		if rank == 0 {
 			empty++
 		}
 	}
-	estimate := 0.7213 / (1 + 1.079/registers) * registers * registers / sum
-	if empty > 0 && estimate <= 2.5*registers {
-		estimate = registers * math.Log(registers/float64(empty))
+	estimate := 0.7213 / (1 + 1.079/registerCount) * registerCount * registerCount / sum
+	if empty > 0 && estimate <= 2.5*registerCount {
+		estimate = registerCount * math.Log(registerCount/float64(empty))
 	}
 	return int(estimate + 0.5)
 }
 
-// lately counts distinct hashes of the last while, in steps: a few crowds, the
-// oldest of which is forgotten when a step is over.
-type lately struct {
-	step   time.Duration
-	crowds []crowd
-	// at numbers the step of the newest crowd.
-	at int64
+// slidingDistinct counts the distinct hashes of a sliding window. The window has a
+// fixed number of steps with a distinctCounter each. When a step is over, the counter
+// of the oldest step is emptied. So the window covers between steps-1 and steps steps.
+type slidingDistinct struct {
+	step time.Duration
+	// counters is a ring: step n is at n % len(counters).
+	counters []distinctCounter
+	// newest is the number of the newest step.
+	newest int64
 }
 
-func newLately(step time.Duration, steps int) lately {
-	return lately{step: step, crowds: make([]crowd, steps)}
+func newSlidingDistinct(step time.Duration, steps int) slidingDistinct {
+	return slidingDistinct{step: step, counters: make([]distinctCounter, steps)}
 }
 
-// advance forgets what is too old.
-func (r *lately) advance(now time.Time) {
-	at := now.UnixNano() / int64(r.step)
-	for i := max(r.at+1, at-int64(len(r.crowds))+1); i <= at; i++ {
-		r.crowds[i%int64(len(r.crowds))] = crowd{}
+// advance empties the counters of steps that have left the window.
+func (d *slidingDistinct) advance(now time.Time) {
+	step := now.UnixNano() / int64(d.step)
+	for i := max(d.newest+1, step-int64(len(d.counters))+1); i <= step; i++ {
+		d.counters[i%int64(len(d.counters))] = distinctCounter{}
 	}
-	r.at = max(r.at, at)
+	d.newest = max(d.newest, step)
 }
 
-func (r *lately) add(now time.Time, hash uint64) {
-	r.advance(now)
-	r.crowds[r.at%int64(len(r.crowds))].add(hash)
+func (d *slidingDistinct) add(now time.Time, hash uint64) {
+	d.advance(now)
+	d.counters[d.newest%int64(len(d.counters))].add(hash)
 }
 
-// all is the crowd of the whole while.
-func (r *lately) all(now time.Time) (all crowd) {
-	r.advance(now)
-	for i := range r.crowds {
-		all.merge(&r.crowds[i])
+// union returns a counter of the whole window.
+func (d *slidingDistinct) union(now time.Time) (all distinctCounter) {
+	d.advance(now)
+	for i := range d.counters {
+		all.merge(&d.counters[i])
 	}
 	return all
 }
 
-func (r *lately) count(now time.Time) int {
-	all := r.all(now)
+func (d *slidingDistinct) count(now time.Time) int {
+	all := d.union(now)
 	return all.count()
 }
 
-// most is a bound of the count, as long as that is exact.
-func (r *lately) most() (n int) {
-	for i := range r.crowds {
-		n += len(r.crowds[i].few)
+// exactBound is an upper bound of count while no counter uses registers.
+func (d *slidingDistinct) exactBound() (n int) {
+	for i := range d.counters {
+		n += len(d.counters[i].exact)
 	}
 	return n
 }
 
-// large reports whether counting takes a walk through registers.
-func (r *lately) large() bool {
-	return slices.ContainsFunc(r.crowds, func(c crowd) bool { return c.many != nil })
+// costly reports whether count has to read registers.
+func (d *slidingDistinct) costly() bool {
+	return slices.ContainsFunc(d.counters, func(c distinctCounter) bool { return c.registers != nil })
 }

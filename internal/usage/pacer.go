@@ -6,124 +6,132 @@ import (
 	"time"
 )
 
-// meter lets the clients of a storm list at a rate, first come, first served. Who
-// comes too early gets a ticket, and is let in when the tickets up to its own are due.
-// Which those are follows the rate, and that the size of the fleet, of which more may
-// be seen while the storm goes on. A ticket that nobody came with goes to who comes
-// next.
-type meter struct {
-	// rate is in tickets a second, due how many were due at a time.
+// pacer admits the clients of a storm at a rate, first come, first served.
+//
+// Tickets have ascending numbers, and become due in that order at the rate. A client
+// whose ticket is due is admitted. A client that comes too early keeps its ticket, and
+// is told how long to wait. Times are computed from numbers only when a client asks,
+// because the rate changes during a storm: it follows the size of the group, which
+// becomes known bit by bit.
+//
+// A client may give up. Its ticket is then given to the next client that comes.
+//
+// The detector's lock guards a pacer.
+type pacer struct {
+	// rate is in tickets a second.
 	rate float64
-	due  float64
-	at   time.Time
-	// last is the newest ticket.
+	// due is the number up to which tickets are due at the time at.
+	due float64
+	at  time.Time
+	// last is the number of the newest ticket.
 	last float64
-	// spare are tickets that went unused.
-	spare int
-	// held are tickets by client. order is the same in order, and has some that were
-	// used, too.
-	held  map[uint64]ticket
-	order []turn
+	// unused counts due tickets whose clients gave up. It is at most maxUnused.
+	unused int
+	// tickets are the waiting clients', by client. queue has them in order, and some
+	// that were used already.
+	tickets map[uint64]ticket
+	queue   []queuedTicket
 }
 
 type ticket struct {
 	number float64
-	// back is when the client was told to come.
-	back time.Time
+	// retryAt is the time at which the client was told to retry.
+	retryAt time.Time
 }
 
-type turn struct {
+type queuedTicket struct {
 	client uint64
 	number float64
 }
 
 const (
-	// grace is how late a client may come, in seconds, and early how much before its
-	// time: clients wait whole seconds.
-	grace = 15
-	early = 1
-	// leastRate is for small fleets, and for those of which little is known yet, in
-	// clients a minute.
-	leastRate = 10
-	// maxSpare bounds the burst after a time in which nobody came.
-	maxSpare = 10
-	// maxRetryAfter is the longest wait that clients are told. Those whose time is
-	// later come to ask again meanwhile, so that one who gives up does not keep a
-	// ticket for long.
+	// graceSeconds is how late a client may come without losing its ticket.
+	graceSeconds = 15
+	// earlySeconds is how early a client may come: clients wait whole seconds.
+	earlySeconds = 1
+	// minClientsPerMinute is the rate for small groups, and while few of a group's
+	// clients are known.
+	minClientsPerMinute = 10
+	// maxUnused bounds the burst after a time in which no client came.
+	maxUnused = 10
+	// maxRetryAfter is the longest wait that a client is told. Clients whose turn is
+	// later ask again meanwhile. So a client that gives up soon loses its ticket.
 	maxRetryAfter = time.Minute
-	// maxHeld is how many tickets are kept over all storms.
-	maxHeld = 16_384
+	// maxTickets bounds the tickets of all storms together.
+	maxTickets = 16_384
 )
 
-func newMeter(now time.Time) *meter { return &meter{due: 1, at: now, held: map[uint64]ticket{}} }
+func newPacer(now time.Time) *pacer { return &pacer{due: 1, at: now, tickets: map[uint64]ticket{}} }
 
-// setRate sets how many clients list in a minute.
-func (m *meter) setRate(now time.Time, clients float64) {
-	m.advance(now)
-	m.rate = max(clients, leastRate) / 60
+// setRate sets how many clients are admitted in a minute.
+func (p *pacer) setRate(now time.Time, clients float64) {
+	p.advance(now)
+	p.rate = max(clients, minClientsPerMinute) / 60
 }
 
-func (m *meter) advance(now time.Time) {
-	if d := now.Sub(m.at); d > 0 {
-		m.due += m.rate * d.Seconds()
-		m.at = now
+// advance makes due the tickets of the time since the last call.
+func (p *pacer) advance(now time.Time) {
+	if d := now.Sub(p.at); d > 0 {
+		p.due += p.rate * d.Seconds()
+		p.at = now
 	}
 }
 
-// ask lets a client list now, with 0, or tells it when to come back. room is how
-// many more tickets may be kept.
-func (m *meter) ask(now time.Time, client uint64, room int) time.Duration {
-	m.expire(now)
-	if t, ok := m.held[client]; ok {
-		if t.number <= m.due+early*m.rate {
-			delete(m.held, client)
+// admit returns 0 if the client may list now, or else how long it is to wait. room is
+// how many more tickets may be kept. Without room the wait is long and random.
+func (p *pacer) admit(now time.Time, client uint64, room int) time.Duration {
+	p.expire(now)
+	if t, ok := p.tickets[client]; ok {
+		if t.number <= p.due+earlySeconds*p.rate {
+			delete(p.tickets, client)
 			return 0
 		}
-		return m.hold(now, client, t.number)
+		return p.postpone(now, client, t.number)
 	}
-	if m.spare > 0 {
-		m.spare--
+	if p.unused > 0 {
+		p.unused--
 		return 0
 	}
-	next := max(m.last+1, m.due)
-	if next <= m.due {
-		m.last = next
+	next := max(p.last+1, p.due)
+	if next <= p.due {
+		p.last = next
 		return 0
 	}
 	if room <= 0 {
 		return retryAfter(math.MaxInt64)
 	}
-	m.last = next
-	m.order = append(m.order, turn{client, next})
-	return m.hold(now, client, next)
+	p.last = next
+	p.queue = append(p.queue, queuedTicket{client, next})
+	return p.postpone(now, client, next)
 }
 
-// hold keeps a client's ticket and tells it when to come.
-func (m *meter) hold(now time.Time, client uint64, number float64) time.Duration {
-	wait := retryAfter(time.Duration((number - m.due) / m.rate * float64(time.Second)))
-	m.held[client] = ticket{number, now.Add(wait)}
+// postpone keeps a client's ticket and returns how long the client is to wait.
+func (p *pacer) postpone(now time.Time, client uint64, number float64) time.Duration {
+	wait := retryAfter(time.Duration((number - p.due) / p.rate * float64(time.Second)))
+	p.tickets[client] = ticket{number, now.Add(wait)}
 	return wait
 }
 
-// expire takes tickets back that nobody came with.
-func (m *meter) expire(now time.Time) {
-	m.advance(now)
-	for len(m.order) > 0 {
-		first := m.order[0]
-		t, ok := m.held[first.client]
+// expire drops tickets that have been due for graceSeconds, if their clients are also
+// that late.
+func (p *pacer) expire(now time.Time) {
+	p.advance(now)
+	for len(p.queue) > 0 {
+		first := p.queue[0]
+		t, ok := p.tickets[first.client]
 		if ok = ok && t.number == first.number; ok {
-			if m.due-first.number < grace*m.rate || now.Sub(t.back) < grace*time.Second {
+			if p.due-first.number < graceSeconds*p.rate || now.Sub(t.retryAt) < graceSeconds*time.Second {
 				return
 			}
-			delete(m.held, first.client)
-			m.spare = min(m.spare+1, maxSpare)
+			delete(p.tickets, first.client)
+			p.unused = min(p.unused+1, maxUnused)
 		}
-		m.order = m.order[1:]
+		p.queue = p.queue[1:]
 	}
 }
 
-// retryAfter is a wait in whole seconds, 1 at least. Long ones are shortened, each
-// to another length.
+// retryAfter rounds a wait up to whole seconds, 1 at least. Waits above maxRetryAfter
+// are replaced by a random one, so that clients do not come back together.
 func retryAfter(wait time.Duration) time.Duration {
 	if wait > maxRetryAfter {
 		wait = maxRetryAfter/2 + rand.N(maxRetryAfter/2)

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/usage"
 )
 
-// relist is that of one of a fleet's agents. They share a user.
+// relist returns the Relist of an agent of a group. The agents share a user.
 func relist(i int) *usage.Relist {
 	return &usage.Relist{
 		Client:  report.NewClient("system:serviceaccount:a:agent", "agent/v1"),
@@ -23,67 +23,67 @@ func relist(i int) *usage.Relist {
 	}
 }
 
-// seen makes a fleet known without relists.
-func seen(l *usage.Accounts, agents int) {
+// addGroup makes a group of agents known, without relists.
+func addGroup(accounts *usage.Accounts, agents int) {
 	for i := range agents {
 		r := relist(i)
 		r.Full = false
-		l.Relist(r)
+		accounts.Relist(r)
 	}
 }
 
 func TestStorms(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
-		fleet, agents, seconds int
+		group, agents, seconds int
 		alter                  func(i int, r *usage.Relist)
 		storm                  bool
 	}{
-		{name: "a third of a small fleet", fleet: 15, agents: 5, seconds: 20, storm: true},
+		{name: "a third of a small group", group: 15, agents: 5, seconds: 20, storm: true},
 		{name: "fewer than five", agents: 4, seconds: 1},
-		{name: "less than a third of a small fleet", fleet: 100, agents: 19, seconds: 20},
-		{name: "twenty of a fleet", fleet: 100, agents: 20, seconds: 20, storm: true},
-		{name: "few of a large fleet", fleet: 1000, agents: 40, seconds: 20},
-		{name: "slowly", fleet: 60, agents: 60, seconds: 600},
+		{name: "less than a third of a small group", group: 100, agents: 19, seconds: 20},
+		{name: "twenty of a group", group: 100, agents: 20, seconds: 20, storm: true},
+		{name: "few of a large group", group: 1000, agents: 40, seconds: 20},
+		{name: "slowly", group: 60, agents: 60, seconds: 600},
 		{name: "one agent again and again", agents: 100, seconds: 20, alter: func(_ int, r *usage.Relist) { r.Address = "10.0.0.1:1" }},
-		{name: "connections of one agent", fleet: 1, agents: 10, seconds: 20, alter: func(i int, r *usage.Relist) { r.Address = fmt.Sprintf("10.0.0.1:%d", i) }},
+		{name: "connections of one agent", group: 1, agents: 10, seconds: 20, alter: func(i int, r *usage.Relist) { r.Address = fmt.Sprintf("10.0.0.1:%d", i) }},
 		{name: "many behind a proxy", agents: 30, seconds: 20, alter: func(i int, r *usage.Relist) { r.Address = fmt.Sprintf("10.0.0.%d:%d", i%2, i) }, storm: true},
-		{name: "of different kinds", agents: 50, seconds: 20, alter: func(i int, r *usage.Relist) { r.Client.UserAgent = fmt.Sprint(i % 20) }},
+		{name: "of different programs", agents: 50, seconds: 20, alter: func(i int, r *usage.Relist) { r.Client.UserAgent = fmt.Sprint(i % 20) }},
 		{name: "of different resources", agents: 50, seconds: 20, alter: func(i int, r *usage.Relist) { r.Resource = fmt.Sprint(i % 20) }},
 		{name: "parts of a resource", agents: 50, seconds: 20, alter: func(_ int, r *usage.Relist) { r.Full = false }},
 	} {
-		l, clock := newLists(usage.Config{})
-		seen(l, c.fleet)
+		accounts, clock := newAccounts(usage.Config{})
+		addGroup(accounts, c.group)
 		for i := range c.agents {
 			r := relist(i)
 			if c.alter != nil {
 				c.alter(i, r)
 			}
-			if wait := l.Relist(r); wait != 0 {
-				t.Errorf("%s: held back for %v", c.name, wait)
+			if wait := accounts.Relist(r); wait != 0 {
+				t.Errorf("%s: has to wait %v", c.name, wait)
 			}
 			clock.Step(time.Duration(c.seconds) * time.Second / time.Duration(c.agents))
 		}
-		if storms := l.Report().Storms; len(storms) > 0 != c.storm {
+		if storms := accounts.Report().Storms; len(storms) > 0 != c.storm {
 			t.Errorf("%s: %+v", c.name, storms)
 		}
 	}
 }
 
-// TestStormIsTold follows one from its beginning until it is forgotten.
-func TestStormIsTold(t *testing.T) {
+// TestStormIsReported follows a storm from its beginning until reports drop it.
+func TestStormIsReported(t *testing.T) {
 	var log bytes.Buffer
-	l, clock := newLists(usage.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	seen(l, 300)
+	accounts, clock := newAccounts(usage.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	addGroup(accounts, 300)
 	for i := range 200 {
-		l.Relist(relist(i))
+		accounts.Relist(relist(i))
 		r := podList("agent")
 		r.Client, r.Relist = relist(i).Client, true
-		l.Observe(&r)
+		accounts.Observe(&r)
 		clock.Step(100 * time.Millisecond)
 	}
-	l.AddRelistBytes("agent", "pods", 5)
-	storms := l.Report().Storms
+	accounts.AddRelistBytes("agent", "pods", 5)
+	storms := accounts.Report().Storms
 	if len(storms) != 1 {
 		t.Fatalf("%+v", storms)
 	}
@@ -91,7 +91,7 @@ func TestStormIsTold(t *testing.T) {
 	if s.UserAgent != "agent" || s.Resource != "pods" || !s.Ended.IsZero() || s.Requests != 200 || s.Clients < 190 || s.Clients > 210 || s.Fleet < 280 || s.Fleet > 320 {
 		t.Errorf("%+v", s)
 	}
-	// It was noticed with the twentieth.
+	// The twentieth client began the storm.
 	if s.Bytes != 181*1000+5 || s.Began.Sub(start) != 1900*time.Millisecond {
 		t.Errorf("%d bytes since %v", s.Bytes, s.Began.Sub(start))
 	}
@@ -100,11 +100,11 @@ func TestStormIsTold(t *testing.T) {
 	}
 	last := clock.Now().Add(-100 * time.Millisecond)
 	clock.Step(31 * time.Second)
-	if s := l.Report().Storms; len(s) != 1 || !s[0].Ended.Equal(last) {
+	if s := accounts.Report().Storms; len(s) != 1 || !s[0].Ended.Equal(last) {
 		t.Errorf("%+v, the last came at %v", s, last)
 	}
 	clock.Step(11 * time.Minute)
-	if s := l.Report().Storms; len(s) != 0 {
+	if s := accounts.Report().Storms; len(s) != 0 {
 		t.Errorf("%+v", s)
 	}
 	if text := log.String(); strings.Count(text, "began") != 1 || strings.Count(text, "ended") != 1 {
@@ -112,16 +112,17 @@ func TestStormIsTold(t *testing.T) {
 	}
 }
 
-// TestPollersAreNoStorm: what goes on all the time is none, but at its beginning.
+// TestPollersAreNoStorm has clients that list all the time. Only their beginning may
+// count as a storm.
 func TestPollersAreNoStorm(t *testing.T) {
-	l, clock := newLists(usage.Config{})
+	accounts, clock := newAccounts(usage.Config{})
 	for range 60 {
 		for i := range 30 {
-			l.Relist(relist(i))
+			accounts.Relist(relist(i))
 		}
 		clock.Step(15 * time.Second)
 	}
-	storms := l.Report().Storms
+	storms := accounts.Report().Storms
 	if len(storms) > 1 {
 		t.Errorf("%+v", storms)
 	}
@@ -132,10 +133,10 @@ func TestPollersAreNoStorm(t *testing.T) {
 	}
 }
 
-// restart lets a fleet list as client-go does: who is told to wait comes back then.
-// It returns when each agent listed, and how many were told to list at the same time
-// at most.
-func restart(l *usage.Accounts, clock *clocktesting.FakeClock, agents int, gone func(int) bool) (listed []time.Duration, most int) {
+// restart lets a group list as client-go does: an agent that has to wait comes back
+// after that. restart returns when each agent listed, and the largest number of agents
+// that were told to come at the same time. Agents with gone(i) never come back.
+func restart(accounts *usage.Accounts, clock *clocktesting.FakeClock, agents int, gone func(int) bool) (listed []time.Duration, most int) {
 	due := make([]time.Time, agents)
 	for i := range due {
 		due[i] = clock.Now()
@@ -148,14 +149,14 @@ func restart(l *usage.Accounts, clock *clocktesting.FakeClock, agents int, gone 
 			if done[i] || due[i].After(now) || gone != nil && gone(i) && now.After(start) {
 				continue
 			}
-			wait := l.Relist(relist(i))
+			wait := accounts.Relist(relist(i))
 			if wait == 0 {
 				done[i] = true
 				listed = append(listed, now.Sub(start))
 				continue
 			}
 			due[i] = now.Add(wait)
-			if wait < 30*time.Second { // longer ones are not for listing, but for asking again
+			if wait < 30*time.Second { // after a longer wait an agent only asks again
 				answered[due[i]]++
 				most = max(most, answered[due[i]])
 			}
@@ -168,18 +169,18 @@ func restart(l *usage.Accounts, clock *clocktesting.FakeClock, agents int, gone 
 	return listed, most
 }
 
-// TestPacing restarts a thousand agents at once, a tenth of which may list a minute.
+// TestPacing restarts a thousand agents at once. A tenth of them may list in a minute.
 func TestPacing(t *testing.T) {
-	l, clock := newLists(usage.Config{Pace: 10})
-	seen(l, 1000)
-	listed, most := restart(l, clock, 1000, nil)
+	accounts, clock := newAccounts(usage.Config{Pace: 10})
+	addGroup(accounts, 1000)
+	listed, most := restart(accounts, clock, 1000, nil)
 	if len(listed) != 1000 {
 		t.Fatalf("%d have listed", len(listed))
 	}
 	if last := listed[999]; last < 8*time.Minute || last > 12*time.Minute {
 		t.Errorf("the last listed after %v", last)
 	}
-	// 50 listed before it was a storm.
+	// 50 listed before the storm began.
 	for i := 50; i+110 < len(listed); i++ {
 		if took := listed[i+110] - listed[i]; took < 50*time.Second {
 			t.Fatalf("110 listed within %v, from %v on", took, listed[i])
@@ -189,23 +190,23 @@ func TestPacing(t *testing.T) {
 	if most > 3 {
 		t.Errorf("%d were told to come at the same time", most)
 	}
-	r := l.Report()
+	r := accounts.Report()
 	if !r.Pacing || r.Paced == 0 || len(r.Storms) != 1 || r.Storms[0].Clients < 930 || strings.Contains(r.Storms[0].Advice, "--pace-relists") {
 		t.Errorf("%+v", r)
 	}
 	clock.Step(time.Minute)
-	if s := l.Report().Storms; s[0].Ended.IsZero() {
+	if s := accounts.Report().Storms; s[0].Ended.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	if wait := l.Relist(relist(1)); wait != 0 {
-		t.Errorf("held back for %v after the storm", wait)
+	if wait := accounts.Relist(relist(1)); wait != 0 {
+		t.Errorf("has to wait %v after the storm", wait)
 	}
 }
 
-// TestPacingOfAnUnknownFleet: the server was started a moment ago.
-func TestPacingOfAnUnknownFleet(t *testing.T) {
-	l, clock := newLists(usage.Config{Pace: 10})
-	listed, most := restart(l, clock, 1000, nil)
+// TestPacingOfAnUnknownGroup has no group before the storm, as after a server's start.
+func TestPacingOfAnUnknownGroup(t *testing.T) {
+	accounts, clock := newAccounts(usage.Config{Pace: 10})
+	listed, most := restart(accounts, clock, 1000, nil)
 	if last := listed[len(listed)-1]; len(listed) != 1000 || last < 8*time.Minute || last > 12*time.Minute {
 		t.Errorf("%d listed, the last after %v", len(listed), last)
 	}
@@ -214,11 +215,11 @@ func TestPacingOfAnUnknownFleet(t *testing.T) {
 	}
 }
 
-// TestPacingGoesOnWithoutThoseWhoGiveUp gives their times to others.
-func TestPacingGoesOnWithoutThoseWhoGiveUp(t *testing.T) {
-	l, clock := newLists(usage.Config{Pace: 10})
-	seen(l, 1000)
-	listed, _ := restart(l, clock, 1000, func(i int) bool { return i%2 == 0 })
+// TestPacingReusesTickets: tickets of agents that give up are given to others.
+func TestPacingReusesTickets(t *testing.T) {
+	accounts, clock := newAccounts(usage.Config{Pace: 10})
+	addGroup(accounts, 1000)
+	listed, _ := restart(accounts, clock, 1000, func(i int) bool { return i%2 == 0 })
 	if n := len(listed); n < 500 {
 		t.Fatalf("%d have listed", n)
 	}
@@ -226,21 +227,21 @@ func TestPacingGoesOnWithoutThoseWhoGiveUp(t *testing.T) {
 		t.Errorf("the last listed after %v", last)
 	}
 	clock.Step(time.Hour)
-	if s := l.Report().Storms; len(s) != 0 {
+	if s := accounts.Report().Storms; len(s) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestPacingOfNewConnections: who comes over another connection each time, behind a
-// proxy, is let in as well.
+// TestPacingOfNewConnections has a client behind a proxy that opens a new connection
+// for each request. It must be admitted at the rate too.
 func TestPacingOfNewConnections(t *testing.T) {
-	l, clock := newLists(usage.Config{Pace: 60})
+	accounts, clock := newAccounts(usage.Config{Pace: 60})
 	port := 0
 	ask := func() time.Duration {
 		port++
 		r := relist(0)
 		r.Address = fmt.Sprintf("10.0.0.1:%d", port)
-		return l.Relist(r)
+		return accounts.Relist(r)
 	}
 	for range 100 {
 		ask()
@@ -253,38 +254,39 @@ func TestPacingOfNewConnections(t *testing.T) {
 		}
 	}
 	if in < 100 {
-		t.Errorf("%d of 600 were let in", in)
+		t.Errorf("%d of 600 were admitted", in)
 	}
 }
 
-func TestExemptClientsAreNeverHeld(t *testing.T) {
-	l, _ := newLists(usage.Config{Pace: 1})
+func TestExemptClientsNeverWait(t *testing.T) {
+	accounts, _ := newAccounts(usage.Config{Pace: 1})
 	for i := range 300 {
 		r := relist(i)
 		r.Exempt = true
-		if wait := l.Relist(r); wait != 0 {
-			t.Fatalf("held back for %v", wait)
+		if wait := accounts.Relist(r); wait != 0 {
+			t.Fatalf("has to wait %v", wait)
 		}
 	}
-	first, second := l.Relist(relist(500)), l.Relist(relist(501))
+	first, second := accounts.Relist(relist(500)), accounts.Relist(relist(501))
 	if first != 0 || second == 0 {
 		t.Errorf("others wait for %v and %v", first, second)
 	}
 }
 
-// TestKindsAreBounded floods the fleets and gatherings with names.
-func TestKindsAreBounded(t *testing.T) {
-	l, clock := newLists(usage.Config{})
+// TestProgramsAreBounded floods groups and candidates with programs' names. A storm
+// must be detected after that.
+func TestProgramsAreBounded(t *testing.T) {
+	accounts, clock := newAccounts(usage.Config{})
 	for i := range 20_000 {
 		r := relist(i)
-		r.Client.UserAgent = fmt.Sprint("kind", i)
-		l.Relist(r)
+		r.Client.UserAgent = fmt.Sprint("program", i)
+		accounts.Relist(r)
 		clock.Step(time.Millisecond)
 	}
 	for i := range 20 {
-		l.Relist(relist(i))
+		accounts.Relist(relist(i))
 	}
-	if s := l.Report().Storms; len(s) != 1 {
+	if s := accounts.Report().Storms; len(s) != 1 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -6,41 +6,44 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// windowMinutes is how far back shapes and clients are told of.
+// windowMinutes is the length of the window that shapes and clients are reported for.
 const windowMinutes = 10
 
-// minuteCost is what requests of one minute cost. It is ListCost in less memory,
-// for there are ten in each account.
+// minuteCost is the cost of one minute's requests. It is a smaller report.ListCost,
+// because each account has ten.
 type minuteCost struct {
 	requests                              uint32
 	cpu, seconds                          float32
 	objects, scanned, scannedBytes, bytes uint64
 }
 
-// tenMinutes is the cost of the last ten minutes, the current one included.
+// tenMinutes is the cost of the last ten minutes, the current one included. The zero
+// value is empty.
 type tenMinutes struct {
+	// minutes is a ring: minute n is at n % windowMinutes.
 	minutes [windowMinutes]minuteCost
-	// at is the number of the newest minute.
-	at int64
+	// newest is the newest minute, by minuteOf.
+	newest int64
 }
 
+// minuteOf numbers minutes by Unix time.
 func minuteOf(now time.Time) int64 { return now.Unix() / 60 }
 
-// advance forgets what is older than the window.
+// advance empties the minutes between the newest one and minute.
 func (w *tenMinutes) advance(minute int64) {
-	if minute-w.at >= windowMinutes {
-		*w = tenMinutes{at: minute}
+	if minute-w.newest >= windowMinutes {
+		*w = tenMinutes{newest: minute}
 		return
 	}
-	for ; w.at < minute; w.at++ {
-		w.minutes[(w.at+1)%windowMinutes] = minuteCost{}
+	for ; w.newest < minute; w.newest++ {
+		w.minutes[(w.newest+1)%windowMinutes] = minuteCost{}
 	}
 }
 
-// add adds one request. A clock that goes back adds to the newest minute.
+// add adds one request. If the clock went back, the newest minute gets it.
 func (w *tenMinutes) add(minute int64, c *report.ListCost) {
 	w.advance(minute)
-	m := &w.minutes[w.at%windowMinutes]
+	m := &w.minutes[w.newest%windowMinutes]
 	m.requests++
 	m.cpu += float32(c.CPU)
 	m.seconds += float32(c.Seconds)
@@ -50,7 +53,7 @@ func (w *tenMinutes) add(minute int64, c *report.ListCost) {
 	m.bytes += c.Bytes
 }
 
-// sum is the cost of the whole window.
+// sum returns the cost of the whole window.
 func (w *tenMinutes) sum(minute int64) report.ListCost {
 	w.advance(minute)
 	var c report.ListCost
