@@ -22,7 +22,7 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/storage"
 )
 
@@ -190,7 +190,7 @@ func (s *Server) Handle(prefix string, h http.Handler) {
 func (s *Server) Authorizer() authorizer.Authorizer { return s.aggregator.GenericAPIServer.Authorizer }
 
 // CustomResources tells what definitions cost. It is there if there is Storage.
-func (s *Server) CustomResources() slo.CRDsReport { return s.custom.Costs() }
+func (s *Server) CustomResources() report.CRDsReport { return s.custom.Costs() }
 
 // decorated gives every resource our storage. It is the one place where each
 // stored resource introduces itself.

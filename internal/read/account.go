@@ -16,12 +16,13 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // SetAccounts makes the tier keep accounts of GETs and LISTs. It is called before the
 // first request.
-func (t *Tier) SetAccounts(lists *slo.Lists) { t.lists = lists }
+func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
 
 // account is what a GET or LIST has cost so far.
 type account struct {
@@ -46,9 +47,9 @@ func (a *account) found(page *cache.Page) {
 }
 
 // cost adds up a request that ends now.
-func (a *account) cost(bytes int) slo.ListCost {
+func (a *account) cost(bytes int) report.ListCost {
 	wall := time.Since(a.began)
-	return slo.ListCost{
+	return report.ListCost{
 		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
 		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
 	}
@@ -60,22 +61,22 @@ func (q *query) charge(req *http.Request, bytes int) {
 	if lists == nil || q.watching {
 		return
 	}
-	r := slo.ListRequest{
+	r := usage.Request{
 		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.full(),
 		Cost: q.account.cost(bytes),
-		Shape: slo.Shape{
+		Shape: report.Shape{
 			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
-			Revision: slo.Revision(q.resourceVersion, "", ""), Path: string(q.account.path),
+			Revision: report.RevisionMode(q.resourceVersion, "", ""), Path: string(q.account.path),
 		},
 	}
 	if q.name == "" {
 		o := &q.options
 		r.Shape.Verb, r.Shape.Limit = "list", max(0, o.Limit)
-		r.Shape.Revision = slo.Revision(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
+		r.Shape.Revision = report.RevisionMode(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
 		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector)
 	}
 	if r.Shape.Path == "" {
-		r.Shape.Path = slo.PathFailed
+		r.Shape.Path = report.PathFailed
 	}
 	r.Shape.Encoding = q.made.encodings[encodingIndex(q.account.compressed)]
 	if n := q.account.scanned; n > 0 {
@@ -86,12 +87,12 @@ func (q *query) charge(req *http.Request, bytes int) {
 	lists.Observe(&r)
 }
 
-func client(req *http.Request) slo.Client {
+func client(req *http.Request) report.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
 		name = user.GetName()
 	}
-	return slo.NewClient(name, req.Header.Get("User-Agent"))
+	return report.NewClient(name, req.Header.Get("User-Agent"))
 }
 
 func (q *query) scope() string { return scope(q.namespace, q.name) }
@@ -99,11 +100,11 @@ func (q *query) scope() string { return scope(q.namespace, q.name) }
 func scope(namespace, name string) string {
 	switch {
 	case name != "":
-		return slo.ScopeName
+		return report.ScopeName
 	case namespace != "":
-		return slo.ScopeNamespace
+		return report.ScopeNamespace
 	}
-	return slo.ScopeCluster
+	return report.ScopeCluster
 }
 
 // selectorKeys are the keys of selectors, either of which may be nil.
@@ -120,7 +121,7 @@ func selectorKeys(l labels.Selector, f fields.Selector) string {
 			byField = append(byField, r.Field)
 		}
 	}
-	return slo.Selectors(byLabel, byField)
+	return report.FormatSelectors(byLabel, byField)
 }
 
 // encodings are what accounts call a form, plain, with gzip and with zstd.
@@ -176,7 +177,7 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 	}
 	m := &meter{ResponseWriter: w}
 	defer func() {
-		r := slo.ListRequest{
+		r := usage.Request{
 			Client: client(req), Address: req.RemoteAddr, Relist: p.relist,
 			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
 			Shape: passedShape(req, info, w.Header()),
@@ -203,17 +204,17 @@ var accounted = map[string]bool{"": true, "status": true, "scale": true}
 
 // passedShape reads the shape out of what the request says and of the answer's
 // header. Parameters that are malformed count for none.
-func passedShape(req *http.Request, info *request.RequestInfo, answer http.Header) slo.Shape {
+func passedShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource
 	}
-	s := slo.Shape{
+	s := report.Shape{
 		Verb: info.Verb, Resource: schema.GroupResource{Group: info.APIGroup, Resource: resource}.String(), Version: info.APIVersion,
-		Scope: scope(info.Namespace, info.Name), Path: slo.PathPassedOn,
+		Scope: scope(info.Namespace, info.Name), Path: report.PathPassedOn,
 	}
 	values, _ := url.ParseQuery(req.URL.RawQuery)
-	s.Revision = slo.Revision(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
+	s.Revision = report.RevisionMode(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
 	if info.Verb == "list" {
 		s.Scope = scope(info.Namespace, "")
 		s.Limit = limit(values.Get("limit"))

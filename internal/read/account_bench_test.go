@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // discard is a client that takes all bytes.
@@ -37,7 +37,7 @@ func BenchmarkAccounts(b *testing.B) {
 				x := newTier(b)
 				x.load(b, append(keys(2000), "one/a")...)
 				if accounts {
-					x.tier.SetAccounts(slo.NewLists(slo.ListsConfig{}))
+					x.tier.SetAccounts(usage.NewAccounts(usage.Config{}))
 				}
 				b.ReportAllocs()
 				for b.Loop() {

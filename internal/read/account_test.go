@@ -16,18 +16,19 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // counted is a tier with accounts.
-func counted(t *testing.T, cfg slo.ListsConfig, objects ...string) (*tier, *slo.Lists) {
+func counted(t *testing.T, cfg usage.Config, objects ...string) (*tier, *usage.Accounts) {
 	t.Helper()
 	x := newTier(t)
 	x.load(t, objects...)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	lists := slo.NewLists(cfg)
+	lists := usage.NewAccounts(cfg)
 	x.tier.SetAccounts(lists)
 	return x, lists
 }
@@ -40,7 +41,7 @@ func as(name string, groups ...string) func(context.Context) context.Context {
 }
 
 // only is the one shape that the accounts know.
-func only(t *testing.T, lists *slo.Lists) slo.ListShape {
+func only(t *testing.T, lists *usage.Accounts) report.ListShape {
 	t.Helper()
 	r := lists.Report()
 	if len(r.Shapes) != 1 {
@@ -56,26 +57,26 @@ func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		target string
 		header http.Header
-		shape  slo.Shape
+		shape  report.Shape
 		// objects and scanned are what is found and looked at.
 		objects, scanned uint64
 	}{
-		{list, nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
-		{listOne + "?resourceVersion=0", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
-		{list, protobufGzip, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
-		{listOne + "?limit=2&resourceVersion=7", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
+		{list, nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
+		{listOne + "?resourceVersion=0", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
+		{list, protobufGzip, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
+		{listOne + "?limit=2&resourceVersion=7", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
 		{list + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {table}},
-			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
+			report.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
 		{list + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataList}},
-			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
-		{list + "?continue=x", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
-		{list + "?pretty=1", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
-		{object, nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
-		{object + "?resourceVersion=0", http.Header{"Accept": {metadata}}, slo.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/absent", nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
+			report.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
+		{list + "?continue=x", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
+		{list + "?pretty=1", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
+		{object, nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
+		{object + "?resourceVersion=0", http.Header{"Accept": {metadata}}, report.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/absent", nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
 	} {
-		x, lists := counted(t, slo.ListsConfig{}, "one/a", "one/b", "one/large", "two/a")
+		x, lists := counted(t, usage.Config{}, "one/a", "one/b", "one/large", "two/a")
 		body := x.send(t, http.MethodGet, c.target, c.header, as("alice")).Body.Len()
 		got := only(t, lists)
 		c.shape.Resource, c.shape.Version = "configmaps", "v1"
@@ -88,7 +89,7 @@ func TestShapes(t *testing.T) {
 		if got.Requests != 1 || got.CPU <= 0 || got.Seconds < got.CPU || c.scanned > 0 && got.ScannedBytes == 0 {
 			t.Errorf("%s: %+v", c.target, got.ListCost)
 		}
-		if !slices.Equal(got.Clients, []slo.Client{{User: "alice"}}) {
+		if !slices.Equal(got.Clients, []report.Client{{User: "alice"}}) {
 			t.Errorf("%s: by %v", c.target, got.Clients)
 		}
 	}
@@ -96,7 +97,7 @@ func TestShapes(t *testing.T) {
 
 // TestPassedOnAccounts measures around the handler behind the tier.
 func TestPassedOnAccounts(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, usage.Config{}, "one/a")
 	x.handler = x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -107,7 +108,7 @@ func TestPassedOnAccounts(t *testing.T) {
 	}))
 	body := x.send(t, http.MethodGet, list+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, as("alice")).Body.Len()
 	got := only(t, lists)
-	want := slo.Shape{
+	want := report.Shape{
 		Verb: "list", Resource: "configmaps", Version: "v1", Scope: "cluster", Selectors: "labels: app", Revision: "unset", Limit: 5,
 		Encoding: "yaml gzip", Path: "passed on", Reason: "accept",
 	}
@@ -118,7 +119,7 @@ func TestPassedOnAccounts(t *testing.T) {
 
 // TestNotAccounted sends what is no GET or LIST of objects.
 func TestNotAccounted(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, usage.Config{}, "one/a")
 	x.send(t, http.MethodPost, list, nil)
 	x.send(t, http.MethodGet, "/version", nil)
 	x.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
@@ -130,7 +131,7 @@ func TestNotAccounted(t *testing.T) {
 
 // TestUnknownResources have no metrics of their own.
 func TestUnknownResources(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, usage.Config{}, "one/a")
 	if err := x.registry.CustomRegister(lists.Collector()); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestUnknownResources(t *testing.T) {
 
 // TestAuditedListsAreRelists counts what is passed on for its audit alone.
 func TestAuditedListsAreRelists(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
+	x, lists := counted(t, usage.Config{}, "one/a")
 	audited := func(ctx context.Context) context.Context {
 		ctx = audit.WithAuditContext(ctx)
 		_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil)
@@ -187,7 +188,7 @@ func (x *tier) from(t testing.TB, address, target string, wraps ...func(context.
 
 // TestPacedRelists restarts a fleet.
 func TestPacedRelists(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{Pace: 10}, "one/a")
+	x, lists := counted(t, usage.Config{Pace: 10}, "one/a")
 	codes := map[int]int{}
 	for i := range 100 {
 		w := x.from(t, fmt.Sprintf("10.0.%d.1:99", i), list+"?resourceVersion=0", as("agent"))
@@ -240,7 +241,7 @@ func (s *slow) Write(b []byte) (int, error) {
 // TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
 func TestWaitingIsNoCPU(t *testing.T) {
 	for _, target := range []string{list, object, list + "?limit=x"} {
-		x, lists := counted(t, slo.ListsConfig{}, "one/a")
+		x, lists := counted(t, usage.Config{}, "one/a")
 		x.etcd.pause = pause
 		inner := x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
 		x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slow{w}, req) })

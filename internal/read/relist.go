@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // full reports whether the request asks for all of its resource anew: over all
@@ -58,7 +58,7 @@ func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
 	if lists == nil || q.name != "" {
 		return false
 	}
-	wait := lists.Relist(&slo.Relist{
+	wait := lists.Relist(&usage.Relist{
 		Client: client(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.full(), Exempt: exempt(req),
 	})
 	if wait == 0 {
@@ -74,7 +74,7 @@ func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
 // relisted notes the bytes of initial events that a WATCH was sent.
 func (q *query) relisted(req *http.Request, bytes int) {
 	if lists := q.tier.lists; lists != nil && q.full() {
-		lists.Relisted(client(req).UserAgent, q.route.name, uint64(bytes))
+		lists.AddRelistBytes(client(req).UserAgent, q.route.name, uint64(bytes))
 	}
 }
 

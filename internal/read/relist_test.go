@@ -25,7 +25,8 @@ import (
 	"k8s.io/client-go/rest"
 	clientcache "k8s.io/client-go/tools/cache"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // agents listen to a tier over HTTP, each from an address of its own.
@@ -121,12 +122,12 @@ func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 // list in a minute. All list in the end, at that pace.
 func TestStormOfReflectors(t *testing.T) {
 	const fleet, perSecond = 40, 400. / 60
-	x, lists := counted(t, slo.ListsConfig{Pace: 1000}, "one/a", "one/b")
+	x, lists := counted(t, usage.Config{Pace: 1000}, "one/a", "one/b")
 	a := newAgents(t, x)
 	ctx, cancel := context.WithCancel(t.Context())
 	// All are known before, so that the pace is known.
 	for i := range fleet {
-		lists.Relist(&slo.Relist{Client: slo.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
+		lists.Relist(&usage.Relist{Client: report.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -162,7 +163,7 @@ func TestStormOfReflectors(t *testing.T) {
 func TestWatchListsAreRelists(t *testing.T) {
 	x := newWatched(t, true)
 	x.load(t, "one/a")
-	x.tier.tier.SetAccounts(slo.NewLists(slo.ListsConfig{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
+	x.tier.tier.SetAccounts(usage.NewAccounts(usage.Config{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
 	for i := range 10 {
 		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
 	}

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
 type Tier struct {
 	metrics *Metrics
 	// lists are the accounts, nil for none.
-	lists  *slo.Lists
+	lists  *usage.Accounts
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds what is not among the routes.
 	custom atomic.Pointer[Finder]

@@ -216,7 +216,7 @@ func (s *watching) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil
 	s.written += int64(n)
-	s.account.Wrote(n, 0)
+	s.account.AddWithoutSpan(n, 0)
 	if s.initial != nil {
 		s.initialBytes += n
 	}

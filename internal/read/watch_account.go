@@ -18,7 +18,7 @@ func (s *watching) openAccount(selection *watch.Selection) {
 		Client:   client(s.req),
 		Address:  s.req.RemoteAddr, Protocol: s.req.Proto,
 		Selection: selection.String(), Encoding: q.made.encodings[encodingIndex(q.encoding)],
-		Place: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
+		Backlog: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
 	}
 	s.account = q.route.cfg.Accounts.Open(info)
 }

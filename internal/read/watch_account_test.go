@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -122,28 +123,28 @@ func testAccounts(t *testing.T, protocol, coding string) {
 	for _, b := range bodies {
 		read += uint64(b.n)
 	}
-	report, watchers := x.accounts.SLO(), x.accounts.Watchers()
-	if want := uint64(watches * (changes + 2)); watchers.Events != want || report.All.Events != want {
-		t.Errorf("%d and %d events, want %d", watchers.Events, report.All.Events, want)
+	result, watchers := x.accounts.SLO(), x.accounts.Watchers()
+	if want := uint64(watches * (changes + 2)); watchers.Events != want || result.All.Events != want {
+		t.Errorf("%d and %d events, want %d", watchers.Events, result.All.Events, want)
 	}
 	// What was handed to the connection is read when the last line was.
 	if watchers.Bytes != read {
 		t.Errorf("%d bytes are counted, %d were read", watchers.Bytes, read)
 	}
 	var events, bytes uint64
-	for _, c := range report.Clients {
+	for _, c := range result.Clients {
 		events, bytes = events+c.Events, bytes+c.Bytes
 		if c.UserAgent != "kubelet" || !strings.HasPrefix(c.User, "node-") {
 			t.Errorf("client %+v", c.Client)
 		}
 	}
-	if len(report.Clients) != 2 || events != watchers.Events || bytes != watchers.Bytes {
-		t.Errorf("%d clients have %d events and %d bytes, want 2 with %d and %d", len(report.Clients), events, bytes, watchers.Events, watchers.Bytes)
+	if len(result.Clients) != 2 || events != watchers.Events || bytes != watchers.Bytes {
+		t.Errorf("%d clients have %d events and %d bytes, want 2 with %d and %d", len(result.Clients), events, bytes, watchers.Events, watchers.Bytes)
 	}
-	if len(report.Resources) != 1 || report.Resources[0].Resource != "configmaps" || report.Resources[0].Events != watchers.Events || !report.Met {
-		t.Errorf("report %+v", report)
+	if len(result.Resources) != 1 || result.Resources[0].Resource != "configmaps" || result.Resources[0].Events != watchers.Events || !result.Met {
+		t.Errorf("report %+v", result)
 	}
-	if s := report.Subscriptions; len(s) != 1 || s[0].Selection != "namespace=a" || s[0].Watches != watches || s[0].Events != watchers.Events {
+	if s := result.Subscriptions; len(s) != 1 || s[0].Selection != "namespace=a" || s[0].Watches != watches || s[0].Events != watchers.Events {
 		t.Errorf("subscriptions %+v", s)
 	}
 	if watchers.Waiting != 0 || watchers.ByResource[0].LogEvents != changes {
@@ -167,7 +168,7 @@ func TestSlowClientIsNamed(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, fine.Body) }()
 			until(t, "watches", func() bool { return x.accounts.Watchers().Watches == 2 })
 			changes, value := 0, strings.Repeat("x", 60<<10)
-			stuck := func() *slo.Watcher {
+			stuck := func() *report.Watcher {
 				for _, w := range x.accounts.Watchers().Behind {
 					if w.User == "slow" && w.BehindSeconds > 1 {
 						return &w
@@ -186,22 +187,22 @@ func TestSlowClientIsNamed(t *testing.T) {
 			if w.State != state || w.Events > uint64(changes) || w.Events != read || w.BehindBytes < w.BehindEvents*(50<<10) {
 				t.Errorf("behind by %d changes: %+v", changes, w)
 			}
-			report := x.accounts.SLO()
-			named := func(f slo.Finding) bool { return f.Client == "informer (slow)" && string(f.Cause) == state }
-			if !slices.ContainsFunc(report.Causes, named) {
-				t.Errorf("causes %+v", report.Causes)
+			result := x.accounts.SLO()
+			named := func(f report.Finding) bool { return f.Client == "informer (slow)" && string(f.Cause) == state }
+			if !slices.ContainsFunc(result.Causes, named) {
+				t.Errorf("causes %+v", result.Causes)
 			}
 			go func() { _, _ = io.Copy(io.Discard, slow.Body) }()
 			until(t, "all to be sent", func() bool { return x.accounts.SLO().All.Spans.Count == 2*uint64(changes) })
-			report = x.accounts.SLO()
-			if c := report.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
-				t.Errorf("clients %+v", report.Clients)
+			result = x.accounts.SLO()
+			if c := result.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
+				t.Errorf("clients %+v", result.Clients)
 			}
-			if r := report.Resources[0]; r.Met || string(r.Cause) != state {
+			if r := result.Resources[0]; r.Met || string(r.Cause) != state {
 				t.Errorf("resource %+v", r)
 			}
-			if report.Causes[0].Resource == "" || state == "client" && report.Causes[0].Severity != "warning" {
-				t.Errorf("causes %+v", report.Causes)
+			if result.Causes[0].Resource == "" || state == "client" && result.Causes[0].Severity != "warning" {
+				t.Errorf("causes %+v", result.Causes)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func (s *watching) sendInitial() error {
 	}
 	gr := s.query.route.cfg.Resource.GroupResource()
 	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Plan.Candidates))
-	s.account.Wrote(0, s.initial.Count)
+	s.account.AddWithoutSpan(0, s.initial.Count)
 	s.initial = nil
 	s.query.relisted(s.req, s.initialBytes)
 	o := &s.query.options

@@ -21,7 +21,7 @@ func (s *watching) followPulled() error {
 		source.sender = &x.sent
 	}
 	source.watching = s
-	s.account.Follows(source.sender)
+	s.account.SetSender(source.sender)
 	defer source.release()
 	for {
 		if err := s.puller.Pull(s.req.Context(), all); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/usage"
 	"github.com/millrace/millrace/internal/watch"
 )
 
@@ -38,7 +39,7 @@ type readTier struct {
 	recent  *encode.Recent
 	watches watchOptions
 	// lists are the accounts of GETs and LISTs.
-	lists *slo.Lists
+	lists *usage.Accounts
 	// front serves the page that shows the reports.
 	front func(http.Handler) http.Handler
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/kube"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
 // source makes reports of the tier and of the server over it.
@@ -25,14 +25,14 @@ func (r *readTier) source(server *kube.Server) dashboard.Source {
 }
 
 // memory tells where the process's memory is.
-func (r *readTier) memory() slo.MemoryReport {
+func (r *readTier) memory() report.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
-	report := slo.MemoryReport{
+	result := report.MemoryReport{
 		Time: time.Now(), Resident: resident(), Limit: memory(),
 		Heap:       int64(samples[0].Value.Uint64() + samples[1].Value.Uint64()),
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
-		Resources: []slo.ResourceMemory{},
+		Resources: []report.ResourceMemory{},
 	}
 	for _, b := range r.backends.all() {
 		for _, held := range b.Cache.Resources() {
@@ -40,23 +40,23 @@ func (r *readTier) memory() slo.MemoryReport {
 			if usage.Objects == 0 && usage.Log == 0 {
 				continue
 			}
-			m := slo.ResourceMemory{
+			m := report.ResourceMemory{
 				Resource: held.GroupResource().String(), Objects: usage.Objects, Values: usage.Values, Log: usage.Log, Forms: usage.Forms,
 			}
 			for _, term := range held.Indexes() {
 				m.Indexes = append(m.Indexes, term.String())
 			}
 			slices.Sort(m.Indexes)
-			report.Resources = append(report.Resources, m)
+			result.Resources = append(result.Resources, m)
 		}
 	}
-	slices.SortFunc(report.Resources, func(a, b slo.ResourceMemory) int {
+	slices.SortFunc(result.Resources, func(a, b report.ResourceMemory) int {
 		return cmp.Or(cmp.Compare(taken(&b), taken(&a)), cmp.Compare(a.Resource, b.Resource))
 	})
-	return report
+	return result
 }
 
-func taken(m *slo.ResourceMemory) int64 {
+func taken(m *report.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
 		n += bytes

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // FeedAccount is of the watch of one etcd. The nil account keeps nothing.
@@ -76,8 +78,8 @@ func (f *FeedAccount) Advance(revision int64, events int, bytes int64) {
 	f.mu.bytes += uint64(bytes)
 }
 
-// Asked says that etcd's watch was asked to answer.
-func (f *FeedAccount) Asked(at time.Time) {
+// ProgressRequested says that etcd's watch was asked to answer.
+func (f *FeedAccount) ProgressRequested(at time.Time) {
 	if f == nil {
 		return
 	}
@@ -88,8 +90,8 @@ func (f *FeedAccount) Asked(at time.Time) {
 	}
 }
 
-// Answered says that it did.
-func (f *FeedAccount) Answered(at time.Time) {
+// ProgressReceived says that it did.
+func (f *FeedAccount) ProgressReceived(at time.Time) {
 	if f == nil {
 		return
 	}
@@ -122,8 +124,8 @@ func (f *FeedAccount) answeredLocked(at time.Time, took time.Duration) {
 	}
 }
 
-// Loaded says that everything was read anew.
-func (f *FeedAccount) Loaded() {
+// Reloaded says that everything was read anew.
+func (f *FeedAccount) Reloaded() {
 	if f == nil {
 		return
 	}
@@ -132,9 +134,9 @@ func (f *FeedAccount) Loaded() {
 	f.mu.loads++
 }
 
-// Follows says that the watch is there and was answered on. For how long there was
+// WatchEstablished says that the watch is there and was answered on. For how long there was
 // none is how long that answer took.
-func (f *FeedAccount) Follows() {
+func (f *FeedAccount) WatchEstablished() {
 	if f == nil {
 		return
 	}
@@ -147,8 +149,8 @@ func (f *FeedAccount) Follows() {
 	f.mu.broken, f.mu.err = time.Time{}, nil
 }
 
-// Broke says that the watch broke.
-func (f *FeedAccount) Broke(err error) {
+// WatchBroke says that the watch broke.
+func (f *FeedAccount) WatchBroke(err error) {
 	if f == nil {
 		return
 	}
@@ -199,21 +201,21 @@ func (f *FeedAccount) tellLocked(t *tally, now time.Time) {
 }
 
 // Feed is /debug/millrace/feed.
-func (x *Watches) Feed() FeedReport {
+func (x *Watches) Feed() report.FeedReport {
 	now := x.cfg.Clock.Now()
-	report := FeedReport{Time: now, Feeds: []Feed{}}
+	result := report.FeedReport{Time: now, Feeds: []report.Feed{}}
 	for _, f := range x.feeds.all() {
-		report.Feeds = append(report.Feeds, f.report(now))
+		result.Feeds = append(result.Feeds, f.report(now))
 	}
-	return report
+	return result
 }
 
-func (f *FeedAccount) report(now time.Time) Feed {
+func (f *FeedAccount) report(now time.Time) report.Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all tally
 	f.tellLocked(&all, now)
-	told := Feed{
+	told := report.Feed{
 		Prefix: f.prefix, Endpoints: f.endpoints, Revision: f.mu.revision,
 		Late: f.lateLocked(now).Seconds(), Delivery: all.quantiles(),
 		Events: f.mu.events, Bytes: f.mu.bytes, Restarts: f.mu.restarts, Loads: f.mu.loads,

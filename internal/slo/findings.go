@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 const (
@@ -19,14 +21,14 @@ const (
 type findings struct {
 	set       *Watches
 	now       time.Time
-	report    *SLOReport
+	report    *report.SLOReport
 	resources []*seen
-	clients   []ClientSLO
+	clients   []report.ClientSLO
 }
 
 func (f *findings) find() {
 	f.report.Met = true
-	f.report.Causes = []Finding{}
+	f.report.Causes = []report.Finding{}
 	f.etcd()
 	f.cpu()
 	for _, s := range f.resources {
@@ -39,10 +41,10 @@ func (f *findings) find() {
 	f.stuck()
 	f.probe()
 	rank := map[string]int{critical: 0, warning: 1}
-	slices.SortStableFunc(f.report.Causes, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	slices.SortStableFunc(f.report.Causes, func(a, b report.Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
 }
 
-func (f *findings) add(found Finding) { f.report.Causes = append(f.report.Causes, found) }
+func (f *findings) add(found report.Finding) { f.report.Causes = append(f.report.Causes, found) }
 
 // etcd tells of feeds that are late now, or were in the last minute.
 func (f *findings) etcd() {
@@ -53,12 +55,12 @@ func (f *findings) etcd() {
 		if err != nil {
 			message += " " + err.Error() + "."
 		}
-		f.add(Finding{Cause: Cause(StageEtcd), Severity: critical, Message: message, Advice: advice})
+		f.add(report.Finding{Cause: report.Cause(report.StageEtcd), Severity: critical, Message: message, Advice: advice})
 		return
 	}
 	if p99 := f.report.All.Stages[0].P99; p99 >= lateFrom.Seconds() {
 		f.report.Met = false
-		f.add(Finding{Cause: Cause(StageEtcd), Severity: warning, Advice: advice,
+		f.add(report.Finding{Cause: report.Cause(report.StageEtcd), Severity: warning, Advice: advice,
 			Message: fmt.Sprintf("etcd was late in the last minute: its watch took %s to answer (p99).", seconds(p99))})
 	}
 }
@@ -68,44 +70,44 @@ const starvedLong = 0.1
 
 func (f *findings) cpu() {
 	p := &f.report.Process
-	if p.starved() < starvedLong {
+	if starved(p) < starvedLong {
 		return
 	}
-	f.add(Finding{Cause: CauseCPU, Severity: warning,
-		Message: fmt.Sprintf("This server is short of processors: it was ready to run and waited %s (p99), using %.1f of %d.", seconds(p.starved()), p.CPU, p.Processors),
+	f.add(report.Finding{Cause: report.CauseCPU, Severity: warning,
+		Message: fmt.Sprintf("This server is short of processors: it was ready to run and waited %s (p99), using %.1f of %d.", seconds(starved(p)), p.CPU, p.Processors),
 		Advice:  "Give it more CPU, raise its limit (throttling shows in the cgroup's cpu.stat), or move other load away."})
 }
 
 // missed tells why a resource's objective was missed.
 func (f *findings) missed(s *seen) {
 	t := &s.told
-	found := Finding{Cause: t.Cause, Severity: critical, Resource: t.Resource}
+	found := report.Finding{Cause: t.Cause, Severity: critical, Resource: t.Resource}
 	what := fmt.Sprintf("Events of %s took %s (p99) of the %s that they may; %d of %d were late.", t.Resource, seconds(t.Spans.P99), seconds(t.Objective), t.Late, t.Spans.Count)
 	switch t.Cause {
-	case Cause(StageDecode):
+	case report.Cause(report.StageDecode):
 		what += " The server is slow: most of it was the way into the cache."
 		found.Advice = "Writes come faster than they are decoded: look at the CPU, at how many objects are written a second, and at what writes them."
-	case Cause(StageDispatch):
+	case report.Cause(report.StageDispatch):
 		what += " The server is slow: most of it was waiting for the writers of connections."
 		found.Advice = "Spread clients over more connections or servers, and look for watches without a selector that could have one."
-	case Cause(StageEncode):
+	case report.Cause(report.StageEncode):
 		what += " The server is slow: most of it was encoding and compressing."
 		found.Advice = "Have clients ask for protobuf where they can, and for one encoding; look at the size of the objects."
-	case Cause(StageClient):
+	case report.Cause(report.StageClient):
 		found.Severity = warning
 		what += " The server is in time: clients did not read, their HTTP/2 windows were shut."
 		found.Advice = "Look at these clients: a handler that blocks, too little CPU, or too much that they watch."
-	case Cause(StageConnection):
+	case report.Cause(report.StageConnection):
 		what += " The network is full, or the other side does not read: writing to connections took most of it."
 		found.Advice = "Look at the bandwidth of this server and at the machines of slow clients; compression (--watch-compression) makes events smaller."
-	case CauseCPU:
+	case report.CauseCPU:
 		what += " This server was ready to run and did not get a processor."
 		found.Advice = "Give it more CPU, or raise its limit."
-	case CauseSize:
+	case report.CauseSize:
 		what += fmt.Sprintf(" The late ones are large: %d KiB on average.", s.lateBytes/max(1, s.late)>>10)
 		found.Advice = "Make these objects smaller or write them less often; watches of metadata alone, and selectors, keep them from who does not need them."
 	}
-	if t.Cause != Cause(StageClient) && s.withoutClients() {
+	if t.Cause != report.Cause(report.StageClient) && s.withoutClients() {
 		found.Severity = warning
 	}
 	if s.withoutClients() {
@@ -120,17 +122,17 @@ func (f *findings) slowClients() {
 	named := 0
 	for i := range f.clients {
 		c := &f.clients[i]
-		if c.Cause != Cause(StageClient) && c.Cause != Cause(StageConnection) || float64(c.Late) <= budget*float64(c.Spans.Count) {
+		if c.Cause != report.Cause(report.StageClient) && c.Cause != report.Cause(report.StageConnection) || float64(c.Late) <= budget*float64(c.Spans.Count) {
 			continue
 		}
 		if named++; named > namedClients {
 			return
 		}
-		found := Finding{Cause: c.Cause, Severity: warning, Client: c.name()}
-		found.Message = fmt.Sprintf("This client is slow: %s does not read its events in time; %d of %d were late, by its own window.", c.name(), c.Late, c.Spans.Count)
+		found := report.Finding{Cause: c.Cause, Severity: warning, Client: c.Name()}
+		found.Message = fmt.Sprintf("This client is slow: %s does not read its events in time; %d of %d were late, by its own window.", c.Name(), c.Late, c.Spans.Count)
 		found.Advice = "Others are not held up by it. Look at the client: a handler that blocks, too little CPU, or too much that it watches."
-		if c.Cause == Cause(StageConnection) {
-			found.Message = fmt.Sprintf("The connection of %s takes no more: %d of %d events were late.", c.name(), c.Late, c.Spans.Count)
+		if c.Cause == report.Cause(report.StageConnection) {
+			found.Message = fmt.Sprintf("The connection of %s takes no more: %d of %d events were late.", c.Name(), c.Late, c.Spans.Count)
 			found.Advice = "Look at the network between, and whether the client's process runs: others are not held up, but for the watches on the same connection."
 		}
 		f.add(found)
@@ -150,25 +152,25 @@ func (f *findings) stuck() {
 		if w.BehindSeconds <= f.set.cfg.Objectives.of(w.Resource).Seconds() {
 			continue
 		}
-		found := Finding{Severity: warning, Resource: w.Resource, Client: w.Client.name()}
+		found := report.Finding{Severity: warning, Resource: w.Resource, Client: w.Client.Name()}
 		if named[found.Client] {
 			continue
 		}
 		what := fmt.Sprintf("A watch of %s by %s has waited for %s, and is %d events behind", w.Resource, found.Client, seconds(w.BehindSeconds), w.BehindEvents)
 		switch w.State {
 		case stateClient:
-			found.Cause = Cause(StageClient)
+			found.Cause = report.Cause(report.StageClient)
 			found.Message = what + ": this client does not read."
 			found.Advice = "It is told to list again when the log does not go back so far (--history-window). Look at the client."
 		case stateConnection:
-			found.Cause = Cause(StageConnection)
+			found.Cause = report.Cause(report.StageConnection)
 			found.Message = what + ": its connection takes no more."
 			found.Advice = "Look at the network between, and whether the client's process runs."
 		case stateInitial:
 			continue
 		default:
 			f.report.Met = false
-			found.Cause, found.Severity = Cause(StageDispatch), critical
+			found.Cause, found.Severity = report.Cause(report.StageDispatch), critical
 			found.Message = what + ": the server does not come to it."
 			found.Advice = "Look at the CPU of this server, and at what else its connection carries."
 		}
@@ -185,24 +187,13 @@ func (f *findings) probe() {
 	switch {
 	case p == nil:
 	case p.Error != "":
-		f.add(Finding{Cause: CauseProbe, Severity: warning, Message: "The probe does not work: " + p.Error + ".", Advice: "See whether writes work, and whether the server answers itself."})
+		f.add(report.Finding{Cause: report.CauseProbe, Severity: warning, Message: "The probe does not work: " + p.Error + ".", Advice: "See whether writes work, and whether the server answers itself."})
 	case p.Pending > probePatience:
 		f.report.Met = false
-		f.add(Finding{Cause: CauseProbe, Severity: critical,
+		f.add(report.Finding{Cause: report.CauseProbe, Severity: critical,
 			Message: fmt.Sprintf("What the probe wrote %s ago has not come back to it.", seconds(p.Pending)),
 			Advice:  "See the other causes; with none, this server's watches are stuck: take it out of service and keep its logs."})
 	}
-}
-
-// name is how people know a client.
-func (c *Client) name() string {
-	switch {
-	case c.User == "":
-		return c.UserAgent
-	case c.UserAgent == "":
-		return c.User
-	}
-	return c.UserAgent + " (" + c.User + ")"
 }
 
 // seconds is a time as people read it.

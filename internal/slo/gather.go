@@ -3,6 +3,8 @@ package slo
 import (
 	"math"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // gathered is what resources say of the last minute together.
@@ -119,7 +121,7 @@ const (
 )
 
 // cause is what the slowest hundredth waited for.
-func (g *gathered) cause(shares *[spanStages]float64, p *Process) Cause {
+func (g *gathered) cause(shares *[spanStages]float64, p *report.Process) report.Cause {
 	if g.spans.count == 0 {
 		return ""
 	}
@@ -130,9 +132,9 @@ func (g *gathered) cause(shares *[spanStages]float64, p *Process) Cause {
 		}
 	}
 	if longest != inClient && g.large() {
-		return CauseSize
+		return report.CauseSize
 	}
-	return p.cause(longest, g.spans.quantiles().P99)
+	return causeOf(p, longest, g.spans.quantiles().P99)
 }
 
 func (g *gathered) large() bool {
@@ -149,33 +151,33 @@ func (g *gathered) large() bool {
 
 // starved is how long one of a hundred waits for a processor took, in seconds. A
 // timer waits as any goroutine does, and for a thread besides.
-func (p *Process) starved() float64 { return max(p.Delay.P99, p.Scheduling.P99) }
+func starved(p *report.Process) float64 { return max(p.Delay.P99, p.Scheduling.P99) }
 
-// cause is what spans waited for whose longest stage is known, and their p99 in
+// causeOf is what spans waited for whose longest stage is known, and their p99 in
 // seconds: a process that does not run is late in what it does, and in the middle of a
 // write as well.
-func (p *Process) cause(longest int, p99 float64) Cause {
+func causeOf(p *report.Process, longest int, p99 float64) report.Cause {
 	part := starvedPart
 	if longest == inConnection {
 		part = starvedWriting
 	}
-	if longest != inClient && p.starved() >= max(starvedFrom.Seconds(), part*p99) {
-		return CauseCPU
+	if longest != inClient && starved(p) >= max(starvedFrom.Seconds(), part*p99) {
+		return report.CauseCPU
 	}
-	return Cause(stageNames[longest])
+	return report.Cause(stageNames[longest])
 }
 
 // report is what an account says of the last minute.
-func (g *gathered) report(name string, objective time.Duration, p *Process) ResourceSLO {
+func (g *gathered) report(name string, objective time.Duration, p *report.Process) report.ResourceSLO {
 	shares := g.shares()
-	told := ResourceSLO{
+	told := report.ResourceSLO{
 		Resource: name, Objective: objective.Seconds(), Spans: g.spans.quantiles(), Late: g.late,
 		Burn: g.burns.burn(), Cause: g.cause(&shares, p), Events: g.events, Bytes: g.total,
-		Stages: make([]StageTime, 0, spanStages+1),
+		Stages: make([]report.StageTime, 0, spanStages+1),
 	}
 	told.Met = float64(g.late) <= budget*float64(g.spans.count)
 	for i := range g.stages {
-		told.Stages = append(told.Stages, StageTime{Stage: stageNames[i], Quantiles: g.stages[i].quantiles(), Share: shares[i]})
+		told.Stages = append(told.Stages, report.StageTime{Stage: stageNames[i], Quantiles: g.stages[i].quantiles(), Share: shares[i]})
 	}
 	return told
 }

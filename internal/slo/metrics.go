@@ -3,6 +3,8 @@ package slo
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // Collector reports the accounts as metrics at the moment of the scrape.
@@ -55,28 +57,28 @@ func (c *Collector) DescribeWithStability(ch chan<- *metrics.Desc) {
 }
 
 // causes are all values of the label.
-var causes = []Cause{
-	Cause(StageEtcd), Cause(StageDecode), Cause(StageDispatch), Cause(StageEncode), Cause(StageClient), Cause(StageConnection),
-	CauseCPU, CauseSize, CauseProbe,
+var causes = []report.Cause{
+	report.Cause(report.StageEtcd), report.Cause(report.StageDecode), report.Cause(report.StageDispatch), report.Cause(report.StageEncode), report.Cause(report.StageClient), report.Cause(report.StageConnection),
+	report.CauseCPU, report.CauseSize, report.CauseProbe,
 }
 
 // CollectWithStability implements metrics.StableCollector.
 func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
-	report := c.set.SLO()
+	result := c.set.SLO()
 	c.resources(ch)
-	for i := range report.Resources {
-		gauge(ch, p99Desc, report.Resources[i].Spans.P99, report.Resources[i].Resource)
+	for i := range result.Resources {
+		gauge(ch, p99Desc, result.Resources[i].Spans.P99, result.Resources[i].Resource)
 	}
-	behind := behindOf(c.set.watches(), report.Time)
+	behind := behindOf(c.set.watches(), result.Time)
 	gauge(ch, behindDesc, float64(len(behind)))
 	var most float64
 	if len(behind) > 0 {
 		most = behind[0].BehindSeconds
 	}
 	gauge(ch, behindMost, most)
-	gauge(ch, metDesc, one(report.Met))
-	found := map[Cause]bool{}
-	for _, f := range report.Causes {
+	gauge(ch, metDesc, one(result.Met))
+	found := map[report.Cause]bool{}
+	for _, f := range result.Causes {
 		found[f.Cause] = true
 	}
 	for _, cause := range causes {
@@ -88,10 +90,10 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 			quantiles(ch, feedDesc, &f.Delivery, etcd)
 		}
 	}
-	quantiles(ch, delayDesc, &report.Process.Delay)
-	if report.Probe != nil {
-		quantiles(ch, probeDesc, &report.Probe.Whole, "write")
-		quantiles(ch, probeDesc, &report.Probe.Commit, "answer")
+	quantiles(ch, delayDesc, &result.Process.Delay)
+	if result.Probe != nil {
+		quantiles(ch, probeDesc, &result.Probe.Whole, "write")
+		quantiles(ch, probeDesc, &result.Probe.Commit, "answer")
 	}
 }
 
@@ -135,7 +137,7 @@ func counter(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ..
 	ch <- metrics.NewLazyConstMetric(d, metrics.CounterValue, value, labels...)
 }
 
-func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *Quantiles, labels ...string) {
+func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *report.Quantiles, labels ...string) {
 	if q.Count == 0 {
 		return
 	}

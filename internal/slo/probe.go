@@ -3,6 +3,8 @@ package slo
 import (
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // probe is what is known of the object that this server writes and watches.
@@ -77,7 +79,7 @@ func (x *Watches) ProbeFailed(err error) {
 }
 
 // report is nil without a probe.
-func (p *probe) report(x *Watches, now time.Time) *Probe {
+func (p *probe) report(x *Watches, now time.Time) *report.Probe {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.on {
@@ -86,7 +88,7 @@ func (p *probe) report(x *Watches, now time.Time) *Probe {
 	var wholes, commits tally
 	p.mu.whole.each(now.Sub(x.began), fine, wholes.add)
 	p.mu.commit.each(now.Sub(x.began), fine, commits.add)
-	told := &Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
+	told := &report.Probe{Whole: wholes.quantiles(), Commit: commits.quantiles()}
 	if p.mu.written != (written{}) {
 		told.Pending = max(0, now.Sub(p.mu.written.ended)).Seconds()
 	}

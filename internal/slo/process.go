@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // process watches whether this process runs when it should: how late a timer fires
@@ -80,13 +82,13 @@ func upper(h *metrics.Float64Histogram, i int) float64 {
 	return h.Buckets[i]
 }
 
-func (p *process) report(since time.Duration) Process {
+func (p *process) report(since time.Duration) report.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var delay, scheduling tally
 	p.mu.delay.each(since, fine, delay.add)
 	p.mu.scheduling.each(since, fine, scheduling.add)
-	told := Process{Delay: delay.quantiles(), Scheduling: scheduling.quantiles(), Processors: runtime.GOMAXPROCS(0)}
+	told := report.Process{Delay: delay.quantiles(), Scheduling: scheduling.quantiles(), Processors: runtime.GOMAXPROCS(0)}
 	if n := len(p.mu.used); n > 1 {
 		first, last := p.mu.used[0], p.mu.used[n-1]
 		told.CPU = (last.cpu - first.cpu).Seconds() / last.at.Sub(first.at).Seconds()

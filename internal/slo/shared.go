@@ -3,6 +3,8 @@ package slo
 import (
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // sharedAccount is of the watches of one client, or of those that select the same.
@@ -39,7 +41,7 @@ func (s *sharedSlot) observe(x *recent, longest time.Duration) {
 
 // clientAccount is of the watches of one client.
 type clientAccount struct {
-	Client
+	report.Client
 	sharedAccount
 }
 
@@ -82,7 +84,7 @@ func (a *sharedAccount) counts() *sharedAccount { return a }
 
 // sums are of the last minute, but for events and bytes.
 type sums struct {
-	spans         Quantiles
+	spans         report.Quantiles
 	late          uint64
 	lateBy        [spanStages]uint64
 	watches       int

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // A sketch counts times in buckets whose width grows with the time, so a quantile is
@@ -161,10 +163,10 @@ func (t *tally) rank(q float64) int {
 }
 
 // quantiles are in seconds. They are 0 without a time.
-func (t *tally) quantiles() Quantiles {
+func (t *tally) quantiles() report.Quantiles {
 	if t.count == 0 {
-		return Quantiles{}
+		return report.Quantiles{}
 	}
 	at := func(q float64) float64 { return min(middles()[t.rank(q)], t.max.Seconds()) }
-	return Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
+	return report.Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // histories are times as they come, by what they come from.
@@ -119,7 +121,7 @@ func TestBurn(t *testing.T) {
 	}
 	sum = burnSum{}
 	sum.add(&b, 13*time.Hour)
-	if got := sum.burn(); got != (Burn{}) {
+	if got := sum.burn(); got != (report.Burn{}) {
 		t.Errorf("burn is %+v after a silence", got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // most is how many clients and subscriptions a report has, mostBehind how many
@@ -16,16 +18,16 @@ const (
 // seen is a resource with what was gathered of it.
 type seen struct {
 	gathered
-	told ResourceSLO
+	told report.ResourceSLO
 }
 
 // SLO is /debug/millrace/slo.
-func (x *Watches) SLO() SLOReport {
+func (x *Watches) SLO() report.SLOReport {
 	now := x.cfg.Clock.Now()
 	since := now.Sub(x.began)
-	report := SLOReport{Time: now, Process: x.process.report(since), Probe: x.probe.report(x, now)}
+	result := report.SLOReport{Time: now, Process: x.process.report(since), Probe: x.probe.report(x, now)}
 	answers := x.feeds.tally(now).quantiles()
-	etcd := StageTime{Stage: StageEtcd, Quantiles: answers}
+	etcd := report.StageTime{Stage: report.StageEtcd, Quantiles: answers}
 	all := new(gathered)
 	var resources []*seen
 	for _, r := range x.resources() {
@@ -33,31 +35,31 @@ func (x *Watches) SLO() SLOReport {
 		r.gather(&s.gathered, since)
 		all.merge(&s.gathered)
 		if s.spans.count > 0 {
-			s.told = s.report(r.name, r.objective, &report.Process)
+			s.told = s.report(r.name, r.objective, &result.Process)
 			s.told.Stages = slices.Insert(s.told.Stages, 0, etcd)
 			resources = append(resources, s)
 		}
 	}
 	slices.SortFunc(resources, func(a, b *seen) int {
-		return cmp.Or(cmp.Compare(b.told.beyond(), a.told.beyond()), cmp.Compare(a.told.Resource, b.told.Resource))
+		return cmp.Or(cmp.Compare(beyond(&b.told), beyond(&a.told)), cmp.Compare(a.told.Resource, b.told.Resource))
 	})
-	report.All = all.report("", x.cfg.Objectives.of(""), &report.Process)
-	report.All.Stages = slices.Insert(report.All.Stages, 0, etcd)
-	report.Resources = make([]ResourceSLO, len(resources))
+	result.All = all.report("", x.cfg.Objectives.of(""), &result.Process)
+	result.All.Stages = slices.Insert(result.All.Stages, 0, etcd)
+	result.Resources = make([]report.ResourceSLO, len(resources))
 	for i, s := range resources {
-		report.Resources[i] = s.told
+		result.Resources[i] = s.told
 	}
 	x.tellAll()
-	clients := x.clients(since, &report.Process)
-	report.Clients = clients[:min(most, len(clients))]
-	report.Subscriptions = x.subscriptions(since)
-	f := findings{set: x, now: now, report: &report, resources: resources, clients: clients}
+	clients := x.clients(since, &result.Process)
+	result.Clients = clients[:min(most, len(clients))]
+	result.Subscriptions = x.subscriptions(since)
+	f := findings{set: x, now: now, report: &result, resources: resources, clients: clients}
 	f.find()
-	return report
+	return result
 }
 
 // beyond is how far a resource is from its objective: more than 1 misses it.
-func (r *ResourceSLO) beyond() float64 { return r.Spans.P99 / r.Objective }
+func beyond(r *report.ResourceSLO) float64 { return r.Spans.P99 / r.Objective }
 
 // resources are those that were watched.
 func (x *Watches) resources() []*resourceAccount {
@@ -71,16 +73,16 @@ func (x *Watches) resources() []*resourceAccount {
 }
 
 // clients had events in the last minute, the slowest first.
-func (x *Watches) clients(since time.Duration, p *Process) []ClientSLO {
-	told := []ClientSLO{}
+func (x *Watches) clients(since time.Duration, p *report.Process) []report.ClientSLO {
+	told := []report.ClientSLO{}
 	sumUp(x, x.mu.clients, since, func(c *clientAccount, s *sums) {
-		t := ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
+		t := report.ClientSLO{Client: c.Client, Spans: s.spans, Late: s.late, Watches: s.watches, Events: s.events, Bytes: s.bytes}
 		if i := largest(&s.lateBy); s.lateBy[i] > 0 {
-			t.Cause = p.cause(i, t.Spans.P99)
+			t.Cause = causeOf(p, i, t.Spans.P99)
 		}
 		told = append(told, t)
 	})
-	slices.SortFunc(told, func(a, b ClientSLO) int {
+	slices.SortFunc(told, func(a, b report.ClientSLO) int {
 		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(b.Events, a.Events), cmp.Compare(a.User, b.User), cmp.Compare(a.UserAgent, b.UserAgent))
 	})
 	return told
@@ -97,14 +99,14 @@ func largest(counts *[spanStages]uint64) int {
 }
 
 // subscriptions had events in the last minute, the slowest first.
-func (x *Watches) subscriptions(since time.Duration) []SubscriptionSLO {
-	told := []SubscriptionSLO{}
+func (x *Watches) subscriptions(since time.Duration) []report.SubscriptionSLO {
+	told := []report.SubscriptionSLO{}
 	sumUp(x, x.mu.subscriptions, since, func(a *subscriptionAccount, s *sums) {
-		told = append(told, SubscriptionSLO{
+		told = append(told, report.SubscriptionSLO{
 			Resource: a.resource.name, Selection: a.selection, Watches: s.watches, Spans: s.spans, Events: s.events,
 		})
 	})
-	slices.SortFunc(told, func(a, b SubscriptionSLO) int {
+	slices.SortFunc(told, func(a, b report.SubscriptionSLO) int {
 		return cmp.Or(cmp.Compare(b.Spans.P99, a.Spans.P99), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Selection, b.Selection))
 	})
 	return told[:min(most, len(told))]

@@ -1,6 +1,10 @@
 package slo
 
-import "time"
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/report"
+)
 
 // The stages of a span, in its order. StageEtcd comes before.
 const (
@@ -12,7 +16,7 @@ const (
 	spanStages
 )
 
-var stageNames = [spanStages]Stage{StageDecode, StageDispatch, StageEncode, StageClient, StageConnection}
+var stageNames = [spanStages]report.Stage{report.StageDecode, report.StageDispatch, report.StageEncode, report.StageClient, report.StageConnection}
 
 // run is how often events with the same span were delivered.
 type run struct {

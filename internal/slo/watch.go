@@ -3,6 +3,8 @@ package slo
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // Arrival is when the events of one response of etcd's watch came, and when those
@@ -39,20 +41,20 @@ type WindowStall struct {
 type WatchInfo struct {
 	// Resource is as in "pods" or "deployments.apps".
 	Resource  string
-	Client    Client
+	Client    report.Client
 	Address   string
 	Protocol  string
 	Selection string
 	Encoding  string
-	// Place is the watch's among the events that it selects, History what the
+	// Backlog is the watch's among the events that it selects, History what the
 	// resource remembers.
-	Place     Place
+	Backlog   Backlog
 	History   History
 	Transport Transport
 }
 
-// Place tells how far behind a watch is. Any goroutine may ask it.
-type Place interface {
+// Backlog tells how far behind a watch is. Any goroutine may ask it.
+type Backlog interface {
 	// Behind is how many events the watch was not sent, about how many bytes they have,
 	// and when the first of them became visible, if so many were sent since it began.
 	Behind(sent uint64) (events, bytes int64, oldest time.Time)
@@ -89,8 +91,8 @@ type Watch struct {
 	WatchInfo
 }
 
-// Wrote accounts for bytes that have no spans: initial events and bookmarks.
-func (w *Watch) Wrote(bytes, events int) {
+// AddWithoutSpan accounts for bytes that have no spans: initial events and bookmarks.
+func (w *Watch) AddWithoutSpan(bytes, events int) {
 	if w == nil {
 		return
 	}
@@ -104,8 +106,8 @@ func (w *Watch) Wrote(bytes, events int) {
 	w.peers.subscription.add(uint64(events), uint64(bytes))
 }
 
-// Follows says that all initial events were sent, and who sends what follows.
-func (w *Watch) Follows(by *Sender) {
+// SetSender says that all initial events were sent, and who sends what follows.
+func (w *Watch) SetSender(by *Sender) {
 	if w == nil {
 		return
 	}

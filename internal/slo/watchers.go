@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // The states of a Watcher.
@@ -19,19 +21,19 @@ const (
 const stuckFrom = 50 * time.Millisecond
 
 // Watchers is /debug/millrace/watchers.
-func (x *Watches) Watchers() WatchersReport {
+func (x *Watches) Watchers() report.WatchersReport {
 	now := x.cfg.Clock.Now()
-	report := WatchersReport{Time: now, ByResource: []ResourceWatchers{}}
+	result := report.WatchersReport{Time: now, ByResource: []report.ResourceWatchers{}}
 	watches := x.watches()
-	report.Watches = len(watches)
-	perResource := map[*resourceAccount]*ResourceWatchers{}
+	result.Watches = len(watches)
+	perResource := map[*resourceAccount]*report.ResourceWatchers{}
 	for _, r := range x.resources() {
 		r.mu.Lock()
 		r.settleLocked()
-		report.Events, report.Bytes, report.Expired = report.Events+r.events, report.Bytes+r.bytes, report.Expired+r.expired
+		result.Events, result.Bytes, result.Expired = result.Events+r.events, result.Bytes+r.bytes, result.Expired+r.expired
 		r.mu.Unlock()
 	}
-	clients := map[Client]struct{}{}
+	clients := map[report.Client]struct{}{}
 	selections := map[subscriptionKey]struct{}{}
 	for _, w := range watches {
 		clients[w.Client] = struct{}{}
@@ -47,17 +49,17 @@ func (x *Watches) Watchers() WatchersReport {
 			told.Subscriptions++
 		}
 	}
-	report.Clients, report.Subscriptions = len(clients), len(selections)
+	result.Clients, result.Subscriptions = len(clients), len(selections)
 	for _, told := range perResource {
-		report.ByResource = append(report.ByResource, *told)
+		result.ByResource = append(result.ByResource, *told)
 	}
-	slices.SortFunc(report.ByResource, func(a, b ResourceWatchers) int {
+	slices.SortFunc(result.ByResource, func(a, b report.ResourceWatchers) int {
 		return cmp.Or(cmp.Compare(b.Watches, a.Watches), cmp.Compare(a.Resource, b.Resource))
 	})
 	behind := behindOf(watches, now)
-	report.Waiting = len(behind)
-	report.Behind = behind[:min(mostBehind, len(behind))]
-	return report
+	result.Waiting = len(behind)
+	result.Behind = behind[:min(mostBehind, len(behind))]
+	return result
 }
 
 func (x *Watches) watches() []*Watch {
@@ -71,8 +73,8 @@ func (x *Watches) watches() []*Watch {
 }
 
 // log says what a resource remembers.
-func (r *resourceAccount) log(now time.Time) *ResourceWatchers {
-	told := &ResourceWatchers{Resource: r.name}
+func (r *resourceAccount) log(now time.Time) *report.ResourceWatchers {
+	told := &report.ResourceWatchers{Resource: r.name}
 	if r.history == nil {
 		return told
 	}
@@ -85,11 +87,11 @@ func (r *resourceAccount) log(now time.Time) *ResourceWatchers {
 }
 
 // behindOf are the watches that were not sent all yet, those furthest behind first.
-func behindOf(watches []*Watch, now time.Time) []Watcher {
-	behind := []Watcher{}
+func behindOf(watches []*Watch, now time.Time) []report.Watcher {
+	behind := []report.Watcher{}
 	for _, w := range watches {
 		t, followed := w.report(now)
-		events, bytes, oldest := w.Place.Behind(followed)
+		events, bytes, oldest := w.Backlog.Behind(followed)
 		if events == 0 && w.sender.Load() != nil {
 			continue
 		}
@@ -100,7 +102,7 @@ func behindOf(watches []*Watch, now time.Time) []Watcher {
 		t.State = w.state(now)
 		behind = append(behind, t)
 	}
-	slices.SortFunc(behind, func(a, b Watcher) int {
+	slices.SortFunc(behind, func(a, b report.Watcher) int {
 		return cmp.Or(cmp.Compare(b.BehindSeconds, a.BehindSeconds), cmp.Compare(b.BehindEvents, a.BehindEvents), cmp.Compare(a.ID, b.ID))
 	})
 	return behind
@@ -108,9 +110,9 @@ func behindOf(watches []*Watch, now time.Time) []Watcher {
 
 // report describes the watch. followed is how many events it was sent behind the
 // initial ones.
-func (w *Watch) report(now time.Time) (_ Watcher, followed uint64) {
+func (w *Watch) report(now time.Time) (_ report.Watcher, followed uint64) {
 	events, bytes, followed := w.sent()
-	return Watcher{
+	return report.Watcher{
 		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
 		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
 		Events: events, Bytes: bytes,

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // Config of Watches. The zero value of each field has the meaning given there.
@@ -67,7 +69,7 @@ type Watches struct {
 		newest        uint64
 		watches       map[uint64]*Watch
 		resources     map[string]*resourceAccount
-		clients       map[Client]*clientAccount
+		clients       map[report.Client]*clientAccount
 		subscriptions map[subscriptionKey]*subscriptionAccount
 		peers         map[peersKey]*peers
 		// clientsAgain and subscriptionsAgain are when it is worth looking for some to
@@ -88,7 +90,7 @@ func NewWatches(cfg Config) *Watches {
 	x := &Watches{cfg: cfg, began: cfg.Clock.Now()}
 	x.mu.watches = map[uint64]*Watch{}
 	x.mu.resources = map[string]*resourceAccount{}
-	x.mu.clients = map[Client]*clientAccount{}
+	x.mu.clients = map[report.Client]*clientAccount{}
 	x.mu.subscriptions = map[subscriptionKey]*subscriptionAccount{}
 	x.mu.peers = map[peersKey]*peers{}
 	return x
@@ -125,11 +127,11 @@ func (x *Watches) resourceLocked(name string) *resourceAccount {
 }
 
 // clientLocked returns the account of a client, or the one of all others.
-func (x *Watches) clientLocked(c Client) *clientAccount {
+func (x *Watches) clientLocked(c report.Client) *clientAccount {
 	if known := x.mu.clients[c]; known != nil {
 		return known
 	}
-	everyone := Client{UserAgent: other}
+	everyone := report.Client{UserAgent: other}
 	if len(x.mu.clients) >= x.cfg.Clients && !x.dropLocked(&x.mu.clientsAgain, x.dropClientsLocked) {
 		c = everyone
 	}
@@ -165,9 +167,9 @@ func (x *Watches) dropClientsLocked(old time.Time) bool {
 		}
 		delete(x.mu.clients, id)
 		dropped = true
-		rest := x.mu.clients[Client{UserAgent: other}]
+		rest := x.mu.clients[report.Client{UserAgent: other}]
 		if rest == nil {
-			rest = &clientAccount{Client: Client{UserAgent: other}}
+			rest = &clientAccount{Client: report.Client{UserAgent: other}}
 			x.mu.clients[rest.Client] = rest
 		}
 		c.mu.Lock()

@@ -1,6 +1,10 @@
 package slo
 
-import "time"
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/report"
+)
 
 // window is a sliding minute of slots, each a part of it and one that is being
 // filled. Who has it guards it.
@@ -124,12 +128,12 @@ func (s *burnSum) add(b *burn, since time.Duration) {
 	}
 }
 
-func (s *burnSum) burn() Burn {
+func (s *burnSum) burn() report.Burn {
 	rate := func(i int) float64 {
 		if s.all[i] == 0 {
 			return 0
 		}
 		return float64(s.late[i]) / float64(s.all[i]) / budget
 	}
-	return Burn{FiveMinutes: rate(0), Hour: rate(1), SixHours: rate(2)}
+	return report.Burn{FiveMinutes: rate(0), Hour: rate(1), SixHours: rate(2)}
 }

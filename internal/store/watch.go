@@ -72,7 +72,7 @@ func (f *Feed) watch(ctx context.Context) error {
 			f.take(ctx, &resp)
 			if !f.healthy.Load() && f.following() {
 				f.healthy.Store(true)
-				f.cfg.Account.Follows()
+				f.cfg.Account.WatchEstablished()
 				ticker.Reset(heartbeat)
 				f.cfg.Logger.Info("Feed follows etcd", "revision", f.reached, "took", time.Since(began).Round(time.Millisecond))
 			}
@@ -82,7 +82,7 @@ func (f *Feed) watch(ctx context.Context) error {
 				return fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
 			}
 			if answers {
-				f.cfg.Account.Asked(f.cfg.Account.Now())
+				f.cfg.Account.ProgressRequested(f.cfg.Account.Now())
 			}
 			// Lost requests are made up for by the next.
 			_ = f.RequestProgress(ctx)
@@ -102,7 +102,7 @@ func (f *Feed) take(ctx context.Context, resp *response) {
 		f.reached = max(f.reached, resp.Header.Revision)
 		f.cfg.Sink.Progressed(f.reached)
 		f.cfg.Account.Advance(f.reached, 0, 0)
-		f.cfg.Account.Answered(resp.at)
+		f.cfg.Account.ProgressReceived(resp.at)
 	}
 }
 

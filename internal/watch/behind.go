@@ -6,7 +6,7 @@ import "time"
 // have as they are stored, and when the first of them came, if so many of what Next
 // gave were sent. Of events from before the subscription that Next has still to give,
 // all of the resource are counted. Any goroutine may call it, and it costs who
-// delivers nothing. It implements slo.Place.
+// delivers nothing. It implements slo.Backlog.
 func (c *Cursor) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	h, s := c.hub, c.sub
 	h.mu.Lock()

@@ -21,7 +21,7 @@ import (
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -93,7 +93,7 @@ func (w *world) established(t *testing.T) {
 }
 
 // costs is /debug/millrace/crds.
-func (w *world) costs(t *testing.T) (r slo.CRDsReport) {
+func (w *world) costs(t *testing.T) (r report.CRDsReport) {
 	t.Helper()
 	resp, err := w.HTTPClient().Get(w.Config().Host + "/debug/millrace/crds")
 	check(t, err)

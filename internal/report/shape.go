@@ -1,9 +1,33 @@
-package slo
+package report
 
 import (
 	"slices"
 	"strings"
 )
+
+// Shape is what requests have in common.
+type Shape struct {
+	// Verb is "get" or "list".
+	Verb     string `json:"verb"`
+	Resource string `json:"resource"`
+	Version  string `json:"version"`
+	// Scope is "cluster", "namespace" or "name".
+	Scope string `json:"scope"`
+	// Selectors are the keys without their values, as in "labels: app; fields: spec.nodeName".
+	Selectors string `json:"selectors,omitempty"`
+	// Revision is "unset", "0", "exact", "at least" or "continue".
+	Revision string `json:"revision"`
+	// Limit is the request's, 0 for none.
+	Limit int64 `json:"limit,omitempty"`
+	// Encoding is as in "json", "protobuf gzip", "table", "metadata".
+	Encoding string `json:"encoding"`
+	// Path is how objects were found: "key", "range", "index" or "scan"; "failed" is that
+	// of a LIST that ended with an error before, and "passed on" one of Kubernetes'
+	// handler.
+	Path string `json:"path"`
+	// Reason is why a request was passed on.
+	Reason string `json:"reason,omitempty"`
+}
 
 // The values of Shape.Path that are not a way of the cache to objects.
 const (
@@ -33,8 +57,8 @@ const (
 	maxSelectors = 128
 )
 
-// Revision is what a request says of the revision that it wants.
-func Revision(resourceVersion, match, token string) string {
+// RevisionMode is what a request says of the revision that it wants.
+func RevisionMode(resourceVersion, match, token string) string {
 	switch {
 	case token != "":
 		return RevisionContinue
@@ -48,8 +72,8 @@ func Revision(resourceVersion, match, token string) string {
 	return RevisionAtLeast
 }
 
-// Selectors are the keys of selectors, sorted, as a Shape has them.
-func Selectors(labels, fields []string) string {
+// FormatSelectors are the keys of selectors, sorted, as a Shape has them.
+func FormatSelectors(labels, fields []string) string {
 	if len(labels)+len(fields) == 0 {
 		return ""
 	}
@@ -76,25 +100,25 @@ func Selectors(labels, fields []string) string {
 	}
 	part("labels:", labels)
 	part("fields:", fields)
-	return cut(b.String(), maxSelectors)
+	return truncate(b.String(), maxSelectors)
 }
 
-// bound cuts the words that clients choose.
-func (s *Shape) bound() {
-	s.Resource, s.Version = cut(s.Resource, maxShapeWord), cut(s.Version, maxShapeWord)
-	s.Selectors, s.Encoding = cut(s.Selectors, maxSelectors), cut(s.Encoding, maxShapeWord)
+// Truncate cuts the words that clients choose.
+func (s *Shape) Truncate() {
+	s.Resource, s.Version = truncate(s.Resource, maxShapeWord), truncate(s.Version, maxShapeWord)
+	s.Selectors, s.Encoding = truncate(s.Selectors, maxSelectors), truncate(s.Encoding, maxShapeWord)
 }
 
-// clone lets go of what the words were cut from, such as a long path.
-func (s Shape) clone() Shape {
+// Clone lets go of what the words were cut from, such as a long path.
+func (s Shape) Clone() Shape {
 	for _, word := range []*string{&s.Verb, &s.Resource, &s.Version, &s.Scope, &s.Selectors, &s.Revision, &s.Encoding, &s.Path, &s.Reason} {
 		*word = strings.Clone(*word)
 	}
 	return s
 }
 
-// keys are those of a shape's selectors of one kind, "labels" or "fields".
-func (s *Shape) keys(kind string) []string {
+// SelectorKeys are those of a shape's selectors of one kind, "labels" or "fields".
+func (s *Shape) SelectorKeys(kind string) []string {
 	for part := range strings.SplitSeq(s.Selectors, "; ") {
 		if rest, ok := strings.CutPrefix(part, kind+": "); ok {
 			return strings.Split(rest, ", ")

@@ -1,4 +1,4 @@
-package slo_test
+package usage_test
 
 import (
 	"bytes"
@@ -7,24 +7,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// TestAdvice observes requests that could be better, and looks for what the shape
-// and the client are told.
+// TestAdvice observes requests that could be cheaper, and checks the advice of their
+// shape and of their client.
 func TestAdvice(t *testing.T) {
-	type request = slo.ListRequest
+	type request = usage.Request
 	full := func(r *request) {
-		r.Cost = slo.ListCost{Objects: 10_000, Scanned: 10_000, Bytes: 200 << 20, CPU: 0.3, Seconds: 0.5}
+		r.Cost = report.ListCost{Objects: 10_000, Scanned: 10_000, Bytes: 200 << 20, CPU: 0.3, Seconds: 0.5}
 	}
 	for _, c := range []struct {
 		name  string
 		times int
 		alter func(r *request)
-		// want are parts of sentences, in order; there are no others.
+		// want has a part of each sentence, in order.
 		want []string
 	}{
-		{"seldom and small", 1, func(r *request) { r.Cost = slo.ListCost{Objects: 10, Bytes: 1000, CPU: 0.001} }, nil},
+		{"seldom and small", 1, func(r *request) { r.Cost = report.ListCost{Objects: 10, Bytes: 1000, CPU: 0.001} }, nil},
 		{"polling", 60, func(*request) {}, []string{"agent (alice) sent 60 LISTs alike of pods in 10 min: use an informer, a watch or a watch-list (sendInitialEvents=true) instead: that sends what changes; as long as it polls, resourceVersion=0"}},
 		{"polling the cache", 60, func(r *request) { r.Shape.Revision = "0" }, []string{"watch-list (sendInitialEvents=true) instead: that sends what changes."}},
 		{"pages", 60, func(r *request) { r.Shape.Revision = "continue" }, nil},
@@ -60,124 +61,95 @@ func TestAdvice(t *testing.T) {
 			r.Shape.Path, r.Shape.Reason, r.Shape.Encoding, r.Cost.CPU = "passed on", "accept", "yaml", 5
 		}, []string{"Kubernetes' handler answers this (accept), which decodes and encodes each object anew: ask for application/json"}},
 	} {
-		l, clock := newLists(slo.ListsConfig{})
+		accounts, clock := newAccounts(usage.Config{})
 		for range c.times {
 			r := podList("alice")
 			c.alter(&r)
-			l.Observe(&r)
+			accounts.Observe(&r)
 			clock.Step(9 * time.Minute / time.Duration(c.times))
 		}
 		clock.SetTime(start.Add(590 * time.Second))
-		r := l.Report()
-		for who, got := range map[string][]string{"shape": r.Shapes[0].Advice, "client": r.Clients[0].Advice} {
+		r := accounts.Report()
+		for subject, got := range map[string][]string{"shape": r.Shapes[0].Advice, "client": r.Clients[0].Advice} {
 			if len(got) != len(c.want) {
-				t.Errorf("%s: the %s is told %q, want %q", c.name, who, got, c.want)
+				t.Errorf("%s: the %s gets advice %q, want %q", c.name, subject, got, c.want)
 				continue
 			}
 			for i, part := range c.want {
 				if !strings.Contains(got[i], part) {
-					t.Errorf("%s: the %s is told %q, want %q", c.name, who, got[i], part)
+					t.Errorf("%s: the %s gets advice %q, want %q", c.name, subject, got[i], part)
 				}
 			}
 		}
 	}
 }
 
-// TestEveryReasonHasAdvice.
+// TestEveryReasonHasAdvice checks that each reason for passing on has a sentence.
 func TestEveryReasonHasAdvice(t *testing.T) {
 	for _, reason := range []string{"resource", "path", "parameter", "selector", "accept", "audit", "odd-object", "history", "encoding"} {
-		l, _ := newLists(slo.ListsConfig{})
+		accounts, _ := newAccounts(usage.Config{})
 		r := podList("alice")
 		r.Shape.Path, r.Shape.Reason, r.Cost.CPU = "passed on", reason, 100
-		l.Observe(&r)
-		if got := l.Report().Shapes[0].Advice; len(got) != 1 || strings.HasSuffix(got[0], ": .") {
+		accounts.Observe(&r)
+		if got := accounts.Report().Shapes[0].Advice; len(got) != 1 || strings.HasSuffix(got[0], ": .") {
 			t.Errorf("%s: %q", reason, got)
 		}
 	}
 }
 
-// TestFleetsDoNotPoll: as many LISTs, from as many addresses.
-func TestFleetsDoNotPoll(t *testing.T) {
-	l, _ := newLists(slo.ListsConfig{})
+// TestGroupsDoNotPoll sends many LISTs, each from another address: no client polls.
+func TestGroupsDoNotPoll(t *testing.T) {
+	accounts, _ := newAccounts(usage.Config{})
 	for i := range 60 {
 		r := podList("alice")
 		r.Address = relist(i).Address
-		l.Observe(&r)
+		accounts.Observe(&r)
 	}
-	if r := l.Report(); len(r.Shapes[0].Advice)+len(r.Clients[0].Advice) > 0 {
+	if r := accounts.Report(); len(r.Shapes[0].Advice)+len(r.Clients[0].Advice) > 0 {
 		t.Errorf("%q, %q", r.Shapes[0].Advice, r.Clients[0].Advice)
 	}
 }
 
-// TestEstimatesStayBelowWhatIsUsed claims four seconds of CPU a second of a process
-// that uses one.
-func TestEstimatesStayBelowWhatIsUsed(t *testing.T) {
+// TestEstimatesAreScaled estimates four seconds of CPU each second, in a process that
+// uses one.
+func TestEstimatesAreScaled(t *testing.T) {
 	used := time.Hour
-	l, clock := newLists(slo.ListsConfig{ProcessCPU: func() time.Duration { return used }})
+	accounts, clock := newAccounts(usage.Config{ProcessCPU: func() time.Duration { return used }})
 	for range 50 {
 		for range 8 {
 			r := podList("alice") // half a second
-			l.Observe(&r)
+			accounts.Observe(&r)
 		}
 		clock.Step(time.Second)
 		used += time.Second
 	}
-	if r := l.Report(); r.Total.CPU < 50 || r.Total.CPU > 60 || r.Total.Requests != 400 {
+	if r := accounts.Report(); r.Total.CPU < 50 || r.Total.CPU > 60 || r.Total.Requests != 400 {
 		t.Errorf("%+v", r.Total)
 	}
 }
 
-// TestLargeListsPassedOnAreLogged, but not each.
+// TestLargeListsPassedOnAreLogged checks that one of five is logged.
 func TestLargeListsPassedOnAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	l, clock := newLists(slo.ListsConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	lines := func(alter func(*slo.ListRequest)) int {
+	accounts, clock := newAccounts(usage.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	lines := func(alter func(*usage.Request)) int {
 		log.Reset()
 		for range 5 {
 			r := podList("alice")
 			r.Shape.Path, r.Shape.Reason = "passed on", "accept"
 			alter(&r)
-			l.Observe(&r)
+			accounts.Observe(&r)
 		}
 		clock.Step(time.Minute)
 		return strings.Count(log.String(), "\n")
 	}
-	if n := lines(func(r *slo.ListRequest) { r.Cost.CPU = 0.01 }); n != 0 {
+	if n := lines(func(r *usage.Request) { r.Cost.CPU = 0.01 }); n != 0 {
 		t.Errorf("small ones: %d lines", n)
 	}
-	if n := lines(func(r *slo.ListRequest) { r.Shape.Path = "range" }); n != 0 {
+	if n := lines(func(r *usage.Request) { r.Shape.Path = "range" }); n != 0 {
 		t.Errorf("from bytes: %d lines", n)
 	}
-	if n := lines(func(*slo.ListRequest) {}); n != 1 || !strings.Contains(log.String(), "user=alice userAgent=agent resource=pods") || !strings.Contains(log.String(), "reason=accept") {
+	if n := lines(func(*usage.Request) {}); n != 1 || !strings.Contains(log.String(), "user=alice userAgent=agent resource=pods") || !strings.Contains(log.String(), "reason=accept") {
 		t.Errorf("large ones: %s", &log)
-	}
-}
-
-func TestClients(t *testing.T) {
-	for agent, name := range map[string]string{
-		"kubelet/v1.36.3 (linux/amd64) kubernetes/abc": "kubelet", "Go-http-client/2.0": "Go-http-client", "a b": "a", "": "", "/v1": "",
-		"a\x00b": "a", "naïve/1": "na", strings.Repeat("x", 500): strings.Repeat("x", 48),
-	} {
-		if got := slo.NewClient("u", agent).UserAgent; got != name {
-			t.Errorf("%q: %q, want %q", agent, got, name)
-		}
-	}
-	if got := slo.NewClient(strings.Repeat("ä", 100), "").User; got != strings.Repeat("ä", 64) {
-		t.Errorf("%d bytes", len(got))
-	}
-	if got := slo.NewClient("x"+strings.Repeat("ä", 100), "").User; got != "x"+strings.Repeat("ä", 63) {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestSelectors(t *testing.T) {
-	if got := slo.Selectors([]string{"b", "a", "b"}, []string{"f"}); got != "labels: a, b; fields: f" {
-		t.Errorf("%q", got)
-	}
-	if got := slo.Selectors(nil, []string{"f"}); got != "fields: f" {
-		t.Errorf("%q", got)
-	}
-	if got := slo.Selectors([]string{strings.Repeat("k", 1000)}, []string{"f"}); len(got) != 128 {
-		t.Errorf("%q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package slo_test
+package usage_test
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// crowdOf are requests of many clients in many shapes.
-func crowdOf(clients, shapes int) []slo.ListRequest {
-	all := make([]slo.ListRequest, max(clients, shapes))
+// requestsOf returns requests of different clients in different shapes.
+func requestsOf(clients, shapes int) []usage.Request {
+	all := make([]usage.Request, max(clients, shapes))
 	for i := range all {
 		r := podList(fmt.Sprintf("system:serviceaccount:namespace-%d:agent", i%clients))
 		r.Shape.Resource = fmt.Sprintf("things%d.example.org", i%shapes)
@@ -22,28 +22,28 @@ func crowdOf(clients, shapes int) []slo.ListRequest {
 	return all
 }
 
-// BenchmarkObserve adds requests of known clients in known shapes, then of ever new
-// ones, which each take another's place.
+// BenchmarkObserve adds requests of known clients in known shapes. In the flood each
+// request has a new client and a new shape, and takes another account's slot.
 func BenchmarkObserve(b *testing.B) {
 	for _, c := range []struct {
 		name            string
 		clients, shapes int
 	}{{"one", 1, 1}, {"known", 1000, 2000}, {"flood", 200_000, 200_000}} {
-		requests := crowdOf(c.clients, c.shapes)
+		requests := requestsOf(c.clients, c.shapes)
 		for _, parallel := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/parallel=%v", c.name, parallel), func(b *testing.B) {
-				l := slo.NewLists(slo.ListsConfig{})
+				accounts := usage.NewAccounts(usage.Config{})
 				b.ReportAllocs()
 				if !parallel {
 					for i := 0; b.Loop(); i++ {
-						l.Observe(&requests[i%len(requests)])
+						accounts.Observe(&requests[i%len(requests)])
 					}
 					return
 				}
 				b.RunParallel(func(pb *testing.PB) {
 					for i := 0; pb.Next(); i++ {
 						r := requests[i*7919%len(requests)]
-						l.Observe(&r)
+						accounts.Observe(&r)
 					}
 				})
 			})
@@ -52,26 +52,26 @@ func BenchmarkObserve(b *testing.B) {
 }
 
 func BenchmarkRelist(b *testing.B) {
-	l := slo.NewLists(slo.ListsConfig{Logger: slog.New(slog.DiscardHandler)})
-	all := make([]*slo.Relist, 5000)
+	accounts := usage.NewAccounts(usage.Config{Logger: slog.New(slog.DiscardHandler)})
+	all := make([]*usage.Relist, 5000)
 	for i := range all {
 		all[i] = relist(i)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		l.Relist(all[i%len(all)])
+		accounts.Relist(all[i%len(all)])
 	}
 }
 
 func BenchmarkReport(b *testing.B) {
-	l := slo.NewLists(slo.ListsConfig{})
+	accounts := usage.NewAccounts(usage.Config{})
 	for range 10 {
-		for _, r := range crowdOf(1200, 2400) {
-			l.Observe(&r)
+		for _, r := range requestsOf(1200, 2400) {
+			accounts.Observe(&r)
 		}
 	}
 	for b.Loop() {
-		l.Report()
+		accounts.Report()
 	}
 }
 
@@ -83,17 +83,17 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestListMemory fills accounts with a thousand clients and two thousand shapes, then
-// floods them with names that are as long as they can be.
+// TestListMemory bounds the memory of accounts of 1,000 clients and 2,000 shapes, also
+// after a flood of names that are too long.
 func TestListMemory(t *testing.T) {
-	requests := crowdOf(1000, 2000)
+	requests := requestsOf(1000, 2000)
 	before := heap()
-	l, clock := newLists(slo.ListsConfig{})
+	accounts, clock := newAccounts(usage.Config{})
 	fill := func() {
 		for i := range requests {
 			r := &requests[i]
-			l.Observe(r)
-			l.Relist(&slo.Relist{Client: r.Client, Address: r.Address, Resource: r.Shape.Resource, Full: true})
+			accounts.Observe(r)
+			accounts.Relist(&usage.Relist{Client: r.Client, Address: r.Address, Resource: r.Shape.Resource, Full: true})
 		}
 	}
 	fill()
@@ -105,7 +105,7 @@ func TestListMemory(t *testing.T) {
 	if size := heap() - before; size > 8<<20 || size > small*3/2 {
 		t.Errorf("%d KiB, %d at first", size>>10, small>>10)
 	}
-	if r := l.Report(); len(r.Shapes) != 50 {
+	if r := accounts.Report(); len(r.Shapes) != 50 {
 		t.Errorf("%d shapes", len(r.Shapes))
 	}
 	long := string(make([]byte, 3000))
@@ -113,8 +113,8 @@ func TestListMemory(t *testing.T) {
 		r := podList(fmt.Sprint(i, long))
 		r.Client.UserAgent = fmt.Sprint("a", i)
 		r.Shape.Selectors, r.Shape.Resource = fmt.Sprint(i, long), fmt.Sprint(i, long)
-		l.Observe(&r)
-		l.Relist(&slo.Relist{Client: r.Client, Address: fmt.Sprint(i), Resource: r.Shape.Resource, Full: true})
+		accounts.Observe(&r)
+		accounts.Relist(&usage.Relist{Client: r.Client, Address: fmt.Sprint(i), Resource: r.Shape.Resource, Full: true})
 		if i%1000 == 0 {
 			clock.Step(10 * time.Second)
 		}
@@ -123,5 +123,5 @@ func TestListMemory(t *testing.T) {
 		t.Errorf("%d KiB after a flood", size>>10)
 	}
 	t.Logf("%d KiB, %d KiB after a flood", small>>10, (heap()-before)>>10)
-	runtime.KeepAlive(l)
+	runtime.KeepAlive(accounts)
 }

@@ -1,9 +1,15 @@
-package slo
+package report
 
 import (
 	"strings"
 	"unicode/utf8"
 )
+
+// Client is who asks: a user, and the name of the program without its version.
+type Client struct {
+	User      string `json:"user"`
+	UserAgent string `json:"userAgent"`
+}
 
 // Names are as long as clients make them: these bounds, in bytes, keep accounts
 // small.
@@ -15,7 +21,7 @@ const (
 // NewClient names who asks. It keeps no reference beyond its arguments' bytes;
 // who stores it for long clones it.
 func NewClient(user, userAgent string) Client {
-	return Client{User: cut(user, maxUser), UserAgent: Program(userAgent)}
+	return Client{User: truncate(user, maxUser), UserAgent: Program(userAgent)}
 }
 
 // Program is the name of the program in a user agent, without its version and what
@@ -29,13 +35,24 @@ func Program(userAgent string) string {
 	return userAgent[:min(len(userAgent), maxProgram)]
 }
 
-// clone lets go of what the names were cut from, such as a long header.
-func (c Client) clone() Client {
+// Name is how people know a client.
+func (c *Client) Name() string {
+	switch {
+	case c.User == "":
+		return c.UserAgent
+	case c.UserAgent == "":
+		return c.User
+	}
+	return c.UserAgent + " (" + c.User + ")"
+}
+
+// Clone lets go of what the names were cut from, such as a long header.
+func (c Client) Clone() Client {
 	return Client{User: strings.Clone(c.User), UserAgent: strings.Clone(c.UserAgent)}
 }
 
-// cut shortens text to some bytes, at the beginning of a character.
-func cut(text string, most int) string {
+// truncate shortens text to some bytes, at the beginning of a character.
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
