@@ -79,7 +79,7 @@ func TestImports(t *testing.T) {
 		"internal/cache/down_test.go", file("internal/server"),
 		"internal/cache/tree/a.go", file("internal/resource"),
 		"internal/server/all.go", file("internal/kube", "internal/slo", "internal/watch"),
-		"internal/bench/fill.go", file("internal/fill"),
+		"internal/bench/list/fill.go", file("internal/fill"),
 		"internal/bench/server.go", file("internal/server"),
 		"internal/fill/resource.go", file("internal/resource"),
 		"internal/datadir/store.go", file("internal/store"),

@@ -46,7 +46,16 @@ func order() []Place {
 		{Name: "server"},
 		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake"}},
 		{Name: "fill", Apart: true},
-		{Name: "bench", Apart: true, Except: []string{"store", "fill"}},
+		{Name: "bench/render", Apart: true},
+		{Name: "bench/testbed", Apart: true, Except: []string{"store", "bench/render"}},
+		{Name: "bench/floor", Apart: true, Except: []string{"bench/testbed"}},
+		{Name: "bench/benchtest", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor"}},
+		{Name: "bench/load", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},
+		{Name: "bench/list", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor", "bench/load", "bench/benchtest"}},
+		{Name: "bench/watch", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor", "bench/benchtest"}},
+		{Name: "bench/crd", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/benchtest"}},
+		{Name: "bench/discovery", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/load", "bench/crd", "bench/benchtest"}},
+		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery"}},
 		{Name: "cli"},
 	}
 }
