@@ -73,8 +73,9 @@ const common = -1
 type storedSchema struct {
 	// version is the place of the version that it is for, or common.
 	version int
-	// text is a part of what is stored.
-	text []byte
+	// text is a part of what is stored, which begins at offset.
+	offset int
+	text   []byte
 	// made is what it is decoded to, put what it is replaced by.
 	made *apiextensions.JSONSchemaProps
 	put  []byte
@@ -83,62 +84,75 @@ type storedSchema struct {
 // storedSchemas are in the order that they are stored in.
 type storedSchemas []storedSchema
 
-// textsOf finds the schemas of a stored definition, and makes none. It returns false
-// if the definition is to be decoded otherwise.
-func textsOf(stored []byte) (storedSchemas, bool) {
-	c := cursor{text: bytes.TrimSuffix(stored, newline)}
-	var found storedSchemas
-	version, kinds := common, 0
-	validation := func() {
-		c.fields(func(name string) {
-			text := c.value()
-			if name != "openAPIV3Schema" || slices.ContainsFunc(found, func(s storedSchema) bool { return s.version == version }) {
-				c.fail()
-			}
-			found = append(found, storedSchema{version: version, text: text})
-		})
-	}
-	inVersion := func(name string) {
-		if name == "schema" {
-			validation()
-		} else {
-			c.value()
-		}
-	}
-	inSpec := func(name string) {
-		switch name {
-		case "validation":
-			version = common
-			validation()
-		case "versions":
-			version = common
-			c.parts('[', ']', func() {
-				version++
-				c.fields(inVersion)
-			})
-		default:
-			c.value()
-		}
-	}
-	c.fields(func(name string) {
-		switch name {
+// schemaTexts finds the schemas of a stored definition and decodes none. It returns false
+// if Kubernetes has to decode the definition.
+func schemaTexts(stored []byte) (storedSchemas, bool) {
+	s := schemaScanner{schemaReader: newSchemaReader(bytes.TrimSuffix(stored, newline)), version: common}
+	versioned := false
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		switch s.name() {
 		case "apiVersion":
-			if c.string() == v1beta1.SchemeGroupVersion.String() {
-				kinds++
-			}
+			s.RefuseIf(versioned || s.string() != v1beta1.SchemeGroupVersion.String())
+			versioned = true
 		case "spec":
-			c.fields(inSpec)
+			s.spec()
 		default:
-			c.value()
+			s.Value()
 		}
-	})
-	return found, !c.failed && c.at == len(c.text) && kinds == 1 && len(found) > 0
+	}
+	return s.found, s.Done() && versioned && len(s.found) > 0
+}
+
+// schemaScanner collects the schemas of a definition.
+type schemaScanner struct {
+	schemaReader
+	// version is the index of the version that is read, or common.
+	version int
+	found   storedSchemas
+}
+
+func (s *schemaScanner) spec() {
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		switch s.name() {
+		case "validation":
+			s.version = common
+			s.validation()
+		case "versions":
+			s.versions()
+		default:
+			s.Value()
+		}
+	}
+}
+
+func (s *schemaScanner) versions() {
+	s.version = common
+	for ok := s.BeginList(); ok; ok = s.NextItem() {
+		s.version++
+		for ok := s.BeginObject(); ok; ok = s.NextField() {
+			if s.name() == "schema" {
+				s.validation()
+			} else {
+				s.Value()
+			}
+		}
+	}
+}
+
+// validation reads the object that holds a schema and nothing else.
+func (s *schemaScanner) validation() {
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		twice := slices.ContainsFunc(s.found, func(other storedSchema) bool { return other.version == s.version })
+		s.RefuseIf(s.name() != "openAPIV3Schema" || twice)
+		at := s.Offset()
+		s.found = append(s.found, storedSchema{version: s.version, offset: at, text: s.Value()})
+	}
 }
 
 // schemasOf makes the schemas of a stored definition. It returns false if they are to
 // be decoded otherwise.
 func schemasOf(stored []byte) (storedSchemas, bool) {
-	found, ok := textsOf(stored)
+	found, ok := schemaTexts(stored)
 	for i := range found {
 		made, usual := schemaOf(found[i].text)
 		found[i].made, ok = made, ok && usual
@@ -149,9 +163,9 @@ func schemasOf(stored []byte) (storedSchemas, bool) {
 // schemaOf makes a schema of its text. It returns false if that has to be decoded
 // otherwise.
 func schemaOf(text []byte) (*apiextensions.JSONSchemaProps, bool) {
-	c := cursor{text: text}
-	made := c.newSchema()
-	return made, !c.failed && c.at == len(text)
+	r := newSchemaReader(text)
+	made := r.newSchema()
+	return made, r.Done()
 }
 
 // none is the text of an empty schema.
@@ -165,9 +179,8 @@ func (s storedSchemas) without(stored []byte) []byte {
 	}
 	rest, from := make([]byte, 0, size), 0
 	for _, schema := range s {
-		at := cap(stored) - cap(schema.text) // both end where the memory does
-		rest = append(append(rest, stored[from:at]...), none...)
-		from = at + len(schema.text)
+		rest = append(append(rest, stored[from:schema.offset]...), none...)
+		from = schema.offset + len(schema.text)
 	}
 	return append(rest, stored[from:]...)
 }

@@ -205,3 +205,37 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEncode encodes a definition of a hundred properties, and decodes and encodes
+// its outline.
+func BenchmarkEncode(b *testing.B) {
+	made := wide(100)
+	made.Name, made.UID, made.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
+	text := stored(b, made, v1beta1.SchemeGroupVersion)
+	full, _ := decoded(b, text)
+	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
+	outline := outlineOf(b, text)
+	b.Run("schemas", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := writeSchemas(full); !ok {
+				b.Fatal("not written")
+			}
+		}
+	})
+	for name, codec := range map[string]runtime.Codec{"ours": definitionCodec{theirs}, "theirs": theirs} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				mustEncode(b, codec, full)
+			}
+		})
+	}
+	b.Run("outline", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			mustEncode(b, outlines, outline)
+			outlineOf(b, text)
+		}
+	})
+}

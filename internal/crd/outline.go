@@ -35,7 +35,7 @@ func (c outlineCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if !ok {
 		return whole.Decode(data, defaults, into)
 	}
-	found, ok := textsOf(data)
+	found, ok := schemaTexts(data)
 	if !ok {
 		return whole.Decode(data, defaults, into)
 	}
@@ -74,7 +74,7 @@ func encodeAround(codec runtime.Encoder, full *apiextensions.CustomResourceDefin
 	if err := codec.Encode(bareOf(full), &around); err != nil {
 		return false, err
 	}
-	places, ok := textsOf(around.Bytes())
+	places, ok := schemaTexts(around.Bytes())
 	if !ok || !places.take(texts) {
 		return false, nil
 	}
@@ -145,14 +145,13 @@ func (s storedSchemas) take(texts map[int][]byte) bool {
 func (s storedSchemas) insert(around []byte, w io.Writer) error {
 	from := 0
 	for _, schema := range s {
-		at := cap(around) - cap(schema.text)
-		if _, err := w.Write(around[from:at]); err != nil {
+		if _, err := w.Write(around[from:schema.offset]); err != nil {
 			return err
 		}
 		if _, err := w.Write(schema.put); err != nil {
 			return err
 		}
-		from = at + len(schema.text)
+		from = schema.offset + len(schema.text)
 	}
 	_, err := w.Write(around[from:])
 	return err

@@ -8,95 +8,38 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// cursor reads a schema in one pass over its text, which is written as usual (see
-// object). It fails on what is not, and on fields that are seldom used.
-type cursor struct {
-	text   []byte
-	at     int
-	failed bool
+// schemaReader decodes a schema in one pass over its text. It refuses text that is not
+// canonical, and fields that are seldom used: Kubernetes decodes those.
+type schemaReader struct{ storedjson.Lexer }
+
+func newSchemaReader(text []byte) schemaReader {
+	return schemaReader{storedjson.NewLexer(text)}
 }
 
-func (c *cursor) fail() { c.failed, c.at = true, len(c.text) }
-
-// take steps over a letter if it is there.
-func (c *cursor) take(letter byte) bool {
-	if c.at < len(c.text) && c.text[c.at] == letter {
-		c.at++
-		return true
-	}
-	return false
-}
-
-func (c *cursor) expect(letter byte) {
-	if !c.take(letter) {
-		c.fail()
+// decode decodes a value other than null.
+func (r *schemaReader) decode(into any) {
+	if text := r.Value(); string(text) == "null" || json.Unmarshal(text, into) != nil {
+		r.Refuse()
 	}
 }
 
-// parts visits what stands in brackets. visit steps over each.
-func (c *cursor) parts(opening, closing byte, visit func()) {
-	c.expect(opening)
-	if c.take(closing) {
-		return
-	}
-	for !c.failed {
-		visit()
-		if !c.take(',') {
-			c.expect(closing)
-			return
-		}
-	}
-}
-
-// fields visits the fields of an object. visit steps over their values.
-func (c *cursor) fields(visit func(name string)) {
-	c.parts('{', '}', func() {
-		name := c.string()
-		c.expect(':')
-		visit(name)
-	})
-}
-
-// value steps over a value and returns its text.
-func (c *cursor) value() []byte {
-	n := endOfValue(c.text[c.at:])
-	if n < 0 {
-		c.fail()
-		return nil
-	}
-	c.at += n
-	return c.text[c.at-n : c.at]
-}
-
-// decode steps over a value that is not null and decodes it.
-func (c *cursor) decode(into any) {
-	if text := c.value(); string(text) == "null" || json.Unmarshal(text, into) != nil {
-		c.fail()
-	}
-}
-
-func (c *cursor) string() string {
-	text := c.text[c.at:]
-	if len(text) == 0 || text[0] != '"' {
-		c.fail()
-		return ""
-	}
-	n := endOfString(text)
-	if n < 0 {
-		c.fail()
-		return ""
-	}
-	inner := text[1 : n-1]
-	if bytes.IndexByte(inner, '\\') >= 0 || !utf8.Valid(inner) {
+// string decodes a string. The values of "type" that most schemas have share one string
+// each.
+func (r *schemaReader) string() string {
+	from := r.Offset()
+	quoted := r.Quoted()
+	if bytes.IndexByte(quoted, '\\') >= 0 || !utf8.Valid(quoted) {
 		var s string
-		c.decode(&s)
+		if json.Unmarshal(r.Text(from, r.Offset()), &s) != nil {
+			r.Refuse()
+		}
 		return s
 	}
-	c.at += n
-	switch string(inner) {
-	// What most schemas say is there once.
+	switch string(quoted) {
 	case "string":
 		return "string"
 	case "object":
@@ -108,184 +51,198 @@ func (c *cursor) string() string {
 	case "boolean":
 		return "boolean"
 	}
-	return string(inner)
+	return string(quoted)
 }
 
-func (c *cursor) stringPointer() *string {
-	s := c.string()
+// name decodes the name of a field, which may be that of a property and have escapes.
+func (r *schemaReader) name() string {
+	name := r.string()
+	r.Expect(':')
+	return name
+}
+
+func (r *schemaReader) stringPointer() *string {
+	s := r.string()
 	return &s
 }
 
-func (c *cursor) strings() []string {
+func (r *schemaReader) strings() []string {
 	list := []string{}
-	c.parts('[', ']', func() { list = append(list, c.string()) })
+	for ok := r.BeginList(); ok; ok = r.NextItem() {
+		list = append(list, r.string())
+	}
 	return list
 }
 
-func (c *cursor) bool() bool {
-	switch string(c.value()) {
+func (r *schemaReader) bool() bool {
+	switch string(r.Value()) {
 	case "true":
 		return true
 	case "false":
 	default:
-		c.fail()
+		r.Refuse()
 	}
 	return false
 }
 
-func (c *cursor) boolPointer() *bool {
-	b := c.bool()
+func (r *schemaReader) boolPointer() *bool {
+	b := r.bool()
 	return &b
 }
 
-func (c *cursor) integer() *int64 {
-	n, err := strconv.ParseInt(string(c.value()), 10, 64)
+func (r *schemaReader) integer() *int64 {
+	n, err := strconv.ParseInt(string(r.Value()), 10, 64)
 	if err != nil {
-		c.fail()
+		r.Refuse()
 	}
 	return &n
 }
 
-func (c *cursor) number() *float64 {
+func (r *schemaReader) number() *float64 {
 	var n float64
-	c.decode(&n)
+	r.decode(&n)
 	return &n
 }
 
 // any decodes a value as Kubernetes does those that may be anything.
-func (c *cursor) any() *apiextensions.JSON {
+func (r *schemaReader) any() *apiextensions.JSON {
 	var decoded any
-	if c.at < len(c.text) && c.text[c.at] == '"' {
-		decoded = c.string()
+	if r.Peek() == '"' {
+		decoded = r.string()
 	} else {
-		c.decode(&decoded)
+		r.decode(&decoded)
 	}
 	made := apiextensions.JSON(decoded)
 	return &made
 }
 
-func (c *cursor) anys() []apiextensions.JSON {
+func (r *schemaReader) anys() []apiextensions.JSON {
 	list := []apiextensions.JSON{}
-	c.parts('[', ']', func() { list = append(list, *c.any()) })
+	for ok := r.BeginList(); ok; ok = r.NextItem() {
+		list = append(list, *r.any())
+	}
 	return list
 }
 
-func (c *cursor) newSchema() *apiextensions.JSONSchemaProps {
+func (r *schemaReader) newSchema() *apiextensions.JSONSchemaProps {
 	made := &apiextensions.JSONSchemaProps{}
-	c.schema(made)
+	r.schema(made)
 	return made
 }
 
-func (c *cursor) schemas() []apiextensions.JSONSchemaProps {
+func (r *schemaReader) schemas() []apiextensions.JSONSchemaProps {
 	list := []apiextensions.JSONSchemaProps{}
-	c.parts('[', ']', func() { list = append(list, *c.newSchema()) })
+	for ok := r.BeginList(); ok; ok = r.NextItem() {
+		list = append(list, *r.newSchema())
+	}
 	return list
 }
 
-func (c *cursor) properties() map[string]apiextensions.JSONSchemaProps {
+func (r *schemaReader) properties() map[string]apiextensions.JSONSchemaProps {
 	all := map[string]apiextensions.JSONSchemaProps{}
-	c.fields(func(name string) {
+	for ok := r.BeginObject(); ok; ok = r.NextField() {
+		name := r.name()
 		if _, twice := all[name]; twice {
-			c.fail()
+			r.Refuse()
 		}
-		all[name] = *c.newSchema()
-	})
+		all[name] = *r.newSchema()
+	}
 	return all
 }
 
 // schemaOrBool reads an object or a word.
-func (c *cursor) schemaOrBool() *apiextensions.JSONSchemaPropsOrBool {
-	if c.at < len(c.text) && c.text[c.at] == '{' {
-		return &apiextensions.JSONSchemaPropsOrBool{Allows: true, Schema: c.newSchema()}
+func (r *schemaReader) schemaOrBool() *apiextensions.JSONSchemaPropsOrBool {
+	if r.Peek() == '{' {
+		return &apiextensions.JSONSchemaPropsOrBool{Allows: true, Schema: r.newSchema()}
 	}
-	return &apiextensions.JSONSchemaPropsOrBool{Allows: c.bool()}
+	return &apiextensions.JSONSchemaPropsOrBool{Allows: r.bool()}
 }
 
-func (c *cursor) rules() apiextensions.ValidationRules {
+func (r *schemaReader) rules() apiextensions.ValidationRules {
 	var stored v1beta1.ValidationRules
-	c.decode(&stored)
+	r.decode(&stored)
 	made := make(apiextensions.ValidationRules, len(stored))
 	for i := range stored {
 		if err := v1beta1.Convert_v1beta1_ValidationRule_To_apiextensions_ValidationRule(&stored[i], &made[i], nil); err != nil {
-			c.fail()
+			r.Refuse()
 		}
 	}
 	return made
 }
 
 // schema reads a schema.
-func (c *cursor) schema(out *apiextensions.JSONSchemaProps) {
-	c.fields(func(name string) {
-		switch name {
+func (r *schemaReader) schema(out *apiextensions.JSONSchemaProps) {
+	for ok := r.BeginObject(); ok; ok = r.NextField() {
+		switch name := r.name(); name {
 		case "description":
-			out.Description = c.string()
+			out.Description = r.string()
 		case "type":
-			out.Type = c.string()
+			out.Type = r.string()
 		case "format":
-			out.Format = c.string()
+			out.Format = r.string()
 		case "title":
-			out.Title = c.string()
+			out.Title = r.string()
 		case "nullable":
-			out.Nullable = c.bool()
+			out.Nullable = r.bool()
 		case "default":
-			out.Default = c.any()
+			out.Default = r.any()
 		case "example":
-			out.Example = c.any()
+			out.Example = r.any()
 		case "enum":
-			out.Enum = c.anys()
+			out.Enum = r.anys()
 		case "required":
-			out.Required = c.strings()
+			out.Required = r.strings()
 		case "properties":
-			out.Properties = c.properties()
+			out.Properties = r.properties()
 		case "additionalProperties":
-			out.AdditionalProperties = c.schemaOrBool()
+			out.AdditionalProperties = r.schemaOrBool()
 		case "items":
-			out.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: c.newSchema()}
+			out.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: r.newSchema()}
 		case "allOf":
-			out.AllOf = c.schemas()
+			out.AllOf = r.schemas()
 		case "oneOf":
-			out.OneOf = c.schemas()
+			out.OneOf = r.schemas()
 		case "anyOf":
-			out.AnyOf = c.schemas()
+			out.AnyOf = r.schemas()
 		case "not":
-			out.Not = c.newSchema()
+			out.Not = r.newSchema()
 		default:
-			if !c.limit(name, out) && !c.extension(name, out) {
-				c.fail()
+			if !r.limit(name, out) && !r.extension(name, out) {
+				r.Refuse()
 			}
 		}
-	})
+	}
 }
 
 // limit reads a field that bounds values.
-func (c *cursor) limit(name string, out *apiextensions.JSONSchemaProps) bool {
+func (r *schemaReader) limit(name string, out *apiextensions.JSONSchemaProps) bool {
 	switch name {
 	case "maximum":
-		out.Maximum = c.number()
+		out.Maximum = r.number()
 	case "exclusiveMaximum":
-		out.ExclusiveMaximum = c.bool()
+		out.ExclusiveMaximum = r.bool()
 	case "minimum":
-		out.Minimum = c.number()
+		out.Minimum = r.number()
 	case "exclusiveMinimum":
-		out.ExclusiveMinimum = c.bool()
+		out.ExclusiveMinimum = r.bool()
 	case "multipleOf":
-		out.MultipleOf = c.number()
+		out.MultipleOf = r.number()
 	case "maxLength":
-		out.MaxLength = c.integer()
+		out.MaxLength = r.integer()
 	case "minLength":
-		out.MinLength = c.integer()
+		out.MinLength = r.integer()
 	case "pattern":
-		out.Pattern = c.string()
+		out.Pattern = r.string()
 	case "maxItems":
-		out.MaxItems = c.integer()
+		out.MaxItems = r.integer()
 	case "minItems":
-		out.MinItems = c.integer()
+		out.MinItems = r.integer()
 	case "uniqueItems":
-		out.UniqueItems = c.bool()
+		out.UniqueItems = r.bool()
 	case "maxProperties":
-		out.MaxProperties = c.integer()
+		out.MaxProperties = r.integer()
 	case "minProperties":
-		out.MinProperties = c.integer()
+		out.MinProperties = r.integer()
 	default:
 		return false
 	}
@@ -293,22 +250,22 @@ func (c *cursor) limit(name string, out *apiextensions.JSONSchemaProps) bool {
 }
 
 // extension reads a field of Kubernetes' own.
-func (c *cursor) extension(name string, out *apiextensions.JSONSchemaProps) bool {
+func (r *schemaReader) extension(name string, out *apiextensions.JSONSchemaProps) bool {
 	switch name {
 	case "x-kubernetes-preserve-unknown-fields":
-		out.XPreserveUnknownFields = c.boolPointer()
+		out.XPreserveUnknownFields = r.boolPointer()
 	case "x-kubernetes-embedded-resource":
-		out.XEmbeddedResource = c.bool()
+		out.XEmbeddedResource = r.bool()
 	case "x-kubernetes-int-or-string":
-		out.XIntOrString = c.bool()
+		out.XIntOrString = r.bool()
 	case "x-kubernetes-list-map-keys":
-		out.XListMapKeys = c.strings()
+		out.XListMapKeys = r.strings()
 	case "x-kubernetes-list-type":
-		out.XListType = c.stringPointer()
+		out.XListType = r.stringPointer()
 	case "x-kubernetes-map-type":
-		out.XMapType = c.stringPointer()
+		out.XMapType = r.stringPointer()
 	case "x-kubernetes-validations":
-		out.XValidations = c.rules()
+		out.XValidations = r.rules()
 	default:
 		return false
 	}

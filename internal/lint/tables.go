@@ -24,6 +24,7 @@ func order() []Place {
 		{Name: "h1", Apart: true, Except: []string{"pull"}},
 		{Name: "h2", Apart: true, Except: []string{"pull"}},
 		{Name: "slo", Apart: true},
+		{Name: "storedjson", Apart: true},
 		{Name: "resource"},
 		{Name: "row"},
 		{Name: "store"},
