@@ -37,6 +37,7 @@ func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
 	return l, fields.Set{"metadata.name": r.text(metadata.Get("name")), "metadata.namespace": namespace}, !r.notCanonical
 }
 
+// newline ends what Kubernetes stores.
 var newline = []byte("\n")
 
 // valueReader reads values out of text. When something is not written as usual it goes

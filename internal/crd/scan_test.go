@@ -2,7 +2,6 @@ package crd
 
 import (
 	"errors"
-	"math/rand"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,47 +9,22 @@ import (
 	"time"
 
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsfuzzer "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/fuzzer"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
-	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/apimachinery/pkg/conversion"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/crd/definitiontest"
 )
 
-// stored is how Kubernetes stores a definition in a version of the API.
-func stored(tb testing.TB, full runtime.Object, gv schema.GroupVersion) []byte {
-	tb.Helper()
-	if v1, ok := full.(*definition); ok {
-		internal := &apiextensions.CustomResourceDefinition{}
-		if err := apiextensionsapiserver.Scheme.Convert(v1, internal, nil); err != nil {
-			tb.Fatal(err)
-		}
-		full = internal
-	}
-	encoded, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(gv), full)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return encoded
-}
-
-func decoded(tb testing.TB, stored []byte) (*apiextensions.CustomResourceDefinition, *definition) {
-	tb.Helper()
-	internal, full := &apiextensions.CustomResourceDefinition{}, &definition{}
-	if err := runtime.DecodeInto(apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), stored, internal); err != nil {
-		tb.Fatal(err)
-	}
-	if err := apiextensionsapiserver.Scheme.Convert(internal, full, nil); err != nil {
-		tb.Fatal(err)
-	}
-	return internal, full
-}
+// The names by which this package's tests know definitiontest's functions.
+var (
+	stored            = definitiontest.Stored
+	decoded           = definitiontest.Decoded
+	randomDefinitions = definitiontest.Random
+	wide              = definitiontest.Wide
+)
 
 // rowOf is what a row is to say of a decoded definition, but for digests.
 func rowOf(full *definition) *Definition {
@@ -86,20 +60,6 @@ func said(d *Definition) *Definition {
 		plain.Versions[i].Content = 0
 	}
 	return &plain
-}
-
-// randomDefinitions makes definitions as Kubernetes may have stored them.
-func randomDefinitions(t *testing.T) (fill func() *apiextensions.CustomResourceDefinition) {
-	seed := rand.Int63()
-	t.Logf("seed %d", seed)
-	f := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, apiextensionsfuzzer.Funcs), rand.NewSource(seed), apiextensionsapiserver.Codecs)
-	return func() *apiextensions.CustomResourceDefinition {
-		internal := &apiextensions.CustomResourceDefinition{}
-		f.Fill(internal)
-		internal.Name, internal.Namespace = "things.a.example", ""
-		internal.Spec.Group = "a.example"
-		return internal
-	}
 }
 
 // TestRowsAreRead compares rows that are read out of stored bytes with what

@@ -1,4 +1,4 @@
-package crd
+package definitioncodec
 
 import (
 	"maps"
@@ -11,26 +11,26 @@ import (
 )
 
 // schemaWriter writes schemas as Kubernetes stores them: as encoding/json writes the
-// types of v1beta1, whose order of fields this is. It goes on with nothing at what it
-// does not know, and says so.
+// types of v1beta1. The order of the calls is the order of the fields of those types.
 type schemaWriter struct {
 	storedjson.Writer
-	// seldom is set for a schema with a field that the writer does not know.
-	seldom bool
+	// unknown is set by a schema with a field that the writer does not know. The writer
+	// leaves such a field out and goes on.
+	unknown bool
 }
 
-// textOf is a schema as it is stored. It returns false if that is to be encoded
-// otherwise.
-func textOf(s *apiextensions.JSONSchemaProps) ([]byte, bool) {
+// writeSchema returns a schema as Kubernetes stores it. It returns false if Kubernetes has
+// to encode it.
+func writeSchema(s *apiextensions.JSONSchemaProps) ([]byte, bool) {
 	w := schemaWriter{}
 	w.schema(s)
-	return w.Text, !w.seldom && w.Err == nil
+	return w.Text, !w.unknown && w.Err == nil
 }
 
 func (w *schemaWriter) schema(s *apiextensions.JSONSchemaProps) {
 	if s.ID != "" || s.Schema != "" || s.Ref != nil || s.PatternProperties != nil || s.Dependencies != nil || s.AdditionalItems != nil ||
 		s.Definitions != nil || s.ExternalDocs != nil {
-		w.seldom = true
+		w.unknown = true
 	}
 	w.Begin('{')
 	w.string("description", s.Description)
@@ -41,7 +41,7 @@ func (w *schemaWriter) schema(s *apiextensions.JSONSchemaProps) {
 		w.any("default", *s.Default)
 	}
 	w.limits(s)
-	w.parts(s)
+	w.subschemas(s)
 	if s.Example != nil && *s.Example != nil {
 		w.any("example", *s.Example)
 	}
@@ -50,7 +50,7 @@ func (w *schemaWriter) schema(s *apiextensions.JSONSchemaProps) {
 	w.End('}')
 }
 
-// limits writes the fields that bound values, and those that stand between them.
+// limits writes the fields that limit values, and the fields whose place is among them.
 func (w *schemaWriter) limits(s *apiextensions.JSONSchemaProps) {
 	w.number("maximum", s.Maximum)
 	w.flag("exclusiveMaximum", s.ExclusiveMaximum)
@@ -73,10 +73,10 @@ func (w *schemaWriter) limits(s *apiextensions.JSONSchemaProps) {
 	}
 }
 
-// parts writes the schemas of which one is made.
-func (w *schemaWriter) parts(s *apiextensions.JSONSchemaProps) {
+// subschemas writes the schemas inside a schema.
+func (w *schemaWriter) subschemas(s *apiextensions.JSONSchemaProps) {
 	if s.Items != nil {
-		w.seldom = w.seldom || s.Items.Schema == nil || len(s.Items.JSONSchemas) > 0
+		w.unknown = w.unknown || s.Items.Schema == nil || len(s.Items.JSONSchemas) > 0
 		w.sub("items", s.Items.Schema)
 	}
 	w.list("allOf", s.AllOf)
@@ -103,7 +103,7 @@ func (w *schemaWriter) parts(s *apiextensions.JSONSchemaProps) {
 	}
 }
 
-// extensions writes the fields of Kubernetes' own.
+// extensions writes the x-kubernetes fields.
 func (w *schemaWriter) extensions(s *apiextensions.JSONSchemaProps) {
 	if s.XPreserveUnknownFields != nil {
 		w.PlainName("x-kubernetes-preserve-unknown-fields")
@@ -122,7 +122,7 @@ func (w *schemaWriter) extensions(s *apiextensions.JSONSchemaProps) {
 	rules := make(v1beta1.ValidationRules, len(s.XValidations))
 	for i := range rules {
 		err := v1beta1.Convert_apiextensions_ValidationRule_To_v1beta1_ValidationRule(&s.XValidations[i], &rules[i], nil)
-		w.seldom = w.seldom || err != nil
+		w.unknown = w.unknown || err != nil
 	}
 	w.any("x-kubernetes-validations", rules)
 }

@@ -1,4 +1,4 @@
-package crd
+package definitioncodec
 
 import (
 	"bytes"
@@ -12,9 +12,17 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// schemaReader decodes a schema in one pass over its text. It refuses text that is not
-// canonical, and fields that are seldom used: Kubernetes decodes those.
+// schemaReader decodes a schema in one pass over its text, to Kubernetes' internal type.
+// It refuses text that is not canonical and fields that definitions seldom use: $ref,
+// patternProperties, externalDocs and the like.
 type schemaReader struct{ storedjson.Lexer }
+
+// readSchema decodes the text of a schema. It returns false if Kubernetes has to decode it.
+func readSchema(text []byte) (*apiextensions.JSONSchemaProps, bool) {
+	r := newSchemaReader(text)
+	s := r.newSchema()
+	return s, r.Done()
+}
 
 func newSchemaReader(text []byte) schemaReader {
 	return schemaReader{storedjson.NewLexer(text)}
@@ -27,8 +35,8 @@ func (r *schemaReader) decode(into any) {
 	}
 }
 
-// string decodes a string. The values of "type" that most schemas have share one string
-// each.
+// string decodes a string. The usual values of "type" are constants here, which saves an
+// allocation for most of them.
 func (r *schemaReader) string() string {
 	from := r.Offset()
 	quoted := r.Quoted()
@@ -54,7 +62,8 @@ func (r *schemaReader) string() string {
 	return string(quoted)
 }
 
-// name decodes the name of a field, which may be that of a property and have escapes.
+// name decodes the name of a field. Unlike Lexer.Name it takes escapes, which the names of
+// properties may have.
 func (r *schemaReader) name() string {
 	name := r.string()
 	r.Expect(':')
@@ -104,7 +113,7 @@ func (r *schemaReader) number() *float64 {
 	return &n
 }
 
-// any decodes a value as Kubernetes does those that may be anything.
+// any decodes a value of any type to the Go type that Kubernetes decodes it to.
 func (r *schemaReader) any() *apiextensions.JSON {
 	var decoded any
 	if r.Peek() == '"' {
@@ -112,8 +121,8 @@ func (r *schemaReader) any() *apiextensions.JSON {
 	} else {
 		r.decode(&decoded)
 	}
-	made := apiextensions.JSON(decoded)
-	return &made
+	value := apiextensions.JSON(decoded)
+	return &value
 }
 
 func (r *schemaReader) anys() []apiextensions.JSON {
@@ -125,9 +134,9 @@ func (r *schemaReader) anys() []apiextensions.JSON {
 }
 
 func (r *schemaReader) newSchema() *apiextensions.JSONSchemaProps {
-	made := &apiextensions.JSONSchemaProps{}
-	r.schema(made)
-	return made
+	s := &apiextensions.JSONSchemaProps{}
+	r.schema(s)
+	return s
 }
 
 func (r *schemaReader) schemas() []apiextensions.JSONSchemaProps {
@@ -150,7 +159,7 @@ func (r *schemaReader) properties() map[string]apiextensions.JSONSchemaProps {
 	return all
 }
 
-// schemaOrBool reads an object or a word.
+// schemaOrBool decodes a schema, or a boolean for one that allows all or nothing.
 func (r *schemaReader) schemaOrBool() *apiextensions.JSONSchemaPropsOrBool {
 	if r.Peek() == '{' {
 		return &apiextensions.JSONSchemaPropsOrBool{Allows: true, Schema: r.newSchema()}
@@ -161,16 +170,16 @@ func (r *schemaReader) schemaOrBool() *apiextensions.JSONSchemaPropsOrBool {
 func (r *schemaReader) rules() apiextensions.ValidationRules {
 	var stored v1beta1.ValidationRules
 	r.decode(&stored)
-	made := make(apiextensions.ValidationRules, len(stored))
+	rules := make(apiextensions.ValidationRules, len(stored))
 	for i := range stored {
-		if err := v1beta1.Convert_v1beta1_ValidationRule_To_apiextensions_ValidationRule(&stored[i], &made[i], nil); err != nil {
+		if err := v1beta1.Convert_v1beta1_ValidationRule_To_apiextensions_ValidationRule(&stored[i], &rules[i], nil); err != nil {
 			r.Refuse()
 		}
 	}
-	return made
+	return rules
 }
 
-// schema reads a schema.
+// schema decodes a schema into out.
 func (r *schemaReader) schema(out *apiextensions.JSONSchemaProps) {
 	for ok := r.BeginObject(); ok; ok = r.NextField() {
 		switch name := r.name(); name {
@@ -214,7 +223,7 @@ func (r *schemaReader) schema(out *apiextensions.JSONSchemaProps) {
 	}
 }
 
-// limit reads a field that bounds values.
+// limit decodes a field that limits values. It returns false if name is no such field.
 func (r *schemaReader) limit(name string, out *apiextensions.JSONSchemaProps) bool {
 	switch name {
 	case "maximum":
@@ -249,7 +258,7 @@ func (r *schemaReader) limit(name string, out *apiextensions.JSONSchemaProps) bo
 	return true
 }
 
-// extension reads a field of Kubernetes' own.
+// extension decodes an x-kubernetes field. It returns false if name is none that is known.
 func (r *schemaReader) extension(name string, out *apiextensions.JSONSchemaProps) bool {
 	switch name {
 	case "x-kubernetes-preserve-unknown-fields":
