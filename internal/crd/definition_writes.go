@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/millrace/millrace/internal/storage"
+
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
 // definitionWrites answers what makes a definition known: creating it, and the
@@ -94,7 +96,7 @@ func openOutlines(definitions *customresourcedefinition.REST, getter generic.RES
 	if err != nil {
 		return nil, err
 	}
-	outlines, err := store.With(outlineCodec{options.StorageConfig.Codec})
+	outlines, err := store.With(definitioncodec.OutlineCodec{Codec: options.StorageConfig.Codec})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +188,7 @@ type withoutSchemas struct{ runtime.ObjectConvertor }
 // ConvertToVersion implements runtime.ObjectConvertor.
 func (c withoutSchemas) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		in = bareOf(full)
+		in = definitioncodec.WithoutSchemas(full)
 	}
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
@@ -198,7 +200,7 @@ type wholeConvertor struct{ runtime.ObjectConvertor }
 // Convert implements runtime.ObjectConvertor.
 func (c wholeConvertor) Convert(in, out, context any) error {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		whole, err := wholeOf(full)
+		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
 			return err
 		}
@@ -210,7 +212,7 @@ func (c wholeConvertor) Convert(in, out, context any) error {
 // ConvertToVersion implements runtime.ObjectConvertor.
 func (c wholeConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		whole, err := wholeOf(full)
+		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,7 @@
 // (Definition), which follows the cache's log of definitions and is read out of
 // stored bytes. The definition itself stays in the byte cache and is decoded when
 // it is asked for (Catalog.Full). Its schemas are decoded by a codec of ours
-// (definitionCodec), which knows how Kubernetes writes them.
+// (definitioncodec.Codec), which knows how Kubernetes writes them.
 //
 // A definition that is served has a storage for each version that was asked for,
 // which holds no schema. What has to be compiled out of the schema is compiled
@@ -20,7 +20,7 @@
 //
 // Creating a definition and the controller's writes of its status are answered by
 // routes of this package (definitionWrites); the latter work on definitions without
-// schemas (outlineCodec). All other writes of definitions are Kubernetes' routes'.
+// schemas (definitioncodec.OutlineCodec). All other writes of definitions are Kubernetes' routes'.
 //
 // The schemas, strategies and request handlers are Kubernetes' own, so what is
 // answered is what Kubernetes answers.

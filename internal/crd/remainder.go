@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
 // remainderStrategy creates definitions. Most of the schema of a large one are properties
@@ -40,12 +42,12 @@ func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.C
 	left := *full
 	left.Spec.Versions = slices.Clone(full.Spec.Versions)
 	patterns := patterns{}
-	for place, schema := range schemasIn(&left) {
+	for place, schema := range definitioncodec.Schemas(&left) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
 		}
 		selectable := full.Spec.SelectableFields
-		if place != common {
+		if place != definitioncodec.AllVersions {
 			selectable = full.Spec.Versions[place].SelectableFields
 		}
 		paths, ok := pathsOf(selectable)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
 // counting counts what Kubernetes validates.
@@ -187,7 +189,7 @@ func TestRemaindersAreValidAsKubernetesSays(t *testing.T) {
 	t.Logf("seed of schemas %d", seed)
 	m := &schemaMaker{Rand: rand.New(rand.NewSource(seed))}
 	for len(m.strange) < 1000 {
-		for _, schema := range schemasIn(random()) {
+		for _, schema := range definitioncodec.Schemas(random()) {
 			if *schema != nil && (*schema).OpenAPIV3Schema != nil {
 				m.strange = append(m.strange, (*schema).OpenAPIV3Schema)
 			}

@@ -17,78 +17,81 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
+
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// errUnusual says that a definition is not stored as Kubernetes stores it now: in
+// errNotCanonical says that a definition is not stored as Kubernetes stores it now: in
 // another form, or without what it fills in.
-var errUnusual = errors.New("definition is stored in an unusual form")
+var errNotCanonical = errors.New("definition is not stored as Kubernetes stores it")
 
 // Attributes reads the labels and selectable fields of a stored definition without
 // decoding it. It returns false for one that is not stored as usual.
 func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
-	r := reader{}
-	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).get("metadata"))
+	r := valueReader{}
+	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).Get("metadata"))
 	var l labels.Set
-	r.optional(metadata.get("labels"), &l)
+	r.optional(metadata.Get("labels"), &l)
 	var namespace string
-	r.optional(metadata.get("namespace"), &namespace)
-	return l, fields.Set{"metadata.name": r.text(metadata.get("name")), "metadata.namespace": namespace}, !r.unusual
+	r.optional(metadata.Get("namespace"), &namespace)
+	return l, fields.Set{"metadata.name": r.text(metadata.Get("name")), "metadata.namespace": namespace}, !r.notCanonical
 }
 
+// newline ends what Kubernetes stores.
 var newline = []byte("\n")
 
-// reader reads values out of text. When something is not written as usual it goes
+// valueReader reads values out of text. When something is not written as usual it goes
 // on with nothing, and says so.
-type reader struct{ unusual bool }
+type valueReader struct{ notCanonical bool }
 
-func (r *reader) object(text []byte) object {
-	fields, ok := fieldsOf(text)
-	r.unusual = r.unusual || !ok
+func (r *valueReader) object(text []byte) storedjson.Object {
+	fields, ok := storedjson.Fields(text)
+	r.notCanonical = r.notCanonical || !ok
 	return fields
 }
 
 // value decodes a field that there is.
-func (r *reader) value(text []byte, into any) {
-	if r.unusual = r.unusual || text == nil; !r.unusual {
-		r.unusual = json.UnmarshalCaseSensitivePreserveInts(text, into) != nil
+func (r *valueReader) value(text []byte, into any) {
+	if r.notCanonical = r.notCanonical || text == nil; !r.notCanonical {
+		r.notCanonical = json.UnmarshalCaseSensitivePreserveInts(text, into) != nil
 	}
 }
 
 // optional decodes a field if there is one.
-func (r *reader) optional(text []byte, into any) {
+func (r *valueReader) optional(text []byte, into any) {
 	if text != nil {
 		r.value(text, into)
 	}
 }
 
 // text decodes a string that is not empty.
-func (r *reader) text(text []byte) string {
+func (r *valueReader) text(text []byte) string {
 	var s string
 	r.value(text, &s)
-	r.unusual = r.unusual || s == ""
+	r.notCanonical = r.notCanonical || s == ""
 	return s
 }
 
-// row makes a row of what is stored. errUnusual says that this has to be encoded
+// row makes a row of what is stored. errNotCanonical says that this has to be encoded
 // anew before.
 func (i interner) row(stored []byte, revision int64) (*Definition, error) {
-	r := reader{}
+	r := valueReader{}
 	top := r.object(bytes.TrimSuffix(stored, newline))
-	apiVersion, kind := r.text(top.get("apiVersion")), r.text(top.get("kind"))
+	apiVersion, kind := r.text(top.Get("apiVersion")), r.text(top.Get("kind"))
 	old := apiVersion == v1beta1.SchemeGroupVersion.String()
 	if kind != "CustomResourceDefinition" || !old && apiVersion != apiextensionsv1.SchemeGroupVersion.String() {
-		return nil, errUnusual
+		return nil, errNotCanonical
 	}
-	metadata := r.object(top.get("metadata"))
+	metadata := r.object(top.Get("metadata"))
 	d := &Definition{
-		Name: r.text(metadata.get("name")), Revision: revision, Deleting: metadata.get("deletionTimestamp") != nil,
+		Name: r.text(metadata.Get("name")), Revision: revision, Deleting: metadata.Get("deletionTimestamp") != nil,
 	}
-	r.optional(metadata.get("uid"), &d.UID)
-	i.readSpec(&r, d, r.object(top.get("spec")), old)
+	r.optional(metadata.Get("uid"), &d.UID)
+	i.readSpec(&r, d, r.object(top.Get("spec")), old)
 	var status apiextensionsv1.CustomResourceDefinitionStatus
-	r.value(top.get("status"), &status)
-	if r.unusual || len(status.StoredVersions) == 0 {
-		return nil, errUnusual
+	r.value(top.Get("status"), &status)
+	if r.notCanonical || len(status.StoredVersions) == 0 {
+		return nil, errNotCanonical
 	}
 	i.readStatus(d, &status)
 	return d, nil
@@ -138,24 +141,24 @@ var shared = [...]struct{ version, spec string }{
 
 // readSpec reads a spec in which nothing has to be filled in. old is the form in
 // which unknown fields are kept unless it says otherwise.
-func (i interner) readSpec(r *reader, d *Definition, spec object, old bool) {
+func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object, old bool) {
 	var names apiextensionsv1.CustomResourceDefinitionNames
-	r.value(spec.get("names"), &names)
+	r.value(spec.Get("names"), &names)
 	d.Wanted = i.names(&names, &apiextensionsv1.CustomResourceDefinitionNames{})
-	d.Group, d.Scope = i.one(r.text(spec.get("group"))), apiextensionsv1.ResourceScope(i.one(r.text(spec.get("scope"))))
-	strategy := r.text(r.object(spec.get("conversion")).get("strategy"))
+	d.Group, d.Scope = i.one(r.text(spec.Get("group"))), apiextensionsv1.ResourceScope(i.one(r.text(spec.Get("scope"))))
+	strategy := r.text(r.object(spec.Get("conversion")).Get("strategy"))
 	d.Webhook = strategy == string(apiextensionsv1.WebhookConverter)
-	keeps := spec.get("preserveUnknownFields")
+	keeps := spec.Get("preserveUnknownFields")
 	r.optional(keeps, &d.KeepsUnknown)
-	versions, ok := itemsOf(spec.get("versions"))
-	if r.unusual = r.unusual || !ok || len(versions) == 0 || names.Singular == "" || names.ListKind == "" || old && keeps == nil; r.unusual {
+	versions, ok := storedjson.Items(spec.Get("versions"))
+	if r.notCanonical = r.notCanonical || !ok || len(versions) == 0 || names.Singular == "" || names.ListKind == "" || old && keeps == nil; r.notCanonical {
 		return
 	}
 	sum := newDigest()
 	for _, f := range spec {
 		// The name of the first version is there for clients of old.
-		if name := string(f.name); name != "version" && name != "versions" && !isShared(name) {
-			sum.add(f.name, f.value)
+		if name := string(f.Name); name != "version" && name != "versions" && !isShared(name) {
+			sum.add(f.Name, f.Value)
 		}
 	}
 	for _, text := range versions {
@@ -171,27 +174,27 @@ func isShared(name string) bool {
 }
 
 // readVersion reads a version of a spec.
-func (i interner) readVersion(r *reader, version, spec object) Version {
+func (i interner) readVersion(r *valueReader, version, spec storedjson.Object) Version {
 	var v Version
-	v.Name = i.one(r.text(version.get("name")))
-	r.value(version.get("served"), &v.Served)
-	r.value(version.get("storage"), &v.Storage)
-	r.optional(version.get("deprecated"), &v.Deprecated)
-	r.optional(version.get("deprecationWarning"), &v.DeprecationWarning)
+	v.Name = i.one(r.text(version.Get("name")))
+	r.value(version.Get("served"), &v.Served)
+	r.value(version.Get("storage"), &v.Storage)
+	r.optional(version.Get("deprecated"), &v.Deprecated)
+	r.optional(version.Get("deprecationWarning"), &v.DeprecationWarning)
 	if v.DeprecationWarning != nil {
 		*v.DeprecationWarning = i.one(*v.DeprecationWarning)
 	}
 	sum := newDigest()
 	for _, f := range version {
-		if !isShared(string(f.name)) {
-			sum.add(f.name, f.value)
+		if !isShared(string(f.Name)) {
+			sum.add(f.Name, f.Value)
 		}
 	}
 	parts := map[string][]byte{}
 	for _, s := range shared {
-		value := spec.get(s.spec)
+		value := spec.Get(s.spec)
 		if value == nil {
-			value = version.get(s.version)
+			value = version.Get(s.version)
 		}
 		parts[s.version] = value
 		sum.add([]byte(s.version), value)
@@ -199,7 +202,7 @@ func (i interner) readVersion(r *reader, version, spec object) Version {
 	v.Content = sum.short()
 	if parts["subresources"] != nil {
 		subresources := r.object(parts["subresources"])
-		v.Status, v.Scale = subresources.get("status") != nil, subresources.get("scale") != nil
+		v.Status, v.Scale = subresources.Get("status") != nil, subresources.Get("scale") != nil
 	}
 	var fields []apiextensionsv1.SelectableField
 	r.optional(parts["selectableFields"], &fields)

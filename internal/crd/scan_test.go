@@ -1,11 +1,7 @@
 package crd
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"math/rand"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,47 +9,22 @@ import (
 	"time"
 
 	apiextensionshelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsfuzzer "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/fuzzer"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
-	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/apimachinery/pkg/conversion"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/crd/definitiontest"
 )
 
-// stored is how Kubernetes stores a definition in a version of the API.
-func stored(tb testing.TB, full runtime.Object, gv schema.GroupVersion) []byte {
-	tb.Helper()
-	if v1, ok := full.(*definition); ok {
-		internal := &apiextensions.CustomResourceDefinition{}
-		if err := apiextensionsapiserver.Scheme.Convert(v1, internal, nil); err != nil {
-			tb.Fatal(err)
-		}
-		full = internal
-	}
-	encoded, err := runtime.Encode(apiextensionsapiserver.Codecs.LegacyCodec(gv), full)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return encoded
-}
-
-func decoded(tb testing.TB, stored []byte) (*apiextensions.CustomResourceDefinition, *definition) {
-	tb.Helper()
-	internal, full := &apiextensions.CustomResourceDefinition{}, &definition{}
-	if err := runtime.DecodeInto(apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), stored, internal); err != nil {
-		tb.Fatal(err)
-	}
-	if err := apiextensionsapiserver.Scheme.Convert(internal, full, nil); err != nil {
-		tb.Fatal(err)
-	}
-	return internal, full
-}
+// The names by which this package's tests know definitiontest's functions.
+var (
+	stored            = definitiontest.Stored
+	decoded           = definitiontest.Decoded
+	randomDefinitions = definitiontest.Random
+	wide              = definitiontest.Wide
+)
 
 // rowOf is what a row is to say of a decoded definition, but for digests.
 func rowOf(full *definition) *Definition {
@@ -91,26 +62,12 @@ func said(d *Definition) *Definition {
 	return &plain
 }
 
-// randomDefinitions makes definitions as Kubernetes may have stored them.
-func randomDefinitions(t *testing.T) (fill func() *apiextensions.CustomResourceDefinition) {
-	seed := rand.Int63()
-	t.Logf("seed %d", seed)
-	f := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, apiextensionsfuzzer.Funcs), rand.NewSource(seed), apiextensionsapiserver.Codecs)
-	return func() *apiextensions.CustomResourceDefinition {
-		internal := &apiextensions.CustomResourceDefinition{}
-		f.Fill(internal)
-		internal.Name, internal.Namespace = "things.a.example", ""
-		internal.Spec.Group = "a.example"
-		return internal
-	}
-}
-
 // TestRowsAreRead compares rows that are read out of stored bytes with what
 // Kubernetes decodes of them.
 func TestRowsAreRead(t *testing.T) {
 	t.Parallel()
 	random := randomDefinitions(t)
-	usual, share := 0, interner{}
+	read, share := 0, interner{}
 	same := conversion.EqualitiesOrDie(func(a, b time.Time) bool { return a.Equal(b) })
 	for range 2000 {
 		made := random()
@@ -118,10 +75,10 @@ func TestRowsAreRead(t *testing.T) {
 			bytes := stored(t, made, gv)
 			internal, full := decoded(t, bytes)
 			row, err := share.row(bytes, 7)
-			if errors.Is(err, errUnusual) {
+			if errors.Is(err, errNotCanonical) {
 				continue
 			}
-			usual++
+			read++
 			if row, want := said(row), rowOf(full); !same.DeepEqual(row, want) {
 				t.Fatalf("row of\n%s\nis\n%+v\nwant\n%+v", bytes, row, want)
 			}
@@ -135,14 +92,14 @@ func TestRowsAreRead(t *testing.T) {
 			}
 		}
 	}
-	if usual < 500 {
-		t.Errorf("only %d definitions were usual", usual)
+	if read < 500 {
+		t.Errorf("only %d definitions were read", read)
 	}
 }
 
-// TestUnusualRows: what Kubernetes would fill in, and what it does not write, is not
+// TestNotCanonicalRows: what Kubernetes would fill in, and what it does not write, is not
 // guessed, and what it makes of that is usual.
-func TestUnusualRows(t *testing.T) {
+func TestNotCanonicalRows(t *testing.T) {
 	t.Parallel()
 	full := wide(3)
 	full.Name, full.UID = "things.a.example", "u"
@@ -162,7 +119,7 @@ func TestUnusualRows(t *testing.T) {
 		if text == usual {
 			t.Fatalf("%s is not in %s", c.old, usual)
 		}
-		if row, err := (interner{}).row([]byte(text), 7); !errors.Is(err, errUnusual) {
+		if row, err := (interner{}).row([]byte(text), 7); !errors.Is(err, errNotCanonical) {
 			t.Errorf("with %s for %s: %+v, %v", c.new, c.old, row, err)
 		}
 		internal, _ := decoded(t, []byte(text))
@@ -237,32 +194,6 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// FuzzWalk compares what is found in text with what a decoder finds.
-func FuzzWalk(f *testing.F) {
-	for _, text := range []string{`{}`, `{"a":1,"b":[1,{"c":"\"}"}],"d":null,"e":"\\"}`, `{"a":}`, `{"a":1}}`, `{"a":"b}`, `{,}`, `{"a":[}`} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		found, ok := fieldsOf([]byte(text))
-		var want map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(text), &want); err != nil || !ok {
-			return // brackets alone do not tell
-		}
-		if len(found) != len(want) {
-			t.Fatalf("%d fields, want %d", len(found), len(want))
-		}
-		for _, field := range found {
-			var name string
-			if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, field.name), &name); err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(want[name], field.value) {
-				t.Fatalf("%s is %s, want %s", name, field.value, want[name])
-			}
-		}
-	})
-}
-
 // BenchmarkRow reads the row of a definition of a hundred properties.
 func BenchmarkRow(b *testing.B) {
 	full := wide(100)
@@ -282,7 +213,7 @@ func BenchmarkRow(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, _, ok := Attributes(text); !ok {
-				b.Fatal("not usual")
+				b.Fatal("not canonical")
 			}
 		}
 	})

@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/watch"
@@ -170,7 +171,7 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 // install adds the API of definitions, and makes the catalog over their storage.
 func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
-	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, definitionOptions{config.GenericConfig.RESTOptionsGetter})
+	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, definitioncodec.RESTOptions{RESTOptionsGetter: config.GenericConfig.RESTOptionsGetter})
 	if err != nil {
 		return fmt.Errorf("make storage of definitions: %w", err)
 	}

@@ -29,6 +29,7 @@ func order() []Place {
 		{Name: "report", Apart: true},
 		{Name: "slo", Apart: true, Except: []string{"report"}},
 		{Name: "usage", Apart: true, Except: []string{"report"}},
+		{Name: "storedjson", Apart: true},
 		{Name: "resource"},
 		{Name: "row"},
 		{Name: "store"},

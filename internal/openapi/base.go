@@ -3,7 +3,9 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -262,7 +264,7 @@ func (b *base) rename(before, after string) error {
 	}
 	sum := newSum()
 	var list []string
-	for _, name := range sortedKeys(pairs) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		list = append(list, name, pairs[name])
 		sum.text(name)
 		sum.text(pairs[name])

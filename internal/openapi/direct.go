@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
 // writer writes the entries of a definition from its stored text, which takes a
@@ -45,7 +46,7 @@ var writers = sync.Pool{New: func() any { return new(writer) }}
 const largestWriter = 1 << 20
 
 func (w *writer) release() {
-	w.stored.src, w.press.tree = nil, nil
+	w.stored.Lexer, w.press.tree = storedjson.Lexer{}, nil
 	if cap(w.schemas) <= largestWriter {
 		writers.Put(w)
 	}

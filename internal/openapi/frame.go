@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/millrace/millrace/internal/encode"
@@ -94,7 +95,7 @@ func (s *Server) sharedV3(found []shape) (text, error) {
 		}
 	}
 	var out text
-	for _, name := range sortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		out.join(nil, []byte(`"`+name+`":`+all[name]))
 	}
 	return out, nil

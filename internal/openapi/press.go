@@ -1,15 +1,15 @@
 package openapi
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
 // nativeText is a property that Kubernetes adds, as JSON.
@@ -18,7 +18,7 @@ type nativeText struct{ name, schema string }
 // nativeTexts are in order of their names.
 func nativeTexts(all map[string]spec.Schema) ([]nativeText, error) {
 	var texts []nativeText
-	for _, name := range sortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		schema := all[name]
 		encoded, err := appendSchema(nil, &schema)
 		if err != nil {
@@ -52,28 +52,27 @@ type press struct {
 	*tree
 	root, embedded []nativeText
 	v2             bool
-	out            objectWriter
+	out            storedjson.Writer
 }
 
 // kind writes a kind's schema behind dst.
 func (p *press) kind(dst []byte, n uint32, id identity) []byte {
-	p.out = objectWriter{dst: dst}
+	p.out = storedjson.Writer{Text: dst, Escaping: storedjson.EscapeMinimal}
 	if p.v2 && p.nodes[n].set.has(fieldPreserve) {
-		p.out.dst = append(p.out.dst, `{"type":"object"`...)
-		p.out.some = true
+		p.out.Raw(`{"type":"object"`)
 		p.extension(endpoints.RouteMetaGVK, id.kind)
 		p.extension(endpoints.RouteMetaSelectableFields, id.fields)
-		p.out.dst = append(p.out.dst, '}')
-		return p.out.dst
+		p.out.End('}')
+		return p.out.Text
 	}
 	p.schema(n, p.root, &id)
-	return p.out.dst
+	return p.out.Text
 }
 
 func (p *press) extension(name, value string) {
 	if value != "" {
-		p.out.field(name)
-		p.out.dst = append(p.out.dst, value...)
+		p.out.PlainName(name)
+		p.out.Raw(value)
 	}
 }
 
@@ -85,8 +84,7 @@ func (p *press) schema(n uint32, natives []nativeText, id *identity) {
 	if set.has(fieldEmbedded) && !(p.v2 && set.has(fieldPreserve)) {
 		natives = p.embedded
 	}
-	outer := p.out.some
-	p.out.dst, p.out.some = append(p.out.dst, '{'), false
+	p.out.Begin('{')
 	for f := fieldDescription; f < fieldRequired; f++ {
 		if set.has(f) {
 			p.plain(s, f)
@@ -94,7 +92,7 @@ func (p *press) schema(n uint32, natives []nativeText, id *identity) {
 	}
 	p.required(s, set, id == nil && natives != nil)
 	if set.has(fieldItems) {
-		p.out.field(fieldNames[fieldItems])
+		p.out.PlainName(fieldNames[fieldItems])
 		p.schema(s.at[fieldItems].from, nil, nil)
 	}
 	p.properties(s, set, natives)
@@ -111,7 +109,7 @@ func (p *press) schema(n uint32, natives []nativeText, id *identity) {
 			p.plain(s, f)
 		}
 	}
-	p.out.dst, p.out.some = append(p.out.dst, '}'), outer
+	p.out.End('}')
 }
 
 // published is the fields of a node that are. In v2 a value that may be null has
@@ -140,16 +138,16 @@ func (p *press) plain(s *node, f field) {
 	value := p.text(s.at[f])
 	switch f {
 	case fieldDescription, fieldType, fieldFormat, fieldTitle, fieldPattern, fieldListType, fieldMapType:
-		p.out.field(fieldNames[f])
-		p.out.dst = appendQuoted(p.out.dst, value)
+		p.out.PlainName(fieldNames[f])
+		p.out.StoredString(value)
 		return
 	case fieldExample: // Kubernetes leaves out those that are empty
 		if string(value) == `""` || string(value) == "{}" || string(value) == "[]" {
 			return
 		}
 	}
-	p.out.field(fieldNames[f])
-	p.out.dst = appendValue(p.out.dst, value)
+	p.out.PlainName(fieldNames[f])
+	p.out.Stored(value)
 }
 
 // required writes the names of required properties. Those that may be null are
@@ -160,28 +158,29 @@ func (p *press) required(s *node, set fieldSet, embedded bool) {
 	filtered := p.v2 && set.has(fieldProperties) && s.nullable
 	if !set.has(fieldRequired) || none {
 		if embedded {
-			p.out.field(fieldNames[fieldRequired])
-			p.out.dst = append(p.out.dst, `["kind","apiVersion"]`...)
+			p.out.PlainName(fieldNames[fieldRequired])
+			p.out.Raw(`["kind","apiVersion"]`)
 		}
 		return
 	}
 	value := p.text(s.at[fieldRequired])
 	if !filtered && !embedded {
-		p.out.field(fieldNames[fieldRequired])
-		p.out.dst = appendValue(p.out.dst, value)
+		p.out.PlainName(fieldNames[fieldRequired])
+		p.out.Stored(value)
 		return
 	}
 	var names [][]byte
-	all := tree{src: value}
-	all.array(func() {
-		name := all.text(all.string())
-		if plain, _ := unquote(name); filtered {
+	list := storedjson.NewLexer(value)
+	for ok := list.BeginList(); ok; ok = list.NextItem() {
+		name := list.Quoted()
+		if filtered {
+			plain, _ := storedjson.Unquote(name)
 			if of := p.property(s, plain); of != nil && of.set.has(fieldNullable) {
-				return
+				continue
 			}
 		}
 		names = append(names, name)
-	})
+	}
 	if embedded {
 		for _, name := range nativeNames[:2] {
 			if !slices.ContainsFunc(names, func(n []byte) bool { return string(n) == name }) {
@@ -192,12 +191,13 @@ func (p *press) required(s *node, set fieldSet, embedded bool) {
 	if len(names) == 0 {
 		return
 	}
-	p.out.field(fieldNames[fieldRequired])
-	for i, name := range names {
-		p.out.dst = append(p.out.dst, "[,"[min(i, 1)])
-		p.out.dst = appendQuoted(p.out.dst, name)
+	p.out.PlainName(fieldNames[fieldRequired])
+	p.out.Begin('[')
+	for _, name := range names {
+		p.out.Comma()
+		p.out.StoredString(name)
 	}
-	p.out.dst = append(p.out.dst, ']')
+	p.out.End(']')
 }
 
 // properties writes a node's and Kubernetes' own, which stand in the place of
@@ -210,9 +210,8 @@ func (p *press) properties(s *node, set fieldSet, natives []nativeText) {
 	if e == 0 && len(natives) == 0 {
 		return
 	}
-	p.out.field(fieldNames[fieldProperties])
-	outer := p.out.some
-	p.out.dst, p.out.some = append(p.out.dst, '{'), false
+	p.out.PlainName(fieldNames[fieldProperties])
+	p.out.Begin('{')
 	for e != 0 || len(natives) > 0 {
 		order := -1
 		if e == 0 || len(natives) > 0 {
@@ -222,30 +221,30 @@ func (p *press) properties(s *node, set fieldSet, natives []nativeText) {
 			order = strings.Compare(string(p.text(p.entries[e].name)), natives[0].name)
 		}
 		if order < 0 {
-			p.out.field(string(p.text(p.entries[e].name)))
+			p.out.PlainName(string(p.text(p.entries[e].name)))
 			p.schema(p.entries[e].node, nil, nil)
 		} else {
-			p.out.field(natives[0].name)
-			p.out.dst = append(p.out.dst, natives[0].schema...)
+			p.out.PlainName(natives[0].name)
+			p.out.Raw(natives[0].schema)
 			natives = natives[1:]
 		}
 		if order <= 0 {
 			e = p.entries[e].next
 		}
 	}
-	p.out.dst, p.out.some = append(p.out.dst, '}'), outer
+	p.out.End('}')
 }
 
 func (p *press) additional(s *node, set fieldSet) {
 	if !set.has(fieldAdditional) {
 		return
 	}
-	p.out.field(fieldNames[fieldAdditional])
+	p.out.PlainName(fieldNames[fieldAdditional])
 	if schema, ok := s.additional(); ok {
 		p.schema(schema, nil, nil)
 		return
 	}
-	p.out.dst = append(p.out.dst, p.text(s.at[fieldAdditional])...)
+	p.out.Text = append(p.out.Text, p.text(s.at[fieldAdditional])...)
 }
 
 // intOrString is what an unfolded int-or-string has, unless it says so itself.
@@ -255,8 +254,8 @@ const intOrString = `[{"type":"integer"},{"type":"string"}]`
 func (p *press) junctors(s *node, set fieldSet) {
 	unfold := !p.v2 && set.has(fieldIntOrString) && !p.intOrString(s, fieldAnyOf) && !p.intOrStringFirst(s)
 	if unfold && !set.has(fieldAnyOf) {
-		p.out.field(fieldNames[fieldAnyOf])
-		p.out.dst = append(p.out.dst, intOrString...)
+		p.out.PlainName(fieldNames[fieldAnyOf])
+		p.out.Raw(intOrString)
 		unfold = false
 	}
 	if set&junctors == 0 {
@@ -266,85 +265,19 @@ func (p *press) junctors(s *node, set fieldSet) {
 		if !set.has(f) && !(unfold && f == fieldAllOf) {
 			continue
 		}
-		p.out.field(fieldNames[f])
-		outer := p.out.some
-		p.out.dst, p.out.some = append(p.out.dst, '['), false
+		p.out.PlainName(fieldNames[f])
+		p.out.Begin('[')
 		if unfold && f == fieldAllOf {
-			p.out.entries(`{"anyOf":` + intOrString + `}`)
+			p.out.Entries(`{"anyOf":` + intOrString + `}`)
 		}
 		for e := s.at[f].from; e != 0; e = p.entries[e].next {
-			p.out.comma()
+			p.out.Comma()
 			p.schema(p.entries[e].node, nil, nil)
 		}
-		p.out.dst, p.out.some = append(p.out.dst, ']'), outer
+		p.out.End(']')
 	}
 	if set.has(fieldNot) {
-		p.out.field(fieldNames[fieldNot])
+		p.out.PlainName(fieldNames[fieldNot])
 		p.schema(s.at[fieldNot].from, nil, nil)
 	}
-}
-
-// appendValue appends a JSON value as appendString would write its strings.
-func appendValue(dst, value []byte) []byte {
-	for {
-		i := bytes.IndexByte(value, '\\')
-		if i < 0 {
-			return append(dst, value...)
-		}
-		dst, value = append(dst, value[:i]...), value[i:]
-		dst, value = appendEscape(dst, value)
-	}
-}
-
-// appendQuoted appends a JSON string of what stands between quotes.
-func appendQuoted(dst, inside []byte) []byte {
-	return append(appendValue(append(dst, '"'), inside), '"')
-}
-
-// appendEscape appends the character that an escape at the beginning of value
-// means, escaped only if it must be, and returns what is behind it. Kubernetes
-// escapes more: "<" for one.
-func appendEscape(dst, value []byte) (appended, rest []byte) {
-	c := value[1]
-	if c != 'u' {
-		if c == '/' {
-			return append(dst, c), value[2:]
-		}
-		return append(dst, '\\', c), value[2:]
-	}
-	r, _ := escaped(value)
-	switch {
-	case r == '"' || r == '\\' || r < ' ':
-		return appendEscaped(dst, byte(r)), value[6:]
-	default:
-		return utf8.AppendRune(dst, r), value[6:]
-	}
-}
-
-// escaped reads the escape \uXXXX.
-func escaped(value []byte) (rune, bool) {
-	var r rune
-	if len(value) < 6 {
-		return 0, false
-	}
-	for _, c := range value[2:6] {
-		digit := bytes.IndexByte([]byte("0123456789abcdef"), c|0x20)
-		if digit < 0 {
-			return 0, false
-		}
-		r = r<<4 | rune(digit)
-	}
-	return r, true
-}
-
-// unquote is what a string means of which inside stands between its quotes.
-func unquote(inside []byte) (string, bool) {
-	if bytes.IndexByte(inside, '\\') < 0 {
-		return string(inside), true
-	}
-	var plain string
-	if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, inside), &plain); err != nil {
-		return "", false
-	}
-	return plain, true
 }

@@ -3,6 +3,8 @@ package openapi
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
 // storedSchemas are the schemas of a stored definition, by node of its tree.
@@ -23,41 +25,24 @@ func (s *storedSchemas) read(stored []byte, version string) bool {
 		s.byVersion = map[string]uint32{}
 	}
 	clear(s.byVersion)
-	if !utf8.Valid(stored) || surrogates(stored, `\ud`) || surrogates(stored, `\uD`) {
+	if !utf8.Valid(stored) || storedjson.HasSurrogates(stored) {
 		return false
 	}
 	var apiVersion string
 	seen := 0
-	s.object(func(key []byte) {
-		switch string(key) {
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		switch string(s.Name()) {
 		case "apiVersion":
 			apiVersion = string(s.text(s.string()))
 			seen++
 		case "spec":
-			s.refuse(!s.spec(apiVersion, version))
+			s.RefuseIf(!s.spec(apiVersion, version))
 			seen++
 		default:
-			s.skip()
-		}
-	})
-	return !s.odd && seen == 2
-}
-
-// surrogates reports whether there are characters that begin with an escape, and
-// are written as two. Kubernetes writes none.
-func surrogates(stored []byte, escape string) bool {
-	for at := 0; ; at++ {
-		i := bytes.Index(stored[at:], []byte(escape))
-		if i < 0 {
-			return false
-		}
-		before := at + i
-		for at = before; before > 0 && stored[before-1] == '\\'; before-- {
-		}
-		if (at-before)%2 == 0 {
-			return true
+			s.Value()
 		}
 	}
+	return !s.Refused() && seen == 2
 }
 
 // spec reads a definition's spec. In v1beta1 unknown fields are preserved unless
@@ -69,51 +54,53 @@ func (s *storedSchemas) spec(apiVersion, version string) bool {
 	}
 	pruned := apiVersion == current
 	var seen struct{ preserve, validation, versions int }
-	s.object(func(key []byte) {
-		switch string(key) {
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		switch string(s.Name()) {
 		case "preserveUnknownFields":
 			seen.preserve++
-			pruned = s.literal("false")
-			s.refuse(!pruned)
+			pruned = s.Word("false")
+			s.RefuseIf(!pruned)
 		case "validation":
 			seen.validation++
 			s.common = s.validation()
-			s.refuse(apiVersion != old)
+			s.RefuseIf(apiVersion != old)
 		case "versions":
 			seen.versions++
-			s.array(func() { s.version(version) })
+			for ok := s.BeginList(); ok; ok = s.NextItem() {
+				s.version(version)
+			}
 		default:
-			s.skip()
+			s.Value()
 		}
-	})
+	}
 	return pruned && seen.preserve <= 1 && seen.validation <= 1 && seen.versions == 1
 }
 
 // version reads a version of the spec. Its name stands first.
 func (s *storedSchemas) version(wanted string) {
 	var name string
-	s.object(func(key []byte) {
-		switch {
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		switch key := s.Name(); {
 		case string(key) == "name":
-			s.refuse(name != "")
+			s.RefuseIf(name != "")
 			name = string(s.text(s.string()))
 		case string(key) == "schema" && (wanted == "" || wanted == name):
-			s.refuse(name == "" || s.byVersion[name] != noNode)
+			s.RefuseIf(name == "" || s.byVersion[name] != noNode)
 			s.byVersion[name] = s.validation()
 		default:
-			s.skip()
+			s.Value()
 		}
-	})
+	}
 }
 
 // validation reads what holds a schema.
 func (s *storedSchemas) validation() uint32 {
 	var found uint32
-	s.object(func(key []byte) {
-		s.refuse(string(key) != "openAPIV3Schema" || found != noNode)
+	for ok := s.BeginObject(); ok; ok = s.NextField() {
+		s.RefuseIf(string(s.Name()) != "openAPIV3Schema" || found != noNode)
 		found = s.schema(0)
-	})
-	s.refuse(found == noNode)
+	}
+	s.RefuseIf(found == noNode)
 	return found
 }
 
@@ -130,30 +117,24 @@ func (s *storedSchemas) of(version string) (uint32, bool) {
 func (t *tree) schema(depth int) uint32 {
 	n := uint32(len(t.nodes))
 	t.nodes = append(t.nodes, node{})
-	t.need('{')
-	t.refuse(depth > deepest)
-	if t.odd || t.take('}') {
-		return n
-	}
-	for {
-		f, known := fieldByName[string(t.text(t.key()))]
-		t.refuse(!known || t.nodes[n].set.has(f))
-		if t.odd {
-			return n
+	t.RefuseIf(depth > deepest)
+	for ok := t.BeginObject(); ok; ok = t.NextField() {
+		f, known := fieldByName[string(t.Name())]
+		t.RefuseIf(!known || t.nodes[n].set.has(f))
+		if t.Refused() {
+			break
 		}
 		at := t.content(f, n, depth+1)
 		t.nodes[n].at[f] = at
 		t.nodes[n].set |= 1 << f
-		if !t.more('}') {
-			return n
-		}
 	}
+	return n
 }
 
 // content reads the value of a field of node n. What is empty or false Kubernetes
 // leaves out, so it is odd.
 func (t *tree) content(f field, n uint32, depth int) span {
-	from := uint32(t.at)
+	from := uint32(t.Offset())
 	switch f {
 	case fieldDescription, fieldType, fieldFormat, fieldTitle, fieldPattern, fieldListType, fieldMapType:
 		return t.some(t.string())
@@ -164,64 +145,80 @@ func (t *tree) content(f field, n uint32, depth int) span {
 	case fieldAllOf, fieldOneOf, fieldAnyOf:
 		return t.list(depth)
 	case fieldAdditional:
-		if t.literal("true") || t.literal("false") {
+		if t.Word("true") || t.Word("false") {
 			break
 		}
 		schema := t.schema(depth)
 		return span{from: schema, to: schema}
 	case fieldExclusiveMaximum, fieldExclusiveMinimum, fieldUniqueItems, fieldNullable, fieldEmbedded, fieldIntOrString, fieldPreserve:
-		t.refuse(!t.literal("true"))
+		t.RefuseIf(!t.Word("true"))
 	case fieldMaximum, fieldMinimum, fieldMultipleOf:
-		t.number(false)
+		t.Number(false)
 	case fieldMaxLength, fieldMinLength, fieldMaxItems, fieldMinItems, fieldMaxProperties, fieldMinProperties:
-		t.number(true)
+		t.Number(true)
 	case fieldDefault, fieldExample:
-		t.value(depth)
-		t.refuse(bytes.Equal(t.src[from:t.at], []byte("null")))
+		t.sortedValue(depth)
+		t.RefuseIf(string(t.Text(int(from), t.Offset())) == "null")
 	case fieldEnum:
-		t.refuse(t.array(func() { t.value(depth) }) == 0)
+		t.RefuseIf(t.items(func() { t.sortedValue(depth) }) == 0)
 	case fieldRequired, fieldMapKeys:
-		t.refuse(t.array(func() { t.string() }) == 0)
+		t.RefuseIf(t.items(func() { t.Quoted() }) == 0)
 	case fieldRules:
-		t.refuse(t.array(t.rule) == 0)
+		t.RefuseIf(t.items(t.rule) == 0)
 	}
-	return span{from, uint32(t.at)}
+	return span{from, uint32(t.Offset())}
 }
 
 func (t *tree) some(s span) span {
-	t.refuse(s.from == s.to)
+	t.RefuseIf(s.from == s.to)
 	return s
+}
+
+// items reads a list whose items read reads, and returns how many there are.
+func (t *tree) items(read func()) (count int) {
+	for ok := t.BeginList(); ok; ok = t.NextItem() {
+		read()
+		count++
+	}
+	return count
 }
 
 // properties are in order of their names.
 func (t *tree) properties(n uint32, depth int) span {
 	var first, last uint32
-	t.object(func(key []byte) {
-		to := uint32(t.at - len(`":`))
-		name := span{to - uint32(len(key)), to}
-		t.refuse(last != 0 && bytes.Compare(t.text(t.entries[last].name), key) >= 0)
+	for ok := t.BeginObject(); ok; ok = t.NextField() {
+		name := t.name()
+		key := t.text(name)
+		t.RefuseIf(last != 0 && bytes.Compare(t.text(t.entries[last].name), key) >= 0)
 		made := uint32(len(t.entries))
 		t.entries = append(t.entries, entry{name: name})
 		child := t.schema(depth)
 		t.entries[made].node = child
 		t.nodes[n].nullable = t.nodes[n].nullable || t.nodes[child].set.has(fieldNullable)
 		first, last = t.link(first, last, made)
-	})
-	t.refuse(first == 0)
+	}
+	t.RefuseIf(first == 0)
 	return span{from: first}
+}
+
+// name reads the name of a field and returns where it stands.
+func (t *tree) name() span {
+	name := t.Name()
+	to := max(t.Offset()-len(`":`), len(name))
+	return span{uint32(to - len(name)), uint32(to)}
 }
 
 // list is schemas one behind the other.
 func (t *tree) list(depth int) span {
 	var first, last uint32
-	t.array(func() {
+	for ok := t.BeginList(); ok; ok = t.NextItem() {
 		made := uint32(len(t.entries))
 		t.entries = append(t.entries, entry{})
 		child := t.schema(depth)
 		t.entries[made].node = child
 		first, last = t.link(first, last, made)
-	})
-	t.refuse(first == 0)
+	}
+	t.RefuseIf(first == 0)
 	return span{from: first}
 }
 
@@ -239,20 +236,21 @@ var ruleFields = [...]string{"rule", "message", "messageExpression", "reason", "
 
 func (t *tree) rule() {
 	at := 0
-	t.object(func(key []byte) {
-		for at < len(ruleFields) && ruleFields[at] != string(key) {
+	for ok := t.BeginObject(); ok; ok = t.NextField() {
+		name := t.Name()
+		for at < len(ruleFields) && ruleFields[at] != string(name) {
 			at++
 		}
 		if at == len(ruleFields) {
-			t.odd = true
+			t.Refuse()
 			return
 		}
 		if ruleFields[at] == "optionalOldSelf" {
-			t.refuse(!t.literal("true") && !t.literal("false"))
+			t.RefuseIf(!t.Word("true") && !t.Word("false"))
 		} else {
 			t.some(t.string())
 		}
 		at++
-	})
-	t.refuse(at == 0)
+	}
+	t.RefuseIf(at == 0)
 }

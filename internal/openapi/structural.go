@@ -1,6 +1,10 @@
 package openapi
 
-import "regexp/syntax"
+import (
+	"regexp/syntax"
+
+	"github.com/millrace/millrace/internal/storedjson"
+)
 
 // What a schema has to be for Kubernetes to publish it (ValidateStructural of
 // k8s.io/apiextensions-apiserver/pkg/apiserver/schema). What does not meet this
@@ -139,7 +143,7 @@ func (t *tree) property(s *node, name string) *node {
 // pattern reports whether a regular expression compiles: all that can fail is
 // the parser.
 func (t *tree) pattern(s span) bool {
-	expression, ok := unquote(t.text(s))
+	expression, ok := storedjson.Unquote(t.text(s))
 	if !ok {
 		return false
 	}

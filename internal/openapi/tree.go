@@ -2,8 +2,8 @@ package openapi
 
 import (
 	"bytes"
-	"encoding/json"
-	"strconv"
+
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
 // field is a keyword of a schema that can be published straight from its text.
@@ -113,14 +113,12 @@ type entry struct {
 
 // tree is the schemas of a definition, read out of its stored text without
 // decoding it. It takes nothing but what Kubernetes itself writes and what the
-// package can publish as Kubernetes does; anything else makes it odd, and the
+// package can publish as Kubernetes does; anything else it refuses, and the
 // definition is decoded and published by Kubernetes' code.
 //
 // The text is JSON that Kubernetes has decoded before, so it is well formed.
 type tree struct {
-	src     []byte
-	at      int
-	odd     bool
+	storedjson.Lexer
 	nodes   []node
 	entries []entry
 }
@@ -128,183 +126,43 @@ type tree struct {
 // deepest is how many levels of schemas and values are followed.
 const deepest = 100
 
-func (t *tree) reset(src []byte) {
-	*t = tree{src: src, nodes: append(t.nodes[:0], node{}), entries: append(t.entries[:0], entry{})}
+func (t *tree) reset(stored []byte) {
+	*t = tree{Lexer: storedjson.NewLexer(stored), nodes: append(t.nodes[:0], node{}), entries: append(t.entries[:0], entry{})}
 }
 
-// refuse makes the tree odd on a condition.
-func (t *tree) refuse(is bool) {
-	if is {
-		t.odd = true
-	}
-}
+func (t *tree) text(s span) []byte { return t.Text(int(s.from), int(s.to)) }
 
-func (t *tree) text(s span) []byte { return t.src[s.from:s.to] }
-
-// take reads a byte if it is the next one.
-func (t *tree) take(c byte) bool {
-	if t.at < len(t.src) && t.src[t.at] == c {
-		t.at++
-		return true
-	}
-	return false
-}
-
-func (t *tree) need(c byte) { t.refuse(!t.take(c)) }
-
-// more is what stands behind each element: whether there is another one.
-func (t *tree) more(end byte) bool {
-	if t.odd || t.take(end) {
-		return false
-	}
-	t.need(',')
-	return !t.odd
-}
-
-// string reads one and returns what is between the quotes, as it stands there.
+// string reads one and returns where it stands.
 func (t *tree) string() span {
-	t.need('"')
-	from := t.at
-	for !t.odd {
-		i := bytes.IndexByte(t.src[t.at:], '"')
-		if i < 0 {
-			break
-		}
-		end, before := t.at+i, t.at+i
-		t.at = end + 1
-		for before > from && t.src[before-1] == '\\' {
-			before--
-		}
-		if (end-before)%2 == 0 {
-			return span{uint32(from), uint32(end)}
-		}
-	}
-	t.odd = true
-	return span{}
+	quoted := t.Quoted()
+	to := max(t.Offset()-1, len(quoted))
+	return span{uint32(to - len(quoted)), uint32(to)}
 }
 
-// key reads a name and the colon behind it. Names with escapes are odd.
-func (t *tree) key() span {
-	s := t.string()
-	t.need(':')
-	t.refuse(bytes.IndexByte(t.text(s), '\\') >= 0)
-	return s
-}
-
-// object reads one whose values f reads.
-func (t *tree) object(f func(key []byte)) {
-	t.need('{')
-	if t.odd || t.take('}') {
-		return
-	}
-	for {
-		key := t.key()
-		if t.odd {
-			return
-		}
-		f(t.text(key))
-		if !t.more('}') {
-			return
-		}
-	}
-}
-
-// array reads one whose elements f reads, and returns how many there are.
-func (t *tree) array(f func()) int {
-	t.need('[')
-	if t.odd || t.take(']') {
-		return 0
-	}
-	for n := 1; ; n++ {
-		f()
-		if !t.more(']') {
-			return n
-		}
-	}
-}
-
-// skip reads any value.
-func (t *tree) skip() {
-	for depth := 0; !t.odd && t.at < len(t.src); {
-		switch t.src[t.at] {
-		case '"':
-			t.string()
-		case '{', '[':
-			depth++
-			t.at++
-			continue
-		case '}', ']':
-			depth--
-			t.at++
-		default:
-			t.at++
-			if depth == 0 && t.at < len(t.src) && bytes.IndexByte([]byte(",]}"), t.src[t.at]) < 0 {
-				continue
-			}
-		}
-		if depth == 0 {
-			return
-		}
-	}
-	t.odd = true
-}
-
-// literal reads one of true, false and null if it is there.
-func (t *tree) literal(s string) bool {
-	if bytes.HasPrefix(t.src[t.at:], []byte(s)) {
-		t.at += len(s)
-		return true
-	}
-	return false
-}
-
-// number reads one that is written as Kubernetes writes it. Of those that are
-// not whole it makes sure by writing them.
-func (t *tree) number(whole bool) {
-	from := t.at
-	for t.at < len(t.src) && bytes.IndexByte([]byte("0123456789+-.eE"), t.src[t.at]) >= 0 {
-		t.at++
-	}
-	token := t.src[from:t.at]
-	digits := bytes.TrimPrefix(token, []byte("-"))
-	most := 15 // what any float holds
-	if whole {
-		most = 18
-	}
-	if len(digits) > 0 && len(digits) <= most && len(bytes.Trim(digits, "0123456789")) == 0 {
-		t.refuse(digits[0] == '0' && len(token) > 1)
-		return
-	}
-	value, err := strconv.ParseFloat(string(token), 64)
-	if err != nil || whole {
-		t.odd = true
-		return
-	}
-	again, err := json.Marshal(value)
-	t.refuse(err != nil || !bytes.Equal(again, token))
-}
-
-// value reads any value whose objects have their keys in order.
-func (t *tree) value(depth int) {
-	if t.odd || depth > deepest || t.at >= len(t.src) {
-		t.odd = true
-		return
-	}
-	switch t.src[t.at] {
+// sortedValue reads any value whose objects have their keys in order.
+func (t *tree) sortedValue(depth int) {
+	t.RefuseIf(depth > deepest)
+	switch t.Peek() {
 	case '"':
-		t.string()
+		t.Quoted()
 	case '{':
-		last, first := []byte(nil), true
-		t.object(func(key []byte) {
-			t.refuse(!first && bytes.Compare(last, key) >= 0)
-			last, first = key, false
-			t.value(depth + 1)
-		})
+		var last []byte
+		first := true
+		for ok := t.BeginObject(); ok; ok = t.NextField() {
+			name := t.Name()
+			t.RefuseIf(!first && bytes.Compare(last, name) >= 0)
+			last, first = name, false
+			t.sortedValue(depth + 1)
+		}
 	case '[':
-		t.array(func() { t.value(depth + 1) })
+		for ok := t.BeginList(); ok; ok = t.NextItem() {
+			t.sortedValue(depth + 1)
+		}
 	case 't', 'f', 'n':
-		t.odd = !t.literal("true") && !t.literal("false") && !t.literal("null")
+		t.RefuseIf(!t.Word("true") && !t.Word("false") && !t.Word("null"))
+	case 0:
+		t.Refuse()
 	default:
-		t.number(false)
+		t.Number(false)
 	}
 }

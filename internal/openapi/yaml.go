@@ -1,29 +1,28 @@
 package openapi
 
 import (
-	"bytes"
-	"errors"
+	"fmt"
 	"sort"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
-)
 
-var errNotCompact = errors.New("read JSON: it is not as encoders write it")
+	"github.com/millrace/millrace/internal/storedjson"
+)
 
 // yamlOf is what a YAML parser makes of JSON without white space: gnostic reads
 // documents as YAML and spends most of its time in the parser.
 func yamlOf(document string, sorted bool) (*yaml.Node, error) {
-	r := yamlReader{sorted: sorted}
-	r.src = []byte(document)
+	r := yamlReader{Lexer: storedjson.NewLexer([]byte(document)), sorted: sorted}
 	root := r.value()
-	if r.odd || r.at != len(r.src) {
-		return nil, errNotCompact
+	if !r.Done() {
+		return nil, fmt.Errorf("read JSON: %w", storedjson.ErrNotCanonical)
 	}
 	return root, nil
 }
 
 type yamlReader struct {
-	tree
+	storedjson.Lexer
 	// sorted mappings are in order of their keys.
 	sorted bool
 	// free are nodes that were made with others.
@@ -41,59 +40,47 @@ func (r *yamlReader) node(n yaml.Node) *yaml.Node {
 }
 
 func (r *yamlReader) value() *yaml.Node {
-	if r.odd || r.at == len(r.src) {
-		r.odd = true
-		return nil
-	}
-	switch r.src[r.at] {
+	switch r.Peek() {
 	case '{':
 		node := r.node(yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle})
 		r.entriesOf(node)
 		return node
 	case '[':
 		node := r.node(yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle})
-		r.array(func() { node.Content = append(node.Content, r.value()) })
+		for ok := r.BeginList(); ok; ok = r.NextItem() {
+			node.Content = append(node.Content, r.value())
+		}
 		return node
 	case '"':
 		return r.stringNode()
 	}
-	from := r.at
-	for r.at < len(r.src) && bytes.IndexByte([]byte(",]}"), r.src[r.at]) < 0 {
-		r.at++
-	}
-	node := r.node(yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: string(r.src[from:r.at])})
+	word := string(r.Value())
+	node := r.node(yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: word})
 	switch {
 	case node.Value == "null":
 		node.Tag = "!!null"
 	case node.Value == "true" || node.Value == "false":
 		node.Tag = "!!bool"
-	case bytes.ContainsAny(r.src[from:r.at], ".eE"):
+	case strings.ContainsAny(word, ".eE"):
 		node.Tag = "!!float"
 	}
 	return node
 }
 
 func (r *yamlReader) entriesOf(node *yaml.Node) {
-	r.need('{')
-	if r.odd || r.take('}') {
-		return
-	}
-	for {
+	for ok := r.BeginObject(); ok; ok = r.NextField() {
 		key := r.stringNode()
-		r.need(':')
+		r.Expect(':')
 		node.Content = append(node.Content, key, r.value())
-		if !r.more('}') {
-			break
-		}
 	}
-	if r.sorted && !r.odd && !sort.IsSorted(byKey(node.Content)) {
+	if r.sorted && !r.Refused() && !sort.IsSorted(byKey(node.Content)) {
 		sort.Sort(byKey(node.Content))
 	}
 }
 
 func (r *yamlReader) stringNode() *yaml.Node {
-	plain, ok := unquote(r.text(r.string()))
-	r.refuse(!ok)
+	plain, ok := storedjson.Unquote(r.Quoted())
+	r.RefuseIf(!ok)
 	return r.node(yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: plain})
 }
 

@@ -1,37 +1,38 @@
-package crd
+package definitioncodec
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+
+	"github.com/millrace/millrace/internal/storedjson"
 )
 
 // schemaWriter writes schemas as Kubernetes stores them: as encoding/json writes the
-// types of v1beta1, whose order of fields this is. It goes on with nothing at what it
-// does not know, and says so.
+// types of v1beta1. The order of the calls is the order of the fields of those types.
 type schemaWriter struct {
-	text    []byte
-	unusual bool
+	storedjson.Writer
+	// unknown is set by a schema with a field that the writer does not know. The writer
+	// leaves such a field out and goes on.
+	unknown bool
 }
 
-// textOf is a schema as it is stored. It returns false if that is to be encoded
-// otherwise.
-func textOf(s *apiextensions.JSONSchemaProps) ([]byte, bool) {
+// writeSchema returns a schema as Kubernetes stores it. It returns false if Kubernetes has
+// to encode it.
+func writeSchema(s *apiextensions.JSONSchemaProps) ([]byte, bool) {
 	w := schemaWriter{}
 	w.schema(s)
-	return w.text, !w.unusual
+	return w.Text, !w.unknown && w.Err == nil
 }
 
 func (w *schemaWriter) schema(s *apiextensions.JSONSchemaProps) {
 	if s.ID != "" || s.Schema != "" || s.Ref != nil || s.PatternProperties != nil || s.Dependencies != nil || s.AdditionalItems != nil ||
 		s.Definitions != nil || s.ExternalDocs != nil {
-		w.unusual = true
+		w.unknown = true
 	}
-	w.text = append(w.text, '{')
+	w.Begin('{')
 	w.string("description", s.Description)
 	w.string("type", s.Type)
 	w.string("format", s.Format)
@@ -40,16 +41,16 @@ func (w *schemaWriter) schema(s *apiextensions.JSONSchemaProps) {
 		w.any("default", *s.Default)
 	}
 	w.limits(s)
-	w.parts(s)
+	w.subschemas(s)
 	if s.Example != nil && *s.Example != nil {
 		w.any("example", *s.Example)
 	}
 	w.flag("nullable", s.Nullable)
 	w.extensions(s)
-	w.text = append(w.text, '}')
+	w.End('}')
 }
 
-// limits writes the fields that bound values, and those that stand between them.
+// limits writes the fields that limit values, and the fields whose place is among them.
 func (w *schemaWriter) limits(s *apiextensions.JSONSchemaProps) {
 	w.number("maximum", s.Maximum)
 	w.flag("exclusiveMaximum", s.ExclusiveMaximum)
@@ -72,10 +73,10 @@ func (w *schemaWriter) limits(s *apiextensions.JSONSchemaProps) {
 	}
 }
 
-// parts writes the schemas of which one is made.
-func (w *schemaWriter) parts(s *apiextensions.JSONSchemaProps) {
+// subschemas writes the schemas inside a schema.
+func (w *schemaWriter) subschemas(s *apiextensions.JSONSchemaProps) {
 	if s.Items != nil {
-		w.unusual = w.unusual || s.Items.Schema == nil || len(s.Items.JSONSchemas) > 0
+		w.unknown = w.unknown || s.Items.Schema == nil || len(s.Items.JSONSchemas) > 0
 		w.sub("items", s.Items.Schema)
 	}
 	w.list("allOf", s.AllOf)
@@ -83,30 +84,30 @@ func (w *schemaWriter) parts(s *apiextensions.JSONSchemaProps) {
 	w.list("anyOf", s.AnyOf)
 	w.sub("not", s.Not)
 	if len(s.Properties) > 0 {
-		w.name("properties")
-		w.text = append(w.text, '{')
+		w.PlainName("properties")
+		w.Begin('{')
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			w.name(name)
+			w.Name(name)
 			p := s.Properties[name]
 			w.schema(&p)
 		}
-		w.text = append(w.text, '}')
+		w.End('}')
 	}
 	switch p := s.AdditionalProperties; {
 	case p == nil:
 	case p.Schema != nil:
 		w.sub("additionalProperties", p.Schema)
 	default:
-		w.name("additionalProperties")
-		w.text = strconv.AppendBool(w.text, p.Allows)
+		w.PlainName("additionalProperties")
+		w.Bool(p.Allows)
 	}
 }
 
-// extensions writes the fields of Kubernetes' own.
+// extensions writes the x-kubernetes fields.
 func (w *schemaWriter) extensions(s *apiextensions.JSONSchemaProps) {
 	if s.XPreserveUnknownFields != nil {
-		w.name("x-kubernetes-preserve-unknown-fields")
-		w.text = strconv.AppendBool(w.text, *s.XPreserveUnknownFields)
+		w.PlainName("x-kubernetes-preserve-unknown-fields")
+		w.Bool(*s.XPreserveUnknownFields)
 	}
 	w.flag("x-kubernetes-embedded-resource", s.XEmbeddedResource)
 	w.flag("x-kubernetes-int-or-string", s.XIntOrString)
@@ -121,66 +122,41 @@ func (w *schemaWriter) extensions(s *apiextensions.JSONSchemaProps) {
 	rules := make(v1beta1.ValidationRules, len(s.XValidations))
 	for i := range rules {
 		err := v1beta1.Convert_apiextensions_ValidationRule_To_v1beta1_ValidationRule(&s.XValidations[i], &rules[i], nil)
-		w.unusual = w.unusual || err != nil
+		w.unknown = w.unknown || err != nil
 	}
 	w.any("x-kubernetes-validations", rules)
 }
 
-// name begins a field.
-func (w *schemaWriter) name(name string) {
-	if w.text[len(w.text)-1] != '{' {
-		w.text = append(w.text, ',')
-	}
-	w.quote(name)
-	w.text = append(w.text, ':')
-}
-
-// quote writes a string.
-func (w *schemaWriter) quote(s string) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			w.value(s)
-			return
-		}
-	}
-	w.text = append(append(append(w.text, '"'), s...), '"')
-}
-
-func (w *schemaWriter) value(v any) {
-	text, err := json.Marshal(v)
-	w.text, w.unusual = append(w.text, text...), w.unusual || err != nil
-}
-
 func (w *schemaWriter) any(name string, v any) {
-	w.name(name)
-	w.value(v)
+	w.PlainName(name)
+	w.Marshal(v)
 }
 
 func (w *schemaWriter) string(name, s string) {
 	if s != "" {
-		w.name(name)
-		w.quote(s)
+		w.PlainName(name)
+		w.String(s)
 	}
 }
 
 func (w *schemaWriter) pointer(name string, s *string) {
 	if s != nil {
-		w.name(name)
-		w.quote(*s)
+		w.PlainName(name)
+		w.String(*s)
 	}
 }
 
 func (w *schemaWriter) flag(name string, set bool) {
 	if set {
-		w.name(name)
-		w.text = append(w.text, "true"...)
+		w.PlainName(name)
+		w.Bool(true)
 	}
 }
 
 func (w *schemaWriter) integer(name string, n *int64) {
 	if n != nil {
-		w.name(name)
-		w.text = strconv.AppendInt(w.text, *n, 10)
+		w.PlainName(name)
+		w.Int(*n)
 	}
 }
 
@@ -192,7 +168,7 @@ func (w *schemaWriter) number(name string, n *float64) {
 
 func (w *schemaWriter) sub(name string, s *apiextensions.JSONSchemaProps) {
 	if s != nil {
-		w.name(name)
+		w.PlainName(name)
 		w.schema(s)
 	}
 }
@@ -201,13 +177,11 @@ func (w *schemaWriter) list(name string, list []apiextensions.JSONSchemaProps) {
 	if len(list) == 0 {
 		return
 	}
-	w.name(name)
-	w.text = append(w.text, '[')
+	w.PlainName(name)
+	w.Begin('[')
 	for i := range list {
-		if i > 0 {
-			w.text = append(w.text, ',')
-		}
+		w.Comma()
 		w.schema(&list[i])
 	}
-	w.text = append(w.text, ']')
+	w.End(']')
 }

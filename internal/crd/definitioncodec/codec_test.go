@@ -1,4 +1,4 @@
-package crd
+package definitioncodec
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/millrace/millrace/internal/crd/definitiontest"
 )
 
 // plain takes what is seldom used out of a schema.
@@ -47,7 +49,7 @@ func decodeBoth(tb testing.TB, stored []byte) (ours, theirs *apiextensions.Custo
 	tb.Helper()
 	codec := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	ours, theirs = &apiextensions.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
-	_, _, ourErr = definitionCodec{codec}.Decode(stored, nil, ours)
+	_, _, ourErr = Codec{codec}.Decode(stored, nil, ours)
 	_, _, theirErr = codec.Decode(stored, nil, theirs)
 	return ours, theirs, ourErr, theirErr
 }
@@ -56,7 +58,7 @@ func decodeBoth(tb testing.TB, stored []byte) (ours, theirs *apiextensions.Custo
 // decoded.
 func TestCodecDecodesAsKubernetes(t *testing.T) {
 	t.Parallel()
-	random := randomDefinitions(t)
+	random := definitiontest.Random(t)
 	read, left := 0, 0
 	for i := range 3000 {
 		made := random()
@@ -70,7 +72,7 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 				}
 			}
 		}
-		text := stored(t, made, v1beta1.SchemeGroupVersion)
+		text := definitiontest.Stored(t, made, v1beta1.SchemeGroupVersion)
 		ours, theirs, err, other := decodeBoth(t, text)
 		if err != nil || other != nil {
 			t.Fatalf("%v, %v: %s", err, other, text)
@@ -78,7 +80,7 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 		if !reflect.DeepEqual(ours, theirs) {
 			t.Fatalf("decoded\n%s\nto\n%+v\nwant\n%+v", text, ours, theirs)
 		}
-		if _, ok := schemasOf(text); ok {
+		if _, ok := readSchemas(text); ok {
 			read++
 		} else {
 			left++
@@ -93,12 +95,12 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 // TestCodecEncodesAsKubernetes compares definitions of all kinds as they are stored.
 func TestCodecEncodesAsKubernetes(t *testing.T) {
 	t.Parallel()
-	random := randomDefinitions(t)
+	random := definitiontest.Random(t)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	check := func(full *apiextensions.CustomResourceDefinition) (wrote bool) {
 		t.Helper()
 		want := mustEncode(t, theirs, full)
-		if got := mustEncode(t, definitionCodec{theirs}, full); !bytes.Equal(got, want) {
+		if got := mustEncode(t, Codec{theirs}, full); !bytes.Equal(got, want) {
 			t.Fatalf("stored\n%s\nwant\n%s", got, want)
 		}
 		texts, ok := writeSchemas(full)
@@ -107,10 +109,10 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 	wrote, left := 0, 0
 	for i := range 3000 {
 		made := random()
-		for place, schema := range schemasIn(made) {
+		for version, schema := range Schemas(made) {
 			if *schema != nil && i%4 > 0 {
 				plain((*schema).OpenAPIV3Schema)
-			} else if place == common && i%8 == 0 {
+			} else if version == AllVersions && i%8 == 0 {
 				*schema = nil
 			}
 		}
@@ -125,12 +127,12 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 		t.Errorf("%d definitions were written, %d left to Kubernetes", wrote, left)
 	}
 	for _, text := range written {
-		schema, full := &apiextensionsv1.JSONSchemaProps{}, wide(0)
+		schema, full := &apiextensionsv1.JSONSchemaProps{}, definitiontest.Wide(0)
 		if err := yaml.Unmarshal([]byte(text), schema); err != nil {
 			t.Fatal(err)
 		}
 		full.Name, full.Spec.Versions[0].Schema.OpenAPIV3Schema = "things.a.example", schema
-		made, _ := decoded(t, stored(t, full, v1beta1.SchemeGroupVersion))
+		made, _ := definitiontest.Decoded(t, definitiontest.Stored(t, full, v1beta1.SchemeGroupVersion))
 		if !check(made) {
 			t.Errorf("left to Kubernetes: %s", text)
 		}
@@ -167,7 +169,7 @@ func TestCodecReadsUsualSchemas(t *testing.T) {
 	t.Parallel()
 	for _, text := range written {
 		for _, versions := range []int{1, 2} {
-			made := wide(0)
+			made := definitiontest.Wide(0)
 			made.Name = "things.a.example"
 			for len(made.Spec.Versions) < versions {
 				made.Spec.Versions = append(made.Spec.Versions, *made.Spec.Versions[0].DeepCopy())
@@ -175,8 +177,8 @@ func TestCodecReadsUsualSchemas(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(text), made.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
 				t.Fatal(err)
 			}
-			encoded := stored(t, made, v1beta1.SchemeGroupVersion)
-			if _, ok := schemasOf(encoded); !ok {
+			encoded := definitiontest.Stored(t, made, v1beta1.SchemeGroupVersion)
+			if _, ok := readSchemas(encoded); !ok {
 				t.Errorf("not read: %s", encoded)
 			}
 			ours, theirs, err, other := decodeBoth(t, encoded)
@@ -189,11 +191,11 @@ func TestCodecReadsUsualSchemas(t *testing.T) {
 
 // BenchmarkDecode decodes a definition of a hundred properties.
 func BenchmarkDecode(b *testing.B) {
-	full := wide(100)
+	full := definitiontest.Wide(100)
 	full.Name, full.UID, full.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
-	text := stored(b, full, v1beta1.SchemeGroupVersion)
+	text := definitiontest.Stored(b, full, v1beta1.SchemeGroupVersion)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
-	for name, codec := range map[string]runtime.Codec{"ours": definitionCodec{theirs}, "theirs": theirs} {
+	for name, codec := range map[string]runtime.Codec{"ours": Codec{theirs}, "theirs": theirs} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
@@ -204,4 +206,38 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkEncode encodes a definition of a hundred properties, and decodes and encodes
+// its outline.
+func BenchmarkEncode(b *testing.B) {
+	made := definitiontest.Wide(100)
+	made.Name, made.UID, made.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
+	text := definitiontest.Stored(b, made, v1beta1.SchemeGroupVersion)
+	full, _ := definitiontest.Decoded(b, text)
+	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
+	outline := outlineOf(b, text)
+	b.Run("schemas", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := writeSchemas(full); !ok {
+				b.Fatal("not written")
+			}
+		}
+	})
+	for name, codec := range map[string]runtime.Codec{"ours": Codec{theirs}, "theirs": theirs} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				mustEncode(b, codec, full)
+			}
+		})
+	}
+	b.Run("outline", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			mustEncode(b, outlines, outline)
+			outlineOf(b, text)
+		}
+	})
 }
