@@ -98,7 +98,7 @@ func (r *readTier) hooks() kube.Hooks {
 			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
 		},
-		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
+		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forget},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},

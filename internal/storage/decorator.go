@@ -84,7 +84,7 @@ func (d *Decorator) Decorate(
 		writing.Codec = codec
 		return newEtcd(backend, &writing, resourcePrefix, transformer, newFunc, newListFunc)
 	}
-	suggested := &Suggested{Codec: config.Codec}
+	suggested := &SuggestionCodec{Codec: config.Codec}
 	etcd, err := open(suggested)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open storage of %s: %w", config.GroupResource, err)
@@ -109,8 +109,8 @@ func (d *Decorator) Decorate(
 	}, nil
 }
 
-// Stored counts the keys that etcd has of a resource now. Nothing is opened for it.
-func (d *Decorator) Stored(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
+// CountKeys counts the keys that etcd has of a resource now. Nothing is opened for it.
+func (d *Decorator) CountKeys(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
 	backend, err := d.Backend(config.Transport)
 	if err != nil {
 		return 0, err

@@ -24,7 +24,7 @@ type Config struct {
 	// it.
 	Open func(runtime.Codec) (storage.Interface, error)
 	// Suggested is what Etcd encodes with. Nil is for another that need not know.
-	Suggested *Suggested
+	Suggested *SuggestionCodec
 	// Cache, Resource and Consistent are what reads come from.
 	Cache      *cache.Cache
 	Resource   *cache.Resource
@@ -56,7 +56,7 @@ type Store struct {
 	versioner storage.APIObjectVersioner
 	decoder   etcd3.Decoder
 	// converting is the codec if a webhook converts what is stored, else nil.
-	converting Converting
+	converting ConvertingCodec
 	sharing    sharing
 	// sizes says that Stats is to tell them.
 	sizes atomic.Bool
@@ -78,7 +78,7 @@ func New(cfg Config) *Store {
 	}
 	cfg.told = coverageOf(cfg.New, cfg.Codec)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
-	if c, ok := cfg.Codec.(Converting); ok && c.ConvertsLabels() {
+	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		s.converting = c
 	}
 	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
@@ -88,7 +88,7 @@ func New(cfg Config) *Store {
 // With returns a store of the same objects in other forms: those of a codec.
 func (s *Store) With(codec runtime.Codec) (*Store, error) {
 	cfg := s.cfg
-	cfg.Codec, cfg.Suggested = codec, &Suggested{Codec: codec}
+	cfg.Codec, cfg.Suggested = codec, &SuggestionCodec{Codec: codec}
 	var err error
 	if cfg.Etcd, err = cfg.Open(cfg.Suggested); err != nil {
 		return nil, fmt.Errorf("open storage of %s: %w", cfg.ResourcePrefix, err)

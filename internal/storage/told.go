@@ -30,8 +30,8 @@ const (
 	toldNames
 )
 
-// Converting is a codec of objects that a webhook may convert to the version.
-type Converting interface {
+// ConvertingCodec is a codec of objects that a webhook may convert to the version.
+type ConvertingCodec interface {
 	// ConvertsLabels reports whether one does, which may give an object other labels in
 	// each version.
 	ConvertsLabels() bool
@@ -49,7 +49,7 @@ func coverageOf(newFunc func() runtime.Object, codec runtime.Codec) attributeCov
 	if _, custom := newFunc().(runtime.Unstructured); !custom {
 		return toldAll
 	}
-	if c, ok := codec.(Converting); ok && c.ConvertsLabels() {
+	if c, ok := codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		return toldNames
 	}
 	return toldLabels
@@ -70,8 +70,8 @@ func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f f
 	return p.Label, nil, false
 }
 
-// Tells reports whether attributes answer a predicate without a decoded object.
-func (s *Store) Tells(p *storage.SelectionPredicate) bool {
+// Covers reports whether attributes answer a predicate without a decoded object.
+func (s *Store) Covers(p *storage.SelectionPredicate) bool {
 	_, _, whole := s.selectors(p)
 	return whole
 }

@@ -67,10 +67,10 @@ func (s *Store) forget(suggestion runtime.Object) {
 	}
 }
 
-// Suggested is the codec that Kubernetes' store of a resource writes with. The
+// SuggestionCodec is the codec that Kubernetes' store of a resource writes with. The
 // store wants to know how what is suggested to it is stored and encodes it to find
 // out; that is known. The zero value but for Codec is ready.
-type Suggested struct {
+type SuggestionCodec struct {
 	runtime.Codec
 	// stored are the bytes of suggestions that are under way, by their objects.
 	stored sync.Map // of runtime.Object, []byte
@@ -78,7 +78,7 @@ type Suggested struct {
 
 // Encode implements runtime.Encoder. Only the first encoding of a suggestion is of
 // what was suggested: then it may be changed.
-func (s *Suggested) Encode(obj runtime.Object, w io.Writer) error {
+func (s *SuggestionCodec) Encode(obj runtime.Object, w io.Writer) error {
 	if stored, ok := s.stored.LoadAndDelete(obj); ok {
 		_, err := w.Write(stored.([]byte))
 		return err
