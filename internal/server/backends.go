@@ -34,8 +34,8 @@ const (
 	// by a ping each time that something comes: one of five system calls of a write.
 	streamWindow     = 4 << 20
 	connectionWindow = 16 << 20
-	// reachTimeout bounds the wait for etcd at start.
-	reachTimeout = 20 * time.Second
+	// pingTimeout bounds the wait for etcd at start.
+	pingTimeout = 20 * time.Second
 	// A start replays a revision for each share of the memory, up to the feed's
 	// default: the embedded etcd reads them all at once. With large objects this is
 	// a fifth of the memory (docs/bench/history.md).
@@ -50,7 +50,7 @@ type backends struct {
 	cache    cache.Config
 	embedded *store.Embedded
 	compact  time.Duration
-	accounts *slo.Watches
+	watchAccounts *slo.Watches
 	logger   *slog.Logger
 
 	mu struct {
@@ -104,8 +104,8 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	prefix := storage.EtcdPrefix(b.prefix, "")
 	opened.feed = store.NewFeed(store.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
-		HistoryRevisions: min(memory()/replayShare, maxReplay),
-		Account:          b.accounts.AddFeed(prefix, t.ServerList),
+		HistoryRevisions: min(availableMemory()/replayShare, maxReplay),
+		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
 	})
 	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)
 	if b.compact > 0 {
@@ -179,18 +179,18 @@ func (b *backends) run(ctx context.Context) {
 
 // ping makes sure that every cluster answers.
 func (b *backends) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	for _, known := range b.all() {
 		if _, err := known.feed.Revision(ctx); err != nil {
-			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", known.servers, reachTimeout, err, checkEtcdFlags)
+			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", known.servers, pingTimeout, err, checkEtcdFlags)
 		}
 	}
 	return nil
 }
 
-// loaded waits until every cache holds what its etcd held at the beginning.
-func (b *backends) loaded(ctx context.Context) error {
+// waitLoaded waits until every cache holds what its etcd held at the beginning.
+func (b *backends) waitLoaded(ctx context.Context) error {
 	for _, known := range b.all() {
 		if err := known.Cache.Progress().Wait(ctx, 1); err != nil {
 			return err

@@ -31,16 +31,16 @@ var servingFlags = []string{"tls-cert-file", "tls-private-key-file", "cert-dir"}
 // makesCredentials says whether what the flags leave open comes from the data
 // directory.
 func (o *Options) makesCredentials(alone bool) bool {
-	return alone || !o.givenAny(credentialFlags)
+	return alone || !o.isAnySet(credentialFlags)
 }
 
 // kubeconfigFits says whether the data directory's kubeconfigs, which rest on
 // its authority, open this server.
 func (o *Options) kubeconfigFits(alone bool) bool {
-	return o.makesCredentials(alone) && !o.given("client-ca-file") && !o.givenAny(servingFlags)
+	return o.makesCredentials(alone) && !o.isSet("client-ca-file") && !o.isAnySet(servingFlags)
 }
 
-func (o *Options) givenAny(names []string) bool { return slices.ContainsFunc(names, o.given) }
+func (o *Options) isAnySet(names []string) bool { return slices.ContainsFunc(names, o.isSet) }
 
 // checkPort finds out whether the port is free while nothing has been started
 // or written yet.
@@ -55,10 +55,10 @@ func (o *Options) checkPort() error {
 	return listener.Close()
 }
 
-// shutdownDefaults end watches when the server is told to stop. Kubernetes'
+// setShutdownDefaults end watches when the server is told to stop. Kubernetes'
 // default waits a minute for clients to end them, which they never do.
-func (o *Options) shutdownDefaults() error {
-	return o.fallback("shutdown-watch-termination-grace-period", "10s")
+func (o *Options) setShutdownDefaults() error {
+	return o.setDefault("shutdown-watch-termination-grace-period", "10s")
 }
 
 // validateServing looks at the user's certificate before anything is started:
@@ -102,12 +102,12 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 		return report, err
 	}
 	p := dir.Paths()
-	if !o.givenAny(servingFlags) {
-		if err := o.fallbacks([][2]string{{"tls-cert-file", p.ServingCert}, {"tls-private-key-file", p.ServingKey}}); err != nil {
+	if !o.isAnySet(servingFlags) {
+		if err := o.setDefaults([][2]string{{"tls-cert-file", p.ServingCert}, {"tls-private-key-file", p.ServingKey}}); err != nil {
 			return report, err
 		}
 	}
-	return report, o.fallbacks([][2]string{
+	return report, o.setDefaults([][2]string{
 		{"client-ca-file", p.CACert},
 		{"service-account-key-file", p.ServiceAccountPub},
 		{"service-account-signing-key-file", p.ServiceAccountKey},
@@ -127,10 +127,10 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 	})
 }
 
-// aloneDefaults are for a server with an etcd of its own: it is reachable from
+// setStandaloneDefaults are for a server with an etcd of its own: it is reachable from
 // this machine only, so it announces no endpoint to pods.
-func (o *Options) aloneDefaults() error {
-	if err := o.fallback("bind-address", "127.0.0.1"); err != nil {
+func (o *Options) setStandaloneDefaults() error {
+	if err := o.setDefault("bind-address", "127.0.0.1"); err != nil {
 		return err
 	}
 	bind, err := o.flags.GetIP("bind-address")
@@ -140,15 +140,15 @@ func (o *Options) aloneDefaults() error {
 	if !bind.IsLoopback() {
 		return nil
 	}
-	return o.fallbacks([][2]string{
+	return o.setDefaults([][2]string{
 		{"advertise-address", bind.String()},
 		{"endpoint-reconciler-type", "none"},
 	})
 }
 
-func (o *Options) fallbacks(flags [][2]string) error {
+func (o *Options) setDefaults(flags [][2]string) error {
 	for _, f := range flags {
-		if err := o.fallback(f[0], f[1]); err != nil {
+		if err := o.setDefault(f[0], f[1]); err != nil {
 			return err
 		}
 	}

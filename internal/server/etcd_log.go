@@ -36,14 +36,14 @@ func (l *etcdLog) With(fields []zapcore.Field) zapcore.Core {
 
 // Check implements zapcore.Core.
 func (l *etcdLog) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if l.Enabled(e.Level) && !pointless(e) {
+	if l.Enabled(e.Level) && !isNoise(e) {
 		return checked.AddCore(e, l)
 	}
 	return checked
 }
 
-// pointless tells what etcd says about every server of this kind.
-func pointless(e zapcore.Entry) bool {
+// isNoise tells what etcd says about every server of this kind.
+func isNoise(e zapcore.Entry) bool {
 	switch e.Message {
 	case "simple token is not cryptographically signed": // etcd's users, of which there are none
 		return true

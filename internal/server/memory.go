@@ -19,14 +19,14 @@ const (
 	unknownMemory = 2 << 30
 )
 
-func defaultWireCache() int64 { return min(memory()/wireCacheShare, maxWireCache) }
+func defaultWireCache() int64 { return min(availableMemory()/wireCacheShare, maxWireCache) }
 
 // defaultCompiled bounds what is compiled out of the schemas of custom resources. What
 // nobody uses for some minutes goes anyway.
-func defaultCompiled() int64 { return min(max(memory()/compiledShare, minCompiled), maxCompiled) }
+func defaultCompiled() int64 { return min(max(availableMemory()/compiledShare, minCompiled), maxCompiled) }
 
-// memory is what this process may use: the machine's or the cgroup's.
-func memory() int64 {
+// availableMemory is what this process may use: the machine's or the cgroup's.
+func availableMemory() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if fields := bytes.Fields(info); len(fields) > 1 && string(fields[0]) == "MemTotal:" {

@@ -53,7 +53,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
-		gauge(healthyDesc, one(b.feed.Healthy() == nil), b.servers)
+		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
 		for _, r := range b.Cache.Resources() {
 			snapshot, gr := r.Snapshot(), r.GroupResource()
 			gauge(objectsDesc, float64(snapshot.Len()), gr.Group, gr.Resource)
@@ -62,7 +62,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-func one(yes bool) float64 {
+func boolGauge(yes bool) float64 {
 	if yes {
 		return 1
 	}
@@ -85,7 +85,7 @@ func (b *backends) monitors(first string) []etcdmetrics.Monitor {
 	all := b.all()
 	slices.SortFunc(all, func(x, y *backend) int {
 		if x.servers == first || y.servers == first {
-			return cmp.Compare(one(y.servers == first), one(x.servers == first))
+			return cmp.Compare(boolGauge(y.servers == first), boolGauge(x.servers == first))
 		}
 		return cmp.Compare(x.servers, y.servers)
 	})

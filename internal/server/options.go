@@ -142,15 +142,15 @@ func (o *Options) watches() watchOptions {
 	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compress: o.WatchCompression}
 }
 
-// given reports whether a flag was set by the user.
-func (o *Options) given(name string) bool {
+// isSet reports whether a flag was set by the user.
+func (o *Options) isSet(name string) bool {
 	f := o.flags.Lookup(name)
 	return f != nil && f.Changed
 }
 
-// fallback sets a flag that the user did not set.
-func (o *Options) fallback(name, value string) error {
-	if o.given(name) {
+// setDefault sets a flag that the user did not set.
+func (o *Options) setDefault(name, value string) error {
+	if o.isSet(name) {
 		return nil
 	}
 	if err := o.flags.Set(name, value); err != nil {

@@ -49,7 +49,7 @@ func (p *probe) run(ctx context.Context) error {
 	host, _ := os.Hostname() // "" is a name too
 	name := fmt.Sprintf("%s-%x", probeAgent, sha256.Sum256([]byte(host+" "+config.Host)))[:len(probeAgent)+11]
 	leases := client.Leases(probeNamespace)
-	defer beneath(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
+	defer runUntilStopped(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
 	ticker := time.NewTicker(p.period)
 	defer ticker.Stop()
 	for {
@@ -91,7 +91,7 @@ func (p *probe) write(ctx context.Context, leases coordinationclient.LeaseInterf
 // watch follows the Lease until the context ends.
 func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterface, name string) {
 	for ctx.Err() == nil {
-		err := p.follow(ctx, leases, name)
+		err := p.followOnce(ctx, leases, name)
 		if ctx.Err() != nil {
 			return
 		}
@@ -105,7 +105,7 @@ func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterf
 	}
 }
 
-func (p *probe) follow(ctx context.Context, leases coordinationclient.LeaseInterface, name string) error {
+func (p *probe) followOnce(ctx context.Context, leases coordinationclient.LeaseInterface, name string) error {
 	w, err := leases.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return err

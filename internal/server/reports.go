@@ -15,11 +15,11 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// source makes reports of the tier and of the server over it.
-func (r *readTier) source(server *kube.Server) dashboard.Source {
-	watches := r.backends.accounts
+// reportSource makes reports of the tier and of the server over it.
+func (r *readTier) reportSource(server *kube.Server) dashboard.Source {
+	watches := r.backends.watchAccounts
 	return dashboard.Source{
-		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.lists.Report,
+		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.readAccounts.Report,
 		Memory: r.memory, CRDs: server.CustomResources, Feed: watches.Feed,
 	}
 }
@@ -29,7 +29,7 @@ func (r *readTier) memory() slo.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
 	report := slo.MemoryReport{
-		Time: time.Now(), Resident: resident(), Limit: memory(),
+		Time: time.Now(), Resident: resident(), Limit: availableMemory(),
 		Heap:       int64(samples[0].Value.Uint64() + samples[1].Value.Uint64()),
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
 		Resources: []slo.ResourceMemory{},
@@ -51,12 +51,12 @@ func (r *readTier) memory() slo.MemoryReport {
 		}
 	}
 	slices.SortFunc(report.Resources, func(a, b slo.ResourceMemory) int {
-		return cmp.Or(cmp.Compare(taken(&b), taken(&a)), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(cmp.Compare(totalBytes(&b), totalBytes(&a)), cmp.Compare(a.Resource, b.Resource))
 	})
 	return report
 }
 
-func taken(m *slo.ResourceMemory) int64 {
+func totalBytes(m *slo.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
 		n += bytes

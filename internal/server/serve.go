@@ -45,25 +45,25 @@ func New(o *Options, out io.Writer) (*Server, error) {
 
 // Run serves until the context ends and everything that it began has ended.
 func (s *Server) Run(ctx context.Context) error {
-	err := s.start(ctx)
+	err := s.runUntilEnd(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil // told to stop before it was ready
 	}
 	return err
 }
 
-// start serves too, and says of a context that ends early that it ended.
-func (s *Server) start(ctx context.Context) error {
+// runUntilEnd serves too, and says of a context that ends early that it ended.
+func (s *Server) runUntilEnd(ctx context.Context) error {
 	o := s.options
 	if err := o.Kube.Apply(); err != nil {
 		return err
 	}
-	if err := o.shutdownDefaults(); err != nil {
+	if err := o.setShutdownDefaults(); err != nil {
 		return err
 	}
 	alone := len(o.Kube.EtcdServers()) == 0
 	if alone {
-		if err := o.aloneDefaults(); err != nil {
+		if err := o.setStandaloneDefaults(); err != nil {
 			return err
 		}
 	}
@@ -74,8 +74,8 @@ func (s *Server) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer s.closing("data directory", dir.Close)
-		if err := s.precheck(dir, alone); err != nil {
+		defer s.closeOrLog("data directory", dir.Close)
+		if err := s.checkBeforeStart(dir, alone); err != nil {
 			return err
 		}
 		if report, err = o.useCredentials(dir); err != nil {
@@ -89,18 +89,18 @@ func (s *Server) start(ctx context.Context) error {
 			o.Kube.UseEtcd(embedded.Endpoint())
 		}
 	}
-	s.tell(report)
+	s.logCredentials(report)
 	o.Kube.UseWatchCache(ReadPath(o.ReadPath) == ReadPathKubernetes)
 	if embedded == nil {
 		return s.serve(ctx, nil)
 	}
-	return s.serveOver(ctx, embedded)
+	return s.serveWithEmbedded(ctx, embedded)
 }
 
-// serveOver serves until the context ends, or the embedded etcd stops by itself.
-func (s *Server) serveOver(ctx context.Context, embedded *store.Embedded) error {
+// serveWithEmbedded serves until the context ends, or the embedded etcd stops by itself.
+func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.Embedded) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer beneath(ctx, func(ctx context.Context) {
+	defer runUntilStopped(ctx, func(ctx context.Context) {
 		select {
 		case err := <-embedded.Err():
 			cancel(fmt.Errorf("the embedded etcd stopped by itself (%w): see what it logged, and start again", err))
@@ -114,8 +114,8 @@ func (s *Server) serveOver(ctx context.Context, embedded *store.Embedded) error 
 	return err
 }
 
-// precheck finds what would fail later, while nothing has been written yet.
-func (s *Server) precheck(dir *datadir.Dir, alone bool) error {
+// checkBeforeStart finds what would fail later, while nothing has been written yet.
+func (s *Server) checkBeforeStart(dir *datadir.Dir, alone bool) error {
 	if err := s.options.checkPort(); err != nil || !alone {
 		return err
 	}
@@ -143,27 +143,27 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		}
 		return s.run(ctx, server)
 	}
-	setGC(gcLoading)
+	setGCPercent(loadingGCPercent)
 	etcd := s.options.Kube.Etcd()
 	budget := encode.NewBudget(s.options.WireCacheSize.Value())
 	b := &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
 		cache: s.options.Cache, embedded: embedded, logger: s.logger,
 	}
-	b.accounts = s.options.newAccounts(s.logger)
+	b.watchAccounts = s.options.newWatchAccounts(s.logger)
 	b.cache.Budget, b.cache.HistoryWindow, b.cache.Logger = budget, s.options.HistoryWindow, s.logger
 	defer b.close()
 	tier, err := newReadTier(b, budget, s.options.watches())
 	if err != nil {
 		return err
 	}
-	lists, err := s.newLists()
+	lists, err := s.newReadAccounts()
 	if err != nil {
 		return err
 	}
-	tier.lists = lists
+	tier.readAccounts = lists
 	tier.tier.SetAccounts(lists)
-	defer beneath(ctx, lists.Run)()
+	defer runUntilStopped(ctx, lists.Run)()
 	// etcd first: what Kubernetes says without it is hard to read.
 	if err := s.pingEtcd(ctx, b); err != nil {
 		return err
@@ -177,10 +177,10 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	}
 	first := strings.Join(etcd.StorageConfig.Transport.ServerList, ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(first), nil })
-	if err := tier.serve(server); err != nil {
+	if err := tier.setRoutes(server); err != nil {
 		return err
 	}
-	return s.runFed(ctx, tier, server)
+	return s.runWithFeeds(ctx, tier, server)
 }
 
 // pingEtcd opens the main cluster and asks it for its revision.
@@ -191,19 +191,19 @@ func (s *Server) pingEtcd(ctx context.Context, b *backends) error {
 	return b.ping(ctx)
 }
 
-// runFed runs the feeds beneath the server: they begin before and end after it.
-func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server) error {
+// runWithFeeds runs the feeds beneath the server: they begin before and end after it.
+func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.Server) error {
 	b := tier.backends
-	defer beneath(ctx, b.run)()
-	if err := b.loaded(ctx); err != nil {
+	defer runUntilStopped(ctx, b.run)()
+	if err := b.waitLoaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
-	defer beneath(ctx, s.measure(tier, server))()
-	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.rest, tier.tier.Warming)
+	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
+	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.releaseTransient, tier.tier.Warming)
 	// The garbage of the load would stay until well after clients are back.
 	trimmer.trim()
-	defer beneath(ctx, trimmer.run)()
-	defer beneath(ctx, func(ctx context.Context) {
+	defer runUntilStopped(ctx, trimmer.run)()
+	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil {
 			tier.tier.Warm(ctx)
 		}
@@ -220,18 +220,18 @@ func mappedFiles(embedded *store.Embedded) []string {
 }
 
 func (s *Server) run(ctx context.Context, server *kube.Server) error {
-	defer beneath(ctx, func(ctx context.Context) {
+	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if err := server.WaitReady(ctx); err == nil {
-			s.welcome()
+			s.printWelcome()
 		}
 	})()
 	return s.options.explain(server.Run(ctx))
 }
 
-// beneath runs something until the returned function is called, which waits for
+// runUntilStopped runs something until the returned function is called, which waits for
 // its end. The end of ctx alone does not stop it: what a server stands on must
 // outlive the server's own shutdown.
-func beneath(ctx context.Context, run func(context.Context)) (stop func()) {
+func runUntilStopped(ctx context.Context, run func(context.Context)) (stop func()) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -244,7 +244,7 @@ func beneath(ctx context.Context, run func(context.Context)) (stop func()) {
 	}
 }
 
-func (s *Server) closing(what string, release func() error) {
+func (s *Server) closeOrLog(what string, release func() error) {
 	if err := release(); err != nil {
 		klog.ErrorS(err, "Could not close "+what)
 	}

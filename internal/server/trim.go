@@ -20,12 +20,12 @@ type trimmer struct {
 	files []string
 	// expire drops what is too old, and returns its bytes.
 	expire func() int64
-	// rest lets go of what only a busy server needs.
-	rest func()
+	// release lets go of what only a busy server needs.
+	release func()
 	// cycles is the number of collections at the last look, and quiet how many looks
 	// ago it was another. dropped are bytes that were live then.
-	cycles, quiet, dropped uint64
-	pace                   pacer
+	cycles, quietChecks, dropped uint64
+	gcPacer                   gcPacer
 }
 
 const (
@@ -34,9 +34,9 @@ const (
 	// without a collection. After n of them an n-th of it is enough, down to trimLeast.
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
-	// trimBurst bytes that were dropped are worth one when no more are: little events
+	// minDroppedBurst bytes that were dropped are worth one when no more are: little events
 	// keep pages of what is gone.
-	trimBurst = 1 << 20
+	minDroppedBurst = 1 << 20
 )
 
 const (
@@ -47,7 +47,7 @@ const (
 )
 
 func newTrimmer(files []string, expire func() int64, rest func(), idle func() bool) *trimmer {
-	return &trimmer{files: files, expire: expire, rest: rest, pace: newPacer(idle), samples: []metrics.Sample{
+	return &trimmer{files: files, expire: expire, release: rest, gcPacer: newGCPacer(idle), samples: []metrics.Sample{
 		sampleCycles:  {Name: "/gc/cycles/total:gc-cycles"},
 		sampleObjects: {Name: "/memory/classes/heap/objects:bytes"},
 		sampleLive:    {Name: "/gc/heap/live:bytes"},
@@ -57,32 +57,32 @@ func newTrimmer(files []string, expire func() int64, rest func(), idle func() bo
 
 // run looks every few seconds until the context ends.
 func (t *trimmer) run(ctx context.Context) {
-	trim, pace := time.NewTicker(trimPeriod), time.NewTicker(pacePeriod)
+	trim, pace := time.NewTicker(trimPeriod), time.NewTicker(gcPacerPeriod)
 	defer trim.Stop()
 	defer pace.Stop()
 	for {
 		select {
 		case <-pace.C:
-			t.pace.look()
+			t.gcPacer.adjust()
 		case <-trim.C:
-			t.look()
+			t.check()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (t *trimmer) look() {
+func (t *trimmer) check() {
 	dropped := uint64(t.expire())
 	metrics.Read(t.samples)
 	if cycles := t.samples[sampleCycles].Value.Uint64(); cycles != t.cycles {
-		t.cycles, t.quiet, t.dropped = cycles, 0, dropped
+		t.cycles, t.quietChecks, t.dropped = cycles, 0, dropped
 		return
 	}
-	t.quiet++
+	t.quietChecks++
 	t.dropped += dropped
-	over := t.dropped >= trimBurst && dropped < trimBurst/16
-	if !over && t.gain() < max(trimGain/t.quiet, trimLeast) {
+	over := t.dropped >= minDroppedBurst && dropped < minDroppedBurst/16
+	if !over && t.gain() < max(trimGain/t.quietChecks, trimLeast) {
 		return
 	}
 	t.trim()
@@ -90,13 +90,13 @@ func (t *trimmer) look() {
 
 // trim gives back what it can.
 func (t *trimmer) trim() {
-	t.rest()
+	t.release()
 	debug.FreeOSMemory()
 	if err := releasePages(t.files...); err != nil {
 		klog.ErrorS(err, "Could not give memory back")
 	}
 	metrics.Read(t.samples)
-	t.cycles, t.quiet, t.dropped = t.samples[sampleCycles].Value.Uint64(), 0, 0
+	t.cycles, t.quietChecks, t.dropped = t.samples[sampleCycles].Value.Uint64(), 0, 0
 }
 
 // gain is about what a trim would give back, in bytes: what the heap has that it does

@@ -16,7 +16,7 @@ func TestTrimmer(t *testing.T) {
 		trims = 0
 		debug.FreeOSMemory()
 		for range n + 1 { // the first sees that there was a collection
-			x.look()
+			x.check()
 		}
 		return trims
 	}
@@ -26,9 +26,9 @@ func TestTrimmer(t *testing.T) {
 	garbage := func(size int) int {
 		trims = 0
 		debug.FreeOSMemory()
-		x.look()
+		x.check()
 		runtime.KeepAlive(make([]byte, size))
-		x.look()
+		x.check()
 		return trims
 	}
 	if n := garbage(2 * trimGain); n != 1 {
@@ -38,7 +38,7 @@ func TestTrimmer(t *testing.T) {
 		t.Errorf("trimmed %d times with some to give back", n)
 	}
 	for range 3 {
-		x.look()
+		x.check()
 	}
 	if trims != 1 {
 		t.Errorf("trimmed %d times with some to give back for a while", trims)
@@ -47,15 +47,15 @@ func TestTrimmer(t *testing.T) {
 	if n := looks(1); n != 1 {
 		t.Errorf("trimmed %d times when much was dropped", n)
 	}
-	dropped = trimBurst
+	dropped = minDroppedBurst
 	if n := looks(2); n != 0 {
 		t.Errorf("trimmed %d times while little was dropped each time", n)
 	}
 	dropped = 0
-	if x.look(); trims != 1 {
+	if x.check(); trims != 1 {
 		t.Errorf("trimmed %d times when no more was dropped", trims)
 	}
-	if x.look(); trims != 1 {
+	if x.check(); trims != 1 {
 		t.Errorf("trimmed %d times for one burst", trims)
 	}
 }

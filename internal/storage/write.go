@@ -48,8 +48,8 @@ func (s *Store) suggestion(key string) runtime.Object {
 	}
 	obj := s.cfg.New()
 	err = e.Read(func(value []byte) error {
-		if s.cfg.Suggested != nil {
-			s.cfg.Suggested.stored.Store(obj, bytes.Clone(value))
+		if s.cfg.Suggestions != nil {
+			s.cfg.Suggestions.storedBytes.Store(obj, bytes.Clone(value))
 		}
 		return s.decoder.Decode(value, obj, e.Revision)
 	})
@@ -62,8 +62,8 @@ func (s *Store) suggestion(key string) runtime.Object {
 
 // forget lets go of a suggestion that Kubernetes' store did not encode.
 func (s *Store) forget(suggestion runtime.Object) {
-	if suggestion != nil && s.cfg.Suggested != nil {
-		s.cfg.Suggested.stored.Delete(suggestion)
+	if suggestion != nil && s.cfg.Suggestions != nil {
+		s.cfg.Suggestions.storedBytes.Delete(suggestion)
 	}
 }
 
@@ -72,14 +72,14 @@ func (s *Store) forget(suggestion runtime.Object) {
 // out; that is known. The zero value but for Codec is ready.
 type SuggestionCodec struct {
 	runtime.Codec
-	// stored are the bytes of suggestions that are under way, by their objects.
-	stored sync.Map // of runtime.Object, []byte
+	// storedBytes are the bytes of suggestions that are under way, by their objects.
+	storedBytes sync.Map // of runtime.Object, []byte
 }
 
 // Encode implements runtime.Encoder. Only the first encoding of a suggestion is of
 // what was suggested: then it may be changed.
 func (s *SuggestionCodec) Encode(obj runtime.Object, w io.Writer) error {
-	if stored, ok := s.stored.LoadAndDelete(obj); ok {
+	if stored, ok := s.storedBytes.LoadAndDelete(obj); ok {
 		_, err := w.Write(stored.([]byte))
 		return err
 	}

@@ -21,8 +21,8 @@ import (
 // klogHandler sends structured logs where Kubernetes' go, in their format.
 func klogHandler() slog.Handler { return logr.ToSlogHandler(klog.Background()) }
 
-// tell says what was made in the data directory.
-func (s *Server) tell(report datadir.Report) {
+// logCredentials says what was made in the data directory.
+func (s *Server) logCredentials(report datadir.Report) {
 	for _, c := range report.Written {
 		klog.InfoS("Wrote credential", "file", c.File, "reason", c.Reason)
 	}
@@ -31,8 +31,8 @@ func (s *Server) tell(report datadir.Report) {
 	}
 }
 
-// welcome tells a newcomer what to do with a server that is ready.
-func (s *Server) welcome() {
+// printWelcome tells a newcomer what to do with a server that is ready.
+func (s *Server) printWelcome() {
 	fmt.Fprintf(s.out, "\nmillrace is ready at %s (read path: %s)\n", s.options.url(), s.options.ReadPath)
 	if !s.kubeconfigFits {
 		return
@@ -63,7 +63,7 @@ func (o *Options) explain(err error) error {
 	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
 		return fmt.Errorf("%w: %s", err, checkEtcdFlags)
 	}
-	if flags := o.named(err.Error()); len(flags) > 0 {
+	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
 		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
 	}
 	return fmt.Errorf("%w: see millrace serve --help", err)
@@ -72,8 +72,8 @@ func (o *Options) explain(err error) error {
 // checkEtcdFlags is the advice for an etcd that does not answer.
 const checkEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
 
-// named are the flags of the user whose values an error speaks of.
-func (o *Options) named(text string) []string {
+// flagsNamedIn are the flags of the user whose values an error speaks of.
+func (o *Options) flagsNamedIn(text string) []string {
 	var flags []string
 	o.flags.Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); len(value) > 2 && f.Value.Type() == "string" && strings.Contains(text, value) {

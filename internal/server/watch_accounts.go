@@ -31,18 +31,18 @@ func (o *Options) validateSLO() error {
 // minProbe keeps the probe from being a load.
 const minProbe = 100 * time.Millisecond
 
-// newAccounts makes the accounts of all watches. The flags are valid.
-func (o *Options) newAccounts(log *slog.Logger) *slo.Watches {
+// newWatchAccounts makes the accounts of all watches. The flags are valid.
+func (o *Options) newWatchAccounts(log *slog.Logger) *slo.Watches {
 	objectives, _ := slo.ParseObjectives(o.WatchSLO)
 	return slo.NewWatches(slo.Config{Objectives: objectives, Logger: log})
 }
 
-// measure returns what runs the watchdog and the probe.
-func (s *Server) measure(tier *readTier, server *kube.Server) func(context.Context) {
+// runMeasurements returns what runs the watchdog and the probe.
+func (s *Server) runMeasurements(tier *readTier, server *kube.Server) func(context.Context) {
 	return func(ctx context.Context) {
-		accounts := tier.backends.accounts
+		accounts := tier.backends.watchAccounts
 		if s.options.WatchProbe > 0 {
-			defer beneath(ctx, func(ctx context.Context) {
+			defer runUntilStopped(ctx, func(ctx context.Context) {
 				if server.WaitReady(ctx) != nil {
 					return
 				}

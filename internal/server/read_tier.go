@@ -37,8 +37,8 @@ type readTier struct {
 	// recent and watches are what all routes share.
 	recent  *encode.Recent
 	watches watchOptions
-	// lists are the accounts of GETs and LISTs.
-	lists *slo.Lists
+	// readAccounts are the accounts of GETs and LISTs.
+	readAccounts *slo.Lists
 	// front serves the page that shows the reports.
 	front func(http.Handler) http.Handler
 }
@@ -49,7 +49,7 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.accounts)} {
+	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.watchAccounts)} {
 		if err := legacyregistry.CustomRegister(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -69,21 +69,21 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	}, nil
 }
 
-// rest lets go of what is kept for those who read right now.
-func (r *readTier) rest() {
+// releaseTransient lets go of what is kept for those who read right now.
+func (r *readTier) releaseTransient() {
 	r.budget.ReleaseTransient()
 	r.recent.Release()
 }
 
-// forget drops the accounts of reads of resources that are gone.
-func (r *readTier) forget(gone map[schema.GroupResource]bool) {
+// forgetResources drops the accounts of reads of resources that are gone.
+func (r *readTier) forgetResources(gone map[schema.GroupResource]bool) {
 	named := func(resource string) bool {
 		gr := schema.ParseGroupResource(resource)
 		gr.Resource, _, _ = strings.Cut(gr.Resource, "/") // with it go its subresources
 		return gone[gr]
 	}
-	r.lists.Forget(named)
-	r.backends.accounts.Forget(named)
+	r.readAccounts.Forget(named)
+	r.backends.watchAccounts.Forget(named)
 }
 
 func (r *readTier) hooks() kube.Hooks {
@@ -98,7 +98,7 @@ func (r *readTier) hooks() kube.Hooks {
 			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
 		},
-		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forget},
+		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},
@@ -117,16 +117,16 @@ const recentFrames = 32 << 20
 
 // route makes a route with what all of them share.
 func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
-	cfg.Accounts = r.backends.accounts
+	cfg.Accounts = r.backends.watchAccounts
 	cfg.Budget, cfg.Recent, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
 	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
 	cfg.CompressWatches = cfg.Compress && r.watches.compress
 	return read.NewRoute(cfg)
 }
 
-// serve gives the tier every installed resource that is stored, and custom ones as
+// setRoutes gives the tier every installed resource that is stored, and custom ones as
 // they come and go, and people the reports.
-func (r *readTier) serve(server *kube.Server) error {
+func (r *readTier) setRoutes(server *kube.Server) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
 	var served []*read.Route
 	for _, route := range server.Routes() {
@@ -155,6 +155,6 @@ func (r *readTier) serve(server *kube.Server) error {
 	r.tier.SetRoutes(served)
 	r.tier.SetFinder(server.CustomRoute)
 	r.tier.SetAuthorizer(server.Authorizer())
-	server.Handle(dashboard.Prefix, dashboard.Handler(r.source(server)))
+	server.Handle(dashboard.Prefix, dashboard.Handler(r.reportSource(server)))
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// newLists makes the accounts of GETs and LISTs, and their metrics. Its Run is to
+// newReadAccounts makes the accounts of GETs and LISTs, and their metrics. Its Run is to
 // be called.
-func (s *Server) newLists() (*slo.Lists, error) {
+func (s *Server) newReadAccounts() (*slo.Lists, error) {
 	lists := slo.NewLists(slo.ListsConfig{Pace: s.options.PaceRelists, ProcessCPU: processCPU(), Logger: s.logger})
 	if err := legacyregistry.CustomRegister(lists.Collector()); err != nil {
 		return nil, fmt.Errorf("register metrics of lists: %w", err)
