@@ -7,60 +7,87 @@ import (
 	"time"
 )
 
-// gcPacer sets how far the heap may grow before it is collected.
+// gcPacer sets how far the heap may grow between two collections: its headroom.
+// Go sets that as a percentage of the live heap (GOGC), which fits neither end.
 //
-// A small heap is collected seldom, since garbage of requests fills it. A large
-// one may grow little: it is mostly stored bytes, which cost the collector nothing
-// (docs/bench/memory.md). What else is in it does cost, for each collection, so
-// while the collector takes a large part of the CPU the heap may grow by more: a
-// LIST that has to encode all of 100,000 pods makes garbage of some GB. It may not
-// for what nobody waits for, nor where a large one has little to walk through: then a
-// collection is cheap, and the garbage is of large objects. As much as a collection
-// walks through it may always grow by, so that what garbage costs does not grow with
-// the number of watches.
+// A small heap gets a fixed headroom. The garbage of requests fills a percentage
+// of it in no time.
+//
+// A large heap gets little. It is mostly stored bytes without pointers, which
+// cost the collector nothing (docs/bench/memory.md), and twice as much memory
+// would buy little CPU. Two things raise its headroom:
+//
+//   - The scannable memory, which is what a collection costs. The heap may always
+//     grow by as much as a collection scans. Otherwise the collector's share of
+//     the CPU grows with the number of watches, whose stacks are scanned.
+//   - A busy collector. A LIST that encodes all of 100,000 pods makes some GB of
+//     garbage. The headroom is doubled while the collector takes a large part of
+//     the CPU, and halved again when it no longer does.
+//
+// The headroom is not doubled while the server encodes ahead of requests: no
+// request waits for that. A large heap with little scannable memory gets less,
+// because a collection is cheap there.
+//
+// The price is one sample of the runtime's metrics a second, and a short stop of
+// the world whenever the percentage changes.
+//
+// Only one goroutine may use a gcPacer.
 type gcPacer struct {
-	// idle reports whether the server works ahead of requests.
-	idle    func() bool
+	// warming reports whether the server encodes ahead of requests.
+	warming func() bool
 	samples []metrics.Sample
-	// maxHeadroom is the greatest headroom of a heap that is given more, in bytes.
+	// maxHeadroom bounds a headroom that is raised, in bytes.
 	maxHeadroom uint64
-	// doublings is how often the headroom is doubled now, that of a small heap once at most.
+	// doublings is how often the headroom is doubled now. That of a small heap is
+	// doubled once at most.
 	doublings int
-	// percent is what the collector was last told.
+	// percent is what the collector was last set to.
 	percent int
-	last    gcCPU
+	// last is the CPU time up to the last collection before the last call of adjust.
+	last cpuSeconds
 }
 
-// gcCPU is what the process has spent, in CPU seconds, up to the last collection.
-type gcCPU struct{ collecting, application float64 }
+// cpuSeconds is the CPU time of the process, as the runtime accounts for it at
+// the end of each collection.
+type cpuSeconds struct{ collector, application float64 }
+
+// heapSize is what a collection found, in bytes.
+type heapSize struct {
+	live uint64
+	// scannable is the part of the heap that may hold pointers.
+	scannable uint64
+	// stacks are scanned like the heap. Thousands of watches have many.
+	stacks uint64
+}
 
 const (
 	gcPacerPeriod = time.Second
-	// Headroom in bytes: of a heap below gcLarge, and of a larger one.
-	smallHeapHeadroom = 128 << 20
-	largeHeap    = 256 << 20
-	// maxSmallHeap is what a small heap grows to at most by a headroom that is doubled. The
-	// runtime keeps its accounts of the largest heap that there was, 1/40 of it, for good.
-	maxSmallHeap           = 320 << 20
-	minLargeHeapHeadroom = 48 << 20
-	// In percent of what is live.
-	minGCPercent = 10
-	maxGCPercent  = 150
-	// gcPercentTolerance is the part by which the percentage may be off.
-	gcPercentTolerance = 8
-	// Both are doubled while the collector has more than busyCollectorShare of the CPU, up to
-	// gcWidest times for a large heap, and halved again below idleCollectorShare. The most is a share of the memory,
-	// and gcWalked halves of what a collection walks through.
-	busyCollectorShare, idleCollectorShare = 0.2, 0.07
-	maxDoublings       = 3
-	gcMostShare    = 48
-	gcMostHeadroom = 384 << 20
-	scannedHalves       = 3
-)
 
-// loadingGCPercent is the percentage while everything is read from etcd: garbage of
-// decoded objects comes faster than ever after, and is given back at once.
-const loadingGCPercent = 100
+	// A heap up to largeHeap is small.
+	largeHeap = 256 << 20
+	// smallHeapHeadroom may be doubled as long as the heap stays below maxSmallHeap.
+	// The runtime keeps its accounts of the largest heap there was, 1/40 of it, for
+	// good.
+	smallHeapHeadroom    = 128 << 20
+	maxSmallHeap         = 320 << 20
+	minLargeHeapHeadroom = 48 << 20
+	// A doubled headroom of a large heap is at most 3/2 of the scannable memory.
+	scannableNumerator, scannableDenominator = 3, 2
+
+	// The headroom is doubled, up to maxDoublings times, while the collector has more
+	// than busyCollectorShare of the CPU. Below idleCollectorShare it is halved again.
+	busyCollectorShare, idleCollectorShare = 0.2, 0.07
+	maxDoublings                           = 3
+
+	// The bounds of the percentage that the collector is set to.
+	minGCPercent, maxGCPercent = 10, 150
+	// The percentage is left as it is while it is off by less than 1/gcPercentTolerance.
+	gcPercentTolerance = 8
+
+	// loadingGCPercent holds while everything is read from etcd. The garbage of
+	// decoded objects comes faster then than ever after, and goes at once.
+	loadingGCPercent = 100
+)
 
 const (
 	sampleGCLive = iota
@@ -72,80 +99,87 @@ const (
 	sampleStacks
 )
 
-func newGCPacer(idle func() bool) gcPacer {
+// newGCPacer makes a pacer and sets the collector. The headroom is doubled at
+// first: Kubernetes' own informers decode much while a server starts.
+func newGCPacer(maxHeadroom int64, warming func() bool) gcPacer {
 	p := gcPacer{
-		idle: idle,
-		// Kubernetes' own informers decode much while a server starts.
-		doublings: maxDoublings,
-		maxHeadroom:  uint64(min(availableMemory()/gcMostShare, gcMostHeadroom)),
+		warming:     warming,
+		doublings:   maxDoublings,
+		maxHeadroom: uint64(maxHeadroom),
 		samples: []metrics.Sample{
 			sampleGCLive:    {Name: "/gc/heap/live:bytes"},
 			sampleAssist:    {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
 			sampleDedicated: {Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"},
 			samplePause:     {Name: "/cpu/classes/gc/pause:cpu-seconds"},
 			sampleUser:      {Name: "/cpu/classes/user:cpu-seconds"},
-			sampleScannable:    {Name: "/gc/scan/heap:bytes"},
+			sampleScannable: {Name: "/gc/scan/heap:bytes"},
 			sampleStacks:    {Name: "/gc/scan/stack:bytes"},
 		},
 	}
-	p.last = p.readCPU()
+	p.last = p.sample()
 	p.setPercent()
 	return p
 }
 
-func (p *gcPacer) readCPU() gcCPU {
+// sample reads the runtime's metrics and returns the CPU time among them.
+func (p *gcPacer) sample() cpuSeconds {
 	metrics.Read(p.samples)
-	now := gcCPU{application: p.samples[sampleUser].Value.Float64()}
+	now := cpuSeconds{application: p.samples[sampleUser].Value.Float64()}
 	for _, i := range []int{sampleAssist, sampleDedicated, samplePause} {
-		now.collecting += p.samples[i].Value.Float64()
+		now.collector += p.samples[i].Value.Float64()
 	}
 	return now
 }
 
-// adjust adapts the headroom to what collecting has cost since the last look, and
-// the collector to what is live.
+// adjust adapts the headroom to what the collector cost since the last call, and
+// to the heap that the last collection found.
 func (p *gcPacer) adjust() {
-	now := p.readCPU()
-	p.doublings = nextDoublings(p.doublings, now.collecting-p.last.collecting, now.application-p.last.application)
-	if p.idle() {
+	now := p.sample()
+	spent := cpuSeconds{collector: now.collector - p.last.collector, application: now.application - p.last.application}
+	p.doublings = nextDoublings(p.doublings, spent)
+	if p.warming() {
 		p.doublings = 0
 	}
 	p.last = now
 	p.setPercent()
 }
 
-// nextDoublings returns how often the headroom is doubled after a time in which collecting
-// and everything else took so much CPU.
-func nextDoublings(wider int, collecting, living float64) int {
-	switch share := collecting / max(collecting+living, 1e-9); {
+// nextDoublings returns the doublings after a period that cost so much CPU.
+func nextDoublings(doublings int, spent cpuSeconds) int {
+	switch share := spent.collector / max(spent.collector+spent.application, 1e-9); {
 	case share > busyCollectorShare:
-		return min(wider+1, maxDoublings)
+		return min(doublings+1, maxDoublings)
 	case share < idleCollectorShare:
-		return max(wider-1, 0)
+		return max(doublings-1, 0)
 	}
-	return wider
+	return doublings
 }
 
+// setPercent sets the collector's percentage for the heap of the last sample. A
+// small change is not worth it: setting the percentage stops the world.
 func (p *gcPacer) setPercent() {
-	live := p.samples[sampleGCLive].Value.Uint64()
-	walked := p.samples[sampleScannable].Value.Uint64()
-	headroom := headroomFor(live, walked, p.samples[sampleStacks].Value.Uint64(), p.maxHeadroom, p.doublings)
-	percent := int(max(minGCPercent, min(maxGCPercent, 100*headroom/max(live, 1))))
-	// Telling the collector stops the world.
+	heap := heapSize{
+		live:      p.samples[sampleGCLive].Value.Uint64(),
+		scannable: p.samples[sampleScannable].Value.Uint64(),
+		stacks:    p.samples[sampleStacks].Value.Uint64(),
+	}
+	headroom := heap.headroom(p.maxHeadroom, p.doublings)
+	percent := int(max(minGCPercent, min(maxGCPercent, 100*headroom/max(heap.live, 1))))
 	if off := percent - p.percent; max(off, -off) > p.percent/gcPercentTolerance {
 		p.percent = percent
 		setGCPercent(percent)
 	}
 }
 
-// headroomFor returns how far a heap may grow. The stacks of thousands of watches are
-// walked through like what is in it.
-func headroomFor(live, walked, stacks, most uint64, wider int) uint64 {
-	if live <= largeHeap {
-		return max(smallHeapHeadroom, min(smallHeapHeadroom<<min(wider, 1), most, maxSmallHeap-live))
+// headroom returns how far a heap may grow, in bytes. maxHeadroom bounds what is
+// above the least for its size.
+func (h heapSize) headroom(maxHeadroom uint64, doublings int) uint64 {
+	if h.live <= largeHeap {
+		return max(smallHeapHeadroom, min(smallHeapHeadroom<<min(doublings, 1), maxHeadroom, maxSmallHeap-h.live))
 	}
-	least := max(minLargeHeapHeadroom, min(walked+stacks, most))
-	return max(least, min(minLargeHeapHeadroom<<wider, most, scannedHalves*walked/2))
+	scanned := max(minLargeHeapHeadroom, min(h.scannable+h.stacks, maxHeadroom))
+	doubled := min(minLargeHeapHeadroom<<doublings, maxHeadroom, scannableNumerator*h.scannable/scannableDenominator)
+	return max(scanned, doubled)
 }
 
 // setGCPercent sets the collector, unless the operator chose with GOGC.

@@ -6,102 +6,102 @@ import (
 	"testing"
 )
 
-// TestWiden checks that a collector that takes much of the CPU is given more room, up
-// to a bound, and loses it again.
-func TestWiden(t *testing.T) {
+// TestNextDoublings checks that the headroom is doubled while the collector takes
+// much of the CPU, up to a bound, and halved when it takes little.
+func TestNextDoublings(t *testing.T) {
 	for _, c := range []struct {
-		name               string
-		now                int
-		collecting, living float64
-		want               int
+		name      string
+		doublings int
+		spent     cpuSeconds
+		want      int
 	}{
-		{"much", 0, 0.7, 0.3, 1},
-		{"much at the bound", maxDoublings, 0.7, 0.3, maxDoublings},
-		{"some", 2, 0.15, 0.85, 2},
-		{"little", 2, 0.01, 0.99, 1},
-		{"little at the least", 0, 0.01, 0.99, 0},
-		{"nothing was spent", 1, 0, 0, 0},
+		{"much", 0, cpuSeconds{0.7, 0.3}, 1},
+		{"much at the bound", maxDoublings, cpuSeconds{0.7, 0.3}, maxDoublings},
+		{"some", 2, cpuSeconds{0.15, 0.85}, 2},
+		{"little", 2, cpuSeconds{0.01, 0.99}, 1},
+		{"little without doublings", 0, cpuSeconds{0.01, 0.99}, 0},
+		{"no CPU time", 1, cpuSeconds{}, 0},
 	} {
-		if got := nextDoublings(c.now, c.collecting, c.living); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		if got := nextDoublings(c.doublings, c.spent); got != c.want {
+			t.Errorf("%s: %d doublings, want %d", c.name, got, c.want)
 		}
 	}
 }
 
-// percent is what the collector is set to.
-func percent() int {
+// gcPercent returns what the collector is set to.
+func gcPercent() int {
 	now := debug.SetGCPercent(100)
 	debug.SetGCPercent(now)
 	return now
 }
 
-// TestPacer checks that the collector is given room at first and when it is busy, little
-// if it has little to walk through, none for work that nobody waits for, and the usual at
-// rest.
-func TestPacer(t *testing.T) {
+// TestGCPacer checks when a large heap has more than the usual headroom: at first,
+// and while the collector is busy, unless little of the heap is scanned or the
+// server only encodes ahead of requests.
+func TestGCPacer(t *testing.T) {
 	t.Setenv("GOGC", "")
-	defer debug.SetGCPercent(percent())
+	defer debug.SetGCPercent(gcPercent())
 	bytes := make([]byte, 2*largeHeap)
 	defer runtime.KeepAlive(bytes)
 	for _, c := range []struct {
 		name     string
-		idle     bool
+		warming  bool
 		pointers int
-		widens   bool
+		raised   bool
 	}{
-		{"much to walk through", false, largeHeap / 32, true},
-		{"little to walk through", false, 0, false},
-		{"for nobody", true, largeHeap / 32, false},
+		{"much to scan", false, largeHeap / 32, true},
+		{"little to scan", false, 0, false},
+		{"warming", true, largeHeap / 32, false},
 	} {
-		walked := make([]*byte, c.pointers)
+		scannable := make([]*byte, c.pointers)
 		runtime.GC()
-		p := newGCPacer(func() bool { return c.idle })
-		p.maxHeadroom = 4 * minLargeHeapHeadroom
-		first := percent()
+		p := newGCPacer(4*minLargeHeapHeadroom, func() bool { return c.warming })
+		first := gcPercent()
 		for range maxDoublings {
 			p.adjust()
 		}
-		usual := percent()
-		if wide := first > usual; wide != (c.pointers > 0) {
+		usual := gcPercent()
+		if raised := first > usual; raised != (c.pointers > 0) {
 			t.Errorf("%s: the heap may grow by %d %% at first, usually by %d %%", c.name, first, usual)
 		}
-		p.last.collecting -= 1000 // seconds
+		p.last.collector -= 1000 // as if it had taken so many seconds since
 		p.adjust()
-		if wide := percent() > usual; wide != c.widens {
-			t.Errorf("%s: the heap may grow by %d %% when the collector is busy, usually by %d %%", c.name, percent(), usual)
+		if raised := gcPercent() > usual; raised != c.raised {
+			t.Errorf("%s: the heap may grow by %d %% when the collector is busy, usually by %d %%", c.name, gcPercent(), usual)
 		}
-		if p.adjust(); percent() != usual {
-			t.Errorf("%s: at rest the heap may grow by %d %%, usually by %d %%", c.name, percent(), usual)
+		if p.adjust(); gcPercent() != usual {
+			t.Errorf("%s: the heap may grow by %d %% when the collector is idle again, usually by %d %%", c.name, gcPercent(), usual)
 		}
-		runtime.KeepAlive(walked)
+		runtime.KeepAlive(scannable)
 	}
 }
 
-// TestRoomFor checks that a large heap may grow by what a collection walks through, and a
+// TestHeadroom checks that a large heap may grow by what a collection scans, and a
 // small one by up to twice the usual while the collector is busy, within bounds.
-func TestRoomFor(t *testing.T) {
-	const mb = 1 << 20
+func TestHeadroom(t *testing.T) {
+	const mib = 1 << 20
 	for _, c := range []struct {
-		name                 string
-		live, walked, stacks uint64
-		wider                int
-		room                 uint64
+		name      string
+		heap      heapSize
+		doublings int
+		want      uint64
 	}{
-		{"small", 200 * mb, 100 * mb, 50 * mb, 0, smallHeapHeadroom},
-		{"small with a busy collector", 60 * mb, 40 * mb, 10 * mb, maxDoublings, 256 * mb},
-		{"less small with a busy collector", 150 * mb, 100 * mb, 50 * mb, maxDoublings, maxSmallHeap - 150*mb},
-		{"hardly small with a busy collector", 250 * mb, 100 * mb, 50 * mb, maxDoublings, smallHeapHeadroom},
-		{"mostly bytes", 2000 * mb, 20 * mb, 10 * mb, 0, minLargeHeapHeadroom},
-		{"pointers and stacks", 300 * mb, 100 * mb, 50 * mb, 0, 150 * mb},
-		{"more than there is room for", 900 * mb, 800 * mb, 50 * mb, 0, 384 * mb},
-		{"a busy collector", 300 * mb, 160 * mb, 50 * mb, maxDoublings, 240 * mb},
-		{"a busy collector with little to walk through", 300 * mb, 20 * mb, 10 * mb, maxDoublings, minLargeHeapHeadroom},
+		{"small", heapSize{200 * mib, 100 * mib, 50 * mib}, 0, smallHeapHeadroom},
+		{"small with a busy collector", heapSize{60 * mib, 40 * mib, 10 * mib}, maxDoublings, 256 * mib},
+		{"less small with a busy collector", heapSize{150 * mib, 100 * mib, 50 * mib}, maxDoublings, maxSmallHeap - 150*mib},
+		{"just small with a busy collector", heapSize{250 * mib, 100 * mib, 50 * mib}, maxDoublings, smallHeapHeadroom},
+		{"mostly bytes", heapSize{2000 * mib, 20 * mib, 10 * mib}, 0, minLargeHeapHeadroom},
+		{"pointers and stacks", heapSize{300 * mib, 100 * mib, 50 * mib}, 0, 150 * mib},
+		{"more to scan than the bound", heapSize{900 * mib, 800 * mib, 50 * mib}, 0, 384 * mib},
+		{"a busy collector", heapSize{300 * mib, 160 * mib, 50 * mib}, maxDoublings, 240 * mib},
+		{"a busy collector with little to scan", heapSize{300 * mib, 20 * mib, 10 * mib}, maxDoublings, minLargeHeapHeadroom},
 	} {
-		if got := headroomFor(c.live, c.walked, c.stacks, 384*mb, c.wider); got != c.room {
-			t.Errorf("%s: %d MiB, want %d", c.name, got/mb, c.room/mb)
+		if got := c.heap.headroom(384*mib, c.doublings); got != c.want {
+			t.Errorf("%s: %d MiB, want %d", c.name, got/mib, c.want/mib)
 		}
 	}
-	if got := headroomFor(200*mb, 100*mb, 50*mb, 64*mb, maxDoublings); got != smallHeapHeadroom {
-		t.Errorf("where there is little memory a small heap may grow by %d MiB, want %d", got/mb, smallHeapHeadroom/mb)
+	small := heapSize{200 * mib, 100 * mib, 50 * mib}
+	if got := small.headroom(64*mib, maxDoublings); got != smallHeapHeadroom {
+		t.Errorf("where there is little memory a small heap may grow by %d MiB, want %d", got/mib, smallHeapHeadroom/mib)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// newReadAccounts makes the accounts of GETs and LISTs, and their metrics. Its Run is to
-// be called.
+// newReadAccounts makes the accounts of GETs and LISTs, and registers their metrics.
+// The caller must call Run.
 func (s *Server) newReadAccounts() (*slo.Lists, error) {
-	lists := slo.NewLists(slo.ListsConfig{Pace: s.options.PaceRelists, ProcessCPU: processCPU(), Logger: s.logger})
-	if err := legacyregistry.CustomRegister(lists.Collector()); err != nil {
+	accounts := slo.NewLists(slo.ListsConfig{Pace: s.options.PaceRelists, ProcessCPU: processCPU(), Logger: s.logger})
+	if err := legacyregistry.CustomRegister(accounts.Collector()); err != nil {
 		return nil, fmt.Errorf("register metrics of lists: %w", err)
 	}
-	return lists, nil
+	return accounts, nil
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// reportSource makes reports of the tier and of the server over it.
+// reportSource returns the reports of the tier and of the server above it.
 func (r *readTier) reportSource(server *kube.Server) dashboard.Source {
 	watches := r.backends.watchAccounts
 	return dashboard.Source{
 		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.readAccounts.Report,
-		Memory: r.memory, CRDs: server.CustomResources, Feed: watches.Feed,
+		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
 	}
 }
 
-// memory tells where the process's memory is.
-func (r *readTier) memory() slo.MemoryReport {
+// memoryReport says where the process's memory is.
+func (r *readTier) memoryReport() slo.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
 	report := slo.MemoryReport{
@@ -35,15 +35,15 @@ func (r *readTier) memory() slo.MemoryReport {
 		Resources: []slo.ResourceMemory{},
 	}
 	for _, b := range r.backends.all() {
-		for _, held := range b.Cache.Resources() {
-			usage := held.Usage()
+		for _, resource := range b.Cache.Resources() {
+			usage := resource.Usage()
 			if usage.Objects == 0 && usage.Log == 0 {
 				continue
 			}
 			m := slo.ResourceMemory{
-				Resource: held.GroupResource().String(), Objects: usage.Objects, Values: usage.Values, Log: usage.Log, Forms: usage.Forms,
+				Resource: resource.GroupResource().String(), Objects: usage.Objects, Values: usage.Values, Log: usage.Log, Forms: usage.Forms,
 			}
-			for _, term := range held.Indexes() {
+			for _, term := range resource.Indexes() {
 				m.Indexes = append(m.Indexes, term.String())
 			}
 			slices.Sort(m.Indexes)
@@ -56,6 +56,7 @@ func (r *readTier) memory() slo.MemoryReport {
 	return report
 }
 
+// totalBytes sums up what a resource takes: stored values, events and encoded forms.
 func totalBytes(m *slo.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
@@ -64,8 +65,8 @@ func totalBytes(m *slo.ResourceMemory) int64 {
 	return n
 }
 
-// resident is the process's resident memory in bytes, 0 where the system does not
-// tell.
+// resident returns the process's resident memory in bytes, or 0 where the system
+// does not report it.
 func resident() int64 {
 	content, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

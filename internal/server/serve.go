@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/encode"
@@ -22,37 +20,38 @@ import (
 // Server is one `millrace serve`.
 type Server struct {
 	options *Options
-	out     io.Writer
-	logger  *slog.Logger
-	// kubeconfigFits says that the data directory's kubeconfig opens this server.
+	// out receives what is printed for people. Logs go elsewhere.
+	out    io.Writer
+	logger *slog.Logger
+	// kubeconfigFits says that the data directory's kubeconfigs open this server.
 	kubeconfigFits bool
-	// program is what was started, as a person would start it again.
+	// program is the name that the process was started by, for advice.
 	program string
 }
 
-// New makes a server of options that are in order. out receives what a person is to
-// read; logs go to standard error as Kubernetes' flags say. It starts nothing.
+// New checks the options and makes a server. out receives what a person is to
+// read; logs go to standard error as Kubernetes' flags say. New starts nothing.
 func New(o *Options, out io.Writer) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, out: out, logger: slog.New(klogHandler()), program: "millrace"}
+	s := &Server{options: o, out: out, logger: NewLogger(), program: "millrace"}
 	if len(os.Args) > 0 {
 		s.program = os.Args[0]
 	}
 	return s, nil
 }
 
-// Run serves until the context ends and everything that it began has ended.
+// Run serves until the context ends and everything that it started has ended.
 func (s *Server) Run(ctx context.Context) error {
 	err := s.runUntilEnd(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil // told to stop before it was ready
+		return nil // it was stopped before it was ready
 	}
 	return err
 }
 
-// runUntilEnd serves too, and says of a context that ends early that it ended.
+// runUntilEnd is Run, but may return the error of a context that ended early.
 func (s *Server) runUntilEnd(ctx context.Context) error {
 	o := s.options
 	if err := o.Kube.Apply(); err != nil {
@@ -61,27 +60,27 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 	if err := o.setShutdownDefaults(); err != nil {
 		return err
 	}
-	alone := len(o.Kube.EtcdServers()) == 0
-	if alone {
+	standalone := len(o.Kube.EtcdServers()) == 0
+	if standalone {
 		if err := o.setStandaloneDefaults(); err != nil {
 			return err
 		}
 	}
 	var report datadir.Report
 	var embedded *store.Embedded
-	if s.kubeconfigFits = o.kubeconfigFits(alone); o.makesCredentials(alone) {
+	if s.kubeconfigFits = o.kubeconfigFits(standalone); o.makesCredentials(standalone) {
 		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
 		if err != nil {
 			return err
 		}
 		defer s.closeOrLog("data directory", dir.Close)
-		if err := s.checkBeforeStart(dir, alone); err != nil {
+		if err := s.checkBeforeStart(dir, standalone); err != nil {
 			return err
 		}
 		if report, err = o.useCredentials(dir); err != nil {
 			return err
 		}
-		if alone {
+		if standalone {
 			if embedded, err = s.openEtcd(ctx, dir); err != nil {
 				return err
 			}
@@ -97,7 +96,8 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 	return s.serveWithEmbedded(ctx, embedded)
 }
 
-// serveWithEmbedded serves until the context ends, or the embedded etcd stops by itself.
+// serveWithEmbedded serves until the context ends or the embedded etcd stops by
+// itself. In the latter case it returns the reason.
 func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.Embedded) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer runUntilStopped(ctx, func(ctx context.Context) {
@@ -115,8 +115,8 @@ func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.Embedded
 }
 
 // checkBeforeStart finds what would fail later, while nothing has been written yet.
-func (s *Server) checkBeforeStart(dir *datadir.Dir, alone bool) error {
-	if err := s.options.checkPort(); err != nil || !alone {
+func (s *Server) checkBeforeStart(dir *datadir.Dir, standalone bool) error {
+	if err := s.options.checkPort(); err != nil || !standalone {
 		return err
 	}
 	return checkEtcd(dir.Paths().EtcdData)
@@ -130,11 +130,11 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedde
 	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
-		Logger:    newEtcdLog(dir.Paths().EtcdData),
+		Logger:    newEtcdLogger(dir.Paths().EtcdData, s.logger),
 	})
 }
 
-// serve runs Kubernetes' server over an etcd, with the read tier or without.
+// serve runs Kubernetes' server over an etcd, with the read tier or without it.
 func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
 		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
@@ -144,43 +144,48 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		return s.run(ctx, server)
 	}
 	setGCPercent(loadingGCPercent)
-	etcd := s.options.Kube.Etcd()
-	budget := encode.NewBudget(s.options.WireCacheSize.Value())
-	b := &backends{
-		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
-		cache: s.options.Cache, embedded: embedded, logger: s.logger,
-	}
-	b.watchAccounts = s.options.newWatchAccounts(s.logger)
-	b.cache.Budget, b.cache.HistoryWindow, b.cache.Logger = budget, s.options.HistoryWindow, s.logger
+	shares := s.options.memoryShares(availableMemory())
+	b := s.newBackends(shares, embedded)
 	defer b.close()
-	tier, err := newReadTier(b, budget, s.options.watches())
+	tier, err := newReadTier(b, shares, s.options.watches())
 	if err != nil {
 		return err
 	}
-	lists, err := s.newReadAccounts()
+	accounts, err := s.newReadAccounts()
 	if err != nil {
 		return err
 	}
-	tier.readAccounts = lists
-	tier.tier.SetAccounts(lists)
-	defer runUntilStopped(ctx, lists.Run)()
-	// etcd first: what Kubernetes says without it is hard to read.
+	tier.readAccounts = accounts
+	tier.tier.SetAccounts(accounts)
+	defer runUntilStopped(ctx, accounts.Run)()
+	// The ping comes before Build, whose errors about an etcd that does not answer are
+	// hard to read.
 	if err := s.pingEtcd(ctx, b); err != nil {
 		return err
 	}
-	hooks := tier.hooks()
-	hooks.CustomResources.CompiledBytes = cmp.Or(s.options.CompiledBytes, defaultCompiled())
-	hooks.CustomResources.ConvertedBytes = hooks.CustomResources.CompiledBytes / 2
-	server, err := kube.Build(ctx, s.options.Kube, hooks)
+	server, err := kube.Build(ctx, s.options.Kube, tier.hooks())
 	if err != nil {
 		return s.options.explain(err)
 	}
-	first := strings.Join(etcd.StorageConfig.Transport.ServerList, ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(first), nil })
+	main := strings.Join(s.options.Kube.Etcd().StorageConfig.Transport.ServerList, ",")
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(main), nil })
 	if err := tier.setRoutes(server); err != nil {
 		return err
 	}
 	return s.runWithFeeds(ctx, tier, server)
+}
+
+// newBackends makes the backends, of which none is open yet.
+func (s *Server) newBackends(shares MemoryShares, embedded *store.Embedded) *backends {
+	etcd := s.options.Kube.Etcd()
+	cfg := s.options.Cache
+	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
+	cfg.HistoryWindow, cfg.Logger = s.options.HistoryWindow, s.logger
+	return &backends{
+		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
+		cache: cfg, embedded: embedded, replayRevisions: shares.ReplayRevisions,
+		watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger,
+	}
 }
 
 // pingEtcd opens the main cluster and asks it for its revision.
@@ -191,7 +196,8 @@ func (s *Server) pingEtcd(ctx context.Context, b *backends) error {
 	return b.ping(ctx)
 }
 
-// runWithFeeds runs the feeds beneath the server: they begin before and end after it.
+// runWithFeeds runs the feeds and all that depends on them, then the server. The
+// feeds have loaded before the server starts, and end after it.
 func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.Server) error {
 	b := tier.backends
 	defer runUntilStopped(ctx, b.run)()
@@ -199,8 +205,12 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.
 		return fmt.Errorf("load from etcd: %w", err)
 	}
 	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
-	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.releaseTransient, tier.tier.Warming)
-	// The garbage of the load would stay until well after clients are back.
+	trimmer := newTrimmer(trimmerConfig{
+		Files: mappedFiles(b.embedded), Expire: b.expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
+		CollectorHeadroom: tier.shares.CollectorHeadroom, Logger: s.logger,
+	})
+	// Without this trim the garbage of the load would stay until long after the
+	// clients are back.
 	trimmer.trim()
 	defer runUntilStopped(ctx, trimmer.run)()
 	defer runUntilStopped(ctx, func(ctx context.Context) {
@@ -211,7 +221,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.
 	return s.run(ctx, server)
 }
 
-// mappedFiles are the files whose pages are worth giving back.
+// mappedFiles returns the files whose pages are worth giving back.
 func mappedFiles(embedded *store.Embedded) []string {
 	if embedded == nil {
 		return nil
@@ -219,6 +229,7 @@ func mappedFiles(embedded *store.Embedded) []string {
 	return []string{embedded.Database()}
 }
 
+// run runs Kubernetes' server, and prints how to use it once it is ready.
 func (s *Server) run(ctx context.Context, server *kube.Server) error {
 	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if err := server.WaitReady(ctx); err == nil {
@@ -228,24 +239,8 @@ func (s *Server) run(ctx context.Context, server *kube.Server) error {
 	return s.options.explain(server.Run(ctx))
 }
 
-// runUntilStopped runs something until the returned function is called, which waits for
-// its end. The end of ctx alone does not stop it: what a server stands on must
-// outlive the server's own shutdown.
-func runUntilStopped(ctx context.Context, run func(context.Context)) (stop func()) {
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		run(running)
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
 func (s *Server) closeOrLog(what string, release func() error) {
 	if err := release(); err != nil {
-		klog.ErrorS(err, "Could not close "+what)
+		s.logger.Error("Could not close "+what, "err", err)
 	}
 }

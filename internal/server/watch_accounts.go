@@ -28,16 +28,17 @@ func (o *Options) validateSLO() error {
 	return nil
 }
 
-// minProbe keeps the probe from being a load.
+// minProbe is the shortest period of the probe, which keeps it from being a load.
 const minProbe = 100 * time.Millisecond
 
-// newWatchAccounts makes the accounts of all watches. The flags are valid.
-func (o *Options) newWatchAccounts(log *slog.Logger) *slo.Watches {
+// newWatchAccounts makes the accounts of all watches. The options are valid.
+func (o *Options) newWatchAccounts(logger *slog.Logger) *slo.Watches {
 	objectives, _ := slo.ParseObjectives(o.WatchSLO)
-	return slo.NewWatches(slo.Config{Objectives: objectives, Logger: log})
+	return slo.NewWatches(slo.Config{Objectives: objectives, Logger: logger})
 }
 
-// runMeasurements returns what runs the watchdog and the probe.
+// runMeasurements returns a function that runs the accounts of watches, and the
+// probe if there is one.
 func (s *Server) runMeasurements(tier *readTier, server *kube.Server) func(context.Context) {
 	return func(ctx context.Context) {
 		accounts := tier.backends.watchAccounts
@@ -52,6 +53,6 @@ func (s *Server) runMeasurements(tier *readTier, server *kube.Server) func(conte
 				}
 			})()
 		}
-		_ = accounts.Run(ctx) // it ends with the context's error
+		_ = accounts.Run(ctx) // it returns the context's error and no other
 	}
 }
