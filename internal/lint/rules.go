@@ -26,6 +26,8 @@ func Rules() []Rule {
 		{"places", func(t *Tree) []Finding { return emptyPlaces(t, order()) }},
 		{"upstream", upstreamImports},
 		{"package doc", packageDoc},
+		{"type names", typeNames},
+		{"paragraphs", paragraphs},
 		{"output", output},
 		{"sleep", sleep},
 		{"paths", paths},

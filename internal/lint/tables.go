@@ -4,6 +4,9 @@ const (
 	maxFileLines     = 420
 	maxTestFileLines = 600
 	maxFuncLines     = 60
+	// maxParagraphWords holds for documents. It is what one reads without losing
+	// the beginning.
+	maxParagraphWords = 80
 )
 
 // Place is a package's position among the internal packages.
@@ -74,6 +77,30 @@ func bannedPaths() []string {
 	return []string{"/wo" + "rk/", "/ro" + "ot/"}
 }
 
+// nounsLikeParticiples lists words that end as participles do and name things:
+// nouns that have no verb, and gerunds that are the field's term for a thing.
+func nounsLikeParticiples() []string {
+	return []string{
+		"bed", "feed", "king", "ring", "seed", "string", "testbed", "thing",
+		"encoding", "finding", "framing", "heading", "mapping", "packing", "setting",
+	}
+}
+
+// irregularParticiples lists participles that have no ending in common. Words
+// that are nouns as well, such as bound, cut and set, are left out.
+func irregularParticiples() []string {
+	return []string{
+		"begun", "bent", "bought", "broken", "brought", "built", "caught", "chosen",
+		"done", "drawn", "driven", "fallen", "felt", "flown", "forgotten", "fought",
+		"found", "frozen", "given", "gone", "grown", "heard", "held", "hidden",
+		"kept", "known", "laid", "led", "left", "lent", "lost", "made", "meant",
+		"met", "overtaken", "paid", "said", "seen", "sent", "shown", "shut", "sold",
+		"sought", "spent", "spoken", "stolen", "stuck", "sunk", "taken",
+		"taught", "thought", "thrown", "told", "torn", "undone", "understood",
+		"woken", "won", "worn", "written",
+	}
+}
+
 // Exceptions maps a Finding's Key to the reason why it may stay.
 type Exceptions map[string]string
 
@@ -87,9 +114,23 @@ func exceptions() map[string]Exceptions {
 		"places":        {},
 		"upstream":      {},
 		"package doc":   {},
-		"output":        {},
-		"sleep":         {},
-		"paths":         {},
-		"format":        {},
+		"type names":    {},
+		"paragraphs": {
+			"docs/ARCHITECTURE.md":   "being rewritten",
+			"docs/bench/attacks.md":  "being rewritten",
+			"docs/bench/crd.md":      "being rewritten",
+			"docs/bench/list.md":     "being rewritten",
+			"docs/bench/memory.md":   "being rewritten",
+			"docs/bench/resident.md": "being rewritten",
+			"docs/bench/watch.md":    "being rewritten",
+			"docs/flow.md":           "being rewritten",
+			"docs/guarantees.md":     "being rewritten",
+			"docs/lists.md":          "being rewritten",
+			"docs/slo.md":            "being rewritten",
+		},
+		"output": {},
+		"sleep":  {},
+		"paths":  {},
+		"format": {},
 	}
 }

@@ -26,8 +26,8 @@ import (
 type Source interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
-	// Tells reports whether objects are found by a predicate without decoding them.
-	Tells(*storage.SelectionPredicate) bool
+	// Covers reports whether objects are found by a predicate without decoding them.
+	Covers(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*resource.Entry) (runtime.Object, error)
 	// Begin finds where a watch begins, and Bookmark is what tells a client how far

@@ -79,14 +79,14 @@ type fixture struct {
 	*storage.Store
 	client     *kubernetes.Client
 	cache      *cache.Cache
-	sink       *loads
+	sink       *loadObserver
 	feed       *store.Feed
-	sealing    *switchable
+	transformer    *switchableTransformer
 	codec      runtime.Codec
 	stopFeed   context.CancelFunc
-	feedJoined chan struct{}
-	// served is the first revision that the cache showed.
-	served int64
+	feedEnded chan struct{}
+	// firstRevision is the first revision that the cache showed.
+	firstRevision int64
 }
 
 func newFixture(t testing.TB, s setup) *fixture {
@@ -101,12 +101,12 @@ func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cfg.Logger = quiet
-	f := &fixture{client: client, cache: cache.New(cfg), sealing: newSwitchable(), codec: podCodec()}
-	f.sink = &loads{Sink: f.cache, ended: make(chan int64, 1)}
+	f := &fixture{client: client, cache: cache.New(cfg), transformer: newSwitchableTransformer(), codec: podCodec()}
+	f.sink = &loadObserver{Sink: f.cache, ended: make(chan int64, 1)}
 	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: quiet})
 	f.decorate(t)
-	f.follow()
-	t.Cleanup(f.unfollow)
+	f.startFeed()
+	t.Cleanup(f.endFeed)
 	return f
 }
 
@@ -119,7 +119,7 @@ func (f *fixture) decorate(t testing.TB) {
 		Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil },
 	}
 	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec)
-	config.Transformer = f.sealing
+	config.Transformer = f.transformer
 	made, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
 		nil, newPod, newPodList, podAttributes, nil, nil)
 	must(t, err)
@@ -127,32 +127,32 @@ func (f *fixture) decorate(t testing.TB) {
 	f.Store = made.(*storage.Store)
 }
 
-// follow runs the feed and returns when it has loaded and replayed the past.
-func (f *fixture) follow() {
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), inFeed{}, true))
-	f.stopFeed, f.feedJoined = cancel, make(chan struct{})
+// startFeed runs the feed and returns when it has loaded and replayed the past.
+func (f *fixture) startFeed() {
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), feedContextKey{}, true))
+	f.stopFeed, f.feedEnded = cancel, make(chan struct{})
 	go func(joined chan struct{}) {
 		defer close(joined)
 		_ = f.feed.Run(ctx)
-	}(f.feedJoined)
+	}(f.feedEnded)
 	progress := f.cache.Progress()
 	if progress.Revision() == 0 {
 		_ = progress.Wait(ctx, 1)
-		f.served = progress.Revision()
+		f.firstRevision = progress.Revision()
 	}
 	_ = progress.Wait(ctx, <-f.sink.ended)
 }
 
-func (f *fixture) unfollow() {
+func (f *fixture) endFeed() {
 	f.stopFeed()
-	<-f.feedJoined
+	<-f.feedEnded
 }
 
 // reload makes the cache read everything anew, as a server does that starts or
 // whose feed was compacted away.
 func (f *fixture) reload() {
-	f.unfollow()
-	f.follow()
+	f.endFeed()
+	f.startFeed()
 }
 
 // recorder tells which lists went to etcd.
@@ -205,14 +205,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// loads is a sink that tells when a load has ended, with the newest revision that
+// loadObserver is a sink that tells when a load has ended, with the newest revision that
 // follows at once.
-type loads struct {
+type loadObserver struct {
 	store.Sink
 	ended chan int64
 }
 
-func (l *loads) BeginLoad() store.Loader {
+func (l *loadObserver) BeginLoad() store.Loader {
 	return &reportingLoader{Loader: l.Sink.BeginLoad(), ended: l.ended}
 }
 
@@ -232,96 +232,96 @@ func (l *reportingLoader) End(ctx context.Context, revision int64) {
 	l.ended <- max(l.newest, revision)
 }
 
-// switchable is a transformer that is exchanged while it is in use. The cache
+// switchableTransformer is a transformer that is exchanged while it is in use. The cache
 // may have another one than Kubernetes' store.
-type switchable struct {
+type switchableTransformer struct {
 	cache, etcd atomic.Pointer[value.Transformer]
 }
 
-func newSwitchable() *switchable {
-	s := &switchable{}
+func newSwitchableTransformer() *switchableTransformer {
+	s := &switchableTransformer{}
 	s.set(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
 	return s
 }
 
-func (s *switchable) set(t value.Transformer) {
+func (s *switchableTransformer) set(t value.Transformer) {
 	s.cache.Store(&t)
 	s.etcd.Store(&t)
 }
 
-// inFeed marks the context of the feed, which decrypts for the cache.
-type inFeed struct{}
+// feedContextKey marks the context of the feed, which decrypts for the cache.
+type feedContextKey struct{}
 
-func (s *switchable) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
-	if ctx.Value(inFeed{}) != nil {
+func (s *switchableTransformer) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	if ctx.Value(feedContextKey{}) != nil {
 		return (*s.cache.Load()).TransformFromStorage(ctx, data, dataCtx)
 	}
 	return (*s.etcd.Load()).TransformFromStorage(ctx, data, dataCtx)
 }
 
-func (s *switchable) TransformToStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, error) {
+func (s *switchableTransformer) TransformToStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, error) {
 	return (*s.etcd.Load()).TransformToStorage(ctx, data, dataCtx)
 }
 
 // modify makes a changed prefix transformer. original undoes it.
-func (s *switchable) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
+func (s *switchableTransformer) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
 	// The one in use cannot be copied: it counts its reads.
 	return modify(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false)), *s.etcd.Load()
 }
 
-// resealedInEtcd is a store whose keys are exchanged for Kubernetes' store, but
+// etcdRekeyedStore is a store whose keys are exchanged for Kubernetes' store, but
 // not for the cache.
-type resealedInEtcd struct{ *fixture }
+type etcdRekeyedStore struct{ *fixture }
 
-func (r resealedInEtcd) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	modified, original := r.sealing.modify(modify)
-	r.sealing.etcd.Store(&modified)
-	return func() { r.sealing.etcd.Store(&original) }
+func (r etcdRekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := r.transformer.modify(modify)
+	r.transformer.etcd.Store(&modified)
+	return func() { r.transformer.etcd.Store(&original) }
 }
 
-// resealed is a store whose keys are exchanged. The cache decrypts an object
+// rekeyedStore is a store whose keys are exchanged. The cache decrypts an object
 // when it arrives, so new keys mean a new load, as after a restart with another
 // encryption configuration.
-type resealed struct{ *fixture }
+type rekeyedStore struct{ *fixture }
 
-func (r resealed) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	modified, original := r.sealing.modify(modify)
-	r.sealing.set(modified)
+func (r rekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := r.transformer.modify(modify)
+	r.transformer.set(modified)
 	r.reload()
 	return func() {
-		r.sealing.set(original)
+		r.transformer.set(original)
 		r.reload()
 	}
 }
 
-func (r resealed) CorruptTransformer() func() {
-	original := *r.sealing.etcd.Load()
-	r.sealing.set(corrupting{original})
+func (r rekeyedStore) CorruptTransformer() func() {
+	original := *r.transformer.etcd.Load()
+	r.transformer.set(corruptTransformer{original})
 	r.reload()
 	return func() {
-		r.sealing.set(original)
+		r.transformer.set(original)
 		r.reload()
 	}
 }
 
-type corrupting struct{ value.Transformer }
+type corruptTransformer struct{ value.Transformer }
 
-func (corrupting) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
+func (corruptTransformer) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
 	return nil, false, fmt.Errorf("bits flipped")
 }
 
-// resealedCaughtUp is both.
-type resealedCaughtUp struct{ resealed }
+// rekeyedCaughtUpStore is both.
+type rekeyedCaughtUpStore struct{ rekeyedStore }
 
-func (r resealedCaughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return caughtUp{r.fixture}.Create(ctx, key, obj, out, ttl)
+func (r rekeyedCaughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return caughtUpStore{r.fixture}.Create(ctx, key, obj, out, ttl)
 }
 
-// caughtUp is a store whose writes return when the cache holds them, for tests
+// caughtUpStore is a store whose writes return when the cache holds them, for tests
 // which read without naming a resource version.
-type caughtUp struct{ *fixture }
+type caughtUpStore struct{ *fixture }
 
-func (c caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+func (c caughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
 		return err
 	}
@@ -333,16 +333,16 @@ func (c caughtUp) Create(ctx context.Context, key string, obj, out runtime.Objec
 }
 
 var (
-	_ storagetesting.InterfaceWithPrefixTransformer  = resealed{}
-	_ storagetesting.InterfaceWithPrefixTransformer  = resealedInEtcd{}
-	_ storagetesting.InterfaceWithCorruptTransformer = resealed{}
+	_ storagetesting.InterfaceWithPrefixTransformer  = rekeyedStore{}
+	_ storagetesting.InterfaceWithPrefixTransformer  = etcdRekeyedStore{}
+	_ storagetesting.InterfaceWithCorruptTransformer = rekeyedStore{}
 )
 
-// limited is a store that takes a list at resource version 0 for one of the
+// alwaysLimitedStore is a store that takes a list at resource version 0 for one of the
 // newest state. From the cache such a list is whole, whatever its limit.
-type limited struct{ *fixture }
+type alwaysLimitedStore struct{ *fixture }
 
-func (l limited) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
+func (l alwaysLimitedStore) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = ""
 	}

@@ -15,18 +15,18 @@ import (
 // one by one.
 
 const (
-	// convertObjects and convertBytes bound what is converted at a time for one reader.
-	convertObjects = 400
-	convertBytes   = 4 << 20
+	// maxConvertObjects and convertBytes bound what is converted at a time for one reader.
+	maxConvertObjects = 400
+	maxConvertBytes   = 4 << 20
 )
 
 // Convert has objects converted, so that Decode of them does not wait for a webhook.
 // The error is that of Decode, or one of a request that took too long.
 func (s *Store) Convert(ctx context.Context, entries []*resource.Entry) error {
-	if s.converting == nil {
+	if s.converter == nil {
 		return nil
 	}
-	err := s.converting.Convert(ctx, entries)
+	err := s.converter.Convert(ctx, entries)
 	if err != nil && ctx.Err() != nil {
 		return storage.NewTimeoutError(s.cfg.Resource.Prefix(), "request did not complete within requested timeout")
 	}
@@ -35,13 +35,13 @@ func (s *Store) Convert(ctx context.Context, entries []*resource.Entry) error {
 
 // Converted reports whether Decode of none of some objects waits for a webhook.
 func (s *Store) Converted(entries []*resource.Entry) bool {
-	return s.converting == nil || s.converting.Converted(entries)
+	return s.converter == nil || s.converter.Converted(entries)
 }
 
 // entries yields those of spans in order, a webhook's converted some ahead. What names
 // rule out may be missing. limit is how many the caller is likely to take, 0 for all.
 func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq2[*resource.Entry, error] {
-	if s.converting == nil {
+	if s.converter == nil {
 		return func(yield func(*resource.Entry, error) bool) {
 			for span := range spans {
 				for _, e := range span.Entries[span.From:span.To] {
@@ -53,7 +53,7 @@ func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *sto
 		}
 	}
 	return func(yield func(*resource.Entry, error) bool) {
-		for some := range s.chunks(spans, p, limit) {
+		for some := range s.conversionBatches(spans, p, limit) {
 			if err := s.Convert(ctx, some); err != nil {
 				yield(nil, err)
 				return
@@ -67,12 +67,12 @@ func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *sto
 	}
 }
 
-// chunks yields entries by as many as are converted at a time.
-func (s *Store) chunks(spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
+// conversionBatches yields entries by as many as are converted at a time.
+func (s *Store) conversionBatches(spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
 	labels, fields, _ := s.selectors(p)
 	return func(yield func([]*resource.Entry) bool) {
 		var chunk []*resource.Entry
-		size, most := 0, convertObjects
+		size, most := 0, maxConvertObjects
 		if limit > 0 {
 			most = min(most, limit)
 		}
@@ -82,13 +82,13 @@ func (s *Store) chunks(spans iter.Seq[encode.Span], p *storage.SelectionPredicat
 					continue
 				}
 				chunk, size = append(chunk, e), size+e.Size()
-				if len(chunk) < most && size < convertBytes {
+				if len(chunk) < most && size < maxConvertBytes {
 					continue
 				}
 				if !yield(chunk) {
 					return
 				}
-				chunk, size, most = chunk[:0], 0, convertObjects
+				chunk, size, most = chunk[:0], 0, maxConvertObjects
 			}
 		}
 		if len(chunk) > 0 {
@@ -99,7 +99,7 @@ func (s *Store) chunks(spans iter.Seq[encode.Span], p *storage.SelectionPredicat
 
 // convert converts what events of a watch show.
 func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
-	if w.store.converting == nil {
+	if w.store.converter == nil {
 		return nil
 	}
 	var shown []*resource.Entry

@@ -84,22 +84,22 @@ func (d *Decorator) Decorate(
 		writing.Codec = codec
 		return newEtcd(backend, &writing, resourcePrefix, transformer, newFunc, newListFunc)
 	}
-	suggested := &Suggested{Codec: config.Codec}
+	suggested := &SuggestionCodec{Codec: config.Codec}
 	etcd, err := open(suggested)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open storage of %s: %w", config.GroupResource, err)
 	}
 	cfg := Config{
-		Etcd: etcd, Open: open, Suggested: suggested, Cache: backend.Cache, Consistent: backend.Consistent,
+		Etcd: etcd, Open: open, Suggestions: suggested, Cache: backend.Cache, Consistent: backend.Consistent,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
 	}
-	cfg.Resource = backend.Cache.Register(d.spec(cfg, config.GroupResource, transformer))
+	cfg.Resource = backend.Cache.Register(d.cacheSpec(cfg, config.GroupResource, transformer))
 	s := New(cfg)
-	s.sizes.Store(utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate))
-	d.remember(config.GroupResource, s)
+	s.estimatesSizes.Store(utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate))
+	d.addStore(config.GroupResource, s)
 	var once sync.Once
 	return s, func() {
 		once.Do(func() {
@@ -109,8 +109,8 @@ func (d *Decorator) Decorate(
 	}, nil
 }
 
-// Stored counts the keys that etcd has of a resource now. Nothing is opened for it.
-func (d *Decorator) Stored(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
+// CountKeys counts the keys that etcd has of a resource now. Nothing is opened for it.
+func (d *Decorator) CountKeys(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
 	backend, err := d.Backend(config.Transport)
 	if err != nil {
 		return 0, err
@@ -156,8 +156,8 @@ func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefi
 	return store, nil
 }
 
-// spec introduces the resource to the cache.
-func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.Transformer) cache.Spec {
+// cacheSpec introduces the resource to the cache.
+func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer value.Transformer) cache.Spec {
 	spec := cache.Spec{
 		Prefix:        EtcdPrefix(cfg.PathPrefix, cfg.ResourcePrefix),
 		GroupResource: gr,
@@ -202,7 +202,7 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 	return spec
 }
 
-func (d *Decorator) remember(gr schema.GroupResource, s *Store) {
+func (d *Decorator) addStore(gr schema.GroupResource, s *Store) {
 	if _, custom := s.cfg.New().(*unstructured.Unstructured); custom {
 		return
 	}

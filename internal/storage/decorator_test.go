@@ -25,12 +25,12 @@ func TestStoredIsCounted(t *testing.T) {
 		return &storage.Backend{Client: f.client}, failure
 	}}
 	for resource, want := range map[string]int64{"group.example/things": 2, "group.example/thing": 1, "group.example/others": 0} {
-		if n, err := decorator.Stored(t.Context(), config, resource); n != want || err != nil {
+		if n, err := decorator.CountKeys(t.Context(), config, resource); n != want || err != nil {
 			t.Errorf("of %s there are %d, %v; want %d", resource, n, err, want)
 		}
 	}
 	failure = gone
-	if _, err := decorator.Stored(t.Context(), config, "group.example/things"); !errors.Is(err, gone) {
+	if _, err := decorator.CountKeys(t.Context(), config, "group.example/things"); !errors.Is(err, gone) {
 		t.Errorf("got %v, want %v", err, gone)
 	}
 }

@@ -32,7 +32,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	s.listed(p)
+	s.recordList(p)
 	token, remaining, err := s.token(l, p, opts)
 	if err != nil {
 		return err
@@ -56,8 +56,8 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 	return result, err
 }
 
-// listing is a list request that has been understood.
-type listing struct {
+// listRequest is a list request that has been understood.
+type listRequest struct {
 	scope    scope
 	snapshot cache.Snapshot
 	query    cache.Query
@@ -67,17 +67,17 @@ type listing struct {
 
 // locate finds the state and the part of it that a list asks for. It returns
 // cache.ErrExpired if only etcd may have them.
-func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listing, error) {
+func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listRequest, error) {
 	sc, ok, err := s.listScope(ctx, key, &opts)
 	if err != nil {
-		return listing{}, err
+		return listRequest{}, err
 	}
 	exact, from, err := storage.ValidateListOptions(sc.tokenPrefix, s.versioner, opts)
 	if err != nil {
-		return listing{}, err
+		return listRequest{}, err
 	}
-	l := listing{scope: sc}
-	if !ok || sharded(opts) {
+	l := listRequest{scope: sc}
+	if !ok || hasShardSelector(opts) {
 		return l, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
 	}
 	from = sc.continueAt(strings.TrimPrefix(from, s.cfg.Resource.Prefix()))
@@ -88,7 +88,7 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		l.query.Limit = 0
 	}
 	if exact == 0 && opts.Predicate.Continue == "" {
-		l.query.Within = s.indexed(opts.Predicate.Field)
+		l.query.Within = s.indexedPart(opts.Predicate.Field)
 	}
 	began := time.Now()
 	if err := s.waitForList(ctx, exact, opts); err != nil {
@@ -99,9 +99,9 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 	return l, err
 }
 
-// indexed is the part of a field selector that Kubernetes' watch cache has an
+// indexedPart is the part of a field selector that Kubernetes' watch cache has an
 // index of. A page that ends with the index's last object is the last page.
-func (s *Store) indexed(selector fields.Selector) fields.Selector {
+func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
 	if selector == nil || s.cfg.LikeEtcd {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (s *Store) indexed(selector fields.Selector) fields.Selector {
 	return nil
 }
 
-func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int64, error) {
-	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.leftOut(), l.snapshot.Revision, p.total, p.more, opts)
+func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, *int64, error) {
+	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.omittedPrefix(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
 // waitForList waits for a state that a list asks for: that of an exact revision, or
@@ -123,7 +123,7 @@ func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int
 func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
 	if exact != 0 {
 		// It is below 0 if the client named what no revision can be.
-		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.reached(uint64(exact)) {
+		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.hasRevision(uint64(exact)) {
 			// etcd refuses it at once.
 			return cache.ErrExpired
 		}
@@ -149,7 +149,7 @@ func (s *Store) snapshot(exact int64) (cache.Snapshot, error) {
 	return s.cfg.Resource.At(exact)
 }
 
-func sharded(opts storage.ListOptions) bool {
+func hasShardSelector(opts storage.ListOptions) bool {
 	return opts.Predicate.ShardSelector != nil && !opts.Predicate.ShardSelector.Empty()
 }
 
@@ -169,7 +169,7 @@ type page struct {
 }
 
 // fill puts the selected objects into a list.
-func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, list runtime.Object) (page, error) {
+func (s *Store) fill(ctx context.Context, l listRequest, opts storage.ListOptions, list runtime.Object) (page, error) {
 	items, err := itemsOf(list)
 	if err != nil {
 		return page{}, err
@@ -177,12 +177,12 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 	newItem := newItemFunc(list, items)
 	candidates, plan := l.snapshot.Candidates(&l.query)
 	p := page{total: int64(l.snapshot.Total(&l.query)), plan: plan}
-	items.Set(reflect.MakeSlice(items.Type(), 0, capacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
+	items.Set(reflect.MakeSlice(items.Type(), 0, itemCapacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
 	for e, err := range s.entries(ctx, candidates, &opts.Predicate, l.query.Limit) {
 		if err != nil {
 			return page{}, err
 		}
-		obj, err := s.selected(ctx, &opts.Predicate, e, newItem)
+		obj, err := s.decodeSelected(ctx, &opts.Predicate, e, newItem)
 		if err != nil {
 			return page{}, err
 		}
@@ -200,12 +200,12 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 	return p, nil
 }
 
-// selected returns the decoded object if the predicate selects it, else nil.
-func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
+// decodeSelected returns the decoded object if the predicate selects it, else nil.
+func (s *Store) decodeSelected(ctx context.Context, p *storage.SelectionPredicate, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, errUnreadable
 	}
-	return s.choose(p, e, func() (obj runtime.Object, err error) {
+	return s.ifSelected(p, e, func() (obj runtime.Object, err error) {
 		if ctx.Err() != nil {
 			return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
 		}
@@ -217,8 +217,8 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 	})
 }
 
-// capacity avoids both growing and large slices that a selector leaves empty.
-func capacity(opts storage.ListOptions, limit, total int64) int {
+// itemCapacity avoids both growing and large slices that a selector leaves empty.
+func itemCapacity(opts storage.ListOptions, limit, total int64) int {
 	const atMost = 2048
 	n := total
 	if limit > 0 {

@@ -13,16 +13,16 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// confirmed counts a consistent read under the names that Kubernetes' watch cache
+// recordConsistentRead counts a consistent read under the names that Kubernetes' watch cache
 // has. None falls back to etcd.
-func (s *Store) confirmed(began time.Time, err error) {
+func (s *Store) recordConsistentRead(began time.Time, err error) {
 	gr := s.cfg.Resource.GroupResource()
 	cachermetrics.WatchCacheReadWait.WithLabelValues(gr.Group, gr.Resource).Observe(time.Since(began).Seconds())
 	cachermetrics.ConsistentReadTotal.WithLabelValues(gr.Group, gr.Resource, strconv.FormatBool(err == nil), "false").Inc()
 }
 
-// listed counts a list under the names that Kubernetes' watch cache has.
-func (s *Store) listed(p page) {
+// recordList counts a list under the names that Kubernetes' watch cache has.
+func (s *Store) recordList(p page) {
 	cachermetrics.RecordListCacheMetrics(s.cfg.Resource.GroupResource(), p.plan.Index(), p.plan.Candidates, p.count)
 }
 
@@ -32,7 +32,7 @@ func (s *Store) listed(p page) {
 func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	for _, family := range families {
-		var vec deleter
+		var vec deletableMetric
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
@@ -42,7 +42,7 @@ func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 				continue
 			}
 			if vec == nil {
-				if vec = registered(family.GetName(), family.GetHelp(), slices.Collect(maps.Keys(labels))); vec == nil {
+				if vec = findDeletable(family.GetName(), family.GetHelp(), slices.Collect(maps.Keys(labels))); vec == nil {
 					break
 				}
 			}
@@ -52,14 +52,14 @@ func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 	return err
 }
 
-// deleter is a metric with labels.
-type deleter interface {
+// deletableMetric is a metric with labels.
+type deletableMetric interface {
 	Delete(labels map[string]string) bool
 }
 
-// registered finds a metric, nil if it is none that things can be deleted of.
-func registered(name, help string, labels []string) deleter {
-	found, _ := RegisteredMetric(prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)).(deleter)
+// findDeletable finds a metric, nil if it is none that things can be deleted of.
+func findDeletable(name, help string, labels []string) deletableMetric {
+	found, _ := RegisteredMetric(prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)).(deletableMetric)
 	return found
 }
 

@@ -30,7 +30,7 @@ func (s *Store) listScope(ctx context.Context, key string, opts *storage.ListOpt
 	case !first && sc.key == "":
 		sc.key = namespace + "/"
 		sc.etcdKey = sc.tokenPrefix + sc.key
-	case first && sc.key == namespace+"/" && s.overAll(ctx):
+	case first && sc.key == namespace+"/" && s.listsAllNamespaces(ctx):
 		sc.tokenPrefix = s.cfg.Resource.Prefix()
 	}
 	return sc, ok, nil
@@ -45,8 +45,8 @@ func pinnedNamespace(p *storage.SelectionPredicate) (string, bool) {
 	return namespace, ok && len(validation.ValidateNamespaceName(namespace, false)) == 0
 }
 
-// overAll reports whether the request is a list of this resource over all namespaces.
-func (s *Store) overAll(ctx context.Context) bool {
+// listsAllNamespaces reports whether the request is a list of this resource over all namespaces.
+func (s *Store) listsAllNamespaces(ctx context.Context) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && info.IsResourceRequest && info.Verb == "list" && info.Namespace == "" &&
 		info.Resource == s.cfg.Resource.GroupResource().Resource
@@ -67,36 +67,36 @@ func (sc *scope) continueAt(from string) string {
 // listEtcd answers from etcd what the cache cannot. Of a later page etcd is asked as
 // part of the whole list.
 func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage.ListOptions, list runtime.Object) error {
-	asked := sc.etcdKey
+	etcdPrefix := sc.etcdKey
 	if sc.narrowed() && opts.Predicate.Continue != "" {
-		asked = sc.tokenPrefix
-		from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, asked)
+		etcdPrefix = sc.tokenPrefix
+		from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, etcdPrefix)
 		if err != nil {
 			return fmt.Errorf("read continue token: %w", err)
 		}
-		from = asked + sc.continueAt(strings.TrimPrefix(from, asked))
-		if opts.Predicate.Continue, err = storage.EncodeContinue(from, asked, rv); err != nil {
+		from = etcdPrefix + sc.continueAt(strings.TrimPrefix(from, etcdPrefix))
+		if opts.Predicate.Continue, err = storage.EncodeContinue(from, etcdPrefix, rv); err != nil {
 			return fmt.Errorf("write continue token: %w", err)
 		}
 	}
 	if err := s.cfg.Etcd.GetList(ctx, key, opts, list); err != nil {
 		return err
 	}
-	return sc.rewriteToken(list, asked)
+	return sc.rewriteToken(list, etcdPrefix)
 }
 
 // rewriteToken makes of a token, which leaves out what etcd was asked for, one as the
 // cache would write it.
-func (sc *scope) rewriteToken(list runtime.Object, asked string) error {
+func (sc *scope) rewriteToken(list runtime.Object, etcdPrefix string) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil || m.GetContinue() == "" {
 		return err
 	}
-	from, rv, err := storage.DecodeContinue(m.GetContinue(), asked)
+	from, rv, err := storage.DecodeContinue(m.GetContinue(), etcdPrefix)
 	if err != nil {
 		return fmt.Errorf("read continue token: %w", err)
 	}
-	token, err := storage.EncodeContinue(from, sc.leftOut(), rv)
+	token, err := storage.EncodeContinue(from, sc.omittedPrefix(), rv)
 	if err != nil {
 		return fmt.Errorf("write continue token: %w", err)
 	}
@@ -104,9 +104,9 @@ func (sc *scope) rewriteToken(list runtime.Object, asked string) error {
 	return nil
 }
 
-// leftOut is the beginning of keys that the scope's tokens leave out.
-func (sc *scope) leftOut() string {
-	if sc.slashed {
+// omittedPrefix is the beginning of keys that the scope's tokens leave out.
+func (sc *scope) omittedPrefix() string {
+	if sc.keepsSlash {
 		return strings.TrimSuffix(sc.tokenPrefix, "/")
 	}
 	return sc.tokenPrefix

@@ -30,7 +30,7 @@ func (s *Store) Decode(e *resource.Entry) (runtime.Object, error) {
 	obj, err := s.decode(e, e.Revision)
 	// An entry without attributes is being described, which finds out itself.
 	// A webhook may convert the object the next time.
-	if err != nil && e.Attributes != nil && s.converting == nil {
+	if err != nil && e.Attributes != nil && s.converter == nil {
 		s.cfg.Resource.MarkUndecodable(s.cfg.Cache, e, err)
 	}
 	return obj, err

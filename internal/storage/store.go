@@ -23,8 +23,8 @@ type Config struct {
 	// Open opens another one, which encodes and decodes with a codec. Only With needs
 	// it.
 	Open func(runtime.Codec) (storage.Interface, error)
-	// Suggested is what Etcd encodes with. Nil is for another that need not know.
-	Suggested *Suggested
+	// Suggestions is what Etcd encodes with. Nil is for another that need not know.
+	Suggestions *SuggestionCodec
 	// Cache, Resource and Consistent are what reads come from.
 	Cache      *cache.Cache
 	Resource   *cache.Resource
@@ -47,7 +47,7 @@ type Config struct {
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
-	told attributeCoverage
+	coverage attributeCoverage
 }
 
 // Store implements storage.Interface.
@@ -55,11 +55,11 @@ type Store struct {
 	cfg       Config
 	versioner storage.APIObjectVersioner
 	decoder   etcd3.Decoder
-	// converting is the codec if a webhook converts what is stored, else nil.
-	converting Converting
-	sharing    sharing
-	// sizes says that Stats is to tell them.
-	sizes atomic.Bool
+	// converter is the codec if a webhook converts what is stored, else nil.
+	converter ConvertingCodec
+	shared    sharedObjects
+	// estimatesSizes says that Stats is to tell them.
+	estimatesSizes atomic.Bool
 
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -76,10 +76,10 @@ func New(cfg Config) *Store {
 	if !strings.HasSuffix(cfg.PathPrefix, "/") {
 		cfg.PathPrefix += "/"
 	}
-	cfg.told = coverageOf(cfg.New, cfg.Codec)
+	cfg.coverage = coverageOf(cfg.New, cfg.Codec)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
-	if c, ok := cfg.Codec.(Converting); ok && c.ConvertsLabels() {
-		s.converting = c
+	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
+		s.converter = c
 	}
 	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
 	return s
@@ -88,9 +88,9 @@ func New(cfg Config) *Store {
 // With returns a store of the same objects in other forms: those of a codec.
 func (s *Store) With(codec runtime.Codec) (*Store, error) {
 	cfg := s.cfg
-	cfg.Codec, cfg.Suggested = codec, &Suggested{Codec: codec}
+	cfg.Codec, cfg.Suggestions = codec, &SuggestionCodec{Codec: codec}
 	var err error
-	if cfg.Etcd, err = cfg.Open(cfg.Suggested); err != nil {
+	if cfg.Etcd, err = cfg.Open(cfg.Suggestions); err != nil {
 		return nil, fmt.Errorf("open storage of %s: %w", cfg.ResourcePrefix, err)
 	}
 	return New(cfg), nil
@@ -113,8 +113,8 @@ type scope struct {
 	etcdKey string
 	// tokenPrefix is the beginning of keys in etcd that a list's tokens leave out.
 	tokenPrefix string
-	// slashed says that they leave out no slash behind it.
-	slashed   bool
+	// keepsSlash says that they leave out no slash behind it.
+	keepsSlash   bool
 	recursive bool
 }
 
@@ -130,7 +130,7 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	// Kubernetes' watch cache leaves out the key that it is given, etcd's storage the
 	// one with a slash at its end.
 	slashed := recursive && !s.cfg.LikeEtcd && !strings.HasSuffix(key, "/")
-	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, slashed: slashed, recursive: recursive}, ok, nil
+	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, keepsSlash: slashed, recursive: recursive}, ok, nil
 }
 
 // decode returns a fresh object with its resource version set.
@@ -171,7 +171,7 @@ func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 // EnableResourceSizeEstimation implements storage.Interface. The cache knows the
 // keys.
 func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error {
-	s.sizes.Store(true)
+	s.estimatesSizes.Store(true)
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {
 	}
 	snapshot := s.cfg.Resource.Snapshot()
 	stats := storage.Stats{ObjectCount: int64(snapshot.Len())}
-	if s.sizes.Load() && stats.ObjectCount > 0 {
+	if s.estimatesSizes.Load() && stats.ObjectCount > 0 {
 		stats.EstimatedAverageObjectSizeBytes = snapshot.Bytes / stats.ObjectCount
 	}
 	return stats, nil

@@ -25,17 +25,17 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || sharded(opts) || opts.ProgressNotify {
+	if !ok || hasShardSelector(opts) || opts.ProgressNotify {
 		// ProgressNotify asks for the notifications of etcd itself.
 		return s.cfg.Etcd.Watch(ctx, key, opts)
 	}
-	from, err := s.begin(ctx, rv, sc, opts)
+	from, err := s.startPoint(ctx, rv, sc, opts)
 	if err != nil {
-		return failed(err), nil
+		return newFailedWatch(err), nil
 	}
 	w, err := newWatcher(s, from, opts)
 	if err != nil {
-		return failed(err), nil
+		return newFailedWatch(err), nil
 	}
 	go w.run(ctx)
 	return w, nil
@@ -53,15 +53,15 @@ func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return cache.StartPoint{}, err
 	}
-	if !ok || sharded(opts) {
+	if !ok || hasShardSelector(opts) {
 		return cache.StartPoint{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
 	}
-	return s.begin(ctx, rv, sc, opts)
+	return s.startPoint(ctx, rv, sc, opts)
 }
 
-// begin goes by the rules of the API (KEP-3157 for sendInitialEvents; unset and
+// startPoint goes by the rules of the API (KEP-3157 for sendInitialEvents; unset and
 // "0" without it mean synthetic initial events).
-func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
+func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
 	if err := s.waitLoaded(ctx); err != nil {
 		return cache.StartPoint{}, err
 	}
@@ -126,7 +126,7 @@ func (s *Store) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object,
 // failedWatch sends one error and ends.
 type failedWatch struct{ result chan watch.Event }
 
-func failed(err error) watch.Interface {
+func newFailedWatch(err error) watch.Interface {
 	w := &failedWatch{result: make(chan watch.Event, 1)}
 	w.result <- errorEvent(err)
 	close(w.result)

@@ -75,19 +75,19 @@ func (w *watcher) run(ctx context.Context) {
 	signal := sync.OnceFunc(func() { flowcontrol.WatchInitialized(ctx) })
 	defer signal()
 	if err := w.sendInitial(ctx); err != nil {
-		w.fail(ctx, err)
+		w.sendError(ctx, err)
 		return
 	}
 	signal()
-	if err := w.follow(ctx); err != nil {
-		w.fail(ctx, err)
+	if err := w.sendChanges(ctx); err != nil {
+		w.sendError(ctx, err)
 	}
 }
 
 // errStopped ends a watch without a word.
 var errStopped = fmt.Errorf("watch stopped")
 
-func (w *watcher) fail(ctx context.Context, err error) {
+func (w *watcher) sendError(ctx context.Context, err error) {
 	if err == errStopped {
 		return
 	}
@@ -138,15 +138,15 @@ func (w *watcher) sendAdded(ctx context.Context, e *resource.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
-	obj, err := w.store.choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	obj, err := w.store.ifSelected(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
 	if err != nil || obj == nil {
 		return err
 	}
 	return w.send(ctx, watch.Event{Type: watch.Added, Object: obj})
 }
 
-// follow sends the log's events and bookmarks.
-func (w *watcher) follow(ctx context.Context) error {
+// sendChanges sends the log's events and bookmarks.
+func (w *watcher) sendChanges(ctx context.Context) error {
 	log, progress := w.store.cfg.Resource.Log(), w.store.cfg.Cache.Progress()
 	timer, due := w.nextBookmark(ctx), false
 	buf := make([]cache.Event, readBatch)
@@ -203,15 +203,15 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	var current, previous runtime.Object
 	var err error
 	if e.Entry != nil {
-		if current, err = w.shown(e.Entry, e.Revision); err != nil {
+		if current, err = w.selectedObject(e.Entry, e.Revision); err != nil {
 			return err
 		}
 	}
 	if e.Entry == nil && e.Previous.Err != nil {
-		return lost(e.Previous)
+		return corruptDeletion(e.Previous)
 	}
 	if e.Previous != nil {
-		if previous, err = w.previous(e, current != nil); err != nil {
+		if previous, err = w.previousObject(e, current != nil); err != nil {
 			return err
 		}
 	}
@@ -226,9 +226,9 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	return nil
 }
 
-// lost says that an object is gone which could not be read, as Kubernetes says
+// corruptDeletion says that an object is gone which could not be read, as Kubernetes says
 // it: the client has to list again.
-func lost(e *resource.Entry) error {
+func corruptDeletion(e *resource.Entry) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusInternalServerError,
@@ -237,32 +237,32 @@ func lost(e *resource.Entry) error {
 	}}
 }
 
-// shown is what an event shows of an entry if that is selected, else nil. All
+// selectedObject is what an event shows of an entry if that is selected, else nil. All
 // watchers of the store share it.
-func (w *watcher) shown(e *resource.Entry, revision int64) (runtime.Object, error) {
+func (w *watcher) selectedObject(e *resource.Entry, revision int64) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	return w.store.choose(&w.opts.Predicate, e, func() (runtime.Object, error) {
-		return w.store.sharing.get(version{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
+	return w.store.ifSelected(&w.opts.Predicate, e, func() (runtime.Object, error) {
+		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
 	})
 }
 
-// selected stands for a previous object of which only that it was selected matters.
-var selected runtime.Object = &runtime.Unknown{}
+// selectedMarker stands for a previous object of which only that it was selected matters.
+var selectedMarker runtime.Object = &runtime.Unknown{}
 
-// previous decodes the object before the change only if it will be sent.
-func (w *watcher) previous(e *cache.Event, stays bool) (runtime.Object, error) {
+// previousObject decodes the object before the change only if it will be sent.
+func (w *watcher) previousObject(e *cache.Event, stays bool) (runtime.Object, error) {
 	if stays && w.opts.Predicate.Empty() {
-		return selected, nil
+		return selectedMarker, nil
 	}
 	if l, f, whole := w.store.selectors(&w.opts.Predicate); stays && whole && e.Previous.Err == nil {
 		if e.Previous.Matches(l, f) {
-			return selected, nil
+			return selectedMarker, nil
 		}
 		return nil, nil
 	}
-	return w.shown(e.Previous, e.Revision)
+	return w.selectedObject(e.Previous, e.Revision)
 }
 
 // bookmark tells the client that it has seen everything up to a revision.

@@ -26,7 +26,7 @@ func podNamed(name string) *example.Pod {
 func (f *fixture) create(t *testing.T, name string) *example.Pod {
 	t.Helper()
 	out := &example.Pod{}
-	must(t, caughtUp{f}.Create(t.Context(), "/pods/test/"+name, podNamed(name), out, 0))
+	must(t, caughtUpStore{f}.Create(t.Context(), "/pods/test/"+name, podNamed(name), out, 0))
 	return out
 }
 
@@ -55,12 +55,12 @@ func TestWatchEndsAtUnreadableObject(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
 	first := f.create(t, "first")
-	modified, original := f.sealing.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
+	modified, original := f.transformer.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
 		return storagetesting.NewPrefixTransformer([]byte("other!"), false)
 	})
-	f.sealing.etcd.Store(&modified)
+	f.transformer.etcd.Store(&modified)
 	f.create(t, "unreadable")
-	f.sealing.etcd.Store(&original)
+	f.transformer.etcd.Store(&original)
 	f.create(t, "behind")
 
 	w := f.watchFrom(t, first.ResourceVersion)
@@ -154,12 +154,12 @@ func TestUnreadableObjectIsRepaired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
 	f.create(t, "good")
-	modified, original := f.sealing.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
+	modified, original := f.transformer.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
 		return storagetesting.NewPrefixTransformer([]byte("other!"), false)
 	})
-	f.sealing.etcd.Store(&modified)
+	f.transformer.etcd.Store(&modified)
 	f.create(t, "bad")
-	f.sealing.etcd.Store(&original)
+	f.transformer.etcd.Store(&original)
 	everything := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
 	err := f.GetList(t.Context(), "/pods", everything, &example.PodList{})
 	if err == nil || !strings.Contains(err.Error(), "expected prefix") {

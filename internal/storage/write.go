@@ -48,8 +48,8 @@ func (s *Store) suggestion(key string) runtime.Object {
 	}
 	obj := s.cfg.New()
 	err = e.Read(func(value []byte) error {
-		if s.cfg.Suggested != nil {
-			s.cfg.Suggested.stored.Store(obj, bytes.Clone(value))
+		if s.cfg.Suggestions != nil {
+			s.cfg.Suggestions.storedBytes.Store(obj, bytes.Clone(value))
 		}
 		return s.decoder.Decode(value, obj, e.Revision)
 	})
@@ -62,24 +62,24 @@ func (s *Store) suggestion(key string) runtime.Object {
 
 // forget lets go of a suggestion that Kubernetes' store did not encode.
 func (s *Store) forget(suggestion runtime.Object) {
-	if suggestion != nil && s.cfg.Suggested != nil {
-		s.cfg.Suggested.stored.Delete(suggestion)
+	if suggestion != nil && s.cfg.Suggestions != nil {
+		s.cfg.Suggestions.storedBytes.Delete(suggestion)
 	}
 }
 
-// Suggested is the codec that Kubernetes' store of a resource writes with. The
+// SuggestionCodec is the codec that Kubernetes' store of a resource writes with. The
 // store wants to know how what is suggested to it is stored and encodes it to find
 // out; that is known. The zero value but for Codec is ready.
-type Suggested struct {
+type SuggestionCodec struct {
 	runtime.Codec
-	// stored are the bytes of suggestions that are under way, by their objects.
-	stored sync.Map // of runtime.Object, []byte
+	// storedBytes are the bytes of suggestions that are under way, by their objects.
+	storedBytes sync.Map // of runtime.Object, []byte
 }
 
 // Encode implements runtime.Encoder. Only the first encoding of a suggestion is of
 // what was suggested: then it may be changed.
-func (s *Suggested) Encode(obj runtime.Object, w io.Writer) error {
-	if stored, ok := s.stored.LoadAndDelete(obj); ok {
+func (s *SuggestionCodec) Encode(obj runtime.Object, w io.Writer) error {
+	if stored, ok := s.storedBytes.LoadAndDelete(obj); ok {
 		_, err := w.Write(stored.([]byte))
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// freshTimeout is how long a read waits for a revision that it named, as in
+	// revisionTimeout is how long a read waits for a revision that it named, as in
 	// Kubernetes' watch cache: clients retry.
-	freshTimeout = 3 * time.Second
+	revisionTimeout = 3 * time.Second
 	// retrySeconds is what clients are told to wait.
 	retrySeconds = 1
 )
@@ -40,20 +40,20 @@ func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
 	return s.waitAtLeast(ctx, rv)
 }
 
-// reached reports whether the cache holds a revision. Clients may name numbers
+// hasRevision reports whether the cache holds a revision. Clients may name numbers
 // that no revision can have.
-func (s *Store) reached(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
+func (s *Store) hasRevision(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
 
 // waitLikeEtcd refuses revisions that etcd has not reached, without waiting for
 // them.
 func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
-	if s.reached(rv) {
+	if s.hasRevision(rv) {
 		return s.waitLoaded(ctx)
 	}
 	if err := s.waitConsistent(ctx); err != nil {
 		return err
 	}
-	if !s.reached(rv) {
+	if !s.hasRevision(rv) {
 		return storage.NewTooLargeResourceVersionError(rv, uint64(s.cfg.Cache.Progress().Revision()), 0)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 func (s *Store) waitConsistent(ctx context.Context) error {
 	began := time.Now()
 	_, err := s.cfg.Consistent.Wait(ctx)
-	s.confirmed(began, err)
+	s.recordConsistentRead(began, err)
 	if err != nil {
 		return ConsistentReadError(err)
 	}
@@ -80,10 +80,10 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err
 	}
-	if s.reached(rv) {
+	if s.hasRevision(rv) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
+	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
 	defer cancel()
 	progress := s.cfg.Cache.Progress()
 	if err := progress.Wait(ctx, int64(min(rv, math.MaxInt64))); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) waitLoaded(ctx context.Context) error {
 	if s.cfg.Cache.Ready() == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
+	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
 	defer cancel()
 	if err := s.cfg.Cache.Progress().Wait(ctx, 1); err != nil {
 		return apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)

@@ -20,18 +20,18 @@ import (
 type attributeCoverage int
 
 const (
-	// toldAll are labels and all selectable fields.
-	toldAll attributeCoverage = iota
-	// toldLabels are labels, name and namespace: a custom resource's, whose versions
+	// coversAll are labels and all selectable fields.
+	coversAll attributeCoverage = iota
+	// coversLabels are labels, name and namespace: a custom resource's, whose versions
 	// may select by different fields.
-	toldLabels
-	// toldNames are name and namespace: a custom resource's with a conversion webhook,
+	coversLabels
+	// coversNames are name and namespace: a custom resource's with a conversion webhook,
 	// which may give an object other labels in each version.
-	toldNames
+	coversNames
 )
 
-// Converting is a codec of objects that a webhook may convert to the version.
-type Converting interface {
+// ConvertingCodec is a codec of objects that a webhook may convert to the version.
+type ConvertingCodec interface {
 	// ConvertsLabels reports whether one does, which may give an object other labels in
 	// each version.
 	ConvertsLabels() bool
@@ -47,37 +47,37 @@ type Converting interface {
 
 func coverageOf(newFunc func() runtime.Object, codec runtime.Codec) attributeCoverage {
 	if _, custom := newFunc().(runtime.Unstructured); !custom {
-		return toldAll
+		return coversAll
 	}
-	if c, ok := codec.(Converting); ok && c.ConvertsLabels() {
-		return toldNames
+	if c, ok := codec.(ConvertingCodec); ok && c.ConvertsLabels() {
+		return coversNames
 	}
-	return toldLabels
+	return coversLabels
 }
 
 // selectors are the parts of a predicate that attributes answer; whole says that
 // they are all of it.
 func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f fields.Selector, whole bool) {
 	switch {
-	case s.cfg.told == toldNames:
-		if p.Field != nil && beyondNames(p.Field) {
+	case s.cfg.coverage == coversNames:
+		if p.Field != nil && selectsOtherFields(p.Field) {
 			return nil, nil, false
 		}
 		return nil, p.Field, p.Label == nil || p.Label.Empty()
-	case s.cfg.told == toldAll || p.Field == nil || !beyondNames(p.Field):
+	case s.cfg.coverage == coversAll || p.Field == nil || !selectsOtherFields(p.Field):
 		return p.Label, p.Field, true
 	}
 	return p.Label, nil, false
 }
 
-// Tells reports whether attributes answer a predicate without a decoded object.
-func (s *Store) Tells(p *storage.SelectionPredicate) bool {
+// Covers reports whether attributes answer a predicate without a decoded object.
+func (s *Store) Covers(p *storage.SelectionPredicate) bool {
 	_, _, whole := s.selectors(p)
 	return whole
 }
 
-// beyondNames reports whether a selector asks for more than name and namespace.
-func beyondNames(f fields.Selector) bool {
+// selectsOtherFields reports whether a selector asks for more than name and namespace.
+func selectsOtherFields(f fields.Selector) bool {
 	for _, r := range f.Requirements() {
 		if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
 			return true
@@ -86,23 +86,23 @@ func beyondNames(f fields.Selector) bool {
 	return false
 }
 
-// choose returns the decoded object if a predicate selects it, else nil. It does
+// ifSelected returns the decoded object if a predicate selects it, else nil. It does
 // not decode what the attributes rule out; what they do not tell, the object itself
 // is asked.
-func (s *Store) choose(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
+func (s *Store) ifSelected(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
 	l, f, whole := s.selectors(p)
-	if !e.Matches(l, f) || !whole && s.converting != nil && s.converting.Excludes(e, p.Label) {
+	if !e.Matches(l, f) || !whole && s.converter != nil && s.converter.Excludes(e, p.Label) {
 		return nil, nil
 	}
 	obj, err := decode()
 	if err != nil || whole {
 		return obj, err
 	}
-	asked := obj
+	object := obj
 	if shared, ok := obj.(*sharedObject); ok {
-		asked = shared.obj
+		object = shared.obj
 	}
-	if matched, err := p.Matches(asked); err != nil || !matched {
+	if matched, err := p.Matches(object); err != nil || !matched {
 		return nil, err
 	}
 	return obj, nil

@@ -3,18 +3,19 @@ package server
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
 )
 
-// TestEtcdLogEnds: what etcd logs before it panics becomes a sentence and an
-// exit code.
-func TestEtcdLogEnds(t *testing.T) {
+// TestEtcdLoggerEndsProcess checks that a panic of etcd becomes a sentence and an
+// exit code, and a warning becomes neither.
+func TestEtcdLoggerEndsProcess(t *testing.T) {
 	var out bytes.Buffer
 	exited := -1
-	core := newEtcdLog("/data/etcd")
+	core := newEtcdLogger("/data/etcd", slog.New(slog.DiscardHandler))
 	core.out, core.exit = &out, func(code int) { exited = code }
 	logger := zap.New(core)
 	logger.Warn("slow")
@@ -27,6 +28,6 @@ func TestEtcdLogEnds(t *testing.T) {
 	}()
 	if text := out.String(); exited != 1 || !strings.HasPrefix(text, "millrace: ") || strings.Count(text, "\n") != 1 ||
 		!strings.Contains(text, "failed to commit: no space left") || !strings.Contains(text, "/data/etcd") {
-		t.Errorf("exit code %d, said %q", exited, text)
+		t.Errorf("exit code %d, printed %q", exited, text)
 	}
 }

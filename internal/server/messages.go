@@ -18,21 +18,22 @@ import (
 	"github.com/millrace/millrace/internal/kube"
 )
 
-// klogHandler sends structured logs where Kubernetes' go, in their format.
-func klogHandler() slog.Handler { return logr.ToSlogHandler(klog.Background()) }
+// NewLogger makes a logger that writes where Kubernetes' own logs go, in their
+// format and as their flags say. Every component of ours gets it by its Config.
+func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
 
-// tell says what was made in the data directory.
-func (s *Server) tell(report datadir.Report) {
+// logCredentials logs what was made in the data directory.
+func (s *Server) logCredentials(report datadir.Report) {
 	for _, c := range report.Written {
-		klog.InfoS("Wrote credential", "file", c.File, "reason", c.Reason)
+		s.logger.Info("Wrote credential", "file", c.File, "reason", c.Reason)
 	}
 	for _, w := range report.Warnings {
-		klog.Warning(w)
+		s.logger.Warn(w)
 	}
 }
 
-// welcome tells a newcomer what to do with a server that is ready.
-func (s *Server) welcome() {
+// printWelcome prints the address of a server that is ready, and how to use it.
+func (s *Server) printWelcome() {
 	fmt.Fprintf(s.out, "\nmillrace is ready at %s (read path: %s)\n", s.options.url(), s.options.ReadPath)
 	if !s.kubeconfigFits {
 		return
@@ -42,6 +43,7 @@ func (s *Server) welcome() {
 		kubeconfig, s.program, absolute(kubeconfig))
 }
 
+// absolute returns the path itself where the working directory is unknown.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -49,7 +51,7 @@ func absolute(path string) string {
 	return path
 }
 
-// explain adds to Kubernetes' errors what to do about them.
+// explain adds to an error of Kubernetes what to do about it.
 func (o *Options) explain(err error) error {
 	switch {
 	case err == nil:
@@ -63,7 +65,7 @@ func (o *Options) explain(err error) error {
 	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
 		return fmt.Errorf("%w: %s", err, checkEtcdFlags)
 	}
-	if flags := o.named(err.Error()); len(flags) > 0 {
+	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
 		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
 	}
 	return fmt.Errorf("%w: see millrace serve --help", err)
@@ -72,8 +74,9 @@ func (o *Options) explain(err error) error {
 // checkEtcdFlags is the advice for an etcd that does not answer.
 const checkEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
 
-// named are the flags of the user whose values an error speaks of.
-func (o *Options) named(text string) []string {
+// flagsNamedIn returns the flags set by the user whose values occur in an error's
+// text. Short values and those that are no text occur by chance.
+func (o *Options) flagsNamedIn(text string) []string {
 	var flags []string
 	o.flags.Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); len(value) > 2 && f.Value.Type() == "string" && strings.Contains(text, value) {

@@ -28,21 +28,22 @@ func (o *Options) validateSLO() error {
 	return nil
 }
 
-// minProbe keeps the probe from being a load.
+// minProbe is the shortest period of the probe, which keeps it from being a load.
 const minProbe = 100 * time.Millisecond
 
-// newAccounts makes the accounts of all watches. The flags are valid.
-func (o *Options) newAccounts(log *slog.Logger) *slo.Watches {
+// newWatchAccounts makes the accounts of all watches. The options are valid.
+func (o *Options) newWatchAccounts(logger *slog.Logger) *slo.Watches {
 	objectives, _ := slo.ParseObjectives(o.WatchSLO)
-	return slo.NewWatches(slo.Config{Objectives: objectives, Logger: log})
+	return slo.NewWatches(slo.Config{Objectives: objectives, Logger: logger})
 }
 
-// measure returns what runs the watchdog and the probe.
-func (s *Server) measure(tier *readTier, server *kube.Server) func(context.Context) {
+// runMeasurements returns a function that runs the accounts of watches, and the
+// probe if there is one.
+func (s *Server) runMeasurements(tier *readTier, server *kube.Server) func(context.Context) {
 	return func(ctx context.Context) {
-		accounts := tier.backends.accounts
+		accounts := tier.backends.watchAccounts
 		if s.options.WatchProbe > 0 {
-			defer beneath(ctx, func(ctx context.Context) {
+			defer runUntilStopped(ctx, func(ctx context.Context) {
 				if server.WaitReady(ctx) != nil {
 					return
 				}
@@ -52,6 +53,6 @@ func (s *Server) measure(tier *readTier, server *kube.Server) func(context.Conte
 				}
 			})()
 		}
-		_ = accounts.Run(ctx) // it ends with the context's error
+		_ = accounts.Run(ctx) // it returns the context's error and no other
 	}
 }

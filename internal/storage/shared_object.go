@@ -15,31 +15,31 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// sharing lets watchers that one event reaches decode and encode it once. It
+// sharedObjects lets watchers that one event reaches decode and encode it once. It
 // holds nothing: what no watcher is busy with any more goes with the next
 // garbage collection.
-type sharing struct {
+type sharedObjects struct {
 	mu struct {
 		sync.Mutex
-		objects map[version]weak.Pointer[sharedObject]
+		objects map[entryVersion]weak.Pointer[sharedObject]
 	}
 }
 
-// version is an entry as an event shows it: the last version of a deleted
+// entryVersion is an entry as an event shows it: the last version of a deleted
 // object has the revision of the deletion.
-type version struct {
+type entryVersion struct {
 	entry    *resource.Entry
 	revision int64
 }
 
 // get returns the shared object of a version. decode is called once for it.
-func (s *sharing) get(v version, decode func() (runtime.Object, error)) (*sharedObject, error) {
+func (s *sharedObjects) get(v entryVersion, decode func() (runtime.Object, error)) (*sharedObject, error) {
 	shared := s.find(v)
 	shared.once.Do(func() { shared.obj, shared.err = decode() })
 	return shared, shared.err
 }
 
-func (s *sharing) find(v version) *sharedObject {
+func (s *sharedObjects) find(v entryVersion) *sharedObject {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if shared := s.mu.objects[v].Value(); shared != nil {
@@ -48,14 +48,14 @@ func (s *sharing) find(v version) *sharedObject {
 	shared := &sharedObject{}
 	pointer := weak.Make(shared)
 	if s.mu.objects == nil {
-		s.mu.objects = map[version]weak.Pointer[sharedObject]{}
+		s.mu.objects = map[entryVersion]weak.Pointer[sharedObject]{}
 	}
 	s.mu.objects[v] = pointer
-	goruntime.AddCleanup(shared, func(v version) { s.forget(v, pointer) }, v)
+	goruntime.AddCleanup(shared, func(v entryVersion) { s.forget(v, pointer) }, v)
 	return shared
 }
 
-func (s *sharing) forget(v version, pointer weak.Pointer[sharedObject]) {
+func (s *sharedObjects) forget(v entryVersion, pointer weak.Pointer[sharedObject]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.objects[v] == pointer {
@@ -73,11 +73,11 @@ type sharedObject struct {
 
 	mu struct {
 		sync.Mutex
-		encoded map[runtime.Identifier]*encoded
+		encoded map[runtime.Identifier]*encoding
 	}
 }
 
-type encoded struct {
+type encoding struct {
 	once  sync.Once
 	bytes []byte
 	err   error
@@ -90,7 +90,7 @@ var (
 
 // CacheEncode implements runtime.CacheableObject.
 func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
-	result := o.encoding(id)
+	result := o.encodingOf(id)
 	result.once.Do(func() {
 		var buf bytes.Buffer
 		// Encoders may set the kind on what they encode.
@@ -104,15 +104,15 @@ func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	return err
 }
 
-func (o *sharedObject) encoding(id runtime.Identifier) *encoded {
+func (o *sharedObject) encodingOf(id runtime.Identifier) *encoding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.encoded == nil {
-		o.mu.encoded = map[runtime.Identifier]*encoded{}
+		o.mu.encoded = map[runtime.Identifier]*encoding{}
 	}
 	result := o.mu.encoded[id]
 	if result == nil {
-		result = &encoded{}
+		result = &encoding{}
 		o.mu.encoded[id] = result
 	}
 	return result

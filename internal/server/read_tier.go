@@ -29,28 +29,33 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// readTier is the storage and the handler that take Kubernetes' place.
+// readTier is all that takes the place of Kubernetes' reads: the storage below its
+// registries, and the handler in front of its handlers.
 type readTier struct {
 	backends  *backends
 	decorator *storage.Decorator
 	tier      *read.Tier
-	budget    *encode.Budget
-	// recent and watches are what all routes share.
+	shares    MemoryShares
+	// budget, recent and watches are shared by all routes.
+	budget  *encode.Budget
 	recent  *encode.Recent
 	watches watchOptions
-	// lists are the accounts of GETs and LISTs.
-	lists *usage.Accounts
+	// readAccounts are the accounts of GETs and LISTs. They are set before hooks are
+	// called.
+	readAccounts *usage.Accounts
 	// front serves the page that shows the reports.
 	front func(http.Handler) http.Handler
 }
 
-func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier, error) {
+// newReadTier makes the tier and registers the metrics of reads.
+func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, error) {
+	budget := b.cache.Budget
 	cachermetrics.Register()
 	counters, err := read.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.accounts)} {
+	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.watchAccounts)} {
 		if err := legacyregistry.CustomRegister(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -63,30 +68,33 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
 		tier:      read.NewTier(counters),
+		shares:    shares,
 		budget:    budget,
-		recent:    encode.NewRecent(recentFrames),
+		recent:    encode.NewRecent(shares.WatchFrames),
 		watches:   o,
 		front:     front,
 	}, nil
 }
 
-// rest lets go of what is kept for those who read right now.
-func (r *readTier) rest() {
+// releaseTransient drops what is kept only for requests that are under way.
+func (r *readTier) releaseTransient() {
 	r.budget.ReleaseTransient()
 	r.recent.Release()
 }
 
-// forget drops the accounts of reads of resources that are gone.
-func (r *readTier) forget(gone map[schema.GroupResource]bool) {
-	named := func(resource string) bool {
+// forgetResources drops the accounts of resources that are gone, and of their
+// subresources.
+func (r *readTier) forgetResources(gone map[schema.GroupResource]bool) {
+	isGone := func(resource string) bool {
 		gr := schema.ParseGroupResource(resource)
-		gr.Resource, _, _ = strings.Cut(gr.Resource, "/") // with it go its subresources
+		gr.Resource, _, _ = strings.Cut(gr.Resource, "/")
 		return gone[gr]
 	}
-	r.lists.Forget(named)
-	r.backends.accounts.Forget(named)
+	r.readAccounts.Forget(isGone)
+	r.backends.watchAccounts.Forget(isGone)
 }
 
+// hooks returns the points at which the tier replaces parts of Kubernetes' server.
 func (r *readTier) hooks() kube.Hooks {
 	return kube.Hooks{
 		Storage: r.decorator.Decorate,
@@ -99,37 +107,36 @@ func (r *readTier) hooks() kube.Hooks {
 			}
 			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
 		},
-		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
+		CustomResources: crd.Config{
+			CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
+			Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
+		},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},
 	}
 }
 
-// watchOptions are the flags that watches obey.
+// watchOptions are the flags that concern watches.
 type watchOptions struct {
 	minTimeout time.Duration
 	compress   bool
 }
 
-// recentFrames are the bytes of watch events that are kept for who is a moment
-// late.
-const recentFrames = 32 << 20
-
-// route makes a route with what all of them share.
+// route completes a route's configuration with what all routes share, and makes it.
 func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
-	cfg.Accounts = r.backends.accounts
+	cfg.Accounts = r.backends.watchAccounts
 	cfg.Budget, cfg.Recent, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
 	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
 	cfg.CompressWatches = cfg.Compress && r.watches.compress
 	return read.NewRoute(cfg)
 }
 
-// serve gives the tier every installed resource that is stored, and custom ones as
-// they come and go, and people the reports.
-func (r *readTier) serve(server *kube.Server) error {
+// setRoutes gives the tier a route for every installed resource that is stored, and
+// the finder of the routes of custom resources. It also installs the reports.
+func (r *readTier) setRoutes(server *kube.Server) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
-	var served []*read.Route
+	var routes []*read.Route
 	for _, route := range server.Routes() {
 		s := r.decorator.Store(route.Stored)
 		if s == nil {
@@ -140,7 +147,7 @@ func (r *readTier) serve(server *kube.Server) error {
 			hub = watch.NewHub(s.Resource())
 			hubs[s.Resource()] = hub
 		}
-		made, err := r.route(read.RouteConfig{
+		completed, err := r.route(read.RouteConfig{
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
 			Hub: hub, Source: s, Convertor: route.Convertor, Table: route.Table,
@@ -151,11 +158,11 @@ func (r *readTier) serve(server *kube.Server) error {
 		if err != nil {
 			return err
 		}
-		served = append(served, made)
+		routes = append(routes, completed)
 	}
-	r.tier.SetRoutes(served)
+	r.tier.SetRoutes(routes)
 	r.tier.SetFinder(server.CustomRoute)
 	r.tier.SetAuthorizer(server.Authorizer())
-	server.Handle(dashboard.Prefix, dashboard.Handler(r.source(server)))
+	server.Handle(dashboard.Prefix, dashboard.Handler(r.reportSource(server)))
 	return nil
 }

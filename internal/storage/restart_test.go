@@ -32,11 +32,11 @@ func TestWatchAfterRestart(t *testing.T) {
 		must(t, err)
 	}
 	newest := before.increaseRV(t.Context(), t)
-	before.unfollow()
+	before.endFeed()
 
 	f := newFixtureOver(t, before.client, cache.Config{})
-	if f.served < newest || f.cache.Ready() != nil {
-		t.Errorf("serves at revision %d (%v), want %d or newer", f.served, f.cache.Ready(), newest)
+	if f.firstRevision < newest || f.cache.Ready() != nil {
+		t.Errorf("serves at revision %d (%v), want %d or newer", f.firstRevision, f.cache.Ready(), newest)
 	}
 	want = append(want, fmt.Sprint("ADDED fourth ", f.create(t, "fourth").ResourceVersion))
 	w := f.watchFrom(t, first.ResourceVersion)

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releasePages takes the pages of mapped files out of this process's memory:
-// etcd maps its database, and the feed's load touches all of it once. The pages
-// stay in the system's cache and come back when touched. Only shared mappings
-// are released: a private one may hold changes that the file does not.
+// releasePages takes the pages of mapped files out of this process's memory. etcd
+// maps its database, and the feed's load touches all of it once. The pages stay in
+// the system's cache and come back when they are touched. Private mappings are left
+// alone: they may hold changes that the file does not have.
 func releasePages(files ...string) error {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -31,7 +31,7 @@ func releasePages(files ...string) error {
 		if _, err := fmt.Sscanf(fields[0], "%x-%x", &from, &to); err != nil {
 			return fmt.Errorf("read memory map: %w", err)
 		}
-		// The mapping is not Go's memory: there is no slice for unix.Madvise.
+		// unix.Madvise needs a slice, and this memory is not Go's.
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
 			return fmt.Errorf("release pages of %s: %w", fields[5], errno)
 		}

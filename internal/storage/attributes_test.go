@@ -46,15 +46,15 @@ func TestSelectorsThatAttributesAnswer(t *testing.T) {
 		field        fields.Selector
 		asks, answer bool
 	}{
-		{toldAll, label, custom, true, true},
-		{toldLabels, label, name, true, true},
-		{toldLabels, label, custom, true, false},
-		{toldNames, label, fields.Everything(), false, false},
-		{toldNames, labels.Everything(), fields.Everything(), false, true},
+		{coversAll, label, custom, true, true},
+		{coversLabels, label, name, true, true},
+		{coversLabels, label, custom, true, false},
+		{coversNames, label, fields.Everything(), false, false},
+		{coversNames, labels.Everything(), fields.Everything(), false, true},
 	} {
-		s := &Store{cfg: Config{told: c.told}}
+		s := &Store{cfg: Config{coverage: c.told}}
 		p := storage.SelectionPredicate{Label: c.label, Field: c.field}
-		if l, _, whole := s.selectors(&p); (l != nil) != c.asks || whole != c.answer || s.Tells(&p) != c.answer {
+		if l, _, whole := s.selectors(&p); (l != nil) != c.asks || whole != c.answer || s.Covers(&p) != c.answer {
 			t.Errorf("%d told, %s, %s: got %v and %v", c.told, c.label, c.field, l, whole)
 		}
 	}
