@@ -112,7 +112,7 @@ func (c *Catalog) Synced() bool {
 func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, notFound(name)
+		return nil, definitionNotFound(name)
 	}
 	return c.convert(e, c.decodeInternal)
 }
@@ -130,7 +130,7 @@ func (c *Catalog) outline(name string) (*apiextensionsv1.CustomResourceDefinitio
 func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, nil, notFound(name)
+		return nil, nil, definitionNotFound(name)
 	}
 	row := c.Get(name)
 	if row == nil || row.Revision != e.Revision {
@@ -143,7 +143,7 @@ func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Obje
 	return full, row, err
 }
 
-func notFound(name string) error {
+func definitionNotFound(name string) error {
 	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
 }
 
@@ -152,7 +152,7 @@ func notFound(name string) error {
 func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return notFound(name)
+		return definitionNotFound(name)
 	}
 	if e.Opaque() {
 		return fmt.Errorf("read definition %s: not plain", name)

@@ -117,7 +117,7 @@ func beforeEstablished(full *definition, names apiextensionsv1.ConditionStatus) 
 
 // establish says that a definition whose names are accepted is served, after the
 // delay if there is one.
-func (c *controller) establish(k *known, full *definition) {
+func (c *controller) establish(k *definitionState, full *definition) {
 	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
 		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
 		k.accepted = time.Time{}
@@ -203,7 +203,7 @@ func protected(d *Definition) bool { return apiextensionshelpers.IsProtectedComm
 //
 // It sets it once for an annotation: another version of the server may have other
 // words for it.
-func approve(k *known, full *definition) *string {
+func approve(k *definitionState, full *definition) *string {
 	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
 	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {
 		return nil

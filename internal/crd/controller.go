@@ -35,21 +35,21 @@ type controller struct {
 		// written are rows that the catalog has yet to show.
 		written map[string]*Definition
 		// known is what was found out about definitions.
-		known map[types.UID]*known
+		known map[types.UID]*definitionState
 		// checked are the specs whose schemas are known to be structural, or said not
 		// to be.
 		checked map[types.UID]uint64
 	}
 }
 
-// known is what the controller remembers of a definition. Only the worker that
+// definitionState is what the controller remembers of a definition. Only the worker that
 // has it changes it.
-type known struct {
+type definitionState struct {
 	// approval is the annotation that a condition was written for.
 	approval *string
 	// accepted is when the names were first seen to be accepted.
 	accepted time.Time
-	ending   ending
+	ending   deletionProgress
 }
 
 const (
@@ -68,7 +68,7 @@ func newController(s *Server, definitions statusWriter, servers int) *controller
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "crd_conditions"})
-	c.mu.written, c.mu.known, c.mu.checked = map[string]*Definition{}, map[types.UID]*known{}, map[types.UID]uint64{}
+	c.mu.written, c.mu.known, c.mu.checked = map[string]*Definition{}, map[types.UID]*definitionState{}, map[types.UID]uint64{}
 	s.catalog.AddHandler(c.changed)
 	return c
 }
@@ -128,12 +128,12 @@ func (c *controller) freed(gone *Definition) {
 	}
 }
 
-func (c *controller) knownOf(d *Definition) *known {
+func (c *controller) knownOf(d *Definition) *definitionState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.mu.known[d.UID]
 	if k == nil {
-		k = &known{}
+		k = &definitionState{}
 		c.mu.known[d.UID] = k
 	}
 	return k

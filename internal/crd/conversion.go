@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// conversions has a webhook convert the objects of one definition. Each stored object
+// webhookConverter has a webhook convert the objects of one definition. Each stored object
 // is converted once to each version, for all readers that wait for it, and is then
 // found in the conversionCache until it or the definition changes.
 //
@@ -24,7 +24,7 @@ import (
 // review belongs to a goroutine of its own: a reader whose time is over leaves it, and
 // what nobody waits for any more is not sent. An error is told to those who wait and is
 // not kept, so the next reader asks the webhook again.
-type conversions struct {
+type webhookConverter struct {
 	cache *conversionCache
 
 	// mu comes before conversionCache.mu.
@@ -50,8 +50,8 @@ const (
 	slowReview = 5 * time.Second
 )
 
-func newConversions(cache *conversionCache) *conversions {
-	c := &conversions{cache: cache}
+func newWebhookConverter(cache *conversionCache) *webhookConverter {
+	c := &webhookConverter{cache: cache}
 	c.mu.pending = map[conversionKey]*pendingConversion{}
 	c.mu.objects = reviewObjects
 	return c
@@ -59,12 +59,12 @@ func newConversions(cache *conversionCache) *conversions {
 
 // conversionKey names a stored object in another version: its bytes identify it.
 type conversionKey struct {
-	of      *conversions
+	of      *webhookConverter
 	version string
 	sum     [16]byte
 }
 
-func (c *conversions) key(version string, stored []byte) conversionKey {
+func (c *webhookConverter) key(version string, stored []byte) conversionKey {
 	sum := sha256.Sum256(stored)
 	return conversionKey{of: c, version: version, sum: [16]byte(sum[:16])}
 }
@@ -106,7 +106,7 @@ type pendingConversion struct {
 
 // find returns a conversion that there is, or joins those who wait for it. fresh says
 // that the caller is the first of them, and has to send it on its way.
-func (c *conversions) find(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
+func (c *webhookConverter) find(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
 	key := c.key(l.version, stored)
 	if made := c.cache.get(key); made != nil {
 		return made, nil, false
@@ -128,7 +128,7 @@ func (c *conversions) find(l lazyCodec, stored []byte) (made *convertedObject, p
 
 // get converts one object now if need be. It is for callers without a context: what is
 // not under way is converted by the calling goroutine.
-func (c *conversions) get(l lazyCodec, stored []byte) (*convertedObject, error) {
+func (c *webhookConverter) get(l lazyCodec, stored []byte) (*convertedObject, error) {
 	made, p, fresh := c.find(l, stored)
 	if p == nil {
 		return made, nil
@@ -141,7 +141,7 @@ func (c *conversions) get(l lazyCodec, stored []byte) (*convertedObject, error) 
 }
 
 // enqueue sends objects on their way.
-func (c *conversions) enqueue(fresh []*pendingConversion) {
+func (c *webhookConverter) enqueue(fresh []*pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.queue = append(c.mu.queue, fresh...)
@@ -155,7 +155,7 @@ func (c *conversions) enqueue(fresh []*pendingConversion) {
 }
 
 // review empties the queue.
-func (c *conversions) review() {
+func (c *webhookConverter) review() {
 	for {
 		batch := c.take()
 		if len(batch) == 0 {
@@ -169,7 +169,7 @@ func (c *conversions) review() {
 
 // take takes what goes to the webhook together. At the end of the queue it gives up the
 // caller's place.
-func (c *conversions) take() []*pendingConversion {
+func (c *webhookConverter) take() []*pendingConversion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*pendingConversion
@@ -191,7 +191,7 @@ func (c *conversions) take() []*pendingConversion {
 }
 
 // pace learns how many objects the webhook converts in good time.
-func (c *conversions) pace(objects int, took time.Duration) {
+func (c *webhookConverter) pace(objects int, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -203,7 +203,7 @@ func (c *conversions) pace(objects int, took time.Duration) {
 }
 
 // settle tells those who wait what has become of an object.
-func (c *conversions) settle(p *pendingConversion, made *convertedObject, err error) {
+func (c *webhookConverter) settle(p *pendingConversion, made *convertedObject, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.made, p.err, p.stored = made, err, nil
@@ -215,7 +215,7 @@ func (c *conversions) settle(p *pendingConversion, made *convertedObject, err er
 }
 
 // wait waits for a conversion until the context ends.
-func (c *conversions) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
+func (c *webhookConverter) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
 	select {
 	case <-p.done:
 		return p.made, p.err
@@ -226,7 +226,7 @@ func (c *conversions) wait(ctx context.Context, p *pendingConversion) (*converte
 }
 
 // leave is for those who do not wait any longer. What nobody waits for is not sent.
-func (c *conversions) leave(p *pendingConversion) {
+func (c *webhookConverter) leave(p *pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.waiting--
@@ -237,7 +237,7 @@ func (c *conversions) leave(p *pendingConversion) {
 }
 
 // convertAll converts entries for a reader and returns when that is done.
-func (c *conversions) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
+func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
 	var waits, fresh []*pendingConversion
 	var sources []*resource.Entry // of waits
 	err := l.eachConverted(entries, func(e *resource.Entry, stored []byte) bool {

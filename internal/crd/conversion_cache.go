@@ -86,7 +86,7 @@ func (c *conversionCache) someLocked() *convertedObject {
 		if oldest == nil || made.used.Before(oldest.used) {
 			oldest = made
 		}
-		if seen++; seen == sampled {
+		if seen++; seen == evictionChoices {
 			break
 		}
 	}
@@ -108,7 +108,7 @@ func (c *conversionCache) sweep() {
 }
 
 // forget drops all conversions of a definition.
-func (c *conversionCache) forget(of *conversions) {
+func (c *conversionCache) forget(of *webhookConverter) {
 	c.dropIf(func(made *convertedObject) bool { return made.key.of == of })
 }
 

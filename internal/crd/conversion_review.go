@@ -14,15 +14,15 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// reviewed is a stored object on its way through a review.
-type reviewed struct {
+// reviewItem is a stored object on its way through a review.
+type reviewItem struct {
 	*pendingConversion
 	from *unstructured.Unstructured
 	kind schema.GroupVersionKind
 }
 
 // convert converts objects to one version and settles each of them.
-func (c *conversions) convert(batch []*pendingConversion) {
+func (c *webhookConverter) convert(batch []*pendingConversion) {
 	settled := map[*pendingConversion]bool{}
 	settle := func(p *pendingConversion, made *convertedObject, err error) {
 		settled[p] = true
@@ -47,7 +47,7 @@ func (c *conversions) convert(batch []*pendingConversion) {
 		return
 	}
 	r := &review{compiled: compiled, to: schema.GroupVersion{Group: compiled.group, Version: batch[0].key.version}, settle: settle}
-	byKind := map[schema.GroupVersionKind][]reviewed{}
+	byKind := map[schema.GroupVersionKind][]reviewItem{}
 	var kinds []schema.GroupVersionKind
 	for _, p := range batch {
 		from, err := r.decode(p)
@@ -59,7 +59,7 @@ func (c *conversions) convert(batch []*pendingConversion) {
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
 		}
-		byKind[kind] = append(byKind[kind], reviewed{p, from, kind})
+		byKind[kind] = append(byKind[kind], reviewItem{p, from, kind})
 	}
 	for _, kind := range kinds {
 		r.convert(byKind[kind])
@@ -69,7 +69,7 @@ func (c *conversions) convert(batch []*pendingConversion) {
 // review converts objects by Kubernetes' converter, so what a webhook may answer and
 // the words of errors are Kubernetes'.
 type review struct {
-	compiled *schemas
+	compiled *compiledSchemas
 	to       schema.GroupVersion
 	settle   func(*pendingConversion, *convertedObject, error)
 }
@@ -96,7 +96,7 @@ const mostFailures = 3
 // convert converts objects that are stored in one version. A review that fails does not
 // say for which of its objects, and its error may have other words than that of a single
 // object. So they are tried one by one then, unless the webhook does not answer at all.
-func (r *review) convert(batch []reviewed) {
+func (r *review) convert(batch []reviewItem) {
 	began := time.Now()
 	err := r.try(batch)
 	if err == nil {
@@ -125,7 +125,7 @@ func (r *review) convert(batch []reviewed) {
 }
 
 // try sends one review and settles its objects if all of them could be converted.
-func (r *review) try(batch []reviewed) error {
+func (r *review) try(batch []reviewItem) error {
 	converted, err := r.send(batch)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (r *review) try(batch []reviewed) error {
 }
 
 // send has Kubernetes' converter send a review.
-func (r *review) send(batch []reviewed) ([]*unstructured.Unstructured, error) {
+func (r *review) send(batch []reviewItem) ([]*unstructured.Unstructured, error) {
 	if len(batch) == 1 {
 		obj, err := r.compiled.unsafe.ConvertToVersion(batch[0].from, r.to)
 		if err != nil {

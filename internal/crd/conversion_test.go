@@ -18,7 +18,7 @@ import (
 func TestConversionsTakeBoundedMemory(t *testing.T) {
 	const limit, objects = 1 << 20, 5000
 	cache := newConversionCache(limit, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
-	c := newConversions(cache)
+	c := newWebhookConverter(cache)
 	for i := range objects {
 		cache.put(c.key("v2", fmt.Append(nil, i)), &convertedObject{content: make([]byte, 1000)})
 		if cache.mu.bytes > limit {
@@ -33,10 +33,10 @@ func TestConversionsTakeBoundedMemory(t *testing.T) {
 func TestConversionsGoWithTheirObjects(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	cache := newConversionCache(1<<20, time.Minute, clock)
-	c, other := newConversions(cache), newConversions(cache)
+	c, other := newWebhookConverter(cache), newWebhookConverter(cache)
 	current, replaced := &resource.Entry{Key: "current"}, &resource.Entry{Key: "replaced"}
 	keys := map[string]conversionKey{}
-	for name, of := range map[string]*conversions{"current": c, "replaced": c, "unmet": c, "other": other} {
+	for name, of := range map[string]*webhookConverter{"current": c, "replaced": c, "unmet": c, "other": other} {
 		keys[name] = of.key("v2", []byte(name))
 		cache.put(keys[name], &convertedObject{})
 	}
@@ -75,7 +75,7 @@ func TestConversionsGoWithTheirObjects(t *testing.T) {
 
 func TestReviewsHoldWhatWaits(t *testing.T) {
 	cache := newConversionCache(1<<20, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
-	c := newConversions(cache)
+	c := newWebhookConverter(cache)
 	c.mu.reviews = reviewsAtOnce // the test is the one that takes
 	var all []*pendingConversion
 	join := func(version string, size, i int) {
@@ -122,7 +122,7 @@ func TestReviewsHoldWhatWaits(t *testing.T) {
 }
 
 func TestReviewsFollowTheWebhooksPace(t *testing.T) {
-	c := newConversions(nil)
+	c := newWebhookConverter(nil)
 	for i, step := range []struct {
 		objects int
 		took    time.Duration

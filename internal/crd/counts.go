@@ -17,13 +17,13 @@ import (
 
 // count tells metrics how many objects there are of a resource, as Kubernetes' storages
 // do in a goroutine each.
-func (s *Server) count(k *kept) {
+func (s *Server) count(k *retainedResource) {
 	if s.counts.Load() {
 		etcdmetrics.UpdateStoreStats(k.resource.GroupResource(), k.stats(), nil)
 	}
 }
 
-func (k *kept) stats() apistorage.Stats {
+func (k *retainedResource) stats() apistorage.Stats {
 	snapshot := k.resource.Snapshot()
 	stats := apistorage.Stats{ObjectCount: int64(snapshot.Len())}
 	if stats.ObjectCount > 0 && utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
@@ -60,7 +60,7 @@ func (s *Server) countAll() {
 }
 
 // release lets a resource go whose definition is gone.
-func (s *Server) release(k *kept) {
+func (s *Server) release(k *retainedResource) {
 	gr := k.resource.GroupResource()
 	etcdmetrics.DeleteStoreStats(gr)
 	k.cache.Release(k.resource)
@@ -75,7 +75,7 @@ func (s *Server) release(k *kept) {
 func (s *Server) goneNow() map[schema.GroupResource]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.waits++; len(s.mu.gone) != s.mu.went && s.mu.waits < forgetPatience {
+	if s.mu.waits++; len(s.mu.gone) != s.mu.went && s.mu.waits < maxForgetDelays {
 		s.mu.went = len(s.mu.gone)
 		return nil
 	}

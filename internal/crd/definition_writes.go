@@ -36,7 +36,7 @@ import (
 // Kubernetes installs.
 type definitionWrites struct {
 	create, status http.HandlerFunc
-	room           room
+	room           limiter
 	// size is what a definition that is stored has, in bytes.
 	size func(name string) int64
 }
@@ -55,7 +55,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 		return nil, err
 	}
 	status := customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, outlined)
-	creation, err := s.definitionScope("", definitions, types, withoutSchemas{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
+	creation, err := s.definitionScope("", definitions, types, schemalessConvertor{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	if err != nil {
 		return nil, err
 	}
-	update.Convertor = wholeConvertor{apiextensionsapiserver.Scheme}
+	update.Convertor = completingConvertor{apiextensionsapiserver.Scheme}
 	var admit admission.Interface
 	if s.admission != nil {
 		admit = statusAdmission{s.admission}
@@ -74,7 +74,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}
 	// Kubernetes' handlers are for one request each: they wrap admission anew.
 	return &definitionWrites{
-		room: newRoom(), size: s.catalog.size,
+		room: newLimiter(), size: s.catalog.size,
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
 			handlers.CreateResource(definitions, creation, s.admission)(w, req)
 		}),
@@ -136,7 +136,7 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		chain.ProcessFilter(req, resp)
 		return
 	}
-	if info.Subresource == "" && (writes(info.Verb) || info.Verb == "delete") {
+	if info.Subresource == "" && (isWrite(info.Verb) || info.Verb == "delete") {
 		leave, err := d.room.enter(ctx, d.weigh(req.Request, info))
 		if err != nil {
 			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
@@ -179,24 +179,24 @@ func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http
 	return nil
 }
 
-// withoutSchemas converts definitions for the manager of fields of those that are
+// schemalessConvertor converts definitions for the manager of fields of those that are
 // created: their versions are one field, whatever is in it.
-type withoutSchemas struct{ runtime.ObjectConvertor }
+type schemalessConvertor struct{ runtime.ObjectConvertor }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (c withoutSchemas) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+func (c schemalessConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
 		in = bareOf(full)
 	}
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
 
-// wholeConvertor converts definitions for those beyond this server: an outline is made
+// completingConvertor converts definitions for those beyond this server: an outline is made
 // whole.
-type wholeConvertor struct{ runtime.ObjectConvertor }
+type completingConvertor struct{ runtime.ObjectConvertor }
 
 // Convert implements runtime.ObjectConvertor.
-func (c wholeConvertor) Convert(in, out, context any) error {
+func (c completingConvertor) Convert(in, out, context any) error {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
 		whole, err := wholeOf(full)
 		if err != nil {
@@ -208,7 +208,7 @@ func (c wholeConvertor) Convert(in, out, context any) error {
 }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (c wholeConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+func (c completingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
 		whole, err := wholeOf(full)
 		if err != nil {

@@ -19,13 +19,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// ending is how far the deletion of a definition is. A round says that it is
+// deletionProgress is how far the deletion of a definition is. A round says that it is
 // under way, deletes the objects, and looks until they are gone:
 //
 //	none ──began, objects deleted──► waiting ──no object left──► finalizer removed
 //	  ▲                                │
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
-type ending struct {
+type deletionProgress struct {
 	// until is when a wait is over, zero when there is none.
 	until time.Time
 	// wrote is the revision of the last status written. Unless the definition has
@@ -96,7 +96,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	return err
 }
 
-func (c *controller) writeEnding(ctx context.Context, e *ending, d *Definition, full *definition) (*definition, error) {
+func (c *controller) writeEnding(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*definition, error) {
 	written, err := c.write(ctx, d, full)
 	if written != nil && err == nil {
 		e.wrote, err = revisionOf(written)
@@ -107,7 +107,7 @@ func (c *controller) writeEnding(ctx context.Context, e *ending, d *Definition, 
 // deleteObjects deletes the objects of a definition, or looks whether they are
 // gone. It returns the condition to end with, and why if that is not the last
 // one; nil and no error while objects are left.
-func (c *controller) deleteObjects(ctx context.Context, e *ending, d *Definition, full *definition) (*condition, error) {
+func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*condition, error) {
 	verdict := func(v condition, err error) (*condition, error) { return &v, err }
 	switch {
 	case finalizer.OverlappingBuiltInResources()[schema.GroupResource{Group: full.Spec.Group, Resource: full.Spec.Names.Plural}]:

@@ -103,12 +103,12 @@ func (d *Definition) serves(info *request.RequestInfo) bool {
 // errNotServed says that nothing is served under a version, not any more perhaps.
 var errNotServed = errors.New("version is not served")
 
-// attempts bounds how often a definition may change while a request is looked at.
-const attempts = 10
+// maxVersionAttempts bounds how often a definition may change while a request is looked at.
+const maxVersionAttempts = 10
 
 // version returns how the version of a request is served, with its schemas made.
-func (h *handler) version(req *http.Request, info *request.RequestInfo) (now *served, v *version, err error) {
-	for range attempts {
+func (h *handler) version(req *http.Request, info *request.RequestInfo) (now *servedDefinition, v *version, err error) {
+	for range maxVersionAttempts {
 		now = h.server.serve(info.Resource + "." + info.APIGroup)
 		if now == nil || !now.def.Served(info.APIVersion) {
 			return nil, nil, errNotServed
@@ -135,7 +135,7 @@ type call struct {
 	info *request.RequestInfo
 	// row has the conditions as of now.
 	row     *Definition
-	served  *served
+	served  *servedDefinition
 	version *version
 }
 
@@ -162,7 +162,7 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *call) {
 func (h *handler) answer(req *http.Request, c *call) (http.HandlerFunc, error) {
 	row := c.row.Version(c.info.APIVersion)
 	switch {
-	case c.info.Subresource == "" && !writes(c.info.Verb):
+	case c.info.Subresource == "" && !isWrite(c.info.Verb):
 		return h.read(c)
 	case c.info.Subresource == "":
 	case c.info.Subresource == "status" && row.Status:
@@ -196,7 +196,7 @@ func (c *call) gr() schema.GroupResource {
 
 func (c *call) notSupported() error { return apierrors.NewMethodNotSupported(c.gr(), c.info.Verb) }
 
-func writes(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
+func isWrite(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
 
 // read answers what needs no more than schemas.
 func (h *handler) read(c *call) (http.HandlerFunc, error) {
@@ -216,20 +216,20 @@ func (h *handler) read(c *call) (http.HandlerFunc, error) {
 	return nil, c.notSupported()
 }
 
-// settling is how long a definition has been established before the first object
+// establishedDelay is how long a definition has been established before the first object
 // is made. By then the other servers know of it too.
-const settling = 2 * time.Second
+const establishedDelay = 2 * time.Second
 
-func (h *handler) write(req *http.Request, c *call, w *writer) (http.HandlerFunc, error) {
+func (h *handler) write(req *http.Request, c *call, w *versionWriter) (http.HandlerFunc, error) {
 	admit := h.server.admission
 	if c.row.Terminating {
-		admit = noCreation{admit}
+		admit = createForbidding{admit}
 	}
 	switch c.info.Verb {
 	case "create":
-		if time.Since(c.row.EstablishedAt) < settling {
+		if time.Since(c.row.EstablishedAt) < establishedDelay {
 			select {
-			case <-time.After(settling):
+			case <-time.After(establishedDelay):
 			case <-req.Context().Done():
 			}
 		}

@@ -22,7 +22,7 @@ import (
 
 // lazyCodec is the storage codec of a version.
 type lazyCodec struct {
-	served  *served
+	served  *servedDefinition
 	version string
 	inner   runtime.Codec
 }
@@ -83,7 +83,7 @@ func (l lazyCodec) ConvertsLabels() bool { return l.served.def.Webhook }
 
 // lazyConvertor converts between versions.
 type lazyConvertor struct {
-	served *served
+	served *servedDefinition
 	unsafe bool
 }
 
@@ -129,7 +129,7 @@ func (l lazyConvertor) ConvertFieldLabel(gvk schema.GroupVersionKind, label, val
 
 // lazyDefaulter fills in defaults.
 type lazyDefaulter struct {
-	served *served
+	served *servedDefinition
 	others runtime.ObjectDefaulter
 }
 
@@ -145,7 +145,7 @@ func (l lazyDefaulter) Default(in runtime.Object) {
 
 // lazyTable prints objects of a version.
 type lazyTable struct {
-	served  *served
+	served  *servedDefinition
 	version string
 }
 
@@ -158,21 +158,21 @@ func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Obje
 	return compiled.tables[l.version].ConvertToTable(ctx, obj, options)
 }
 
-// negotiated knows the media types that custom resources are served in.
-type negotiated struct {
-	served *served
+// negotiatedSerializer knows the media types that custom resources are served in.
+type negotiatedSerializer struct {
+	served *servedDefinition
 	types  []runtime.SerializerInfo
 	// convertor is the encoders'.
 	convertor runtime.ObjectConvertor
 }
 
-var _ runtime.NegotiatedSerializer = negotiated{}
+var _ runtime.NegotiatedSerializer = negotiatedSerializer{}
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
-func (n negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
+func (n negotiatedSerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
 
 // EncoderForVersion implements runtime.NegotiatedSerializer.
-func (n negotiated) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+func (n negotiatedSerializer) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	scheme := apiextensionsapiserver.Scheme
 	if own, ok := gv.(schema.GroupVersion); ok && own.Group == n.served.def.Group {
 		gv = versionOnly{own}
@@ -189,7 +189,7 @@ type versionOnly struct{ schema.GroupVersion }
 func (v versionOnly) Identifier() string { return v.Version + " of its group" }
 
 // DecoderToVersion implements runtime.NegotiatedSerializer.
-func (n negotiated) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+func (n negotiatedSerializer) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	compiled, err := n.served.schemas()
 	if err != nil {
 		return failingDecoder{err}

@@ -71,8 +71,8 @@ func sameNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
 // The zero value is ready.
 type Names struct{ room strings.Builder }
 
-// namesRoom is how many bytes of names lie together.
-const namesRoom = 4 << 10
+// namesBlock is how many bytes of names lie together.
+const namesBlock = 4 << 10
 
 // Join returns one name, made of parts.
 func (n *Names) Join(parts ...string) string {
@@ -82,7 +82,7 @@ func (n *Names) Join(parts ...string) string {
 	}
 	if n.room.Cap()-n.room.Len() < size {
 		n.room.Reset()
-		n.room.Grow(max(size, namesRoom))
+		n.room.Grow(max(size, namesBlock))
 	}
 	before := n.room.Len()
 	for _, p := range parts {

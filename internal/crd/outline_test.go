@@ -133,7 +133,7 @@ func (s *seeing) Validate(_ context.Context, a admission.Attributes, o admission
 type interfaces struct{ admission.ObjectInterfaces }
 
 func (interfaces) GetObjectConvertor() runtime.ObjectConvertor {
-	return wholeConvertor{apiextensionsapiserver.Scheme}
+	return completingConvertor{apiextensionsapiserver.Scheme}
 }
 
 // TestAdmissionSeesWholeDefinitions has the controller's write admitted, which has no

@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// roomShare is how many bytes of definitions are worked on at a time for each
+	// bytesPerProcessor is how many bytes of definitions are worked on at a time for each
 	// processor.
-	roomShare = 1 << 20
-	// compilePatience is how long compiling waits for others.
-	compilePatience = time.Second
+	bytesPerProcessor = 1 << 20
+	// maxCompileWait is how long compiling waits for others.
+	maxCompileWait = time.Second
 )
 
-// room bounds what is made of definitions at a time: one of a megabyte takes 60 MB while
+// limiter bounds what is made of definitions at a time: one of a megabyte takes 60 MB while
 // it is decoded, checked and stored, or compiled. More of these at once than there are
 // processors are no faster, and a heap that was large once costs memory for good.
-type room struct {
+type limiter struct {
 	size  int64
 	bytes *semaphore.Weighted
 }
 
-func newRoom() room {
-	size := int64(roomShare * runtime.GOMAXPROCS(0))
-	return room{size, semaphore.NewWeighted(size)}
+func newLimiter() limiter {
+	size := int64(bytesPerProcessor * runtime.GOMAXPROCS(0))
+	return limiter{size, semaphore.NewWeighted(size)}
 }
 
 // enter waits, in the order of calls, until there is room for a body of so many bytes,
 // which is negative if not known, or until ctx ends. leave must be called afterwards.
-func (r room) enter(ctx context.Context, bytes int64) (leave func(), err error) {
+func (r limiter) enter(ctx context.Context, bytes int64) (leave func(), err error) {
 	if bytes < 0 {
-		bytes = roomShare
+		bytes = bytesPerProcessor
 	}
 	bytes = min(bytes, r.size)
 	if err := r.bytes.Acquire(ctx, bytes); err != nil {
@@ -44,8 +44,8 @@ func (r room) enter(ctx context.Context, bytes int64) (leave func(), err error) 
 
 // brief has some work wait for its turn, but not for long: who waits may hold what
 // others wait for.
-func (r room) brief(bytes int64, work func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), compilePatience)
+func (r limiter) brief(bytes int64, work func() error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), maxCompileWait)
 	defer cancel()
 	if leave, err := r.enter(ctx, bytes); err == nil {
 		defer leave()

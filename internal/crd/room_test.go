@@ -10,7 +10,7 @@ import (
 
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom()
+		r := newLimiter()
 		enter := func(bytes int64) (leave func()) {
 			leave, err := r.enter(t.Context(), bytes)
 			if err != nil {
@@ -37,7 +37,7 @@ func TestRoom(t *testing.T) {
 		}
 		first()
 		second := <-entered
-		enter(r.size - roomShare)()
+		enter(r.size - bytesPerProcessor)()
 		second()
 		enter(r.size)()
 	})
@@ -45,7 +45,7 @@ func TestRoom(t *testing.T) {
 
 func TestRoomIsWaitedForBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom()
+		r := newLimiter()
 		leave, err := r.enter(t.Context(), r.size)
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestRoomIsWaitedForBriefly(t *testing.T) {
 			worked = true
 			return errChanged
 		})
-		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != compilePatience {
+		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != maxCompileWait {
 			t.Errorf("worked: %t, after %s, and got %v", worked, waited, err)
 		}
 		leave()

@@ -26,7 +26,7 @@ func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 }
 
 // newRoute makes the route of a version, nil where there is none.
-func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
+func (s *servedDefinition) newRoute(v *version, kept *retainedResource) (*read.Route, error) {
 	if s.server.cfg.Route == nil || kept == nil {
 		return nil, nil
 	}
@@ -45,8 +45,8 @@ func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
 
 // convertedSerializer is the version's for objects that are in the version: its encoders
 // do not have them converted again.
-func (v *version) convertedSerializer(s *served) negotiated {
-	return negotiated{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
+func (v *version) convertedSerializer(s *servedDefinition) negotiatedSerializer {
+	return negotiatedSerializer{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
 }
 
 // sameVersion converts nothing.
@@ -58,7 +58,7 @@ func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner)
 }
 
 // begin counts a request that ends by itself.
-func (s *served) begin() (end func(), ok bool) {
+func (s *servedDefinition) begin() (end func(), ok bool) {
 	if s.draining.Add(1) != nil {
 		return nil, false
 	}

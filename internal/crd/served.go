@@ -22,13 +22,13 @@ import (
 // be served like this.
 var errChanged = errors.New("the definition of the resource has changed: try again")
 
-// served is a definition as it is served while its spec and its accepted names
+// servedDefinition is a definition as it is served while its spec and its accepted names
 // stay the same.
 //
 // It keeps a storage for each version that was asked for, and two slots: schemas
 // for reading, and what writing needs on top. Either may be empty at any time but
 // while a request other than a watch is under way.
-type served struct {
+type servedDefinition struct {
 	server *Server
 	// def is the row from when it began. Its conditions may be others now.
 	def *Definition
@@ -41,10 +41,10 @@ type served struct {
 	// made again.
 	retired atomic.Bool
 
-	reading *slot[schemas]
-	writing *slot[writing]
+	reading *compiledSlot[compiledSchemas]
+	writing *compiledSlot[writerSet]
 	// conversions are those that a webhook makes.
-	conversions *conversions
+	conversions *webhookConverter
 
 	mu struct {
 		sync.Mutex
@@ -68,22 +68,22 @@ type version struct {
 	route *read.Route
 }
 
-func newServed(server *Server, def *Definition) *served {
-	s := &served{server: server, def: def, conversions: newConversions(server.converted)}
+func newServedDefinition(server *Server, def *Definition) *servedDefinition {
+	s := &servedDefinition{server: server, def: def, conversions: newWebhookConverter(server.converted)}
 	busy := func() bool { return s.requests.Load() > 0 }
-	s.reading = newSlot[schemas](server.shelf, busy, s.retired.Load)
-	s.writing = newSlot[writing](server.shelf, busy, s.retired.Load)
+	s.reading = newCompiledSlot[compiledSchemas](server.shelf, busy, s.retired.Load)
+	s.writing = newCompiledSlot[writerSet](server.shelf, busy, s.retired.Load)
 	s.mu.versions = map[string]*version{}
 	return s
 }
 
 // is reports whether a row says the same of what is served.
-func (s *served) is(d *Definition) bool {
+func (s *servedDefinition) is(d *Definition) bool {
 	return s.def.UID == d.UID && s.def.Spec == d.Spec && sameNames(&s.def.Accepted, &d.Accepted)
 }
 
 // full decodes the definition, if it is still the same, with schemas to compile.
-func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
+func (s *servedDefinition) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, d, err := s.server.catalog.both(s.def.Name)
 	if err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // schemas returns what reading needs.
-func (s *served) schemas() (*schemas, error) {
-	return s.reading.get(func() (made *schemas, size int64, err error) {
+func (s *servedDefinition) schemas() (*compiledSchemas, error) {
+	return s.reading.get(func() (made *compiledSchemas, size int64, err error) {
 		size = s.size()
 		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
 			made, err = s.server.compileSchemas(full, s.kind("").GroupKind())
@@ -112,7 +112,7 @@ func (s *served) schemas() (*schemas, error) {
 }
 
 // compile makes something of the whole definition, of so many bytes, in its turn.
-func (s *served) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
+func (s *servedDefinition) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	return s.server.compiles.brief(size, func() error {
 		full, err := s.full()
 		if err != nil {
@@ -122,16 +122,16 @@ func (s *served) compile(size int64, from func(*apiextensionsv1.CustomResourceDe
 	})
 }
 
-func (s *served) kind(version string) schema.GroupVersionKind {
+func (s *servedDefinition) kind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.def.Group, Version: version, Kind: s.def.Accepted.Kind}
 }
 
-func (s *served) resource(version string) schema.GroupVersionResource {
+func (s *servedDefinition) resource(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: s.def.Group, Version: version, Resource: s.def.Accepted.Plural}
 }
 
 // check finds names that cannot be served.
-func (s *served) check() error {
+func (s *servedDefinition) check() error {
 	names := &s.def.Accepted
 	switch {
 	case names.Plural == "" || names.Singular == "":
@@ -145,7 +145,7 @@ func (s *served) check() error {
 }
 
 // version returns a version that is served or stored, made now if need be.
-func (s *served) version(name string) (*version, error) {
+func (s *servedDefinition) version(name string) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if made := s.mu.versions[name]; made != nil {
@@ -171,7 +171,7 @@ func (s *served) version(name string) (*version, error) {
 	return made, nil
 }
 
-func (s *served) newVersion(row *Version) (*version, error) {
+func (s *servedDefinition) newVersion(row *Version) (*version, error) {
 	v := &version{name: row.Name, options: lazyOptions{s.server.options, s, row.Name}}
 	v.scope = s.newScope(row)
 	kind := s.kind(row.Name)
@@ -200,7 +200,7 @@ func (s *served) newVersion(row *Version) (*version, error) {
 // lazyOptions finds the storage of a version, with a codec that holds no schema.
 type lazyOptions struct {
 	generic.RESTOptionsGetter
-	served  *served
+	served  *servedDefinition
 	version string
 }
 
@@ -220,10 +220,10 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 }
 
 // retire says that the definition has changed. What is compiled stays as it is.
-func (s *served) retire() { s.retired.Store(true) }
+func (s *servedDefinition) retire() { s.retired.Store(true) }
 
 // end stops the storages, which ends the watches on them.
-func (s *served) end() {
+func (s *servedDefinition) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.ended {

@@ -88,11 +88,11 @@ type Server struct {
 
 	cfg     Config
 	catalog *Catalog
-	shelf   *shelf
+	shelf   *compiledCache
 	// converted is what webhooks have made of stored objects.
 	converted *conversionCache
 	// compiles is for what goes on the shelf.
-	compiles room
+	compiles limiter
 	// next is who answers what no definition is served for.
 	next http.Handler
 
@@ -110,9 +110,9 @@ type Server struct {
 	// mu comes before Catalog.mu, and after served.mu.
 	mu struct {
 		sync.Mutex
-		served map[types.UID]*served
+		served map[types.UID]*servedDefinition
 		// kept are the registrations that outlive storages.
-		kept map[types.UID]*kept
+		kept map[types.UID]*retainedResource
 		// gone are resources whose metrics are to be dropped.
 		gone map[schema.GroupResource]bool
 		// went is how many of those there were at the last look, waits how often was
@@ -123,8 +123,8 @@ type Server struct {
 
 type timeouts struct{ request, minWatch time.Duration }
 
-// kept is a resource in the cache that stays as long as its definition.
-type kept struct {
+// retainedResource is a resource in the cache that stays as long as its definition.
+type retainedResource struct {
 	cache    *cache.Cache
 	resource *cache.Resource
 	hub      *watch.Hub
@@ -139,12 +139,12 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		return nil, err
 	}
 	s := &Server{
-		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), converted: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compiles: newRoom(), next: delegate.UnprotectedHandler(),
+		Generic: server, cfg: cfg, shelf: newCompiledCache(cfg.CompiledBytes, cfg.Idle, cfg.Clock), converted: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compiles: newLimiter(), next: delegate.UnprotectedHandler(),
 		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
-	s.mu.served, s.mu.kept, s.mu.gone = map[types.UID]*served{}, map[types.UID]*kept{}, map[schema.GroupResource]bool{}
+	s.mu.served, s.mu.kept, s.mu.gone = map[types.UID]*servedDefinition{}, map[types.UID]*retainedResource{}, map[schema.GroupResource]bool{}
 	if s.next == nil {
 		s.next = http.NotFoundHandler()
 	}
@@ -249,7 +249,7 @@ const (
 	sweepPeriod = time.Minute
 	// forgetPeriod is how often it is looked for what is gone.
 	forgetPeriod   = 10 * time.Second
-	forgetPatience = 6
+	maxForgetDelays = 6
 )
 
 func (s *Server) sweep(ctx context.Context) {
@@ -272,7 +272,7 @@ func (s *Server) sweep(ctx context.Context) {
 
 // serve returns how the definition of a row is served. It follows the newest row
 // of the name, and is nil if there is none.
-func (s *Server) serve(name string) *served {
+func (s *Server) serve(name string) *servedDefinition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Who changes the row comes after this and finds what is made here.
@@ -282,7 +282,7 @@ func (s *Server) serve(name string) *served {
 	}
 	now := s.mu.served[d.UID]
 	if now == nil {
-		now = newServed(s, d)
+		now = newServedDefinition(s, d)
 		s.mu.served[d.UID] = now
 	}
 	return now
@@ -302,14 +302,14 @@ func (s *Server) changed(before, after *Definition) {
 }
 
 // outdated takes away what a change ends.
-func (s *Server) outdated(before, after *Definition) (*served, *kept) {
+func (s *Server) outdated(before, after *Definition) (*servedDefinition, *retainedResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.mu.served[before.UID]
 	if after != nil && (now == nil || now.is(after)) {
 		return nil, nil
 	}
-	var released *kept
+	var released *retainedResource
 	if after == nil {
 		released = s.mu.kept[before.UID]
 		delete(s.mu.kept, before.UID)
@@ -327,7 +327,7 @@ const registering = time.Second
 
 // tearDown waits for requests that are under way, and ends watches. What can no
 // longer be decoded ends at once.
-func (s *Server) tearDown(old *served, released *kept) {
+func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
 	if !old.reading.empty() {
 		drained := make(chan struct{})
 		go func() {
@@ -348,7 +348,7 @@ func (s *Server) tearDown(old *served, released *kept) {
 
 // keep lets a resource stay in the cache, with its history, until its definition
 // is gone. It returns nil if that is so already, or was served otherwise before.
-func (s *Server) keep(now *served, store *storage.Store) *kept {
+func (s *Server) keep(now *servedDefinition, store *storage.Store) *retainedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	uid := now.def.UID
@@ -357,7 +357,7 @@ func (s *Server) keep(now *served, store *storage.Store) *kept {
 	}
 	if s.mu.kept[uid] == nil {
 		store.Cache().Retain(store.Resource())
-		k := &kept{store.Cache(), store.Resource(), watch.NewHub(store.Resource())}
+		k := &retainedResource{store.Cache(), store.Resource(), watch.NewHub(store.Resource())}
 		s.mu.kept[uid] = k
 		s.count(k)
 	}
@@ -368,7 +368,7 @@ func (s *Server) keep(now *served, store *storage.Store) *kept {
 func (s *Server) destroy() {
 	s.mu.Lock()
 	all := s.mu.served
-	s.mu.served = map[types.UID]*served{}
+	s.mu.served = map[types.UID]*servedDefinition{}
 	s.mu.Unlock()
 	for _, now := range all {
 		now.end()

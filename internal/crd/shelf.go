@@ -10,11 +10,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shelf bounds the memory of what is compiled. Sizes are estimates. For room it drops
+// compiledCache bounds the memory of what is compiled. Sizes are estimates. For room it drops
 // what was used longest ago of a few things at random: what is used often stays, and
 // of more than fits that is used in turn, most is still there when its turn comes.
 // What nobody used for the time of idle goes anyway.
-type shelf struct {
+type compiledCache struct {
 	limit int64
 	idle  time.Duration
 	clock clock.PassiveClock
@@ -22,13 +22,13 @@ type shelf struct {
 	// mu is a leaf.
 	mu struct {
 		sync.Mutex
-		things []*shelved
+		things []*compiledEntry
 		bytes  int64
 	}
 }
 
-// shelved is something compiled. Its size and place are guarded by the shelf's lock.
-type shelved struct {
+// compiledEntry is something compiled. Its size and place are guarded by the shelf's lock.
+type compiledEntry struct {
 	size int64
 	// place is one more than where it stands, 0 if it is not on the shelf.
 	place int
@@ -37,16 +37,16 @@ type shelved struct {
 	drop func() bool
 }
 
-func newShelf(limit int64, idle time.Duration, c clock.PassiveClock) *shelf {
-	return &shelf{limit: limit, idle: idle, clock: c}
+func newCompiledCache(limit int64, idle time.Duration, c clock.PassiveClock) *compiledCache {
+	return &compiledCache{limit: limit, idle: idle, clock: c}
 }
 
 // touch notes that something is used.
-func (s *shelf) touch(t *shelved) { t.used.Store(s.clock.Now().UnixNano()) }
+func (s *compiledCache) touch(t *compiledEntry) { t.used.Store(s.clock.Now().UnixNano()) }
 
 // put adds to the size of something, which is put on the shelf if it is not
 // there, and makes room for it.
-func (s *shelf) put(t *shelved, size int64) {
+func (s *compiledCache) put(t *compiledEntry, size int64) {
 	s.touch(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,16 +60,16 @@ func (s *shelf) put(t *shelved, size int64) {
 }
 
 const (
-	// sampled is how many things are looked at to drop one.
-	sampled = 2
-	// patience is how many of those that were chosen may be in use.
-	patience = 16
+	// evictionChoices is how many things are looked at to drop one.
+	evictionChoices = 2
+	// maxBusyChoices is how many of those that were chosen may be in use.
+	maxBusyChoices = 16
 )
 
 // makeRoomLocked drops things until the others fit, but for one. If those it comes
 // upon are in use there will be too many for a while.
-func (s *shelf) makeRoomLocked(but *shelved) {
-	for busy := 0; s.mu.bytes > s.limit && busy < patience; {
+func (s *compiledCache) makeRoomLocked(but *compiledEntry) {
+	for busy := 0; s.mu.bytes > s.limit && busy < maxBusyChoices; {
 		if old := s.someLocked(); old != but && old.drop() {
 			s.removeLocked(old)
 		} else {
@@ -79,9 +79,9 @@ func (s *shelf) makeRoomLocked(but *shelved) {
 }
 
 // someLocked chooses a thing to drop.
-func (s *shelf) someLocked() *shelved {
-	var oldest *shelved
-	for range sampled {
+func (s *compiledCache) someLocked() *compiledEntry {
+	var oldest *compiledEntry
+	for range evictionChoices {
 		t := s.mu.things[rand.IntN(len(s.mu.things))]
 		if oldest == nil || t.used.Load() < oldest.used.Load() {
 			oldest = t
@@ -91,13 +91,13 @@ func (s *shelf) someLocked() *shelved {
 }
 
 // remove takes something off, which need not be there.
-func (s *shelf) remove(t *shelved) {
+func (s *compiledCache) remove(t *compiledEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removeLocked(t)
 }
 
-func (s *shelf) removeLocked(t *shelved) {
+func (s *compiledCache) removeLocked(t *compiledEntry) {
 	if t.place > 0 {
 		s.mu.bytes -= t.size
 		last := s.mu.things[len(s.mu.things)-1]
@@ -108,7 +108,7 @@ func (s *shelf) removeLocked(t *shelved) {
 }
 
 // sweep drops what is idle.
-func (s *shelf) sweep() {
+func (s *compiledCache) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.clock.Now().Add(-s.idle).UnixNano()
@@ -120,7 +120,7 @@ func (s *shelf) sweep() {
 }
 
 // size is what some things take that may be on the shelf, in bytes.
-func (s *shelf) size(things ...*shelved) int64 {
+func (s *compiledCache) size(things ...*compiledEntry) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var bytes int64
@@ -133,7 +133,7 @@ func (s *shelf) size(things ...*shelved) int64 {
 }
 
 // held tells how much there is.
-func (s *shelf) held() (things int, bytes int64) {
+func (s *compiledCache) held() (things int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.mu.things), s.mu.bytes

@@ -10,27 +10,27 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// thing is a slot that counts how often it is filled.
-type thing struct {
-	*slot[int]
+// countedSlot is a slot that counts how often it is filled.
+type countedSlot struct {
+	*compiledSlot[int]
 	busy, kept atomic.Bool
 	made       atomic.Int32
 }
 
-func newThing(s *shelf) *thing {
-	t := &thing{}
-	t.slot = newSlot[int](s, t.busy.Load, t.kept.Load)
+func newThing(s *compiledCache) *countedSlot {
+	t := &countedSlot{}
+	t.compiledSlot = newCompiledSlot[int](s, t.busy.Load, t.kept.Load)
 	return t
 }
 
-func (t *thing) use(size int64) {
+func (t *countedSlot) use(size int64) {
 	_, _ = t.get(func() (*int, int64, error) {
 		t.made.Add(1)
 		return new(int), size, nil
 	})
 }
 
-func wantMade(t *testing.T, what string, things []*thing, want ...int32) {
+func wantMade(t *testing.T, what string, things []*countedSlot, want ...int32) {
 	t.Helper()
 	for i, thing := range things {
 		if got := thing.made.Load(); got != want[i] {
@@ -41,9 +41,9 @@ func wantMade(t *testing.T, what string, things []*thing, want ...int32) {
 
 // counted makes a shelf with room for some things of size 10, and more things than
 // that. use uses one of them, a second after the last.
-func counted(room, things int) (s *shelf, all []*thing, use func(i int)) {
+func counted(room, things int) (s *compiledCache, all []*countedSlot, use func(i int)) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	s = newShelf(int64(10*room), time.Hour, clock)
+	s = newCompiledCache(int64(10*room), time.Hour, clock)
 	for range things {
 		all = append(all, newThing(s))
 	}
@@ -53,7 +53,7 @@ func counted(room, things int) (s *shelf, all []*thing, use func(i int)) {
 	}
 }
 
-func fills(things []*thing) (n int) {
+func fills(things []*countedSlot) (n int) {
 	for _, thing := range things {
 		n += int(thing.made.Load())
 	}
@@ -118,8 +118,8 @@ func TestShelfKeepsSomeOfWhatIsUsedInTurn(t *testing.T) {
 func TestShelfDropsWhatIsIdle(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	s := newShelf(1000, time.Minute, clock)
-	things := []*thing{newThing(s), newThing(s), newThing(s)}
+	s := newCompiledCache(1000, time.Minute, clock)
+	things := []*countedSlot{newThing(s), newThing(s), newThing(s)}
 	for _, thing := range things {
 		thing.use(10)
 	}
@@ -145,7 +145,7 @@ func TestShelfDropsWhatIsIdle(t *testing.T) {
 
 func TestSlotIsFilledOnce(t *testing.T) {
 	t.Parallel()
-	one := newThing(newShelf(1000, time.Minute, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))))
+	one := newThing(newCompiledCache(1000, time.Minute, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))))
 	if _, err := one.get(func() (*int, int64, error) { return nil, 0, errors.New("broken") }); err == nil || !one.empty() {
 		t.Error("a failure filled the slot")
 	}
@@ -161,7 +161,7 @@ func TestSlotIsFilledOnce(t *testing.T) {
 
 func TestShelfTellsSizes(t *testing.T) {
 	t.Parallel()
-	s := newShelf(100, time.Minute, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	s := newCompiledCache(100, time.Minute, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	one, two, never := newThing(s), newThing(s), newThing(s)
 	one.use(10)
 	two.use(7)

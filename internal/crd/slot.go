@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// slot holds something that is made on first need, by one for all who ask for it,
+// compiledSlot holds something that is made on first need, by one for all who ask for it,
 // and may be dropped and made again.
-type slot[T any] struct {
-	shelf   *shelf
-	shelved shelved
+type compiledSlot[T any] struct {
+	shelf   *compiledCache
+	shelved compiledEntry
 	value   atomic.Pointer[T]
 	build   sync.Mutex
 }
 
-// newSlot makes an empty slot. What it holds is not dropped while busy, and stays
+// newCompiledSlot makes an empty slot. What it holds is not dropped while busy, and stays
 // for as long as the slot does when it is kept.
-func newSlot[T any](s *shelf, busy, kept func() bool) *slot[T] {
-	made := &slot[T]{shelf: s}
+func newCompiledSlot[T any](s *compiledCache, busy, kept func() bool) *compiledSlot[T] {
+	made := &compiledSlot[T]{shelf: s}
 	made.shelved.drop = func() bool {
 		switch {
 		case kept():
@@ -32,7 +32,7 @@ func newSlot[T any](s *shelf, busy, kept func() bool) *slot[T] {
 }
 
 // get returns the value, made now if need be. made says its size in bytes.
-func (s *slot[T]) get(make func() (value *T, size int64, err error)) (*T, error) {
+func (s *compiledSlot[T]) get(make func() (value *T, size int64, err error)) (*T, error) {
 	if v := s.value.Load(); v != nil {
 		s.shelf.touch(&s.shelved)
 		return v, nil
@@ -52,4 +52,4 @@ func (s *slot[T]) get(make func() (value *T, size int64, err error)) (*T, error)
 }
 
 // empty reports whether there is no value now.
-func (s *slot[T]) empty() bool { return s.value.Load() == nil }
+func (s *compiledSlot[T]) empty() bool { return s.value.Load() == nil }

@@ -35,24 +35,24 @@ func (d *Documents) findBuiltinLocked() {
 
 // serve answers with what next, a handler behind Kubernetes' router, once
 // answered. Paths are few: the caller names none but those of known groups.
-func (b *builtin) serve(n negotiated, next http.Handler, w http.ResponseWriter, req *http.Request) {
+func (b *builtin) serve(n negotiatedForm, next http.Handler, w http.ResponseWriter, req *http.Request) {
 	found, ok := b.pages.Load(req.URL.Path)
 	if !ok {
-		found, _ = b.pages.LoadOrStore(req.URL.Path, &pages{})
+		found, _ = b.pages.LoadOrStore(req.URL.Path, &representations{})
 	}
-	found.(*pages).serve(n.form, next, w, req)
+	found.(*representations).serve(n.form, next, w, req)
 }
 
 // keeps reports whether a document is there.
-func (b *builtin) keeps(n negotiated, req *http.Request) bool {
+func (b *builtin) keeps(n negotiatedForm, req *http.Request) bool {
 	found, ok := b.pages.Load(req.URL.Path)
-	return ok && found.(*pages).keeps(n.form)
+	return ok && found.(*representations).keeps(n.form)
 }
 
 // negotiateRouted is negotiate for handlers behind Kubernetes' router.
-func negotiateRouted(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiated, bool) {
+func negotiateRouted(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiatedForm, bool) {
 	if !routable(req.Header.Get("Accept"), s) {
-		return negotiated{}, false
+		return negotiatedForm{}, false
 	}
 	n, err := negotiate(req, s, r)
 	return n, err == nil

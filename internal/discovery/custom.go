@@ -50,8 +50,8 @@ type customGroup struct {
 
 // customView is what rows say. It is immutable but for the pages.
 type customView struct {
-	group    *sheet
-	versions map[string]*sheet
+	group    *cachedDocument
+	versions map[string]*cachedDocument
 	// aggregated are the versions in the aggregated document.
 	aggregated []apidiscoveryv2.APIVersionDiscovery
 }
@@ -91,9 +91,9 @@ func (c *Custom) change(group, name string, row *crd.Definition) aggregated.Reso
 	return c.mu.told
 }
 
-// Tell has another manager told of each change, at once: one whose document is
+// SetManager has another manager told of each change, at once: one whose document is
 // Kubernetes'. It is called before the first change.
-func (c *Custom) Tell(m aggregated.ResourceManager) {
+func (c *Custom) SetManager(m aggregated.ResourceManager) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.told = m
@@ -171,11 +171,11 @@ func (c *Custom) view(name string) *customView {
 
 // derive makes the documents of a group out of its definitions.
 func (c *Custom) derive(group string, rows []*crd.Definition) *customView {
-	versions := servedVersions(rows)
+	versions := servedVersionNames(rows)
 	if len(versions) == 0 {
 		return &customView{}
 	}
-	view := &customView{versions: map[string]*sheet{}}
+	view := &customView{versions: map[string]*cachedDocument{}}
 	object := apiGroup(group, versions)
 	view.group = c.sheet(func() http.Handler { return discovery.NewAPIGroupHandler(c.serializer, object) })
 	for _, version := range versions {
@@ -206,8 +206,8 @@ func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.
 
 // sheet has a handler made for each use: while one encodes its object, it
 // writes into it.
-func (c *Custom) sheet(handler func() http.Handler) *sheet {
-	return &sheet{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+func (c *Custom) sheet(handler func() http.Handler) *cachedDocument {
+	return &cachedDocument{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler().ServeHTTP(w, req)
 	})}
 }

@@ -24,7 +24,7 @@ type document struct {
 
 	mu struct {
 		sync.Mutex
-		forms map[form]*page
+		forms map[form]*representation
 	}
 }
 
@@ -32,7 +32,7 @@ type document struct {
 func newDocument(items []*item) *document {
 	d := &document{items: items, etag: etag(items)}
 	d.quoted = strconv.Quote(d.etag)
-	d.mu.forms = map[form]*page{}
+	d.mu.forms = map[form]*representation{}
 	return d
 }
 
@@ -68,7 +68,7 @@ func (d *document) fragments() []fragment {
 }
 
 // page returns the document in a form, made now if it is the first time.
-func (d *document) page(n negotiated, frame *frame, s runtime.NegotiatedSerializer) (*page, error) {
+func (d *document) page(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) (*representation, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if made := d.mu.forms[n.form]; made != nil {
@@ -78,7 +78,7 @@ func (d *document) page(n negotiated, frame *frame, s runtime.NegotiatedSerializ
 	if err != nil {
 		return nil, err
 	}
-	made := newPage(http.Header{
+	made := newRepresentation(http.Header{
 		"Content-Type": {n.contentType()}, "Etag": {d.quoted}, "Vary": {"Accept"}, "Cache-Control": {"public"},
 	}, body)
 	d.mu.forms[n.form] = made
@@ -86,7 +86,7 @@ func (d *document) page(n negotiated, frame *frame, s runtime.NegotiatedSerializ
 }
 
 // encode joins the fragments of the usual forms. Others are rare.
-func (d *document) encode(n negotiated, frame *frame, s runtime.NegotiatedSerializer) ([]byte, error) {
+func (d *document) encode(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) ([]byte, error) {
 	if n.as == frame.kind {
 		if body, err := frame.join(n.form, d.fragments()); body != nil || err != nil {
 			return body, err
@@ -101,7 +101,7 @@ func (d *document) encode(n negotiated, frame *frame, s runtime.NegotiatedSerial
 
 // serve answers, by Kubernetes' own means if the answer is to be logged or
 // something cannot be encoded.
-func (d *document) serve(n negotiated, m *Documents, w http.ResponseWriter, req *http.Request) {
+func (d *document) serve(n negotiatedForm, m *Documents, w http.ResponseWriter, req *http.Request) {
 	if unmodified(w.Header(), d.quoted, req) {
 		w.WriteHeader(http.StatusNotModified)
 		return

@@ -41,7 +41,7 @@ type Documents struct {
 
 	// generation counts changes, current says which it has seen.
 	generation atomic.Uint64
-	current    atomic.Pointer[dated]
+	current    atomic.Pointer[versionedDocument]
 	callback   atomic.Pointer[func()]
 	builtin    atomic.Pointer[builtin]
 	// accepted are the words by which a client last asked for the aggregated document.
@@ -53,8 +53,8 @@ type Documents struct {
 	}
 }
 
-// dated is the document as of a generation.
-type dated struct {
+// versionedDocument is the document as of a generation.
+type versionedDocument struct {
 	generation uint64
 	*document
 }
@@ -108,11 +108,11 @@ func (d *Documents) document() *document {
 	d.takeCustomLocked()
 	items := d.itemsLocked()
 	if last != nil && slices.Equal(last.items, items) {
-		d.current.Store(&dated{generation, last.document})
+		d.current.Store(&versionedDocument{generation, last.document})
 		return last.document
 	}
 	made := newDocument(items)
-	d.current.Store(&dated{generation, made})
+	d.current.Store(&versionedDocument{generation, made})
 	return made
 }
 

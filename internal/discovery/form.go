@@ -17,8 +17,8 @@ type form struct {
 	as schema.GroupVersionKind
 }
 
-// negotiated is the form that Kubernetes' endpoints would choose.
-type negotiated struct {
+// negotiatedForm is the form that Kubernetes' endpoints would choose.
+type negotiatedForm struct {
 	form
 	// serializer is the form's.
 	serializer runtime.Serializer
@@ -26,12 +26,12 @@ type negotiated struct {
 	profile string
 }
 
-func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiated, error) {
+func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiatedForm, error) {
 	media, info, err := negotiation.NegotiateOutputMediaType(req, s, r)
 	if err != nil {
-		return negotiated{}, err
+		return negotiatedForm{}, err
 	}
-	n := negotiated{serializer: info.Serializer, profile: media.Profile}
+	n := negotiatedForm{serializer: info.Serializer, profile: media.Profile}
 	n.mediaType = info.MediaType
 	n.pretty = info.PrettySerializer != nil && info.Serializer == info.PrettySerializer
 	if media.Convert != nil {

@@ -20,8 +20,8 @@ type sourcedVersion struct {
 
 type priority struct{ group, version int }
 
-// unset is the priority of a version that nobody set one for.
-var unset = priority{group: 1000, version: 15}
+// defaultPriority is the priority of a version that nobody set one for.
+var defaultPriority = priority{group: 1000, version: 15}
 
 // group is what the sources say of a group. It is guarded by the lock of its
 // Documents.
@@ -55,7 +55,7 @@ func (g *group) add(source aggregated.Source, v apidiscoveryv2.APIVersionDiscove
 	}
 	g.versions[key] = v
 	if _, ok := g.priorities[key]; !ok {
-		g.priorities[key] = unset
+		g.priorities[key] = defaultPriority
 	}
 	g.item = nil
 	return true

@@ -23,15 +23,15 @@ const (
 	gzipLevel = 5
 )
 
-// page is a document in one form, as it is sent. It is immutable.
-type page struct {
+// representation is a document in one form, as it is sent. It is immutable.
+type representation struct {
 	header http.Header
 	plain  []byte
 	packed func() []byte
 }
 
-func newPage(header http.Header, plain []byte) *page {
-	return &page{header: header, plain: plain, packed: sync.OnceValue(func() []byte { return pack(plain) })}
+func newRepresentation(header http.Header, plain []byte) *representation {
+	return &representation{header: header, plain: plain, packed: sync.OnceValue(func() []byte { return pack(plain) })}
 }
 
 func pack(plain []byte) []byte {
@@ -47,7 +47,7 @@ func pack(plain []byte) []byte {
 }
 
 // serve writes the page, or that the client has it already.
-func (p *page) serve(w http.ResponseWriter, req *http.Request) {
+func (p *representation) serve(w http.ResponseWriter, req *http.Request) {
 	header := w.Header()
 	if etag := p.header.Get("ETag"); etag != "" && unmodified(header, etag, req) {
 		w.WriteHeader(http.StatusNotModified)

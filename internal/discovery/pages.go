@@ -10,19 +10,19 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
-// pages are the forms of a document that a handler of Kubernetes' writes. Each
+// representations are the forms of a document that a handler of Kubernetes' writes. Each
 // is recorded when it is first asked for. The document itself never changes.
 // The zero value is ready.
-type pages struct {
+type representations struct {
 	mu struct {
 		sync.Mutex
-		byForm map[form]*page
+		byForm map[form]*representation
 	}
 }
 
 // serve answers in a form, by recording what the handler answers if it has to.
 // What is no success is not kept.
-func (p *pages) serve(f form, handler http.Handler, w http.ResponseWriter, req *http.Request) {
+func (p *representations) serve(f form, handler http.Handler, w http.ResponseWriter, req *http.Request) {
 	if found := p.find(f, handler, req); found != nil {
 		found.serve(w, req)
 		return
@@ -30,13 +30,13 @@ func (p *pages) serve(f form, handler http.Handler, w http.ResponseWriter, req *
 	handler.ServeHTTP(w, req)
 }
 
-func (p *pages) keeps(f form) bool {
+func (p *representations) keeps(f form) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.byForm[f] != nil
 }
 
-func (p *pages) find(f form, handler http.Handler, req *http.Request) *page {
+func (p *representations) find(f form, handler http.Handler, req *http.Request) *representation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if found := p.mu.byForm[f]; found != nil {
@@ -47,7 +47,7 @@ func (p *pages) find(f form, handler http.Handler, req *http.Request) *page {
 		return nil
 	}
 	if p.mu.byForm == nil {
-		p.mu.byForm = map[form]*page{}
+		p.mu.byForm = map[form]*representation{}
 	}
 	p.mu.byForm[f] = found
 	return found
@@ -55,7 +55,7 @@ func (p *pages) find(f form, handler http.Handler, req *http.Request) *page {
 
 // record asks a handler on behalf of everybody: the user's deadline and
 // preferences are left out. It returns nil for anything but a success.
-func record(f form, handler http.Handler, req *http.Request) *page {
+func record(f form, handler http.Handler, req *http.Request) *representation {
 	ask := req.Clone(context.WithoutCancel(req.Context()))
 	ask.Header = http.Header{"Accept": {f.accept()}}
 	ask.URL.RawQuery = ""
@@ -64,23 +64,23 @@ func record(f form, handler http.Handler, req *http.Request) *page {
 	if answer.RespCode() != http.StatusOK {
 		return nil
 	}
-	return newPage(answer.Header(), answer.Data())
+	return newRepresentation(answer.Header(), answer.Data())
 }
 
-// sheet is a document that every client gets alike, with the handler of
+// cachedDocument is a document that every client gets alike, with the handler of
 // Kubernetes' that writes it.
-type sheet struct {
-	pages
+type cachedDocument struct {
+	representations
 	serializer runtime.NegotiatedSerializer
 	handler    http.Handler
 }
 
 // ServeHTTP implements http.Handler.
-func (s *sheet) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (s *cachedDocument) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	n, err := negotiate(req, s.serializer, negotiation.DefaultEndpointRestrictions)
 	if err != nil || audited(req) {
 		s.handler.ServeHTTP(w, req)
 		return
 	}
-	s.pages.serve(n.form, s.handler, w, req)
+	s.representations.serve(n.form, s.handler, w, req)
 }

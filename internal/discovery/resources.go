@@ -15,9 +15,9 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// servedVersions are those that an established definition serves, preferred
+// servedVersionNames are those that an established definition serves, preferred
 // ones first.
-func servedVersions(rows []*crd.Definition) []string {
+func servedVersionNames(rows []*crd.Definition) []string {
 	var versions []string
 	for _, row := range rows {
 		for i := range row.Versions {
@@ -39,16 +39,16 @@ func apiGroup(name string, versions []string) metav1.APIGroup {
 	return group
 }
 
-// served is a definition in one of the versions that it serves.
-type served struct {
+// servedVersion is a definition in one of the versions that it serves.
+type servedVersion struct {
 	row     *crd.Definition
 	version *crd.Version
 }
 
-func (s served) namespaced() bool { return s.row.Scope == apiextensionsv1.NamespaceScoped }
+func (s servedVersion) namespaced() bool { return s.row.Scope == apiextensionsv1.NamespaceScoped }
 
 // verbs of a definition that is going away are those that empty it.
-func (s served) verbs() metav1.Verbs {
+func (s servedVersion) verbs() metav1.Verbs {
 	if s.row.Terminating {
 		return metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 	}
@@ -58,7 +58,7 @@ func (s served) verbs() metav1.Verbs {
 func subresourceVerbs() metav1.Verbs { return metav1.Verbs{"get", "patch", "update"} }
 
 // storage names the version that objects are stored in, if it is served.
-func (s served) storage() string {
+func (s servedVersion) storage() string {
 	for i := range s.row.Versions {
 		if v := &s.row.Versions[i]; v.Served && v.Storage {
 			return discovery.StorageVersionHash(s.row.Group, v.Name, s.row.Wanted.Kind)
@@ -67,21 +67,21 @@ func (s served) storage() string {
 	return ""
 }
 
-// serving are the definitions that serve a version, by plural name.
-func serving(version string, rows []*crd.Definition) []served {
-	var all []served
+// definitionsServing are the definitions that serve a version, by plural name.
+func definitionsServing(version string, rows []*crd.Definition) []servedVersion {
+	var all []servedVersion
 	for _, row := range rows {
 		if !row.Established {
 			continue
 		}
 		for i := range row.Versions {
 			if v := &row.Versions[i]; v.Served && v.Name == version {
-				all = append(all, served{row, v})
+				all = append(all, servedVersion{row, v})
 				break
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b served) int { return cmp.Compare(a.row.Accepted.Plural, b.row.Accepted.Plural) })
+	slices.SortStableFunc(all, func(a, b servedVersion) int { return cmp.Compare(a.row.Accepted.Plural, b.row.Accepted.Plural) })
 	return all
 }
 
@@ -97,7 +97,7 @@ func (l resourceList) ListAPIResources() []metav1.APIResource { return l }
 // Kubernetes the order of definitions is another each time.
 func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 	list := resourceList{}
-	for _, s := range serving(gv.Version, rows) {
+	for _, s := range definitionsServing(gv.Version, rows) {
 		names := &s.row.Accepted
 		list = append(list, metav1.APIResource{
 			Name: names.Plural, SingularName: names.Singular, Namespaced: s.namespaced(), Kind: names.Kind,
@@ -121,7 +121,7 @@ func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 // resourceDiscovery lists the same for the aggregated document.
 func resourceDiscovery(gv schema.GroupVersion, rows []*crd.Definition) []apidiscoveryv2.APIResourceDiscovery {
 	var list []apidiscoveryv2.APIResourceDiscovery
-	for _, s := range serving(gv.Version, rows) {
+	for _, s := range definitionsServing(gv.Version, rows) {
 		names := &s.row.Accepted
 		kind := metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: names.Kind}
 		resource := apidiscoveryv2.APIResourceDiscovery{

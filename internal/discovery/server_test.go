@@ -14,10 +14,10 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// behind counts the requests that come through to Kubernetes' handler.
-type behind struct{ asked []string }
+// upstreamHandler counts the requests that come through to Kubernetes' handler.
+type upstreamHandler struct{ asked []string }
 
-func (b *behind) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (b *upstreamHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	b.asked = append(b.asked, req.Method+" "+req.URL.Path+" "+req.Header.Get("Accept"))
 	w.Header().Set("Content-Type", "application/json")
 	if req.URL.Path == "/api" {
@@ -30,7 +30,7 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // TestBuiltinIsAskedOnce asks for what Kubernetes' handlers write.
 func TestBuiltinIsAskedOnce(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, b := newServer(t), &upstreamHandler{}
 	h := s.Wrap(b)
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v1"}, 1, 1))
 	core := "application/json" + asDiscovery
@@ -61,7 +61,7 @@ func TestBuiltinIsAskedOnce(t *testing.T) {
 
 // TestPassedOn finds requests that Kubernetes has to answer, each time.
 func TestPassedOn(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, b := newServer(t), &upstreamHandler{}
 	h := s.Wrap(b)
 	s.Manager().WithSource(aggregated.CRDSource).AddGroupVersion("crd.example.com", version(metav1.GroupVersion{Group: "crd.example.com", Version: "v1"}, 1, 1))
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v1"}, 1, 1))
@@ -100,7 +100,7 @@ func TestPassedOn(t *testing.T) {
 
 // TestAuditedBodies are written by Kubernetes, which logs them.
 func TestAuditedBodies(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, b := newServer(t), &upstreamHandler{}
 	gv := metav1.GroupVersion{Group: "apps", Version: "v1"}
 	s.Manager().AddGroupVersion("apps", version(gv, 1, 1))
 	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

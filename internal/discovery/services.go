@@ -30,7 +30,7 @@ type Services struct {
 		sync.Mutex
 		groups map[string]*serviceGroup
 		// list is nil when a group changed.
-		list *sheet
+		list *cachedDocument
 	}
 }
 
@@ -52,7 +52,7 @@ type serviceGroup struct {
 type servedGroup struct {
 	object   metav1.APIGroup
 	fragment fragment
-	sheet    *sheet
+	sheet    *cachedDocument
 }
 
 func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
@@ -74,7 +74,7 @@ func (s *Services) newServedGroup(object metav1.APIGroup) servedGroup {
 		s.write(&copied, w, req)
 	}
 	return servedGroup{
-		object: object, fragment: newFragment(&object), sheet: &sheet{serializer: s.serializer, handler: http.HandlerFunc(write)},
+		object: object, fragment: newFragment(&object), sheet: &cachedDocument{serializer: s.serializer, handler: http.HandlerFunc(write)},
 	}
 }
 
@@ -165,7 +165,7 @@ func byGroupPriority(a, b service) int {
 }
 
 // list returns the list of all groups but the one without a name.
-func (s *Services) list() *sheet {
+func (s *Services) list() *cachedDocument {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.list == nil {
@@ -180,7 +180,7 @@ func (s *Services) list() *sheet {
 		for _, g := range sorted {
 			groups = append(groups, g.servedGroup)
 		}
-		s.mu.list = &sheet{serializer: s.serializer, handler: listHandler{s, groups}}
+		s.mu.list = &cachedDocument{serializer: s.serializer, handler: listHandler{s, groups}}
 	}
 	return s.mu.list
 }

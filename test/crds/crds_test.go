@@ -40,9 +40,9 @@ func TestServersAgree(t *testing.T) {
 	t.Logf("compared %d requests, %d definitions, %d objects and events", p.requests.Load(), p.definitions.Load(), p.objects.Load())
 }
 
-// atOnce is how many runs share the servers. They wait most of the time: an
+// maxConcurrentRuns is how many runs share the servers. They wait most of the time: an
 // object can be made two seconds after its definition only.
-const atOnce = 8
+const maxConcurrentRuns = 8
 
 // phase runs something for each name, several at a time, then compares what
 // concerns all definitions and deletes them.
@@ -51,7 +51,7 @@ func (p *pair) phase(t *testing.T, what string, names []string, do func(*testing
 	var mu sync.Mutex
 	var runs []*run
 	t.Run(what, func(t *testing.T) {
-		slots := make(chan struct{}, atOnce)
+		slots := make(chan struct{}, maxConcurrentRuns)
 		var running sync.WaitGroup
 		for _, name := range names {
 			running.Go(func() {

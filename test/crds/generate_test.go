@@ -23,8 +23,8 @@ func (g *generator) once(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-// deepest is where optional fields end.
-const deepest = 6
+// maxOptionalDepth is where optional fields end.
+const maxOptionalDepth = 6
 
 // value makes one of a schema.
 func (g *generator) value(schema object, depth int) any {
@@ -64,7 +64,7 @@ func (g *generator) odd() any {
 
 // loose is what stands where the schema does not tell.
 func (g *generator) loose(depth int) any {
-	if depth > deepest || g.once(2) {
+	if depth > maxOptionalDepth || g.once(2) {
 		return pick[any](g, "x", 5, 2.5, false, "<&>", object{}, []any{1, "a"})
 	}
 	return object{"x": g.loose(depth + 1), "z": g.loose(depth + 1)}
@@ -79,7 +79,7 @@ func (g *generator) object(schema object, depth int) object {
 		if !ok || depth == 0 && (name == "metadata" || name == "apiVersion" || name == "kind") {
 			continue
 		}
-		if slices.Contains(required, any(name)) || depth == 0 && name == "spec" || g.full && depth < deepest && g.once(2) {
+		if slices.Contains(required, any(name)) || depth == 0 && name == "spec" || g.full && depth < maxOptionalDepth && g.once(2) {
 			o[name] = g.value(property, depth+1)
 		}
 	}

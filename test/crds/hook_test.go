@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// hook is a conversion webhook. Versions v1 and v2 differ in that spec.text is
+// conversionWebhook is a conversion webhook. Versions v1 and v2 differ in that spec.text is
 // called spec.words in v2. The last part of its path says how it misbehaves.
-type hook struct {
+type conversionWebhook struct {
 	url string
 	// ca is the authority that its certificate can be verified with, as in a
 	// definition.
 	ca string
 	// asked counts what each path under /count was asked.
-	asked counters
+	asked webhookCounts
 }
 
-func startHook(t *testing.T) *hook {
+func startConversionWebhook(t *testing.T) *conversionWebhook {
 	t.Helper()
-	h := &hook{}
+	h := &conversionWebhook{}
 	server := httptest.NewTLSServer(h)
 	t.Cleanup(server.Close)
 	h.url, h.ca = server.URL, base64.StdEncoding.EncodeToString(encodeCertificate(server.Certificate()))
@@ -34,7 +34,7 @@ func startHook(t *testing.T) *hook {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *hook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (h *conversionWebhook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var review apiextensionsv1.ConversionReview
 	if err := json.NewDecoder(req.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, "no review", http.StatusBadRequest)

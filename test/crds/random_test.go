@@ -37,9 +37,9 @@ func randomNames(t *testing.T) []string {
 }
 
 const (
-	// attempts is how many definitions a run makes up before one is accepted:
+	// maxRandomDefinitions is how many definitions a run makes up before one is accepted:
 	// some are refused, which is compared as well.
-	attempts = 6
+	maxRandomDefinitions = 6
 	// redefinitions is how often it changes afterwards.
 	redefinitions = 2
 	randomObjects = 4
@@ -50,9 +50,9 @@ func (r *run) random(name string) {
 	r.loosen()
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	m := &maker{generator: generator{Rand: rand.New(rand.NewPCG(r.pair.seed, h.Sum64())), full: true}, group: r.group}
+	m := &definitionMaker{generator: generator{Rand: rand.New(rand.NewPCG(r.pair.seed, h.Sum64())), full: true}, group: r.group}
 	var d object
-	for range attempts {
+	for range maxRandomDefinitions {
 		d = m.definition()
 		if r.install(d) {
 			break
@@ -110,7 +110,7 @@ func (r *run) replace(d object) bool {
 }
 
 // mutate patches, applies and deletes some of the objects that objects made.
-func (r *run) mutate(m *maker, d object) {
+func (r *run) mutate(m *definitionMaker, d object) {
 	spec := d["spec"].(map[string]any)
 	for _, v := range spec["versions"].([]any) {
 		version := v.(map[string]any)
@@ -149,13 +149,13 @@ func (r *run) mutate(m *maker, d object) {
 	}
 }
 
-// maker makes up definitions.
-type maker struct {
+// definitionMaker makes up definitions.
+type definitionMaker struct {
 	generator
 	group string
 }
 
-func (m *maker) definition() object {
+func (m *definitionMaker) definition() object {
 	versions := []any{}
 	storage := m.IntN(2)
 	for i, name := range []string{"v1", "v1beta1", "v2alpha1"}[:1+m.IntN(3)] {
@@ -177,7 +177,7 @@ func (m *maker) definition() object {
 	}
 }
 
-func (m *maker) version(name string, storage bool) object {
+func (m *definitionMaker) version(name string, storage bool) object {
 	schema := object{"type": "object", "properties": object{"spec": m.structure(0), "status": m.structure(1)}}
 	if m.once(8) {
 		schema["x-kubernetes-preserve-unknown-fields"] = true
@@ -212,7 +212,7 @@ func (m *maker) version(name string, storage bool) object {
 var fieldNames = []string{"a", "b", "c", "long-name", "x.z", "kind"}
 
 // structure is a structural schema of an object, or now and then something else.
-func (m *maker) structure(depth int) object {
+func (m *definitionMaker) structure(depth int) object {
 	properties := object{}
 	for range 1 + m.IntN(4) {
 		properties[pick(&m.generator, fieldNames...)] = m.schema(depth + 1)
@@ -236,7 +236,7 @@ func (m *maker) structure(depth int) object {
 	return s
 }
 
-func (m *maker) schema(depth int) object {
+func (m *definitionMaker) schema(depth int) object {
 	var s object
 	switch what := m.IntN(12); {
 	case what < 3 && depth < 4:
@@ -276,7 +276,7 @@ func (m *maker) schema(depth int) object {
 	return s
 }
 
-func (m *maker) list(depth int) object {
+func (m *definitionMaker) list(depth int) object {
 	s := object{"type": "array", "maxItems": 1 + m.IntN(4)}
 	switch m.IntN(3) {
 	case 0:
@@ -292,7 +292,7 @@ func (m *maker) list(depth int) object {
 	return s
 }
 
-func (m *maker) string() object {
+func (m *definitionMaker) string() object {
 	s := object{"type": "string"}
 	switch m.IntN(5) {
 	case 0:

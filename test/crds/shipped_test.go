@@ -53,12 +53,12 @@ func (r *run) shipped(t *testing.T, name string) {
 	r.stored(nil)
 }
 
-// sampled is how many of a module's definitions are installed in a short run:
+// shippedSampleSize is how many of a module's definitions are installed in a short run:
 // OpenAPI is built anew after each.
-const sampled = 2
+const shippedSampleSize = 2
 
-// largest is how many bytes of JSON such a definition has at most.
-const largest = 200 << 10
+// maxSampledBytes is how many bytes of JSON such a definition has at most.
+const maxSampledBytes = 200 << 10
 
 // sample picks definitions by the seed, or all of them if a number of random
 // definitions is asked for.
@@ -70,7 +70,7 @@ func (r *run) sample(all []object) []object {
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var some []object
 	for _, d := range all {
-		if raw, err := json.Marshal(d); err == nil && len(raw) <= largest && len(some) < sampled {
+		if raw, err := json.Marshal(d); err == nil && len(raw) <= maxSampledBytes && len(some) < shippedSampleSize {
 			some = append(some, d)
 		}
 	}
