@@ -45,8 +45,8 @@ func (w definitionSet) settle() {
 				again = true
 			}
 			c.establish(&definitionState{}, full)
-			approve(&definitionState{}, full)
-			checkStructure(full)
+			setApprovalCondition(&definitionState{}, full)
+			setStructuralCondition(full)
 			w[name] = full
 		}
 	}

@@ -59,14 +59,14 @@ func newWebhookConverter(cache *conversionCache) *webhookConverter {
 
 // conversionKey names a stored object in another version: its bytes identify it.
 type conversionKey struct {
-	of      *webhookConverter
-	version string
-	sum     [16]byte
+	converter *webhookConverter
+	version   string
+	sum       [16]byte
 }
 
 func (c *webhookConverter) key(version string, stored []byte) conversionKey {
 	sum := sha256.Sum256(stored)
-	return conversionKey{of: c, version: version, sum: [16]byte(sum[:16])}
+	return conversionKey{converter: c, version: version, sum: [16]byte(sum[:16])}
 }
 
 // convertedObject is a converted object. It is immutable but for what conversionCache.mu
@@ -99,14 +99,14 @@ type pendingConversion struct {
 	// waiting counts the readers. It is guarded by conversions.mu.
 	waiting int
 	// done is closed when made or err is set.
-	done chan struct{}
-	made *convertedObject
-	err  error
+	done   chan struct{}
+	result *convertedObject
+	err    error
 }
 
-// find returns a conversion that there is, or joins those who wait for it. fresh says
+// findOrJoin returns a conversion that there is, or joins those who wait for it. fresh says
 // that the caller is the first of them, and has to send it on its way.
-func (c *webhookConverter) find(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
+func (c *webhookConverter) findOrJoin(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
 	key := c.key(l.version, stored)
 	if made := c.cache.get(key); made != nil {
 		return made, nil, false
@@ -129,7 +129,7 @@ func (c *webhookConverter) find(l lazyCodec, stored []byte) (made *convertedObje
 // get converts one object now if need be. It is for callers without a context: what is
 // not under way is converted by the calling goroutine.
 func (c *webhookConverter) get(l lazyCodec, stored []byte) (*convertedObject, error) {
-	made, p, fresh := c.find(l, stored)
+	made, p, fresh := c.findOrJoin(l, stored)
 	if p == nil {
 		return made, nil
 	}
@@ -137,7 +137,7 @@ func (c *webhookConverter) get(l lazyCodec, stored []byte) (*convertedObject, er
 		c.convert([]*pendingConversion{p})
 	}
 	<-p.done
-	return p.made, p.err
+	return p.result, p.err
 }
 
 // enqueue sends objects on their way.
@@ -157,7 +157,7 @@ func (c *webhookConverter) enqueue(fresh []*pendingConversion) {
 // review empties the queue.
 func (c *webhookConverter) review() {
 	for {
-		batch := c.take()
+		batch := c.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
@@ -167,9 +167,9 @@ func (c *webhookConverter) review() {
 	}
 }
 
-// take takes what goes to the webhook together. At the end of the queue it gives up the
+// takeBatch takes what goes to the webhook together. At the end of the queue it gives up the
 // caller's place.
-func (c *webhookConverter) take() []*pendingConversion {
+func (c *webhookConverter) takeBatch() []*pendingConversion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*pendingConversion
@@ -202,11 +202,11 @@ func (c *webhookConverter) pace(objects int, took time.Duration) {
 	}
 }
 
-// settle tells those who wait what has become of an object.
-func (c *webhookConverter) settle(p *pendingConversion, made *convertedObject, err error) {
+// complete tells those who wait what has become of an object.
+func (c *webhookConverter) complete(p *pendingConversion, made *convertedObject, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.made, p.err, p.stored = made, err, nil
+	p.result, p.err, p.stored = made, err, nil
 	if err == nil {
 		c.cache.put(p.key, made)
 	}
@@ -218,15 +218,15 @@ func (c *webhookConverter) settle(p *pendingConversion, made *convertedObject, e
 func (c *webhookConverter) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
 	select {
 	case <-p.done:
-		return p.made, p.err
+		return p.result, p.err
 	case <-ctx.Done():
-		c.leave(p)
+		c.abandon(p)
 		return nil, ctx.Err()
 	}
 }
 
-// leave is for those who do not wait any longer. What nobody waits for is not sent.
-func (c *webhookConverter) leave(p *pendingConversion) {
+// abandon is for those who do not wait any longer. What nobody waits for is not sent.
+func (c *webhookConverter) abandon(p *pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.waiting--
@@ -241,7 +241,7 @@ func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries 
 	var waits, fresh []*pendingConversion
 	var sources []*resource.Entry // of waits
 	err := l.eachConverted(entries, func(e *resource.Entry, stored []byte) bool {
-		made, p, first := c.find(l, stored)
+		made, p, first := c.findOrJoin(l, stored)
 		if p == nil {
 			c.cache.setSource(made, e)
 			return true
@@ -255,7 +255,7 @@ func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries 
 	c.enqueue(fresh)
 	for i, p := range waits {
 		if err != nil {
-			c.leave(p)
+			c.abandon(p)
 			continue
 		}
 		var made *convertedObject
@@ -301,7 +301,7 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 			size += entries[n].Size()
 			n++
 		}
-		if err := l.served.conversions.convertAll(ctx, l, entries[:n]); err != nil {
+		if err := l.served.converter.convertAll(ctx, l, entries[:n]); err != nil {
 			return err
 		}
 		entries = entries[n:]
@@ -311,7 +311,7 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 
 // Converted implements storage.Converting.
 func (l lazyCodec) Converted(entries []*resource.Entry) bool {
-	c, all := l.served.conversions, true
+	c, all := l.served.converter, true
 	err := l.eachConverted(entries, func(_ *resource.Entry, stored []byte) bool {
 		all = c.cache.get(c.key(l.version, stored)) != nil
 		return all
@@ -328,7 +328,7 @@ func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
 	err := e.Read(func(stored []byte) error {
 		shown := resource.Entry{Key: e.Key, Attributes: e.Attributes}
 		if l.converts(stored) {
-			made := l.served.conversions.cache.get(l.served.conversions.key(l.version, stored))
+			made := l.served.converter.cache.get(l.served.converter.key(l.version, stored))
 			if made == nil {
 				return nil
 			}

@@ -22,8 +22,8 @@ type conversionCache struct {
 	// mu is a leaf.
 	mu struct {
 		sync.Mutex
-		made  map[conversionKey]*convertedObject
-		bytes int64
+		objects map[conversionKey]*convertedObject
+		bytes   int64
 	}
 }
 
@@ -37,7 +37,7 @@ type retention struct {
 
 func newConversionCache(limit int64, idle time.Duration, c clock.PassiveClock) *conversionCache {
 	made := &conversionCache{limit: limit, idle: idle, clock: c}
-	made.mu.made = map[conversionKey]*convertedObject{}
+	made.mu.objects = map[conversionKey]*convertedObject{}
 	return made
 }
 
@@ -50,7 +50,7 @@ func (c *convertedObject) cost() int64 { return int64(cap(c.content)) + conversi
 func (c *conversionCache) get(key conversionKey) *convertedObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := c.mu.made[key]
+	made := c.mu.objects[key]
 	if made != nil {
 		made.used = c.clock.Now()
 	}
@@ -71,18 +71,18 @@ func (c *conversionCache) put(key conversionKey, made *convertedObject) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	made.key, made.used = key, c.clock.Now()
-	c.mu.made[key] = made
+	c.mu.objects[key] = made
 	c.mu.bytes += made.cost()
 	for c.mu.bytes > c.limit {
-		c.dropLocked(c.someLocked())
+		c.dropLocked(c.evictionCandidateLocked())
 	}
 }
 
-// someLocked chooses a conversion to drop. The order of a map is random.
-func (c *conversionCache) someLocked() *convertedObject {
+// evictionCandidateLocked chooses a conversion to drop. The order of a map is random.
+func (c *conversionCache) evictionCandidateLocked() *convertedObject {
 	var oldest *convertedObject
 	seen := 0
-	for _, made := range c.mu.made {
+	for _, made := range c.mu.objects {
 		if oldest == nil || made.used.Before(oldest.used) {
 			oldest = made
 		}
@@ -94,7 +94,7 @@ func (c *conversionCache) someLocked() *convertedObject {
 }
 
 func (c *conversionCache) dropLocked(made *convertedObject) {
-	delete(c.mu.made, made.key)
+	delete(c.mu.objects, made.key)
 	c.mu.bytes -= made.cost()
 }
 
@@ -102,20 +102,20 @@ func (c *conversionCache) dropLocked(made *convertedObject) {
 // time of idle: an object that did not change has another entry after its resource was
 // packed or loaded anew, and the next reader says so.
 func (c *conversionCache) sweep() {
-	c.dropIf(func(made *convertedObject) bool {
+	c.dropWhere(func(made *convertedObject) bool {
 		return made.source.Value() == nil && c.clock.Since(made.used) >= c.idle
 	})
 }
 
 // forget drops all conversions of a definition.
 func (c *conversionCache) forget(of *webhookConverter) {
-	c.dropIf(func(made *convertedObject) bool { return made.key.of == of })
+	c.dropWhere(func(made *convertedObject) bool { return made.key.converter == of })
 }
 
-func (c *conversionCache) dropIf(useless func(*convertedObject) bool) {
+func (c *conversionCache) dropWhere(useless func(*convertedObject) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.mu.made {
+	for _, made := range c.mu.objects {
 		if useless(made) {
 			c.dropLocked(made)
 		}

@@ -26,7 +26,7 @@ func (c *webhookConverter) convert(batch []*pendingConversion) {
 	settled := map[*pendingConversion]bool{}
 	settle := func(p *pendingConversion, made *convertedObject, err error) {
 		settled[p] = true
-		c.settle(p, made, err)
+		c.complete(p, made, err)
 	}
 	defer func() {
 		// What panics in a handler is answered and logged there. Here it would be the end
@@ -46,7 +46,7 @@ func (c *webhookConverter) convert(batch []*pendingConversion) {
 		}
 		return
 	}
-	r := &review{compiled: compiled, to: schema.GroupVersion{Group: compiled.group, Version: batch[0].key.version}, settle: settle}
+	r := &review{compiled: compiled, to: schema.GroupVersion{Group: compiled.group, Version: batch[0].key.version}, complete: settle}
 	byKind := map[schema.GroupVersionKind][]reviewItem{}
 	var kinds []schema.GroupVersionKind
 	for _, p := range batch {
@@ -71,7 +71,7 @@ func (c *webhookConverter) convert(batch []*pendingConversion) {
 type review struct {
 	compiled *compiledSchemas
 	to       schema.GroupVersion
-	settle   func(*pendingConversion, *convertedObject, error)
+	complete func(*pendingConversion, *convertedObject, error)
 }
 
 // decode makes an object as Kubernetes' storage has it before it is converted.
@@ -89,9 +89,9 @@ func (r *review) decode(p *pendingConversion) (*unstructured.Unstructured, error
 	return u, nil
 }
 
-// mostFailures bounds how many objects of a failed review are tried alone while none
+// maxSingleFailures bounds how many objects of a failed review are tried alone while none
 // succeeds.
-const mostFailures = 3
+const maxSingleFailures = 3
 
 // convert converts objects that are stored in one version. A review that fails does not
 // say for which of its objects, and its error may have other words than that of a single
@@ -104,19 +104,19 @@ func (r *review) convert(batch []reviewItem) {
 	}
 	failures := 0
 	if len(batch) == 1 || time.Since(began) >= slowReview {
-		failures = mostFailures
+		failures = maxSingleFailures
 	}
 	for i, p := range batch {
-		if failures >= mostFailures {
-			r.settle(p.pendingConversion, nil, err)
+		if failures >= maxSingleFailures {
+			r.complete(p.pendingConversion, nil, err)
 			continue
 		}
 		began = time.Now()
 		if alone := r.try(batch[i : i+1]); alone != nil {
-			r.settle(p.pendingConversion, nil, alone)
+			r.complete(p.pendingConversion, nil, alone)
 			err = alone
 			if failures++; time.Since(began) >= slowReview {
-				failures = mostFailures
+				failures = maxSingleFailures
 			}
 		} else {
 			failures = math.MinInt // the webhook works
@@ -143,7 +143,7 @@ func (r *review) try(batch []reviewItem) error {
 		made[i] = &convertedObject{kind: batch[i].kind, content: slices.Clip(content), labels: resource.NewAttributes(u.GetLabels(), nil)}
 	}
 	for i, p := range batch {
-		r.settle(p.pendingConversion, made[i], nil)
+		r.complete(p.pendingConversion, made[i], nil)
 	}
 	return nil
 }

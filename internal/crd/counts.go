@@ -15,10 +15,10 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// count tells metrics how many objects there are of a resource, as Kubernetes' storages
+// reportCount tells metrics how many objects there are of a resource, as Kubernetes' storages
 // do in a goroutine each.
-func (s *Server) count(k *retainedResource) {
-	if s.counts.Load() {
+func (s *Server) reportCount(k *retainedResource) {
+	if s.countObjects.Load() {
 		etcdmetrics.UpdateStoreStats(k.resource.GroupResource(), k.stats(), nil)
 	}
 }
@@ -37,11 +37,11 @@ func (k *retainedResource) stats() apistorage.Stats {
 // them, would remember resources for an hour after they are gone.
 func (s *Server) Stats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	d := s.catalog.Get(gr.String())
-	if d == nil || !s.counts.Load() {
+	if d == nil || !s.countObjects.Load() {
 		return apistorage.Stats{}, false
 	}
 	s.mu.Lock()
-	k := s.mu.kept[d.UID]
+	k := s.mu.retained[d.UID]
 	s.mu.Unlock()
 	if k == nil {
 		return apistorage.Stats{}, false
@@ -49,18 +49,18 @@ func (s *Server) Stats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	return k.stats(), true
 }
 
-// countAll counts the objects of all resources that are in use.
-func (s *Server) countAll() {
+// reportCounts counts the objects of all resources that are in use.
+func (s *Server) reportCounts() {
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.mu.kept))
+	all := slices.Collect(maps.Values(s.mu.retained))
 	s.mu.Unlock()
 	for _, k := range all {
-		s.count(k)
+		s.reportCount(k)
 	}
 }
 
-// release lets a resource go whose definition is gone.
-func (s *Server) release(k *retainedResource) {
+// releaseRetained lets a resource go whose definition is gone.
+func (s *Server) releaseRetained(k *retainedResource) {
 	gr := k.resource.GroupResource()
 	etcdmetrics.DeleteStoreStats(gr)
 	k.cache.Release(k.resource)
@@ -69,24 +69,24 @@ func (s *Server) release(k *retainedResource) {
 	s.mu.gone[gr] = true
 }
 
-// goneNow returns the resources that went since it last returned any. While more go it
+// takeGone returns the resources that went since it last returned any. While more go it
 // waits for them, up to forgetPatience calls: what is done for them costs as much for
 // one as for all.
-func (s *Server) goneNow() map[schema.GroupResource]bool {
+func (s *Server) takeGone() map[schema.GroupResource]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.waits++; len(s.mu.gone) != s.mu.went && s.mu.waits < maxForgetDelays {
-		s.mu.went = len(s.mu.gone)
+	if s.mu.delays++; len(s.mu.gone) != s.mu.goneBefore && s.mu.delays < maxForgetDelays {
+		s.mu.goneBefore = len(s.mu.gone)
 		return nil
 	}
 	gone := s.mu.gone
-	s.mu.gone, s.mu.went, s.mu.waits = map[schema.GroupResource]bool{}, 0, 0
+	s.mu.gone, s.mu.goneBefore, s.mu.delays = map[schema.GroupResource]bool{}, 0, 0
 	return gone
 }
 
 // forgetGone drops what is known of resources that went.
 func (s *Server) forgetGone() {
-	gone := s.goneNow()
+	gone := s.takeGone()
 	maps.DeleteFunc(gone, func(gr schema.GroupResource, _ bool) bool { return s.catalog.Get(gr.String()) != nil })
 	if len(gone) == 0 {
 		return

@@ -26,7 +26,7 @@ func TestGoneTogether(t *testing.T) {
 			if look < c.going {
 				s.mu.gone[schema.GroupResource{Resource: strconv.Itoa(look)}] = true
 			}
-			if got := len(s.goneNow()); got != want {
+			if got := len(s.takeGone()); got != want {
 				t.Errorf("of %d the look %d forgets %d, want %d", c.going, look, got, want)
 			}
 		}

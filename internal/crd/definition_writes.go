@@ -36,7 +36,7 @@ import (
 // Kubernetes installs.
 type definitionWrites struct {
 	create, status http.HandlerFunc
-	room           limiter
+	limiter        limiter
 	// size is what a definition that is stored has, in bytes.
 	size func(name string) int64
 }
@@ -74,7 +74,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}
 	// Kubernetes' handlers are for one request each: they wrap admission anew.
 	return &definitionWrites{
-		room: newLimiter(), size: s.catalog.size,
+		limiter: newLimiter(), size: s.catalog.size,
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
 			handlers.CreateResource(definitions, creation, s.admission)(w, req)
 		}),
@@ -137,7 +137,7 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		return
 	}
 	if info.Subresource == "" && (isWrite(info.Verb) || info.Verb == "delete") {
-		leave, err := d.room.enter(ctx, d.weigh(req.Request, info))
+		leave, err := d.limiter.acquire(ctx, d.weight(req.Request, info))
 		if err != nil {
 			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
 				apiextensionsapiserver.Codecs, apiextensionsv1.SchemeGroupVersion, resp.ResponseWriter, req.Request)
@@ -145,7 +145,7 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		}
 		defer leave()
 	}
-	switch h := d.of(req.Request, info); h {
+	switch h := d.handlerFor(req.Request, info); h {
 	case nil:
 		chain.ProcessFilter(req, resp)
 	default:
@@ -153,24 +153,24 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 	}
 }
 
-// weigh returns how many bytes of definitions a request is about, negative if that is
+// weight returns how many bytes of definitions a request is about, negative if that is
 // not known.
-func (d *definitionWrites) weigh(req *http.Request, info *request.RequestInfo) int64 {
+func (d *definitionWrites) weight(req *http.Request, info *request.RequestInfo) int64 {
 	if info.Name == "" || req.ContentLength < 0 {
 		return req.ContentLength
 	}
 	return max(req.ContentLength, d.size(info.Name))
 }
 
-// of returns what answers a request, nil for Kubernetes' own route.
-func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
+// handlerFor returns what answers a request, nil for Kubernetes' own route.
+func (d *definitionWrites) handlerFor(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
 	if info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version {
 		return nil
 	}
 	switch {
 	case req.Method == http.MethodPost && info.Name == "" && info.Subresource == "":
 		return d.create
-	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataAlone:
+	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataOnlyAccept:
 		// Nobody but this process is given to read what it did not send.
 		if u, ok := request.UserFrom(req.Context()); ok && u.GetName() == user.APIServerUser {
 			return d.status

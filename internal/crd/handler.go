@@ -42,13 +42,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.server.next.ServeHTTP(w, req)
 		return
 	}
-	row := h.find(req, info)
+	row := h.findRow(req, info)
 	if row == nil {
 		h.server.next.ServeHTTP(w, req)
 		return
 	}
 	gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-	now, v, err := h.version(req, info)
+	now, v, err := h.resolve(req, info)
 	switch {
 	case errors.Is(err, errNotServed):
 		h.server.next.ServeHTTP(w, req)
@@ -56,7 +56,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		utilruntime.HandleError(fmt.Errorf("serve %s: %w", row.Name, err))
 		h.fail(w, req, gv, apierrors.NewInternalError(errors.New("error resolving resource")))
 	default:
-		h.serve(w, req, &call{info: info, row: row, served: now, version: v})
+		h.serve(w, req, &resourceRequest{info: info, row: row, served: now, version: v})
 	}
 }
 
@@ -65,10 +65,10 @@ func (*handler) fail(w http.ResponseWriter, req *http.Request, gv schema.GroupVe
 	responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, gv, w, req)
 }
 
-// find returns the row of the definition that a request is for, nil if it is for
+// findRow returns the row of the definition that a request is for, nil if it is for
 // none that is served. A client that has just seen a definition in a watch may be
 // ahead of the rows: who finds nothing waits until they have caught up.
-func (h *handler) find(req *http.Request, info *request.RequestInfo) *Definition {
+func (h *handler) findRow(req *http.Request, info *request.RequestInfo) *Definition {
 	catalog := h.server.catalog
 	name := info.Resource + "." + info.APIGroup
 	if row := catalog.Get(name); row.serves(info) {
@@ -106,10 +106,10 @@ var errNotServed = errors.New("version is not served")
 // maxVersionAttempts bounds how often a definition may change while a request is looked at.
 const maxVersionAttempts = 10
 
-// version returns how the version of a request is served, with its schemas made.
-func (h *handler) version(req *http.Request, info *request.RequestInfo) (now *servedDefinition, v *version, err error) {
+// resolve returns how the version of a request is served, with its schemas made.
+func (h *handler) resolve(req *http.Request, info *request.RequestInfo) (now *servedDefinition, v *version, err error) {
 	for range maxVersionAttempts {
-		now = h.server.serve(info.Resource + "." + info.APIGroup)
+		now = h.server.servedDefinition(info.Resource + "." + info.APIGroup)
 		if now == nil || !now.def.Served(info.APIVersion) {
 			return nil, nil, errNotServed
 		}
@@ -130,8 +130,8 @@ func (h *handler) version(req *http.Request, info *request.RequestInfo) (now *se
 	return nil, nil, err
 }
 
-// call is a request and what serves it.
-type call struct {
+// resourceRequest is a request and what serves it.
+type resourceRequest struct {
 	info *request.RequestInfo
 	// row has the conditions as of now.
 	row     *Definition
@@ -139,7 +139,7 @@ type call struct {
 	version *version
 }
 
-func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *call) {
+func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *resourceRequest) {
 	if c.version.warning != "" {
 		warning.AddWarning(req.Context(), "", c.version.warning)
 	}
@@ -147,7 +147,7 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *call) {
 		c.served.requests.Add(1)
 		defer c.served.requests.Add(-1)
 	}
-	answer, err := h.answer(req, c)
+	answer, err := h.handlerFor(req, c)
 	if err != nil {
 		h.fail(w, req, schema.GroupVersion{Group: c.info.APIGroup, Version: c.info.APIVersion}, err)
 		return
@@ -158,12 +158,12 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *call) {
 	genericfilters.WithWaitGroup(counted, longRunning, &c.served.draining).ServeHTTP(w, req)
 }
 
-// answer returns what answers a request.
-func (h *handler) answer(req *http.Request, c *call) (http.HandlerFunc, error) {
+// handlerFor returns what answers a request.
+func (h *handler) handlerFor(req *http.Request, c *resourceRequest) (http.HandlerFunc, error) {
 	row := c.row.Version(c.info.APIVersion)
 	switch {
 	case c.info.Subresource == "" && !isWrite(c.info.Verb):
-		return h.read(c)
+		return h.readHandler(c)
 	case c.info.Subresource == "":
 	case c.info.Subresource == "status" && row.Status:
 	case c.info.Subresource == "scale" && row.Scale:
@@ -177,30 +177,32 @@ func (h *handler) answer(req *http.Request, c *call) (http.HandlerFunc, error) {
 	}
 	switch c.info.Subresource {
 	case "":
-		return h.write(req, c, writer)
+		return h.writeHandler(req, c, writer)
 	case "status":
 		if writer.Status == nil {
 			return nil, apierrors.NewNotFound(c.gr(), c.info.Name)
 		}
-		return h.subresource(c, writer.Status, writer.status)
+		return h.subresourceHandler(c, writer.Status, writer.status)
 	}
 	if writer.Scale == nil {
 		return nil, apierrors.NewNotFound(c.gr(), c.info.Name)
 	}
-	return h.subresource(c, writer.Scale, writer.scale)
+	return h.subresourceHandler(c, writer.Scale, writer.scale)
 }
 
-func (c *call) gr() schema.GroupResource {
+func (c *resourceRequest) gr() schema.GroupResource {
 	return schema.GroupResource{Group: c.info.APIGroup, Resource: c.info.Resource}
 }
 
-func (c *call) notSupported() error { return apierrors.NewMethodNotSupported(c.gr(), c.info.Verb) }
+func (c *resourceRequest) notSupported() error {
+	return apierrors.NewMethodNotSupported(c.gr(), c.info.Verb)
+}
 
 func isWrite(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
 
-// read answers what needs no more than schemas.
-func (h *handler) read(c *call) (http.HandlerFunc, error) {
-	storage, scope := c.version.rest, c.version.scope
+// readHandler answers what needs no more than schemas.
+func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
+	storage, scope := c.version.registry, c.version.scope
 	switch c.info.Verb {
 	case "get":
 		return handlers.GetResource(storage, scope), nil
@@ -220,7 +222,7 @@ func (h *handler) read(c *call) (http.HandlerFunc, error) {
 // is made. By then the other servers know of it too.
 const establishedDelay = 2 * time.Second
 
-func (h *handler) write(req *http.Request, c *call, w *versionWriter) (http.HandlerFunc, error) {
+func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *versionWriter) (http.HandlerFunc, error) {
 	admit := h.server.admission
 	if c.row.Terminating {
 		admit = createForbidding{admit}
@@ -246,7 +248,7 @@ type subresourceStorage interface {
 	rest.Patcher
 }
 
-func (h *handler) subresource(c *call, storage subresourceStorage, scope *handlers.RequestScope) (http.HandlerFunc, error) {
+func (h *handler) subresourceHandler(c *resourceRequest, storage subresourceStorage, scope *handlers.RequestScope) (http.HandlerFunc, error) {
 	switch c.info.Verb {
 	case "get":
 		return handlers.GetResource(storage, scope), nil

@@ -32,7 +32,7 @@ var _ runtime.Codec = lazyCodec{}
 // Decode implements runtime.Decoder.
 func (l lazyCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if u, ok := into.(*unstructured.Unstructured); ok && u.GetAPIVersion() == l.apiVersion() && l.converts(data) {
-		made, err := l.served.conversions.get(l, data)
+		made, err := l.served.converter.get(l, data)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -143,14 +143,14 @@ func (l lazyDefaulter) Default(in runtime.Object) {
 	defaulter{l.others, compiled.schemaSet}.Default(in)
 }
 
-// lazyTable prints objects of a version.
-type lazyTable struct {
+// lazyTableConvertor prints objects of a version.
+type lazyTableConvertor struct {
 	served  *servedDefinition
 	version string
 }
 
 // ConvertToTable implements rest.TableConvertor.
-func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (l lazyTableConvertor) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	compiled, err := l.served.schemas()
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 	if !row.active(gvr.Version) {
 		return nil
 	}
-	now := s.serve(row.Name)
-	if now == nil || !now.is(row) {
+	now := s.servedDefinition(row.Name)
+	if now == nil || !now.matches(row) {
 		return nil
 	}
 	v, err := now.version(gvr.Version)
@@ -33,7 +33,7 @@ func (s *servedDefinition) newRoute(v *version, kept *retainedResource) (*read.R
 	cfg := read.RouteConfig{
 		Resource: s.resource(v.name), Kind: s.kind(v.name), Namespaced: s.def.Namespaced(),
 		Gets: true, Lists: true, Watches: true,
-		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.rest, Warning: v.warning,
+		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.registry, Warning: v.warning,
 		Source: v.store, Hub: kept.hub,
 		Custom: &read.Custom{Standard: v.scope.StandardSerializers, Begin: s.begin},
 	}

@@ -86,13 +86,13 @@ type Server struct {
 	// Generic serves the definitions.
 	Generic *genericapiserver.GenericAPIServer
 
-	cfg     Config
-	catalog *Catalog
-	shelf   *compiledCache
-	// converted is what webhooks have made of stored objects.
-	converted *conversionCache
-	// compiles is for what goes on the shelf.
-	compiles limiter
+	cfg      Config
+	catalog  *Catalog
+	compiled *compiledCache
+	// conversions is what webhooks have made of stored objects.
+	conversions *conversionCache
+	// compileLimiter is for what goes on the shelf.
+	compileLimiter limiter
 	// next is who answers what no definition is served for.
 	next http.Handler
 
@@ -104,20 +104,20 @@ type Server struct {
 	hasModels       bool
 	maxBody         int64
 	timeouts        timeouts
-	// counts says that objects are to be counted.
-	counts atomic.Bool
+	// countObjects says that objects are to be counted.
+	countObjects atomic.Bool
 
 	// mu comes before Catalog.mu, and after served.mu.
 	mu struct {
 		sync.Mutex
 		served map[types.UID]*servedDefinition
-		// kept are the registrations that outlive storages.
-		kept map[types.UID]*retainedResource
+		// retained are the resources that stay in the cache until their definitions are gone.
+		retained map[types.UID]*retainedResource
 		// gone are resources whose metrics are to be dropped.
 		gone map[schema.GroupResource]bool
-		// went is how many of those there were at the last look, waits how often was
-		// waited for more.
-		went, waits int
+		// goneBefore is len(gone) at the previous tick. delays counts the ticks by which the
+		// cleanup was postponed because gone was still growing.
+		goneBefore, delays int
 	}
 }
 
@@ -139,12 +139,12 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		return nil, err
 	}
 	s := &Server{
-		Generic: server, cfg: cfg, shelf: newCompiledCache(cfg.CompiledBytes, cfg.Idle, cfg.Clock), converted: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compiles: newLimiter(), next: delegate.UnprotectedHandler(),
+		Generic: server, cfg: cfg, compiled: newCompiledCache(cfg.CompiledBytes, cfg.Idle, cfg.Clock), conversions: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compileLimiter: newLimiter(), next: delegate.UnprotectedHandler(),
 		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
-	s.mu.served, s.mu.kept, s.mu.gone = map[types.UID]*servedDefinition{}, map[types.UID]*retainedResource{}, map[schema.GroupResource]bool{}
+	s.mu.served, s.mu.retained, s.mu.gone = map[types.UID]*servedDefinition{}, map[types.UID]*retainedResource{}, map[schema.GroupResource]bool{}
 	if s.next == nil {
 		s.next = http.NotFoundHandler()
 	}
@@ -248,7 +248,7 @@ const (
 	// sweepPeriod is how often what is idle is looked for, and objects are counted.
 	sweepPeriod = time.Minute
 	// forgetPeriod is how often it is looked for what is gone.
-	forgetPeriod   = 10 * time.Second
+	forgetPeriod    = 10 * time.Second
 	maxForgetDelays = 6
 )
 
@@ -259,9 +259,9 @@ func (s *Server) sweep(ctx context.Context) {
 	for {
 		select {
 		case <-sweep.C:
-			s.shelf.sweep()
-			s.converted.sweep()
-			s.countAll()
+			s.compiled.sweep()
+			s.conversions.sweep()
+			s.reportCounts()
 		case <-forget.C:
 			s.forgetGone()
 		case <-ctx.Done():
@@ -270,9 +270,9 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// serve returns how the definition of a row is served. It follows the newest row
+// servedDefinition returns how the definition of a row is served. It follows the newest row
 // of the name, and is nil if there is none.
-func (s *Server) serve(name string) *servedDefinition {
+func (s *Server) servedDefinition(name string) *servedDefinition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Who changes the row comes after this and finds what is made here.
@@ -293,26 +293,26 @@ func (s *Server) changed(before, after *Definition) {
 	if before == nil {
 		return
 	}
-	old, released := s.outdated(before, after)
+	old, released := s.removeOutdated(before, after)
 	if old != nil {
 		go s.tearDown(old, released)
 	} else if released != nil {
-		s.release(released)
+		s.releaseRetained(released)
 	}
 }
 
-// outdated takes away what a change ends.
-func (s *Server) outdated(before, after *Definition) (*servedDefinition, *retainedResource) {
+// removeOutdated takes away what a change ends.
+func (s *Server) removeOutdated(before, after *Definition) (*servedDefinition, *retainedResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.mu.served[before.UID]
-	if after != nil && (now == nil || now.is(after)) {
+	if after != nil && (now == nil || now.matches(after)) {
 		return nil, nil
 	}
 	var released *retainedResource
 	if after == nil {
-		released = s.mu.kept[before.UID]
-		delete(s.mu.kept, before.UID)
+		released = s.mu.retained[before.UID]
+		delete(s.mu.retained, before.UID)
 	}
 	if now != nil {
 		delete(s.mu.served, before.UID)
@@ -328,7 +328,7 @@ const registering = time.Second
 // tearDown waits for requests that are under way, and ends watches. What can no
 // longer be decoded ends at once.
 func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
-	if !old.reading.empty() {
+	if !old.schemaSlot.empty() {
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
@@ -342,26 +342,26 @@ func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
 	}
 	old.end()
 	if released != nil {
-		s.release(released)
+		s.releaseRetained(released)
 	}
 }
 
-// keep lets a resource stay in the cache, with its history, until its definition
+// retain lets a resource stay in the cache, with its history, until its definition
 // is gone. It returns nil if that is so already, or was served otherwise before.
-func (s *Server) keep(now *servedDefinition, store *storage.Store) *retainedResource {
+func (s *Server) retain(now *servedDefinition, store *storage.Store) *retainedResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	uid := now.def.UID
 	if s.mu.served[uid] != now {
 		return nil
 	}
-	if s.mu.kept[uid] == nil {
+	if s.mu.retained[uid] == nil {
 		store.Cache().Retain(store.Resource())
 		k := &retainedResource{store.Cache(), store.Resource(), watch.NewHub(store.Resource())}
-		s.mu.kept[uid] = k
-		s.count(k)
+		s.mu.retained[uid] = k
+		s.reportCount(k)
 	}
-	return s.mu.kept[uid]
+	return s.mu.retained[uid]
 }
 
 // destroy ends all storages when the server has shut down.

@@ -71,7 +71,7 @@ func TestCompiledSizes(t *testing.T) {
 		compiled := schemas().byVersion["v1"].Structural
 		wantSize(t, "schemas "+c.what, schemaFactor*size, func() any { return schemas() })
 		wantSize(t, "types "+c.what, typesFactor*size, func() any {
-			made, err := (&servedDefinition{server: s}).newWriting(c.full.DeepCopy())
+			made, err := (&servedDefinition{server: s}).newWriterSet(c.full.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}

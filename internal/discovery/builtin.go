@@ -14,9 +14,9 @@ import (
 // pages that its handlers wrote. It is replaced as a whole when one of them
 // changes, which they do while the server is made and never after.
 type builtin struct {
-	versions map[schema.GroupVersion]bool
-	groups   map[string]bool
-	pages    sync.Map // of paths, *pages
+	versions        map[schema.GroupVersion]bool
+	groups          map[string]bool
+	representations sync.Map // of paths, *pages
 }
 
 // findBuiltinLocked notes what there is now.
@@ -36,17 +36,17 @@ func (d *Documents) findBuiltinLocked() {
 // serve answers with what next, a handler behind Kubernetes' router, once
 // answered. Paths are few: the caller names none but those of known groups.
 func (b *builtin) serve(n negotiatedForm, next http.Handler, w http.ResponseWriter, req *http.Request) {
-	found, ok := b.pages.Load(req.URL.Path)
+	found, ok := b.representations.Load(req.URL.Path)
 	if !ok {
-		found, _ = b.pages.LoadOrStore(req.URL.Path, &representations{})
+		found, _ = b.representations.LoadOrStore(req.URL.Path, &representations{})
 	}
 	found.(*representations).serve(n.form, next, w, req)
 }
 
-// keeps reports whether a document is there.
-func (b *builtin) keeps(n negotiatedForm, req *http.Request) bool {
-	found, ok := b.pages.Load(req.URL.Path)
-	return ok && found.(*representations).keeps(n.form)
+// has reports whether a document is there.
+func (b *builtin) has(n negotiatedForm, req *http.Request) bool {
+	found, ok := b.representations.Load(req.URL.Path)
+	return ok && found.(*representations).has(n.form)
 }
 
 // negotiateRouted is negotiate for handlers behind Kubernetes' router.

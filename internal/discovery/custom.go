@@ -22,8 +22,8 @@ import (
 // each group's when it is asked for: a change of a row costs nothing but a note.
 type Custom struct {
 	serializer runtime.NegotiatedSerializer
-	// changed is told of each change.
-	changed func()
+	// invalidate is told of each change.
+	invalidate func()
 	// groups have definitions each. They are read without the lock below, and change under it.
 	groups sync.Map // of names, *customGroup
 
@@ -32,10 +32,10 @@ type Custom struct {
 		// touched groups changed since Documents took them last. Nobody may ask for
 		// documents for long after all groups are gone.
 		touched map[string]bool
-		names   crd.Names
+		names   crd.NameArena
 		// told is nil unless Tell was called, last what it was told.
-		told aggregated.ResourceManager
-		last map[string][]apidiscoveryv2.APIVersionDiscovery
+		manager aggregated.ResourceManager
+		sent    map[string][]apidiscoveryv2.APIVersionDiscovery
 	}
 }
 
@@ -57,8 +57,8 @@ type customView struct {
 }
 
 func newCustom(s runtime.NegotiatedSerializer) *Custom {
-	c := &Custom{serializer: s, changed: func() {}}
-	c.mu.touched, c.mu.last = map[string]bool{}, map[string][]apidiscoveryv2.APIVersionDiscovery{}
+	c := &Custom{serializer: s, invalidate: func() {}}
+	c.mu.touched, c.mu.sent = map[string]bool{}, map[string][]apidiscoveryv2.APIVersionDiscovery{}
 	return c
 }
 
@@ -71,9 +71,9 @@ func (c *Custom) Change(before, after *crd.Definition) {
 		row = before
 	}
 	told := c.change(row.Group, row.Name, after)
-	c.changed()
+	c.invalidate()
 	if told != nil {
-		c.tell(told, row.Group)
+		c.forward(told, row.Group)
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Custom) change(group, name string, row *crd.Definition) aggregated.Reso
 	if !c.mu.touched[group] {
 		c.mu.touched[c.mu.names.Join(group)] = true
 	}
-	return c.mu.told
+	return c.mu.manager
 }
 
 // SetManager has another manager told of each change, at once: one whose document is
@@ -96,10 +96,10 @@ func (c *Custom) change(group, name string, row *crd.Definition) aggregated.Reso
 func (c *Custom) SetManager(m aggregated.ResourceManager) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.told = m
+	c.mu.manager = m
 }
 
-func (c *Custom) tell(m aggregated.ResourceManager, group string) {
+func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	versions := c.versions(group)
 	for _, v := range versions {
 		m.AddGroupVersion(group, v)
@@ -107,16 +107,16 @@ func (c *Custom) tell(m aggregated.ResourceManager, group string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, v := range c.mu.last[group] {
+	for _, v := range c.mu.sent[group] {
 		if !slices.ContainsFunc(versions, func(now apidiscoveryv2.APIVersionDiscovery) bool { return now.Version == v.Version }) {
 			m.RemoveGroupVersion(metav1.GroupVersion{Group: group, Version: v.Version})
 		}
 	}
 	if len(versions) == 0 {
-		delete(c.mu.last, group)
+		delete(c.mu.sent, group)
 		return
 	}
-	c.mu.last[group] = versions
+	c.mu.sent[group] = versions
 }
 
 // change returns how many rows there are then.
@@ -135,8 +135,8 @@ func (g *customGroup) change(name string, row *crd.Definition) int {
 	return len(g.mu.rows)
 }
 
-// take returns the groups that changed since it was called last.
-func (c *Custom) take() []string {
+// takeTouched returns the groups that changed since it was called last.
+func (c *Custom) takeTouched() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	names := slices.Collect(maps.Keys(c.mu.touched))
@@ -177,11 +177,11 @@ func (c *Custom) derive(group string, rows []*crd.Definition) *customView {
 	}
 	view := &customView{versions: map[string]*cachedDocument{}}
 	object := apiGroup(group, versions)
-	view.group = c.sheet(func() http.Handler { return discovery.NewAPIGroupHandler(c.serializer, object) })
+	view.group = c.newCachedDocument(func() http.Handler { return discovery.NewAPIGroupHandler(c.serializer, object) })
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: group, Version: version}
 		resources := apiResources(gv, rows)
-		view.versions[version] = c.sheet(func() http.Handler { return discovery.NewAPIVersionHandler(c.serializer, gv, resources) })
+		view.versions[version] = c.newCachedDocument(func() http.Handler { return discovery.NewAPIVersionHandler(c.serializer, gv, resources) })
 		view.aggregated = append(view.aggregated, apidiscoveryv2.APIVersionDiscovery{
 			Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: version, Resources: resourceDiscovery(gv, rows),
 		})
@@ -204,9 +204,9 @@ func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.
 	return true
 }
 
-// sheet has a handler made for each use: while one encodes its object, it
+// newCachedDocument has a handler made for each use: while one encodes its object, it
 // writes into it.
-func (c *Custom) sheet(handler func() http.Handler) *cachedDocument {
+func (c *Custom) newCachedDocument(handler func() http.Handler) *cachedDocument {
 	return &cachedDocument{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler().ServeHTTP(w, req)
 	})}

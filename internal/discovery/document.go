@@ -67,8 +67,8 @@ func (d *document) fragments() []fragment {
 	return all
 }
 
-// page returns the document in a form, made now if it is the first time.
-func (d *document) page(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) (*representation, error) {
+// representation returns the document in a form, made now if it is the first time.
+func (d *document) representation(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) (*representation, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if made := d.mu.forms[n.form]; made != nil {
@@ -107,7 +107,7 @@ func (d *document) serve(n negotiatedForm, m *Documents, w http.ResponseWriter, 
 		return
 	}
 	if !audited(req) {
-		if p, err := d.page(n, &m.frame, m.serializer); err == nil {
+		if p, err := d.representation(n, &m.frame, m.serializer); err == nil {
 			p.serve(w, req)
 			return
 		}

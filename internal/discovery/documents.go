@@ -44,8 +44,8 @@ type Documents struct {
 	current    atomic.Pointer[versionedDocument]
 	callback   atomic.Pointer[func()]
 	builtin    atomic.Pointer[builtin]
-	// accepted are the words by which a client last asked for the aggregated document.
-	accepted atomic.Pointer[string]
+	// lastAccept are the words by which a client last asked for the aggregated document.
+	lastAccept atomic.Pointer[string]
 
 	mu struct {
 		sync.Mutex
@@ -83,8 +83,8 @@ func newDocuments(path string, custom *Custom) (*Documents, error) {
 	return d, nil
 }
 
-// valid returns the document if nothing has changed since it was made, or nil.
-func (d *Documents) valid() *document {
+// currentDocument returns the document if nothing has changed since it was made, or nil.
+func (d *Documents) currentDocument() *document {
 	if now := d.current.Load(); now != nil && now.generation == d.generation.Load() {
 		return now.document
 	}
@@ -94,7 +94,7 @@ func (d *Documents) valid() *document {
 // document returns the newest one. All who ask for it after a change wait for
 // one of them to make it.
 func (d *Documents) document() *document {
-	if now := d.valid(); now != nil {
+	if now := d.currentDocument(); now != nil {
 		return now
 	}
 	d.mu.Lock()
@@ -105,7 +105,7 @@ func (d *Documents) document() *document {
 	if last != nil && last.generation == generation {
 		return last.document
 	}
-	d.takeCustomLocked()
+	d.applyCustomLocked()
 	items := d.itemsLocked()
 	if last != nil && slices.Equal(last.items, items) {
 		d.current.Store(&versionedDocument{generation, last.document})
@@ -120,7 +120,7 @@ func (d *Documents) document() *document {
 func (d *Documents) itemsLocked() []*item {
 	items := make([]*item, 0, len(d.mu.groups))
 	for _, g := range d.mu.groups {
-		if item := g.encoded(); item != nil {
+		if item := g.encodedItem(); item != nil {
 			items = append(items, item)
 		}
 	}
@@ -133,9 +133,9 @@ func (d *Documents) itemsLocked() []*item {
 	return items
 }
 
-// takeCustomLocked takes over the custom groups that changed.
-func (d *Documents) takeCustomLocked() {
-	for _, name := range d.custom.take() {
+// applyCustomLocked takes over the custom groups that changed.
+func (d *Documents) applyCustomLocked() {
+	for _, name := range d.custom.takeTouched() {
 		g := d.groupLocked(name)
 		versions := d.custom.versions(name)
 		for key := range g.versions {
@@ -147,7 +147,7 @@ func (d *Documents) takeCustomLocked() {
 			g.add(aggregated.CRDSource, v)
 			g.prioritize(aggregated.CRDSource, v.Version, customPriority)
 		}
-		d.forgetLocked(g)
+		d.dropIfEmptyLocked(g)
 	}
 }
 
@@ -163,14 +163,14 @@ func (d *Documents) groupLocked(name string) *group {
 	return g
 }
 
-func (d *Documents) forgetLocked(g *group) {
+func (d *Documents) dropIfEmptyLocked(g *group) {
 	if g.empty() {
 		delete(d.mu.groups, g.name)
 	}
 }
 
-// changed makes the document invalid.
-func (d *Documents) changed() {
+// invalidate makes the document invalid.
+func (d *Documents) invalidate() {
 	d.generation.Add(1)
 	if callback := d.callback.Load(); callback != nil {
 		(*callback)()

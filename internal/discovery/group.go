@@ -96,9 +96,9 @@ func (g *group) prioritize(source aggregated.Source, version string, p priority)
 // empty groups can be forgotten.
 func (g *group) empty() bool { return len(g.versions)+len(g.priorities) == 0 }
 
-// encoded returns the item, nil for a group of no versions. Of the sources that
+// encodedItem returns the item, nil for a group of no versions. Of the sources that
 // tell of a version, the least counts.
-func (g *group) encoded() *item {
+func (g *group) encodedItem() *item {
 	if g.item != nil || len(g.versions) == 0 {
 		return g.item
 	}
@@ -108,7 +108,7 @@ func (g *group) encoded() *item {
 			used[key.version] = key.source
 		}
 	}
-	made := &item{priority: g.highest(used)}
+	made := &item{priority: g.priority(used)}
 	made.ObjectMeta = metav1.ObjectMeta{Name: g.name}
 	for name, source := range used {
 		made.Versions = append(made.Versions, g.versions[sourcedVersion{source, name}])
@@ -126,10 +126,10 @@ func (g *group) encoded() *item {
 	return made
 }
 
-// highest is the group's priority: the highest that one of the used versions
+// priority is the group's priority: the highest that one of the used versions
 // brings along. A version that is not there counts as the aggregator's, whose
 // number is zero: so it does in Kubernetes, and other servers' ETags follow.
-func (g *group) highest(used map[string]aggregated.Source) int {
+func (g *group) priority(used map[string]aggregated.Source) int {
 	found, highest := false, 0
 	for key, p := range g.priorities {
 		if used[key.version] != key.source {

@@ -47,17 +47,17 @@ func (m manager) edit(name string, change func(*group) bool) {
 	defer d.mu.Unlock()
 	g := d.groupLocked(name)
 	changed := change(g)
-	d.forgetLocked(g)
+	d.dropIfEmptyLocked(g)
 	if changed {
-		m.changedLocked()
+		m.invalidateLocked()
 	}
 }
 
-func (m manager) changedLocked() {
+func (m manager) invalidateLocked() {
 	if m.source == aggregated.BuiltinSource {
 		m.documents.findBuiltinLocked()
 	}
-	m.documents.changed()
+	m.documents.invalidate()
 }
 
 // SetGroups implements aggregated.ResourceManager. As in Kubernetes it forgets
@@ -81,10 +81,10 @@ func (m manager) SetGroups(groups []apidiscoveryv2.APIGroupDiscovery) {
 			_, ok := g.versions[sourcedVersion{m.source, key.version}]
 			return !ok
 		})
-		d.forgetLocked(g)
+		d.dropIfEmptyLocked(g)
 	}
 	d.findBuiltinLocked()
-	d.changed()
+	d.invalidate()
 }
 
 // WithSource implements aggregated.ResourceManager.

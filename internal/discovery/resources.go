@@ -57,8 +57,8 @@ func (s servedVersion) verbs() metav1.Verbs {
 
 func subresourceVerbs() metav1.Verbs { return metav1.Verbs{"get", "patch", "update"} }
 
-// storage names the version that objects are stored in, if it is served.
-func (s servedVersion) storage() string {
+// storageVersionHash names the version that objects are stored in, if it is served.
+func (s servedVersion) storageVersionHash() string {
 	for i := range s.row.Versions {
 		if v := &s.row.Versions[i]; v.Served && v.Storage {
 			return discovery.StorageVersionHash(s.row.Group, v.Name, s.row.Wanted.Kind)
@@ -101,7 +101,7 @@ func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 		names := &s.row.Accepted
 		list = append(list, metav1.APIResource{
 			Name: names.Plural, SingularName: names.Singular, Namespaced: s.namespaced(), Kind: names.Kind,
-			Verbs: s.verbs(), ShortNames: names.ShortNames, Categories: names.Categories, StorageVersionHash: s.storage(),
+			Verbs: s.verbs(), ShortNames: names.ShortNames, Categories: names.Categories, StorageVersionHash: s.storageVersionHash(),
 		})
 		if s.version.Status {
 			list = append(list, metav1.APIResource{

@@ -36,7 +36,7 @@ func New(cfg Config) (*Server, error) {
 	if s.documents, err = newDocuments("apis", s.custom); err != nil {
 		return nil, err
 	}
-	s.custom.changed = s.documents.changed
+	s.custom.invalidate = s.documents.invalidate
 	if s.services, err = newServices(cfg.Aggregator); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 		case req.Method == http.MethodGet:
 			answered = s.serve(next, w, req)
 		default:
-			answered = s.serveAnyway(w, req)
+			answered = s.serveOtherMethods(w, req)
 		}
 		if !answered {
 			next.ServeHTTP(w, req)
@@ -75,9 +75,9 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// serveAnyway answers other methods where Kubernetes' handlers do not look at it:
+// serveOtherMethods answers other methods where Kubernetes' handlers do not look at it:
 // for versions of custom resources. It reports whether it did.
-func (s *Server) serveAnyway(w http.ResponseWriter, req *http.Request) bool {
+func (s *Server) serveOtherMethods(w http.ResponseWriter, req *http.Request) bool {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	if len(parts) != 3 || parts[0] != "apis" {
 		return false
@@ -127,7 +127,7 @@ func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseW
 		return false
 	}
 	serve := func(w http.ResponseWriter, req *http.Request) { s.core.serve(n, next, w, req) }
-	if s.core.keeps(n, req) {
+	if s.core.has(n, req) {
 		serve = metrics.InstrumentHandlerFunc(request.MethodGet, "", "", "", "api", "", metrics.APIServerComponent, false, "", serve)
 	} // else Kubernetes' handler is asked, which counts the request itself
 	serve(w, req)

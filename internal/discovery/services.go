@@ -23,8 +23,8 @@ import (
 type Services struct {
 	serializer runtime.NegotiatedSerializer
 	frame      frame
-	// own comes first in the list. No APIService names it.
-	own servedGroup
+	// ownGroup comes first in the list. No APIService names it.
+	ownGroup servedGroup
 
 	mu struct {
 		sync.Mutex
@@ -36,10 +36,10 @@ type Services struct {
 
 // service is what an APIService says.
 type service struct {
-	name           string
-	gv             schema.GroupVersion
-	group, version int32
-	proxied        bool
+	name                           string
+	gv                             schema.GroupVersion
+	groupPriority, versionPriority int32
+	proxied                        bool
 }
 
 // serviceGroup are the APIServices of a group. It is immutable.
@@ -52,7 +52,7 @@ type serviceGroup struct {
 type servedGroup struct {
 	object   metav1.APIGroup
 	fragment fragment
-	sheet    *cachedDocument
+	document *cachedDocument
 }
 
 func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
@@ -63,7 +63,7 @@ func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
 		return nil, err
 	}
 	made := &Services{serializer: s, frame: frame}
-	made.own = made.newServedGroup(apiGroup(apiregistrationv1.GroupName, []string{apiregistrationv1.SchemeGroupVersion.Version}))
+	made.ownGroup = made.newServedGroup(apiGroup(apiregistrationv1.GroupName, []string{apiregistrationv1.SchemeGroupVersion.Version}))
 	made.mu.groups = map[string]*serviceGroup{}
 	return made, nil
 }
@@ -74,7 +74,7 @@ func (s *Services) newServedGroup(object metav1.APIGroup) servedGroup {
 		s.write(&copied, w, req)
 	}
 	return servedGroup{
-		object: object, fragment: newFragment(&object), sheet: &cachedDocument{serializer: s.serializer, handler: http.HandlerFunc(write)},
+		object: object, fragment: newFragment(&object), document: &cachedDocument{serializer: s.serializer, handler: http.HandlerFunc(write)},
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *Services) Handler() cache.ResourceEventHandler {
 func (s *Services) set(obj *apiregistrationv1.APIService) {
 	row := service{
 		name: obj.Name, gv: schema.GroupVersion{Group: obj.Spec.Group, Version: obj.Spec.Version},
-		group: obj.Spec.GroupPriorityMinimum, version: obj.Spec.VersionPriority, proxied: obj.Spec.Service != nil,
+		groupPriority: obj.Spec.GroupPriorityMinimum, versionPriority: obj.Spec.VersionPriority, proxied: obj.Spec.Service != nil,
 	}
 	s.edit(row.gv.Group, func(services []service) []service {
 		if slices.Contains(services, row) {
@@ -141,8 +141,8 @@ func (s *Services) edit(group string, change func([]service) []service) {
 // newServiceGroup sorts services as Kubernetes does.
 func (s *Services) newServiceGroup(name string, services []service) *serviceGroup {
 	slices.SortFunc(services, func(a, b service) int {
-		if a.version != b.version {
-			return cmp.Compare(b.version, a.version)
+		if a.versionPriority != b.versionPriority {
+			return cmp.Compare(b.versionPriority, a.versionPriority)
 		}
 		return version.CompareKubeAwareVersionStrings(b.gv.Version, a.gv.Version)
 	})
@@ -158,8 +158,8 @@ func (s *Services) newServiceGroup(name string, services []service) *serviceGrou
 func (g *serviceGroup) first() service { return slices.MinFunc(g.services, byGroupPriority) }
 
 func byGroupPriority(a, b service) int {
-	if a.group != b.group {
-		return cmp.Compare(b.group, a.group)
+	if a.groupPriority != b.groupPriority {
+		return cmp.Compare(b.groupPriority, a.groupPriority)
 	}
 	return strings.Compare(a.name, b.name)
 }
@@ -176,7 +176,7 @@ func (s *Services) list() *cachedDocument {
 			}
 		}
 		slices.SortFunc(sorted, func(a, b *serviceGroup) int { return byGroupPriority(a.first(), b.first()) })
-		groups := append(make([]servedGroup, 0, len(sorted)+1), s.own)
+		groups := append(make([]servedGroup, 0, len(sorted)+1), s.ownGroup)
 		for _, g := range sorted {
 			groups = append(groups, g.servedGroup)
 		}
@@ -233,6 +233,6 @@ func (s *Services) serveGroup(name string, w http.ResponseWriter, req *http.Requ
 	if g == nil {
 		return false
 	}
-	g.sheet.ServeHTTP(w, req)
+	g.document.ServeHTTP(w, req)
 	return true
 }

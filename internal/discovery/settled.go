@@ -17,7 +17,7 @@ func (s *Server) Settle(req *http.Request) *http.Request {
 	if req.Method != http.MethodGet || req.URL.Path != "/apis" {
 		return req
 	}
-	d := s.documents.valid()
+	d := s.documents.currentDocument()
 	if d == nil || req.Header.Get("If-None-Match") != d.quoted || !s.documents.aggregated(req) {
 		return req
 	}
@@ -28,14 +28,14 @@ func (s *Server) Settle(req *http.Request) *http.Request {
 // ask for it in the same words.
 func (d *Documents) aggregated(req *http.Request) bool {
 	accept := req.Header.Get("Accept")
-	if last := d.accepted.Load(); last != nil && *last == accept {
+	if last := d.lastAccept.Load(); last != nil && *last == accept {
 		return true
 	}
 	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
 	if err != nil || !aggregated.IsAggregatedDiscoveryGVK(&n.as) {
 		return false
 	}
-	d.accepted.Store(&accept)
+	d.lastAccept.Store(&accept)
 	return true
 }
 

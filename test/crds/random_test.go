@@ -3,10 +3,12 @@ package crds
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ const (
 
 // random makes up a definition, objects of it, and changes of both.
 func (r *run) random(name string) {
-	r.loosen()
+	r.ignoreErrorOrder()
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	m := &definitionMaker{generator: generator{Rand: rand.New(rand.NewPCG(r.pair.seed, h.Sum64())), full: true}, group: r.group}
@@ -81,7 +83,7 @@ func (r *run) random(name string) {
 	r.at = name + ": OpenAPI"
 	r.openAPI(nil)
 	r.at = name + ": stored"
-	r.stored(nil)
+	r.compareStored(nil)
 }
 
 // replace updates a definition and reports whether it was accepted.
@@ -101,11 +103,11 @@ func (r *run) replace(d object) bool {
 	}
 	s := &step{}
 	r.report(r.ask(calls, s, false))
-	if s.answered != http.StatusOK {
+	if s.theirStatus != http.StatusOK {
 		return false
 	}
 	r.pair.definitions.Add(1)
-	r.settled(&step{}, calls[0], mark)
+	r.awaitDefinition(&step{}, calls[0], mark)
 	return true
 }
 
@@ -161,7 +163,7 @@ func (m *definitionMaker) definition() object {
 	for i, name := range []string{"v1", "v1beta1", "v2alpha1"}[:1+m.IntN(3)] {
 		versions = append(versions, m.version(name, i == storage))
 	}
-	if storage >= len(versions) && !m.once(8) {
+	if storage >= len(versions) && !m.oneIn(8) {
 		versions[0].(map[string]any)["storage"] = true
 	}
 	return object{
@@ -179,22 +181,22 @@ func (m *definitionMaker) definition() object {
 
 func (m *definitionMaker) version(name string, storage bool) object {
 	schema := object{"type": "object", "properties": object{"spec": m.structure(0), "status": m.structure(1)}}
-	if m.once(8) {
+	if m.oneIn(8) {
 		schema["x-kubernetes-preserve-unknown-fields"] = true
 	}
-	v := object{"name": name, "served": !m.once(6), "storage": storage, "schema": object{"openAPIV3Schema": schema}}
-	if m.once(5) {
+	v := object{"name": name, "served": !m.oneIn(6), "storage": storage, "schema": object{"openAPIV3Schema": schema}}
+	if m.oneIn(5) {
 		v["deprecated"] = true
 	}
 	sub := object{}
-	if m.once(2) {
+	if m.oneIn(2) {
 		sub["status"] = object{}
 	}
-	if m.once(3) {
+	if m.oneIn(3) {
 		sub["scale"] = object{"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.b"}
 	}
 	v["subresources"] = sub
-	if m.once(3) {
+	if m.oneIn(3) {
 		v["selectableFields"] = []any{object{"jsonPath": ".spec." + pick(&m.generator, fieldNames...)}}
 	}
 	columns := []any{}
@@ -220,7 +222,7 @@ func (m *definitionMaker) structure(depth int) object {
 	s := object{"type": "object", "properties": properties}
 	switch m.IntN(10) {
 	case 0:
-		s["required"] = []any{pick(&m.generator, sortedKeys(properties)...)}
+		s["required"] = []any{pick(&m.generator, slices.Sorted(maps.Keys(properties))...)}
 	case 1:
 		s["x-kubernetes-preserve-unknown-fields"] = true
 	case 2:
@@ -228,7 +230,7 @@ func (m *definitionMaker) structure(depth int) object {
 	case 3:
 		s["maxProperties"] = 2
 	case 4:
-		field := pick(&m.generator, sortedKeys(properties)...)
+		field := pick(&m.generator, slices.Sorted(maps.Keys(properties))...)
 		if !strings.ContainsAny(field, "-.") {
 			s["x-kubernetes-validations"] = []any{object{"rule": "has(self." + field + ")", "message": field + " is missing"}}
 		}
@@ -260,12 +262,12 @@ func (m *definitionMaker) schema(depth int) object {
 	case 1:
 		g := m.generator
 		g.full = false
-		if m.once(10) {
+		if m.oneIn(10) {
 			g.wrong = 2
 		}
 		s["default"] = g.value(s, 1)
 	case 2:
-		if m.once(6) {
+		if m.oneIn(6) {
 			s[pick(&m.generator, "uniqueItems", "nullable", "exclusiveMinimum")] = true
 		}
 	case 3:
@@ -298,7 +300,7 @@ func (m *definitionMaker) string() object {
 	case 0:
 		s["enum"] = []any{"red", "green", ""}
 	case 1:
-		s["format"] = pick(&m.generator, sortedKeys(formats)...)
+		s["format"] = pick(&m.generator, slices.Sorted(maps.Keys(formats))...)
 	case 2:
 		s["pattern"] = pick(&m.generator, "^[a-z]+$", "^v[0-9]", "^$")
 	case 3:

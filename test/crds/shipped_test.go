@@ -38,7 +38,7 @@ const objectsPerKind = 4
 // shipped installs a module's definitions and makes objects of all kinds.
 func (r *run) shipped(t *testing.T, name string) {
 	definitions := r.sample(shippedDefinitions(t, name))
-	r.loosen()
+	r.ignoreErrorOrder()
 	for _, d := range definitions {
 		r.install(d)
 	}
@@ -50,7 +50,7 @@ func (r *run) shipped(t *testing.T, name string) {
 		r.objects(d, objectsPerKind)
 	}
 	r.at = name + ": stored"
-	r.stored(nil)
+	r.compareStored(nil)
 }
 
 // shippedSampleSize is how many of a module's definitions are installed in a short run:
@@ -77,8 +77,10 @@ func (r *run) sample(all []object) []object {
 	return some
 }
 
-// loosen is for objects with several errors at a time.
-func (r *run) loosen() { r.normals[0].loose, r.normals[1].loose = true, true }
+// ignoreErrorOrder is for objects with several errors at a time.
+func (r *run) ignoreErrorOrder() {
+	r.normals[0].ignoreErrorOrder, r.normals[1].ignoreErrorOrder = true, true
+}
 
 // install makes a definition on both sides and reports whether it is served. One
 // that is refused is compared, too.
@@ -92,12 +94,12 @@ func (r *run) install(d object) bool {
 	c := jsonCall(http.MethodPost, definitionsPath, string(raw))
 	s := &step{}
 	r.report(r.ask([2]call{c, c}, s, false))
-	if s.answered != http.StatusCreated {
+	if s.theirStatus != http.StatusCreated {
 		return false
 	}
 	r.defined[nameOf(d)] = groupOf(d)
 	r.pair.definitions.Add(1)
-	r.settled(&step{}, c, mark)
+	r.awaitDefinition(&step{}, c, mark)
 	return true
 }
 
@@ -153,7 +155,7 @@ func (r *run) post(path string, o object) {
 func (r *run) compare(c call) int {
 	s := &step{}
 	r.report(r.ask([2]call{c, c}, s, false))
-	return s.answered
+	return s.theirStatus
 }
 
 // read compares lists in several forms.

@@ -52,10 +52,10 @@ type versionWriter struct {
 
 // writer returns what writes a version.
 func (s *servedDefinition) writer(v *version) (*versionWriter, error) {
-	w, err := s.writing.get(func() (made *writerSet, size int64, err error) {
+	w, err := s.writerSlot.get(func() (made *writerSet, size int64, err error) {
 		size = s.size()
 		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
-			made, err = s.newWriting(full)
+			made, err = s.newWriterSet(full)
 			return err
 		})
 		return made, typesFactor * size, err
@@ -81,11 +81,11 @@ func (s *servedDefinition) writer(v *version) (*versionWriter, error) {
 		return nil, err
 	}
 	w.mu.versions[v.name] = made
-	s.server.shelf.put(&s.writing.shelved, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name].Structural))
+	s.server.compiled.put(&s.writerSlot.entry, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name].Structural))
 	return made, nil
 }
 
-func (s *servedDefinition) newWriting(full *apiextensionsv1.CustomResourceDefinition) (*writerSet, error) {
+func (s *servedDefinition) newWriterSet(full *apiextensionsv1.CustomResourceDefinition) (*writerSet, error) {
 	w := &writerSet{types: managedfields.NewDeducedTypeConverter()}
 	w.mu.versions = map[string]*versionWriter{}
 	models, err := s.server.models(full)
@@ -150,7 +150,7 @@ func (s *servedDefinition) newStorage(v *version, full *apiextensionsv1.CustomRe
 		kind, kind.GroupVersion().WithKind(s.def.Accepted.ListKind),
 		customresource.NewStrategy(v.scope.Typer, s.def.Namespaced(), kind, parts.validator, parts.statusValidator,
 			compiled.byVersion[v.name].Structural, parts.status, parts.scale, from.SelectableFields),
-		sharedOptions{v.options, v.store}, s.def.Accepted.Categories, lazyTable{s, v.name}, replicaPaths(full))
+		sharedOptions{v.options, v.store}, s.def.Accepted.Categories, lazyTableConvertor{s, v.name}, replicaPaths(full))
 	return made, err
 }
 

@@ -29,9 +29,9 @@ func newLimiter() limiter {
 	return limiter{size, semaphore.NewWeighted(size)}
 }
 
-// enter waits, in the order of calls, until there is room for a body of so many bytes,
+// acquire waits, in the order of calls, until there is room for a body of so many bytes,
 // which is negative if not known, or until ctx ends. leave must be called afterwards.
-func (r limiter) enter(ctx context.Context, bytes int64) (leave func(), err error) {
+func (r limiter) acquire(ctx context.Context, bytes int64) (leave func(), err error) {
 	if bytes < 0 {
 		bytes = bytesPerProcessor
 	}
@@ -42,12 +42,12 @@ func (r limiter) enter(ctx context.Context, bytes int64) (leave func(), err erro
 	return func() { r.bytes.Release(bytes) }, nil
 }
 
-// brief has some work wait for its turn, but not for long: who waits may hold what
+// tryFor has some work wait for its turn, but not for long: who waits may hold what
 // others wait for.
-func (r limiter) brief(bytes int64, work func() error) error {
+func (r limiter) tryFor(bytes int64, work func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxCompileWait)
 	defer cancel()
-	if leave, err := r.enter(ctx, bytes); err == nil {
+	if leave, err := r.acquire(ctx, bytes); err == nil {
 		defer leave()
 	}
 	return work()

@@ -8,17 +8,17 @@ import (
 // compiledSlot holds something that is made on first need, by one for all who ask for it,
 // and may be dropped and made again.
 type compiledSlot[T any] struct {
-	shelf   *compiledCache
-	shelved compiledEntry
-	value   atomic.Pointer[T]
-	build   sync.Mutex
+	cache *compiledCache
+	entry compiledEntry
+	value atomic.Pointer[T]
+	build sync.Mutex
 }
 
 // newCompiledSlot makes an empty slot. What it holds is not dropped while busy, and stays
 // for as long as the slot does when it is kept.
 func newCompiledSlot[T any](s *compiledCache, busy, kept func() bool) *compiledSlot[T] {
-	made := &compiledSlot[T]{shelf: s}
-	made.shelved.drop = func() bool {
+	made := &compiledSlot[T]{cache: s}
+	made.entry.drop = func() bool {
 		switch {
 		case kept():
 			return true // the shelf need not care
@@ -34,7 +34,7 @@ func newCompiledSlot[T any](s *compiledCache, busy, kept func() bool) *compiledS
 // get returns the value, made now if need be. made says its size in bytes.
 func (s *compiledSlot[T]) get(make func() (value *T, size int64, err error)) (*T, error) {
 	if v := s.value.Load(); v != nil {
-		s.shelf.touch(&s.shelved)
+		s.cache.touch(&s.entry)
 		return v, nil
 	}
 	s.build.Lock()
@@ -47,7 +47,7 @@ func (s *compiledSlot[T]) get(make func() (value *T, size int64, err error)) (*T
 		return nil, err
 	}
 	s.value.Store(v)
-	s.shelf.put(&s.shelved, size)
+	s.cache.put(&s.entry, size)
 	return v, nil
 }
 

@@ -41,10 +41,10 @@ type servedDefinition struct {
 	// made again.
 	retired atomic.Bool
 
-	reading *compiledSlot[compiledSchemas]
-	writing *compiledSlot[writerSet]
-	// conversions are those that a webhook makes.
-	conversions *webhookConverter
+	schemaSlot *compiledSlot[compiledSchemas]
+	writerSlot *compiledSlot[writerSet]
+	// converter are those that a webhook makes.
+	converter *webhookConverter
 
 	mu struct {
 		sync.Mutex
@@ -57,9 +57,9 @@ type servedDefinition struct {
 type version struct {
 	name  string
 	store *storage.Store
-	// rest reads and deletes objects. It cannot write any.
-	rest  *customresource.REST
-	scope *handlers.RequestScope
+	// registry reads and deletes objects. It cannot write any.
+	registry *customresource.REST
+	scope    *handlers.RequestScope
 	// options finds storage with the codec of the version.
 	options generic.RESTOptionsGetter
 	// warning is what clients of a deprecated version are told.
@@ -69,26 +69,26 @@ type version struct {
 }
 
 func newServedDefinition(server *Server, def *Definition) *servedDefinition {
-	s := &servedDefinition{server: server, def: def, conversions: newWebhookConverter(server.converted)}
+	s := &servedDefinition{server: server, def: def, converter: newWebhookConverter(server.conversions)}
 	busy := func() bool { return s.requests.Load() > 0 }
-	s.reading = newCompiledSlot[compiledSchemas](server.shelf, busy, s.retired.Load)
-	s.writing = newCompiledSlot[writerSet](server.shelf, busy, s.retired.Load)
+	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, busy, s.retired.Load)
+	s.writerSlot = newCompiledSlot[writerSet](server.compiled, busy, s.retired.Load)
 	s.mu.versions = map[string]*version{}
 	return s
 }
 
-// is reports whether a row says the same of what is served.
-func (s *servedDefinition) is(d *Definition) bool {
+// matches reports whether a row says the same of what is served.
+func (s *servedDefinition) matches(d *Definition) bool {
 	return s.def.UID == d.UID && s.def.Spec == d.Spec && sameNames(&s.def.Accepted, &d.Accepted)
 }
 
-// full decodes the definition, if it is still the same, with schemas to compile.
-func (s *servedDefinition) full() (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, d, err := s.server.catalog.both(s.def.Name)
+// decode decodes the definition, if it is still the same, with schemas to compile.
+func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
+	full, d, err := s.server.catalog.fullWithRow(s.def.Name)
 	if err != nil {
 		return nil, err
 	}
-	if !s.is(d) {
+	if !s.matches(d) {
 		return nil, errChanged
 	}
 	for i := range full.Spec.Versions {
@@ -101,7 +101,7 @@ func (s *servedDefinition) full() (*apiextensionsv1.CustomResourceDefinition, er
 
 // schemas returns what reading needs.
 func (s *servedDefinition) schemas() (*compiledSchemas, error) {
-	return s.reading.get(func() (made *compiledSchemas, size int64, err error) {
+	return s.schemaSlot.get(func() (made *compiledSchemas, size int64, err error) {
 		size = s.size()
 		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
 			made, err = s.server.compileSchemas(full, s.kind("").GroupKind())
@@ -113,8 +113,8 @@ func (s *servedDefinition) schemas() (*compiledSchemas, error) {
 
 // compile makes something of the whole definition, of so many bytes, in its turn.
 func (s *servedDefinition) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
-	return s.server.compiles.brief(size, func() error {
-		full, err := s.full()
+	return s.server.compileLimiter.tryFor(size, func() error {
+		full, err := s.decode()
 		if err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func (s *servedDefinition) resource(version string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: s.def.Group, Version: version, Resource: s.def.Accepted.Plural}
 }
 
-// check finds names that cannot be served.
-func (s *servedDefinition) check() error {
+// checkNames finds names that cannot be served.
+func (s *servedDefinition) checkNames() error {
 	names := &s.def.Accepted
 	switch {
 	case names.Plural == "" || names.Singular == "":
@@ -155,16 +155,16 @@ func (s *servedDefinition) version(name string) (*version, error) {
 	if s.mu.ended || row == nil {
 		return nil, errChanged
 	}
-	if err := s.check(); err != nil {
+	if err := s.checkNames(); err != nil {
 		return nil, err
 	}
 	made, err := s.newVersion(row)
 	if err != nil {
 		return nil, err
 	}
-	kept := s.server.keep(s, made.store)
+	kept := s.server.retain(s, made.store)
 	if made.route, err = s.newRoute(made, kept); err != nil {
-		made.rest.DestroyFunc()
+		made.registry.DestroyFunc()
 		return nil, err
 	}
 	s.mu.versions[name] = made
@@ -183,7 +183,7 @@ func (s *servedDefinition) newVersion(row *Version) (*version, error) {
 		s.resource(row.Name).GroupResource(), schema.GroupResource{Group: s.def.Group, Resource: s.def.Accepted.Singular},
 		kind, kind.GroupVersion().WithKind(s.def.Accepted.ListKind),
 		customresource.NewStrategy(v.scope.Typer, s.def.Namespaced(), kind, nil, nil, nil, nil, nil, fields),
-		v.options, s.def.Accepted.Categories, lazyTable{s, row.Name}, nil)
+		v.options, s.def.Accepted.Categories, lazyTableConvertor{s, row.Name}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *servedDefinition) newVersion(row *Version) (*version, error) {
 		made.CustomResource.DestroyFunc()
 		return nil, fmt.Errorf("storage of %s is a %T", kind, made.CustomResource.Storage.Storage)
 	}
-	v.rest, v.store, v.warning = made.CustomResource, store, s.def.warning(row)
+	v.registry, v.store, v.warning = made.CustomResource, store, s.def.warning(row)
 	v.scope.TableConvertor = made.CustomResource
 	return v, nil
 }
@@ -214,7 +214,7 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 	config.Codec = lazyCodec{o.served, o.version, config.Codec}
 	options.StorageConfig = &config
 	// The server counts objects for all: it needs no goroutine for each version.
-	o.served.server.counts.Store(options.CountMetricPollPeriod > 0)
+	o.served.server.countObjects.Store(options.CountMetricPollPeriod > 0)
 	options.CountMetricPollPeriod = 0
 	return options, nil
 }
@@ -234,9 +234,9 @@ func (s *servedDefinition) end() {
 		if v.route != nil {
 			v.route.End()
 		}
-		v.rest.DestroyFunc()
+		v.registry.DestroyFunc()
 	}
-	s.server.shelf.remove(&s.reading.shelved)
-	s.server.shelf.remove(&s.writing.shelved)
-	s.server.converted.forget(s.conversions)
+	s.server.compiled.remove(&s.schemaSlot.entry)
+	s.server.compiled.remove(&s.writerSlot.entry)
+	s.server.conversions.forget(s.converter)
 }

@@ -25,16 +25,16 @@ const (
 
 // representation is a document in one form, as it is sent. It is immutable.
 type representation struct {
-	header http.Header
-	plain  []byte
-	packed func() []byte
+	header  http.Header
+	body    []byte
+	gzipped func() []byte
 }
 
 func newRepresentation(header http.Header, plain []byte) *representation {
-	return &representation{header: header, plain: plain, packed: sync.OnceValue(func() []byte { return pack(plain) })}
+	return &representation{header: header, body: plain, gzipped: sync.OnceValue(func() []byte { return gzipBytes(plain) })}
 }
 
-func pack(plain []byte) []byte {
+func gzipBytes(plain []byte) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzipLevel)
 	if err != nil {
@@ -54,9 +54,9 @@ func (p *representation) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	maps.Copy(header, p.header.Clone())
-	body := p.plain
+	body := p.body
 	if len(body) > compressThreshold && acceptsGzip(req) {
-		body = p.packed()
+		body = p.gzipped()
 		header.Set("Content-Encoding", "gzip")
 		header.Add("Vary", "Accept-Encoding")
 	}

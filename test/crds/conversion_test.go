@@ -76,12 +76,12 @@ func (c *conversionTest) step(verb, path, body string, options ...string) {
 	c.plain(s)
 }
 
-// wantAsked checks how many reviews, at most, and objects our webhook was asked for
+// wantReviews checks how many reviews, at most, and objects our webhook was asked for
 // since the last time.
-func (c *conversionTest) wantAsked(what string, reviews, objects int) {
+func (c *conversionTest) wantReviews(what string, reviews, objects int) {
 	c.t.Helper()
-	theirReviews, theirObjects := c.pair.hook.asked.take(c.path(1))
-	gotReviews, gotObjects := c.pair.hook.asked.take(c.path(0))
+	theirReviews, theirObjects := c.pair.hook.counts.take(c.path(1))
+	gotReviews, gotObjects := c.pair.hook.counts.take(c.path(0))
 	c.t.Logf("%s: %d reviews of %d objects, the stock server %d of %d", what, gotReviews, gotObjects, theirReviews, theirObjects)
 	if gotReviews > reviews || gotObjects != objects {
 		c.t.Errorf("%s: %d reviews of %d objects, want at most %d of %d", what, gotReviews, gotObjects, reviews, objects)
@@ -129,7 +129,7 @@ func (c *conversionTest) counts() {
 	defer c.closeWatches()
 	const list = "/v2/widgets"
 	c.step("GET", list, "")
-	c.wantAsked("first LIST", 3, hookObjects)
+	c.wantReviews("first LIST", 3, hookObjects)
 	for _, query := range []string{"", "?resourceVersion=0", "?limit=7", "?labelSelector=l%3Dm3", "?fieldSelector=metadata.name%3Dw0007", "?limit=3&labelSelector=l%3Dm3"} {
 		for _, accept := range []string{"json", "table", "partials", "protobuf"} {
 			c.step("GET", list+query, "", "accept", accept)
@@ -141,7 +141,7 @@ func (c *conversionTest) counts() {
 	}
 	c.step("GET", "/v2/namespaces/default/widgets/w0004", "")
 	c.step("GET", "/v2/namespaces/default/widgets/w0004", "", "accept", "table")
-	c.wantAsked("what was converted", 0, 0)
+	c.wantReviews("what was converted", 0, 0)
 	const watchList = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	for _, label := range []string{"one", "two", "three"} {
 		c.at = "watch-list " + label
@@ -152,27 +152,27 @@ func (c *conversionTest) counts() {
 		c.events(&step{words: []string{label, fmt.Sprint(hookObjects)}})
 	}
 	c.events(&step{words: []string{"selected", fmt.Sprint(hookObjects / 10)}})
-	c.wantAsked("watch-lists", 0, 0)
+	c.wantReviews("watch-lists", 0, 0)
 	c.step("PATCH", "/v1/namespaces/default/widgets/w0003", `{"spec":{"text":"changed"}}`)
 	for _, label := range []string{"one", "two", "three", "selected"} {
 		c.events(&step{words: []string{label, "1"}})
 	}
 	c.step("GET", list, "")
-	c.wantAsked("one change", 1, 1)
+	c.wantReviews("one change", 1, 1)
 	c.step("DELETE", "/v1/namespaces/default/widgets/w0003", "")
 	for _, label := range []string{"one", "two", "three", "selected"} {
 		c.events(&step{words: []string{label, "1"}})
 	}
-	c.wantAsked("one deletion", 0, 0)
+	c.wantReviews("one deletion", 0, 0)
 	c.define("described")
-	c.pair.hook.asked.take(c.path(0))
+	c.pair.hook.counts.take(c.path(0))
 	c.step("GET", list, "")
 	var running sync.WaitGroup
 	for range 3 {
 		running.Go(func() { _, _ = c.pair.sides[0].get("/apis/"+c.group+list, "application/json") })
 	}
 	running.Wait()
-	c.wantAsked("another definition", 3, hookObjects-1)
+	c.wantReviews("another definition", 3, hookObjects-1)
 }
 
 // failing has the webhook fail for a while. What it has converted before is still served,
@@ -183,7 +183,7 @@ func (c *conversionTest) failing() {
 	c.watch(&step{verb: "watch", words: []string{"stored", "/apis/" + c.group + "/v1/widgets?watch=true&resourceVersion=0"}, options: map[string]string{}})
 	c.events(&step{words: []string{"stored", "5"}})
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *pathCounts) { now.fails = true })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.fails = true })
 	}
 	for _, path := range []string{"/v2/widgets", "/v2/widgets?resourceVersion=0", "/v2/widgets?limit=1", "/v1/widgets"} {
 		c.step("GET", path, "")
@@ -200,7 +200,7 @@ func (c *conversionTest) failing() {
 	c.wantOurs("/v2/widgets?watch=true&resourceVersion=0", http.StatusOK, words) // an event
 	c.wantOurs("/v2/namespaces/default/widgets/w0002", http.StatusOK, `"w0002"`)
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *pathCounts) { now.fails = false })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.fails = false })
 	}
 	c.step("GET", "/v2/widgets", "", "eventually", "yes")
 	c.closeWatches()
@@ -209,22 +209,22 @@ func (c *conversionTest) failing() {
 // refusing has the webhook refuse one object of many.
 func (c *conversionTest) refusing() {
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *pathCounts) { now.refuses = "w0120" })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.refuses = "w0120" })
 	}
 	const words = "conversion webhook for refusing.example.com/v1, Kind=Widget failed: this one is not to be converted"
 	c.wantOurs("/v2/widgets", http.StatusInternalServerError, words)
 	c.step("GET", "/v2/namespaces/default/widgets/w0149", "") // the last one that is tried alone
-	c.wantAsked("a LIST with an object that is refused", 52, 200)
+	c.wantReviews("a LIST with an object that is refused", 52, 200)
 	c.wantOurs("/v2/widgets", http.StatusInternalServerError, words)
-	c.wantAsked("another LIST with it", 1, 1)
+	c.wantReviews("another LIST with it", 1, 1)
 	for _, name := range []string{"w0001", "w0119", "w0120", "w0121"} {
 		c.step("GET", "/v2/namespaces/default/widgets/"+name, "")
 	}
 	c.wantOurs("/v2/widgets?limit=100", http.StatusOK, `"continue":"`)
 	c.wantOurs("/v2/widgets?fieldSelector=metadata.name%3Dw0003", http.StatusOK, `"w0003"`)
-	c.wantAsked("other objects", 1, 1)
+	c.wantReviews("other objects", 1, 1)
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *pathCounts) { now.refuses = "" })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.refuses = "" })
 	}
 	c.wantOurs("/v2/widgets", http.StatusOK, `"w0120"`)
 }
@@ -248,13 +248,13 @@ func (c *conversionTest) live() {
 	ours.want(ours.v2, "ADDED", "ADDED")
 	ours.want(ours.v1, "ADDED", "ADDED")
 	gate := make(chan struct{})
-	c.pair.hook.asked.set(c.path(0), func(now *pathCounts) { now.gate = gate })
+	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.gate = gate })
 	c.patchOurs("first")
 	c.patchOurs("second")
 	ours.want(ours.v1, "MODIFIED", "MODIFIED")
 	close(gate)
 	ours.want(ours.v2, "MODIFIED", "MODIFIED")
-	c.pair.hook.asked.set(c.path(0), func(now *pathCounts) { now.fails = true })
+	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.fails = true })
 	c.patchOurs("third")
 	ours.want(ours.v1, "MODIFIED")
 	ours.want(ours.v2, "ERROR", "")
@@ -263,7 +263,7 @@ func (c *conversionTest) live() {
 // slow has the webhook answer after a watch-list's time is over.
 func (c *conversionTest) slow() {
 	gate := make(chan struct{})
-	c.pair.hook.asked.set(c.path(0), func(now *pathCounts) { now.gate = gate })
+	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.gate = gate })
 	opened := make(chan *stream)
 	for accept, selector := range map[string]string{"json": "", "table": "", "partial": "labelSelector=l&"} {
 		go func() {
@@ -296,7 +296,7 @@ func (c *conversionTest) slow() {
 		}
 	}
 	// Readers that come together may share the objects out among them.
-	c.wantAsked("readers of a slow webhook", 4, slowObjects)
+	c.wantReviews("readers of a slow webhook", 4, slowObjects)
 }
 
 const slowObjects = 63

@@ -23,20 +23,20 @@ type representations struct {
 // serve answers in a form, by recording what the handler answers if it has to.
 // What is no success is not kept.
 func (p *representations) serve(f form, handler http.Handler, w http.ResponseWriter, req *http.Request) {
-	if found := p.find(f, handler, req); found != nil {
+	if found := p.findOrRecord(f, handler, req); found != nil {
 		found.serve(w, req)
 		return
 	}
 	handler.ServeHTTP(w, req)
 }
 
-func (p *representations) keeps(f form) bool {
+func (p *representations) has(f form) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.byForm[f] != nil
 }
 
-func (p *representations) find(f form, handler http.Handler, req *http.Request) *representation {
+func (p *representations) findOrRecord(f form, handler http.Handler, req *http.Request) *representation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if found := p.mu.byForm[f]; found != nil {

@@ -20,8 +20,8 @@ type conversionWebhook struct {
 	// ca is the authority that its certificate can be verified with, as in a
 	// definition.
 	ca string
-	// asked counts what each path under /count was asked.
-	asked webhookCounts
+	// counts counts what each path under /count was asked.
+	counts webhookCounts
 }
 
 func startConversionWebhook(t *testing.T) *conversionWebhook {
@@ -41,7 +41,7 @@ func (h *conversionWebhook) ServeHTTP(w http.ResponseWriter, req *http.Request) 
 		return
 	}
 	path, counted := strings.CutPrefix(req.URL.Path, "/count/")
-	if counted && !h.asked.count(w, req, path, len(review.Request.Objects)) {
+	if counted && !h.counts.count(w, req, path, len(review.Request.Objects)) {
 		return
 	}
 	review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
@@ -51,7 +51,7 @@ func (h *conversionWebhook) ServeHTTP(w http.ResponseWriter, req *http.Request) 
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if metadata, _ := o["metadata"].(map[string]any); counted && metadata["name"] == h.asked.refused(path) {
+		if metadata, _ := o["metadata"].(map[string]any); counted && metadata["name"] == h.counts.refused(path) {
 			review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: "this one is not to be converted"}
 		}
 		convertTo(o, review.Request.DesiredAPIVersion)

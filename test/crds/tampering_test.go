@@ -86,9 +86,9 @@ func (r tamperingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	return resp, nil
 }
 
-// tampered runs one comparison with a server whose answers were changed, which
+// findTampering runs one comparison with a server whose answers were changed, which
 // must be seen.
-func (p *pair) tampered(t *testing.T) {
+func (p *pair) findTampering(t *testing.T) {
 	client := *p.sides[0].client
 	client.Transport = tamperingTransport{client.Transport, "not found", "not here"}
 	changed := *p.sides[0]

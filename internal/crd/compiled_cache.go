@@ -22,17 +22,17 @@ type compiledCache struct {
 	// mu is a leaf.
 	mu struct {
 		sync.Mutex
-		things []*compiledEntry
-		bytes  int64
+		entries []*compiledEntry
+		bytes   int64
 	}
 }
 
 // compiledEntry is something compiled. Its size and place are guarded by the shelf's lock.
 type compiledEntry struct {
 	size int64
-	// place is one more than where it stands, 0 if it is not on the shelf.
-	place int
-	used  atomic.Int64
+	// position is one more than where it stands, 0 if it is not on the shelf.
+	position int
+	used     atomic.Int64
 	// drop forgets it, unless it is in use. It takes no lock.
 	drop func() bool
 }
@@ -52,11 +52,11 @@ func (s *compiledCache) put(t *compiledEntry, size int64) {
 	defer s.mu.Unlock()
 	t.size += size
 	s.mu.bytes += size
-	if t.place == 0 {
-		s.mu.things = append(s.mu.things, t)
-		t.place = len(s.mu.things)
+	if t.position == 0 {
+		s.mu.entries = append(s.mu.entries, t)
+		t.position = len(s.mu.entries)
 	}
-	s.makeRoomLocked(t)
+	s.evictLocked(t)
 }
 
 const (
@@ -66,11 +66,11 @@ const (
 	maxBusyChoices = 16
 )
 
-// makeRoomLocked drops things until the others fit, but for one. If those it comes
+// evictLocked drops things until the others fit, but for one. If those it comes
 // upon are in use there will be too many for a while.
-func (s *compiledCache) makeRoomLocked(but *compiledEntry) {
+func (s *compiledCache) evictLocked(but *compiledEntry) {
 	for busy := 0; s.mu.bytes > s.limit && busy < maxBusyChoices; {
-		if old := s.someLocked(); old != but && old.drop() {
+		if old := s.evictionCandidateLocked(); old != but && old.drop() {
 			s.removeLocked(old)
 		} else {
 			busy++
@@ -78,11 +78,11 @@ func (s *compiledCache) makeRoomLocked(but *compiledEntry) {
 	}
 }
 
-// someLocked chooses a thing to drop.
-func (s *compiledCache) someLocked() *compiledEntry {
+// evictionCandidateLocked chooses a thing to drop.
+func (s *compiledCache) evictionCandidateLocked() *compiledEntry {
 	var oldest *compiledEntry
 	for range evictionChoices {
-		t := s.mu.things[rand.IntN(len(s.mu.things))]
+		t := s.mu.entries[rand.IntN(len(s.mu.entries))]
 		if oldest == nil || t.used.Load() < oldest.used.Load() {
 			oldest = t
 		}
@@ -98,13 +98,13 @@ func (s *compiledCache) remove(t *compiledEntry) {
 }
 
 func (s *compiledCache) removeLocked(t *compiledEntry) {
-	if t.place > 0 {
+	if t.position > 0 {
 		s.mu.bytes -= t.size
-		last := s.mu.things[len(s.mu.things)-1]
-		s.mu.things[t.place-1], last.place = last, t.place
-		s.mu.things = slices.Delete(s.mu.things, len(s.mu.things)-1, len(s.mu.things))
+		last := s.mu.entries[len(s.mu.entries)-1]
+		s.mu.entries[t.position-1], last.position = last, t.position
+		s.mu.entries = slices.Delete(s.mu.entries, len(s.mu.entries)-1, len(s.mu.entries))
 	}
-	t.size, t.place = 0, 0
+	t.size, t.position = 0, 0
 }
 
 // sweep drops what is idle.
@@ -112,7 +112,7 @@ func (s *compiledCache) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.clock.Now().Add(-s.idle).UnixNano()
-	for _, t := range slices.Backward(s.mu.things) { // what stands behind may move
+	for _, t := range slices.Backward(s.mu.entries) { // what stands behind may move
 		if t.used.Load() <= since && t.drop() {
 			s.removeLocked(t)
 		}
@@ -125,16 +125,16 @@ func (s *compiledCache) size(things ...*compiledEntry) int64 {
 	defer s.mu.Unlock()
 	var bytes int64
 	for _, t := range things {
-		if t.place > 0 {
+		if t.position > 0 {
 			bytes += t.size
 		}
 	}
 	return bytes
 }
 
-// held tells how much there is.
-func (s *compiledCache) held() (things int, bytes int64) {
+// usage tells how much there is.
+func (s *compiledCache) usage() (things int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.mu.things), s.mu.bytes
+	return len(s.mu.entries), s.mu.bytes
 }
