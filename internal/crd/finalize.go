@@ -119,11 +119,12 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	if e.waitUntil.IsZero() && c.server.storesNone(ctx, d) {
 		return &completed, nil
 	}
-	v, err := c.stored(d)
+	v, release, err := c.acquireStored(d)
 	if err != nil {
 		err = fmt.Errorf("unable to find a custom resource client for %s.%s: %w", full.Status.AcceptedNames.Plural, full.Spec.Group, err)
 		return verdict(deletionFailedCondition("could not list instances: %v", err), err)
 	}
+	defer release()
 	if e.waitUntil.IsZero() {
 		if v, err := deleteAll(ctx, v); err != nil {
 			return &v, err
@@ -159,13 +160,18 @@ func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
 	return err == nil && n == 0
 }
 
-// stored is the version that a definition's objects are stored in.
-func (c *controller) stored(d *Definition) (*version, error) {
-	now := c.server.servedDefinition(d.Name)
-	if now == nil {
-		return nil, errChanged
+// acquireStored returns the version that a definition's objects are stored in. Unless it
+// returns an error, the caller must call release when it no longer uses the version.
+func (c *controller) acquireStored(d *Definition) (v *version, release func(), err error) {
+	current := c.server.acquire(d.Name)
+	if current == nil {
+		return nil, nil, errChanged
 	}
-	return now.version(now.def.StorageVersion())
+	if v, err = current.version(current.def.StorageVersion()); err != nil {
+		current.references.release()
+		return nil, nil, err
+	}
+	return v, current.references.release, nil
 }
 
 // anyLeft reports whether there is an object.

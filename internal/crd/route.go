@@ -57,14 +57,11 @@ func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner)
 	return in, nil
 }
 
-// begin counts a request that ends by itself.
+// begin takes a reference for a request that a route answers, until end is called. It
+// returns false if the servedDefinition is retired.
 func (s *servedDefinition) begin() (end func(), ok bool) {
-	if s.draining.Add(1) != nil {
+	if !s.references.acquire() {
 		return nil, false
 	}
-	s.requests.Add(1)
-	return func() {
-		s.requests.Add(-1)
-		s.draining.Done()
-	}, true
+	return s.references.release, true
 }

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilwaitgroup "k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -33,13 +31,9 @@ type servedDefinition struct {
 	// def is the row from when it began. Its conditions may be others now.
 	def *Definition
 
-	// requests counts those under way that end by themselves.
-	requests atomic.Int64
-	// draining lets the end wait for them.
-	draining utilwaitgroup.SafeWaitGroup
-	// retired says that the definition is another now: what is compiled cannot be
-	// made again.
-	retired atomic.Bool
+	// references are those of requests other than watches. They are closed when the
+	// definition has changed.
+	references *references
 
 	schemaSlot *compiledSlot[compiledSchemas]
 	writerSlot *compiledSlot[writerSet]
@@ -69,10 +63,9 @@ type version struct {
 }
 
 func newServedDefinition(server *Server, def *Definition) *servedDefinition {
-	s := &servedDefinition{server: server, def: def, converter: newWebhookConverter(server.conversions)}
-	busy := func() bool { return s.requests.Load() > 0 }
-	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, busy, s.retired.Load)
-	s.writerSlot = newCompiledSlot[writerSet](server.compiled, busy, s.retired.Load)
+	s := &servedDefinition{server: server, def: def, references: newReferences(), converter: newWebhookConverter(server.conversions)}
+	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, s.references.held, s.references.closed)
+	s.writerSlot = newCompiledSlot[writerSet](server.compiled, s.references.held, s.references.closed)
 	s.mu.versions = map[string]*version{}
 	return s
 }
@@ -220,7 +213,7 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 }
 
 // retire says that the definition has changed. What is compiled stays as it is.
-func (s *servedDefinition) retire() { s.retired.Store(true) }
+func (s *servedDefinition) retire() { s.references.close() }
 
 // end stops the storages, which ends the watches on them.
 func (s *servedDefinition) end() {

@@ -29,10 +29,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/watch"
 )
 
 // Config of a Server. The zero value is usable.
@@ -122,13 +120,6 @@ type Server struct {
 }
 
 type timeouts struct{ request, minWatch time.Duration }
-
-// retainedResource is a resource in the cache that stays as long as its definition.
-type retainedResource struct {
-	cache    *cache.Cache
-	resource *cache.Resource
-	hub      *watch.Hub
-}
 
 // New makes a server that passes on to another what it does not serve. Storage
 // must be that of storage.Decorator.
@@ -244,13 +235,8 @@ func (s *Server) addHooks(conditions *controller) error {
 	)
 }
 
-const (
-	// sweepPeriod is how often what is idle is looked for, and objects are counted.
-	sweepPeriod = time.Minute
-	// forgetPeriod is how often it is looked for what is gone.
-	forgetPeriod    = 10 * time.Second
-	maxForgetDelays = 6
-)
+// sweepPeriod is the time between two sweeps of the caches, and counts of objects.
+const sweepPeriod = time.Minute
 
 func (s *Server) sweep(ctx context.Context) {
 	sweep, forget := time.NewTicker(sweepPeriod), time.NewTicker(forgetPeriod)
@@ -267,110 +253,5 @@ func (s *Server) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// servedDefinition returns how the definition of a row is served. It follows the newest row
-// of the name, and is nil if there is none.
-func (s *Server) servedDefinition(name string) *servedDefinition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Who changes the row comes after this and finds what is made here.
-	d := s.catalog.Get(name)
-	if d == nil {
-		return nil
-	}
-	now := s.mu.served[d.UID]
-	if now == nil {
-		now = newServedDefinition(s, d)
-		s.mu.served[d.UID] = now
-	}
-	return now
-}
-
-// changed follows the catalog.
-func (s *Server) changed(before, after *Definition) {
-	if before == nil {
-		return
-	}
-	old, released := s.removeOutdated(before, after)
-	if old != nil {
-		go s.tearDown(old, released)
-	} else if released != nil {
-		s.releaseRetained(released)
-	}
-}
-
-// removeOutdated takes away what a change ends.
-func (s *Server) removeOutdated(before, after *Definition) (*servedDefinition, *retainedResource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.mu.served[before.UID]
-	if after != nil && (now == nil || now.matches(after)) {
-		return nil, nil
-	}
-	var released *retainedResource
-	if after == nil {
-		released = s.mu.retained[before.UID]
-		delete(s.mu.retained, before.UID)
-	}
-	if now != nil {
-		delete(s.mu.served, before.UID)
-		now.retire()
-	}
-	return now, released
-}
-
-// registering is how long a request may take from finding how a resource is
-// served to being counted.
-const registering = time.Second
-
-// tearDown waits for requests that are under way, and ends watches. What can no
-// longer be decoded ends at once.
-func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
-	if !old.schemaSlot.empty() {
-		drained := make(chan struct{})
-		go func() {
-			defer close(drained)
-			time.Sleep(registering)
-			old.draining.Wait()
-		}()
-		select {
-		case <-drained:
-		case <-time.After(2 * s.timeouts.request):
-		}
-	}
-	old.end()
-	if released != nil {
-		s.releaseRetained(released)
-	}
-}
-
-// retain lets a resource stay in the cache, with its history, until its definition
-// is gone. It returns nil if that is so already, or was served otherwise before.
-func (s *Server) retain(now *servedDefinition, store *storage.Store) *retainedResource {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	uid := now.def.UID
-	if s.mu.served[uid] != now {
-		return nil
-	}
-	if s.mu.retained[uid] == nil {
-		store.Cache().Retain(store.Resource())
-		k := &retainedResource{store.Cache(), store.Resource(), watch.NewHub(store.Resource())}
-		s.mu.retained[uid] = k
-		s.reportCount(k)
-	}
-	return s.mu.retained[uid]
-}
-
-// destroy ends all storages when the server has shut down.
-func (s *Server) destroy() {
-	s.mu.Lock()
-	all := s.mu.served
-	s.mu.served = map[types.UID]*servedDefinition{}
-	s.mu.Unlock()
-	for _, now := range all {
-		now.end()
 	}
 }

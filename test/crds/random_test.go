@@ -3,8 +3,8 @@ package crds
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
