@@ -5,34 +5,43 @@ import (
 	"sync/atomic"
 )
 
-// compiledSlot holds something that is made on first need, by one for all who ask for it,
-// and may be dropped and made again.
+// compiledSlot holds a value that is compiled when it is first needed, by one goroutine
+// for all that need it. A compiledCache may drop the value, and the next reader compiles
+// it again.
+//
+// Readers of a value that is there pay an atomic load and a store of the time. Those that
+// come while it is compiled wait for the lock. They have no deadline, as compiling has
+// none, and if it fails or panics the next of them tries again. singleflight would add
+// a map and a key, and hand one caller's panic to all others.
 type compiledSlot[T any] struct {
 	cache *compiledCache
 	entry compiledEntry
 	value atomic.Pointer[T]
+	// build is held while a value is compiled. compiledCache.mu is taken under it.
 	build sync.Mutex
 }
 
-// newCompiledSlot makes an empty slot. What it holds is not dropped while busy, and stays
-// for as long as the slot does when it is kept.
-func newCompiledSlot[T any](s *compiledCache, busy, kept func() bool) *compiledSlot[T] {
-	made := &compiledSlot[T]{cache: s}
-	made.entry.drop = func() bool {
+// newCompiledSlot makes an empty slot. Its value is not dropped while busy returns true.
+// Once retired returns true the value cannot be compiled again: it leaves the cache, and
+// the slot keeps it.
+func newCompiledSlot[T any](c *compiledCache, busy, retired func() bool) *compiledSlot[T] {
+	s := &compiledSlot[T]{cache: c}
+	s.entry.drop = func() bool {
 		switch {
-		case kept():
-			return true // the shelf need not care
+		case retired():
+			return true
 		case busy():
 			return false
 		}
-		made.value.Store(nil)
+		s.value.Store(nil)
 		return true
 	}
-	return made
+	return s
 }
 
-// get returns the value, made now if need be. made says its size in bytes.
-func (s *compiledSlot[T]) get(make func() (value *T, size int64, err error)) (*T, error) {
+// get returns the value, which compile makes if there is none. compile returns the
+// value's size in bytes, too.
+func (s *compiledSlot[T]) get(compile func() (value *T, size int64, err error)) (*T, error) {
 	if v := s.value.Load(); v != nil {
 		s.cache.touch(&s.entry)
 		return v, nil
@@ -42,7 +51,7 @@ func (s *compiledSlot[T]) get(make func() (value *T, size int64, err error)) (*T
 	if v := s.value.Load(); v != nil {
 		return v, nil
 	}
-	v, size, err := make()
+	v, size, err := compile()
 	if err != nil {
 		return nil, err
 	}

@@ -21,12 +21,12 @@ func TestConversionsTakeBoundedMemory(t *testing.T) {
 	c := newWebhookConverter(cache)
 	for i := range objects {
 		cache.put(c.key("v2", fmt.Append(nil, i)), &convertedObject{content: make([]byte, 1000)})
-		if cache.mu.bytes > limit {
-			t.Fatalf("%d bytes after %d objects, want %d at most", cache.mu.bytes, i+1, limit)
+		if cache.mu.pool.bytes > limit {
+			t.Fatalf("%d bytes after %d objects, want %d at most", cache.mu.pool.bytes, i+1, limit)
 		}
 	}
-	if n := len(cache.mu.objects); n < limit/2000 || cache.mu.bytes != int64(n)*(1000+conversionOverhead) {
-		t.Errorf("%d objects are kept, of %d bytes", n, cache.mu.bytes)
+	if n := len(cache.mu.objects); n < limit/2000 || cache.mu.pool.bytes != int64(n)*(1000+conversionOverhead) {
+		t.Errorf("%d objects are kept, of %d bytes", n, cache.mu.pool.bytes)
 	}
 }
 

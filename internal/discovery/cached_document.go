@@ -2,73 +2,16 @@ package discovery
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
-// representations are the forms of a document that a handler of Kubernetes' writes. Each
-// is recorded when it is first asked for. The document itself never changes.
-// The zero value is ready.
-type representations struct {
-	mu struct {
-		sync.Mutex
-		byForm map[form]*representation
-	}
-}
-
-// serve answers in a form, by recording what the handler answers if it has to.
-// What is no success is not kept.
-func (p *representations) serve(f form, handler http.Handler, w http.ResponseWriter, req *http.Request) {
-	if found := p.findOrRecord(f, handler, req); found != nil {
-		found.serve(w, req)
-		return
-	}
-	handler.ServeHTTP(w, req)
-}
-
-func (p *representations) has(f form) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.byForm[f] != nil
-}
-
-func (p *representations) findOrRecord(f form, handler http.Handler, req *http.Request) *representation {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if found := p.mu.byForm[f]; found != nil {
-		return found
-	}
-	found := record(f, handler, req)
-	if found == nil {
-		return nil
-	}
-	if p.mu.byForm == nil {
-		p.mu.byForm = map[form]*representation{}
-	}
-	p.mu.byForm[f] = found
-	return found
-}
-
-// record asks a handler on behalf of everybody: the user's deadline and
-// preferences are left out. It returns nil for anything but a success.
-func record(f form, handler http.Handler, req *http.Request) *representation {
-	ask := req.Clone(context.WithoutCancel(req.Context()))
-	ask.Header = http.Header{"Accept": {f.accept()}}
-	ask.URL.RawQuery = ""
-	answer := responsewriter.NewInMemoryResponseWriter()
-	handler.ServeHTTP(answer, ask)
-	if answer.RespCode() != http.StatusOK {
-		return nil
-	}
-	return newRepresentation(answer.Header(), answer.Data())
-}
-
-// cachedDocument is a document that every client gets alike, with the handler of
-// Kubernetes' that writes it.
+// cachedDocument is a document that is the same for all clients, with Kubernetes' handler
+// that writes it. The handler writes each form once; its answer is recorded.
 type cachedDocument struct {
 	representations
 	serializer runtime.NegotiatedSerializer
@@ -76,11 +19,37 @@ type cachedDocument struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *cachedDocument) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	n, err := negotiate(req, s.serializer, negotiation.DefaultEndpointRestrictions)
+func (d *cachedDocument) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	n, err := negotiate(req, d.serializer, negotiation.DefaultEndpointRestrictions)
 	if err != nil || audited(req) {
-		s.handler.ServeHTTP(w, req)
+		d.handler.ServeHTTP(w, req)
 		return
 	}
-	s.representations.serve(n.form, s.handler, w, req)
+	d.serveRecorded(n.form, d.handler, w, req)
+}
+
+// serveRecorded answers in a form with a recorded answer of the handler. If the handler
+// does not succeed, nothing is recorded, and it answers the request itself.
+func (r *representations) serveRecorded(f form, handler http.Handler, w http.ResponseWriter, req *http.Request) {
+	recorded, err := r.get(f, func() (*representation, error) { return record(f, handler, req) })
+	if err != nil {
+		handler.ServeHTTP(w, req)
+		return
+	}
+	recorded.serve(w, req)
+}
+
+// record returns the answer of a handler in a form. It asks for all clients: the request's
+// deadline, its query and its headers other than Accept are left out. It returns an error
+// if the handler does not succeed.
+func record(f form, handler http.Handler, req *http.Request) (*representation, error) {
+	ask := req.Clone(context.WithoutCancel(req.Context()))
+	ask.Header = http.Header{"Accept": {f.accept()}}
+	ask.URL.RawQuery = ""
+	answer := responsewriter.NewInMemoryResponseWriter()
+	handler.ServeHTTP(answer, ask)
+	if answer.RespCode() != http.StatusOK {
+		return nil, fmt.Errorf("record %s: status %d", req.URL.Path, answer.RespCode())
+	}
+	return newRepresentation(answer.Header(), answer.Data()), nil
 }

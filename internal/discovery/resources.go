@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// servedVersionNames are those that an established definition serves, preferred
-// ones first.
+// servedVersionNames returns the versions that established definitions of a group serve,
+// preferred ones first.
 func servedVersionNames(rows []*crd.Definition) []string {
 	var versions []string
 	for _, row := range rows {
@@ -30,6 +30,8 @@ func servedVersionNames(rows []*crd.Definition) []string {
 	return versions
 }
 
+// apiGroup returns the document of a group. versions must not be empty; the first is the
+// preferred one.
 func apiGroup(name string, versions []string) metav1.APIGroup {
 	group := metav1.APIGroup{Name: name}
 	for _, v := range versions {
@@ -39,7 +41,7 @@ func apiGroup(name string, versions []string) metav1.APIGroup {
 	return group
 }
 
-// servedVersion is a definition in one of the versions that it serves.
+// servedVersion is a version that a definition serves.
 type servedVersion struct {
 	row     *crd.Definition
 	version *crd.Version
@@ -47,7 +49,8 @@ type servedVersion struct {
 
 func (s servedVersion) namespaced() bool { return s.row.Scope == apiextensionsv1.NamespaceScoped }
 
-// verbs of a definition that is going away are those that empty it.
+// verbs returns the verbs of the resource. While the definition is being deleted, objects
+// can only be read and deleted.
 func (s servedVersion) verbs() metav1.Verbs {
 	if s.row.Terminating {
 		return metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
@@ -57,7 +60,8 @@ func (s servedVersion) verbs() metav1.Verbs {
 
 func subresourceVerbs() metav1.Verbs { return metav1.Verbs{"get", "patch", "update"} }
 
-// storageVersionHash names the version that objects are stored in, if it is served.
+// storageVersionHash identifies the version that objects are stored in. It is "" if that
+// version is not served.
 func (s servedVersion) storageVersionHash() string {
 	for i := range s.row.Versions {
 		if v := &s.row.Versions[i]; v.Served && v.Storage {
@@ -67,7 +71,7 @@ func (s servedVersion) storageVersionHash() string {
 	return ""
 }
 
-// definitionsServing are the definitions that serve a version, by plural name.
+// definitionsServing returns the definitions that serve a version, sorted by plural name.
 func definitionsServing(version string, rows []*crd.Definition) []servedVersion {
 	var all []servedVersion
 	for _, row := range rows {
@@ -85,7 +89,7 @@ func definitionsServing(version string, rows []*crd.Definition) []servedVersion 
 	return all
 }
 
-// resourceList are the resources of a version in a document of its own.
+// resourceList has the resources in the document of a version.
 type resourceList []metav1.APIResource
 
 var _ discovery.APIResourceLister = resourceList{}
@@ -93,8 +97,8 @@ var _ discovery.APIResourceLister = resourceList{}
 // ListAPIResources implements discovery.APIResourceLister.
 func (l resourceList) ListAPIResources() []metav1.APIResource { return l }
 
-// apiResources lists resources by name, each with its subresources behind it. In
-// Kubernetes the order of definitions is another each time.
+// apiResources returns the resources of a version by name, each followed by its
+// subresources. In Kubernetes their order is random.
 func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 	list := resourceList{}
 	for _, s := range definitionsServing(gv.Version, rows) {
@@ -118,7 +122,7 @@ func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 	return list
 }
 
-// resourceDiscovery lists the same for the aggregated document.
+// resourceDiscovery returns the resources of a version for the aggregated document.
 func resourceDiscovery(gv schema.GroupVersion, rows []*crd.Definition) []apidiscoveryv2.APIResourceDiscovery {
 	var list []apidiscoveryv2.APIResourceDiscovery
 	for _, s := range definitionsServing(gv.Version, rows) {

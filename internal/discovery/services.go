@@ -17,24 +17,25 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Services is the list of groups, and the document of each, as the aggregator
-// tells of them: by the APIServices that there are, available or not. It keeps
-// them sorted by group, where Kubernetes lists and sorts all for each request.
+// Services has the list of groups and the document of each group, as the aggregator derives
+// them from the APIServices, whether these are available or not. A change makes the
+// documents of one group anew; Kubernetes lists and sorts all APIServices for each
+// request.
 type Services struct {
 	serializer runtime.NegotiatedSerializer
 	frame      frame
-	// ownGroup comes first in the list. No APIService names it.
+	// ownGroup is the aggregator's group. It comes first in the list and has no APIService.
 	ownGroup servedGroup
 
 	mu struct {
 		sync.Mutex
 		groups map[string]*serviceGroup
-		// list is nil when a group changed.
+		// list is nil after a group has changed.
 		list *cachedDocument
 	}
 }
 
-// service is what an APIService says.
+// service is an APIService, without what discovery does not show.
 type service struct {
 	name                           string
 	gv                             schema.GroupVersion
@@ -42,7 +43,7 @@ type service struct {
 	proxied                        bool
 }
 
-// serviceGroup are the APIServices of a group. It is immutable.
+// serviceGroup has the APIServices of a group, and its documents. It is immutable.
 type serviceGroup struct {
 	services []service
 	servedGroup
@@ -70,7 +71,7 @@ func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
 
 func (s *Services) newServedGroup(object metav1.APIGroup) servedGroup {
 	write := func(w http.ResponseWriter, req *http.Request) {
-		copied := object // while it is encoded, it is written into
+		copied := object // the encoder writes into it
 		s.write(&copied, w, req)
 	}
 	return servedGroup{
@@ -78,12 +79,12 @@ func (s *Services) newServedGroup(object metav1.APIGroup) servedGroup {
 	}
 }
 
-// write answers with an object as Kubernetes does.
+// write answers with an object by Kubernetes' encoders.
 func (s *Services) write(obj runtime.Object, w http.ResponseWriter, req *http.Request) {
 	responsewriters.WriteObjectNegotiated(s.serializer, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{}, w, req, http.StatusOK, obj, false)
 }
 
-// Handler takes an informer's events.
+// Handler returns the handler for the events of an informer of APIServices.
 func (s *Services) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.set(obj.(*apiregistrationv1.APIService)) },
@@ -114,11 +115,13 @@ func (s *Services) delete(obj *apiregistrationv1.APIService) {
 	s.edit(obj.Spec.Group, func(services []service) []service { return without(services, obj.Name) })
 }
 
+// without returns a copy of services without the one of a name.
 func without(services []service, name string) []service {
 	return slices.DeleteFunc(slices.Clone(services), func(s service) bool { return s.name == name })
 }
 
-// edit replaces a group's services.
+// edit replaces the services of a group by those that change returns. change must not
+// write into its argument.
 func (s *Services) edit(group string, change func([]service) []service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +141,7 @@ func (s *Services) edit(group string, change func([]service) []service) {
 	s.mu.groups[group] = s.newServiceGroup(group, next)
 }
 
-// newServiceGroup sorts services as Kubernetes does.
+// newServiceGroup makes the documents of a group. It sorts services as Kubernetes does.
 func (s *Services) newServiceGroup(name string, services []service) *serviceGroup {
 	slices.SortFunc(services, func(a, b service) int {
 		if a.versionPriority != b.versionPriority {
@@ -153,8 +156,8 @@ func (s *Services) newServiceGroup(name string, services []service) *serviceGrou
 	return &serviceGroup{services: services, servedGroup: s.newServedGroup(apiGroup(name, versions))}
 }
 
-// first is the service that a group's place in the list goes by: that of the
-// highest priority, by name.
+// first returns the service that determines the position of a group in the list: the one
+// of the highest group priority, and of these the first by name.
 func (g *serviceGroup) first() service { return slices.MinFunc(g.services, byGroupPriority) }
 
 func byGroupPriority(a, b service) int {
@@ -164,7 +167,8 @@ func byGroupPriority(a, b service) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// list returns the list of all groups but the one without a name.
+// list returns the list of all groups but the core group. The first caller after a change
+// makes it under the lock, without encoding anything.
 func (s *Services) list() *cachedDocument {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +189,8 @@ func (s *Services) list() *cachedDocument {
 	return s.mu.list
 }
 
-// listHandler writes the list of groups: the usual forms out of fragments.
+// listHandler writes the list of groups. It joins fragments in the forms that frame.join
+// knows, and uses Kubernetes' encoders for others.
 type listHandler struct {
 	services *Services
 	groups   []servedGroup
@@ -218,7 +223,7 @@ func (s *Services) find(group string) *serviceGroup {
 	return s.mu.groups[group]
 }
 
-// Proxied reports whether a group version is another server's.
+// Proxied reports whether another server serves a group version.
 func (s *Services) Proxied(gv schema.GroupVersion) bool {
 	g := s.find(gv.Group)
 	return g != nil && slices.ContainsFunc(g.services, func(s service) bool { return s.proxied && s.gv == gv })
@@ -227,7 +232,7 @@ func (s *Services) Proxied(gv schema.GroupVersion) bool {
 // serveList answers with the list of groups.
 func (s *Services) serveList(w http.ResponseWriter, req *http.Request) { s.list().ServeHTTP(w, req) }
 
-// serveGroup answers for a group. It reports false if there is none.
+// serveGroup answers for a group. It returns false if the group has no APIServices.
 func (s *Services) serveGroup(name string, w http.ResponseWriter, req *http.Request) bool {
 	g := s.find(name)
 	if g == nil {
