@@ -65,7 +65,7 @@ func (s *convertingAdmission) Validate(_ context.Context, a admission.Attributes
 type interfaces struct{ admission.ObjectInterfaces }
 
 func (interfaces) GetObjectConvertor() runtime.ObjectConvertor {
-	return wholeConvertor{apiextensionsapiserver.Scheme}
+	return completingConvertor{apiextensionsapiserver.Scheme}
 }
 
 // TestAdmissionSeesWholeDefinitions has the controller's write admitted, which has no

@@ -33,36 +33,38 @@ const catalogBatch = 64
 //
 // A definition that cannot be read keeps the row that it had.
 type Catalog struct {
-	store *storage.Store
-	logger   *slog.Logger
-	// share belongs to Run.
-	share interner
+	store  *storage.Store
+	logger *slog.Logger
+	// interner belongs to Run.
+	interner interner
 	// synced is closed when the rows of all definitions are there.
 	synced chan struct{}
 
-	// telling is held while followers are told, so that each hears of everything
-	// in order. It is taken before mu.
-	telling   sync.Mutex
-	followers []func(before, after *Definition)
+	// notify serialises changes of rows with the calls of handlers, so that each handler
+	// sees all changes in order. It is taken before mu.
+	notify struct {
+		sync.Mutex
+		handlers []func(before, after *Definition)
+	}
 
 	mu struct {
 		sync.RWMutex
 		byName map[string]*Definition
 		// groups are sorted by name. A slice is replaced, never changed.
 		groups map[string][]*Definition
-		// read is the place in the log that the rows have reached. moved is closed when it
-		// changes, and then replaced.
-		read  cache.Cursor
-		moved chan struct{}
+		// applied is the position in the log up to which the rows are current. advanced is
+		// closed when it changes, and then replaced.
+		applied  cache.Cursor
+		advanced chan struct{}
 	}
 }
 
 // NewCatalog makes a catalog over the storage of definitions. It is empty until
 // it is run.
 func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
-	c := &Catalog{store: definitions, logger: log, share: interner{}, synced: make(chan struct{})}
+	c := &Catalog{store: definitions, logger: log, interner: interner{}, synced: make(chan struct{})}
 	c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
-	c.mu.moved = make(chan struct{})
+	c.mu.advanced = make(chan struct{})
 	return c
 }
 
@@ -113,30 +115,30 @@ func (c *Catalog) Synced() bool {
 func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, notFound(name)
+		return nil, definitionNotFound(name)
 	}
 	return c.convert(e, c.decodeInternal)
 }
 
-// both are Full and the row of the same state.
-func (c *Catalog) both(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
-	return c.bothBy(name, c.decodeInternal)
+// fullWithRow are Full and the row of the same state.
+func (c *Catalog) fullWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.fullWithRowBy(name, c.decodeInternal)
 }
 
-// outline is as both, but for the schemas: they must not be looked at.
-func (c *Catalog) outline(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
-	return c.bothBy(name, c.decodeOutline)
+// outlineWithRow is as both, but for the schemas: they must not be looked at.
+func (c *Catalog) outlineWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.fullWithRowBy(name, c.decodeOutline)
 }
 
-func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+func (c *Catalog) fullWithRowBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, nil, notFound(name)
+		return nil, nil, definitionNotFound(name)
 	}
 	row := c.Get(name)
 	if row == nil || row.Revision != e.Revision {
 		var err error
-		if row, err = c.read(e, interner{}); err != nil {
+		if row, err = c.readRow(e, interner{}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -144,7 +146,7 @@ func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Obje
 	return full, row, err
 }
 
-func notFound(name string) error {
+func definitionNotFound(name string) error {
 	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
 }
 
@@ -153,7 +155,7 @@ func notFound(name string) error {
 func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return notFound(name)
+		return definitionNotFound(name)
 	}
 	if e.Opaque() {
 		return fmt.Errorf("read definition %s: not plain", name)
@@ -212,9 +214,9 @@ func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err e
 	return stored, nil
 }
 
-// read makes a definition's row. What another version of Kubernetes has stored may
+// readRow makes a definition's row. What another version of Kubernetes has stored may
 // have to be written as this one would.
-func (c *Catalog) read(e *resource.Entry, share interner) (row *Definition, err error) {
+func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, err error) {
 	if e.Err == nil {
 		err = e.Read(func(stored []byte) error {
 			row, err = share.row(stored, e.Revision)
@@ -242,12 +244,12 @@ func (c *Catalog) read(e *resource.Entry, share interner) (row *Definition, err 
 // change in the order of the log: of a deletion with nothing after it. The rows
 // are as f hears of them or newer. f must not block, and not call AddHandler.
 func (c *Catalog) AddHandler(f func(before, after *Definition)) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
+	c.notify.Lock()
+	defer c.notify.Unlock()
 	for _, d := range c.All() {
 		f(nil, d)
 	}
-	c.followers = append(c.followers, f)
+	c.notify.handlers = append(c.notify.handlers, f)
 }
 
 // Run follows the definitions until the context ends.
@@ -276,12 +278,12 @@ func (c *Catalog) Run(ctx context.Context) error {
 func (c *Catalog) relist(now cache.Tree) {
 	for e := range now.All("", "") {
 		if d := c.Get(e.Key); d == nil || d.Revision != e.Revision {
-			c.put(e)
+			c.apply(e)
 		}
 	}
 	for _, d := range c.All() {
 		if now.Get(d.Name) == nil {
-			c.change(d, nil)
+			c.setRow(d, nil)
 		}
 	}
 }
@@ -296,9 +298,9 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 		}
 		for i := range buf[:n] {
 			if e := buf[i].Entry; e != nil {
-				c.put(e)
+				c.apply(e)
 			} else if d := c.Get(buf[i].Key()); d != nil {
-				c.change(d, nil)
+				c.setRow(d, nil)
 			}
 		}
 		clear(buf[:n])
@@ -315,8 +317,8 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 	}
 }
 
-func (c *Catalog) put(e *resource.Entry) {
-	after, err := c.read(e, c.share)
+func (c *Catalog) apply(e *resource.Entry) {
+	after, err := c.readRow(e, c.interner)
 	if err != nil {
 		c.logger.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
 		return
@@ -324,26 +326,26 @@ func (c *Catalog) put(e *resource.Entry) {
 	before := c.Get(after.Name)
 	if before != nil && before.UID != after.UID {
 		// A definition that was made anew between two events is another one.
-		c.change(before, nil)
+		c.setRow(before, nil)
 		before = nil
 	}
 	if before != nil && before.Spec == after.Spec {
 		after.Versions = before.Versions
 	}
-	c.change(before, after)
+	c.setRow(before, after)
 }
 
-// change puts a row in another's place and tells the followers.
-func (c *Catalog) change(before, after *Definition) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	c.replace(before, after)
-	for _, f := range c.followers {
+// setRow puts a row in another's place and tells the followers.
+func (c *Catalog) setRow(before, after *Definition) {
+	c.notify.Lock()
+	defer c.notify.Unlock()
+	c.storeRow(before, after)
+	for _, f := range c.notify.handlers {
 		f(before, after)
 	}
 }
 
-func (c *Catalog) replace(before, after *Definition) {
+func (c *Catalog) storeRow(before, after *Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := after
@@ -368,7 +370,7 @@ func (c *Catalog) replace(before, after *Definition) {
 	}
 	if len(c.mu.byName) == 0 {
 		// Maps do not give room back.
-		c.mu.byName, c.mu.groups, c.share = map[string]*Definition{}, map[string][]*Definition{}, interner{}
+		c.mu.byName, c.mu.groups, c.interner = map[string]*Definition{}, map[string][]*Definition{}, interner{}
 	}
 }
 
@@ -376,9 +378,9 @@ func (c *Catalog) replace(before, after *Definition) {
 func (c *Catalog) advance(at cache.Cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.read = at
-	close(c.mu.moved)
-	c.mu.moved = make(chan struct{})
+	c.mu.applied = at
+	close(c.mu.advanced)
+	c.mu.advanced = make(chan struct{})
 }
 
 // CatchUp waits until the rows show what the cache held when it was called. Before
@@ -393,13 +395,13 @@ func (c *Catalog) CatchUp(ctx context.Context) error {
 	}
 	for {
 		c.mu.RLock()
-		read, moved := c.mu.read, c.mu.moved
+		applied, advanced := c.mu.applied, c.mu.advanced
 		c.mu.RUnlock()
-		if read >= end {
+		if applied >= end {
 			return nil
 		}
 		select {
-		case <-moved:
+		case <-advanced:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -263,14 +263,14 @@ func TestRowsOfOldDefinitions(t *testing.T) {
 	}
 }
 
-// heard is what a follower was told.
-type heard struct {
+// recordingHandler is what a follower was told.
+type recordingHandler struct {
 	sync.Mutex
 	rows  map[string]*crd.Definition
 	wrong error
 }
 
-func (h *heard) hear(before, after *crd.Definition) {
+func (h *recordingHandler) hear(before, after *crd.Definition) {
 	h.Lock()
 	defer h.Unlock()
 	d := after
@@ -285,7 +285,7 @@ func (h *heard) hear(before, after *crd.Definition) {
 	}
 }
 
-func (h *heard) agrees(c *crd.Catalog) error {
+func (h *recordingHandler) agrees(c *crd.Catalog) error {
 	h.Lock()
 	defer h.Unlock()
 	if h.wrong != nil {
@@ -309,9 +309,9 @@ func TestFollowersHearOfEverything(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	f := newFixture(t)
-	var followers []*heard
+	var followers []*recordingHandler
 	follow := func() {
-		h := &heard{rows: map[string]*crd.Definition{}}
+		h := &recordingHandler{rows: map[string]*crd.Definition{}}
 		followers = append(followers, h)
 		f.catalog.AddHandler(h.hear)
 	}

@@ -45,23 +45,23 @@ type versionSchema struct {
 
 func newVersionSchema(s *structuralschema.Structural) versionSchema {
 	made := versionSchema{Structural: s}
-	made.look(s)
+	made.scan(s)
 	return made
 }
 
-// look finds what is in a schema, where coercing and defaulting would come by.
-func (v *versionSchema) look(s *structuralschema.Structural) {
+// scan finds what is in a schema, where coercing and defaulting would come by.
+func (v *versionSchema) scan(s *structuralschema.Structural) {
 	if s == nil {
 		return
 	}
 	v.embeds = v.embeds || s.XEmbeddedResource
 	v.defaults = v.defaults || s.Default.Object != nil
-	v.look(s.Items)
+	v.scan(s.Items)
 	if s.AdditionalProperties != nil {
-		v.look(s.AdditionalProperties.Structural)
+		v.scan(s.AdditionalProperties.Structural)
 	}
 	for _, property := range s.Properties {
-		v.look(&property)
+		v.scan(&property)
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	metadata, hasMeta := u.Object["metadata"]
 	var meta *metav1.ObjectMeta // nil if metadata stays as it is
 	var unknown []string
-	if hasMeta && !c.settled(metadata) {
+	if hasMeta && !c.leavesMetadata(metadata) {
 		meta, _, unknown, err = schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{
 			DropMalformedFields: c.stored, ReturnUnknownFieldPaths: c.strict,
 		})
@@ -135,8 +135,8 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	return unknown, err
 }
 
-// settled reports whether coercing is sure to leave metadata as it is.
-func (c *coercer) settled(metadata any) bool {
+// leavesMetadata reports whether coercing is sure to leave metadata as it is.
+func (c *coercer) leavesMetadata(metadata any) bool {
 	if !settled(metadata) {
 		return false
 	}

@@ -51,19 +51,19 @@ func acceptNames(full *definition, claimed claims) bool {
 		}
 		return err != nil
 	}
-	if !conflict("PluralConflict", free(wanted.Plural, had.Plural, claimed.resources)) {
+	if !conflict("PluralConflict", checkFree(wanted.Plural, had.Plural, claimed.resources)) {
 		given.Plural = wanted.Plural
 	}
-	if !conflict("SingularConflict", free(wanted.Singular, had.Singular, claimed.resources)) {
+	if !conflict("SingularConflict", checkFree(wanted.Singular, had.Singular, claimed.resources)) {
 		given.Singular = wanted.Singular
 	}
-	if !conflict("ShortNamesConflict", freeShort(wanted.ShortNames, had.ShortNames, claimed.resources)) {
+	if !conflict("ShortNamesConflict", checkShortNamesFree(wanted.ShortNames, had.ShortNames, claimed.resources)) {
 		given.ShortNames = wanted.ShortNames
 	}
-	if !conflict("KindConflict", free(wanted.Kind, had.Kind, claimed.kinds)) {
+	if !conflict("KindConflict", checkFree(wanted.Kind, had.Kind, claimed.kinds)) {
 		given.Kind = wanted.Kind
 	}
-	if !conflict("ListKindConflict", free(wanted.ListKind, had.ListKind, claimed.kinds)) {
+	if !conflict("ListKindConflict", checkFree(wanted.ListKind, had.ListKind, claimed.kinds)) {
 		given.ListKind = wanted.ListKind
 	}
 	given.Categories = wanted.Categories
@@ -72,23 +72,23 @@ func acceptNames(full *definition, claimed claims) bool {
 	}
 	full.Status.AcceptedNames = given
 	apiextensionshelpers.SetCRDCondition(full, verdict)
-	apiextensionshelpers.SetCRDCondition(full, beforeEstablished(full, verdict.Status))
+	apiextensionshelpers.SetCRDCondition(full, establishedAfterNaming(full, verdict.Status))
 	return true
 }
 
-// free reports an error if a name is taken.
-func free(wanted, had string, taken map[string]bool) error {
+// checkFree reports an error if a name is taken.
+func checkFree(wanted, had string, taken map[string]bool) error {
 	if wanted == had || !taken[wanted] {
 		return nil
 	}
 	return fmt.Errorf("%q is already in use", wanted)
 }
 
-func freeShort(wanted, had []string, taken map[string]bool) error {
+func checkShortNamesFree(wanted, had []string, taken map[string]bool) error {
 	var errs []error
 	for _, name := range wanted {
 		if !slices.Contains(had, name) {
-			errs = append(errs, free(name, "", taken))
+			errs = append(errs, checkFree(name, "", taken))
 		}
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
@@ -97,8 +97,8 @@ func freeShort(wanted, had []string, taken map[string]bool) error {
 	return nil
 }
 
-// beforeEstablished is the condition Established when names have been looked at.
-func beforeEstablished(full *definition, names apiextensionsv1.ConditionStatus) condition {
+// establishedAfterNaming is the condition Established when names have been looked at.
+func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionStatus) condition {
 	old := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established)
 	switch {
 	case old != nil && (old.Status == apiextensionsv1.ConditionTrue || names != apiextensionsv1.ConditionTrue):
@@ -117,25 +117,25 @@ func beforeEstablished(full *definition, names apiextensionsv1.ConditionStatus) 
 
 // establish says that a definition whose names are accepted is served, after the
 // delay if there is one.
-func (c *controller) establish(k *known, full *definition) {
+func (c *controller) establish(k *definitionState, full *definition) {
 	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
 		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
-		k.accepted = time.Time{}
+		k.acceptedSince = time.Time{}
 		return
 	}
 	if c.delay > 0 {
-		if k.accepted.IsZero() {
-			k.accepted = time.Now()
+		if k.acceptedSince.IsZero() {
+			k.acceptedSince = time.Now()
 		}
-		if left := c.delay - time.Since(k.accepted); left > 0 {
+		if left := c.delay - time.Since(k.acceptedSince); left > 0 {
 			c.queue.AddAfter(full.Name, left)
 			return
 		}
 	}
-	apiextensionshelpers.SetCRDCondition(full, established(full))
+	apiextensionshelpers.SetCRDCondition(full, establishedCondition(full))
 }
 
-func established(full *definition) condition {
+func establishedCondition(full *definition) condition {
 	conversion := full.Spec.Conversion
 	if conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
 		len(webhook.ValidateCABundle(field.NewPath(""), conversion.Webhook.ClientConfig.CABundle)) > 0 {
@@ -150,10 +150,10 @@ func established(full *definition) condition {
 	}
 }
 
-// checkStructure keeps the condition NonStructuralSchema, which only definitions
+// setStructuralCondition keeps the condition NonStructuralSchema, which only definitions
 // from before it was required have.
-func checkStructure(full *definition) {
-	now, old := structure(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
+func setStructuralCondition(full *definition) {
+	now, old := structuralCondition(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
 	case now != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(now, old)):
 		apiextensionshelpers.SetCRDCondition(full, *now)
@@ -162,9 +162,9 @@ func checkStructure(full *definition) {
 	}
 }
 
-// structure is the condition NonStructuralSchema, nil if all schemas are
+// structuralCondition is the condition NonStructuralSchema, nil if all schemas are
 // structural.
-func structure(full *definition) *condition {
+func structuralCondition(full *definition) *condition {
 	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
 	var errs field.ErrorList
 	if full.Spec.PreserveUnknownFields {
@@ -195,15 +195,17 @@ func structure(full *definition) *condition {
 	return verdict
 }
 
-// protected reports whether definitions of a group need Kubernetes' approval.
-func protected(d *Definition) bool { return apiextensionshelpers.IsProtectedCommunityGroup(d.Group) }
+// needsApproval reports whether definitions of a group need Kubernetes' approval.
+func needsApproval(d *Definition) bool {
+	return apiextensionshelpers.IsProtectedCommunityGroup(d.Group)
+}
 
-// approve keeps the condition KubernetesAPIApprovalPolicyConformant. It returns
+// setApprovalCondition keeps the condition KubernetesAPIApprovalPolicyConformant. It returns
 // the annotation that it set it for, nil if it did not.
 //
 // It sets it once for an annotation: another version of the server may have other
 // words for it.
-func approve(k *known, full *definition) *string {
+func setApprovalCondition(k *definitionState, full *definition) *string {
 	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
 	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {
 		return nil

@@ -26,11 +26,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// world is a set of definitions that both sides are told of.
-type world map[string]*definition
+// definitionSet is a set of definitions that both sides are told of.
+type definitionSet map[string]*definition
 
 // settle does to a world what the controller does, until nothing is left to do.
-func (w world) settle() {
+func (w definitionSet) settle() {
 	c := &controller{}
 	for again := true; again; {
 		again = false
@@ -44,9 +44,9 @@ func (w world) settle() {
 			if acceptNames(full, claimed) {
 				again = true
 			}
-			c.establish(&known{}, full)
-			approve(&known{}, full)
-			checkStructure(full)
+			c.establish(&definitionState{}, full)
+			setApprovalCondition(&definitionState{}, full)
+			setStructuralCondition(full)
 			w[name] = full
 		}
 	}
@@ -109,7 +109,7 @@ func facts(full *definition) string {
 }
 
 // agrees waits until upstream has come to the same.
-func (u *upstream) agrees(t *testing.T, w world, what string) {
+func (u *upstream) agrees(t *testing.T, w definitionSet, what string) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true, func(ctx context.Context) (bool, error) {
@@ -204,7 +204,7 @@ func (p pool) schema() *apiextensionsv1.CustomResourceValidation {
 
 // contested reports whether two definitions wait for one name: which of them gets it
 // depends on who asks first.
-func (w world) contested() bool {
+func (w definitionSet) contested() bool {
 	waiting := map[string]bool{}
 	for _, full := range w {
 		wanted, had := full.Spec.Names, full.Status.AcceptedNames
@@ -229,8 +229,8 @@ func (w world) contested() bool {
 	return false
 }
 
-func (w world) clone() world {
-	c := world{}
+func (w definitionSet) clone() definitionSet {
+	c := definitionSet{}
 	for name, full := range w {
 		c[name] = full.DeepCopy()
 	}
@@ -244,7 +244,7 @@ func TestConditionsAreUpstreams(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	p := pool{rand.New(rand.NewPCG(seed, 0))}
-	u, w := startUpstream(t), world{}
+	u, w := startUpstream(t), definitionSet{}
 	conflicts := 0
 	for step := range 150 {
 		next, changed, gone := w.clone(), (*definition)(nil), ""
@@ -293,7 +293,7 @@ func TestEstablished(t *testing.T) {
 	t.Parallel()
 	full := pool{rand.New(rand.NewPCG(1, 1))}.definition(0, 1)
 	c := &controller{}
-	c.establish(&known{}, full)
+	c.establish(&definitionState{}, full)
 	if apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established) != nil {
 		t.Error("established before names are accepted")
 	}
@@ -304,12 +304,12 @@ func TestEstablished(t *testing.T) {
 	full.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Webhook: &apiextensionsv1.WebhookConversion{
 		ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: []byte("no certificate")},
 	}}
-	c.establish(&known{}, full)
+	c.establish(&definitionState{}, full)
 	if got := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); got.Reason != "InvalidCABundle" || got.Status != apiextensionsv1.ConditionFalse {
 		t.Errorf("with a broken webhook: %+v", got)
 	}
 	full.Spec.Conversion = nil
-	c.establish(&known{}, full)
+	c.establish(&definitionState{}, full)
 	if got := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); got.Reason != "InitialNamesAccepted" || got.Status != apiextensionsv1.ConditionTrue {
 		t.Errorf("then: %+v", got)
 	}

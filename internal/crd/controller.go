@@ -26,30 +26,29 @@ type controller struct {
 	// delay is how long names are accepted before a definition is established.
 	delay time.Duration
 	queue workqueue.TypedRateLimitingInterface[string]
-	// naming is held, by group, while names are accepted.
-	naming [16]sync.Mutex
-	seed   maphash.Seed
+	// groupLocks is held, by group, while names are accepted.
+	groupLocks [16]sync.Mutex
+	seed       maphash.Seed
 
 	mu struct {
 		sync.Mutex
-		// written are rows that the catalog has yet to show.
-		written map[string]*Definition
-		// known is what was found out about definitions.
-		known map[types.UID]*known
-		// checked are the specs whose schemas are known to be structural, or said not
-		// to be.
-		checked map[types.UID]uint64
+		// writtenRows are rows that the catalog has yet to show.
+		writtenRows map[string]*Definition
+		// states is what the controller remembers of definitions.
+		states map[types.UID]*definitionState
+		// checkedSpecs are the specs whose schemas were checked for being structural.
+		checkedSpecs map[types.UID]uint64
 	}
 }
 
-// known is what the controller remembers of a definition. Only the worker that
+// definitionState is what the controller remembers of a definition. Only the worker that
 // has it changes it.
-type known struct {
+type definitionState struct {
 	// approval is the annotation that a condition was written for.
 	approval *string
-	// accepted is when the names were first seen to be accepted.
-	accepted time.Time
-	ending   ending
+	// acceptedSince is when the names were first seen to be accepted.
+	acceptedSince time.Time
+	deletion      deletionProgress
 }
 
 const (
@@ -68,7 +67,7 @@ func newController(s *Server, definitions statusWriter, servers int) *controller
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "crd_conditions"})
-	c.mu.written, c.mu.known, c.mu.checked = map[string]*Definition{}, map[types.UID]*known{}, map[types.UID]uint64{}
+	c.mu.writtenRows, c.mu.states, c.mu.checkedSpecs = map[string]*Definition{}, map[types.UID]*definitionState{}, map[types.UID]uint64{}
 	s.catalog.AddHandler(c.changed)
 	return c
 }
@@ -80,16 +79,16 @@ func (c *controller) changed(before, after *Definition) {
 		d = before
 	}
 	c.mu.Lock()
-	if w := c.mu.written[d.Name]; w != nil && (after == nil || w.UID != after.UID || w.Revision <= after.Revision) {
-		delete(c.mu.written, d.Name)
+	if w := c.mu.writtenRows[d.Name]; w != nil && (after == nil || w.UID != after.UID || w.Revision <= after.Revision) {
+		delete(c.mu.writtenRows, d.Name)
 	}
 	if after == nil {
-		delete(c.mu.known, before.UID)
-		delete(c.mu.checked, before.UID)
+		delete(c.mu.states, before.UID)
+		delete(c.mu.checkedSpecs, before.UID)
 	}
 	c.mu.Unlock()
 	if after == nil {
-		c.freed(d)
+		c.requeueContenders(d)
 		return
 	}
 	if c.due(after) {
@@ -99,7 +98,7 @@ func (c *controller) changed(before, after *Definition) {
 
 // due reports whether a row may have something to be done.
 func (c *controller) due(d *Definition) bool {
-	return !sameNames(&d.Wanted, &d.Accepted) || d.NamesAccepted && !d.Established || d.Deleting || !c.checked(d) || protected(d)
+	return !sameNames(&d.Wanted, &d.Accepted) || d.NamesAccepted && !d.Established || d.Deleting || !c.checked(d) || needsApproval(d)
 }
 
 // checked reports whether a definition's schemas have been looked at, or need not be.
@@ -109,18 +108,18 @@ func (c *controller) checked(d *Definition) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spec, ok := c.mu.checked[d.UID]
+	spec, ok := c.mu.checkedSpecs[d.UID]
 	return ok && spec == d.Spec
 }
 
-func (c *controller) noteChecked(d *Definition) {
+func (c *controller) setChecked(d *Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.checked[d.UID] = d.Spec
+	c.mu.checkedSpecs[d.UID] = d.Spec
 }
 
-// freed lets those look again that want a name of the group.
-func (c *controller) freed(gone *Definition) {
+// requeueContenders lets those look again that want a name of the group.
+func (c *controller) requeueContenders(gone *Definition) {
 	for _, d := range c.catalog.Group(gone.Group) {
 		if d.Name != gone.Name && !sameNames(&d.Wanted, &d.Accepted) {
 			c.queue.Add(d.Name)
@@ -128,13 +127,13 @@ func (c *controller) freed(gone *Definition) {
 	}
 }
 
-func (c *controller) knownOf(d *Definition) *known {
+func (c *controller) stateOf(d *Definition) *definitionState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.mu.known[d.UID]
+	k := c.mu.states[d.UID]
 	if k == nil {
-		k = &known{}
-		c.mu.known[d.UID] = k
+		k = &definitionState{}
+		c.mu.states[d.UID] = k
 	}
 	return k
 }
@@ -181,7 +180,7 @@ func (c *controller) row(name string) *Definition {
 }
 
 func (c *controller) newerLocked(d *Definition, name string) *Definition {
-	if w := c.mu.written[name]; d != nil && w != nil && w.UID == d.UID && w.Revision > d.Revision {
+	if w := c.mu.writtenRows[name]; d != nil && w != nil && w.UID == d.UID && w.Revision > d.Revision {
 		return w
 	}
 	return d
@@ -193,7 +192,7 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	if d == nil || !c.due(d) {
 		return nil
 	}
-	full, now, err := c.catalog.outline(name)
+	full, now, err := c.catalog.outlineWithRow(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -202,7 +201,7 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	case now.Revision < d.Revision:
 		return nil // the cache is behind what was written, and will come to it
 	}
-	if err := c.conditions(ctx, now, full); err != nil {
+	if err := c.updateConditions(ctx, now, full); err != nil {
 		return err
 	}
 	if d := c.row(name); d != nil && d.Deleting {
@@ -211,18 +210,18 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	return nil
 }
 
-// conditions writes what the definition's spec and its group say about it.
-func (c *controller) conditions(ctx context.Context, d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
-	naming := &c.naming[maphash.String(c.seed, d.Group)%uint64(len(c.naming))]
+// updateConditions writes what the definition's spec and its group say about it.
+func (c *controller) updateConditions(ctx context.Context, d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
+	naming := &c.groupLocks[maphash.String(c.seed, d.Group)%uint64(len(c.groupLocks))]
 	naming.Lock()
 	defer naming.Unlock()
-	k := c.knownOf(d)
+	k := c.stateOf(d)
 	before := full.Status.DeepCopy()
 	named := acceptNames(full, c.claims(d.Group))
 	c.establish(k, full)
-	approval := approve(k, full)
+	approval := setApprovalCondition(k, full)
 	if !c.checked(d) {
-		if err := c.checkStructure(d, full); err != nil {
+		if err := c.updateStructuralCondition(d, full); err != nil {
 			return err
 		}
 	}
@@ -232,25 +231,25 @@ func (c *controller) conditions(ctx context.Context, d *Definition, full *apiext
 			return err
 		}
 	}
-	c.noteChecked(d)
+	c.setChecked(d)
 	if approval != nil {
 		k.approval = approval
 	}
 	if named {
-		c.freed(d)
+		c.requeueContenders(d)
 	}
 	return nil
 }
 
-// checkStructure looks at the schemas, which an outline does not have. If they have
+// updateStructuralCondition looks at the schemas, which an outline does not have. If they have
 // changed since, so has the row that they will be looked at for again.
-func (c *controller) checkStructure(d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
+func (c *controller) updateStructuralCondition(d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
 	whole, err := c.catalog.Full(d.Name)
 	if err != nil {
 		return err
 	}
 	whole.Status = full.Status
-	checkStructure(whole)
+	setStructuralCondition(whole)
 	full.Status = whole.Status
 	return nil
 }
@@ -284,7 +283,7 @@ func (c *controller) write(ctx context.Context, of *Definition, full *apiextensi
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.catalog.Get(d.Name); now != nil && now.UID == d.UID && now.Revision < d.Revision {
-		c.mu.written[d.Name] = d
+		c.mu.writtenRows[d.Name] = d
 	}
 	return written, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// conversions has a webhook convert the objects of one definition. Each stored object
+// webhookConverter has a webhook convert the objects of one definition. Each stored object
 // is converted once to each version, for all readers that wait for it, and is then
 // found in the conversionCache until it or the definition changes.
 //
@@ -24,7 +24,7 @@ import (
 // review belongs to a goroutine of its own: a reader whose time is over leaves it, and
 // what nobody waits for any more is not sent. An error is told to those who wait and is
 // not kept, so the next reader asks the webhook again.
-type conversions struct {
+type webhookConverter struct {
 	cache *conversionCache
 
 	// mu comes before conversionCache.mu.
@@ -50,8 +50,8 @@ const (
 	slowReview = 5 * time.Second
 )
 
-func newConversions(cache *conversionCache) *conversions {
-	c := &conversions{cache: cache}
+func newWebhookConverter(cache *conversionCache) *webhookConverter {
+	c := &webhookConverter{cache: cache}
 	c.mu.pending = map[conversionKey]*pendingConversion{}
 	c.mu.objects = reviewObjects
 	return c
@@ -59,14 +59,14 @@ func newConversions(cache *conversionCache) *conversions {
 
 // conversionKey names a stored object in another version: its bytes identify it.
 type conversionKey struct {
-	of      *conversions
-	version string
-	sum     [16]byte
+	converter *webhookConverter
+	version   string
+	sum       [16]byte
 }
 
-func (c *conversions) key(version string, stored []byte) conversionKey {
+func (c *webhookConverter) key(version string, stored []byte) conversionKey {
 	sum := sha256.Sum256(stored)
-	return conversionKey{of: c, version: version, sum: [16]byte(sum[:16])}
+	return conversionKey{converter: c, version: version, sum: [16]byte(sum[:16])}
 }
 
 // convertedObject is a converted object. It is immutable but for what conversionCache.mu
@@ -99,14 +99,14 @@ type pendingConversion struct {
 	// waiting counts the readers. It is guarded by conversions.mu.
 	waiting int
 	// done is closed when made or err is set.
-	done chan struct{}
-	made *convertedObject
-	err  error
+	done   chan struct{}
+	result *convertedObject
+	err    error
 }
 
-// find returns a conversion that there is, or joins those who wait for it. fresh says
+// findOrJoin returns a conversion that there is, or joins those who wait for it. fresh says
 // that the caller is the first of them, and has to send it on its way.
-func (c *conversions) find(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
+func (c *webhookConverter) findOrJoin(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
 	key := c.key(l.version, stored)
 	if made := c.cache.get(key); made != nil {
 		return made, nil, false
@@ -128,8 +128,8 @@ func (c *conversions) find(l lazyCodec, stored []byte) (made *convertedObject, p
 
 // get converts one object now if need be. It is for callers without a context: what is
 // not under way is converted by the calling goroutine.
-func (c *conversions) get(l lazyCodec, stored []byte) (*convertedObject, error) {
-	made, p, fresh := c.find(l, stored)
+func (c *webhookConverter) get(l lazyCodec, stored []byte) (*convertedObject, error) {
+	made, p, fresh := c.findOrJoin(l, stored)
 	if p == nil {
 		return made, nil
 	}
@@ -137,11 +137,11 @@ func (c *conversions) get(l lazyCodec, stored []byte) (*convertedObject, error) 
 		c.convert([]*pendingConversion{p})
 	}
 	<-p.done
-	return p.made, p.err
+	return p.result, p.err
 }
 
 // enqueue sends objects on their way.
-func (c *conversions) enqueue(fresh []*pendingConversion) {
+func (c *webhookConverter) enqueue(fresh []*pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.queue = append(c.mu.queue, fresh...)
@@ -155,9 +155,9 @@ func (c *conversions) enqueue(fresh []*pendingConversion) {
 }
 
 // review empties the queue.
-func (c *conversions) review() {
+func (c *webhookConverter) review() {
 	for {
-		batch := c.take()
+		batch := c.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
@@ -167,9 +167,9 @@ func (c *conversions) review() {
 	}
 }
 
-// take takes what goes to the webhook together. At the end of the queue it gives up the
+// takeBatch takes what goes to the webhook together. At the end of the queue it gives up the
 // caller's place.
-func (c *conversions) take() []*pendingConversion {
+func (c *webhookConverter) takeBatch() []*pendingConversion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*pendingConversion
@@ -191,7 +191,7 @@ func (c *conversions) take() []*pendingConversion {
 }
 
 // pace learns how many objects the webhook converts in good time.
-func (c *conversions) pace(objects int, took time.Duration) {
+func (c *webhookConverter) pace(objects int, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -202,11 +202,11 @@ func (c *conversions) pace(objects int, took time.Duration) {
 	}
 }
 
-// settle tells those who wait what has become of an object.
-func (c *conversions) settle(p *pendingConversion, made *convertedObject, err error) {
+// complete tells those who wait what has become of an object.
+func (c *webhookConverter) complete(p *pendingConversion, made *convertedObject, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.made, p.err, p.stored = made, err, nil
+	p.result, p.err, p.stored = made, err, nil
 	if err == nil {
 		c.cache.put(p.key, made)
 	}
@@ -215,18 +215,18 @@ func (c *conversions) settle(p *pendingConversion, made *convertedObject, err er
 }
 
 // wait waits for a conversion until the context ends.
-func (c *conversions) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
+func (c *webhookConverter) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
 	select {
 	case <-p.done:
-		return p.made, p.err
+		return p.result, p.err
 	case <-ctx.Done():
-		c.leave(p)
+		c.abandon(p)
 		return nil, ctx.Err()
 	}
 }
 
-// leave is for those who do not wait any longer. What nobody waits for is not sent.
-func (c *conversions) leave(p *pendingConversion) {
+// abandon is for those who do not wait any longer. What nobody waits for is not sent.
+func (c *webhookConverter) abandon(p *pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.waiting--
@@ -237,11 +237,11 @@ func (c *conversions) leave(p *pendingConversion) {
 }
 
 // convertAll converts entries for a reader and returns when that is done.
-func (c *conversions) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
+func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
 	var waits, fresh []*pendingConversion
 	var sources []*resource.Entry // of waits
 	err := l.eachConverted(entries, func(e *resource.Entry, stored []byte) bool {
-		made, p, first := c.find(l, stored)
+		made, p, first := c.findOrJoin(l, stored)
 		if p == nil {
 			c.cache.setSource(made, e)
 			return true
@@ -255,7 +255,7 @@ func (c *conversions) convertAll(ctx context.Context, l lazyCodec, entries []*re
 	c.enqueue(fresh)
 	for i, p := range waits {
 		if err != nil {
-			c.leave(p)
+			c.abandon(p)
 			continue
 		}
 		var made *convertedObject
@@ -301,7 +301,7 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 			size += entries[n].Size()
 			n++
 		}
-		if err := l.served.conversions.convertAll(ctx, l, entries[:n]); err != nil {
+		if err := l.served.converter.convertAll(ctx, l, entries[:n]); err != nil {
 			return err
 		}
 		entries = entries[n:]
@@ -311,7 +311,7 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 
 // Converted implements storage.ConvertingCodec.
 func (l lazyCodec) Converted(entries []*resource.Entry) bool {
-	c, all := l.served.conversions, true
+	c, all := l.served.converter, true
 	err := l.eachConverted(entries, func(_ *resource.Entry, stored []byte) bool {
 		all = c.cache.get(c.key(l.version, stored)) != nil
 		return all
@@ -328,7 +328,7 @@ func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
 	err := e.Read(func(stored []byte) error {
 		shown := resource.Entry{Key: e.Key, Attributes: e.Attributes}
 		if l.converts(stored) {
-			made := l.served.conversions.cache.get(l.served.conversions.key(l.version, stored))
+			made := l.served.converter.cache.get(l.served.converter.key(l.version, stored))
 			if made == nil {
 				return nil
 			}

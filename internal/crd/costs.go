@@ -15,7 +15,7 @@ const maxCosts = 100
 
 // Costs tells what definitions cost, the most expensive first. It looks at each.
 func (s *Server) Costs() report.CRDsReport {
-	_, bytes := s.shelf.held()
+	_, bytes := s.compiled.usage()
 	result := report.CRDsReport{
 		Time: s.cfg.Clock.Now(), Top: []report.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
 	}
@@ -43,10 +43,10 @@ func total(c *report.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes +
 func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
 	cost = report.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
-	now, held := s.mu.served[d.UID], s.mu.kept[d.UID]
+	now, held := s.mu.served[d.UID], s.mu.retained[d.UID]
 	s.mu.Unlock()
 	if now != nil {
-		cost.CompiledBytes = s.shelf.size(&now.reading.shelved, &now.writing.shelved)
+		cost.CompiledBytes = s.compiled.size(&now.schemaSlot.entry, &now.writerSlot.entry)
 	}
 	if held != nil {
 		snapshot := held.resource.Snapshot()

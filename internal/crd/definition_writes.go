@@ -38,7 +38,7 @@ import (
 // Kubernetes installs.
 type definitionWrites struct {
 	create, status http.HandlerFunc
-	room           room
+	limiter        limiter
 	// size is what a definition that is stored has, in bytes.
 	size func(name string) int64
 }
@@ -57,7 +57,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 		return nil, err
 	}
 	status := customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, outlined)
-	creation, err := s.definitionScope("", definitions, types, withoutSchemas{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
+	creation, err := s.definitionScope("", definitions, types, schemalessConvertor{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	if err != nil {
 		return nil, err
 	}
-	update.Convertor = wholeConvertor{apiextensionsapiserver.Scheme}
+	update.Convertor = completingConvertor{apiextensionsapiserver.Scheme}
 	var admit admission.Interface
 	if s.admission != nil {
 		admit = statusAdmission{s.admission}
@@ -76,7 +76,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}
 	// Kubernetes' handlers are for one request each: they wrap admission anew.
 	return &definitionWrites{
-		room: newRoom(), size: s.catalog.size,
+		limiter: newLimiter(), size: s.catalog.size,
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
 			handlers.CreateResource(definitions, creation, s.admission)(w, req)
 		}),
@@ -138,8 +138,8 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		chain.ProcessFilter(req, resp)
 		return
 	}
-	if info.Subresource == "" && (writes(info.Verb) || info.Verb == "delete") {
-		leave, err := d.room.enter(ctx, d.weigh(req.Request, info))
+	if info.Subresource == "" && (isWrite(info.Verb) || info.Verb == "delete") {
+		leave, err := d.limiter.acquire(ctx, d.weight(req.Request, info))
 		if err != nil {
 			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
 				apiextensionsapiserver.Codecs, apiextensionsv1.SchemeGroupVersion, resp.ResponseWriter, req.Request)
@@ -147,7 +147,7 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		}
 		defer leave()
 	}
-	switch h := d.of(req.Request, info); h {
+	switch h := d.handlerFor(req.Request, info); h {
 	case nil:
 		chain.ProcessFilter(req, resp)
 	default:
@@ -155,24 +155,24 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 	}
 }
 
-// weigh returns how many bytes of definitions a request is about, negative if that is
+// weight returns how many bytes of definitions a request is about, negative if that is
 // not known.
-func (d *definitionWrites) weigh(req *http.Request, info *request.RequestInfo) int64 {
+func (d *definitionWrites) weight(req *http.Request, info *request.RequestInfo) int64 {
 	if info.Name == "" || req.ContentLength < 0 {
 		return req.ContentLength
 	}
 	return max(req.ContentLength, d.size(info.Name))
 }
 
-// of returns what answers a request, nil for Kubernetes' own route.
-func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
+// handlerFor returns what answers a request, nil for Kubernetes' own route.
+func (d *definitionWrites) handlerFor(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
 	if info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version {
 		return nil
 	}
 	switch {
 	case req.Method == http.MethodPost && info.Name == "" && info.Subresource == "":
 		return d.create
-	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataAlone:
+	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataOnlyAccept:
 		// Nobody but this process is given to read what it did not send.
 		if u, ok := request.UserFrom(req.Context()); ok && u.GetName() == user.APIServerUser {
 			return d.status
@@ -181,24 +181,24 @@ func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http
 	return nil
 }
 
-// withoutSchemas converts definitions for the manager of fields of those that are
+// schemalessConvertor converts definitions for the manager of fields of those that are
 // created: their versions are one field, whatever is in it.
-type withoutSchemas struct{ runtime.ObjectConvertor }
+type schemalessConvertor struct{ runtime.ObjectConvertor }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (c withoutSchemas) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+func (c schemalessConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
 		in = definitioncodec.WithoutSchemas(full)
 	}
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
 
-// wholeConvertor converts definitions for those beyond this server: an outline is made
+// completingConvertor converts definitions for those beyond this server: an outline is made
 // whole.
-type wholeConvertor struct{ runtime.ObjectConvertor }
+type completingConvertor struct{ runtime.ObjectConvertor }
 
 // Convert implements runtime.ObjectConvertor.
-func (c wholeConvertor) Convert(in, out, context any) error {
+func (c completingConvertor) Convert(in, out, context any) error {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
 		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
@@ -210,7 +210,7 @@ func (c wholeConvertor) Convert(in, out, context any) error {
 }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (c wholeConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+func (c completingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
 		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 
 // lazyCodec is the storage codec of a version.
 type lazyCodec struct {
-	served  *served
+	served  *servedDefinition
 	version string
 	inner   runtime.Codec
 }
@@ -32,7 +32,7 @@ var _ runtime.Codec = lazyCodec{}
 // Decode implements runtime.Decoder.
 func (l lazyCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if u, ok := into.(*unstructured.Unstructured); ok && u.GetAPIVersion() == l.apiVersion() && l.converts(data) {
-		made, err := l.served.conversions.get(l, data)
+		made, err := l.served.converter.get(l, data)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,7 +83,7 @@ func (l lazyCodec) ConvertsLabels() bool { return l.served.def.Webhook }
 
 // lazyConvertor converts between versions.
 type lazyConvertor struct {
-	served *served
+	served *servedDefinition
 	unsafe bool
 }
 
@@ -129,7 +129,7 @@ func (l lazyConvertor) ConvertFieldLabel(gvk schema.GroupVersionKind, label, val
 
 // lazyDefaulter fills in defaults.
 type lazyDefaulter struct {
-	served *served
+	served *servedDefinition
 	others runtime.ObjectDefaulter
 }
 
@@ -143,14 +143,14 @@ func (l lazyDefaulter) Default(in runtime.Object) {
 	defaulter{l.others, compiled.schemaSet}.Default(in)
 }
 
-// lazyTable prints objects of a version.
-type lazyTable struct {
-	served  *served
+// lazyTableConvertor prints objects of a version.
+type lazyTableConvertor struct {
+	served  *servedDefinition
 	version string
 }
 
 // ConvertToTable implements rest.TableConvertor.
-func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (l lazyTableConvertor) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	compiled, err := l.served.schemas()
 	if err != nil {
 		return nil, err
@@ -158,21 +158,21 @@ func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Obje
 	return compiled.tables[l.version].ConvertToTable(ctx, obj, options)
 }
 
-// negotiated knows the media types that custom resources are served in.
-type negotiated struct {
-	served *served
+// negotiatedSerializer knows the media types that custom resources are served in.
+type negotiatedSerializer struct {
+	served *servedDefinition
 	types  []runtime.SerializerInfo
 	// convertor is the encoders'.
 	convertor runtime.ObjectConvertor
 }
 
-var _ runtime.NegotiatedSerializer = negotiated{}
+var _ runtime.NegotiatedSerializer = negotiatedSerializer{}
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
-func (n negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
+func (n negotiatedSerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
 
 // EncoderForVersion implements runtime.NegotiatedSerializer.
-func (n negotiated) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+func (n negotiatedSerializer) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	scheme := apiextensionsapiserver.Scheme
 	if own, ok := gv.(schema.GroupVersion); ok && own.Group == n.served.def.Group {
 		gv = versionOnly{own}
@@ -189,7 +189,7 @@ type versionOnly struct{ schema.GroupVersion }
 func (v versionOnly) Identifier() string { return v.Version + " of its group" }
 
 // DecoderToVersion implements runtime.NegotiatedSerializer.
-func (n negotiated) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+func (n negotiatedSerializer) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	compiled, err := n.served.schemas()
 	if err != nil {
 		return failingDecoder{err}

@@ -13,7 +13,7 @@ import (
 func TestIdentifiers(t *testing.T) {
 	text := mediaTypes(typer{ObjectTyper: runtime.NewScheme()})[0].Serializer
 	id := func(group string, gv schema.GroupVersion) runtime.Identifier {
-		n := negotiated{served: &served{def: &Definition{Group: group}}}
+		n := negotiatedSerializer{served: &servedDefinition{def: &Definition{Group: group}}}
 		return n.EncoderForVersion(text, gv).Identifier()
 	}
 	v1 := id("a", schema.GroupVersion{Group: "a", Version: "v1"})

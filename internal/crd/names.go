@@ -66,23 +66,23 @@ func sameNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
 		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }
 
-// Names makes names that outlive definitions. They lie one after another: each by
+// NameArena makes names that outlive definitions. They lie one after another: each by
 // itself would keep a page of the heap, which was at its largest when most were made.
 // The zero value is ready.
-type Names struct{ room strings.Builder }
+type NameArena struct{ room strings.Builder }
 
-// namesRoom is how many bytes of names lie together.
-const namesRoom = 4 << 10
+// namesBlock is how many bytes of names lie together.
+const namesBlock = 4 << 10
 
 // Join returns one name, made of parts.
-func (n *Names) Join(parts ...string) string {
+func (n *NameArena) Join(parts ...string) string {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
 	}
 	if n.room.Cap()-n.room.Len() < size {
 		n.room.Reset()
-		n.room.Grow(max(size, namesRoom))
+		n.room.Grow(max(size, namesBlock))
 	}
 	before := n.room.Len()
 	for _, p := range parts {

@@ -8,7 +8,7 @@ import (
 
 // TestNames looks at all names once the last is made: they share room.
 func TestNames(t *testing.T) {
-	var n Names
+	var n NameArena
 	var names, want []string
 	for i := range 1000 {
 		group := fmt.Sprintf("group%d.example.com", i)

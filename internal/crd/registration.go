@@ -31,7 +31,7 @@ type Registration struct {
 	wake     chan struct{}
 
 	// names are the aggregator's: it keeps every name that it was ever told.
-	names Names
+	names NameArena
 
 	mu struct {
 		sync.Mutex

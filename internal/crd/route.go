@@ -14,8 +14,8 @@ func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 	if !row.active(gvr.Version) {
 		return nil
 	}
-	now := s.serve(row.Name)
-	if now == nil || !now.is(row) {
+	now := s.servedDefinition(row.Name)
+	if now == nil || !now.matches(row) {
 		return nil
 	}
 	v, err := now.version(gvr.Version)
@@ -26,14 +26,14 @@ func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 }
 
 // newRoute makes the route of a version, nil where there is none.
-func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
+func (s *servedDefinition) newRoute(v *version, kept *retainedResource) (*read.Route, error) {
 	if s.server.cfg.Route == nil || kept == nil {
 		return nil, nil
 	}
 	cfg := read.RouteConfig{
 		Resource: s.resource(v.name), Kind: s.kind(v.name), Namespaced: s.def.Namespaced(),
 		Gets: true, Lists: true, Watches: true,
-		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.rest, Warning: v.warning,
+		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.registry, Warning: v.warning,
 		Source: v.store, Hub: kept.hub,
 		Custom: &read.Custom{Standard: v.scope.StandardSerializers, Begin: s.begin},
 	}
@@ -45,8 +45,8 @@ func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
 
 // convertedSerializer is the version's for objects that are in the version: its encoders
 // do not have them converted again.
-func (v *version) convertedSerializer(s *served) negotiated {
-	return negotiated{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
+func (v *version) convertedSerializer(s *servedDefinition) negotiatedSerializer {
+	return negotiatedSerializer{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
 }
 
 // sameVersion converts nothing.
@@ -57,14 +57,11 @@ func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner)
 	return in, nil
 }
 
-// begin counts a request that ends by itself.
-func (s *served) begin() (end func(), ok bool) {
-	if s.draining.Add(1) != nil {
+// begin takes a reference for a request that a route answers, until end is called. It
+// returns false if the servedDefinition is retired.
+func (s *servedDefinition) begin() (end func(), ok bool) {
+	if !s.references.acquire() {
 		return nil, false
 	}
-	s.requests.Add(1)
-	return func() {
-		s.requests.Add(-1)
-		s.draining.Done()
-	}, true
+	return s.references.release, true
 }

@@ -19,10 +19,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// schemas is what reading objects of a definition needs, of all versions: schemas,
+// compiledSchemas is what reading objects of a definition needs, of all versions: schemas,
 // conversion, columns. It is immutable but for codecs, which are made as they are
 // asked for.
-type schemas struct {
+type compiledSchemas struct {
 	schemaSet
 	group, storageVersion string
 	// safe copies what it converts, unsafe does not.
@@ -38,8 +38,8 @@ type schemas struct {
 var errSchema = errors.New("the server could not properly serve the CR schema")
 
 // compileSchemas makes what reading needs.
-func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) (*schemas, error) {
-	made := &schemas{
+func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) (*compiledSchemas, error) {
+	made := &compiledSchemas{
 		schemaSet: schemaSet{kind: kind, byVersion: map[string]versionSchema{}, keepUnknown: full.Spec.PreserveUnknownFields},
 		group:     full.Spec.Group, tables: map[string]rest.TableConvertor{},
 	}
@@ -88,7 +88,7 @@ func structuralOf(v *apiextensionsv1.CustomResourceValidation, keepUnknown bool)
 
 // codec translates between stored bytes and objects of a version. inner is the
 // storage's codec of objects without schema.
-func (c *schemas) codec(version string, inner runtime.Codec) runtime.Codec {
+func (c *compiledSchemas) codec(version string, inner runtime.Codec) runtime.Codec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	made := c.mu.codecs[version]

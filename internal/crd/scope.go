@@ -21,7 +21,7 @@ import (
 
 // newScope makes what Kubernetes' handlers of a version need, but for tables and
 // the field manager.
-func (s *served) newScope(row *Version) *handlers.RequestScope {
+func (s *servedDefinition) newScope(row *Version) *handlers.RequestScope {
 	kind := s.kind(row.Name)
 	parameters := runtime.NewScheme()
 	parameters.AddUnversionedTypes(kind.GroupVersion(),
@@ -30,7 +30,7 @@ func (s *served) newScope(row *Version) *handlers.RequestScope {
 	types := mediaTypes(typer)
 	return &handlers.RequestScope{
 		Namer:          handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !s.def.Namespaced()},
-		Serializer:     negotiated{s, types, lazyConvertor{served: s}},
+		Serializer:     negotiatedSerializer{s, types, lazyConvertor{served: s}},
 		ParameterCodec: runtime.NewParameterCodec(parameters),
 		// Objects cannot be encoded as protobuf, but tables and metadata can.
 		StandardSerializers: slices.DeleteFunc(slices.Clone(types), func(t runtime.SerializerInfo) bool {
@@ -52,7 +52,7 @@ func (s *served) newScope(row *Version) *handlers.RequestScope {
 }
 
 // equivalents says that the versions of a resource are the same objects.
-func (s *served) equivalents() runtime.EquivalentResourceMapper {
+func (s *servedDefinition) equivalents() runtime.EquivalentResourceMapper {
 	registry := runtime.NewEquivalentResourceRegistry()
 	for _, v := range s.def.Versions {
 		resource := s.resource(v.Name)

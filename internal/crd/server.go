@@ -29,11 +29,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"
-	"github.com/millrace/millrace/internal/watch"
 )
 
 // Config of a Server. The zero value is usable.
@@ -87,13 +85,13 @@ type Server struct {
 	// Generic serves the definitions.
 	Generic *genericapiserver.GenericAPIServer
 
-	cfg     Config
-	catalog *Catalog
-	shelf   *shelf
-	// converted is what webhooks have made of stored objects.
-	converted *conversionCache
-	// compiles is for what goes on the shelf.
-	compiles room
+	cfg      Config
+	catalog  *Catalog
+	compiled *compiledCache
+	// conversions is what webhooks have made of stored objects.
+	conversions *conversionCache
+	// compileLimiter is for what goes on the shelf.
+	compileLimiter limiter
 	// next is who answers what no definition is served for.
 	next http.Handler
 
@@ -105,31 +103,24 @@ type Server struct {
 	hasModels       bool
 	maxBody         int64
 	timeouts        timeouts
-	// counts says that objects are to be counted.
-	counts atomic.Bool
+	// countObjects says that objects are to be counted.
+	countObjects atomic.Bool
 
 	// mu comes before Catalog.mu, and after served.mu.
 	mu struct {
 		sync.Mutex
-		served map[types.UID]*served
-		// kept are the registrations that outlive storages.
-		kept map[types.UID]*kept
+		served map[types.UID]*servedDefinition
+		// retained are the resources that stay in the cache until their definitions are gone.
+		retained map[types.UID]*retainedResource
 		// gone are resources whose metrics are to be dropped.
 		gone map[schema.GroupResource]bool
-		// went is how many of those there were at the last look, waits how often was
-		// waited for more.
-		went, waits int
+		// goneBefore is len(gone) at the previous tick. delays counts the ticks by which the
+		// cleanup was postponed because gone was still growing.
+		goneBefore, delays int
 	}
 }
 
 type timeouts struct{ request, minWatch time.Duration }
-
-// kept is a resource in the cache that stays as long as its definition.
-type kept struct {
-	cache    *cache.Cache
-	resource *cache.Resource
-	hub      *watch.Hub
-}
 
 // New makes a server that passes on to another what it does not serve. Storage
 // must be that of storage.Decorator.
@@ -140,12 +131,12 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		return nil, err
 	}
 	s := &Server{
-		Generic: server, cfg: cfg, shelf: newShelf(cfg.CompiledBytes, cfg.Idle, cfg.Clock), converted: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compiles: newRoom(), next: delegate.UnprotectedHandler(),
+		Generic: server, cfg: cfg, compiled: newCompiledCache(cfg.CompiledBytes, cfg.Idle, cfg.Clock), conversions: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compileLimiter: newLimiter(), next: delegate.UnprotectedHandler(),
 		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
-	s.mu.served, s.mu.kept, s.mu.gone = map[types.UID]*served{}, map[types.UID]*kept{}, map[schema.GroupResource]bool{}
+	s.mu.served, s.mu.retained, s.mu.gone = map[types.UID]*servedDefinition{}, map[types.UID]*retainedResource{}, map[schema.GroupResource]bool{}
 	if s.next == nil {
 		s.next = http.NotFoundHandler()
 	}
@@ -245,13 +236,8 @@ func (s *Server) addHooks(conditions *controller) error {
 	)
 }
 
-const (
-	// sweepPeriod is how often what is idle is looked for, and objects are counted.
-	sweepPeriod = time.Minute
-	// forgetPeriod is how often it is looked for what is gone.
-	forgetPeriod   = 10 * time.Second
-	forgetPatience = 6
-)
+// sweepPeriod is the time between two sweeps of the caches, and counts of objects.
+const sweepPeriod = time.Minute
 
 func (s *Server) sweep(ctx context.Context) {
 	sweep, forget := time.NewTicker(sweepPeriod), time.NewTicker(forgetPeriod)
@@ -260,118 +246,13 @@ func (s *Server) sweep(ctx context.Context) {
 	for {
 		select {
 		case <-sweep.C:
-			s.shelf.sweep()
-			s.converted.sweep()
-			s.countAll()
+			s.compiled.sweep()
+			s.conversions.sweep()
+			s.reportCounts()
 		case <-forget.C:
 			s.forgetGone()
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// serve returns how the definition of a row is served. It follows the newest row
-// of the name, and is nil if there is none.
-func (s *Server) serve(name string) *served {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Who changes the row comes after this and finds what is made here.
-	d := s.catalog.Get(name)
-	if d == nil {
-		return nil
-	}
-	now := s.mu.served[d.UID]
-	if now == nil {
-		now = newServed(s, d)
-		s.mu.served[d.UID] = now
-	}
-	return now
-}
-
-// changed follows the catalog.
-func (s *Server) changed(before, after *Definition) {
-	if before == nil {
-		return
-	}
-	old, released := s.outdated(before, after)
-	if old != nil {
-		go s.tearDown(old, released)
-	} else if released != nil {
-		s.release(released)
-	}
-}
-
-// outdated takes away what a change ends.
-func (s *Server) outdated(before, after *Definition) (*served, *kept) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.mu.served[before.UID]
-	if after != nil && (now == nil || now.is(after)) {
-		return nil, nil
-	}
-	var released *kept
-	if after == nil {
-		released = s.mu.kept[before.UID]
-		delete(s.mu.kept, before.UID)
-	}
-	if now != nil {
-		delete(s.mu.served, before.UID)
-		now.retire()
-	}
-	return now, released
-}
-
-// registering is how long a request may take from finding how a resource is
-// served to being counted.
-const registering = time.Second
-
-// tearDown waits for requests that are under way, and ends watches. What can no
-// longer be decoded ends at once.
-func (s *Server) tearDown(old *served, released *kept) {
-	if !old.reading.empty() {
-		drained := make(chan struct{})
-		go func() {
-			defer close(drained)
-			time.Sleep(registering)
-			old.draining.Wait()
-		}()
-		select {
-		case <-drained:
-		case <-time.After(2 * s.timeouts.request):
-		}
-	}
-	old.end()
-	if released != nil {
-		s.release(released)
-	}
-}
-
-// keep lets a resource stay in the cache, with its history, until its definition
-// is gone. It returns nil if that is so already, or was served otherwise before.
-func (s *Server) keep(now *served, store *storage.Store) *kept {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	uid := now.def.UID
-	if s.mu.served[uid] != now {
-		return nil
-	}
-	if s.mu.kept[uid] == nil {
-		store.Cache().Retain(store.Resource())
-		k := &kept{store.Cache(), store.Resource(), watch.NewHub(store.Resource())}
-		s.mu.kept[uid] = k
-		s.count(k)
-	}
-	return s.mu.kept[uid]
-}
-
-// destroy ends all storages when the server has shut down.
-func (s *Server) destroy() {
-	s.mu.Lock()
-	all := s.mu.served
-	s.mu.served = map[types.UID]*served{}
-	s.mu.Unlock()
-	for _, now := range all {
-		now.end()
 	}
 }

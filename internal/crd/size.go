@@ -21,7 +21,7 @@ const (
 const ruleSize = 60 << 10
 
 // size is the length of the definition's JSON, in bytes.
-func (s *served) size() int64 { return s.server.catalog.size(s.def.Name) }
+func (s *servedDefinition) size() int64 { return s.server.catalog.size(s.def.Name) }
 
 // rulesSize is what the compiled rules of a schema take, in bytes. There may be no
 // schema.

@@ -38,7 +38,7 @@ func TestCompiledSizes(t *testing.T) {
 		}
 		size := int64(len(encoded))
 		withoutWords(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
-		schemas := func() *schemas {
+		schemas := func() *compiledSchemas {
 			made, err := s.compileSchemas(c.full.DeepCopy(), schema.GroupKind{Group: "a.example", Kind: "Thing"})
 			if err != nil {
 				t.Fatal(err)
@@ -48,7 +48,7 @@ func TestCompiledSizes(t *testing.T) {
 		compiled := schemas().byVersion["v1"].Structural
 		wantSize(t, "schemas "+c.what, schemaFactor*size, func() any { return schemas() })
 		wantSize(t, "types "+c.what, typesFactor*size, func() any {
-			made, err := (&served{server: s}).newWriting(c.full.DeepCopy())
+			made, err := (&servedDefinition{server: s}).newWriterSet(c.full.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,14 +21,14 @@ type statusWriter interface {
 // (definitionWrites): the rest is known, and takes long to convert and encode.
 type statusClient struct{ rest.Interface }
 
-const metadataAlone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+const metadataOnlyAccept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // UpdateStatus implements statusWriter.
 func (c statusClient) UpdateStatus(ctx context.Context, full *apiextensionsv1.CustomResourceDefinition, _ metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
 	sent := *full
 	sent.Spec = apiextensionsv1.CustomResourceDefinitionSpec{}
 	answer, err := c.Put().Resource(definitionsName).Name(full.Name).SubResource("status").
-		SetHeader("Accept", metadataAlone).Body(&sent).Do(ctx).Raw()
+		SetHeader("Accept", metadataOnlyAccept).Body(&sent).Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -30,9 +30,9 @@ import (
 func TestCustomAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := &definer{Rand: rand.New(rand.NewPCG(seed, 3)), crds: map[string]*apiextensionsv1.CustomResourceDefinition{}}
+			r := &definitionChanges{Rand: rand.New(rand.NewPCG(seed, 3)), crds: map[string]*apiextensionsv1.CustomResourceDefinition{}}
 			s, told := newServer(t), aggregated.NewResourceManager("apis")
-			s.Custom().Tell(told.WithSource(aggregated.CRDSource))
+			s.Custom().SetManager(told.WithSource(aggregated.CRDSource))
 			for range 20 {
 				for range 1 + r.IntN(6) {
 					s.Custom().Change(r.next())
@@ -154,13 +154,13 @@ func groupName(n int) string {
 	return []string{"a.example.com", "b.example.com", "extensions", "d.example.com"}[n]
 }
 
-// definer makes up definitions.
-type definer struct {
+// definitionChanges makes up definitions.
+type definitionChanges struct {
 	*rand.Rand
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
 }
 
-func (r *definer) next() (before, after *crd.Definition) {
+func (r *definitionChanges) next() (before, after *crd.Definition) {
 	made := r.definition()
 	if last := r.crds[made.Name]; last != nil {
 		before = row(last)
@@ -173,7 +173,7 @@ func (r *definer) next() (before, after *crd.Definition) {
 	return before, row(made)
 }
 
-func (r *definer) definition() *apiextensionsv1.CustomResourceDefinition {
+func (r *definitionChanges) definition() *apiextensionsv1.CustomResourceDefinition {
 	group, plural := groupName(r.IntN(groupCount)), fmt.Sprintf("things%d", r.IntN(4))
 	names := apiextensionsv1.CustomResourceDefinitionNames{
 		Plural: plural, Singular: plural[:6], Kind: strings.ToUpper(plural[:1]) + plural[1:], ListKind: "List",

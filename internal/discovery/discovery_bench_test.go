@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// discard is a client that takes everything and keeps nothing.
-type discard struct{ header http.Header }
+// discardWriter is a client that takes everything and keeps nothing.
+type discardWriter struct{ header http.Header }
 
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}
+func (d *discardWriter) Header() http.Header         { return d.header }
+func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discardWriter) WriteHeader(int)             {}
 
 func get(b *testing.B, h http.Handler, header http.Header) {
 	b.Helper()
@@ -25,7 +25,7 @@ func get(b *testing.B, h http.Handler, header http.Header) {
 		b.Fatal(err)
 	}
 	req.Header = header
-	h.ServeHTTP(&discard{header: http.Header{}}, req)
+	h.ServeHTTP(&discardWriter{header: http.Header{}}, req)
 }
 
 // BenchmarkAggregated asks for the aggregated document, and changes one group

@@ -31,20 +31,20 @@ var accepts = []string{
 	"application/json", "", "*/*" + asDiscovery, "application/cbor" + asDiscovery, "application/json;as=APIGroupDiscoveryList",
 }
 
-// both are our manager and Kubernetes', told the same.
-type both struct {
+// managerPair are our manager and Kubernetes', told the same.
+type managerPair struct {
 	ours, theirs aggregated.ResourceManager
 	server       *discovery.Server
 }
 
-func newBoth(t testing.TB) both {
+func newBoth(t testing.TB) managerPair {
 	s := newServer(t)
-	return both{ours: s.Manager(), theirs: aggregated.NewResourceManager("apis"), server: s}
+	return managerPair{ours: s.Manager(), theirs: aggregated.NewResourceManager("apis"), server: s}
 }
 
 // settled asks ours and lets it settle first what it can, which is all that has not
 // changed.
-func (b both) settled(t *testing.T, path string, h http.Header) *httptest.ResponseRecorder {
+func (b managerPair) settled(t *testing.T, path string, h http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	settled := false
 	w := ask(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -58,13 +58,13 @@ func (b both) settled(t *testing.T, path string, h http.Header) *httptest.Respon
 	return w
 }
 
-func (b both) each(source aggregated.Source, tell func(aggregated.ResourceManager)) {
+func (b managerPair) each(source aggregated.Source, tell func(aggregated.ResourceManager)) {
 	tell(b.ours.WithSource(source))
 	tell(b.theirs.WithSource(source))
 }
 
 // agree sends requests in all forms to both.
-func (b both) agree(t *testing.T) {
+func (b managerPair) agree(t *testing.T) {
 	t.Helper()
 	for _, accept := range accepts {
 		for _, way := range []struct {
@@ -99,7 +99,7 @@ func (b both) agree(t *testing.T) {
 func TestManagerAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := &teller{Rand: rand.New(rand.NewPCG(seed, 7))}
+			r := &sourceChanges{Rand: rand.New(rand.NewPCG(seed, 7))}
 			b := newBoth(t)
 			b.agree(t)
 			for range 12 {
@@ -143,10 +143,10 @@ func TestSettledStaysSettled(t *testing.T) {
 	}
 }
 
-// teller makes up what sources tell.
-type teller struct{ *rand.Rand }
+// sourceChanges makes up what sources tell.
+type sourceChanges struct{ *rand.Rand }
 
-func (r *teller) next() (aggregated.Source, func(aggregated.ResourceManager)) {
+func (r *sourceChanges) next() (aggregated.Source, func(aggregated.ResourceManager)) {
 	source := []aggregated.Source{aggregated.AggregatorSource, aggregated.BuiltinSource, aggregated.CRDSource}[r.IntN(3)]
 	gv := metav1.GroupVersion{Group: fmt.Sprintf("g%d.example.com", r.IntN(12)), Version: versions[r.IntN(len(versions))]}
 	switch n := r.IntN(40); {

@@ -14,11 +14,11 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// behind counts the requests that come through to Kubernetes' handler.
-type behind struct{ asked []string }
+// upstreamHandler counts the requests that come through to Kubernetes' handler.
+type upstreamHandler struct{ requests []string }
 
-func (b *behind) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	b.asked = append(b.asked, req.Method+" "+req.URL.Path+" "+req.Header.Get("Accept"))
+func (b *upstreamHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	b.requests = append(b.requests, req.Method+" "+req.URL.Path+" "+req.Header.Get("Accept"))
 	w.Header().Set("Content-Type", "application/json")
 	if req.URL.Path == "/api" {
 		w.Header().Set("ETag", `"x"`)
@@ -30,7 +30,7 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // TestBuiltinIsAskedOnce asks for what Kubernetes' handlers write.
 func TestBuiltinIsAskedOnce(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, b := newServer(t), &upstreamHandler{}
 	h := s.Wrap(b)
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v1"}, 1, 1))
 	core := "application/json" + asDiscovery
@@ -51,8 +51,8 @@ func TestBuiltinIsAskedOnce(t *testing.T) {
 			}
 		}
 	}
-	if want := 7; len(b.asked) != want {
-		t.Errorf("asked %d times, want %d: %q", len(b.asked), want, b.asked)
+	if want := 7; len(b.requests) != want {
+		t.Errorf("asked %d times, want %d: %q", len(b.requests), want, b.requests)
 	}
 	if w := ask(h, "/api", http.Header{"Accept": {core}, "If-None-Match": {`"x"`}}); w.Code != http.StatusNotModified || w.Header().Get("ETag") != `"x"` {
 		t.Errorf("status %d, %v", w.Code, w.Header())
@@ -61,7 +61,7 @@ func TestBuiltinIsAskedOnce(t *testing.T) {
 
 // TestPassedOn finds requests that Kubernetes has to answer, each time.
 func TestPassedOn(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, b := newServer(t), &upstreamHandler{}
 	h := s.Wrap(b)
 	s.Manager().WithSource(aggregated.CRDSource).AddGroupVersion("crd.example.com", version(metav1.GroupVersion{Group: "crd.example.com", Version: "v1"}, 1, 1))
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v1"}, 1, 1))
@@ -90,9 +90,9 @@ func TestPassedOn(t *testing.T) {
 		{"/healthz", ""},
 	} {
 		for n := range 2 {
-			b.asked = nil
-			if ask(h, c.path, http.Header{"Accept": {c.accept}}); len(b.asked) != 1 {
-				t.Errorf("%s %s: asked %d times the %d. time", c.path, c.accept, len(b.asked), n+1)
+			b.requests = nil
+			if ask(h, c.path, http.Header{"Accept": {c.accept}}); len(b.requests) != 1 {
+				t.Errorf("%s %s: asked %d times the %d. time", c.path, c.accept, len(b.requests), n+1)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestPassedOn(t *testing.T) {
 
 // TestAuditedBodies are written by Kubernetes, which logs them.
 func TestAuditedBodies(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, b := newServer(t), &upstreamHandler{}
 	gv := metav1.GroupVersion{Group: "apps", Version: "v1"}
 	s.Manager().AddGroupVersion("apps", version(gv, 1, 1))
 	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -113,8 +113,8 @@ func TestAuditedBodies(t *testing.T) {
 	for range 2 {
 		ask(h, "/apis/apps/v1", http.Header{})
 	}
-	if len(b.asked) != 2 {
-		t.Errorf("asked %d times, want 2", len(b.asked))
+	if len(b.requests) != 2 {
+		t.Errorf("asked %d times, want 2", len(b.requests))
 	}
 }
 

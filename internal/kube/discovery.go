@@ -25,7 +25,7 @@ func useDiscovery(config *app.Config, d *discovery.Server) bool {
 	control := config.KubeAPIs.ControlPlane
 	if control.Extra.PeerProxy != nil {
 		if m := control.Generic.AggregatedDiscoveryGroupManager; m != nil {
-			d.Custom().Tell(m.WithSource(aggregated.CRDSource))
+			d.Custom().SetManager(m.WithSource(aggregated.CRDSource))
 		}
 		return false
 	}

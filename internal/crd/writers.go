@@ -32,30 +32,30 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// writing is what writing objects of a definition needs beside its schemas: the
+// writerSet is what writing objects of a definition needs beside its schemas: the
 // types of fields, and for each version that was written validators, compiled
 // rules and field managers.
-type writing struct {
+type writerSet struct {
 	types managedfields.TypeConverter
 
 	mu struct {
 		sync.Mutex
-		versions map[string]*writer
+		versions map[string]*versionWriter
 	}
 }
 
-// writer serves writes of a version, and its subresources.
-type writer struct {
+// versionWriter serves writes of a version, and its subresources.
+type versionWriter struct {
 	customresource.CustomResourceStorage
 	scope, status, scale *handlers.RequestScope
 }
 
 // writer returns what writes a version.
-func (s *served) writer(v *version) (*writer, error) {
-	w, err := s.writing.get(func() (made *writing, size int64, err error) {
+func (s *servedDefinition) writer(v *version) (*versionWriter, error) {
+	w, err := s.writerSlot.get(func() (made *writerSet, size int64, err error) {
 		size = s.size()
 		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
-			made, err = s.newWriting(full)
+			made, err = s.newWriterSet(full)
 			return err
 		})
 		return made, typesFactor * size, err
@@ -72,7 +72,7 @@ func (s *served) writer(v *version) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var made *writer
+	var made *versionWriter
 	err = s.compile(s.size(), func(full *apiextensionsv1.CustomResourceDefinition) error {
 		made, err = s.newWriter(w, v, full)
 		return err
@@ -81,13 +81,13 @@ func (s *served) writer(v *version) (*writer, error) {
 		return nil, err
 	}
 	w.mu.versions[v.name] = made
-	s.server.shelf.put(&s.writing.shelved, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name].Structural))
+	s.server.compiled.put(&s.writerSlot.entry, writerFactor*s.size()/int64(len(s.def.Versions))+rulesSize(compiled.byVersion[v.name].Structural))
 	return made, nil
 }
 
-func (s *served) newWriting(full *apiextensionsv1.CustomResourceDefinition) (*writing, error) {
-	w := &writing{types: managedfields.NewDeducedTypeConverter()}
-	w.mu.versions = map[string]*writer{}
+func (s *servedDefinition) newWriterSet(full *apiextensionsv1.CustomResourceDefinition) (*writerSet, error) {
+	w := &writerSet{types: managedfields.NewDeducedTypeConverter()}
+	w.mu.versions = map[string]*versionWriter{}
 	models, err := s.server.models(full)
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("build models of %s for apply: %w", full.Name, err))
@@ -120,7 +120,7 @@ func (s *Server) models(full *apiextensionsv1.CustomResourceDefinition) (map[str
 	return merged.Components.Schemas, nil
 }
 
-func (s *served) newWriter(w *writing, v *version, full *apiextensionsv1.CustomResourceDefinition) (*writer, error) {
+func (s *servedDefinition) newWriter(w *writerSet, v *version, full *apiextensionsv1.CustomResourceDefinition) (*versionWriter, error) {
 	for i := range full.Spec.Versions {
 		if full.Spec.Versions[i].Name == v.name {
 			made, err := s.newStorage(v, full, &full.Spec.Versions[i])
@@ -134,7 +134,7 @@ func (s *served) newWriter(w *writing, v *version, full *apiextensionsv1.CustomR
 }
 
 // newStorage makes a storage that validates, over the one of the version.
-func (s *served) newStorage(v *version, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*writer, error) {
+func (s *servedDefinition) newStorage(v *version, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*versionWriter, error) {
 	compiled, err := s.schemas()
 	if err != nil {
 		return nil, err
@@ -144,13 +144,13 @@ func (s *served) newStorage(v *version, full *apiextensionsv1.CustomResourceDefi
 		return nil, err
 	}
 	kind := s.kind(v.name)
-	made := &writer{}
+	made := &versionWriter{}
 	made.CustomResourceStorage, err = customresource.NewStorage(
 		s.resource(v.name).GroupResource(), schema.GroupResource{Group: s.def.Group, Resource: s.def.Accepted.Singular},
 		kind, kind.GroupVersion().WithKind(s.def.Accepted.ListKind),
 		customresource.NewStrategy(v.scope.Typer, s.def.Namespaced(), kind, parts.validator, parts.statusValidator,
 			compiled.byVersion[v.name].Structural, parts.status, parts.scale, from.SelectableFields),
-		sharedOptions{v.options, v.store}, s.def.Accepted.Categories, lazyTable{s, v.name}, replicaPaths(full))
+		sharedOptions{v.options, v.store}, s.def.Accepted.Categories, lazyTableConvertor{s, v.name}, replicaPaths(full))
 	return made, err
 }
 
@@ -227,7 +227,7 @@ func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.
 
 // addScopes makes the scopes of the version and its subresources, with managers of
 // their fields.
-func (s *served) addScopes(w *writer, types managedfields.TypeConverter, v *version, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
+func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeConverter, v *version, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
 	var err error
 	if w.scope, err = managed(v.scope, types, "", w.CustomResource.GetResetFields()); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (s *served) addScopes(w *writer, types managedfields.TypeConverter, v *vers
 
 // statusResets are the fields that writes of the status leave alone, of all
 // versions that have one.
-func (s *served) statusResets() map[fieldpath.APIVersion]*fieldpath.Set {
+func (s *servedDefinition) statusResets() map[fieldpath.APIVersion]*fieldpath.Set {
 	all := map[fieldpath.APIVersion]*fieldpath.Set{}
 	for _, v := range s.def.Versions {
 		if !v.Status || !v.Served && !v.Storage {

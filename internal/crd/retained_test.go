@@ -18,7 +18,7 @@ func TestGoneTogether(t *testing.T) {
 		{0, []int{0, 0}},
 		{1, []int{0, 1, 0, 0}},
 		{3, []int{0, 0, 0, 3, 0}},
-		{forgetPatience + 2, []int{0, 0, 0, 0, 0, forgetPatience, 0, 0, 2, 0}},
+		{maxForgetDelays + 2, []int{0, 0, 0, 0, 0, maxForgetDelays, 0, 0, 2, 0}},
 	} {
 		s := &Server{}
 		s.mu.gone = map[schema.GroupResource]bool{}
@@ -26,7 +26,7 @@ func TestGoneTogether(t *testing.T) {
 			if look < c.going {
 				s.mu.gone[schema.GroupResource{Resource: strconv.Itoa(look)}] = true
 			}
-			if got := len(s.goneNow()); got != want {
+			if got := len(s.takeGone()); got != want {
 				t.Errorf("of %d the look %d forgets %d, want %d", c.going, look, got, want)
 			}
 		}

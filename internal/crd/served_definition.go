@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilwaitgroup "k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -22,29 +20,25 @@ import (
 // be served like this.
 var errChanged = errors.New("the definition of the resource has changed: try again")
 
-// served is a definition as it is served while its spec and its accepted names
+// servedDefinition is a definition as it is served while its spec and its accepted names
 // stay the same.
 //
 // It keeps a storage for each version that was asked for, and two slots: schemas
 // for reading, and what writing needs on top. Either may be empty at any time but
 // while a request other than a watch is under way.
-type served struct {
+type servedDefinition struct {
 	server *Server
 	// def is the row from when it began. Its conditions may be others now.
 	def *Definition
 
-	// requests counts those under way that end by themselves.
-	requests atomic.Int64
-	// draining lets the end wait for them.
-	draining utilwaitgroup.SafeWaitGroup
-	// retired says that the definition is another now: what is compiled cannot be
-	// made again.
-	retired atomic.Bool
+	// references are those of requests other than watches. They are closed when the
+	// definition has changed.
+	references *references
 
-	reading *slot[schemas]
-	writing *slot[writing]
-	// conversions are those that a webhook makes.
-	conversions *conversions
+	schemaSlot *compiledSlot[compiledSchemas]
+	writerSlot *compiledSlot[writerSet]
+	// converter are those that a webhook makes.
+	converter *webhookConverter
 
 	mu struct {
 		sync.Mutex
@@ -57,9 +51,9 @@ type served struct {
 type version struct {
 	name  string
 	store *storage.Store
-	// rest reads and deletes objects. It cannot write any.
-	rest  *customresource.REST
-	scope *handlers.RequestScope
+	// registry reads and deletes objects. It cannot write any.
+	registry *customresource.REST
+	scope    *handlers.RequestScope
 	// options finds storage with the codec of the version.
 	options generic.RESTOptionsGetter
 	// warning is what clients of a deprecated version are told.
@@ -68,27 +62,26 @@ type version struct {
 	route *read.Route
 }
 
-func newServed(server *Server, def *Definition) *served {
-	s := &served{server: server, def: def, conversions: newConversions(server.converted)}
-	busy := func() bool { return s.requests.Load() > 0 }
-	s.reading = newSlot[schemas](server.shelf, busy, s.retired.Load)
-	s.writing = newSlot[writing](server.shelf, busy, s.retired.Load)
+func newServedDefinition(server *Server, def *Definition) *servedDefinition {
+	s := &servedDefinition{server: server, def: def, references: newReferences(), converter: newWebhookConverter(server.conversions)}
+	s.schemaSlot = newCompiledSlot[compiledSchemas](server.compiled, s.references.held, s.references.closed)
+	s.writerSlot = newCompiledSlot[writerSet](server.compiled, s.references.held, s.references.closed)
 	s.mu.versions = map[string]*version{}
 	return s
 }
 
-// is reports whether a row says the same of what is served.
-func (s *served) is(d *Definition) bool {
+// matches reports whether a row says the same of what is served.
+func (s *servedDefinition) matches(d *Definition) bool {
 	return s.def.UID == d.UID && s.def.Spec == d.Spec && sameNames(&s.def.Accepted, &d.Accepted)
 }
 
-// full decodes the definition, if it is still the same, with schemas to compile.
-func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
-	full, d, err := s.server.catalog.both(s.def.Name)
+// decode decodes the definition, if it is still the same, with schemas to compile.
+func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
+	full, d, err := s.server.catalog.fullWithRow(s.def.Name)
 	if err != nil {
 		return nil, err
 	}
-	if !s.is(d) {
+	if !s.matches(d) {
 		return nil, errChanged
 	}
 	for i := range full.Spec.Versions {
@@ -100,8 +93,8 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // schemas returns what reading needs.
-func (s *served) schemas() (*schemas, error) {
-	return s.reading.get(func() (made *schemas, size int64, err error) {
+func (s *servedDefinition) schemas() (*compiledSchemas, error) {
+	return s.schemaSlot.get(func() (made *compiledSchemas, size int64, err error) {
 		size = s.size()
 		err = s.compile(size, func(full *apiextensionsv1.CustomResourceDefinition) error {
 			made, err = s.server.compileSchemas(full, s.kind("").GroupKind())
@@ -112,9 +105,9 @@ func (s *served) schemas() (*schemas, error) {
 }
 
 // compile makes something of the whole definition, of so many bytes, in its turn.
-func (s *served) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
-	return s.server.compiles.brief(size, func() error {
-		full, err := s.full()
+func (s *servedDefinition) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
+	return s.server.compileLimiter.tryFor(size, func() error {
+		full, err := s.decode()
 		if err != nil {
 			return err
 		}
@@ -122,16 +115,16 @@ func (s *served) compile(size int64, from func(*apiextensionsv1.CustomResourceDe
 	})
 }
 
-func (s *served) kind(version string) schema.GroupVersionKind {
+func (s *servedDefinition) kind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.def.Group, Version: version, Kind: s.def.Accepted.Kind}
 }
 
-func (s *served) resource(version string) schema.GroupVersionResource {
+func (s *servedDefinition) resource(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: s.def.Group, Version: version, Resource: s.def.Accepted.Plural}
 }
 
-// check finds names that cannot be served.
-func (s *served) check() error {
+// checkNames finds names that cannot be served.
+func (s *servedDefinition) checkNames() error {
 	names := &s.def.Accepted
 	switch {
 	case names.Plural == "" || names.Singular == "":
@@ -145,7 +138,7 @@ func (s *served) check() error {
 }
 
 // version returns a version that is served or stored, made now if need be.
-func (s *served) version(name string) (*version, error) {
+func (s *servedDefinition) version(name string) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if made := s.mu.versions[name]; made != nil {
@@ -155,23 +148,23 @@ func (s *served) version(name string) (*version, error) {
 	if s.mu.ended || row == nil {
 		return nil, errChanged
 	}
-	if err := s.check(); err != nil {
+	if err := s.checkNames(); err != nil {
 		return nil, err
 	}
 	made, err := s.newVersion(row)
 	if err != nil {
 		return nil, err
 	}
-	kept := s.server.keep(s, made.store)
+	kept := s.server.retain(s, made.store)
 	if made.route, err = s.newRoute(made, kept); err != nil {
-		made.rest.DestroyFunc()
+		made.registry.DestroyFunc()
 		return nil, err
 	}
 	s.mu.versions[name] = made
 	return made, nil
 }
 
-func (s *served) newVersion(row *Version) (*version, error) {
+func (s *servedDefinition) newVersion(row *Version) (*version, error) {
 	v := &version{name: row.Name, options: lazyOptions{s.server.options, s, row.Name}}
 	v.scope = s.newScope(row)
 	kind := s.kind(row.Name)
@@ -183,7 +176,7 @@ func (s *served) newVersion(row *Version) (*version, error) {
 		s.resource(row.Name).GroupResource(), schema.GroupResource{Group: s.def.Group, Resource: s.def.Accepted.Singular},
 		kind, kind.GroupVersion().WithKind(s.def.Accepted.ListKind),
 		customresource.NewStrategy(v.scope.Typer, s.def.Namespaced(), kind, nil, nil, nil, nil, nil, fields),
-		v.options, s.def.Accepted.Categories, lazyTable{s, row.Name}, nil)
+		v.options, s.def.Accepted.Categories, lazyTableConvertor{s, row.Name}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +185,7 @@ func (s *served) newVersion(row *Version) (*version, error) {
 		made.CustomResource.DestroyFunc()
 		return nil, fmt.Errorf("storage of %s is a %T", kind, made.CustomResource.Storage.Storage)
 	}
-	v.rest, v.store, v.warning = made.CustomResource, store, s.def.warning(row)
+	v.registry, v.store, v.warning = made.CustomResource, store, s.def.warning(row)
 	v.scope.TableConvertor = made.CustomResource
 	return v, nil
 }
@@ -200,7 +193,7 @@ func (s *served) newVersion(row *Version) (*version, error) {
 // lazyOptions finds the storage of a version, with a codec that holds no schema.
 type lazyOptions struct {
 	generic.RESTOptionsGetter
-	served  *served
+	served  *servedDefinition
 	version string
 }
 
@@ -214,16 +207,16 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 	config.Codec = lazyCodec{o.served, o.version, config.Codec}
 	options.StorageConfig = &config
 	// The server counts objects for all: it needs no goroutine for each version.
-	o.served.server.counts.Store(options.CountMetricPollPeriod > 0)
+	o.served.server.countObjects.Store(options.CountMetricPollPeriod > 0)
 	options.CountMetricPollPeriod = 0
 	return options, nil
 }
 
 // retire says that the definition has changed. What is compiled stays as it is.
-func (s *served) retire() { s.retired.Store(true) }
+func (s *servedDefinition) retire() { s.references.close() }
 
 // end stops the storages, which ends the watches on them.
-func (s *served) end() {
+func (s *servedDefinition) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.ended {
@@ -234,9 +227,9 @@ func (s *served) end() {
 		if v.route != nil {
 			v.route.End()
 		}
-		v.rest.DestroyFunc()
+		v.registry.DestroyFunc()
 	}
-	s.server.shelf.remove(&s.reading.shelved)
-	s.server.shelf.remove(&s.writing.shelved)
-	s.server.converted.forget(s.conversions)
+	s.server.compiled.remove(&s.schemaSlot.entry)
+	s.server.compiled.remove(&s.writerSlot.entry)
+	s.server.conversions.forget(s.converter)
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// count is what a webhook was asked, and how it answers from now on.
-type count struct {
+// pathCounts is what a webhook was asked, and how it answers from now on.
+type pathCounts struct {
 	reviews, objects int
 	// fails says that it answers with an error.
 	fails bool
@@ -16,26 +16,26 @@ type count struct {
 	gate chan struct{}
 }
 
-// counters are the counts of paths. The zero value is usable.
-type counters struct {
+// webhookCounts are the counts of paths. The zero value is usable.
+type webhookCounts struct {
 	mu struct {
 		sync.Mutex
-		paths map[string]*count
+		paths map[string]*pathCounts
 	}
 }
 
-func (c *counters) pathLocked(path string) *count {
+func (c *webhookCounts) pathLocked(path string) *pathCounts {
 	if c.mu.paths == nil {
-		c.mu.paths = map[string]*count{}
+		c.mu.paths = map[string]*pathCounts{}
 	}
 	if c.mu.paths[path] == nil {
-		c.mu.paths[path] = &count{}
+		c.mu.paths[path] = &pathCounts{}
 	}
 	return c.mu.paths[path]
 }
 
 // count counts a review. It answers one that fails, and returns false.
-func (c *counters) count(w http.ResponseWriter, req *http.Request, path string, objects int) bool {
+func (c *webhookCounts) count(w http.ResponseWriter, req *http.Request, path string, objects int) bool {
 	c.mu.Lock()
 	now := c.pathLocked(path)
 	now.reviews++
@@ -57,7 +57,7 @@ func (c *counters) count(w http.ResponseWriter, req *http.Request, path string, 
 }
 
 // take returns what was counted since the last time.
-func (c *counters) take(path string) (reviews, objects int) {
+func (c *webhookCounts) take(path string) (reviews, objects int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.pathLocked(path)
@@ -67,14 +67,14 @@ func (c *counters) take(path string) (reviews, objects int) {
 }
 
 // set changes how a path answers.
-func (c *counters) set(path string, change func(*count)) {
+func (c *webhookCounts) set(path string, change func(*pathCounts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(c.pathLocked(path))
 }
 
 // refused is the object that a path does not convert, "" for none.
-func (c *counters) refused(path string) string {
+func (c *webhookCounts) refused(path string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pathLocked(path).refuses

@@ -26,17 +26,17 @@ const convertedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Cus
 {"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"words":{"type":"string"},"n":{"type":"number"}}}}}},
 "additionalPrinterColumns":[{"name":"Words","type":"string","jsonPath":".spec.words"}]}]}}`
 
-// converted is a definition whose webhook counts what it is asked.
-type converted struct {
+// conversionTest is a definition whose webhook counts what it is asked.
+type conversionTest struct {
 	t *testing.T
 	*run
 }
 
-func (c *converted) path(i int) string { return c.group + "/" + sideNames[i] }
+func (c *conversionTest) path(i int) string { return c.group + "/" + sideNames[i] }
 
 // define makes the definition on both sides, or changes its description, and waits
 // until it is served.
-func (c *converted) define(description string) {
+func (c *conversionTest) define(description string) {
 	err := c.pair.both(func(i int, side *side) error {
 		return harness.Until(settleTimeout, func() error {
 			version, method, path := "", http.MethodPost, definitionsPath
@@ -67,7 +67,7 @@ func (c *converted) define(description string) {
 }
 
 // step sends the request of a script's step to both.
-func (c *converted) step(verb, path, body string, options ...string) {
+func (c *conversionTest) step(verb, path, body string, options ...string) {
 	s := &step{verb: verb, words: []string{"/apis/" + c.group + path}, body: body, options: map[string]string{}}
 	for i := 0; i < len(options); i += 2 {
 		s.options[options[i]] = options[i+1]
@@ -76,12 +76,12 @@ func (c *converted) step(verb, path, body string, options ...string) {
 	c.plain(s)
 }
 
-// wantAsked checks how many reviews, at most, and objects our webhook was asked for
+// wantReviews checks how many reviews, at most, and objects our webhook was asked for
 // since the last time.
-func (c *converted) wantAsked(what string, reviews, objects int) {
+func (c *conversionTest) wantReviews(what string, reviews, objects int) {
 	c.t.Helper()
-	theirReviews, theirObjects := c.pair.hook.asked.take(c.path(1))
-	gotReviews, gotObjects := c.pair.hook.asked.take(c.path(0))
+	theirReviews, theirObjects := c.pair.hook.counts.take(c.path(1))
+	gotReviews, gotObjects := c.pair.hook.counts.take(c.path(0))
 	c.t.Logf("%s: %d reviews of %d objects, the stock server %d of %d", what, gotReviews, gotObjects, theirReviews, theirObjects)
 	if gotReviews > reviews || gotObjects != objects {
 		c.t.Errorf("%s: %d reviews of %d objects, want at most %d of %d", what, gotReviews, gotObjects, reviews, objects)
@@ -89,7 +89,7 @@ func (c *converted) wantAsked(what string, reviews, objects int) {
 }
 
 // fill makes objects, at the version that is stored.
-func (c *converted) fill(count int) {
+func (c *conversionTest) fill(count int) {
 	err := c.pair.both(func(_ int, side *side) error {
 		for n := range count {
 			body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Widget","metadata":{"name":"w%04d","labels":{"l":"m%d"}},"spec":{"text":"text %d"}}`, c.group, n, n%10, n)
@@ -111,9 +111,9 @@ func TestConversionsAreKept(t *testing.T) {
 		t.Skip("starts two servers")
 	}
 	p := startPair(t)
-	begin := func(t *testing.T, objects int) *converted {
+	begin := func(t *testing.T, objects int) *conversionTest {
 		group := strings.ToLower(strings.ReplaceAll(t.Name()[strings.LastIndexByte(t.Name(), '/')+1:], "_", "-")) + ".example.com"
-		c := &converted{t, newRun(t, p, group)}
+		c := &conversionTest{t, newRun(t, p, group)}
 		c.define("")
 		c.fill(objects)
 		return c
@@ -125,11 +125,11 @@ func TestConversionsAreKept(t *testing.T) {
 	t.Run("slow", func(t *testing.T) { begin(t, slowObjects).slow() })
 }
 
-func (c *converted) counts() {
+func (c *conversionTest) counts() {
 	defer c.closeWatches()
 	const list = "/v2/widgets"
 	c.step("GET", list, "")
-	c.wantAsked("first LIST", 3, hookObjects)
+	c.wantReviews("first LIST", 3, hookObjects)
 	for _, query := range []string{"", "?resourceVersion=0", "?limit=7", "?labelSelector=l%3Dm3", "?fieldSelector=metadata.name%3Dw0007", "?limit=3&labelSelector=l%3Dm3"} {
 		for _, accept := range []string{"json", "table", "partials", "protobuf"} {
 			c.step("GET", list+query, "", "accept", accept)
@@ -141,7 +141,7 @@ func (c *converted) counts() {
 	}
 	c.step("GET", "/v2/namespaces/default/widgets/w0004", "")
 	c.step("GET", "/v2/namespaces/default/widgets/w0004", "", "accept", "table")
-	c.wantAsked("what was converted", 0, 0)
+	c.wantReviews("what was converted", 0, 0)
 	const watchList = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	for _, label := range []string{"one", "two", "three"} {
 		c.at = "watch-list " + label
@@ -152,38 +152,38 @@ func (c *converted) counts() {
 		c.events(&step{words: []string{label, fmt.Sprint(hookObjects)}})
 	}
 	c.events(&step{words: []string{"selected", fmt.Sprint(hookObjects / 10)}})
-	c.wantAsked("watch-lists", 0, 0)
+	c.wantReviews("watch-lists", 0, 0)
 	c.step("PATCH", "/v1/namespaces/default/widgets/w0003", `{"spec":{"text":"changed"}}`)
 	for _, label := range []string{"one", "two", "three", "selected"} {
 		c.events(&step{words: []string{label, "1"}})
 	}
 	c.step("GET", list, "")
-	c.wantAsked("one change", 1, 1)
+	c.wantReviews("one change", 1, 1)
 	c.step("DELETE", "/v1/namespaces/default/widgets/w0003", "")
 	for _, label := range []string{"one", "two", "three", "selected"} {
 		c.events(&step{words: []string{label, "1"}})
 	}
-	c.wantAsked("one deletion", 0, 0)
+	c.wantReviews("one deletion", 0, 0)
 	c.define("described")
-	c.pair.hook.asked.take(c.path(0))
+	c.pair.hook.counts.take(c.path(0))
 	c.step("GET", list, "")
 	var running sync.WaitGroup
 	for range 3 {
 		running.Go(func() { _, _ = c.pair.sides[0].get("/apis/"+c.group+list, "application/json") })
 	}
 	running.Wait()
-	c.wantAsked("another definition", 3, hookObjects-1)
+	c.wantReviews("another definition", 3, hookObjects-1)
 }
 
 // failing has the webhook fail for a while. What it has converted before is still served,
 // as from Kubernetes' watch cache; an object that it has not is an error at that version
 // alone, until the webhook works again.
-func (c *converted) failing() {
+func (c *conversionTest) failing() {
 	c.step("GET", "/v2/widgets", "")
 	c.watch(&step{verb: "watch", words: []string{"stored", "/apis/" + c.group + "/v1/widgets?watch=true&resourceVersion=0"}, options: map[string]string{}})
 	c.events(&step{words: []string{"stored", "5"}})
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *count) { now.fails = true })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.fails = true })
 	}
 	for _, path := range []string{"/v2/widgets", "/v2/widgets?resourceVersion=0", "/v2/widgets?limit=1", "/v1/widgets"} {
 		c.step("GET", path, "")
@@ -200,38 +200,38 @@ func (c *converted) failing() {
 	c.wantOurs("/v2/widgets?watch=true&resourceVersion=0", http.StatusOK, words) // an event
 	c.wantOurs("/v2/namespaces/default/widgets/w0002", http.StatusOK, `"w0002"`)
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *count) { now.fails = false })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.fails = false })
 	}
 	c.step("GET", "/v2/widgets", "", "eventually", "yes")
 	c.closeWatches()
 }
 
 // refusing has the webhook refuse one object of many.
-func (c *converted) refusing() {
+func (c *conversionTest) refusing() {
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *count) { now.refuses = "w0120" })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.refuses = "w0120" })
 	}
 	const words = "conversion webhook for refusing.example.com/v1, Kind=Widget failed: this one is not to be converted"
 	c.wantOurs("/v2/widgets", http.StatusInternalServerError, words)
 	c.step("GET", "/v2/namespaces/default/widgets/w0149", "") // the last one that is tried alone
-	c.wantAsked("a LIST with an object that is refused", 52, 200)
+	c.wantReviews("a LIST with an object that is refused", 52, 200)
 	c.wantOurs("/v2/widgets", http.StatusInternalServerError, words)
-	c.wantAsked("another LIST with it", 1, 1)
+	c.wantReviews("another LIST with it", 1, 1)
 	for _, name := range []string{"w0001", "w0119", "w0120", "w0121"} {
 		c.step("GET", "/v2/namespaces/default/widgets/"+name, "")
 	}
 	c.wantOurs("/v2/widgets?limit=100", http.StatusOK, `"continue":"`)
 	c.wantOurs("/v2/widgets?fieldSelector=metadata.name%3Dw0003", http.StatusOK, `"w0003"`)
-	c.wantAsked("other objects", 1, 1)
+	c.wantReviews("other objects", 1, 1)
 	for i := range c.pair.sides {
-		c.pair.hook.asked.set(c.path(i), func(now *count) { now.refuses = "" })
+		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.refuses = "" })
 	}
 	c.wantOurs("/v2/widgets", http.StatusOK, `"w0120"`)
 }
 
 // wantOurs sends a GET that is not compared: while an object cannot be converted, what
 // the stock server answers depends on the state of its watch cache.
-func (c *converted) wantOurs(path string, status int, words string) {
+func (c *conversionTest) wantOurs(path string, status int, words string) {
 	c.t.Helper()
 	a, err := c.pair.sides[0].do(jsonCall(http.MethodGet, "/apis/"+c.group+path, ""))
 	if err != nil || a.status != status || !strings.Contains(string(a.body), words) {
@@ -240,30 +240,30 @@ func (c *converted) wantOurs(path string, status int, words string) {
 }
 
 // live has the webhook fail for an object that a watch is to be shown.
-func (c *converted) live() {
+func (c *conversionTest) live() {
 	defer c.closeWatches()
 	const watch = "?watch=true&resourceVersion=0"
-	ours := &watching{c, c.openOurs("/v2/widgets" + watch), c.openOurs("/v1/widgets" + watch)}
+	ours := &watchPair{c, c.openOurs("/v2/widgets" + watch), c.openOurs("/v1/widgets" + watch)}
 	defer ours.close()
 	ours.want(ours.v2, "ADDED", "ADDED")
 	ours.want(ours.v1, "ADDED", "ADDED")
 	gate := make(chan struct{})
-	c.pair.hook.asked.set(c.path(0), func(now *count) { now.gate = gate })
+	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.gate = gate })
 	c.patchOurs("first")
 	c.patchOurs("second")
 	ours.want(ours.v1, "MODIFIED", "MODIFIED")
 	close(gate)
 	ours.want(ours.v2, "MODIFIED", "MODIFIED")
-	c.pair.hook.asked.set(c.path(0), func(now *count) { now.fails = true })
+	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.fails = true })
 	c.patchOurs("third")
 	ours.want(ours.v1, "MODIFIED")
 	ours.want(ours.v2, "ERROR", "")
 }
 
 // slow has the webhook answer after a watch-list's time is over.
-func (c *converted) slow() {
+func (c *conversionTest) slow() {
 	gate := make(chan struct{})
-	c.pair.hook.asked.set(c.path(0), func(now *count) { now.gate = gate })
+	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.gate = gate })
 	opened := make(chan *stream)
 	for accept, selector := range map[string]string{"json": "", "table": "", "partial": "labelSelector=l&"} {
 		go func() {
@@ -296,18 +296,18 @@ func (c *converted) slow() {
 		}
 	}
 	// Readers that come together may share the objects out among them.
-	c.wantAsked("readers of a slow webhook", 4, slowObjects)
+	c.wantReviews("readers of a slow webhook", 4, slowObjects)
 }
 
 const slowObjects = 63
 
-// watching are two watches of our server.
-type watching struct {
-	*converted
+// watchPair are two watches of our server.
+type watchPair struct {
+	*conversionTest
 	v2, v1 *stream
 }
 
-func (w *watching) close() {
+func (w *watchPair) close() {
 	for _, s := range []*stream{w.v2, w.v1} {
 		s.cancel()
 		for range s.frames {
@@ -317,7 +317,7 @@ func (w *watching) close() {
 }
 
 // want checks what kinds the next events are of, "" for the end of the stream.
-func (w *watching) want(s *stream, kinds ...string) {
+func (w *watchPair) want(s *stream, kinds ...string) {
 	w.t.Helper()
 	for _, kind := range kinds {
 		frame, err := s.next(false)
@@ -327,9 +327,9 @@ func (w *watching) want(s *stream, kinds ...string) {
 	}
 }
 
-func (c *converted) openOurs(path string) *stream { return c.openOursAs(accepts["json"], path) }
+func (c *conversionTest) openOurs(path string) *stream { return c.openOursAs(accepts["json"], path) }
 
-func (c *converted) openOursAs(accept, path string) *stream {
+func (c *conversionTest) openOursAs(accept, path string) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	resp, err := c.pair.sides[0].send(ctx, call{method: http.MethodGet, path: "/apis/" + c.group + path, header: http.Header{"Accept": {accept}}})
 	if err != nil {
@@ -343,7 +343,7 @@ func (c *converted) openOursAs(accept, path string) *stream {
 	return follow(cancel, resp.Body)
 }
 
-func (c *converted) patchOurs(text string) {
+func (c *conversionTest) patchOurs(text string) {
 	patch := call{
 		method: http.MethodPatch, path: "/apis/" + c.group + "/v1/namespaces/default/widgets/w0000", body: `{"spec":{"text":"` + text + `"}}`,
 		header: http.Header{"Content-Type": {contents["merge"]}},

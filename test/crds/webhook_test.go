@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// hook is a conversion webhook. Versions v1 and v2 differ in that spec.text is
+// conversionWebhook is a conversion webhook. Versions v1 and v2 differ in that spec.text is
 // called spec.words in v2. The last part of its path says how it misbehaves.
-type hook struct {
+type conversionWebhook struct {
 	url string
 	// ca is the authority that its certificate can be verified with, as in a
 	// definition.
 	ca string
-	// asked counts what each path under /count was asked.
-	asked counters
+	// counts counts what each path under /count was asked.
+	counts webhookCounts
 }
 
-func startHook(t *testing.T) *hook {
+func startConversionWebhook(t *testing.T) *conversionWebhook {
 	t.Helper()
-	h := &hook{}
+	h := &conversionWebhook{}
 	server := httptest.NewTLSServer(h)
 	t.Cleanup(server.Close)
 	h.url, h.ca = server.URL, base64.StdEncoding.EncodeToString(encodeCertificate(server.Certificate()))
@@ -34,14 +34,14 @@ func startHook(t *testing.T) *hook {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *hook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (h *conversionWebhook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var review apiextensionsv1.ConversionReview
 	if err := json.NewDecoder(req.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, "no review", http.StatusBadRequest)
 		return
 	}
 	path, counted := strings.CutPrefix(req.URL.Path, "/count/")
-	if counted && !h.asked.count(w, req, path, len(review.Request.Objects)) {
+	if counted && !h.counts.count(w, req, path, len(review.Request.Objects)) {
 		return
 	}
 	review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
@@ -51,7 +51,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if metadata, _ := o["metadata"].(map[string]any); counted && metadata["name"] == h.asked.refused(path) {
+		if metadata, _ := o["metadata"].(map[string]any); counted && metadata["name"] == h.counts.refused(path) {
 			review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: "this one is not to be converted"}
 		}
 		convertTo(o, review.Request.DesiredAPIVersion)

@@ -10,9 +10,9 @@ import (
 
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom()
+		r := newLimiter()
 		enter := func(bytes int64) (leave func()) {
-			leave, err := r.enter(t.Context(), bytes)
+			leave, err := r.acquire(t.Context(), bytes)
 			if err != nil {
 				t.Error(err)
 			}
@@ -22,7 +22,7 @@ func TestRoom(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
 		go func() {
-			_, err := r.enter(ctx, 1)
+			_, err := r.acquire(ctx, 1)
 			gone <- err
 		}()
 		entered := make(chan func(), 1)
@@ -37,7 +37,7 @@ func TestRoom(t *testing.T) {
 		}
 		first()
 		second := <-entered
-		enter(r.size - roomShare)()
+		enter(r.size - bytesPerProcessor)()
 		second()
 		enter(r.size)()
 	})
@@ -45,23 +45,23 @@ func TestRoom(t *testing.T) {
 
 func TestRoomIsWaitedForBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom()
-		leave, err := r.enter(t.Context(), r.size)
+		r := newLimiter()
+		leave, err := r.acquire(t.Context(), r.size)
 		if err != nil {
 			t.Fatal(err)
 		}
 		began, worked := time.Now(), false
-		err = r.brief(1, func() error {
+		err = r.tryFor(1, func() error {
 			worked = true
 			return errChanged
 		})
-		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != compilePatience {
+		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != maxCompileWait {
 			t.Errorf("worked: %t, after %s, and got %v", worked, waited, err)
 		}
 		leave()
 		began = time.Now()
 		for range 2 {
-			if err := r.brief(r.size, func() error { return nil }); err != nil {
+			if err := r.tryFor(r.size, func() error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}

@@ -37,7 +37,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 		"broken":  replaced(`}}`, ""),
 		"version": replaced(`"199"`, `""`),
 	} {
-		if newNormals().difference([2]*answer{make(plain), other}, scope{}) == "" {
+		if newNormaliserPair().difference([2]*answer{make(plain), other}, scope{}) == "" {
 			t.Errorf("%s: no difference seen", name)
 		}
 	}
@@ -47,32 +47,32 @@ func TestDifferencesAreSeen(t *testing.T) {
 		return a
 	}
 	ip, date := `299 - "unrecognized format \"ip\""`, `299 - "unrecognized format \"day\""`
-	if d := newNormals().difference([2]*answer{warnings(ip, date), warnings(date, ip)}, scope{}); d != "" {
+	if d := newNormaliserPair().difference([2]*answer{warnings(ip, date), warnings(date, ip)}, scope{}); d != "" {
 		t.Errorf("formats in another order are a difference:\n%s", d)
 	}
 	for _, other := range []*answer{warnings(date), warnings(ip, ip), warnings(`299 - "old"`, ip)} {
-		if newNormals().difference([2]*answer{warnings(ip, `299 - "old"`), other}, scope{}) == "" {
+		if newNormaliserPair().difference([2]*answer{warnings(ip, `299 - "old"`), other}, scope{}) == "" {
 			t.Errorf("warnings %q: no difference seen", other.header["Warning"])
 		}
 	}
 	same := replaced(`"199"`, `"7"`)
-	if d := newNormals().difference([2]*answer{make(plain), same}, scope{}); d != "" {
+	if d := newNormaliserPair().difference([2]*answer{make(plain), same}, scope{}); d != "" {
 		t.Errorf("another resource version is a difference:\n%s", d)
 	}
-	again := newNormals()
+	again := newNormaliserPair()
 	_ = again.difference([2]*answer{make(plain), same}, scope{})
 	if again.difference([2]*answer{make(plain), replaced(`"199"`, `"8"`)}, scope{}) == "" {
 		t.Error("a write on one side alone is not seen")
 	}
 }
 
-// tampering changes what one server answers.
-type tampering struct {
+// tamperingTransport changes what one server answers.
+type tamperingTransport struct {
 	http.RoundTripper
 	old, new string
 }
 
-func (r tampering) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r tamperingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.RoundTripper.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -86,11 +86,11 @@ func (r tampering) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// tampered runs one comparison with a server whose answers were changed, which
+// findTampering runs one comparison with a server whose answers were changed, which
 // must be seen.
-func (p *pair) tampered(t *testing.T) {
+func (p *pair) findTampering(t *testing.T) {
 	client := *p.sides[0].client
-	client.Transport = tampering{client.Transport, "not found", "not here"}
+	client.Transport = tamperingTransport{client.Transport, "not found", "not here"}
 	changed := *p.sides[0]
 	changed.client = &client
 	other := &pair{sides: [2]*side{&changed, p.sides[1]}, hook: p.hook}
