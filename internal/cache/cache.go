@@ -34,9 +34,9 @@ type Config struct {
 	// LeafObjects is how many neighbours are encoded and compressed together at
 	// most. Zero means 48.
 	LeafObjects int
-	// IndexFrom is the size of a scan that teaches a resource an index. Zero means
+	// IndexMinScan is the size of a scan that teaches a resource an index. Zero means
 	// 512.
-	IndexFrom int
+	IndexMinScan int
 	// Logger receives entries that cannot be read. Nil means slog.Default.
 	Logger *slog.Logger
 	// Clock is for tests. Nil means the real one.
@@ -94,8 +94,8 @@ func New(cfg Config) *Cache {
 	if cfg.LeafObjects == 0 {
 		cfg.LeafObjects = maxLeaf
 	}
-	if cfg.IndexFrom == 0 {
-		cfg.IndexFrom = minScan
+	if cfg.IndexMinScan == 0 {
+		cfg.IndexMinScan = minScan
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -118,7 +118,7 @@ func (c *Cache) newResource(spec Spec, since int64) *Resource {
 	r.log = c.newLog(since)
 	r.state.Store(&state{})
 	if spec.Describe != nil {
-		r.learning = &learning{clock: c.cfg.Clock, from: c.cfg.IndexFrom, build: r.learnIndex}
+		r.learning = &learning{clock: c.cfg.Clock, from: c.cfg.IndexMinScan, build: r.learnIndex}
 	}
 	return r
 }

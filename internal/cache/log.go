@@ -163,9 +163,9 @@ func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 // sampled is how many events tell how large others are.
 const sampled = 16
 
-// Waiting says when the event at a cursor came, and about how large it and those
+// Backlog says when the event at a cursor came, and about how large it and those
 // that follow are, in bytes as they are stored.
-func (l *Log) Waiting(at Cursor) (oldest time.Time, size int64) {
+func (l *Log) Backlog(at Cursor) (oldest time.Time, size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := max(0, int64(at)-l.mu.first)

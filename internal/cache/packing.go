@@ -62,7 +62,7 @@ func (r *Resource) newPacking(c *Cache, entries iter.Seq[*resource.Entry], size 
 	var seen, taken int64
 	for e := range entries {
 		// A sample is due whenever this many bytes have gone by.
-		if due := taken * size / int64(resource.SampleBytes()); seen >= due && !e.Packed() {
+		if due := taken * size / int64(resource.MaxSampleBytes()); seen >= due && !e.Packed() {
 			samples = append(samples, e.Value)
 			taken += int64(len(e.Value))
 		}

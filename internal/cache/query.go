@@ -98,9 +98,9 @@ type Selection struct {
 	// Count is their number, and Last the last one's key.
 	Count int
 	Last  string
-	// Looked is how many entries were looked at: of the candidates, those before the
+	// Examined is how many entries were looked at: of the candidates, those before the
 	// limit ended the selection.
-	Looked int
+	Examined int
 	// More says that there are entries behind the last one in the query's scope,
 	// selected or not. It is only set when the limit ended the selection.
 	More bool
@@ -116,7 +116,7 @@ func (s Snapshot) Select(q *Query) Selection {
 	candidates, plan := s.Candidates(q)
 	sel := Selection{Plan: plan, Spans: candidates, Count: plan.Candidates, Total: s.Total(q)}
 	if plan.Path == PathRange && s.Opaque == 0 && (q.Limit <= 0 || q.Limit >= sel.Count) {
-		sel.Looked = sel.Count
+		sel.Examined = sel.Count
 		return sel
 	}
 	sel.Count = 0
@@ -124,7 +124,7 @@ func (s Snapshot) Select(q *Query) Selection {
 	for span := range candidates {
 		for i := span.From; i < span.To; i++ {
 			e := span.Entries[i]
-			sel.Looked++
+			sel.Examined++
 			if e.Opaque() {
 				if e.Err != nil || e.Matches(q.Labels, q.Fields) {
 					sel.Opaque = true
