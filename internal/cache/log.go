@@ -161,6 +161,17 @@ func (l *Log) SetFollower(f Follower) {
 	f.Appended(Cursor(l.mu.first), Cursor(l.mu.first), events)
 }
 
+// all returns copies of all events, and the revision after which they are complete.
+func (l *Log) all() (events []Event, completeAfter int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events = make([]Event, len(l.mu.events))
+	for i, e := range l.mu.events {
+		events[i] = e.Event
+	}
+	return events, l.mu.completeAfter
+}
+
 // Held returns the number of events in the log, their bytes, and when the oldest became
 // visible; a zero time if there is none. It implements slo.History.
 func (l *Log) Held() (events int, bytes int64, oldest time.Time) {

@@ -146,24 +146,14 @@ func undo(objects map[string]*resource.Entry, events []Event) {
 // takeEventsLocked removes the events of a prefix from the unclaimed log. It returns
 // them and the revision after which they are complete.
 func (c *Cache) takeEventsLocked(prefix string) (taken []Event, completeAfter int64) {
-	log := c.unclaimed.log
-	_, completeAfter, _ = log.Since(0)
-	at, _, _ := log.Since(completeAfter)
+	events, completeAfter := c.unclaimed.log.all()
 	var remaining []Event
-	buf := make([]Event, 256)
-	for {
-		n, next, _, _ := log.Read(at, buf)
-		if n == 0 {
-			break
+	for _, e := range events {
+		if strings.HasPrefix(e.Key(), prefix) {
+			taken = append(taken, e)
+		} else {
+			remaining = append(remaining, e)
 		}
-		for _, e := range buf[:n] {
-			if strings.HasPrefix(e.Key(), prefix) {
-				taken = append(taken, e)
-			} else {
-				remaining = append(remaining, e)
-			}
-		}
-		at = next
 	}
 	if len(taken) > 0 {
 		c.unclaimed.log = c.newLog(completeAfter)
