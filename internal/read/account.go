@@ -42,7 +42,7 @@ func (a *account) waited(since time.Time) { a.idle += time.Since(since) }
 
 // found notes how a list was found.
 func (a *account) found(page *cache.Page) {
-	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Looked
+	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
 	a.idle += page.Waited
 }
 

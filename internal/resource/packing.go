@@ -40,8 +40,8 @@ func NewPacking(samples [][]byte) (*Packing, error) {
 	return &Packing{dictionary}, nil
 }
 
-// SampleBytes is how many bytes of samples a dictionary takes.
-func SampleBytes() int { return dictionaryBytes }
+// MaxSampleBytes is how many bytes of samples a dictionary takes.
+func MaxSampleBytes() int { return dictionaryBytes }
 
 // Pack compresses the entry's value, unless that would not make it smaller. It
 // is called before the entry is handed on.

@@ -89,7 +89,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	o.addSLOFlags(own)
 	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
-	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
+	own.IntVar(&o.Cache.IndexMinScan, "index-from", 0, "Size of a scan that is worth an index.")
 	own.IntVar(&o.Cache.HistoryEvents, "history-events", 0, "How many of a resource's last changes are kept however old they are.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
 	for _, name := range []string{"leaf-objects", "index-from", "history-events", "compiled-schemas-bytes"} {
@@ -138,7 +138,7 @@ func (o *Options) validate() error {
 	if o.TimerSlack < 0 || o.TimerSlack > maxSlack {
 		return fmt.Errorf("--timer-slack=%v is out of range: give one from 0 (leave it) to %v", o.TimerSlack, maxSlack)
 	}
-	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexFrom < 0 {
+	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexMinScan < 0 {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
 	}
 	return o.validateSLO()

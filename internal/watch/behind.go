@@ -22,7 +22,7 @@ func (c *Cursor) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	if events == 0 || lost {
 		return 0, 0, time.Time{}
 	}
-	oldest, size := h.log.Waiting(first)
+	oldest, size := h.log.Backlog(first)
 	return events, events * size, oldest
 }
 

@@ -2,9 +2,10 @@ package cache
 
 import "strings"
 
-// Scope is the keys that a watch is about.
+// Scope is the set of keys that a watch covers.
 type Scope struct {
-	// Prefix begins them: "" for all, "namespace/". With Single it is the only one.
+	// Prefix begins the keys: "" for all, or "namespace/". With Single it is the only
+	// key.
 	Prefix string
 	Single bool
 }
@@ -20,8 +21,8 @@ func (s Scope) Holds(key string) bool {
 // StartPoint is where a watch begins.
 type StartPoint struct {
 	Scope
-	// Initial is what is sent first, as ADDED events. Nil sends nothing.
+	// Initial is the state that is sent first, as ADDED events. Nil sends none.
 	Initial *Snapshot
-	// After is the revision behind which events follow.
+	// After is a revision: the watch sends the events with larger ones.
 	After int64
 }
