@@ -47,8 +47,8 @@ type Config struct {
 	Framer runtime.Framer
 	// Budget bounds what memos keep, Recent what is kept of events. They are
 	// shared by all forms of a process.
-	Budget *Budget
-	Recent *Recent
+	Budget       *Budget
+	RecentFrames *RecentFrames
 }
 
 // Form is one wire form of a resource. It is immutable and safe for concurrent use.
@@ -76,9 +76,9 @@ func NewForm(cfg Config) (*Form, error) {
 	return f, nil
 }
 
-// Model tells the form what an object looks like alone, so that a GET can be
+// SetModel tells the form what an object looks like alone, so that a GET can be
 // answered from an item's bytes. obj is any object; it is not kept.
-func (f *Form) Model(obj runtime.Object) error {
+func (f *Form) SetModel(obj runtime.Object) error {
 	var alone bytes.Buffer
 	if err := f.encodeAlone(&alone, obj); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (f *Form) Name() string { return f.cfg.Name }
 // MediaType is the Content-Type of what the form encodes.
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
-// Rows reports whether the form is a table's.
-func (f *Form) Rows() bool { return f.cfg.Row != nil }
+// IsTable reports whether the form is a table's.
+func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 
 // Object encodes the one object of a span as a GET answers it.
 func (f *Form) Object(span Span) ([]byte, error) {

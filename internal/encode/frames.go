@@ -60,7 +60,7 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	frame := &Frame{bytes: text, second: second}
 	frame.self = weak.Make(frame)
 	cell.frame = frame.self
-	f.cfg.Recent.keep(frame)
+	f.cfg.RecentFrames.keep(frame)
 	return frame, nil
 }
 
@@ -129,9 +129,9 @@ func (f *Frame) findLocked(after weak.Pointer[Frame]) []byte {
 	return nil
 }
 
-// Recent keeps the newest frames of a process, so that those who are a moment
+// RecentFrames keeps the newest frames of a process, so that those who are a moment
 // late do not encode them again. The nil value keeps none.
-type Recent struct {
+type RecentFrames struct {
 	limit int
 	mu    struct {
 		sync.Mutex
@@ -140,17 +140,17 @@ type Recent struct {
 	}
 }
 
-// NewRecent keeps frames of some bytes in all.
-func NewRecent(limit int64) *Recent { return &Recent{limit: int(limit)} }
+// NewRecentFrames keeps frames of some bytes in all.
+func NewRecentFrames(limit int64) *RecentFrames { return &RecentFrames{limit: int(limit)} }
 
 // Release lets go of all frames, when nobody is late.
-func (r *Recent) Release() {
+func (r *RecentFrames) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.frames, r.mu.bytes = nil, 0
 }
 
-func (r *Recent) keep(f *Frame) {
+func (r *RecentFrames) keep(f *Frame) {
 	if r == nil || len(f.bytes) > r.limit/4 {
 		return
 	}

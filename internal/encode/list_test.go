@@ -252,7 +252,7 @@ func TestObject(t *testing.T) {
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
 			bare, modelled := w.form(t, framing), w.form(t, framing)
-			if err := modelled.Model(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "model"}}); err != nil {
+			if err := modelled.SetModel(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "model"}}); err != nil {
 				t.Fatal(err)
 			}
 			if (modelled.alone != nil) != (framing != PrettyJSON) {

@@ -30,8 +30,8 @@ next:
 	return dst
 }
 
-// Framed reports whether a change's frame is there already.
-func (f *Form) Framed(c *Change) bool {
+// HasFrame reports whether a change's frame is there already.
+func (f *Form) HasFrame(c *Change) bool {
 	cell := c.Frames.cell(f, c.Kind)
 	cell.build.Lock()
 	defer cell.build.Unlock()

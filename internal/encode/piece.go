@@ -56,9 +56,9 @@ func NewPiece(plain []byte) (Piece, error) {
 	return Piece{deflated: bytes.Clone(out.Bytes()), crc: sum.crc, size: sum.size}, nil
 }
 
-// NewPieceOf makes a piece of what plain appends, always the same: for bytes that
+// NewLazyPiece makes a piece of what plain appends, always the same: for bytes that
 // are quicker made than inflated.
-func NewPieceOf(plain func(dst []byte) []byte) Piece {
+func NewLazyPiece(plain func(dst []byte) []byte) Piece {
 	size := int64(len(plain(nil)))
 	if size == 0 {
 		return Piece{}
@@ -66,7 +66,7 @@ func NewPieceOf(plain func(dst []byte) []byte) Piece {
 	return Piece{size: size, again: &again{plain: plain}}
 }
 
-// Deflated is the piece with its bytes deflated, which all but those of NewPieceOf
+// Deflated is the piece with its bytes deflated, which all but those of NewLazyPiece
 // are from the beginning. Those stay deflated once they were.
 func (p Piece) Deflated() (Piece, error) {
 	if p.again == nil {

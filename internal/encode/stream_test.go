@@ -33,7 +33,7 @@ func (w *world) watchForm(tb testing.TB, framing Framing) *Form {
 	f, err := NewForm(Config{
 		Decode: w.decode, Encoder: w.codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
 		Events: w.codecs.EncoderForVersion(info.StreamSerializer.Serializer, corev1.SchemeGroupVersion), Framer: info.StreamSerializer.Framer,
-		Framing: framing, MediaType: mediaType, Budget: w.budget, Recent: NewRecent(1 << 20),
+		Framing: framing, MediaType: mediaType, Budget: w.budget, RecentFrames: NewRecentFrames(1 << 20),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -307,7 +307,7 @@ func TestAgesAreOfNow(t *testing.T) {
 func TestRecentIsBounded(t *testing.T) {
 	w := newWorld(t)
 	f := w.watchForm(t, WatchJSON)
-	f.cfg.Recent = NewRecent(4000)
+	f.cfg.RecentFrames = NewRecentFrames(4000)
 	var log []Change
 	for i := range 30 {
 		e := entry(t, i, strings.Repeat("x", 400))
@@ -347,7 +347,7 @@ func TestRecentRests(t *testing.T) {
 			t.Errorf("decoded %d times, want %d", n, want)
 		}
 		if want == 1 {
-			f.cfg.Recent.Release()
+			f.cfg.RecentFrames.Release()
 		}
 		runtimeGC()
 	}

@@ -81,7 +81,7 @@ func (p *pulled) converted() bool {
 	}
 	var missing []*resource.Entry
 	for i := range p.pending {
-		if change := &p.pending[i]; !p.query.form.Framed(change) {
+		if change := &p.pending[i]; !p.query.form.HasFrame(change) {
 			missing = append(missing, change.Entry)
 		}
 	}

@@ -39,14 +39,14 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		chosen = info.PrettySerializer
 	}
 	cfg := encode.Config{
-		Name:      r.cfg.Resource.Version + " " + key.name(),
-		Decode:    r.cfg.Source.Decode,
-		List:      encode.PlainList(r.cfg.Source.NewList),
-		Encoder:   serializer.EncoderForVersion(chosen, gv),
-		Framing:   framing,
-		MediaType: key.mediaType,
-		Budget:    r.cfg.Budget,
-		Recent:    r.cfg.Recent,
+		Name:         r.cfg.Resource.Version + " " + key.name(),
+		Decode:       r.cfg.Source.Decode,
+		List:         encode.PlainList(r.cfg.Source.NewList),
+		Encoder:      serializer.EncoderForVersion(chosen, gv),
+		Framing:      framing,
+		MediaType:    key.mediaType,
+		Budget:       r.cfg.Budget,
+		RecentFrames: r.cfg.RecentFrames,
 	}
 	switch key.as {
 	case kindTable:
@@ -69,7 +69,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.Model(obj)
+	return f, f.SetModel(obj)
 }
 
 // newWatchForm makes a form of frames, or nil.

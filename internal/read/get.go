@@ -55,7 +55,7 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 
 // object encodes what a GET answers. A table has one row.
 func (q *query) object(span encode.Span) ([]byte, error) {
-	if !q.form.Rows() {
+	if !q.form.IsTable() {
 		return q.form.Object(span)
 	}
 	list := &encode.List{

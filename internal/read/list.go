@@ -18,7 +18,7 @@ import (
 // list answers a LIST.
 func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 	key, opts := q.storageOptions()
-	if !q.route.cfg.Source.Tells(&opts.Predicate) {
+	if !q.route.cfg.Source.CoversPredicate(&opts.Predicate) {
 		return passedSelector
 	}
 	page, err := q.route.cfg.Source.Select(req.Context(), key, opts)

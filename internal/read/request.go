@@ -29,7 +29,7 @@ const (
 	passedSelector  passed = "selector"   // by a field of a custom resource
 	passedAccept    passed = "accept"     // YAML, indented tables, not acceptable
 	passedAudit     passed = "audit"      // the audit policy logs response bodies
-	passedOpaque       passed = "odd-object" // unreadable, or altered by the handler on its way out
+	passedOpaque    passed = "odd-object" // unreadable, or altered by the handler on its way out
 	passedHistory   passed = "history"    // a revision that the cache no longer has
 	passedEncoding  passed = "encoding"   // an encoder did something unexpected
 	// passedConversion is a watch whose first objects a webhook does not convert.

@@ -26,8 +26,8 @@ import (
 type Source interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
-	// Tells reports whether objects are found by a predicate without decoding them.
-	Tells(*storage.SelectionPredicate) bool
+	// CoversPredicate reports whether objects are found by a predicate without decoding them.
+	CoversPredicate(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*resource.Entry) (runtime.Object, error)
 	// Begin finds where a watch begins, and Bookmark is what tells a client how far
@@ -79,8 +79,8 @@ type RouteConfig struct {
 	Hub *watch.Hub
 	// Accounts has one for each watch. Nil keeps none.
 	Accounts *slo.Watches
-	// Recent keeps what was encoded for watches last.
-	Recent *encode.Recent
+	// RecentFrames keeps what was encoded for watches last.
+	RecentFrames *encode.RecentFrames
 	// Converter is set for resources that a webhook converts to the version.
 	Converter Converter
 	// Custom is set for custom resources.

@@ -107,7 +107,7 @@ type source struct {
 	consistent *cache.Consistent
 }
 
-func (s *source) Tells(*storage.SelectionPredicate) bool { return true }
+func (s *source) CoversPredicate(*storage.SelectionPredicate) bool { return true }
 
 func (s *source) Prefix() string            { return "/configmaps" }
 func (s *source) NewList() runtime.Object   { return &corev1.ConfigMapList{} }

@@ -97,7 +97,7 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	defer r.mu.RUnlock()
 	var hot []*encode.Form
 	for _, made := range r.mu.forms {
-		if made.form != nil && !made.form.Rows() && made.heat.hot(now) && (ahead || made.heat.asked.Load()) {
+		if made.form != nil && !made.form.IsTable() && made.heat.hot(now) && (ahead || made.heat.asked.Load()) {
 			hot = append(hot, made.form)
 		}
 	}

@@ -27,7 +27,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
 	source := q.route.cfg.Source
-	tells := source.Tells(&opts.Predicate)
+	tells := source.CoversPredicate(&opts.Predicate)
 	if !tells && q.route.cfg.Converter == nil {
 		return passedSelector
 	}

@@ -35,7 +35,7 @@ type readTier struct {
 	tier      *read.Tier
 	budget    *encode.Budget
 	// recent and watches are what all routes share.
-	recent  *encode.Recent
+	recent  *encode.RecentFrames
 	watches watchOptions
 	// lists are the accounts of GETs and LISTs.
 	lists *slo.Lists
@@ -63,7 +63,7 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
 		tier:      read.NewTier(counters),
 		budget:    budget,
-		recent:    encode.NewRecent(recentFrames),
+		recent:    encode.NewRecentFrames(recentFrames),
 		watches:   o,
 		front:     front,
 	}, nil
@@ -118,7 +118,7 @@ const recentFrames = 32 << 20
 // route makes a route with what all of them share.
 func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
 	cfg.Accounts = r.backends.accounts
-	cfg.Budget, cfg.Recent, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
+	cfg.Budget, cfg.RecentFrames, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
 	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
 	cfg.CompressWatches = cfg.Compress && r.watches.compress
 	return read.NewRoute(cfg)
