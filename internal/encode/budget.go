@@ -14,28 +14,28 @@ import (
 type Budget struct {
 	limit int64
 	used  atomic.Int64
-	// flights are the large segments that nobody keeps, and readers have.
-	flights flights
+	// admission are the large segments that nobody keeps, and readers have.
+	admission segmentAdmission
 
 	mu struct {
 		sync.Mutex
 		plain, packed queue
 		// lately are large segments, the oldest first, and their bytes.
-		lately      []*wire
+		lately      []*segment
 		latelyBytes int64
 	}
 }
 
 const (
-	// latelyShare of the budget, and at most latelyMost bytes, are held on top of
+	// transientShare of the budget, and at most latelyMost bytes, are held on top of
 	// it for readers that go through large objects one behind the other: enough
 	// for some tens of the largest (docs/bench/watch.md).
-	latelyShare = 4
-	latelyMost  = 24 << 20
+	transientShare    = 4
+	maxTransientBytes = 24 << 20
 )
 
-// hold keeps a large segment for a while. Its slot knows it as recent.
-func (b *Budget) hold(w *wire) {
+// retainTransient keeps a large segment for a while. Its slot knows it as recent.
+func (b *Budget) retainTransient(w *segment) {
 	if b == nil {
 		return
 	}
@@ -43,7 +43,7 @@ func (b *Budget) hold(w *wire) {
 	defer b.mu.Unlock()
 	b.mu.lately = append(b.mu.lately, w)
 	b.mu.latelyBytes += w.cost()
-	for b.mu.latelyBytes > min(b.limit/latelyShare, latelyMost) {
+	for b.mu.latelyBytes > min(b.limit/transientShare, maxTransientBytes) {
 		b.mu.latelyBytes -= b.mu.lately[0].cost()
 		b.mu.lately[0] = nil
 		b.mu.lately = b.mu.lately[1:]
@@ -82,27 +82,27 @@ func (b *Budget) tight(cost int64) bool {
 
 // cell holds one wire of one memo, or nothing.
 type cell struct {
-	held atomic.Pointer[wire]
-	read atomic.Bool
+	segment    atomic.Pointer[segment]
+	referenced atomic.Bool
 }
 
 // load returns what the cell holds, nil for nothing.
-func (c *cell) load() *wire {
-	w := c.held.Load()
-	if w != nil && !c.read.Load() {
-		c.read.Store(true)
+func (c *cell) load() *segment {
+	w := c.segment.Load()
+	if w != nil && !c.referenced.Load() {
+		c.referenced.Store(true)
 	}
 	return w
 }
 
 // keepPlain puts w into an empty cell unless there is no room for it. The caller
 // must be the only one that fills this cell.
-func (b *Budget) keepPlain(c *cell, w *wire) { b.keep(c, w, false) }
+func (b *Budget) keepPlain(c *cell, w *segment) { b.keep(c, w, false) }
 
 // keepPacked is keepPlain for compressed bytes.
-func (b *Budget) keepPacked(c *cell, w *wire) { b.keep(c, w, true) }
+func (b *Budget) keepPacked(c *cell, w *segment) { b.keep(c, w, true) }
 
-func (b *Budget) keep(c *cell, w *wire, packed bool) {
+func (b *Budget) keep(c *cell, w *segment, packed bool) {
 	if b == nil || w.cost() > b.limit {
 		return
 	}
@@ -114,7 +114,7 @@ func (b *Budget) keep(c *cell, w *wire, packed bool) {
 		}
 	}
 	b.used.Add(w.cost())
-	c.held.Store(w)
+	c.segment.Store(w)
 	q := &b.mu.plain
 	if packed {
 		q = &b.mu.packed
@@ -124,7 +124,7 @@ func (b *Budget) keep(c *cell, w *wire, packed bool) {
 
 // drop empties a cell whose owner needs it no more.
 func (b *Budget) drop(c *cell) {
-	w := c.held.Swap(nil)
+	w := c.segment.Swap(nil)
 	if w == nil || b == nil {
 		return
 	}
@@ -148,12 +148,12 @@ func (b *Budget) evictLocked(q *queue) bool {
 	c := q.cells[0]
 	q.cells = q.cells[1:]
 	switch {
-	case c.held.Load() == nil:
+	case c.segment.Load() == nil:
 		q.empty = max(0, q.empty-1)
-	case c.read.Swap(false):
+	case c.referenced.Swap(false):
 		q.cells = append(q.cells, c)
 	default:
-		if w := c.held.Swap(nil); w != nil {
+		if w := c.segment.Swap(nil); w != nil {
 			b.used.Add(-w.cost())
 		}
 	}
@@ -163,7 +163,7 @@ func (b *Budget) evictLocked(q *queue) bool {
 func (q *queue) sweep() {
 	live := make([]*cell, 0, len(q.cells)/2)
 	for _, c := range q.cells {
-		if c.held.Load() != nil {
+		if c.segment.Load() != nil {
 			live = append(live, c)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func wireOf(size int) *wire { return &wire{bytes: make([]byte, size), size: int64(size)} }
+func wireOf(size int) *segment { return &segment{bytes: make([]byte, size), size: int64(size)} }
 
 func TestBudgetStaysWithinItsLimit(t *testing.T) {
 	const limit = 64 << 10
@@ -54,7 +54,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 	watcher.Wait()
 	var held int64
 	for i := range cells {
-		if w := cells[i].held.Load(); w != nil {
+		if w := cells[i].segment.Load(); w != nil {
 			held += w.cost()
 		}
 	}
@@ -71,7 +71,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 
 func TestBudgetKeepsWhatIsRead(t *testing.T) {
 	const each = 1000
-	b := NewBudget(4 * (each + wireOverhead))
+	b := NewBudget(4 * (each + segmentOverhead))
 	read, others := new(cell), make([]cell, 12)
 	b.keepPlain(read, wireOf(each))
 	for i := range others {
@@ -80,30 +80,30 @@ func TestBudgetKeepsWhatIsRead(t *testing.T) {
 		}
 		b.keepPlain(&others[i], wireOf(each))
 	}
-	if others[0].held.Load() != nil {
+	if others[0].segment.Load() != nil {
 		t.Error("what was never read is still there")
 	}
-	if others[len(others)-1].held.Load() == nil {
+	if others[len(others)-1].segment.Load() == nil {
 		t.Error("the newest is gone")
 	}
 }
 
 func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
 	const each = 1000
-	b := NewBudget(3 * (each + wireOverhead))
+	b := NewBudget(3 * (each + segmentOverhead))
 	once := new(cell)
 	b.keepPlain(once, wireOf(each))
 	once.load()
 	for range 12 {
 		b.keepPlain(new(cell), wireOf(each))
 	}
-	if once.held.Load() != nil {
+	if once.segment.Load() != nil {
 		t.Error("what was read once stays for good")
 	}
 }
 
 func TestBudgetOfNothing(t *testing.T) {
-	for name, b := range map[string]*Budget{"nil": nil, "zero": new(Budget), "small": NewBudget(wireOverhead)} {
+	for name, b := range map[string]*Budget{"nil": nil, "zero": new(Budget), "small": NewBudget(segmentOverhead)} {
 		c := new(cell)
 		b.keepPlain(c, wireOf(1))
 		if c.load() != nil {

@@ -55,15 +55,15 @@ type Config struct {
 type Form struct {
 	cfg Config
 	// empty surrounds the items of a list without metadata.
-	empty frame
+	empty listEnvelope
 	// alone surrounds an item as a GET answers it; nil where that is not known.
-	alone *frame
+	alone *listEnvelope
 }
 
 // NewForm checks that the encoder's lists have the shape that the framing expects.
 func NewForm(cfg Config) (*Form, error) {
 	f := &Form{cfg: cfg}
-	if cfg.Framing.frames() {
+	if cfg.Framing.isWatch() {
 		return f, f.checkFrames()
 	}
 	encoded, err := f.encodeList(Meta{})
@@ -174,7 +174,7 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 // appendItem appends an object as it stands inside a list, or as the frame that
 // adds it.
 func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
-	if f.cfg.Framing.frames() {
+	if f.cfg.Framing.isWatch() {
 		return f.event(dst, watch.Added, e, e.Revision)
 	}
 	obj, err := f.cfg.Decode(e)

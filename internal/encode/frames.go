@@ -79,7 +79,7 @@ type Frame struct {
 		sum frameSum
 		// deflated are gzip segments, by the frame that went before them in the
 		// stream: none for one that refers to nothing.
-		deflated []deflatedFrame
+		deflated []frameSegment
 	}
 }
 
@@ -89,14 +89,14 @@ type frameSum struct {
 	size       int64
 }
 
-type deflatedFrame struct {
+type frameSegment struct {
 	after weak.Pointer[Frame]
 	bytes []byte
 }
 
-// maxDeflated bounds the segments of a frame. Who follows after yet another
+// maxFrameSegments bounds the segments of a frame. Who follows after yet another
 // frame is sent the one that refers to nothing.
-const maxDeflated = 4
+const maxFrameSegments = 4
 
 // deflate returns the frame compressed for a stream whose last bytes are those
 // of before, which may be nil.
@@ -105,7 +105,7 @@ func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error)
 	defer f.mu.Unlock()
 	var after weak.Pointer[Frame]
 	var dictionary []byte
-	if before != nil && (len(f.mu.deflated) < maxDeflated || f.findLocked(before.self) != nil) {
+	if before != nil && (len(f.mu.deflated) < maxFrameSegments || f.findLocked(before.self) != nil) {
 		after, dictionary = before.self, before.bytes
 	}
 	if segment = f.findLocked(after); segment != nil {
@@ -116,7 +116,7 @@ func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error)
 	}
 	size := int64(len(f.bytes))
 	f.mu.sum = frameSum{crc: crc32.ChecksumIEEE(f.bytes), power: crcPower(size), size: size}
-	f.mu.deflated = append(f.mu.deflated, deflatedFrame{after, segment})
+	f.mu.deflated = append(f.mu.deflated, frameSegment{after, segment})
 	return segment, f.mu.sum, nil
 }
 

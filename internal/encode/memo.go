@@ -39,11 +39,11 @@ type slot struct {
 	// recent, recentDeflated and recentZipped are the segment in each coding as long as
 	// some reader still has it, so that concurrent readers share what is not kept. They
 	// are guarded by build.
-	recent, recentDeflated, recentZipped weak.Pointer[wire]
-	// single holds items that were asked for alone; nil before the first.
-	single atomic.Pointer[[]cell]
-	// size is the plain segment's length, 0 before it was first encoded.
-	size atomic.Int64
+	recent, recentDeflated, recentZipped weak.Pointer[segment]
+	// singles holds items that were asked for alone; nil before the first.
+	singles atomic.Pointer[[]cell]
+	// plainSize is the plain segment's length, 0 before it was first encoded.
+	plainSize atomic.Int64
 }
 
 // cells of a slot stand apart from it: the budget knows of them for longer than the
@@ -54,24 +54,24 @@ type cells struct {
 	plain, deflated, zipped cell
 }
 
-// holds reports whether anything can be copied from the slot.
-func (s *slot) holds() bool {
-	return s.plain.held.Load() != nil || s.zipped.held.Load() != nil || s.single.Load() != nil
+// hasBytes reports whether anything can be copied from the slot.
+func (s *slot) hasBytes() bool {
+	return s.plain.segment.Load() != nil || s.zipped.segment.Load() != nil || s.singles.Load() != nil
 }
 
 // What a reader would have to make first.
-func (s *slot) unknown() bool    { return s.size.Load() == 0 }
-func (s *slot) cold() bool       { return s.plain.held.Load() == nil && s.unzipped() }
-func (s *slot) undeflated() bool { return s.deflated.held.Load() == nil }
-func (s *slot) unzipped() bool   { return s.zipped.held.Load() == nil }
+func (s *slot) sizeUnknown() bool     { return s.plainSize.Load() == 0 }
+func (s *slot) cold() bool            { return s.plain.segment.Load() == nil && s.missingZipped() }
+func (s *slot) missingDeflated() bool { return s.deflated.segment.Load() == nil }
+func (s *slot) missingZipped() bool   { return s.zipped.segment.Load() == nil }
 
 // large reports whether plain bytes of the group would not be kept, as far as is known
 // before it is encoded.
-func (s *slot) large() bool { return large(s.about(), len(s.entries)) }
+func (s *slot) large() bool { return large(s.estimatedSize(), len(s.entries)) }
 
-// about is the plain segment's length, or before it is known that of what is stored.
-func (s *slot) about() int64 {
-	size := s.size.Load()
+// estimatedSize is the plain segment's length, or before it is known that of what is stored.
+func (s *slot) estimatedSize() int64 {
+	size := s.plainSize.Load()
 	if size == 0 {
 		for _, e := range s.entries {
 			size += int64(e.Size())
@@ -84,11 +84,11 @@ func (s *slot) drop(b *Budget) {
 	b.drop(&s.plain)
 	b.drop(&s.deflated)
 	b.drop(&s.zipped)
-	s.dropSingle(b)
+	s.dropSingles(b)
 }
 
-func (s *slot) dropSingle(b *Budget) {
-	if single := s.single.Swap(nil); single != nil {
+func (s *slot) dropSingles(b *Budget) {
+	if single := s.singles.Swap(nil); single != nil {
 		for i := range *single {
 			b.drop(&(*single)[i])
 		}
@@ -102,14 +102,14 @@ func (m *Memo) Succeed(before *Memo, b *Budget) {
 	before.mu.Lock()
 	var inherited, left []*slot
 	for _, s := range before.mu.slots {
-		if s.holds() {
+		if s.hasBytes() {
 			inherited = append(inherited, s)
 		} else {
 			left = append(left, s)
 		}
 	}
 	for _, s := range before.mu.inherited {
-		if find(inherited, s.form) == nil {
+		if findSlot(inherited, s.form) == nil {
 			inherited = append(inherited, s)
 		} else {
 			left = append(left, s)
@@ -153,18 +153,18 @@ func (m *Memo) InheritFrom(other *Memo) {
 func (m *Memo) slotOf(f *Form, entries []*resource.Entry) (own, before *slot, keep bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own = find(m.mu.slots, f)
+	own = findSlot(m.mu.slots, f)
 	if own == nil {
 		own = &slot{form: f, entries: entries, cells: new(cells)}
 		m.mu.slots = append(m.mu.slots, own)
 	}
-	return own, find(m.mu.inherited, f), !m.mu.retired
+	return own, findSlot(m.mu.inherited, f), !m.mu.retired
 }
 
 // keep puts w into a cell of one of the memo's slots, by put. The leaf may leave
 // the tree meanwhile: then either the memo that succeeds it saw the cell filled
 // and inherits it, or nobody else knows of it and it is emptied here.
-func (m *Memo) keep(b *Budget, put func(*cell, *wire), c *cell, w *wire) {
+func (m *Memo) keep(b *Budget, put func(*cell, *segment), c *cell, w *segment) {
 	put(c, w)
 	m.mu.Lock()
 	retired := m.mu.retired
@@ -181,7 +181,7 @@ func (m *Memo) disinherit(s *slot) {
 	m.mu.inherited = slices.DeleteFunc(slices.Clone(m.mu.inherited), func(o *slot) bool { return o == s })
 }
 
-func find(slots []*slot, f *Form) *slot {
+func findSlot(slots []*slot, f *Form) *slot {
 	for _, s := range slots {
 		if s.form == f {
 			return s
@@ -190,8 +190,8 @@ func find(slots []*slot, f *Form) *slot {
 	return nil
 }
 
-// plain returns the segment of a group.
-func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
+// plainSegment returns the segment of a group.
+func (f *Form) plainSegment(m *Memo, entries []*resource.Entry) (*segment, error) {
 	own, before, keep := m.slotOf(f, entries)
 	if w := own.plain.load(); w != nil {
 		return w, nil
@@ -200,7 +200,7 @@ func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
 	defer own.build.Unlock()
 	w, fresh, err := f.buildPlain(m, own, before, keep)
 	if fresh && keep && w.large() {
-		f.cfg.Budget.hold(w)
+		f.cfg.Budget.retainTransient(w)
 	}
 	return w, err
 }
@@ -209,7 +209,7 @@ func (f *Form) plain(m *Memo, entries []*resource.Entry) (*wire, error) {
 // returns. A large one may have to wait until others have come back. One that is
 // kept compressed for want of room is unpacked for this reader alone: what it costs
 // is the unpacking and no memory.
-func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error) error {
+func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*segment) error) error {
 	own, _, _ := m.slotOf(f, entries)
 	if own.plain.load() == nil {
 		if z := own.zipped.load(); z != nil && f.cfg.Budget.tight(z.size) {
@@ -217,9 +217,9 @@ func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error)
 		}
 	}
 	if b := f.cfg.Budget; b != nil && own.large() {
-		defer b.flights.end(b.flights.begin(&own.plain, own.about()))
+		defer b.admission.release(b.admission.acquire(&own.plain, own.estimatedSize()))
 	}
-	w, err := f.plain(m, entries)
+	w, err := f.plainSegment(m, entries)
 	if err != nil {
 		return err
 	}
@@ -227,14 +227,14 @@ func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*wire) error)
 }
 
 // buildPlain is called with own.build held. A fresh segment was encoded just now.
-func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (w *wire, fresh bool, err error) {
+func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (w *segment, fresh bool, err error) {
 	if w := own.plain.load(); w != nil {
 		return w, false, nil
 	}
-	w, err = f.remake(own)
+	w, err = f.restorePlain(own)
 	fresh = w == nil
 	if fresh && err == nil {
-		w, err = f.encode(own.entries, int(own.size.Load()), own.source(false), before.source(true))
+		w, err = f.encode(own.entries, int(own.plainSize.Load()), own.copySource(false), before.copySource(true))
 	}
 	if err != nil {
 		return nil, false, err
@@ -242,7 +242,7 @@ func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (w *wire, fresh
 	if fresh && keep && w.rows == nil && !w.large() && f.cfg.Budget.tight(w.cost()) {
 		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, &own.zipped, w.zipped())
 	}
-	own.size.Store(w.size)
+	own.plainSize.Store(w.size)
 	own.recent = weak.Make(w)
 	if !keep {
 		return w, fresh, nil
@@ -250,7 +250,7 @@ func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (w *wire, fresh
 	if !w.large() {
 		m.keep(f.cfg.Budget, f.cfg.Budget.keepPlain, &own.plain, w)
 	}
-	own.dropSingle(f.cfg.Budget)
+	own.dropSingles(f.cfg.Budget)
 	if before != nil {
 		before.drop(f.cfg.Budget)
 		m.disinherit(before)
@@ -258,9 +258,9 @@ func (f *Form) buildPlain(m *Memo, own, before *slot, keep bool) (w *wire, fresh
 	return w, fresh, nil
 }
 
-// remake finds the segment among what a slot has besides plain bytes, nil for
+// restorePlain finds the segment among what a slot has besides plain bytes, nil for
 // nothing. own.build is held.
-func (f *Form) remake(own *slot) (*wire, error) {
+func (f *Form) restorePlain(own *slot) (*segment, error) {
 	if w := own.recent.Value(); w != nil {
 		return w, nil
 	}
@@ -270,21 +270,21 @@ func (f *Form) remake(own *slot) (*wire, error) {
 	return nil, nil
 }
 
-// source is what can be copied from a slot, which may be nil. Compressed bytes
+// copySource is what can be copied from a slot, which may be nil. Compressed bytes
 // are worth it for a whole group only.
-func (s *slot) source(whole bool) *source {
+func (s *slot) copySource(whole bool) *copySource {
 	if s == nil {
-		return &source{}
+		return &copySource{}
 	}
-	from := &source{entries: s.entries, whole: s.plain.load()}
-	if from.whole == nil && whole {
+	from := &copySource{entries: s.entries, group: s.plain.load()}
+	if from.group == nil && whole {
 		if z := s.zipped.load(); z != nil {
 			// What cannot be read is encoded anew.
-			from.whole, _ = z.unzipped()
+			from.group, _ = z.unzipped()
 		}
 	}
-	if single := s.single.Load(); single != nil {
-		from.single = *single
+	if single := s.singles.Load(); single != nil {
+		from.singles = *single
 	}
 	return from
 }
@@ -292,10 +292,10 @@ func (s *slot) source(whole bool) *source {
 // size returns the length of a group's segment, encoding it if that is unknown.
 func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 	own, _, _ := m.slotOf(f, entries)
-	if n := own.size.Load(); n > 0 {
+	if n := own.plainSize.Load(); n > 0 {
 		return n, nil
 	}
-	w, err := f.plain(m, entries)
+	w, err := f.plainSegment(m, entries)
 	if err != nil {
 		return 0, err
 	}
@@ -318,10 +318,10 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 	if own.large() {
 		return true, nil
 	}
-	if warmGrowth*stored > b.limit/warmShare {
-		_, err = f.packed(span.Memo, span.Entries, Zstd)
+	if wireGrowth*stored > b.limit/warmShare {
+		_, err = f.packedSegment(span.Memo, span.Entries, Zstd)
 	} else {
-		_, err = f.plain(span.Memo, span.Entries)
+		_, err = f.plainSegment(span.Memo, span.Entries)
 	}
 	return true, err
 }
@@ -329,9 +329,9 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 const (
 	// warmShare of the budget may be filled before somebody asks.
 	warmShare = 2
-	// warmGrowth is about how much larger wire bytes are than stored ones, in the
+	// wireGrowth is about how much larger wire bytes are than stored ones, in the
 	// two usual forms together.
-	warmGrowth = 3
+	wireGrowth = 3
 )
 
 // item returns one item of a group, without encoding the others.
@@ -341,9 +341,9 @@ func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, err
 		b, row := f.itemOf(w, i)
 		return b, row, nil
 	}
-	if single := own.single.Load(); single != nil {
+	if single := own.singles.Load(); single != nil {
 		if w := (*single)[i].load(); w != nil {
-			b, row := w.one()
+			b, row := w.single()
 			return b, row, nil
 		}
 	}
@@ -353,26 +353,26 @@ func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, err
 		b, row := f.itemOf(w, i)
 		return b, row, nil
 	}
-	w, err := f.encode(entries[i:i+1], 0, own.source(false), before.source(false))
+	w, err := f.encode(entries[i:i+1], 0, own.copySource(false), before.copySource(false))
 	if err != nil {
 		return nil, nil, err
 	}
 	if keep && !w.large() {
-		single := own.single.Load()
+		single := own.singles.Load()
 		if single == nil {
 			fresh := make([]cell, len(entries))
 			single = &fresh
-			own.single.Store(single)
+			own.singles.Store(single)
 		}
-		if (*single)[i].held.Load() == nil {
+		if (*single)[i].segment.Load() == nil {
 			m.keep(f.cfg.Budget, f.cfg.Budget.keepPlain, &(*single)[i], w)
 		}
 	}
-	b, row := w.one()
+	b, row := w.single()
 	return b, row, nil
 }
 
-func (f *Form) itemOf(w *wire, i int) ([]byte, Row) {
+func (f *Form) itemOf(w *segment, i int) ([]byte, Row) {
 	if w.rows != nil {
 		return nil, w.rows[i]
 	}

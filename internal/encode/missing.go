@@ -13,11 +13,11 @@ func (f *Form) AppendMissing(dst []*resource.Entry, span Span) []*resource.Entry
 		return dst
 	}
 	from, to := span.From, span.To
-	if span.most() {
+	if span.coversMost() {
 		from, to = 0, len(span.Entries)
 	}
 	separator := len(f.cfg.Framing.separator())
-	sources := []*source{own.source(false), before.source(span.most())}
+	sources := []*copySource{own.copySource(false), before.copySource(span.coversMost())}
 next:
 	for _, e := range span.Entries[from:to] {
 		for _, s := range sources {

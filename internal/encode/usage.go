@@ -7,16 +7,16 @@ func (m *Memo) Usage(byForm map[string]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.mu.slots {
-		if n := s.kept(); n > 0 {
+		if n := s.keptBytes(); n > 0 {
 			byForm[s.form.cfg.Name] += n
 		}
 	}
 }
 
-// kept is what the slot holds within the budget, in bytes.
-func (s *slot) kept() int64 {
+// keptBytes is what the slot holds within the budget, in bytes.
+func (s *slot) keptBytes() int64 {
 	n := s.plain.cost() + s.deflated.cost() + s.zipped.cost()
-	if single := s.single.Load(); single != nil {
+	if single := s.singles.Load(); single != nil {
 		for i := range *single {
 			n += (*single)[i].cost()
 		}
@@ -26,7 +26,7 @@ func (s *slot) kept() int64 {
 
 // cost is what the cell holds. It does not count as a read.
 func (c *cell) cost() int64 {
-	if w := c.held.Load(); w != nil {
+	if w := c.segment.Load(); w != nil {
 		return w.cost()
 	}
 	return 0

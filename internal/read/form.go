@@ -50,7 +50,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	}
 	switch key.as {
 	case kindTable:
-		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.headless}}
+		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.noColumns}}
 		t.rows = row.NewBuilder(t.render)
 		if cfg.List, cfg.Row = t.list, t.row; key.watch {
 			cfg.Row, cfg.Object, cfg.Volatile = nil, t.object, true

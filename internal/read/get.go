@@ -12,10 +12,10 @@ import (
 )
 
 // get answers a GET by name.
-func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	began := time.Now()
 	span, err := q.route.cfg.Source.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
-	q.account.waited(began) // finding is nothing beside it
+	q.account.addIdle(began) // finding is nothing beside it
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
@@ -49,7 +49,7 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 	// An error means that the client went away.
 	began = time.Now()
 	_, _ = w.Write(body)
-	q.account.waited(began)
+	q.account.addIdle(began)
 	return ""
 }
 

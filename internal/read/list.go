@@ -16,7 +16,7 @@ import (
 )
 
 // list answers a LIST.
-func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
 	if !q.route.cfg.Source.CoversPredicate(&opts.Predicate) {
 		return passedSelector
@@ -36,7 +36,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
-	q.account.found(&page)
+	q.account.setPage(&page)
 	list := &encode.List{
 		Form:  q.form,
 		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining},
@@ -64,9 +64,9 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		w.Header().Del(planHeader)
 		return reason
 	}
-	q.metrics.listed(q.route.cfg.Resource.GroupResource(), &page)
+	q.metrics.countList(q.route.cfg.Resource.GroupResource(), &page)
 	if page.Plan.Path == cache.PathRange {
-		q.made.heat.touch(list.Now)
+		q.routeForm.hotness.touch(list.Now)
 	}
 	return ""
 }
@@ -93,7 +93,7 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 		}
 	}
 	name, ok := p.MatchesSingle()
-	if !ok || name == "" || !segments(name) || q.route.cfg.Namespaced && namespace == "" {
+	if !ok || name == "" || !validSegments(name) || q.route.cfg.Namespaced && namespace == "" {
 		return q.route.key(namespace, ""), opts
 	}
 	opts.Recursive = false
@@ -101,10 +101,10 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 }
 
 // write sends a list. What fails before the first byte is passed on.
-func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passed {
+func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passReason {
 	q.account.compressed = encoding
 	w, observed := q.observe(w, req, "LIST")
-	out := &paced{query: q, w: w, req: req, encoding: encoding}
+	out := &pacedWriter{query: q, w: w, req: req, encoding: encoding}
 	defer out.end()
 	err := list.Write(out, encoding)
 	if err != nil && !out.begun {

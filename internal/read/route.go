@@ -110,9 +110,9 @@ type Route struct {
 	mu struct {
 		sync.RWMutex
 		// forms are made when they are first asked for.
-		forms map[formKey]*madeForm
+		forms map[formKey]*routeForm
 	}
-	ending ending
+	watches watchSet
 }
 
 // formKey names a wire form.
@@ -123,15 +123,15 @@ type formKey struct {
 	as, version string
 	include     metav1.IncludeObjectPolicy
 	// watch is a form of frames. Tables without head leave the columns out.
-	watch, headless bool
+	watch, noColumns bool
 }
 
-// madeForm is a form, nil if Kubernetes has to answer.
-type madeForm struct {
-	form *encode.Form
-	heat heat
-	// encodings are the form's names in accounts.
-	encodings encodings
+// routeForm is a form, nil if Kubernetes has to answer.
+type routeForm struct {
+	form    *encode.Form
+	hotness hotness
+	// names are the form's names in accounts.
+	names encodingNames
 }
 
 // NewRoute makes a route, and of a built-in resource the forms that most clients
@@ -141,7 +141,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
-	r.mu.forms = map[formKey]*madeForm{}
+	r.mu.forms = map[formKey]*routeForm{}
 	if cfg.Custom != nil {
 		return r, nil
 	}
@@ -151,7 +151,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
 		if !cfg.Rare {
-			made.heat.expect(time.Now())
+			made.hotness.expect(time.Now())
 		}
 	}
 	return r, nil
@@ -160,10 +160,10 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
 // End ends all watches on the route, for good.
-func (r *Route) End() { r.ending.end() }
+func (r *Route) End() { r.watches.end() }
 
 // form returns a form, made now if need be.
-func (r *Route) form(key formKey) (*madeForm, error) {
+func (r *Route) form(key formKey) (*routeForm, error) {
 	r.mu.RLock()
 	made := r.mu.forms[key]
 	r.mu.RUnlock()
@@ -179,7 +179,7 @@ func (r *Route) form(key formKey) (*madeForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	made = &madeForm{form: f, encodings: key.encodings()}
+	made = &routeForm{form: f, names: key.encodingNames()}
 	r.mu.forms[key] = made
 	return made, nil
 }

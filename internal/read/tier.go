@@ -28,7 +28,7 @@ type Tier struct {
 	warming atomic.Bool
 	// shutdown begins to look for the server's, which ends all watches.
 	shutdown sync.Once
-	ending   ending
+	watches  watchSet
 }
 
 // Finder finds the route of a custom resource, nil if there is none: they come and
@@ -75,34 +75,34 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 		q, reason := t.parse(req)
 		if q != nil {
 			q.account.began = began
-			if q.hold(w, req) {
+			if q.rejectInStorm(w, req) {
 				return
 			}
 		}
 		if reason == "" {
 			t.answering.Add(1)
-			reason = func() passed {
+			reason = func() passReason {
 				defer t.answering.Add(-1)
-				return q.counted(w, req)
+				return q.answerCounted(w, req)
 			}()
 		}
 		if reason == "" {
-			if q.begun != nil {
-				q.begun.serve()
+			if q.session != nil {
+				q.session.serve()
 			}
 			return
 		}
-		if reason == notRead {
+		if reason == passNotRead {
 			next.ServeHTTP(w, req)
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
-		t.passOn(w, req, next, passing{reason: reason, began: began, relist: q != nil && q.full()})
+		t.passOn(w, req, next, passOnCause{reason: reason, began: began, relist: q != nil && q.isFullRelist()})
 	})
 }
 
-// counted answers the request while its route stays as it is.
-func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
+// answerCounted answers the request while its route stays as it is.
+func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReason {
 	if custom := q.route.cfg.Custom; custom != nil {
 		end, ok := custom.Begin()
 		if !ok {
@@ -114,9 +114,9 @@ func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
 }
 
 // answer serves the request, or returns why Kubernetes has to.
-func (q *query) answer(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) answer(w http.ResponseWriter, req *http.Request) passReason {
 	switch {
-	case q.watching:
+	case q.isWatch:
 		return q.watch(w, req)
 	case q.name != "":
 		return q.get(w, req)

@@ -18,8 +18,8 @@ type Row interface {
 	Size() int
 }
 
-// wire is a segment. It is immutable and shared by all readers.
-type wire struct {
+// segment is a segment. It is immutable and shared by all readers.
+type segment struct {
 	// bytes are the items, joined; of a table, rows are instead.
 	bytes []byte
 	rows  []Row
@@ -33,12 +33,12 @@ type wire struct {
 	sizes []uint32
 }
 
-const wireOverhead = 96
+const segmentOverhead = 96
 
 // cost is what the segment takes in memory.
-func (w *wire) cost() int64 {
-	n := int64(cap(w.bytes)+4*cap(w.ends)+4*cap(w.sizes)+16*cap(w.rows)) + wireOverhead
-	for _, r := range w.rows {
+func (seg *segment) cost() int64 {
+	n := int64(cap(seg.bytes)+4*cap(seg.ends)+4*cap(seg.sizes)+16*cap(seg.rows)) + segmentOverhead
+	for _, r := range seg.rows {
 		n += int64(r.Size())
 	}
 	return n
@@ -46,7 +46,7 @@ func (w *wire) cost() int64 {
 
 // large reports whether the objects are so large that encoding them costs little
 // more than copying them: their plain bytes are not worth keeping.
-func (w *wire) large() bool { return large(w.size, max(len(w.ends), len(w.rows))) }
+func (seg *segment) large() bool { return large(seg.size, max(len(seg.ends), len(seg.rows))) }
 
 func large(size int64, objects int) bool {
 	const largeObject = 64 << 10
@@ -54,56 +54,56 @@ func large(size int64, objects int) bool {
 }
 
 // items returns the bytes of items from..to-1 with the separators between them.
-func (w *wire) items(from, to, separator int) []byte {
+func (seg *segment) items(from, to, separator int) []byte {
 	start := 0
 	if from > 0 {
-		start = int(w.ends[from-1]) + separator
+		start = int(seg.ends[from-1]) + separator
 	}
-	return w.bytes[start:w.ends[to-1]]
+	return seg.bytes[start:seg.ends[to-1]]
 }
 
-// source gives the items of a leaf's predecessor. Both are in key order.
-type source struct {
-	whole *wire
-	// single are items that were encoded alone; entries name them.
-	single  []cell
+// copySource gives the items of a leaf's predecessor. Both are in key order.
+type copySource struct {
+	group *segment
+	// singles are items that were encoded alone; entries name them.
+	singles []cell
 	entries []*resource.Entry
-	at      int
+	next    int
 }
 
 // item returns what the source holds of an entry: its bytes, or its row.
-func (s *source) item(e *resource.Entry, separator int) ([]byte, Row) {
-	for s.at < len(s.entries) && s.entries[s.at].Key < e.Key {
-		s.at++
+func (s *copySource) item(e *resource.Entry, separator int) ([]byte, Row) {
+	for s.next < len(s.entries) && s.entries[s.next].Key < e.Key {
+		s.next++
 	}
-	if s.at >= len(s.entries) || s.entries[s.at] != e {
+	if s.next >= len(s.entries) || s.entries[s.next] != e {
 		return nil, nil
 	}
-	if s.whole != nil {
-		if s.whole.rows != nil {
-			return nil, s.whole.rows[s.at]
+	if s.group != nil {
+		if s.group.rows != nil {
+			return nil, s.group.rows[s.next]
 		}
-		return s.whole.items(s.at, s.at+1, separator), nil
+		return s.group.items(s.next, s.next+1, separator), nil
 	}
-	if s.single != nil {
-		if w := s.single[s.at].load(); w != nil {
-			return w.one()
+	if s.singles != nil {
+		if w := s.singles[s.next].load(); w != nil {
+			return w.single()
 		}
 	}
 	return nil, nil
 }
 
-// one is the item of a wire that has only that.
-func (w *wire) one() ([]byte, Row) {
-	if w.rows != nil {
-		return nil, w.rows[0]
+// single is the item of a wire that has only that.
+func (seg *segment) single() ([]byte, Row) {
+	if seg.rows != nil {
+		return nil, seg.rows[0]
 	}
-	return w.bytes, nil
+	return seg.bytes, nil
 }
 
 // encode makes a segment, copying what sources already hold.
-func (f *Form) encode(entries []*resource.Entry, hint int, from ...*source) (*wire, error) {
-	w := &wire{}
+func (f *Form) encode(entries []*resource.Entry, hint int, from ...*copySource) (*segment, error) {
+	w := &segment{}
 	if f.cfg.Row != nil {
 		w.rows = make([]Row, 0, len(entries))
 	} else {
@@ -156,7 +156,7 @@ func (b *builder) release() {
 	}
 }
 
-func (f *Form) encodeItem(w *wire, e *resource.Entry, scratch *bytes.Buffer, from []*source) error {
+func (f *Form) encodeItem(w *segment, e *resource.Entry, scratch *bytes.Buffer, from []*copySource) error {
 	var item []byte
 	var row Row
 	for _, s := range from {
@@ -183,49 +183,49 @@ func (f *Form) encodeItem(w *wire, e *resource.Entry, scratch *bytes.Buffer, fro
 }
 
 // deflated compresses a plain wire for clients that accept gzip.
-func (w *wire) deflated() (*wire, error) {
-	b, err := deflate(w.bytes)
+func (seg *segment) deflated() (*segment, error) {
+	b, err := deflate(seg.bytes)
 	if err != nil {
 		return nil, err
 	}
-	return &wire{bytes: b, crc: crc32.ChecksumIEEE(w.bytes), size: w.size}, nil
+	return &segment{bytes: b, crc: crc32.ChecksumIEEE(seg.bytes), size: seg.size}, nil
 }
 
 // itemSizes are the sizes of items without separators between them.
-func (w *wire) itemSizes() []uint32 {
-	sizes := make([]uint32, len(w.ends))
-	for i, end := range w.ends {
+func (seg *segment) itemSizes() []uint32 {
+	sizes := make([]uint32, len(seg.ends))
+	for i, end := range seg.ends {
 		sizes[i] = end
 		if i > 0 {
-			sizes[i] -= w.ends[i-1]
+			sizes[i] -= seg.ends[i-1]
 		}
 	}
 	return sizes
 }
 
 // zipped compresses a plain wire for clients that accept zstd, and to keep it.
-func (w *wire) zipped() *wire {
-	return &wire{bytes: zip(w.bytes), ends: w.ends, size: w.size}
+func (seg *segment) zipped() *segment {
+	return &segment{bytes: zip(seg.bytes), ends: seg.ends, size: seg.size}
 }
 
 // unzipped is the plain wire of a zipped one.
-func (w *wire) unzipped() (*wire, error) {
-	b, err := unzip(w.bytes, make([]byte, 0, w.size))
+func (seg *segment) unzipped() (*segment, error) {
+	b, err := unzip(seg.bytes, make([]byte, 0, seg.size))
 	if err != nil {
 		return nil, err
 	}
-	return &wire{bytes: b, ends: w.ends, size: w.size}, nil
+	return &segment{bytes: b, ends: seg.ends, size: seg.size}, nil
 }
 
 // unzippedFor calls use with the plain wire of a zipped one, in a buffer that is
 // used again.
-func (w *wire) unzippedFor(use func(*wire) error) error {
+func (seg *segment) unzippedFor(use func(*segment) error) error {
 	buf := unzipBuffers.Get().(*[]byte)
 	defer unzipBuffers.Put(buf)
-	b, err := unzip(w.bytes, (*buf)[:0])
+	b, err := unzip(seg.bytes, (*buf)[:0])
 	if err != nil {
 		return err
 	}
 	*buf = b
-	return use(&wire{bytes: b, ends: w.ends, size: w.size})
+	return use(&segment{bytes: b, ends: seg.ends, size: seg.size})
 }
