@@ -92,12 +92,12 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return dst, err
+		return dst, entryError(e, err)
 	}
 	object := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(object)
 	if err := f.encodeAlone(object, obj); err != nil {
-		return dst, fmt.Errorf("encode %s: %w", e.Key, err)
+		return dst, entryError(e, fmt.Errorf("encode %s: %w", e.Key, err))
 	}
 	return f.cfg.Framing.appendFrame(slices.Grow(dst, object.Len()+frameOverhead), kind, object.Bytes()), nil
 }

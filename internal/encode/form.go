@@ -114,11 +114,11 @@ func (f *Form) Object(span Span) ([]byte, error) {
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return nil, err
+		return nil, entryError(e, err)
 	}
 	var buf bytes.Buffer
 	err = f.encodeAlone(&buf, obj)
-	return buf.Bytes(), err
+	return buf.Bytes(), entryError(e, err)
 }
 
 // encodeAlone encodes an object as a GET answers it.
@@ -179,11 +179,11 @@ func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) 
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return dst, err
+		return dst, entryError(e, err)
 	}
 	dst, err = f.appendObject(dst, obj, scratch)
 	if err != nil {
-		return dst, fmt.Errorf("encode item %s: %w", e.Key, err)
+		return dst, entryError(e, fmt.Errorf("encode item %s: %w", e.Key, err))
 	}
 	return dst, nil
 }

@@ -169,6 +169,7 @@ func (f *Form) encodeItem(w *segment, e *resource.Entry, scratch *bytes.Buffer, 
 	case f.cfg.Row != nil:
 		if row == nil {
 			row, err = f.cfg.Row(e)
+			err = entryError(e, err)
 		}
 		w.rows = append(w.rows, row)
 	case item != nil:

@@ -39,14 +39,14 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		chosen = info.PrettySerializer
 	}
 	cfg := encode.Config{
-		Name:         r.cfg.Resource.Version + " " + key.name(),
+		Name:         r.formName(key),
 		Decode:       r.cfg.Source.Decode,
 		List:         encode.PlainList(r.cfg.Source.NewList),
 		Encoder:      serializer.EncoderForVersion(chosen, gv),
 		Framing:      framing,
 		MediaType:    key.mediaType,
-		Budget:       r.cfg.Budget,
-		RecentFrames: r.cfg.RecentFrames,
+		Budget:       r.cfg.Shared.Budget,
+		RecentFrames: r.cfg.Shared.RecentFrames,
 	}
 	switch key.as {
 	case kindTable:
@@ -85,6 +85,9 @@ func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 	}
 	return encode.NewForm(cfg)
 }
+
+// formName names a form of the route in logs and reports, as in "v1 json".
+func (r *Route) formName(key formKey) string { return r.cfg.Resource.Version + " " + key.name() }
 
 // name tells people which form it is of a version.
 func (key formKey) name() string {

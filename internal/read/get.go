@@ -33,14 +33,14 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	}
 	body, err := q.object(span)
 	if err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	encoding := q.encoding
 	if len(body) <= compressThreshold {
 		encoding = encode.Identity
 	}
 	if body, err = encode.Compress(body, encoding); err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	q.account.objects, q.account.compressed = 1, encoding
 	w, observed := q.observe(w, req, "GET")

@@ -45,13 +45,13 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 		Now:   time.Now(),
 	}
 	if err := list.Prepare(); err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	encoding := q.encoding
 	if encoding != encode.Identity {
 		longer, err := list.LongerThan(compressThreshold)
 		if err != nil {
-			return passedEncoding
+			return q.passOnEncoding(err)
 		}
 		if !longer {
 			encoding = encode.Identity
@@ -108,10 +108,11 @@ func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.Lis
 	defer out.end()
 	err := list.Write(out, encoding)
 	if err != nil && !out.begun {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	defer observed(0)
 	if err != nil && !out.broken {
+		q.abortEncoding(err)
 		// The answer is cut short: the client must not take it for whole.
 		panic(http.ErrAbortHandler)
 	}

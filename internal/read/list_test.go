@@ -98,7 +98,7 @@ func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 // TestWarming finds encoded bytes that nobody asked for yet.
 func TestWarming(t *testing.T) {
 	budget := encode.NewBudget(64 << 20)
-	env := newTestTier(t, func(c *read.RouteConfig) { c.Budget = budget })
+	env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
 	env.load(t, keys(1000)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -119,7 +119,7 @@ func TestWarming(t *testing.T) {
 func TestWarmingHeedsItsShare(t *testing.T) {
 	for _, limit := range []int64{0, 40 << 10} {
 		budget := encode.NewBudget(limit)
-		env := newTestTier(t, func(c *read.RouteConfig) { c.Budget = budget })
+		env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
 		env.load(t, keys(3000)...)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		env.tier.Warm(ctx)

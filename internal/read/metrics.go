@@ -21,6 +21,7 @@ type Metrics struct {
 	lists    *metrics.CounterVec
 	stalled  *metrics.Counter
 	expired  *metrics.Counter
+	aborted  *metrics.CounterVec
 }
 
 // NewMetrics makes the tier's metrics and registers them.
@@ -46,13 +47,18 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "LIST requests cut off because their client took less than 256 KiB in 20 s.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		aborted: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "read", Name: "aborted_total",
+			Help:           "LIST and WATCH answers that had begun and were cut short because an encoder failed, by verb.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"verb"}),
 		expired: metrics.NewCounter(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "watch", Name: "expired_total",
 			Help:           "Watches that were told to list again because the changes behind their place were gone: the client was too slow, or the feed was broken.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 	}
-	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.expired} {
+	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.expired, m.aborted} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

@@ -56,13 +56,13 @@ func (q *query) negotiate(req *http.Request) passReason {
 	}
 	made, err := q.route.form(key)
 	if err != nil {
-		return passedEncoding
+		return q.passOnForm(q.route.formName(key), err)
 	}
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
 	q.routeForm = made
-	if cfg.Compress {
+	if cfg.Shared.Compress {
 		q.encoding = encode.Negotiate(req.Header, encode.Zstd, encode.Gzip)
 	}
 	return ""
@@ -74,19 +74,19 @@ func (q *query) negotiateWatch(key formKey, req *http.Request) passReason {
 	if key.as == kindTable {
 		made, err := q.route.form(key)
 		if err != nil {
-			return passedEncoding
+			return q.passOnForm(q.route.formName(key), err)
 		}
 		q.head, key.noColumns = made.form, true
 	}
 	made, err := q.route.form(key)
 	if err != nil {
-		return passedEncoding
+		return q.passOnForm(q.route.formName(key), err)
 	}
 	q.routeForm = made
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	if q.route.cfg.CompressWatches {
+	if q.route.cfg.Shared.CompressWatches {
 		q.encoding = encode.Negotiate(req.Header, encode.Gzip)
 	}
 	return ""

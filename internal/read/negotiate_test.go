@@ -12,7 +12,7 @@ import (
 func TestCodings(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a", "one/large")
-	off := newWatchServer(t, true, func(c *read.RouteConfig) { c.Compress = false })
+	off := newWatchServer(t, true, func(c *read.RouteConfig) { c.Shared.Compress = false })
 	off.load(t, "one/a", "one/large")
 	for _, c := range []struct{ accepted, answer, watch string }{
 		{"gzip", "gzip", "gzip"},

@@ -62,8 +62,6 @@ type RouteConfig struct {
 	Convertor runtime.ObjectConvertor
 	// Table makes tables. Nil passes them on.
 	Table rest.TableConvertor
-	// Budget bounds the wire bytes that are kept.
-	Budget *encode.Budget
 	// Rare says that hardly anybody lists all of the resource: it is encoded ahead only
 	// after somebody did.
 	Rare bool
@@ -71,22 +69,31 @@ type RouteConfig struct {
 	Warning string
 	// RemovedRelease is counted with requests of a deprecated version.
 	RemovedRelease string
-	// Compress allows compression (the feature gate APIResponseCompression), and
-	// CompressWatches that of watches.
-	Compress, CompressWatches bool
 	// Hub dispatches events. All versions of a resource share it. Nil passes
 	// watches on.
 	Hub *watch.Hub
-	// Accounts has one for each watch. Nil keeps none.
-	Accounts *slo.Watches
-	// RecentFrames keeps what was encoded for watches last.
-	RecentFrames *encode.RecentFrames
 	// Converter is set for resources that a webhook converts to the version.
 	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
-	// MinTimeout is how long a watch lasts at least that names no time, and twice
-	// that at most.
+	// Shared is what all routes of the process have in common. It must not be nil.
+	Shared *Shared
+}
+
+// Shared is what all routes of a process have in common. It is not changed once a route
+// was made with it.
+type Shared struct {
+	// Budget bounds the wire bytes that are kept.
+	Budget *encode.Budget
+	// RecentFrames keeps the newest frames of watches.
+	RecentFrames *encode.RecentFrames
+	// Accounts keeps an account of each watch. Nil keeps none.
+	Accounts *slo.Watches
+	// Compress allows compressed answers to GET and LIST: the feature gate
+	// APIResponseCompression. CompressWatches allows compressed watches.
+	Compress, CompressWatches bool
+	// MinTimeout is the shortest duration of a watch whose request names none. The
+	// longest is twice as long.
 	MinTimeout time.Duration
 }
 

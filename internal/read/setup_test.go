@@ -1,8 +1,10 @@
 package read_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
@@ -54,8 +57,11 @@ type testTier struct {
 	resource *cache.Resource
 	etcd     *fakeEtcd
 	registry metrics.KubeRegistry
-	tier     *read.Tier
-	handler  http.Handler
+	// logged is what the tier has logged. clock is the tier's.
+	logged  bytes.Buffer
+	clock   *clocktesting.FakePassiveClock
+	tier    *read.Tier
+	handler http.Handler
 }
 
 // passedOnStatus is what the handler behind the tier answers.
@@ -70,7 +76,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 		t.Fatal(err)
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	env := &testTier{cache: cache.New(cache.Config{}), etcd: &fakeEtcd{at: revision}, registry: metrics.NewKubeRegistry()}
+	env := &testTier{cache: cache.New(cache.Config{}), etcd: &fakeEtcd{at: revision}, registry: metrics.NewKubeRegistry(), clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
 	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
 		e.Altered = strings.HasSuffix(e.Key, "/irregular")
 		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
@@ -81,7 +87,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 		Namespaced: true, Gets: true, Lists: true, Serializer: serializer.NewCodecFactory(scheme),
 		Source: &fakeSource{tier: env, consistent: cache.NewConsistent(env.cache, env.etcd)}, Convertor: scheme,
 		Table:  rest.NewDefaultTableConvertor(corev1.Resource("configmaps")),
-		Budget: encode.NewBudget(1 << 20), Compress: true,
+		Shared: &read.Shared{Budget: encode.NewBudget(1 << 20), Compress: true},
 	}
 	for _, c := range changes {
 		c(&cfg)
@@ -94,7 +100,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := read.NewTier(counters)
+	served := read.NewTier(read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock})
 	served.SetRoutes([]*read.Route{route})
 	env.tier = served
 	env.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))

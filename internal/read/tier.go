@@ -1,6 +1,7 @@
 package read
 
 import (
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -8,13 +9,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/slo"
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
 type Tier struct {
-	metrics *Metrics
+	metrics  *Metrics
+	failures failureLog
 	// lists are the accounts, nil for none.
 	lists  *slo.Lists
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
@@ -35,9 +38,25 @@ type Tier struct {
 // go with their definitions.
 type Finder func(schema.GroupVersionResource) *Route
 
+// Config of a Tier.
+type Config struct {
+	// Metrics count requests. They must not be nil.
+	Metrics *Metrics
+	// Logger receives encoders that fail. Nil means slog's default.
+	Logger *slog.Logger
+	// Clock bounds how often a failure is logged. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
 // NewTier makes a tier that passes everything on until it is given routes.
-func NewTier(metrics *Metrics) *Tier {
-	t := &Tier{metrics: metrics}
+func NewTier(cfg Config) *Tier {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}}
 	t.routes.Store(&map[schema.GroupVersionResource]*Route{})
 	return t
 }

@@ -270,7 +270,7 @@ func TestAnswers(t *testing.T) {
 func TestCompression(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a", "one/large")
-	off := newTestTier(t, func(c *read.RouteConfig) { c.Compress = false })
+	off := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Compress = false })
 	off.load(t, "one/a", "one/large")
 	large := "/api/v1/namespaces/one/configmaps/large"
 	for _, c := range []struct {

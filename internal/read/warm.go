@@ -119,7 +119,7 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 		more, err := f.Warm(span, snapshot.Bytes)
 		t.warming.Store(false)
 		if err != nil || !more {
-			return // a request will meet the error and say so
+			return // The first request that meets the same error logs it (failureLog).
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (q *query) timeout() time.Duration {
 	if t := q.options.TimeoutSeconds; t != nil && *t > 0 {
 		return time.Duration(*t) * time.Second
 	}
-	return time.Duration(float64(q.route.cfg.MinTimeout) * (rand.Float64() + 1))
+	return time.Duration(float64(q.route.cfg.Shared.MinTimeout) * (rand.Float64() + 1))
 }
 
 // watchSession is a WATCH that is being served. Its cursor is driven by whoever writes to
@@ -237,7 +237,13 @@ func (s *watchSession) end(err error) {
 		err = s.query.route.cfg.Source.Expired(s.begin.After)
 		fallthrough
 	default:
-		_ = s.out.Signal("ERROR", watch.Status(err)) // the client went away
+		var failure *encodingError
+		if errors.As(err, &failure) {
+			s.query.abortEncoding(err)
+		}
+		if err := s.encodingFailed(s.out.Signal("ERROR", watch.Status(err))); errors.As(err, &failure) {
+			s.query.abortEncoding(err)
+		}
 	}
 	_ = s.out.Close()
 	s.flush()

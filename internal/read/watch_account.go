@@ -10,7 +10,7 @@ import (
 // openAccount begins the account of a watch whose cursor is open.
 func (s *watchSession) openAccount(selection *watch.Selection) {
 	q := s.query
-	if q.route.cfg.Accounts == nil {
+	if q.route.cfg.Shared.Accounts == nil {
 		return
 	}
 	info := slo.WatchInfo{
@@ -20,7 +20,7 @@ func (s *watchSession) openAccount(selection *watch.Selection) {
 		Selection: selection.String(), Encoding: q.routeForm.names[encodingIndex(q.encoding)],
 		Place: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
 	}
-	s.account = q.route.cfg.Accounts.Open(info)
+	s.account = q.route.cfg.Shared.Accounts.Open(info)
 }
 
 // eachArrival calls use with the arrivals of changes, and how many share each.

@@ -32,7 +32,7 @@ func newAccounted(t testing.TB, protocol string) *accountedServer {
 func newAccountedBy(t testing.TB, protocol string, accounts *slo.Watches) *accountedServer {
 	t.Helper()
 	env := &accountedServer{accounts: accounts}
-	env.watchServer = newWatchServer(t, protocol == "HTTP/2", func(c *read.RouteConfig) { c.Accounts = env.accounts })
+	env.watchServer = newWatchServer(t, protocol == "HTTP/2", func(c *read.RouteConfig) { c.Shared.Accounts = env.accounts })
 	handler := env.handler
 	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who := &user.DefaultInfo{Name: req.Header.Get("Test-User")}

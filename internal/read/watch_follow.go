@@ -20,7 +20,7 @@ func (s *watchSession) sendInitial() error {
 	if s.initial == nil {
 		return nil
 	}
-	err := s.out.Initial(s.initial.Spans)
+	err := s.encodingFailed(s.out.Initial(s.initial.Spans))
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *watchSession) sendInitial() error {
 func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
 	obj, err := s.query.route.cfg.Source.Bookmark(revision, initialEventsEnd)
 	if err == nil {
-		err = s.out.Signal(apiwatch.Bookmark, obj)
+		err = s.encodingFailed(s.out.Signal(apiwatch.Bookmark, obj))
 	}
 	if err == nil {
 		s.flush()

@@ -89,6 +89,7 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 	before, given := len(segments), p.pending
 	segments, p.pending, p.err = p.out.Append(segments, p.pending, room)
 	if p.err != nil {
+		p.err = &encodingError{p.err}
 		return segments, false, io.EOF
 	}
 	p.written += totalBytes(segments[before:])

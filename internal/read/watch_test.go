@@ -42,7 +42,7 @@ func newWatchServer(t testing.TB, http2 bool, changes ...configChange) *watchSer
 	env := &watchServer{shutdown: make(chan struct{})}
 	env.testTier = newTestTier(t, append(changes, func(c *read.RouteConfig) {
 		env.hub = watch.NewHub(c.Source.Resource())
-		c.Hub, c.Watches, c.MinTimeout, c.CompressWatches = env.hub, true, time.Hour, true
+		c.Hub, c.Watches, c.Shared.MinTimeout, c.Shared.CompressWatches = env.hub, true, time.Hour, true
 	})...)
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	env.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -75,6 +75,12 @@ func (env *watchServer) put(t testing.TB, key, value string, revision int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	env.putValue(t, key, stored, revision)
+}
+
+// putValue writes an object as it is stored.
+func (env *watchServer) putValue(t testing.TB, key string, stored []byte, revision int64) {
+	t.Helper()
 	env.cache.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
 		Key: []byte("/registry/configmaps/" + key), Value: stored, ModRevision: revision, Version: 1,
 	}}})

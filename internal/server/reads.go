@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -34,9 +35,9 @@ type readTier struct {
 	decorator *storage.Decorator
 	tier      *read.Tier
 	budget    *encode.Budget
-	// recent and watches are what all routes share.
-	recent  *encode.RecentFrames
-	watches watchOptions
+	recent    *encode.RecentFrames
+	// shared returns what all routes have in common.
+	shared func() *read.Shared
 	// lists are the accounts of GETs and LISTs.
 	lists *slo.Lists
 	// front serves the page that shows the reports.
@@ -58,15 +59,25 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	if err != nil {
 		return nil, err
 	}
+	recent := encode.NewRecentFrames(recentFrames)
 	return &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
-		tier:      read.NewTier(counters),
+		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
 		budget:    budget,
-		recent:    encode.NewRecentFrames(recentFrames),
-		watches:   o,
+		recent:    recent,
+		shared:    sync.OnceValue(func() *read.Shared { return sharedOf(b, budget, recent, o) }),
 		front:     front,
 	}, nil
+}
+
+// sharedOf is called when the first route is made: feature gates are set by then.
+func sharedOf(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.Shared {
+	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+	return &read.Shared{
+		Budget: budget, RecentFrames: recent, Accounts: b.accounts,
+		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
+	}
 }
 
 // rest lets go of what is kept for those who read right now.
@@ -117,10 +128,7 @@ const recentFrames = 32 << 20
 
 // route makes a route with what all of them share.
 func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
-	cfg.Accounts = r.backends.accounts
-	cfg.Budget, cfg.RecentFrames, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
-	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
-	cfg.CompressWatches = cfg.Compress && r.watches.compress
+	cfg.Shared = r.shared()
 	return read.NewRoute(cfg)
 }
 
