@@ -38,8 +38,8 @@ func TestFlightsAreBounded(t *testing.T) {
 		if got := most.Load(); got > maxAdmittedBytes || got < maxAdmittedBytes/2 {
 			t.Errorf("%d bytes at once, %d allowed", got, maxAdmittedBytes)
 		}
-		if len(a.of) > 0 || len(a.waiting) > 0 || a.bytes != 0 {
-			t.Errorf("left %d segments, %d waiting, %d bytes", len(a.of), len(a.waiting), a.bytes)
+		if len(a.mu.segments) > 0 || len(a.mu.waiting) > 0 || a.mu.bytes != 0 {
+			t.Errorf("left %d segments, %d waiting, %d bytes", len(a.mu.segments), len(a.mu.waiting), a.mu.bytes)
 		}
 	})
 }
@@ -70,8 +70,8 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 		for _, f := range stalled {
 			a.release(f)
 		}
-		if len(a.of) > 0 || a.bytes != 0 {
-			t.Errorf("left %d segments, %d bytes", len(a.of), a.bytes)
+		if len(a.mu.segments) > 0 || a.mu.bytes != 0 {
+			t.Errorf("left %d segments, %d bytes", len(a.mu.segments), a.mu.bytes)
 		}
 	})
 }

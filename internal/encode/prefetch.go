@@ -6,67 +6,72 @@ import (
 	"sync/atomic"
 )
 
-// What nobody has asked for yet takes much longer to encode than to send. So while a
-// list is written, other processors encode the groups that it is about to come to.
-// They do nothing but what a second reader would who is a little ahead.
-
 const (
 	// prefetchWindow is how many groups a list looks ahead.
 	prefetchWindow = 8
-	// maxHelpers work for one list.
+	// maxHelpers is how many goroutines work for one list at most.
 	maxHelpers = 3
 )
 
-// helperSlots has room for those that work for all lists: one processor is left to who
-// writes.
+// helperSlots bounds the helpers of all lists in the process. One processor is left to the
+// goroutines that write.
 var helperSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
-// prefetcher walks a list whose groups are encoded by prepare. Those that will be kept and
-// are not there yet are begun before the walk comes to them. Errors are left to who
-// comes there.
+// prefetcher encodes cold groups of a list ahead of the goroutine that walks it. To encode
+// a group for the first time takes much longer than to send it, so other processors help.
+//
+// A helper does what a second reader of the list would do that is a little ahead: it fills
+// the memo. So nothing depends on helpers. The walk claims a group that no helper has, and
+// errors and panics of a helper are dropped, because the walk meets the same. Helpers start
+// when there is work and end when there is none; they never wait for the walk, which may
+// have come to a client that does not read. A prefetcher is for one walk.
 type prefetcher struct {
-	list    *List
-	cold    func(*slot) bool
+	list *List
+	// cold reports whether a slot lacks what the walk needs.
+	cold func(*slot) bool
+	// prepare encodes a group. The result is found in the memo.
 	prepare func(Span) error
 
+	// work has the groups that wait for a helper. It is nil until there is one.
 	work    chan *prefetch
 	helpers atomic.Int32
 	stopped atomic.Bool
 }
 
-// prefetch is a group that the walk has yet to come to.
+// prefetch is a cold group that the walk has not reached yet.
 type prefetch struct {
 	span Span
-	// claimed is set by who encodes it; made is closed when a helper has.
+	// claimed is set by the goroutine that encodes the group: a helper, or the walk.
 	claimed atomic.Bool
-	done    chan struct{}
+	// done is closed when a helper has encoded the group.
+	done chan struct{}
 }
 
-// spans yields those of the list.
+// spans yields the spans of the list.
 func (p *prefetcher) spans() iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		defer p.stopped.Store(true)
 		var ring [prefetchWindow]struct {
-			span   Span
-			coming *prefetch
+			span     Span
+			prefetch *prefetch
 		}
-		var begun, done int
+		var begun, yielded int
 		next := func() bool {
-			at := &ring[done%prefetchWindow]
-			done++
-			if c := at.coming; c != nil && !c.claimed.CompareAndSwap(false, true) {
-				p.await(c)
+			at := &ring[yielded%prefetchWindow]
+			yielded++
+			if f := at.prefetch; f != nil && !f.claimed.CompareAndSwap(false, true) {
+				p.await(f)
 			}
 			return yield(at.span)
 		}
 		for span := range p.list.Spans {
-			if begun-done == prefetchWindow && !next() {
+			if begun-yielded == prefetchWindow && !next() {
 				return
 			}
-			ring[begun%prefetchWindow].span, ring[begun%prefetchWindow].coming = span, p.start(span)
+			ring[begun%prefetchWindow].span, ring[begun%prefetchWindow].prefetch = span, p.start(span)
 			begun++
 		}
-		for done < begun {
+		for yielded < begun {
 			if !next() {
 				return
 			}
@@ -74,7 +79,8 @@ func (p *prefetcher) spans() iter.Seq[Span] {
 	}
 }
 
-// start hands a cold group to a helper, if one has time. It returns nil for others.
+// start hands a cold group to the helpers. It returns nil for a group that the walk must
+// encode itself, or that has nothing to encode or to keep.
 func (p *prefetcher) start(span Span) *prefetch {
 	f := p.list.Form
 	if f.cfg.Budget == nil || f.cfg.Row != nil || !span.coversMost() {
@@ -87,35 +93,36 @@ func (p *prefetcher) start(span Span) *prefetch {
 	if p.work == nil {
 		p.work = make(chan *prefetch, prefetchWindow)
 	}
-	c := &prefetch{span: span, done: make(chan struct{})}
+	group := &prefetch{span: span, done: make(chan struct{})}
 	select {
-	case p.work <- c:
+	case p.work <- group:
 	default:
-		return nil // helpers are behind
+		return nil // The helpers are behind.
 	}
 	if p.helpers.Load() < maxHelpers {
-		room := helperSlots
+		// A test may replace helperSlots while a helper runs.
+		slots := helperSlots
 		select {
-		case room <- struct{}{}:
+		case slots <- struct{}{}:
 			p.helpers.Add(1)
-			go p.help(room)
+			go p.help(slots)
 		default:
 		}
 	}
-	return c
+	return group
 }
 
-// await returns when a helper has encoded a group. Meanwhile the walk does what comes
-// after it.
-func (p *prefetcher) await(c *prefetch) {
+// await returns when a helper has encoded the group. Meanwhile the caller encodes later
+// groups.
+func (p *prefetcher) await(group *prefetch) {
 	for {
 		select {
-		case <-c.done:
+		case <-group.done:
 			return
 		default:
 		}
 		select {
-		case <-c.done:
+		case <-group.done:
 			return
 		case later := <-p.work:
 			p.encode(later)
@@ -123,29 +130,28 @@ func (p *prefetcher) await(c *prefetch) {
 	}
 }
 
-// help encodes what there is to do. It never waits for the walk, which may have
-// come to a client that does not read.
-func (p *prefetcher) help(room <-chan struct{}) {
+// help encodes groups until there are none, or the walk has ended.
+func (p *prefetcher) help(slots <-chan struct{}) {
 	defer func() {
 		p.helpers.Add(-1)
-		<-room
+		<-slots
 	}()
 	for !p.stopped.Load() {
 		select {
-		case c := <-p.work:
-			p.encode(c)
+		case group := <-p.work:
+			p.encode(group)
 		default:
 			return
 		}
 	}
 }
 
-// encode encodes a group that nobody else does.
-func (p *prefetcher) encode(c *prefetch) {
-	if !c.claimed.CompareAndSwap(false, true) {
+// encode encodes a group that no goroutine has claimed.
+func (p *prefetcher) encode(group *prefetch) {
+	if !group.claimed.CompareAndSwap(false, true) {
 		return
 	}
-	defer close(c.done)
-	defer func() { _ = recover() }() // the walk comes upon the same
-	_ = p.prepare(c.span)
+	defer close(group.done)
+	defer func() { _ = recover() }() // The walk meets the same panic.
+	_ = p.prepare(group.span)
 }

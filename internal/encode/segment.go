@@ -1,41 +1,42 @@
 package encode
 
 import (
-	"bytes"
-	"fmt"
 	"hash/crc32"
-	"sync"
 	"time"
-
-	"github.com/millrace/millrace/internal/resource"
 )
 
-// Row is a row of a table: its bytes depend on the time of the request.
+// Row is a row of a table. Its bytes depend on the time of the request, because cells tell
+// ages.
 type Row interface {
 	// Append appends the row as it reads at a time.
 	Append(dst []byte, now time.Time) []byte
-	// Size is what the row takes in memory.
+	// Size is the number of bytes that the row takes in memory.
 	Size() int
 }
 
-// segment is a segment. It is immutable and shared by all readers.
+// segment is the wire bytes of some neighbouring items in one form and one coding: of a
+// whole group, or of one item that was asked for alone. It is immutable, owns its bytes,
+// and is shared by all readers.
 type segment struct {
-	// bytes are the items, joined; of a table, rows are instead.
+	// bytes are the items with separators between them, plain or compressed. A table's
+	// segment has rows instead.
 	bytes []byte
 	rows  []Row
-	// ends say where each item ends in the plain bytes. What was packed for clients
-	// alone has none.
+	// ends say where each item ends in the plain bytes. A segment that was compressed for
+	// clients alone has none.
 	ends []uint32
-	// crc and size describe the plain bytes. Plain wires leave crc out.
-	crc  uint32
+	// size is the length of the plain bytes, crc their checksum. Only deflated segments
+	// have crc.
 	size int64
-	// sizes are those of the frames in a deflated group, of watches alone.
+	crc  uint32
+	// sizes are the lengths of the frames in a deflated segment of a watch.
 	sizes []uint32
 }
 
+// segmentOverhead is about what a segment takes in memory besides its slices.
 const segmentOverhead = 96
 
-// cost is what the segment takes in memory.
+// cost is the number of bytes that the segment takes in memory.
 func (seg *segment) cost() int64 {
 	n := int64(cap(seg.bytes)+4*cap(seg.ends)+4*cap(seg.sizes)+16*cap(seg.rows)) + segmentOverhead
 	for _, r := range seg.rows {
@@ -44,8 +45,8 @@ func (seg *segment) cost() int64 {
 	return n
 }
 
-// large reports whether the objects are so large that encoding them costs little
-// more than copying them: their plain bytes are not worth keeping.
+// large reports whether the objects are so large that encoding them costs little more than
+// copying them. Their plain bytes are not worth keeping.
 func (seg *segment) large() bool { return large(seg.size, max(len(seg.ends), len(seg.rows))) }
 
 func large(size int64, objects int) bool {
@@ -53,7 +54,8 @@ func large(size int64, objects int) bool {
 	return size > largeObject*int64(objects)
 }
 
-// items returns the bytes of items from..to-1 with the separators between them.
+// items returns the bytes of items from..to-1 with the separators between them. separator
+// is the length of one.
 func (seg *segment) items(from, to, separator int) []byte {
 	start := 0
 	if from > 0 {
@@ -62,38 +64,7 @@ func (seg *segment) items(from, to, separator int) []byte {
 	return seg.bytes[start:seg.ends[to-1]]
 }
 
-// copySource gives the items of a leaf's predecessor. Both are in key order.
-type copySource struct {
-	group *segment
-	// singles are items that were encoded alone; entries name them.
-	singles []cell
-	entries []*resource.Entry
-	next    int
-}
-
-// item returns what the source holds of an entry: its bytes, or its row.
-func (s *copySource) item(e *resource.Entry, separator int) ([]byte, Row) {
-	for s.next < len(s.entries) && s.entries[s.next].Key < e.Key {
-		s.next++
-	}
-	if s.next >= len(s.entries) || s.entries[s.next] != e {
-		return nil, nil
-	}
-	if s.group != nil {
-		if s.group.rows != nil {
-			return nil, s.group.rows[s.next]
-		}
-		return s.group.items(s.next, s.next+1, separator), nil
-	}
-	if s.singles != nil {
-		if w := s.singles[s.next].load(); w != nil {
-			return w.single()
-		}
-	}
-	return nil, nil
-}
-
-// single is the item of a wire that has only that.
+// single is the only item of a segment of one.
 func (seg *segment) single() ([]byte, Row) {
 	if seg.rows != nil {
 		return nil, seg.rows[0]
@@ -101,98 +72,8 @@ func (seg *segment) single() ([]byte, Row) {
 	return seg.bytes, nil
 }
 
-// encode makes a segment, copying what sources already hold.
-func (f *Form) encode(entries []*resource.Entry, hint int, from ...*copySource) (*segment, error) {
-	w := &segment{}
-	if f.cfg.Row != nil {
-		w.rows = make([]Row, 0, len(entries))
-	} else {
-		w.ends = make([]uint32, 0, len(entries))
-	}
-	b := builders.Get().(*builder)
-	defer b.release()
-	if hint > 0 {
-		w.bytes = make([]byte, 0, hint)
-	} else {
-		w.bytes = b.segment
-	}
-	separator := f.cfg.Framing.separator()
-	for i, e := range entries {
-		if i > 0 && w.rows == nil {
-			w.bytes = append(w.bytes, separator...)
-		}
-		if err := f.encodeItem(w, e, &b.item, from); err != nil {
-			return nil, fmt.Errorf("encode segment: %w", err)
-		}
-	}
-	w.size = int64(len(w.bytes))
-	switch grown := cap(w.bytes); {
-	case hint == 0 && grown <= builderSize:
-		b.segment = w.bytes[:0]
-		w.bytes = bytes.Clone(w.bytes)
-	case grown-len(w.bytes) > len(w.bytes)/32:
-		// A segment lives long; what append grew in advance does not pay.
-		w.bytes = bytes.Clone(w.bytes)
-	}
-	return w, nil
-}
-
-// builder is room to encode in. Without it most garbage of a cold LIST would be of
-// buffers that grow.
-type builder struct {
-	segment []byte
-	item    bytes.Buffer
-}
-
-// builderSize is the largest segment, and the largest item, that a builder keeps the room
-// of. etcd stores objects of up to 1.5 MB by default.
-const builderSize = 2 << 20
-
-var builders = sync.Pool{New: func() any { return new(builder) }}
-
-func (b *builder) release() {
-	if b.item.Cap() <= builderSize {
-		builders.Put(b)
-	}
-}
-
-func (f *Form) encodeItem(w *segment, e *resource.Entry, scratch *bytes.Buffer, from []*copySource) error {
-	var item []byte
-	var row Row
-	for _, s := range from {
-		if item, row = s.item(e, len(f.cfg.Framing.separator())); item != nil || row != nil {
-			break
-		}
-	}
-	var err error
-	switch {
-	case f.cfg.Row != nil:
-		if row == nil {
-			row, err = f.cfg.Row(e)
-			err = entryError(e, err)
-		}
-		w.rows = append(w.rows, row)
-	case item != nil:
-		w.bytes = append(w.bytes, item...)
-	default:
-		w.bytes, err = f.appendItem(w.bytes, e, scratch)
-	}
-	if w.rows == nil {
-		w.ends = append(w.ends, uint32(len(w.bytes)))
-	}
-	return err
-}
-
-// deflated compresses a plain wire for clients that accept gzip.
-func (seg *segment) deflated() (*segment, error) {
-	b, err := deflate(seg.bytes)
-	if err != nil {
-		return nil, err
-	}
-	return &segment{bytes: b, crc: crc32.ChecksumIEEE(seg.bytes), size: seg.size}, nil
-}
-
-// itemSizes are the sizes of items without separators between them.
+// itemSizes are the lengths of the items, without separators. Only segments of watches are
+// asked, which have no separators.
 func (seg *segment) itemSizes() []uint32 {
 	sizes := make([]uint32, len(seg.ends))
 	for i, end := range seg.ends {
@@ -204,12 +85,21 @@ func (seg *segment) itemSizes() []uint32 {
 	return sizes
 }
 
-// zipped compresses a plain wire for clients that accept zstd, and to keep it.
+// deflated compresses a plain segment for clients that accept gzip.
+func (seg *segment) deflated() (*segment, error) {
+	b, err := deflate(seg.bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &segment{bytes: b, crc: crc32.ChecksumIEEE(seg.bytes), size: seg.size}, nil
+}
+
+// zipped compresses a plain segment, for clients that accept zstd and for a tight budget.
 func (seg *segment) zipped() *segment {
 	return &segment{bytes: zip(seg.bytes), ends: seg.ends, size: seg.size}
 }
 
-// unzipped is the plain wire of a zipped one.
+// unzipped is the plain segment of a zipped one.
 func (seg *segment) unzipped() (*segment, error) {
 	b, err := unzip(seg.bytes, make([]byte, 0, seg.size))
 	if err != nil {
@@ -218,8 +108,8 @@ func (seg *segment) unzipped() (*segment, error) {
 	return &segment{bytes: b, ends: seg.ends, size: seg.size}, nil
 }
 
-// unzippedFor calls use with the plain wire of a zipped one, in a buffer that is
-// used again.
+// unzippedFor calls use with the plain segment of a zipped one. Its bytes are in a pooled
+// buffer, and are valid until use returns.
 func (seg *segment) unzippedFor(use func(*segment) error) error {
 	buf := unzipBuffers.Get().(*[]byte)
 	defer unzipBuffers.Put(buf)
