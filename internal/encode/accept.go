@@ -19,7 +19,7 @@ func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	}
 	accepted := weightsOf(lines)
 	least := accepted.identity
-	if least == unnamed {
+	if least == weightUnnamed {
 		least = accepted.any
 	}
 	chosen, most := Identity, 0
@@ -36,21 +36,21 @@ func Negotiate(header http.Header, offered ...Encoding) Encoding {
 type weights struct{ any, identity, gzip, zstd, other int }
 
 const (
-	unnamed    = -1
-	fullWeight = 1000
+	weightUnnamed = -1
+	fullWeight    = 1000
 )
 
 func weightsOf(lines []string) weights {
-	w := weights{unnamed, unnamed, unnamed, unnamed, unnamed}
+	w := weights{weightUnnamed, weightUnnamed, weightUnnamed, weightUnnamed, weightUnnamed}
 	for _, line := range lines {
 		for element := range strings.SplitSeq(line, ",") {
 			name, parameter, weighed := strings.Cut(element, ";")
 			weight := fullWeight
 			if weighed {
-				weight = parseWeight(strings.Trim(parameter, optionalSpace))
+				weight = parseWeight(strings.Trim(parameter, optionalWhitespace))
 			}
-			known := w.of(strings.Trim(name, optionalSpace))
-			if weight != unnamed && (*known == unnamed || weight < *known) {
+			known := w.of(strings.Trim(name, optionalWhitespace))
+			if weight != weightUnnamed && (*known == weightUnnamed || weight < *known) {
 				*known = weight
 			}
 		}
@@ -72,16 +72,16 @@ func (w *weights) of(name string) *int {
 	return &w.other
 }
 
-const optionalSpace = " \t"
+const optionalWhitespace = " \t"
 
 // parseWeight reads "q=" and a number from 0 to 1 with up to three decimals.
 func parseWeight(text string) int {
 	if len(text) < len("q=0") || len(text) > len("q=0.000") || text[0]|0x20 != 'q' || text[1] != '=' {
-		return unnamed
+		return weightUnnamed
 	}
 	number := text[len("q="):]
 	if len(number) > 1 && number[1] != '.' {
-		return unnamed
+		return weightUnnamed
 	}
 	weight, unit := 0, fullWeight
 	for i := range len(number) {
@@ -90,13 +90,13 @@ func parseWeight(text string) int {
 		}
 		digit := int(number[i]) - '0'
 		if digit < 0 || digit > 9 {
-			return unnamed
+			return weightUnnamed
 		}
 		weight += digit * unit
 		unit /= 10
 	}
 	if weight > fullWeight {
-		return unnamed
+		return weightUnnamed
 	}
 	return weight
 }

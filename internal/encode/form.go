@@ -47,23 +47,23 @@ type Config struct {
 	Framer runtime.Framer
 	// Budget bounds what memos keep, Recent what is kept of events. They are
 	// shared by all forms of a process.
-	Budget *Budget
-	Recent *Recent
+	Budget       *Budget
+	RecentFrames *RecentFrames
 }
 
 // Form is one wire form of a resource. It is immutable and safe for concurrent use.
 type Form struct {
 	cfg Config
 	// empty surrounds the items of a list without metadata.
-	empty frame
+	empty listEnvelope
 	// alone surrounds an item as a GET answers it; nil where that is not known.
-	alone *frame
+	alone *listEnvelope
 }
 
 // NewForm checks that the encoder's lists have the shape that the framing expects.
 func NewForm(cfg Config) (*Form, error) {
 	f := &Form{cfg: cfg}
-	if cfg.Framing.frames() {
+	if cfg.Framing.isWatch() {
 		return f, f.checkFrames()
 	}
 	encoded, err := f.encodeList(Meta{})
@@ -76,9 +76,9 @@ func NewForm(cfg Config) (*Form, error) {
 	return f, nil
 }
 
-// Model tells the form what an object looks like alone, so that a GET can be
+// SetModel tells the form what an object looks like alone, so that a GET can be
 // answered from an item's bytes. obj is any object; it is not kept.
-func (f *Form) Model(obj runtime.Object) error {
+func (f *Form) SetModel(obj runtime.Object) error {
 	var alone bytes.Buffer
 	if err := f.encodeAlone(&alone, obj); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (f *Form) Name() string { return f.cfg.Name }
 // MediaType is the Content-Type of what the form encodes.
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
-// Rows reports whether the form is a table's.
-func (f *Form) Rows() bool { return f.cfg.Row != nil }
+// IsTable reports whether the form is a table's.
+func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 
 // Object encodes the one object of a span as a GET answers it.
 func (f *Form) Object(span Span) ([]byte, error) {
@@ -114,11 +114,11 @@ func (f *Form) Object(span Span) ([]byte, error) {
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return nil, err
+		return nil, entryError(e, err)
 	}
 	var buf bytes.Buffer
 	err = f.encodeAlone(&buf, obj)
-	return buf.Bytes(), err
+	return buf.Bytes(), entryError(e, err)
 }
 
 // encodeAlone encodes an object as a GET answers it.
@@ -174,16 +174,16 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 // appendItem appends an object as it stands inside a list, or as the frame that
 // adds it.
 func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
-	if f.cfg.Framing.frames() {
+	if f.cfg.Framing.isWatch() {
 		return f.event(dst, watch.Added, e, e.Revision)
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return dst, err
+		return dst, entryError(e, err)
 	}
 	dst, err = f.appendObject(dst, obj, scratch)
 	if err != nil {
-		return dst, fmt.Errorf("encode item %s: %w", e.Key, err)
+		return dst, entryError(e, fmt.Errorf("encode item %s: %w", e.Key, err))
 	}
 	return dst, nil
 }

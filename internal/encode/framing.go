@@ -27,8 +27,8 @@ const (
 	WatchProtobuf
 )
 
-// frame is an encoded list without its items.
-type frame struct {
+// listEnvelope is an encoded list without its items.
+type listEnvelope struct {
 	// before ends where the first item begins, after begins where the last ends.
 	before, after []byte
 	// list is the protobuf message without items, nil for other framings.
@@ -65,7 +65,7 @@ func (f Framing) brackets() (open, shut string, empty []string) {
 }
 
 // split takes an encoded list without items apart.
-func (f Framing) split(encoded []byte) (frame, error) {
+func (f Framing) split(encoded []byte) (listEnvelope, error) {
 	if f == Protobuf {
 		return splitProtobuf(encoded)
 	}
@@ -74,43 +74,43 @@ func (f Framing) split(encoded []byte) (frame, error) {
 		// Metadata stand ahead of the items, and descriptions of a table's columns:
 		// neither holds an unescaped quotation mark.
 		if i := bytes.Index(encoded, []byte(none)); i >= 0 {
-			return frame{
+			return listEnvelope{
 				before: append(bytes.Clone(encoded[:i]), open...),
 				after:  append([]byte(shut), encoded[i+len(none):]...),
 			}, nil
 		}
 	}
-	return frame{}, fmt.Errorf("%w: no %s", ErrShape, empty[0])
+	return listEnvelope{}, fmt.Errorf("%w: no %s", ErrShape, empty[0])
 }
 
-func splitProtobuf(encoded []byte) (frame, error) {
+func splitProtobuf(encoded []byte) (listEnvelope, error) {
 	rest, ok := bytes.CutPrefix(encoded, protobufMagic)
 	if !ok {
-		return frame{}, fmt.Errorf("%w: no magic number", ErrShape)
+		return listEnvelope{}, fmt.Errorf("%w: no magic number", ErrShape)
 	}
 	for len(rest) > 0 {
 		number, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 {
-			return frame{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(n))
+			return listEnvelope{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(n))
 		}
 		if number == unknownRaw && kind == protowire.BytesType {
 			list, m := protowire.ConsumeBytes(rest[n:])
 			if m < 0 {
-				return frame{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
+				return listEnvelope{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
 			}
-			return frame{before: encoded[:len(encoded)-len(rest)], list: list, after: rest[n+m:]}, nil
+			return listEnvelope{before: encoded[:len(encoded)-len(rest)], list: list, after: rest[n+m:]}, nil
 		}
 		m := protowire.ConsumeFieldValue(number, kind, rest[n:])
 		if m < 0 {
-			return frame{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
+			return listEnvelope{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
 		}
 		rest = rest[n+m:]
 	}
-	return frame{}, fmt.Errorf("%w: no list in the envelope", ErrShape)
+	return listEnvelope{}, fmt.Errorf("%w: no list in the envelope", ErrShape)
 }
 
 // join makes the header and trailer of a list whose items take size bytes.
-func (f Framing) join(surrounding frame, size int64) (header, trailer []byte) {
+func (f Framing) join(surrounding listEnvelope, size int64) (header, trailer []byte) {
 	if f != Protobuf {
 		return surrounding.before, surrounding.after
 	}
@@ -122,7 +122,7 @@ func (f Framing) join(surrounding frame, size int64) (header, trailer []byte) {
 
 // cut returns the item out of an encoded list of one. empty is the same list
 // without it.
-func (f Framing) cut(encoded []byte, empty frame) ([]byte, error) {
+func (f Framing) cut(encoded []byte, empty listEnvelope) ([]byte, error) {
 	if f == Protobuf {
 		one, err := splitProtobuf(encoded)
 		if err != nil {
@@ -145,34 +145,34 @@ func (f Framing) cut(encoded []byte, empty frame) ([]byte, error) {
 }
 
 // around finds what surrounds an item when it is sent alone.
-func (f Framing) around(alone, item []byte) (frame, bool) {
+func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 	switch f {
 	case Protobuf:
 		surrounding, err := splitProtobuf(alone)
 		body, n := consumeItem(item)
 		if err != nil || n < 0 || !bytes.Equal(surrounding.list, body) {
-			return frame{}, false
+			return listEnvelope{}, false
 		}
-		return frame{before: bytes.Clone(surrounding.before), after: bytes.Clone(surrounding.after)}, true
+		return listEnvelope{before: bytes.Clone(surrounding.before), after: bytes.Clone(surrounding.after)}, true
 	case JSON:
 		// An item begins like the object, but for the kind that a typed one leaves out.
 		if len(item) < 2 {
-			return frame{}, false
+			return listEnvelope{}, false
 		}
 		if after, ok := bytes.CutPrefix(alone, item); ok {
-			return frame{before: item[:1:1], after: bytes.Clone(after)}, true
+			return listEnvelope{before: item[:1:1], after: bytes.Clone(after)}, true
 		}
 		i := bytes.LastIndex(alone, item[1:])
 		if i < 2 || alone[i-1] != ',' {
-			return frame{}, false
+			return listEnvelope{}, false
 		}
-		return frame{before: bytes.Clone(alone[:i]), after: bytes.Clone(alone[i+len(item)-1:])}, true
+		return listEnvelope{before: bytes.Clone(alone[:i]), after: bytes.Clone(alone[i+len(item)-1:])}, true
 	}
-	return frame{}, false
+	return listEnvelope{}, false
 }
 
 // wrap makes of an item what is sent alone.
-func (f Framing) wrap(item []byte, surrounding *frame) ([]byte, error) {
+func (f Framing) wrap(item []byte, surrounding *listEnvelope) ([]byte, error) {
 	if f != Protobuf {
 		out := make([]byte, 0, len(surrounding.before)+len(item)+len(surrounding.after))
 		out = append(out, surrounding.before...)

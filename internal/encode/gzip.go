@@ -23,20 +23,20 @@ const deflateLevel = 5
 // are those that Go's compress/gzip writes at its fastest level.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
-// lastBlock is an empty final block with fixed codes.
-var lastBlock = []byte{0x03, 0x00}
+// deflateLastBlock is an empty final block with fixed codes.
+var deflateLastBlock = []byte{0x03, 0x00}
 
-// emptyBlock is a stored block of nothing, as a sync flush writes.
-var emptyBlock = []byte{0, 0, 0, 0xff, 0xff}
+// deflateEmptyBlock is a stored block of nothing, as a sync flush writes.
+var deflateEmptyBlock = []byte{0, 0, 0, 0xff, 0xff}
 
-const maxStored = 1<<16 - 1
+const maxStoredBlock = 1<<16 - 1
 
-// deflaters compress what is kept for all readers, followers what is kept for
+// segmentDeflaters compress what is kept for all readers, followers what is kept for
 // those who have received something before, hasty ones what is sent once.
 var (
-	deflaters = deflaterPool(deflateLevel)
-	followers = deflaterPool(deflateLevel)
-	hasty     = deflaterPool(flate.BestSpeed)
+	segmentDeflaters = deflaterPool(deflateLevel)
+	frameDeflaters   = deflaterPool(deflateLevel)
+	fastDeflaters    = deflaterPool(flate.BestSpeed)
 )
 
 func deflaterPool(level int) *sync.Pool {
@@ -52,23 +52,23 @@ func deflaterPool(level int) *sync.Pool {
 // deflate compresses src into blocks that end on a byte boundary and refer to
 // nothing before them.
 func deflate(src []byte) ([]byte, error) {
-	out := scratches.Get().(*bytes.Buffer)
+	out := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(out)
-	if err := deflateTo(out, src, deflaters); err != nil {
+	if err := deflateTo(out, src, segmentDeflaters); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(out.Bytes()), nil
 }
 
-// window is how far back deflate can refer (RFC 1951).
-const window = 32 << 10
+// deflateWindow is how far back deflate can refer (RFC 1951).
+const deflateWindow = 32 << 10
 
 // deflateAfter compresses src for a stream whose last bytes are before.
 func deflateAfter(src, before []byte) ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(len(src)/6 + 64)
-	w := followers.Get().(*flate.Writer)
-	defer followers.Put(w)
+	w := frameDeflaters.Get().(*flate.Writer)
+	defer frameDeflaters.Put(w)
 	w.ResetDict(&out, before)
 	if _, err := w.Write(src); err != nil {
 		return nil, fmt.Errorf("deflate frame: %w", err)
@@ -95,7 +95,7 @@ func deflateTo(out *bytes.Buffer, src []byte, pool *sync.Pool) error {
 // appendStored appends src as stored blocks.
 func appendStored(dst, src []byte) []byte {
 	for len(src) > 0 {
-		n := min(len(src), maxStored)
+		n := min(len(src), maxStoredBlock)
 		dst = append(dst, 0)
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(n))
 		dst = binary.LittleEndian.AppendUint16(dst, ^uint16(n))
@@ -131,7 +131,7 @@ func (s *gzipSum) addFrame(f frameSum) {
 
 // appendTrailer ends the stream.
 func (s *gzipSum) appendTrailer(dst []byte) []byte {
-	dst = append(dst, lastBlock...)
+	dst = append(dst, deflateLastBlock...)
 	dst = binary.LittleEndian.AppendUint32(dst, s.crc)
 	return binary.LittleEndian.AppendUint32(dst, uint32(s.size))
 }

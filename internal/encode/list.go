@@ -19,11 +19,11 @@ type Span struct {
 	From, To int
 }
 
-func (s Span) whole() bool { return s.From == 0 && s.To == len(s.Entries) }
+func (s Span) isWhole() bool { return s.From == 0 && s.To == len(s.Entries) }
 
-// most reports whether the run is so much of its group that the whole is worth
+// coversMost reports whether the run is so much of its group that the whole is worth
 // encoding.
-func (s Span) most() bool { return 2*(s.To-s.From) > len(s.Entries) }
+func (s Span) coversMost() bool { return 2*(s.To-s.From) > len(s.Entries) }
 
 // Meta is a list's metadata.
 type Meta struct {
@@ -71,8 +71,8 @@ func (l *List) Prepare() error {
 		return nil
 	}
 	for span := range l.Spans {
-		if span.most() {
-			if _, err := l.Form.plain(span.Memo, span.Entries); err != nil {
+		if span.coversMost() {
+			if _, err := l.Form.plainSegment(span.Memo, span.Entries); err != nil {
 				return err
 			}
 			continue
@@ -91,7 +91,7 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 	separator := int64(len(l.Form.cfg.Framing.separator()))
 	spans := l.Spans
 	if n == noBound {
-		spans = (&ahead{list: l, cold: (*slot).unknown, prepare: func(s Span) error {
+		spans = (&prefetcher{list: l, cold: (*slot).sizeUnknown, prepare: func(s Span) error {
 			_, err := l.Form.size(s.Memo, s.Entries)
 			return err
 		}}).spans()
@@ -114,7 +114,7 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 }
 
 func (l *List) spanSize(span Span) (size int64, err error) {
-	if span.whole() && l.Form.cfg.Row == nil {
+	if span.isWhole() && l.Form.cfg.Row == nil {
 		return l.Form.size(span.Memo, span.Entries)
 	}
 	err = l.eachPart(span, func(part []byte) error {
@@ -128,10 +128,10 @@ func (l *List) spanSize(span Span) (size int64, err error) {
 // separators between them. The bytes are only good until use returns.
 func (l *List) eachPart(span Span, use func([]byte) error) error {
 	f, separator := l.Form, l.Form.cfg.Framing.separator()
-	if span.most() {
-		return f.borrow(span.Memo, span.Entries, func(w *wire) error {
+	if span.coversMost() {
+		return f.borrow(span.Memo, span.Entries, func(w *segment) error {
 			if w.rows != nil {
-				return l.useRows(w.rows[span.From:span.To], use)
+				return l.renderRows(w.rows[span.From:span.To], use)
 			}
 			return use(w.items(span.From, span.To, len(separator)))
 		})
@@ -147,7 +147,7 @@ func (l *List) eachPart(span Span, use func([]byte) error) error {
 			}
 		}
 		if row != nil {
-			err = l.useRows([]Row{row}, use)
+			err = l.renderRows([]Row{row}, use)
 		} else {
 			err = use(item)
 		}
@@ -158,8 +158,8 @@ func (l *List) eachPart(span Span, use func([]byte) error) error {
 	return nil
 }
 
-// useRows writes rows as they read now.
-func (l *List) useRows(rows []Row, use func([]byte) error) error {
+// renderRows writes rows as they read now.
+func (l *List) renderRows(rows []Row, use func([]byte) error) error {
 	buf := rowBuffers.Get().(*[]byte)
 	defer rowBuffers.Put(buf)
 	text := (*buf)[:0]
@@ -204,7 +204,7 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 	out.pending = append(out.pending, header...)
 	separator := l.Form.cfg.Framing.separator()
 	first := true
-	for span := range l.ahead(encoding).spans() {
+	for span := range l.prefetcher(encoding).spans() {
 		if !first {
 			out.pending = append(out.pending, separator...)
 		}
@@ -229,24 +229,24 @@ func (l *List) writeSpan(out *output, span Span) error {
 
 // packs reports whether a run is sent as it was compressed for everybody.
 func (l *List) packs(encoding Encoding, span Span) bool {
-	return encoding != Identity && l.Form.cfg.Row == nil && span.whole()
+	return encoding != Identity && l.Form.cfg.Row == nil && span.isWhole()
 }
 
-// ahead encodes the segments that Write needs.
-func (l *List) ahead(encoding Encoding) *ahead {
-	a := &ahead{list: l, cold: (*slot).cold, prepare: func(s Span) error {
+// prefetcher encodes the segments that Write needs.
+func (l *List) prefetcher(encoding Encoding) *prefetcher {
+	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(s Span) error {
 		if l.packs(encoding, s) {
-			_, err := l.Form.packed(s.Memo, s.Entries, encoding)
+			_, err := l.Form.packedSegment(s.Memo, s.Entries, encoding)
 			return err
 		}
-		_, err := l.Form.plain(s.Memo, s.Entries)
+		_, err := l.Form.plainSegment(s.Memo, s.Entries)
 		return err
 	}}
 	switch encoding {
 	case Gzip:
-		a.cold = (*slot).undeflated
+		a.cold = (*slot).missingDeflated
 	case Zstd:
-		a.cold = (*slot).unzipped
+		a.cold = (*slot).missingZipped
 	}
 	return a
 }

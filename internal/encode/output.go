@@ -31,10 +31,10 @@ type output struct {
 }
 
 const (
-	// chunk is the size from which bytes are passed on.
-	chunk = 64 << 10
-	// direct parts are written without being copied.
-	direct = 16 << 10
+	// chunkBytes is the size from which bytes are passed on.
+	chunkBytes = 64 << 10
+	// minDirectWrite parts are written without being copied.
+	minDirectWrite = 16 << 10
 )
 
 var outputs = sync.Pool{New: func() any { return new(output) }}
@@ -61,14 +61,14 @@ func (o *output) resume(sum gzipSum) {
 
 func (o *output) release() {
 	o.w = nil
-	if cap(o.pending)+o.ready.Cap() <= 8*chunk {
+	if cap(o.pending)+o.ready.Cap() <= 8*chunkBytes {
 		outputs.Put(o)
 	}
 }
 
 // plain adds bytes that were not compressed before.
 func (o *output) plain(part []byte) error {
-	if o.encoding == Identity && len(part) >= direct {
+	if o.encoding == Identity && len(part) >= minDirectWrite {
 		if err := o.flush(); err != nil {
 			return err
 		}
@@ -76,14 +76,14 @@ func (o *output) plain(part []byte) error {
 		return wrapWrite(err)
 	}
 	o.pending = append(o.pending, part...)
-	if len(o.pending) < chunk {
+	if len(o.pending) < chunkBytes {
 		return nil
 	}
 	return o.flush()
 }
 
 // packed adds a segment that is compressed already.
-func (o *output) packed(w *wire) error {
+func (o *output) packed(w *segment) error {
 	if err := o.compress(); err != nil {
 		return err
 	}
@@ -95,14 +95,14 @@ func (o *output) packed(w *wire) error {
 	case Zstd:
 		segment = blocksOf(segment)
 	}
-	if o.ready.Len()+len(segment) < 2*chunk {
+	if o.ready.Len()+len(segment) < 2*chunkBytes {
 		o.ready.Write(segment)
 		return nil
 	}
 	if err := o.drain(); err != nil {
 		return err
 	}
-	if len(segment) < direct {
+	if len(segment) < minDirectWrite {
 		o.ready.Write(segment)
 		return nil
 	}
@@ -124,17 +124,17 @@ func (o *output) compress() error {
 		o.ready.Write(appendBlocks(o.ready.AvailableBuffer(), src))
 	case Gzip:
 		o.sum.addBytes(src)
-		if o.stored = len(src) <= shortest; o.stored {
+		if o.stored = len(src) <= maxUncompressed; o.stored {
 			o.ready.Write(appendStored(o.ready.AvailableBuffer(), src))
 			return nil
 		}
-		return deflateTo(&o.ready, src, hasty)
+		return deflateTo(&o.ready, src, fastDeflaters)
 	}
 	return nil
 }
 
-// shortest is what is not worth compressing, such as a separator.
-const shortest = 128
+// maxUncompressed is what is not worth compressing, such as a separator.
+const maxUncompressed = 128
 
 // flush writes everything that was added.
 func (o *output) flush() error {
@@ -151,7 +151,7 @@ func (o *output) sync() error {
 		return err
 	}
 	if o.stored {
-		o.ready.Write(emptyBlock)
+		o.ready.Write(deflateEmptyBlock)
 		o.stored = false
 	}
 	return o.drain()

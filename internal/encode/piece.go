@@ -22,12 +22,12 @@ type Piece struct {
 	s2   []byte
 	crc  uint32
 	size int64
-	// again is set of a piece that is made again for plain bytes, and is deflated
+	// lazy is set of a piece that is made again for plain bytes, and is deflated
 	// when that is first needed.
-	again *again
+	lazy *lazyDeflate
 }
 
-type again struct {
+type lazyDeflate struct {
 	plain    func(dst []byte) []byte
 	done     atomic.Bool
 	once     sync.Once
@@ -35,8 +35,8 @@ type again struct {
 	err      error
 }
 
-// shortPiece and what is shorter is not worth compressing.
-const shortPiece = 64
+// maxStoredPiece and what is shorter is not worth compressing.
+const maxStoredPiece = 64
 
 // NewPiece makes a piece of plain, which stays the caller's.
 func NewPiece(plain []byte) (Piece, error) {
@@ -45,42 +45,42 @@ func NewPiece(plain []byte) (Piece, error) {
 	}
 	var sum gzipSum
 	sum.addBytes(plain)
-	if len(plain) <= shortPiece {
+	if len(plain) <= maxStoredPiece {
 		return Piece{deflated: appendStored(nil, plain), crc: sum.crc, size: sum.size}, nil
 	}
 	var out bytes.Buffer
 	out.Grow(len(plain)/8 + 64)
-	if err := deflateTo(&out, plain, deflaters); err != nil {
+	if err := deflateTo(&out, plain, segmentDeflaters); err != nil {
 		return Piece{}, err
 	}
 	return Piece{deflated: bytes.Clone(out.Bytes()), crc: sum.crc, size: sum.size}, nil
 }
 
-// NewPieceOf makes a piece of what plain appends, always the same: for bytes that
+// NewLazyPiece makes a piece of what plain appends, always the same: for bytes that
 // are quicker made than inflated.
-func NewPieceOf(plain func(dst []byte) []byte) Piece {
+func NewLazyPiece(plain func(dst []byte) []byte) Piece {
 	size := int64(len(plain(nil)))
 	if size == 0 {
 		return Piece{}
 	}
-	return Piece{size: size, again: &again{plain: plain}}
+	return Piece{size: size, lazy: &lazyDeflate{plain: plain}}
 }
 
-// Deflated is the piece with its bytes deflated, which all but those of NewPieceOf
+// Deflated is the piece with its bytes deflated, which all but those of NewLazyPiece
 // are from the beginning. Those stay deflated once they were.
 func (p Piece) Deflated() (Piece, error) {
-	if p.again == nil {
+	if p.lazy == nil {
 		return p, nil
 	}
-	p.again.once.Do(func() {
-		p.again.deflated, p.again.err = NewPiece(p.again.plain(make([]byte, 0, p.size)))
-		p.again.done.Store(true)
+	p.lazy.once.Do(func() {
+		p.lazy.deflated, p.lazy.err = NewPiece(p.lazy.plain(make([]byte, 0, p.size)))
+		p.lazy.done.Store(true)
 	})
-	return p.again.deflated, p.again.err
+	return p.lazy.deflated, p.lazy.err
 }
 
 // IsDeflated reports whether Deflated has nothing to do.
-func (p Piece) IsDeflated() bool { return p.again == nil || p.again.done.Load() }
+func (p Piece) IsDeflated() bool { return p.lazy == nil || p.lazy.done.Load() }
 
 // Size is the number of plain bytes.
 func (p Piece) Size() int64 { return p.size }
@@ -88,7 +88,7 @@ func (p Piece) Size() int64 { return p.size }
 // Cost is the number of bytes that the piece keeps in memory. What is not
 // deflated yet is taken for compressed to a sixteenth.
 func (p Piece) Cost() int64 {
-	if p.again != nil {
+	if p.lazy != nil {
 		return p.size / 16
 	}
 	return int64(cap(p.deflated) + cap(p.s2))
@@ -97,7 +97,7 @@ func (p Piece) Cost() int64 {
 // WithS2 is the piece with its bytes in s2 besides, from which AppendPlain has them
 // in a fourth of the time. It costs about as much memory again.
 func (p Piece) WithS2() (Piece, error) {
-	if p.again != nil || p.size <= shortPiece {
+	if p.lazy != nil || p.size <= maxStoredPiece {
 		return p, nil
 	}
 	plain, err := p.AppendPlain(make([]byte, 0, p.size))
@@ -115,10 +115,10 @@ func (p Piece) AppendPlain(dst []byte) ([]byte, error) {
 	if p.size == 0 {
 		return dst, nil
 	}
-	if p.again != nil {
-		return p.again.plain(dst), nil
+	if p.lazy != nil {
+		return p.lazy.plain(dst), nil
 	}
-	if p.size <= shortPiece { // one stored block
+	if p.size <= maxStoredPiece { // one stored block
 		return append(dst, p.deflated[len(p.deflated)-int(p.size):]...), nil
 	}
 	start := len(dst)
@@ -175,7 +175,7 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 		if plain, err = p.AppendPlain(plain); err != nil {
 			return err
 		}
-		if len(plain) < plainWrite && i < len(pieces)-1 {
+		if len(plain) < minPlainWrite && i < len(pieces)-1 {
 			continue
 		}
 		if _, err := w.Write(plain); err != nil {
@@ -186,7 +186,7 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 	return nil
 }
 
-// plainWrite is how many bytes WritePlain gathers at least.
-const plainWrite = 64 << 10
+// minPlainWrite is how many bytes WritePlain gathers at least.
+const minPlainWrite = 64 << 10
 
 var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -90,15 +90,15 @@ func (s *Stream) span(out *output, span Span) error {
 		return s.eachEntry(out, span)
 	}
 	switch {
-	case s.Encoding == Gzip && span.whole():
-		return s.Form.borrowPacked(span.Memo, span.Entries, s.Encoding, func(w *wire) error {
+	case s.Encoding == Gzip && span.isWhole():
+		return s.Form.borrowPacked(span.Memo, span.Entries, s.Encoding, func(w *segment) error {
 			for _, size := range w.sizes {
 				s.Observe(int(size))
 			}
 			return out.packed(w)
 		})
-	case span.most():
-		return s.Form.borrow(span.Memo, span.Entries, func(w *wire) error {
+	case span.coversMost():
+		return s.Form.borrow(span.Memo, span.Entries, func(w *segment) error {
 			for _, size := range w.itemSizes()[span.From:span.To] {
 				s.Observe(int(size))
 			}
@@ -180,7 +180,7 @@ func (s *Stream) deflate(frame *Frame) ([]byte, error) {
 		return nil, err
 	}
 	s.last = weak.Pointer[Frame]{}
-	if len(frame.bytes) <= window {
+	if len(frame.bytes) <= deflateWindow {
 		s.last = frame.self
 	}
 	s.sum.addFrame(sum)

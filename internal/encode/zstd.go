@@ -69,7 +69,7 @@ const (
 // zip compresses src into one frame of open blocks, which zstdEnd ends. Its header tells
 // the size, which makes unpacking faster.
 func zip(src []byte) []byte {
-	scratch := scratches.Get().(*bytes.Buffer)
+	scratch := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(scratch)
 	// It must have room for all: EncodeAll would grow a buffer of its own.
 	scratch.Grow(len(src) + len(src)/64 + 64)
@@ -86,7 +86,7 @@ func blocksOf(frame []byte) []byte {
 
 // appendBlocks compresses src into open blocks, of which none is the last.
 func appendBlocks(dst, src []byte) []byte {
-	if len(src) <= shortest {
+	if len(src) <= maxUncompressed {
 		dst = appendBlockHeader(dst, len(src))
 		return append(dst, src...)
 	}

@@ -127,7 +127,7 @@ func (s *Server) direct(d *crd.Definition, version string, f form, molds func(sh
 func (w *writer) fragment() (fragment, error) {
 	f, err := compressed(nil, w.schemas)
 	if err == nil {
-		f.paths = encode.NewPieceOf(slices.Clone(w.paths).append)
+		f.paths = encode.NewLazyPiece(slices.Clone(w.paths).append)
 	}
 	return f, err
 }

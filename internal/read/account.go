@@ -37,11 +37,11 @@ type account struct {
 	compressed encode.Encoding
 }
 
-// waited notes that the request waited from a time on.
-func (a *account) waited(since time.Time) { a.idle += time.Since(since) }
+// addIdle notes that the request waited from a time on.
+func (a *account) addIdle(since time.Time) { a.idle += time.Since(since) }
 
-// found notes how a list was found.
-func (a *account) found(page *cache.Page) {
+// setPage notes how a list was found.
+func (a *account) setPage(page *cache.Page) {
 	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
 	a.idle += page.Waited
 }
@@ -58,11 +58,11 @@ func (a *account) cost(bytes int) report.ListCost {
 // charge ends the account of a request that the tier answered, with so many bytes.
 func (q *query) charge(req *http.Request, bytes int) {
 	lists := q.tier.lists
-	if lists == nil || q.watching {
+	if lists == nil || q.isWatch {
 		return
 	}
 	r := usage.Request{
-		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.full(),
+		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
 		Cost: q.account.cost(bytes),
 		Shape: report.Shape{
 			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
@@ -78,7 +78,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 	if r.Shape.Path == "" {
 		r.Shape.Path = report.PathFailed
 	}
-	r.Shape.Encoding = q.made.encodings[encodingIndex(q.account.compressed)]
+	r.Shape.Encoding = q.routeForm.names[encodingIndex(q.account.compressed)]
 	if n := q.account.scanned; n > 0 {
 		if s := q.route.cfg.Source.Resource().Snapshot(); s.Len() > 0 {
 			r.Cost.ScannedBytes = uint64(s.Bytes / int64(s.Len()) * int64(n))
@@ -124,8 +124,8 @@ func selectorKeys(l labels.Selector, f fields.Selector) string {
 	return report.FormatSelectors(byLabel, byField)
 }
 
-// encodings are what accounts call a form, plain, with gzip and with zstd.
-type encodings [3]string
+// encodingNames are what accounts call a form, plain, with gzip and with zstd.
+type encodingNames [3]string
 
 func encodingIndex(e encode.Encoding) int {
 	switch e {
@@ -137,8 +137,8 @@ func encodingIndex(e encode.Encoding) int {
 	return 0
 }
 
-// encodings names the form.
-func (key formKey) encodings() encodings {
+// encodingNames names the form.
+func (key formKey) encodingNames() encodingNames {
 	name := mediaName(key.mediaType)
 	switch {
 	case key.as == kindTable:
@@ -151,7 +151,7 @@ func (key formKey) encodings() encodings {
 	if key.pretty {
 		name += " indented"
 	}
-	return encodings{name, name + " gzip", name + " zstd"}
+	return encodingNames{name, name + " gzip", name + " zstd"}
 }
 
 func mediaName(mediaType string) string {
@@ -169,18 +169,18 @@ func mediaName(mediaType string) string {
 }
 
 // passOn lets Kubernetes answer, and keeps account of that.
-func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passing) {
+func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
-	if t.lists == nil || !ok || info.Verb == "watch" || !accounted[info.Subresource] {
+	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
 		next.ServeHTTP(w, req)
 		return
 	}
-	m := &meter{ResponseWriter: w}
+	m := &writeMeter{ResponseWriter: w}
 	defer func() {
 		r := usage.Request{
 			Client: client(req), Address: req.RemoteAddr, Relist: p.relist,
 			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
-			Shape: passedShape(req, info, w.Header()),
+			Shape: passedOnShape(req, info, w.Header()),
 		}
 		r.Shape.Reason = string(p.reason)
 		a := account{began: p.began, idle: m.writing}
@@ -190,21 +190,21 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
 }
 
-// passing is why and since when a request is passed on.
-type passing struct {
-	reason passed
+// passOnCause is why and since when a request is passed on.
+type passOnCause struct {
+	reason passReason
 	began  time.Time
 	// relist says that all of a resource is listed anew.
 	relist bool
 }
 
-// accounted are the subresources that are objects themselves. Others, such as the
+// accountedSubresources are the subresources that are objects themselves. Others, such as the
 // log of a pod, are streams.
-var accounted = map[string]bool{"": true, "status": true, "scale": true}
+var accountedSubresources = map[string]bool{"": true, "status": true, "scale": true}
 
-// passedShape reads the shape out of what the request says and of the answer's
+// passedOnShape reads the shape out of what the request says and of the answer's
 // header. Parameters that are malformed count for none.
-func passedShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
+func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource
@@ -217,7 +217,7 @@ func passedShape(req *http.Request, info *request.RequestInfo, answer http.Heade
 	s.Revision = report.RevisionMode(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
 	if info.Verb == "list" {
 		s.Scope = scope(info.Namespace, "")
-		s.Limit = limit(values.Get("limit"))
+		s.Limit = parseLimit(values.Get("limit"))
 		byLabel, _ := labels.Parse(values.Get("labelSelector"))
 		byField, _ := fields.ParseSelector(values.Get("fieldSelector"))
 		s.Selectors = selectorKeys(byLabel, byField)
@@ -231,22 +231,22 @@ func passedShape(req *http.Request, info *request.RequestInfo, answer http.Heade
 	case strings.Contains(accept, "as="+kindMetadata):
 		key.as = kindMetadata
 	}
-	s.Encoding = key.encodings()[encodingIndex(encode.Encoding(answer.Get("Content-Encoding")))]
+	s.Encoding = key.encodingNames()[encodingIndex(encode.Encoding(answer.Get("Content-Encoding")))]
 	return s
 }
 
-// meter counts the bytes of an answer, and the time that its writes take.
-type meter struct {
+// writeMeter counts the bytes of an answer, and the time that its writes take.
+type writeMeter struct {
 	http.ResponseWriter
 	bytes   int64
 	writing time.Duration
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
-func (m *meter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+func (m *writeMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
 // Write implements http.ResponseWriter.
-func (m *meter) Write(b []byte) (int, error) {
+func (m *writeMeter) Write(b []byte) (int, error) {
 	began := time.Now()
 	n, err := m.ResponseWriter.Write(b)
 	m.writing += time.Since(began)
@@ -254,8 +254,8 @@ func (m *meter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// limit reads a limit; what is none is 0.
-func limit(text string) int64 {
+// parseLimit reads a limit; what is none is 0.
+func parseLimit(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0

@@ -38,7 +38,7 @@ func (q *query) convert(req *http.Request, spans iter.Seq[encode.Span]) error {
 	}
 	began := time.Now()
 	err := c.Convert(req.Context(), missing)
-	q.account.waited(began)
+	q.account.addIdle(began)
 	return err
 }
 
@@ -66,7 +66,7 @@ type liveConversion struct {
 // converted reports whether what is pending can be encoded now. Otherwise it is being
 // converted by a goroutine of its own, which wakes the watch: a worker waits for no
 // webhook. A conversion that fails is why the watch ends.
-func (p *pulled) converted() bool {
+func (p *watchSource) converted() bool {
 	c := p.query.route.cfg.Converter
 	if c == nil || p.ready {
 		return true
@@ -81,7 +81,7 @@ func (p *pulled) converted() bool {
 	}
 	var missing []*resource.Entry
 	for i := range p.pending {
-		if change := &p.pending[i]; !p.query.form.Framed(change) {
+		if change := &p.pending[i]; !p.query.form.HasFrame(change) {
 			missing = append(missing, change.Entry)
 		}
 	}
@@ -93,7 +93,7 @@ func (p *pulled) converted() bool {
 	go func() {
 		live.err = c.Convert(p.req.Context(), missing)
 		live.done.Store(true)
-		p.signal.notify()
+		p.wake.notify()
 	}()
 	return false
 }

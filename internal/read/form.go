@@ -39,18 +39,18 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		chosen = info.PrettySerializer
 	}
 	cfg := encode.Config{
-		Name:      r.cfg.Resource.Version + " " + key.name(),
-		Decode:    r.cfg.Source.Decode,
-		List:      encode.PlainList(r.cfg.Source.NewList),
-		Encoder:   serializer.EncoderForVersion(chosen, gv),
-		Framing:   framing,
-		MediaType: key.mediaType,
-		Budget:    r.cfg.Budget,
-		Recent:    r.cfg.Recent,
+		Name:         r.formName(key),
+		Decode:       r.cfg.Source.Decode,
+		List:         encode.PlainList(r.cfg.Source.NewList),
+		Encoder:      serializer.EncoderForVersion(chosen, gv),
+		Framing:      framing,
+		MediaType:    key.mediaType,
+		Budget:       r.cfg.Shared.Budget,
+		RecentFrames: r.cfg.Shared.RecentFrames,
 	}
 	switch key.as {
 	case kindTable:
-		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.headless}}
+		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.noColumns}}
 		t.rows = row.NewBuilder(t.render)
 		if cfg.List, cfg.Row = t.list, t.row; key.watch {
 			cfg.Row, cfg.Object, cfg.Volatile = nil, t.object, true
@@ -69,7 +69,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.Model(obj)
+	return f, f.SetModel(obj)
 }
 
 // newWatchForm makes a form of frames, or nil.
@@ -85,6 +85,9 @@ func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 	}
 	return encode.NewForm(cfg)
 }
+
+// formName names a form of the route in logs and reports, as in "v1 json".
+func (r *Route) formName(key formKey) string { return r.cfg.Resource.Version + " " + key.name() }
 
 // name tells people which form it is of a version.
 func (key formKey) name() string {

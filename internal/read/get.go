@@ -12,10 +12,10 @@ import (
 )
 
 // get answers a GET by name.
-func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	began := time.Now()
 	span, err := q.route.cfg.Source.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
-	q.account.waited(began) // finding is nothing beside it
+	q.account.addIdle(began) // finding is nothing beside it
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
@@ -33,14 +33,14 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 	}
 	body, err := q.object(span)
 	if err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	encoding := q.encoding
 	if len(body) <= compressThreshold {
 		encoding = encode.Identity
 	}
 	if body, err = encode.Compress(body, encoding); err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	q.account.objects, q.account.compressed = 1, encoding
 	w, observed := q.observe(w, req, "GET")
@@ -49,13 +49,13 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
 	// An error means that the client went away.
 	began = time.Now()
 	_, _ = w.Write(body)
-	q.account.waited(began)
+	q.account.addIdle(began)
 	return ""
 }
 
 // object encodes what a GET answers. A table has one row.
 func (q *query) object(span encode.Span) ([]byte, error) {
-	if !q.form.Rows() {
+	if !q.form.IsTable() {
 		return q.form.Object(span)
 	}
 	list := &encode.List{

@@ -24,7 +24,7 @@ const (
 )
 
 // negotiate chooses the form, by the rules of Kubernetes' endpoints.
-func (q *query) negotiate(req *http.Request) passed {
+func (q *query) negotiate(req *http.Request) passReason {
 	cfg := &q.route.cfg
 	if !q.routable(req.Header.Get("Accept")) {
 		return passedAccept
@@ -38,7 +38,7 @@ func (q *query) negotiate(req *http.Request) passed {
 		key.as, key.version = media.Convert.Kind, media.Convert.Version
 	}
 	wanted := kindList
-	if q.name != "" || q.watching {
+	if q.name != "" || q.isWatch {
 		wanted = kindMetadata
 	}
 	switch key.as {
@@ -51,42 +51,42 @@ func (q *query) negotiate(req *http.Request) passed {
 	default:
 		return passedAccept
 	}
-	if q.watching {
+	if q.isWatch {
 		return q.negotiateWatch(key, req)
 	}
 	made, err := q.route.form(key)
 	if err != nil {
-		return passedEncoding
+		return q.passOnForm(q.route.formName(key), err)
 	}
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	q.made = made
-	if cfg.Compress {
+	q.routeForm = made
+	if cfg.Shared.Compress {
 		q.encoding = encode.Negotiate(req.Header, encode.Zstd, encode.Gzip)
 	}
 	return ""
 }
 
 // negotiateWatch chooses the forms of frames. They are never indented.
-func (q *query) negotiateWatch(key formKey, req *http.Request) passed {
+func (q *query) negotiateWatch(key formKey, req *http.Request) passReason {
 	key.watch, key.pretty = true, false
 	if key.as == kindTable {
 		made, err := q.route.form(key)
 		if err != nil {
-			return passedEncoding
+			return q.passOnForm(q.route.formName(key), err)
 		}
-		q.head, key.headless = made.form, true
+		q.head, key.noColumns = made.form, true
 	}
 	made, err := q.route.form(key)
 	if err != nil {
-		return passedEncoding
+		return q.passOnForm(q.route.formName(key), err)
 	}
-	q.made = made
+	q.routeForm = made
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	if q.route.cfg.CompressWatches {
+	if q.route.cfg.Shared.CompressWatches {
 		q.encoding = encode.Negotiate(req.Header, encode.Gzip)
 	}
 	return ""

@@ -27,8 +27,8 @@ var metaVersion = metav1.SchemeGroupVersion
 // listOptions reads a LIST's or WATCH's parameters with Kubernetes' own code.
 // What that refuses is passed on, for the words of the error are Kubernetes'.
 // infoName is what the request's information calls its name.
-func (q *query) listOptions(values url.Values, infoName string) passed {
-	known := q.watching
+func (q *query) listOptions(values url.Values, infoName string) passReason {
+	known := q.isWatch
 	for name := range values {
 		known = known || listParameters[name]
 	}
@@ -44,7 +44,7 @@ func (q *query) listOptions(values url.Values, infoName string) passed {
 	if o.ShardSelector != "" || len(validation.ValidateListOptions(o, watchList)) > 0 {
 		return passedParameter
 	}
-	if q.watching && !q.watchable() || !q.watching && (o.Watch || o.SendInitialEvents != nil) {
+	if q.isWatch && !q.isWatchOptions() || !q.isWatch && (o.Watch || o.SendInitialEvents != nil) {
 		return passedParameter
 	}
 	if o.FieldSelector != nil {
@@ -56,17 +56,17 @@ func (q *query) listOptions(values url.Values, infoName string) passed {
 			return passedParameter
 		}
 	}
-	return q.named(infoName)
+	return q.checkName(infoName)
 }
 
-// named checks a name against the field selector, which it comes from unless it
+// checkName checks a name against the field selector, which it comes from unless it
 // stands in a watch's path.
-func (q *query) named(name string) passed {
+func (q *query) checkName(name string) passReason {
 	o := &q.options
 	if name == "" {
 		return ""
 	}
-	if q.forced && (o.FieldSelector == nil || o.FieldSelector.Empty()) {
+	if q.legacyWatchPath && (o.FieldSelector == nil || o.FieldSelector.Empty()) {
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name)
 		return ""
 	}
@@ -82,17 +82,17 @@ func (q *query) named(name string) passed {
 // maxTimeout is beyond what a watch is asked to last, in seconds.
 const maxTimeout = 1 << 31
 
-// watchable reports whether the parameters are those of a watch.
-func (q *query) watchable() bool {
+// isWatchOptions reports whether the parameters are those of a watch.
+func (q *query) isWatchOptions() bool {
 	o := &q.options
 	if t := o.TimeoutSeconds; t != nil && (*t < 0 || *t > maxTimeout) {
 		return false
 	}
 	_, err := storage.APIObjectVersioner{}.ParseResourceVersion(o.ResourceVersion)
-	return err == nil && (o.Watch || q.forced)
+	return err == nil && (o.Watch || q.legacyWatchPath)
 }
 
-func (q *query) getOptions(values url.Values) passed {
+func (q *query) getOptions(values url.Values) passReason {
 	// A GET's options are read from these names alone.
 	for name := range values {
 		if name == "kind" || name == "apiVersion" || name == "export" {

@@ -16,22 +16,22 @@ import (
 	"github.com/millrace/millrace/internal/usage"
 )
 
-// full reports whether the request asks for all of its resource anew: over all
+// isFullRelist reports whether the request asks for all of its resource anew: over all
 // namespaces, at no certain revision, from the beginning, as LIST or with the
 // initial events of a WATCH, and by no selector that asks for values.
-func (q *query) full() bool {
+func (q *query) isFullRelist() bool {
 	o := &q.options
-	if q.name != "" || q.namespace != "" || o.Continue != "" || !broad(o.LabelSelector, o.FieldSelector) {
+	if q.name != "" || q.namespace != "" || o.Continue != "" || !selectsNoValue(o.LabelSelector, o.FieldSelector) {
 		return false
 	}
-	if q.watching && o.SendInitialEvents != nil {
+	if q.isWatch && o.SendInitialEvents != nil {
 		return *o.SendInitialEvents
 	}
 	return o.ResourceVersion == "" || o.ResourceVersion == "0"
 }
 
-// broad reports whether selectors, either of which may be nil, ask for no value.
-func broad(l labels.Selector, f fields.Selector) bool {
+// selectsNoValue reports whether selectors, either of which may be nil, ask for no value.
+func selectsNoValue(l labels.Selector, f fields.Selector) bool {
 	if l != nil {
 		requirements, _ := l.Requirements()
 		for i := range requirements {
@@ -51,15 +51,15 @@ func broad(l labels.Selector, f fields.Selector) bool {
 	return true
 }
 
-// hold notes a LIST or WATCH that begins. It answers one that comes too early in a
+// rejectInStorm notes a LIST or WATCH that begins. It answers one that comes too early in a
 // storm, and returns true.
-func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
+func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	lists := q.tier.lists
 	if lists == nil || q.name != "" {
 		return false
 	}
 	wait := lists.Relist(&usage.Relist{
-		Client: client(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.full(), Exempt: exempt(req),
+		Client: client(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.isFullRelist(), Exempt: exempt(req),
 	})
 	if wait == 0 {
 		return false
@@ -71,9 +71,9 @@ func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
-// relisted notes the bytes of initial events that a WATCH was sent.
-func (q *query) relisted(req *http.Request, bytes int) {
-	if lists := q.tier.lists; lists != nil && q.full() {
+// recordRelist notes the bytes of initial events that a WATCH was sent.
+func (q *query) recordRelist(req *http.Request, bytes int) {
+	if lists := q.tier.lists; lists != nil && q.isFullRelist() {
 		lists.AddRelistBytes(client(req).UserAgent, q.route.name, uint64(bytes))
 	}
 }

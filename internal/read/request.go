@@ -14,30 +14,30 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// passed is why a request goes to Kubernetes' handlers. The values are labels
+// passReason is why a request goes to Kubernetes' handlers. The values are labels
 // of a metric and are documented in docs/guarantees.md. The empty one means
 // that the tier answers.
-type passed string
+type passReason string
 
 const (
-	// notRead is no GET, LIST or WATCH of a resource at all. It is not counted.
-	notRead passed = "not-read"
+	// passNotRead is no GET, LIST or WATCH of a resource at all. It is not counted.
+	passNotRead passReason = "not-read"
 
-	passedResource  passed = "resource"   // not a stored resource, or a definition that changes
-	passedPath      passed = "path"       // not the canonical path of one
-	passedParameter passed = "parameter"  // malformed, or of watches and shards
-	passedSelector  passed = "selector"   // by a field of a custom resource
-	passedAccept    passed = "accept"     // YAML, indented tables, not acceptable
-	passedAudit     passed = "audit"      // the audit policy logs response bodies
-	passedOpaque       passed = "odd-object" // unreadable, or altered by the handler on its way out
-	passedHistory   passed = "history"    // a revision that the cache no longer has
-	passedEncoding  passed = "encoding"   // an encoder did something unexpected
+	passedResource  passReason = "resource"   // not a stored resource, or a definition that changes
+	passedPath      passReason = "path"       // not the canonical path of one
+	passedParameter passReason = "parameter"  // malformed, or of watches and shards
+	passedSelector  passReason = "selector"   // by a field of a custom resource
+	passedAccept    passReason = "accept"     // YAML, indented tables, not acceptable
+	passedAudit     passReason = "audit"      // the audit policy logs response bodies
+	passedOpaque    passReason = "odd-object" // unreadable, or altered by the handler on its way out
+	passedHistory   passReason = "history"    // a revision that the cache no longer has
+	passedEncoding  passReason = "encoding"   // an encoder did something unexpected
 	// passedConversion is a watch whose first objects a webhook does not convert.
-	passedConversion passed = "conversion"
-	passedUpgrade    passed = "upgrade" // a watch over a web socket
+	passedConversion passReason = "conversion"
+	passedUpgrade    passReason = "upgrade" // a watch over a web socket
 	// passedConnection is a watch over a connection that this server has not accepted
 	// itself.
-	passedConnection passed = "connection"
+	passedConnection passReason = "connection"
 )
 
 // query is a request that the tier can answer.
@@ -46,18 +46,18 @@ type query struct {
 	route   *Route
 	metrics *Metrics
 	form    *encode.Form
-	// made is the form with its heat and names.
-	made    *madeForm
-	account account
+	// routeForm is the form with its heat and names.
+	routeForm *routeForm
+	account   account
 	// head is the form of a watch's first frame, where that is another.
 	head *encode.Form
 	// namespace and name are "" for all.
 	namespace, name string
-	// watching tells a WATCH from a LIST, and forced one by the path of old from
+	// isWatch tells a WATCH from a LIST, and forced one by the path of old from
 	// one by parameter.
-	watching, forced bool
-	// begun is a WATCH that is to be served.
-	begun *watching
+	isWatch, legacyWatchPath bool
+	// session is a WATCH that is to be served.
+	session *watchSession
 	// options are a LIST's or WATCH's, with selectors in the stored version's words.
 	options internalversion.ListOptions
 	// resourceVersion is a GET's.
@@ -67,10 +67,10 @@ type query struct {
 
 // parse decides whether a request is the tier's. It returns a query of one that is
 // passed on for nothing but its audit.
-func (t *Tier) parse(req *http.Request) (*query, passed) {
+func (t *Tier) parse(req *http.Request) (*query, passReason) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok || !info.IsResourceRequest || req.Method != http.MethodGet || !verbs[info.Verb] {
-		return nil, notRead
+		return nil, passNotRead
 	}
 	route := t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource})
 	if route == nil || info.Subresource != "" {
@@ -92,7 +92,7 @@ func (t *Tier) parse(req *http.Request) (*query, passed) {
 	if reason := q.negotiate(req); reason != "" {
 		return nil, reason
 	}
-	if q.watching {
+	if q.isWatch {
 		return q, ""
 	}
 	// Without a context nothing is audited.
@@ -105,18 +105,18 @@ func (t *Tier) parse(req *http.Request) (*query, passed) {
 var verbs = map[string]bool{"get": true, "list": true, "watch": true}
 
 // path checks that the request is where Kubernetes would have it.
-func (q *query) path(req *http.Request, info *request.RequestInfo) passed {
+func (q *query) path(req *http.Request, info *request.RequestInfo) passReason {
 	path, name := q.route.path("", q.namespace, q.name), q.name
-	if q.watching = info.Verb == "watch"; q.watching {
+	if q.isWatch = info.Verb == "watch"; q.isWatch {
 		if req.Header.Get("Upgrade") != "" {
 			return passedUpgrade
 		}
 		if req.URL.Path != path {
-			name, q.forced = info.Name, true
+			name, q.legacyWatchPath = info.Name, true
 			path = q.route.path("/watch", q.namespace, name)
 		}
 	}
-	if !q.route.serves(info.Verb) || req.URL.Path != path || !segments(q.namespace, q.name, info.Name) {
+	if !q.route.serves(info.Verb) || req.URL.Path != path || !validSegments(q.namespace, q.name, info.Name) {
 		return passedPath
 	}
 	if name != "" && q.route.cfg.Namespaced && q.namespace == "" {
@@ -125,8 +125,8 @@ func (q *query) path(req *http.Request, info *request.RequestInfo) passed {
 	return ""
 }
 
-// segments reports whether words can be part of a key in etcd.
-func segments(words ...string) bool {
+// validSegments reports whether words can be part of a key in etcd.
+func validSegments(words ...string) bool {
 	for _, word := range words {
 		if len(path.IsValidPathSegmentName(word)) > 0 {
 			return false
@@ -135,7 +135,7 @@ func segments(words ...string) bool {
 	return true
 }
 
-func (q *query) parameters(raw, infoName string) passed {
+func (q *query) parameters(raw, infoName string) passReason {
 	values := url.Values{}
 	if raw != "" {
 		var err error

@@ -15,7 +15,7 @@ const compressThreshold = 128 << 10
 
 func (q *query) verb() string {
 	switch {
-	case q.watching:
+	case q.isWatch:
 		return "WATCH"
 	case q.name != "":
 		return "GET"
@@ -49,17 +49,17 @@ func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.
 const (
 	// A client must take a pace of bytes within stallTime, or it is cut off: its
 	// request holds a segment, a place in its priority level and a stream.
-	pace      = 256 << 10
+	paceBytes = 256 << 10
 	stallTime = 20 * time.Second
-	// renewal is how old a deadline gets before it is moved on.
-	renewal = 5 * time.Second
-	// unpaced answers are not worth a deadline.
-	unpaced = 1 << 20
+	// deadlineRenewal is how old a deadline gets before it is moved on.
+	deadlineRenewal = 5 * time.Second
+	// minPacedBytes answers are not worth a deadline.
+	minPacedBytes = 1 << 20
 )
 
-// paced writes an answer to a client that has to keep up. It writes the headers
+// pacedWriter writes an answer to a client that has to keep up. It writes the headers
 // with the first byte, so that what fails before can still be answered otherwise.
-type paced struct {
+type pacedWriter struct {
 	query    *query
 	w        http.ResponseWriter
 	req      *http.Request
@@ -71,19 +71,19 @@ type paced struct {
 	deadline time.Time
 }
 
-func (p *paced) Write(b []byte) (n int, err error) {
+func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	if !p.begun {
 		p.begun = true
 		p.query.begin(p.w, p.req, p.encoding)
 	}
 	for len(b) > 0 && err == nil {
-		p.hurry()
-		part := b[:min(len(b), pace)]
+		p.extendDeadline()
+		part := b[:min(len(b), paceBytes)]
 		b = b[len(part):]
 		var m int
 		began := time.Now()
 		m, err = p.w.Write(part)
-		p.query.account.waited(began)
+		p.query.account.addIdle(began)
 		n += m
 		p.written += m
 	}
@@ -96,14 +96,14 @@ func (p *paced) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// hurry moves the deadline on. Connections without deadlines are left to the
+// extendDeadline moves the deadline on. Connections without deadlines are left to the
 // request's timeout.
-func (p *paced) hurry() {
-	if p.written < unpaced {
+func (p *pacedWriter) extendDeadline() {
+	if p.written < minPacedBytes {
 		return
 	}
 	now := time.Now()
-	if p.deadline.Sub(now) > stallTime-renewal {
+	if p.deadline.Sub(now) > stallTime-deadlineRenewal {
 		return
 	}
 	p.deadline = now.Add(stallTime)
@@ -111,7 +111,7 @@ func (p *paced) hurry() {
 }
 
 // end takes the deadline off the connection, which other requests may use.
-func (p *paced) end() {
+func (p *pacedWriter) end() {
 	if !p.deadline.IsZero() {
 		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Time{})
 	}

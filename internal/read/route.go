@@ -26,8 +26,8 @@ import (
 type Source interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
-	// Covers reports whether objects are found by a predicate without decoding them.
-	Covers(*storage.SelectionPredicate) bool
+	// CoversPredicate reports whether objects are found by a predicate without decoding them.
+	CoversPredicate(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*resource.Entry) (runtime.Object, error)
 	// Begin finds where a watch begins, and Bookmark is what tells a client how far
@@ -62,8 +62,6 @@ type RouteConfig struct {
 	Convertor runtime.ObjectConvertor
 	// Table makes tables. Nil passes them on.
 	Table rest.TableConvertor
-	// Budget bounds the wire bytes that are kept.
-	Budget *encode.Budget
 	// Rare says that hardly anybody lists all of the resource: it is encoded ahead only
 	// after somebody did.
 	Rare bool
@@ -71,22 +69,31 @@ type RouteConfig struct {
 	Warning string
 	// RemovedRelease is counted with requests of a deprecated version.
 	RemovedRelease string
-	// Compress allows compression (the feature gate APIResponseCompression), and
-	// CompressWatches that of watches.
-	Compress, CompressWatches bool
 	// Hub dispatches events. All versions of a resource share it. Nil passes
 	// watches on.
 	Hub *watch.Hub
-	// Accounts has one for each watch. Nil keeps none.
-	Accounts *slo.Watches
-	// Recent keeps what was encoded for watches last.
-	Recent *encode.Recent
 	// Converter is set for resources that a webhook converts to the version.
 	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
-	// MinTimeout is how long a watch lasts at least that names no time, and twice
-	// that at most.
+	// Shared is what all routes of the process have in common. It must not be nil.
+	Shared *Shared
+}
+
+// Shared is what all routes of a process have in common. It is not changed once a route
+// was made with it.
+type Shared struct {
+	// Budget bounds the wire bytes that are kept.
+	Budget *encode.Budget
+	// RecentFrames keeps the newest frames of watches.
+	RecentFrames *encode.RecentFrames
+	// Accounts keeps an account of each watch. Nil keeps none.
+	Accounts *slo.Watches
+	// Compress allows compressed answers to GET and LIST: the feature gate
+	// APIResponseCompression. CompressWatches allows compressed watches.
+	Compress, CompressWatches bool
+	// MinTimeout is the shortest duration of a watch whose request names none. The
+	// longest is twice as long.
 	MinTimeout time.Duration
 }
 
@@ -110,9 +117,9 @@ type Route struct {
 	mu struct {
 		sync.RWMutex
 		// forms are made when they are first asked for.
-		forms map[formKey]*madeForm
+		forms map[formKey]*routeForm
 	}
-	ending ending
+	watches watchSet
 }
 
 // formKey names a wire form.
@@ -123,15 +130,15 @@ type formKey struct {
 	as, version string
 	include     metav1.IncludeObjectPolicy
 	// watch is a form of frames. Tables without head leave the columns out.
-	watch, headless bool
+	watch, noColumns bool
 }
 
-// madeForm is a form, nil if Kubernetes has to answer.
-type madeForm struct {
-	form *encode.Form
-	heat heat
-	// encodings are the form's names in accounts.
-	encodings encodings
+// routeForm is a form, nil if Kubernetes has to answer.
+type routeForm struct {
+	form    *encode.Form
+	hotness hotness
+	// names are the form's names in accounts.
+	names encodingNames
 }
 
 // NewRoute makes a route, and of a built-in resource the forms that most clients
@@ -141,7 +148,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
-	r.mu.forms = map[formKey]*madeForm{}
+	r.mu.forms = map[formKey]*routeForm{}
 	if cfg.Custom != nil {
 		return r, nil
 	}
@@ -151,7 +158,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
 		if !cfg.Rare {
-			made.heat.expect(time.Now())
+			made.hotness.expect(time.Now())
 		}
 	}
 	return r, nil
@@ -160,10 +167,10 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
 // End ends all watches on the route, for good.
-func (r *Route) End() { r.ending.end() }
+func (r *Route) End() { r.watches.end() }
 
 // form returns a form, made now if need be.
-func (r *Route) form(key formKey) (*madeForm, error) {
+func (r *Route) form(key formKey) (*routeForm, error) {
 	r.mu.RLock()
 	made := r.mu.forms[key]
 	r.mu.RUnlock()
@@ -179,7 +186,7 @@ func (r *Route) form(key formKey) (*madeForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	made = &madeForm{form: f, encodings: key.encodings()}
+	made = &routeForm{form: f, names: key.encodingNames()}
 	r.mu.forms[key] = made
 	return made, nil
 }

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -8,13 +9,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/clock"
 
 	"github.com/millrace/millrace/internal/usage"
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
 type Tier struct {
-	metrics *Metrics
+	metrics  *Metrics
+	failures failureLog
 	// lists are the accounts, nil for none.
 	lists  *usage.Accounts
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
@@ -28,16 +31,32 @@ type Tier struct {
 	warming atomic.Bool
 	// shutdown begins to look for the server's, which ends all watches.
 	shutdown sync.Once
-	ending   ending
+	watches  watchSet
 }
 
 // Finder finds the route of a custom resource, nil if there is none: they come and
 // go with their definitions.
 type Finder func(schema.GroupVersionResource) *Route
 
+// Config of a Tier.
+type Config struct {
+	// Metrics count requests. They must not be nil.
+	Metrics *Metrics
+	// Logger receives encoders that fail. Nil means slog's default.
+	Logger *slog.Logger
+	// Clock bounds how often a failure is logged. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
 // NewTier makes a tier that passes everything on until it is given routes.
-func NewTier(metrics *Metrics) *Tier {
-	t := &Tier{metrics: metrics}
+func NewTier(cfg Config) *Tier {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}}
 	t.routes.Store(&map[schema.GroupVersionResource]*Route{})
 	return t
 }
@@ -75,34 +94,34 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 		q, reason := t.parse(req)
 		if q != nil {
 			q.account.began = began
-			if q.hold(w, req) {
+			if q.rejectInStorm(w, req) {
 				return
 			}
 		}
 		if reason == "" {
 			t.answering.Add(1)
-			reason = func() passed {
+			reason = func() passReason {
 				defer t.answering.Add(-1)
-				return q.counted(w, req)
+				return q.answerCounted(w, req)
 			}()
 		}
 		if reason == "" {
-			if q.begun != nil {
-				q.begun.serve()
+			if q.session != nil {
+				q.session.serve()
 			}
 			return
 		}
-		if reason == notRead {
+		if reason == passNotRead {
 			next.ServeHTTP(w, req)
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
-		t.passOn(w, req, next, passing{reason: reason, began: began, relist: q != nil && q.full()})
+		t.passOn(w, req, next, passOnCause{reason: reason, began: began, relist: q != nil && q.isFullRelist()})
 	})
 }
 
-// counted answers the request while its route stays as it is.
-func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
+// answerCounted answers the request while its route stays as it is.
+func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReason {
 	if custom := q.route.cfg.Custom; custom != nil {
 		end, ok := custom.Begin()
 		if !ok {
@@ -114,9 +133,9 @@ func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
 }
 
 // answer serves the request, or returns why Kubernetes has to.
-func (q *query) answer(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) answer(w http.ResponseWriter, req *http.Request) passReason {
 	switch {
-	case q.watching:
+	case q.isWatch:
 		return q.watch(w, req)
 	case q.name != "":
 		return q.get(w, req)

@@ -23,34 +23,34 @@ const (
 	churnPeriod = 30 * time.Second
 	// yieldPeriod is how long the warmer waits when requests are being answered.
 	yieldPeriod = 20 * time.Millisecond
-	// hotFor is how long a form stays hot.
-	hotFor = 10 * time.Minute
-	// minWarm objects are worth it; fewer are encoded in a moment.
-	minWarm = 200
+	// hotPeriod is how long a form stays hot.
+	hotPeriod = 10 * time.Minute
+	// minWarmObjects objects are worth it; fewer are encoded in a moment.
+	minWarmObjects = 200
 )
 
-// heat is when a form was last asked for, or expected to be, in Unix nanoseconds.
-type heat struct {
-	last  atomic.Int64
-	asked atomic.Bool
+// hotness is when a form was last asked for, or expected to be, in Unix nanoseconds.
+type hotness struct {
+	last      atomic.Int64
+	requested atomic.Bool
 }
 
-func (h *heat) expect(now time.Time) { h.last.Store(now.UnixNano()) }
+func (h *hotness) expect(now time.Time) { h.last.Store(now.UnixNano()) }
 
-func (h *heat) touch(now time.Time) {
+func (h *hotness) touch(now time.Time) {
 	h.last.Store(now.UnixNano())
-	if !h.asked.Load() {
-		h.asked.Store(true)
+	if !h.requested.Load() {
+		h.requested.Store(true)
 	}
 }
 
-func (h *heat) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotFor) }
+func (h *hotness) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotPeriod) }
 
 // Warm keeps hot forms encoded until the context ends.
 func (t *Tier) Warm(ctx context.Context) {
 	ticker := time.NewTicker(warmPeriod)
 	defer ticker.Stop()
-	last := map[*Route]warmth{}
+	last := map[*Route]warmState{}
 	for {
 		for _, r := range *t.routes.Load() {
 			now, w := time.Now(), last[r]
@@ -70,8 +70,8 @@ func (t *Tier) Warm(ctx context.Context) {
 	}
 }
 
-// warmth is what the warmer knows of a route.
-type warmth struct {
+// warmState is what the warmer knows of a route.
+type warmState struct {
 	// revision was the newest at the last pass, which warmed or not.
 	revision int64
 	warmed   time.Time
@@ -80,7 +80,7 @@ type warmth struct {
 // due reports whether a pass warms what is at a revision now: it did not change
 // since the last pass, or has changed for long. Ahead are the passes that encode
 // what nobody has asked for yet: the first, and those of what did not change.
-func (w *warmth) due(revision int64, now time.Time) (due, ahead bool) {
+func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	quiet, first := revision == w.revision, w.warmed.IsZero()
 	w.revision = revision
 	if !quiet && now.Sub(w.warmed) < churnPeriod {
@@ -97,7 +97,7 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	defer r.mu.RUnlock()
 	var hot []*encode.Form
 	for _, made := range r.mu.forms {
-		if made.form != nil && !made.form.Rows() && made.heat.hot(now) && (ahead || made.heat.asked.Load()) {
+		if made.form != nil && !made.form.IsTable() && made.hotness.hot(now) && (ahead || made.hotness.requested.Load()) {
 			hot = append(hot, made.form)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 // it is used up or the context ends.
 func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 	snapshot := r.cfg.Source.Resource().Snapshot()
-	if snapshot.Len() < minWarm || snapshot.Opaque > 0 {
+	if snapshot.Len() < minWarmObjects || snapshot.Opaque > 0 {
 		return
 	}
 	for span := range snapshot.Spans("") {
@@ -119,7 +119,7 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 		more, err := f.Warm(span, snapshot.Bytes)
 		t.warming.Store(false)
 		if err != nil || !more {
-			return // a request will meet the error and say so
+			return // The first request that meets the same error logs it (failureLog).
 		}
 	}
 }

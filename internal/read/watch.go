@@ -22,12 +22,12 @@ import (
 
 // watch answers a WATCH. What is wrong with a request that is well formed is
 // told by an event, as Kubernetes does it.
-func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
 	source := q.route.cfg.Source
-	tells := source.Covers(&opts.Predicate)
+	tells := source.CoversPredicate(&opts.Predicate)
 	if !tells && q.route.cfg.Converter == nil {
 		return passedSelector
 	}
@@ -41,11 +41,11 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
 	}
-	s := &watching{query: q, req: req, begin: begin, failed: err}
+	s := &watchSession{query: q, req: req, begin: begin, err: err}
 	if s.puller = puller(w, req); s.puller == nil {
 		return passedConnection
 	}
-	s.signal.notify = s.puller.Wake
+	s.wake.notify = s.puller.Wake
 	if err == nil {
 		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&selection) {
@@ -54,18 +54,18 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 		if s.initial != nil && q.convert(req, s.initial.Spans) != nil {
 			return passedConversion
 		}
-		s.cursor, s.failed = q.route.cfg.Hub.Open(selection, begin.After, s.signal.notify)
+		s.cursor, s.err = q.route.cfg.Hub.Open(selection, begin.After, s.wake.notify)
 		switch {
-		case errors.Is(s.failed, watch.ErrOpaque):
+		case errors.Is(s.err, watch.ErrOpaque):
 			return passedOpaque
-		case errors.Is(s.failed, cache.ErrExpired):
-			s.failed = source.Expired(begin.After)
-		case s.failed == nil:
+		case errors.Is(s.err, cache.ErrExpired):
+			s.err = source.Expired(begin.After)
+		case s.err == nil:
 			s.openAccount(&selection)
 		}
 	}
 	s.w, s.observed = q.observe(w, req, "WATCH")
-	q.begun = s
+	q.session = s
 	return ""
 }
 
@@ -80,7 +80,7 @@ func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 }
 
 // findInitial finds what existed. It returns false if bytes do not tell it.
-func (s *watching) findInitial(selection *watch.Selection) bool {
+func (s *watchSession) findInitial(selection *watch.Selection) bool {
 	if s.begin.Initial == nil {
 		return true
 	}
@@ -96,13 +96,13 @@ func (q *query) timeout() time.Duration {
 	if t := q.options.TimeoutSeconds; t != nil && *t > 0 {
 		return time.Duration(*t) * time.Second
 	}
-	return time.Duration(float64(q.route.cfg.MinTimeout) * (rand.Float64() + 1))
+	return time.Duration(float64(q.route.cfg.Shared.MinTimeout) * (rand.Float64() + 1))
 }
 
-// watching is a WATCH that is being served. Its cursor is driven by whoever writes to
+// watchSession is a WATCH that is being served. Its cursor is driven by whoever writes to
 // the connection. A client that is slow holds up nothing but its own connection, which
 // keeps no more than one batch for it.
-type watching struct {
+type watchSession struct {
 	query *query
 	req   *http.Request
 	w     http.ResponseWriter
@@ -116,14 +116,14 @@ type watching struct {
 	initial *cache.Selection
 	// initialBytes is what was sent before and with them.
 	initialBytes int
-	failed       error
+	err          error
 
 	cursor *watch.Cursor
 	// account may be nil.
 	account  *slo.Watch
 	out      encode.Stream
 	schedule schedule
-	signal   signal
+	wake     wakeSignal
 	// broken says that the client went away.
 	broken bool
 }
@@ -131,7 +131,7 @@ type watching struct {
 // serve serves the watch. When it has begun, the rest is left to the request's task, if
 // there is one: what the filters took of the stack is free then, and they take the watch
 // for begun, with the seats that fairness gave it, for starting is what costs.
-func (s *watching) serve() {
+func (s *watchSession) serve() {
 	task := routine.TaskFrom(s.req.Context())
 	left := false
 	defer func() {
@@ -141,57 +141,57 @@ func (s *watching) serve() {
 		}
 	}()
 	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks)
-	s.running(s.begins)
+	s.recordLongRunning(s.start)
 	switch {
-	case s.failed != nil:
+	case s.err != nil:
 	case task != nil:
-		task.Func, left = s.rest, true
+		task.Func, left = s.serveFollowing, true
 		return
 	default:
 		flowcontrol.WatchInitialized(s.req.Context())
-		s.running(s.follows)
+		s.recordLongRunning(s.run)
 	}
 	s.observed(s.written)
 }
 
-// rest serves a watch that has begun.
-func (s *watching) rest() {
+// serveFollowing serves a watch that has begun.
+func (s *watchSession) serveFollowing() {
 	defer s.close()
-	s.running(s.follows)
+	s.recordLongRunning(s.run)
 	s.observed(s.written)
 }
 
-// running counts the watch among those that are open.
-func (s *watching) running(serve func()) {
+// recordLongRunning counts the watch among those that are open.
+func (s *watchSession) recordLongRunning(serve func()) {
 	info, _ := request.RequestInfoFrom(s.req.Context())
 	endpointmetrics.RecordLongRunning(s.req, info, endpointmetrics.APIServerComponent, serve)
 }
 
-// begins sends the headers and what existed. A watch that fails ends with it.
-func (s *watching) begins() {
-	s.open()
-	if s.failed == nil {
-		s.failed = s.sendInitial()
+// start sends the headers and what existed. A watch that fails ends with it.
+func (s *watchSession) start() {
+	s.sendHeaders()
+	if s.err == nil {
+		s.err = s.sendInitial()
 	}
-	if s.failed != nil {
-		s.end(s.failed)
+	if s.err != nil {
+		s.end(s.err)
 	}
 }
 
-// follows sends what comes, to the end of the watch.
-func (s *watching) follows() { s.end(s.follow()) }
+// run sends what comes, to the end of the watch.
+func (s *watchSession) run() { s.end(s.follow()) }
 
 // close lets go of the watch's place.
-func (s *watching) close() {
+func (s *watchSession) close() {
 	if s.cursor != nil {
 		s.cursor.Close()
 		s.account.Close()
 	}
 }
 
-// open sends the headers. From then on the innermost writer is used: nobody in
+// sendHeaders sends the headers. From then on the innermost writer is used: nobody in
 // between looks at a watch's bytes.
-func (s *watching) open() {
+func (s *watchSession) sendHeaders() {
 	q := s.query
 	q.warn(s.req)
 	header := s.w.Header()
@@ -208,11 +208,11 @@ func (s *watching) open() {
 	if flusher, ok := s.w.(http.Flusher); ok {
 		s.flush = flusher.Flush
 	}
-	s.out = encode.Stream{Form: q.form, Head: q.head, Writer: s, Encoding: q.encoding, Observe: q.sizes()}
+	s.out = encode.Stream{Form: q.form, Head: q.head, Writer: s, Encoding: q.encoding, Observe: q.sizeObserver()}
 }
 
 // Write implements io.Writer for initial events, bookmarks and the end.
-func (s *watching) Write(b []byte) (int, error) {
+func (s *watchSession) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil
 	s.written += int64(n)
@@ -224,20 +224,26 @@ func (s *watching) Write(b []byte) (int, error) {
 }
 
 // end tells the client why the watch ends, unless that needs no words.
-func (s *watching) end(err error) {
+func (s *watchSession) end(err error) {
 	if s.broken {
 		return
 	}
 	switch {
-	case errors.Is(err, errEnded), errors.Is(err, watch.ErrOpaque):
+	case errors.Is(err, errWatchEnded), errors.Is(err, watch.ErrOpaque):
 		// The client resumes, and Kubernetes' handler tells it of odd objects.
 	case errors.Is(err, cache.ErrExpired):
-		s.query.metrics.lost(s.query.route.cfg.Resource.GroupResource())
+		s.query.metrics.countExpired(s.query.route.cfg.Resource.GroupResource())
 		s.account.Expired()
 		err = s.query.route.cfg.Source.Expired(s.begin.After)
 		fallthrough
 	default:
-		_ = s.out.Signal("ERROR", watch.Status(err)) // the client went away
+		var failure *encodingError
+		if errors.As(err, &failure) {
+			s.query.abortEncoding(err)
+		}
+		if err := s.encodingFailed(s.out.Signal("ERROR", watch.Status(err))); errors.As(err, &failure) {
+			s.query.abortEncoding(err)
+		}
 	}
 	_ = s.out.Close()
 	s.flush()

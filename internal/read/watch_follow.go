@@ -10,17 +10,17 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// errEnded ends a watch without a word: its time is over, the client has gone or
+// errWatchEnded ends a watch without a word: its time is over, the client has gone or
 // the server goes.
-var errEnded = errors.New("watch ended")
+var errWatchEnded = errors.New("watch ended")
 
 // sendInitial sends what existed, and the bookmark that says so if the client
 // asked for initial events by name and understands bookmarks.
-func (s *watching) sendInitial() error {
+func (s *watchSession) sendInitial() error {
 	if s.initial == nil {
 		return nil
 	}
-	err := s.out.Initial(s.initial.Spans)
+	err := s.encodingFailed(s.out.Initial(s.initial.Spans))
 	if err != nil {
 		return err
 	}
@@ -28,13 +28,13 @@ func (s *watching) sendInitial() error {
 	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Plan.Candidates))
 	s.account.AddWithoutSpan(0, s.initial.Count)
 	s.initial = nil
-	s.query.relisted(s.req, s.initialBytes)
+	s.query.recordRelist(s.req, s.initialBytes)
 	o := &s.query.options
 	if o.SendInitialEvents != nil && o.AllowWatchBookmarks {
 		if err := s.bookmark(s.begin.After, true); err != nil {
 			return err
 		}
-		s.query.watchListed(s.req)
+		s.query.recordWatchList(s.req)
 		return nil
 	}
 	s.flush()
@@ -42,10 +42,10 @@ func (s *watching) sendInitial() error {
 }
 
 // bookmark tells the client that it has seen everything up to a revision.
-func (s *watching) bookmark(revision int64, initialEventsEnd bool) error {
+func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
 	obj, err := s.query.route.cfg.Source.Bookmark(revision, initialEventsEnd)
 	if err == nil {
-		err = s.out.Signal(apiwatch.Bookmark, obj)
+		err = s.encodingFailed(s.out.Signal(apiwatch.Bookmark, obj))
 	}
 	if err == nil {
 		s.flush()
@@ -54,28 +54,28 @@ func (s *watching) bookmark(revision int64, initialEventsEnd bool) error {
 }
 
 // follow sends events and bookmarks until the watch ends.
-func (s *watching) follow() error {
+func (s *watchSession) follow() error {
 	progress := s.query.route.cfg.Source.Progress()
 	if s.begin.After > progress.Revision() {
 		s.schedule.ahead = time.Now().Add(aheadPatience)
 	}
 	s.query.tier.followShutdown(s.req.Context())
-	s.signal.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.ending, &s.query.route.ending)
-	defer s.signal.stop()
+	s.wake.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.watches, &s.query.route.watches)
+	defer s.wake.stop()
 	return s.followPulled()
 }
 
 // act does what is due. Bookmarks wait until all events are sent; a client that is
 // ahead of what was reached gets none.
-func (s *watching) act(now time.Time, reached int64, more bool) error {
+func (s *watchSession) act(now time.Time, reached int64, more bool) error {
 	t := &s.schedule
 	if !now.Before(t.deadline) {
-		return errEnded
+		return errWatchEnded
 	}
 	if more {
 		return nil
 	}
-	s.signal.due.Store(false)
+	s.wake.due.Store(false)
 	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
 		if to := max(reached, s.begin.After); to <= max(reached, s.query.route.cfg.Source.Progress().Revision()) {
 			if err := s.bookmark(to, false); err != nil {
@@ -92,7 +92,7 @@ func (s *watching) act(now time.Time, reached int64, more bool) error {
 			}
 		}
 	}
-	s.signal.timer.Reset(t.pause(now))
+	s.wake.timer.Reset(t.pause(now))
 	return nil
 }
 

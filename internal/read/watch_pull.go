@@ -12,15 +12,15 @@ import (
 
 // followPulled has whoever writes to the connection take the events. The request's
 // goroutine rests until something is due.
-func (s *watching) followPulled() error {
+func (s *watchSession) followPulled() error {
 	var all pull.Source
-	source := new(pulled)
+	source := new(watchSource)
 	if all = source; s.account != nil {
-		x := new(measured)
-		source, all = &x.pulled, x
-		source.sender = &x.sent
+		x := new(accountedSource)
+		source, all = &x.watchSource, x
+		source.sender = &x.sender
 	}
-	source.watching = s
+	source.watchSession = s
 	s.account.SetSender(source.sender)
 	defer source.release()
 	for {
@@ -31,8 +31,8 @@ func (s *watching) followPulled() error {
 		switch {
 		case source.err != nil:
 			return source.err
-		case s.signal.ended.Load():
-			return errEnded
+		case s.wake.ended.Load():
+			return errWatchEnded
 		}
 		if err := s.act(time.Now(), source.reached, source.more); err != nil {
 			return err
@@ -43,18 +43,18 @@ func (s *watching) followPulled() error {
 // changeBuffers hold what goes out next. An idle watch has none.
 var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
 
-// pulled gives the frames of a watch to whoever writes to its connection. It implements
+// watchSource gives the frames of a watch to whoever writes to its connection. It implements
 // pull.Source. A client that does not read holds the changes of one batch, and no
 // frames but those of one turn.
-type pulled struct {
-	*watching
+type watchSource struct {
+	*watchSession
 	// sender is nil without an account.
 	sender  *slo.Sender
 	buf     *[]encode.Change
 	pending []encode.Change
 	// more and lost come behind what is pending.
-	more bool
-	lost error
+	more      bool
+	cursorErr error
 	// reached is what the feed had finished before the cursor was read for the last
 	// time, or the newest change that was read, of which the feed may not know yet:
 	// without more, everything up to there has been sent with what is pending.
@@ -68,16 +68,16 @@ type pulled struct {
 
 // Next implements pull.Source. Its end is where the request's goroutine has
 // something to do.
-func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	if p.signal.ended.Load() {
+func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	if p.wake.ended.Load() {
 		return segments, false, io.EOF
 	}
 	if len(p.pending) == 0 {
-		if p.err = p.lost; p.err != nil || p.due() {
+		if p.err = p.cursorErr; p.err != nil || p.due() {
 			return segments, false, io.EOF
 		}
 		if p.read(); len(p.pending) == 0 {
-			return segments, p.more || p.lost != nil, nil
+			return segments, p.more || p.cursorErr != nil, nil
 		}
 	}
 	if !p.converted() {
@@ -89,10 +89,11 @@ func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err e
 	before, given := len(segments), p.pending
 	segments, p.pending, p.err = p.out.Append(segments, p.pending, room)
 	if p.err != nil {
+		p.err = &encodingError{p.err}
 		return segments, false, io.EOF
 	}
-	p.written += length(segments[before:])
-	p.give(given[:len(given)-len(p.pending)], segments[before:])
+	p.written += totalBytes(segments[before:])
+	p.queueSent(given[:len(given)-len(p.pending)], segments[before:])
 	if len(p.pending) == 0 {
 		p.release()
 	}
@@ -101,20 +102,20 @@ func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err e
 
 // due reports whether the schedule has something that can be done now: bookmarks
 // wait until all events are sent.
-func (p *pulled) due() bool {
-	return p.signal.due.Load() && (!p.more || p.overdue())
+func (p *watchSource) due() bool {
+	return p.wake.due.Load() && (!p.more || p.overdue())
 }
 
-func (p *pulled) overdue() bool { return !time.Now().Before(p.schedule.deadline) }
+func (p *watchSource) overdue() bool { return !time.Now().Before(p.schedule.deadline) }
 
 // read takes what is there from the cursor.
-func (p *pulled) read() {
+func (p *watchSource) read() {
 	if p.buf == nil {
 		p.buf = changeBuffers.Get().(*[]encode.Change)
 	}
 	p.ready = false
 	p.reached = max(p.reached, p.query.route.cfg.Source.Progress().Revision())
-	*p.buf, p.more, p.lost = p.cursor.Next((*p.buf)[:0])
+	*p.buf, p.more, p.cursorErr = p.cursor.Next((*p.buf)[:0])
 	if p.pending = *p.buf; len(p.pending) == 0 {
 		p.release()
 		return
@@ -122,7 +123,7 @@ func (p *pulled) read() {
 	p.reached = max(p.reached, p.pending[len(p.pending)-1].Revision)
 }
 
-func (p *pulled) release() {
+func (p *watchSource) release() {
 	if p.buf != nil {
 		clear(*p.buf)
 		changeBuffers.Put(p.buf)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -36,10 +37,10 @@ type readTier struct {
 	decorator *storage.Decorator
 	tier      *read.Tier
 	shares    MemoryShares
-	// budget, recent and watches are shared by all routes.
-	budget  *encode.Budget
-	recent  *encode.Recent
-	watches watchOptions
+	budget    *encode.Budget
+	recent    *encode.RecentFrames
+	// shared returns what all routes have in common.
+	shared func() *read.Shared
 	// readAccounts are the accounts of GETs and LISTs. They are set before hooks are
 	// called.
 	readAccounts *usage.Accounts
@@ -64,16 +65,26 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 	if err != nil {
 		return nil, err
 	}
+	recent := encode.NewRecentFrames(shares.WatchFrames)
 	return &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
-		tier:      read.NewTier(counters),
+		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
 		shares:    shares,
 		budget:    budget,
-		recent:    encode.NewRecent(shares.WatchFrames),
-		watches:   o,
+		recent:    recent,
+		shared:    sync.OnceValue(func() *read.Shared { return sharedOf(b, budget, recent, o) }),
 		front:     front,
 	}, nil
+}
+
+// sharedOf is called when the first route is made: feature gates are set by then.
+func sharedOf(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.Shared {
+	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+	return &read.Shared{
+		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
+		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
+	}
 }
 
 // releaseTransient drops what is kept only for requests that are under way.
@@ -125,10 +136,7 @@ type watchOptions struct {
 
 // route completes a route's configuration with what all routes share, and makes it.
 func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
-	cfg.Accounts = r.backends.watchAccounts
-	cfg.Budget, cfg.Recent, cfg.MinTimeout = r.budget, r.recent, r.watches.minTimeout
-	cfg.Compress = utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
-	cfg.CompressWatches = cfg.Compress && r.watches.compress
+	cfg.Shared = r.shared()
 	return read.NewRoute(cfg)
 }
 

@@ -70,8 +70,8 @@ func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f f
 	return p.Label, nil, false
 }
 
-// Covers reports whether attributes answer a predicate without a decoded object.
-func (s *Store) Covers(p *storage.SelectionPredicate) bool {
+// CoversPredicate reports whether attributes answer a predicate without a decoded object.
+func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool {
 	_, _, whole := s.selectors(p)
 	return whole
 }

@@ -54,7 +54,7 @@ func TestSelectorsThatAttributesAnswer(t *testing.T) {
 	} {
 		s := &Store{cfg: Config{coverage: c.told}}
 		p := storage.SelectionPredicate{Label: c.label, Field: c.field}
-		if l, _, whole := s.selectors(&p); (l != nil) != c.asks || whole != c.answer || s.Covers(&p) != c.answer {
+		if l, _, whole := s.selectors(&p); (l != nil) != c.asks || whole != c.answer || s.CoversPredicate(&p) != c.answer {
 			t.Errorf("%d told, %s, %s: got %v and %v", c.told, c.label, c.field, l, whole)
 		}
 	}

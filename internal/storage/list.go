@@ -42,7 +42,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 
 // Select finds what a list asks for, without decoding it. An error that wraps
 // cache.ErrExpired says that only etcd may have it; others are as GetList's.
-// The store must tell what the predicate asks for (Tells).
+// The store must tell what the predicate asks for (CoversPredicate).
 func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
 	l, err := s.locate(ctx, key, opts)
 	if err != nil {

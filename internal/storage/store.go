@@ -114,8 +114,8 @@ type scope struct {
 	// tokenPrefix is the beginning of keys in etcd that a list's tokens leave out.
 	tokenPrefix string
 	// keepsSlash says that they leave out no slash behind it.
-	keepsSlash   bool
-	recursive bool
+	keepsSlash bool
+	recursive  bool
 }
 
 // scope checks a caller's key and translates it. Keys that cannot belong to the

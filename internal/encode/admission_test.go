@@ -13,7 +13,7 @@ import (
 func TestFlightsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, all = 1 << 20, 200
-		var x flights
+		var a segmentAdmission
 		cells := make([]cell, all)
 		var readers sync.WaitGroup
 		users := make([]atomic.Int32, all)
@@ -22,7 +22,7 @@ func TestFlightsAreBounded(t *testing.T) {
 			readers.Go(func() {
 				for i := range all {
 					at := (i + reader) % all
-					f := x.begin(&cells[at], size)
+					f := a.acquire(&cells[at], size)
 					if users[at].Add(1) == 1 {
 						most.Store(max(most.Load(), now.Add(size)))
 					}
@@ -30,16 +30,16 @@ func TestFlightsAreBounded(t *testing.T) {
 					if users[at].Add(-1) == 0 {
 						now.Add(-size)
 					}
-					x.end(f)
+					a.release(f)
 				}
 			})
 		}
 		readers.Wait()
-		if got := most.Load(); got > flightMost || got < flightMost/2 {
-			t.Errorf("%d bytes at once, %d allowed", got, flightMost)
+		if got := most.Load(); got > maxAdmittedBytes || got < maxAdmittedBytes/2 {
+			t.Errorf("%d bytes at once, %d allowed", got, maxAdmittedBytes)
 		}
-		if len(x.of) > 0 || len(x.waiting) > 0 || x.bytes != 0 {
-			t.Errorf("left %d segments, %d waiting, %d bytes", len(x.of), len(x.waiting), x.bytes)
+		if len(a.mu.segments) > 0 || len(a.mu.waiting) > 0 || a.mu.bytes != 0 {
+			t.Errorf("left %d segments, %d waiting, %d bytes", len(a.mu.segments), len(a.mu.waiting), a.mu.bytes)
 		}
 	})
 }
@@ -48,30 +48,30 @@ func TestFlightsAreBounded(t *testing.T) {
 func TestFlightsOfStalledReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, all = 1 << 20, 100
-		var x flights
+		var a segmentAdmission
 		cells := make([]cell, 2*all)
-		var stalled []*flown
+		var stalled []*admissionTicket
 		began := time.Now()
 		for i := range all {
-			stalled = append(stalled, x.begin(&cells[i], size))
+			stalled = append(stalled, a.acquire(&cells[i], size))
 		}
-		if took, rounds := time.Since(began), (all*size+flightMost-1)/flightMost; took > time.Duration(rounds)*flightFresh {
+		if took, rounds := time.Since(began), (all*size+maxAdmittedBytes-1)/maxAdmittedBytes; took > time.Duration(rounds)*admissionFresh {
 			t.Errorf("%d readers that stall took %s to begin", all, took)
 		}
-		<-time.After(flightFresh)
+		<-time.After(admissionFresh)
 		began = time.Now()
 		for i := range all {
-			x.end(x.begin(&cells[all+i], size)) // of their own
-			x.end(x.begin(&cells[i], size))     // shared with who stalls
+			a.release(a.acquire(&cells[all+i], size)) // of their own
+			a.release(a.acquire(&cells[i], size))     // shared with who stalls
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("%d readers beside %d that stall took %s", 2*all, all, took)
 		}
 		for _, f := range stalled {
-			x.end(f)
+			a.release(f)
 		}
-		if len(x.of) > 0 || x.bytes != 0 {
-			t.Errorf("left %d segments, %d bytes", len(x.of), x.bytes)
+		if len(a.mu.segments) > 0 || a.mu.bytes != 0 {
+			t.Errorf("left %d segments, %d bytes", len(a.mu.segments), a.mu.bytes)
 		}
 	})
 }
@@ -79,14 +79,14 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 // TestLargeFlightIsAlone begins with one that is larger than what is allowed.
 func TestLargeFlightIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var x flights
+		var a segmentAdmission
 		var cells [2]cell
 		began := time.Now()
-		large := x.begin(&cells[0], 2*flightMost)
+		large := a.acquire(&cells[0], 2*maxAdmittedBytes)
 		var second sync.WaitGroup
-		second.Go(func() { x.end(x.begin(&cells[1], 1)) })
+		second.Go(func() { a.release(a.acquire(&cells[1], 1)) })
 		synctest.Wait()
-		x.end(large)
+		a.release(large)
 		second.Wait()
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %s", took)

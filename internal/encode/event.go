@@ -22,8 +22,8 @@ const (
 	extensionRaw protowire.Number = 1
 )
 
-// frames reports whether items are frames of a watch.
-func (f Framing) frames() bool { return f == WatchJSON || f == WatchProtobuf }
+// isWatch reports whether items are frames of a watch.
+func (f Framing) isWatch() bool { return f == WatchJSON || f == WatchProtobuf }
 
 // appendFrame appends the frame of an event. object is encoded as a GET has it.
 func (f Framing) appendFrame(dst []byte, kind watch.EventType, object []byte) []byte {
@@ -92,24 +92,24 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return dst, err
+		return dst, entryError(e, err)
 	}
-	object := scratches.Get().(*bytes.Buffer)
+	object := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(object)
 	if err := f.encodeAlone(object, obj); err != nil {
-		return dst, fmt.Errorf("encode %s: %w", e.Key, err)
+		return dst, entryError(e, fmt.Errorf("encode %s: %w", e.Key, err))
 	}
 	return f.cfg.Framing.appendFrame(slices.Grow(dst, object.Len()+frameOverhead), kind, object.Bytes()), nil
 }
 
-// scratches are what objects are encoded to before they are framed.
-var scratches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// scratchBuffers are what objects are encoded to before they are framed.
+var scratchBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func putScratch(b *bytes.Buffer) {
 	const largest = 4 << 20
 	if b.Cap() <= largest {
 		b.Reset()
-		scratches.Put(b)
+		scratchBuffers.Put(b)
 	}
 }
 

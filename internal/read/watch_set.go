@@ -7,16 +7,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// ending ends watches together, and those that come later at once.
-type ending struct {
+// watchSet ends watches together, and those that come later at once.
+type watchSet struct {
 	mu struct {
 		sync.Mutex
-		watches map[*signal]struct{}
+		watches map[*wakeSignal]struct{}
 		over    bool
 	}
 }
 
-func (e *ending) add(s *signal) {
+func (e *watchSet) add(s *wakeSignal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.over {
@@ -24,18 +24,18 @@ func (e *ending) add(s *signal) {
 		return
 	}
 	if e.mu.watches == nil {
-		e.mu.watches = map[*signal]struct{}{}
+		e.mu.watches = map[*wakeSignal]struct{}{}
 	}
 	e.mu.watches[s] = struct{}{}
 }
 
-func (e *ending) remove(s *signal) {
+func (e *watchSet) remove(s *wakeSignal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.mu.watches, s)
 }
 
-func (e *ending) end() {
+func (e *watchSet) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.over = true
@@ -51,7 +51,7 @@ func (t *Tier) followShutdown(ctx context.Context) {
 		if shutdown := request.ServerShutdownSignalFrom(ctx); shutdown != nil {
 			go func() {
 				<-shutdown.ShuttingDown()
-				t.ending.end()
+				t.watches.end()
 			}()
 		}
 	})

@@ -17,9 +17,9 @@ import (
 // withHelpers gives lists as many helpers as they want, whatever the machine has.
 func withHelpers(t *testing.T, n int) {
 	t.Helper()
-	before := helping
-	helping = make(chan struct{}, n)
-	t.Cleanup(func() { helping = before })
+	before := helperSlots
+	helperSlots = make(chan struct{}, n)
+	t.Cleanup(func() { helperSlots = before })
 }
 
 // TestAheadIsWhatTheEncoderWrites writes cold lists with helpers, and finds each
@@ -29,7 +29,7 @@ func TestAheadIsWhatTheEncoderWrites(t *testing.T) {
 	const objects = 2000
 	for name, framing := range framings {
 		for _, encoding := range []Encoding{Identity, Gzip, Zstd} {
-			w := newWorld(t)
+			w := newFixture(t)
 			all := groups(t, objects, 48)
 			f := w.form(t, framing)
 			want := w.expected(t, framing, all, 0, objects)
@@ -60,7 +60,7 @@ func TestAheadWorks(t *testing.T) {
 
 func testAheadWorks(t *testing.T, helpers int) {
 	withHelpers(t, helpers)
-	w := newWorld(t)
+	w := newFixture(t)
 	all := groups(t, 480, 48)
 	f := w.form(t, JSON)
 	second, third := make(chan struct{}), make(chan struct{})
@@ -108,7 +108,7 @@ func TestAheadEnds(t *testing.T) {
 		"bad object":   {io.Discard, func() error { return errNotDecoded }, errNotDecoded.Error()},
 		"panic inside": {io.Discard, func() error { panic("oh") }, "oh"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		all := groups(t, 2000, 48)
 		f := w.form(t, JSON)
 		decode := f.cfg.Decode
@@ -123,11 +123,11 @@ func TestAheadEnds(t *testing.T) {
 		if got := writeGuarded(newList(f, all, 0, 2000), c.to); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		for range cap(helping) { // each has to leave
-			helping <- struct{}{}
+		for range cap(helperSlots) { // each has to leave
+			helperSlots <- struct{}{}
 		}
-		for range cap(helping) {
-			<-helping
+		for range cap(helperSlots) {
+			<-helperSlots
 		}
 	}
 }
