@@ -151,7 +151,7 @@ func (s *stream) Write(w *pull.Worker) {
 	}
 	m.taken = true
 	b := pull.NewBatch()
-	b.Write.Filled = w.Moment()
+	b.Write.Filled = w.Now()
 	if n := s.fillLocked(b); n > 0 && m.broken == nil {
 		s.carryLocked(w, b, n)
 	}
@@ -163,7 +163,7 @@ func (s *stream) Write(w *pull.Worker) {
 	case m.missed || m.more || len(m.left) > 0:
 		s.Wake() // others wait
 	default:
-		m.carrier.Idle()
+		m.carrier.SetIdle()
 	}
 	m.missed = false
 }
@@ -250,7 +250,7 @@ func (s *stream) askLocked(room int) {
 func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m, w := &s.mu, &b.Write
 	told := m.receiver
-	w.Number = m.carrier.Number()
+	w.Number = m.carrier.NextNumber()
 	if told != nil {
 		told.Sent(w, n, nil)
 	}
@@ -259,7 +259,7 @@ func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
 		m.broken = err
 		return
 	}
-	m.carrier.Add(w)
+	m.carrier.Complete(w)
 }
 
 // deliverUnlocked writes a buffer without the lock, which is locked before and after, also
@@ -268,7 +268,7 @@ func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, told pull.R
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	_, err := worker.Write(s.nc, b.Bytes)
-	s.mu.carrier.Ended(&b.Write, worker)
+	s.mu.carrier.End(&b.Write, worker)
 	if err == nil && told != nil {
 		told.Written(&b.Write)
 	}
@@ -277,7 +277,7 @@ func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, told pull.R
 
 // Waits implements pull.Puller. HTTP/1.1 has no windows.
 func (s *stream) Waits() (window, write time.Time) {
-	return time.Time{}, s.mu.carrier.Writing()
+	return time.Time{}, s.mu.carrier.WritingSince()
 }
 
 // Locked implements pull.Puller.

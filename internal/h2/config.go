@@ -32,11 +32,11 @@ type Config struct {
 	// WriteTimeout is how long a client may leave one buffer (64 KiB) unread before
 	// the connection is closed. 0 is for ever, as with Go's server.
 	WriteTimeout time.Duration
-	// Prompt is asked of each request without a body. If it returns one, its handler is
+	// Inline is asked of each request without a body. If it returns one, its handler is
 	// taken to end without waiting for anything, and is run with that by the goroutine
 	// that reads the connection, which saves waking another. If the handler waits all
 	// the same, another goroutine reads on after some milliseconds.
-	Prompt func(*http.Request) *http.Request
+	Inline func(*http.Request) *http.Request
 }
 
 const (

@@ -53,7 +53,7 @@ func TestLikeGo(t *testing.T) {
 			for _, client := range []string{"http2", "net/http"} {
 				want := b.run(t, goServer, client)
 				for _, prompt := range []func(*http.Request) *http.Request{nil, func(r *http.Request) *http.Request { return r }} {
-					if got := b.run(t, ours(h2.Config{Prompt: prompt}), client); got != want {
+					if got := b.run(t, ours(h2.Config{Inline: prompt}), client); got != want {
 						t.Errorf("with the client of %s, prompt: %t:\ngot:\n%s\nGo's:\n%s", client, prompt != nil, got, want)
 					}
 				}

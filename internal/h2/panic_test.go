@@ -15,7 +15,7 @@ func TestReadersThatPanic(t *testing.T) {
 		if r.URL.Path == "/waits" {
 			<-r.Context().Done()
 		}
-	}), ours(h2.Config{Prompt: func(r *http.Request) *http.Request {
+	}), ours(h2.Config{Inline: func(r *http.Request) *http.Request {
 		if r.URL.Path == "/panics" {
 			panic("trouble in " + r.URL.Path)
 		}

@@ -41,7 +41,7 @@ func TestPromptGoroutine(t *testing.T) {
 			t.Errorf("%s %s: settled %v", r.Method, r.URL, settled)
 		}
 	})
-	s := serve(t, handler, ours(h2.Config{Prompt: prompt}))
+	s := serve(t, handler, ours(h2.Config{Inline: prompt}))
 	client := s.client(t)
 	_, reader := get(t, client, s.url("/prompt/"))
 	for last := ""; last != reader; { // who is slow is relieved
@@ -75,7 +75,7 @@ func TestPromptWaits(t *testing.T) {
 			}
 		}
 		_, _ = io.WriteString(w, r.URL.Path)
-	}), ours(h2.Config{Prompt: prompt}))
+	}), ours(h2.Config{Inline: prompt}))
 	client := s.client(t)
 	waiting := map[string]*http.Response{}
 	for path := range goOn {
@@ -114,7 +114,7 @@ func TestPromptClientGoes(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 		close(ended)
-	}), ours(h2.Config{Prompt: prompt}))
+	}), ours(h2.Config{Inline: prompt}))
 	var conn net.Conn
 	client := &http.Client{Transport: &http2.Transport{DialTLSContext: func(_ context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
 		var err error

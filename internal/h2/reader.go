@@ -73,7 +73,7 @@ func (c *conn) read(first bool) {
 
 // start has a stream's handler run. It returns false if somebody else reads by now.
 func (c *conn) start(s *stream) bool {
-	if prompt := c.server.cfg.Prompt; prompt != nil && s.body == nil {
+	if prompt := c.server.cfg.Inline; prompt != nil && s.body == nil {
 		if req := prompt(s.request); req != nil {
 			s.request = req
 			return c.runPrompt(s)

@@ -35,7 +35,7 @@ func (h *hold) open() {
 // fillsLocked notes when the buffer was begun that a receiver's bytes come in.
 func (c *conn) fillsLocked(s *stream) {
 	if w := c.mu.turn.write; s.receiver != nil && w.Filled.IsZero() {
-		w.Filled = c.mu.turn.worker.Moment()
+		w.Filled = c.mu.turn.worker.Now()
 	}
 }
 
@@ -47,7 +47,7 @@ func (c *conn) noteLocked(s *stream, n int) {
 	t := &c.mu.turn
 	if t.told == nil {
 		c.fillsLocked(s)
-		t.told, t.write.Number = s.receiver, t.carrier.Number()
+		t.told, t.write.Number = s.receiver, t.carrier.NextNumber()
 	}
 	var shut *pull.WindowStall
 	if s.hold != nil {
@@ -66,7 +66,7 @@ func (c *conn) carryLocked(bytes []byte) {
 		t.carrier.Begin(t.write)
 	}
 	if c.deliverUnlocked(told, bytes) && told != nil {
-		t.carrier.Add(t.write)
+		t.carrier.Complete(t.write)
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *conn) deliverUnlocked(told pull.Receiver, bytes []byte) (written bool) 
 	if told == nil {
 		return written
 	}
-	if t.carrier.Ended(w, worker); written {
+	if t.carrier.End(w, worker); written {
 		told.Written(w)
 	}
 	return written
@@ -98,7 +98,7 @@ func (r *response) Locked(use func(returned uint64)) {
 // Waits implements pull.Puller.
 func (r *response) Waits() (window, write time.Time) {
 	s, c := r.stream, r.stream.conn
-	write = c.mu.turn.carrier.Writing()
+	write = c.mu.turn.carrier.WritingSince()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.hold != nil && s.source != nil {

@@ -62,7 +62,7 @@ func (c *conn) passOnLocked() {
 		c.kick()
 		return
 	}
-	t.carrier.Idle()
+	t.carrier.SetIdle()
 }
 
 // readyLocked says whether a stream may send something now.

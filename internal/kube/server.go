@@ -50,9 +50,9 @@ type Hooks struct {
 type Protocols struct {
 	// Streams is how many a connection of HTTP/2 may have, 0 without HTTP/2.
 	Streams int
-	// Prompt returns a request that the server's handler answers without waiting for
+	// Inline returns a request that the server's handler answers without waiting for
 	// anything, made of the one that it is given; nil for all others.
-	Prompt func(*http.Request) *http.Request
+	Inline func(*http.Request) *http.Request
 }
 
 // Server is the chain of aggregator, kube-apiserver and apiextensions.

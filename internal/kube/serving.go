@@ -84,7 +84,7 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 	case streams <= 0:
 		streams = defaultStreams
 	}
-	if err := protocols(f.server, Protocols{Streams: streams, Prompt: s.prompt}); err != nil {
+	if err := protocols(f.server, Protocols{Streams: streams, Inline: s.prompt}); err != nil {
 		return nil, fmt.Errorf("configure HTTP: %w", err)
 	}
 	f.server.TLSConfig.GetConfigForClient = certificates.forClient

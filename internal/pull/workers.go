@@ -22,54 +22,54 @@ type Task interface {
 // be. As many run as there are processors, besides those that wait in a write, for
 // whom others work meanwhile.
 type Worker struct {
-	pool *workers
-	// ended is when the write returned that came just before, if that is known.
-	ended time.Time
-	// waits says that the worker does not count. It is set with pool.mu locked.
-	waits atomic.Bool
+	pool *workerPool
+	// lastWriteEnd is when the write returned that came just before, if that is known.
+	lastWriteEnd time.Time
+	// blocked says that the worker does not count. It is set with pool.mu locked.
+	blocked atomic.Bool
 }
 
 // Do has a worker do a task. It waits for nothing.
-func Do(t Task) { all.do(t) }
+func Do(t Task) { processWorkers.do(t) }
 
-// all are the workers of this process.
-var all = newWorkers(runtime.GOMAXPROCS(0))
+// processWorkers are the workers of this process.
+var processWorkers = newWorkerPool(runtime.GOMAXPROCS(0))
 
-// workers are those of a process.
+// workerPool are those of a process.
 //
 //	resting ──do──► running ──nothing to do──► resting
 //	                   ▲  └──a write has to wait: another runs
 //	                   └─────and has returned, unless enough run or rest: it ends
-type workers struct {
+type workerPool struct {
 	limit int
 	mu    struct {
 		sync.Mutex
 		work sync.Cond
 		// tasks are in the order in which they came.
-		tasks            Queue[Task]
-		running, resting int
+		tasks         Queue[Task]
+		running, idle int
 	}
 }
 
-func newWorkers(limit int) *workers {
-	p := &workers{limit: limit}
+func newWorkerPool(limit int) *workerPool {
+	p := &workerPool{limit: limit}
 	p.mu.work.L = &p.mu
 	return p
 }
 
-func (p *workers) do(t Task) {
+func (p *workerPool) do(t Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.tasks.Push(t)
-	p.callLocked()
+	p.startWorkerLocked()
 }
 
-// callLocked has one more worker run if there is work and may be one.
-func (p *workers) callLocked() {
+// startWorkerLocked has one more worker run if there is work and may be one.
+func (p *workerPool) startWorkerLocked() {
 	switch {
 	case p.mu.tasks.Len() == 0 || p.mu.running >= p.limit:
-	case p.mu.resting > 0:
-		p.mu.resting--
+	case p.mu.idle > 0:
+		p.mu.idle--
 		p.mu.running++
 		p.mu.work.Signal()
 	default:
@@ -78,7 +78,7 @@ func (p *workers) callLocked() {
 	}
 }
 
-func (p *workers) run() {
+func (p *workerPool) run() {
 	w := &Worker{pool: p}
 	for t := p.next(w); t != nil; t = p.next(w) {
 		w.do(t)
@@ -96,20 +96,20 @@ func (w *Worker) do(t Task) {
 }
 
 // next returns nil if enough others run, or rest.
-func (p *workers) next(w *Worker) Task {
+func (p *workerPool) next(w *Worker) Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.mu.running <= p.limit {
 		if p.mu.tasks.Len() > 0 {
 			return p.mu.tasks.Pop()
 		}
-		if p.mu.resting >= p.limit {
+		if p.mu.idle >= p.limit {
 			break
 		}
 		p.mu.running--
-		p.mu.resting++
+		p.mu.idle++
 		p.mu.work.Wait() // who signals counts it as running
-		w.ended = time.Time{}
+		w.lastWriteEnd = time.Time{}
 	}
 	p.mu.running--
 	return nil
@@ -117,63 +117,63 @@ func (p *workers) next(w *Worker) Task {
 
 // Write writes to a connection, or to TLS above one. Without a worker it only writes.
 func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
-	told := teller(c)
+	conn := connBelow(c)
 	if w != nil {
-		w.ended = time.Time{}
-		defer w.waited()
-		if told != nil {
-			told.worker.Store(w)
-			defer told.worker.Store(nil)
-			if told.waits.Load() {
-				w.wait() // for the lock of another goroutine's write
+		w.lastWriteEnd = time.Time{}
+		defer w.noteUnblocked()
+		if conn != nil {
+			conn.worker.Store(w)
+			defer conn.worker.Store(nil)
+			if conn.blocked.Load() {
+				w.noteBlocked() // for the lock of another goroutine's write
 			}
 		} else {
-			w.wait() // perhaps
+			w.noteBlocked() // perhaps
 		}
 	}
-	if told == nil {
+	if conn == nil {
 		return c.Write(b)
 	}
-	return told.through(c, b)
+	return conn.writeBatch(c, b)
 }
 
-// Moment is the time when a worker begins with a connection: that is when it was done
+// Now is the time when a worker begins with a connection: that is when it was done
 // with the one before, so that most writes take two looks at the clock and not three.
-func (w *Worker) Moment() time.Time {
-	if w == nil || w.ended.IsZero() {
-		return Moment()
+func (w *Worker) Now() time.Time {
+	if w == nil || w.lastWriteEnd.IsZero() {
+		return Now()
 	}
-	return w.ended
+	return w.lastWriteEnd
 }
 
-// teller is the connection below TLS, nil if it does not tell when it waits.
-func teller(c net.Conn) *Conn {
+// connBelow is the connection below TLS, nil if it does not tell when it waits.
+func connBelow(c net.Conn) *Conn {
 	if above, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = above.NetConn()
 	}
-	told, _ := c.(*Conn)
-	return told
+	conn, _ := c.(*Conn)
+	return conn
 }
 
-// wait says that the worker is about to wait.
-func (w *Worker) wait() {
+// noteBlocked says that the worker is about to wait.
+func (w *Worker) noteBlocked() {
 	p := w.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !w.waits.Swap(true) {
+	if !w.blocked.Swap(true) {
 		p.mu.running--
-		p.callLocked()
+		p.startWorkerLocked()
 	}
 }
 
-// waited says that the worker waits no longer.
-func (w *Worker) waited() {
-	if !w.waits.Load() {
+// noteUnblocked says that the worker waits no longer.
+func (w *Worker) noteUnblocked() {
+	if !w.blocked.Load() {
 		return
 	}
 	p := w.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w.waits.Store(false)
+	w.blocked.Store(false)
 	p.mu.running++
 }

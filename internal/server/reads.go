@@ -96,7 +96,7 @@ func (r *readTier) hooks() kube.Hooks {
 			if h1.Configure(s); p.Streams == 0 {
 				return nil
 			}
-			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
+			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Inline: p.Inline}).Configure(s)
 		},
 		CustomResources: crd.Config{Logger: r.backends.logger, Route: r.route, Stored: r.decorator.Stored, Gone: r.forget},
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
