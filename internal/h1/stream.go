@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// turn is how many bytes a source is asked for at once.
-	turn = 16 << 10
+	// askBytes is how many bytes a source is asked for at once.
+	askBytes = 16 << 10
 	// maxChunk makes a chunk, with its size and ends of line, fill a batch.
 	maxChunk = pull.BatchSize - 16
-	// keptSegments is the room for segments that a stream keeps while it has none.
-	keptSegments = 4
+	// maxIdleSegments is the room for segments that a stream keeps while it has none.
+	maxIdleSegments = 4
 )
 
 type connKey struct{}
@@ -55,8 +55,8 @@ type stream struct {
 	w       http.ResponseWriter
 	nc      net.Conn
 	chunked bool // not in HTTP/1.0, where the end of the connection is that of the body
-	// asked says that a worker is to look.
-	asked atomic.Bool
+	// wakePending says that a worker is to look.
+	wakePending atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -66,21 +66,21 @@ type stream struct {
 		source   pull.Source
 		receiver pull.Receiver
 		// taken says that a worker has the turn, missed that another wanted it meanwhile.
-		taken, missed bool
+		taken, wanted bool
 		// left is what the source gave and is not sent. more says that it may have more.
-		left [][]byte
-		more bool
+		unsent      [][]byte
+		sourceReady bool
 		// ended says that it has ended, broken why nothing more can be sent, leaving that
 		// the handler wants to go.
-		ended, leaving bool
-		broken         error
-		carrier        pull.WriteClock
+		sourceEnded, leaving bool
+		err                  error
+		clock                pull.WriteClock
 	}
 }
 
 // Wake implements pull.Puller.
 func (s *stream) Wake() {
-	if !s.asked.Swap(true) {
+	if !s.wakePending.Swap(true) {
 		pull.Do(s)
 	}
 }
@@ -95,10 +95,10 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 	m := &s.mu
 	m.Lock()
 	defer m.Unlock()
-	m.source, m.ended, m.leaving = source, false, false
+	m.source, m.sourceEnded, m.leaving = source, false, false
 	m.receiver, _ = source.(pull.Receiver)
 	s.Wake()
-	for !m.leaving && m.broken == nil && (!m.ended || len(m.left) > 0) {
+	for !m.leaving && m.err == nil && (!m.sourceEnded || len(m.unsent) > 0) {
 		m.changed.Wait()
 	}
 	// The handler may write itself from then on.
@@ -106,16 +106,16 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		m.changed.Wait()
 	}
 	m.source, m.receiver = nil, nil
-	if m.broken != nil {
+	if m.err != nil {
 		s.closeUnlocked()
 	}
-	if p, ok := m.broken.(*pull.Panic); ok {
+	if p, ok := m.err.(*pull.Panic); ok {
 		panic(p) // it ends this connection alone
 	}
 	switch {
-	case m.broken != nil:
-		return m.broken
-	case m.ended && len(m.left) == 0:
+	case m.err != nil:
+		return m.err
+	case m.sourceEnded && len(m.unsent) == 0:
 		return nil
 	}
 	return ctx.Err()
@@ -138,34 +138,34 @@ func (s *stream) leave() {
 
 // Write implements pull.Task: it writes one chunk.
 func (s *stream) Write(w *pull.Worker) {
-	s.asked.Store(false)
+	s.wakePending.Store(false)
 	m := &s.mu
 	m.Lock()
 	defer m.Unlock()
 	switch {
 	case m.taken:
-		m.missed = true
+		m.wanted = true
 		return
-	case m.source == nil || m.leaving || m.broken != nil || m.ended && len(m.left) == 0:
+	case m.source == nil || m.leaving || m.err != nil || m.sourceEnded && len(m.unsent) == 0:
 		return
 	}
 	m.taken = true
 	b := pull.NewBatch()
 	b.Write.Filled = w.Now()
-	if n := s.fillLocked(b); n > 0 && m.broken == nil {
-		s.carryLocked(w, b, n)
+	if n := s.fillLocked(b); n > 0 && m.err == nil {
+		s.writeBatchLocked(w, b, n)
 	}
 	b.Release()
 	m.taken = false
 	switch {
-	case m.ended && len(m.left) == 0 || m.leaving || m.broken != nil:
+	case m.sourceEnded && len(m.unsent) == 0 || m.leaving || m.err != nil:
 		m.changed.Broadcast()
-	case m.missed || m.more || len(m.left) > 0:
+	case m.wanted || m.sourceReady || len(m.unsent) > 0:
 		s.Wake() // others wait
 	default:
-		m.carrier.SetIdle()
+		m.clock.SetIdle()
 	}
-	m.missed = false
+	m.wanted = false
 }
 
 // Abort implements pull.Task. The handler panics then, which net/http logs.
@@ -173,7 +173,7 @@ func (s *stream) Abort(p *pull.Panic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.taken = false
-	s.mu.broken = p
+	s.mu.err = p
 	s.mu.changed.Broadcast()
 }
 
@@ -181,49 +181,49 @@ func (s *stream) Abort(p *pull.Panic) {
 // in it.
 func (s *stream) fillLocked(b *pull.Batch) (n int) {
 	m := &s.mu
-	have := length(m.left)
-	for have < maxChunk && !m.ended && m.broken == nil {
+	have := totalLength(m.unsent)
+	for have < maxChunk && !m.sourceEnded && m.err == nil {
 		before := have
-		s.askLocked(min(turn, maxChunk-have))
-		if have = length(m.left); have == before {
+		s.askLocked(min(askBytes, maxChunk-have))
+		if have = totalLength(m.unsent); have == before {
 			break
 		}
 	}
 	if n = min(have, maxChunk); n == 0 {
-		m.left = nil
+		m.unsent = nil
 		return 0
 	}
 	if s.chunked {
 		b.Bytes = append(strconv.AppendInt(b.Bytes, int64(n), 16), "\r\n"...)
 	}
-	s.takeLocked(b, n)
+	s.moveLocked(b, n)
 	if s.chunked {
 		b.Bytes = append(b.Bytes, "\r\n"...)
 	}
 	return n
 }
 
-// takeLocked moves bytes of what is left to the buffer.
-func (s *stream) takeLocked(b *pull.Batch, n int) {
+// moveLocked moves bytes of what is left to the buffer.
+func (s *stream) moveLocked(b *pull.Batch, n int) {
 	m := &s.mu
 	done := 0
 	for n > 0 {
-		segment := m.left[done]
+		segment := m.unsent[done]
 		part := segment[:min(n, len(segment))]
 		b.Bytes = append(b.Bytes, part...)
 		n -= len(part)
-		if m.left[done] = segment[len(part):]; len(m.left[done]) == 0 {
+		if m.unsent[done] = segment[len(part):]; len(m.unsent[done]) == 0 {
 			done++
 		}
 	}
-	rest := copy(m.left, m.left[done:])
-	clear(m.left[rest:])
-	if m.left = m.left[:rest]; rest == 0 && cap(m.left) > keptSegments {
-		m.left = nil
+	rest := copy(m.unsent, m.unsent[done:])
+	clear(m.unsent[rest:])
+	if m.unsent = m.unsent[:rest]; rest == 0 && cap(m.unsent) > maxIdleSegments {
+		m.unsent = nil
 	}
 }
 
-func length(segments [][]byte) (n int) {
+func totalLength(segments [][]byte) (n int) {
 	for _, s := range segments {
 		n += len(s)
 	}
@@ -233,56 +233,56 @@ func length(segments [][]byte) (n int) {
 // askLocked asks the source, without the lock.
 func (s *stream) askLocked(room int) {
 	m := &s.mu
-	source, segments := m.source, m.left
+	source, segments := m.source, m.unsent
 	m.Unlock()
 	segments, more, err := pull.Ask(source, segments, room)
 	m.Lock()
-	m.left, m.more = segments, more
+	m.unsent, m.sourceReady = segments, more
 	switch {
 	case errors.Is(err, io.EOF):
-		m.ended, m.more = true, false
+		m.sourceEnded, m.sourceReady = true, false
 	case err != nil:
-		m.broken = err
+		m.err = err
 	}
 }
 
-// carryLocked writes a buffer with so many bytes of the source, and tells the receiver.
-func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
+// writeBatchLocked writes a buffer with so many bytes of the source, and tells the receiver.
+func (s *stream) writeBatchLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m, w := &s.mu, &b.Write
-	told := m.receiver
-	w.Number = m.carrier.NextNumber()
-	if told != nil {
-		told.Sent(w, n, nil)
+	receiver := m.receiver
+	w.Number = m.clock.NextNumber()
+	if receiver != nil {
+		receiver.Sent(w, n, nil)
 	}
-	m.carrier.Begin(w)
-	if err := s.deliverUnlocked(worker, b, told); err != nil {
-		m.broken = err
+	m.clock.Begin(w)
+	if err := s.deliverUnlocked(worker, b, receiver); err != nil {
+		m.err = err
 		return
 	}
-	m.carrier.Complete(w)
+	m.clock.Complete(w)
 }
 
 // deliverUnlocked writes a buffer without the lock, which is locked before and after, also
 // when it panics.
-func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, told pull.Receiver) error {
+func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, receiver pull.Receiver) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	_, err := worker.Write(s.nc, b.Bytes)
-	s.mu.carrier.End(&b.Write, worker)
-	if err == nil && told != nil {
-		told.Written(&b.Write)
+	s.mu.clock.End(&b.Write, worker)
+	if err == nil && receiver != nil {
+		receiver.Written(&b.Write)
 	}
 	return err
 }
 
 // Waits implements pull.Puller. HTTP/1.1 has no windows.
 func (s *stream) Waits() (window, write time.Time) {
-	return time.Time{}, s.mu.carrier.WritingSince()
+	return time.Time{}, s.mu.clock.WritingSince()
 }
 
 // Locked implements pull.Puller.
 func (s *stream) Locked(use func(returned uint64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	use(s.mu.carrier.Returned())
+	use(s.mu.clock.Returned())
 }

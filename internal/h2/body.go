@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	errBodyClosed = errors.New("h2: request body closed by its handler")
-	errTooLong    = errors.New("h2: client sent more than its Content-Length")
+	errBodyClosed  = errors.New("h2: request body closed by its handler")
+	errLongRequest = errors.New("h2: client sent more than its Content-Length")
 )
 
 // body is a request's body. What it holds is bounded by the stream's window. Its
@@ -28,7 +28,7 @@ type body struct {
 		err     error
 		trailer http.Header
 		// continues says that the client waits for leave to send (Expect: 100-continue).
-		continues bool
+		expectsContinue bool
 	}
 	changed sync.Cond
 }
@@ -38,7 +38,7 @@ func newBody(s *stream) *body {
 	b.changed.L = &b.mu
 	header := s.request.Header
 	if httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue") {
-		b.mu.continues = true
+		b.mu.expectsContinue = true
 		delete(header, "Expect")
 	}
 	return b
@@ -52,8 +52,8 @@ func (b *body) write(data []byte) bool {
 	if m.err != nil {
 		return false
 	}
-	if m.data == nil && b.stream.declared > 0 {
-		m.data = make([]byte, 0, min(b.stream.declared, 64<<10))
+	if m.data == nil && b.stream.declaredLength > 0 {
+		m.data = make([]byte, 0, min(b.stream.declaredLength, 64<<10))
 	}
 	if m.read > 0 && cap(m.data)-len(m.data) < len(data) {
 		m.data = m.data[:copy(m.data, m.data[m.read:])]
@@ -84,16 +84,16 @@ func (b *body) fail(err error) {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	b.letContinue()
-	n, err := b.take(p)
+	b.sendContinue()
+	n, err := b.waitAndCopy(p)
 	if n > 0 {
-		b.stream.giveBack(n, true)
+		b.stream.creditRead(n, true)
 	}
 	return n, err
 }
 
-// take waits for something to read.
-func (b *body) take(p []byte) (int, error) {
+// waitAndCopy waits for something to read.
+func (b *body) waitAndCopy(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := &b.mu
@@ -130,14 +130,14 @@ func (b *body) Close() error {
 	}
 	b.mu.Unlock()
 	if dropped > 0 {
-		b.stream.giveBack(dropped, false)
+		b.stream.creditRead(dropped, false)
 	}
 	return nil
 }
 
-// drop lets go of the body when its handler has returned. Its window is given back by
+// discard lets go of the body when its handler has returned. Its window is given back by
 // the caller.
-func (b *body) drop() {
+func (b *body) discard() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.data, b.mu.read = nil, 0
@@ -147,20 +147,20 @@ func (b *body) drop() {
 	}
 }
 
-// letContinue tells a client that waits to send its body.
-func (b *body) letContinue() {
+// sendContinue tells a client that waits to send its body.
+func (b *body) sendContinue() {
 	b.mu.Lock()
-	continues := b.mu.continues
-	b.mu.continues = false
+	expects := b.mu.expectsContinue
+	b.mu.expectsContinue = false
 	b.mu.Unlock()
-	if continues {
+	if expects {
 		b.stream.inform(&head{status: http.StatusContinue})
 	}
 }
 
-// giveBack lets the client send as much as the handler has read: on the
+// creditRead lets the client send as much as the handler has read: on the
 // connection, and on the stream if more of it will be read.
-func (s *stream) giveBack(n int, more bool) {
+func (s *stream) creditRead(n int, more bool) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,9 +168,9 @@ func (s *stream) giveBack(n int, more bool) {
 		return // with all that was unread
 	}
 	s.unread -= n
-	err := c.giveLocked(nil, n)
+	err := c.creditLocked(nil, n)
 	if err == nil && more && s.state == open {
-		err = c.giveLocked(s, n)
+		err = c.creditLocked(s, n)
 	}
 	if err != nil {
 		go c.close()

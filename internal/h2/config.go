@@ -71,10 +71,10 @@ type Server struct {
 
 	mu struct {
 		sync.Mutex
-		conns   map[*conn]struct{}
-		leaving bool
+		conns        map[*conn]struct{}
+		shuttingDown bool
 		// idle are workers without a handler to run; none without connections.
-		idle []*worker
+		idleWorkers []*handlerWorker
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *Server) Configure(hs *http.Server) error {
 		hs.TLSConfig = new(tls.Config)
 	}
 	t := hs.TLSConfig
-	if t.CipherSuites != nil && t.MinVersion < tls.VersionTLS13 && !slices.ContainsFunc(t.CipherSuites, required) {
+	if t.CipherSuites != nil && t.MinVersion < tls.VersionTLS13 && !slices.ContainsFunc(t.CipherSuites, isRequiredSuite) {
 		return errors.New("h2: TLSConfig.CipherSuites lacks an AES_128_GCM_SHA256 suite with ECDHE, which HTTP/2 requires")
 	}
 	for _, name := range []string{http2.NextProtoTLS, "http/1.1"} {
@@ -132,17 +132,17 @@ func (s *Server) serveTLS(hs *http.Server, nc *tls.Conn, handler http.Handler) {
 func (s *Server) shutdown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.leaving = true
+	s.mu.shuttingDown = true
 	for c := range s.mu.conns {
 		// A connection that is busy must not hold up the others.
 		go c.goAwayGracefully()
 	}
 }
 
-func (s *Server) isLeaving() bool {
+func (s *Server) isShuttingDown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.leaving
+	return s.mu.shuttingDown
 }
 
 // register says whether the server is shutting down already.
@@ -150,7 +150,7 @@ func (s *Server) register(c *conn) (leaving bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.conns[c] = struct{}{}
-	return s.mu.leaving
+	return s.mu.shuttingDown
 }
 
 func (s *Server) unregister(c *conn) {
@@ -158,19 +158,19 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	if len(s.mu.conns) == 0 {
-		s.dismissLocked()
+		s.stopIdleWorkersLocked()
 	}
 }
 
-// required says whether a cipher suite is one of those that every HTTP/2 peer
+// isRequiredSuite says whether a cipher suite is one of those that every HTTP/2 peer
 // with TLS 1.2 has (RFC 9113, 9.2.2).
-func required(suite uint16) bool {
+func isRequiredSuite(suite uint16) bool {
 	return suite == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || suite == tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
 }
 
-// adequate says whether HTTP/2 allows a TLS connection: of version 1.3, or of 1.2
+// isAdequateTLS says whether HTTP/2 allows a TLS connection: of version 1.3, or of 1.2
 // with an ephemeral key exchange and an authenticated cipher (RFC 9113, 9.2).
-func adequate(state *tls.ConnectionState) bool {
+func isAdequateTLS(state *tls.ConnectionState) bool {
 	if state.Version != tls.VersionTLS12 {
 		return state.Version > tls.VersionTLS12
 	}
@@ -179,5 +179,5 @@ func adequate(state *tls.ConnectionState) bool {
 		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256:
 		return true
 	}
-	return required(state.CipherSuite)
+	return isRequiredSuite(state.CipherSuite)
 }

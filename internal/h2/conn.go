@@ -68,30 +68,30 @@ type conn struct {
 	ctx     context.Context
 	// framer reads for the reader, and writes to mu.control under the lock.
 	framer *http2.Framer
-	// headerNames are the reader's, as is what follows.
-	headerNames names
+	// nameCache are the reader's, as is what follows.
+	nameCache   nameCache
 	emptyFrames int
-	// started is a stream whose handler is to run.
-	started *stream
-	// readers are those that took over from the first one.
-	readers sync.WaitGroup
+	// nextToStart is a stream whose handler is to run.
+	nextToStart *stream
+	// successors are those that took over from the first one.
+	successors sync.WaitGroup
 
-	woken wakes
-	// kicked says that a worker is to look.
-	kicked atomic.Bool
+	woken wakeList
+	// queued says that a worker is to look.
+	queued atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		phase   phase
 		streams map[uint32]*stream
 		// last is the newest stream's ID.
-		last   uint32
-		reader reader
+		lastStreamID uint32
+		reader       reader
 		// running handlers, and streams that wait for one of them to end.
-		running int
-		waiting []*stream
+		runningHandlers int
+		waitingStreams  []*stream
 		// acknowledged says that the client knows our settings.
-		acknowledged bool
+		settingsAcked bool
 
 		in            inflow
 		out           outflow
@@ -100,15 +100,15 @@ type conn struct {
 		// control are frames that wait to be written.
 		control  bytes.Buffer
 		queues   queues
-		discards discards
+		discards discardSet
 		turn     turn
 
-		idle     *time.Timer
-		idleFrom time.Time
+		idleTimer *time.Timer
+		idleSince time.Time
 		// leave ends leaving, crossing counts the streams that were opened meanwhile.
-		leave    *time.Timer
-		crossing int
-		farewell *time.Timer
+		leaveTimer    *time.Timer
+		crossing      int
+		farewellTimer *time.Timer
 	}
 }
 
@@ -144,7 +144,7 @@ func (c *conn) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.ctx = ctx
-	if c.tls != nil && !adequate(c.tls) {
+	if c.tls != nil && !isAdequateTLS(c.tls) {
 		_ = c.framer.WriteGoAway(0, http2.ErrCodeInadequateSecurity, nil)
 		_, _ = c.nc.Write(c.mu.control.Bytes()) // it is closed in any case
 		c.nc.Close()
@@ -158,7 +158,7 @@ func (c *conn) serve(ctx context.Context) {
 	if c.readPreface() {
 		c.read(true)
 	}
-	c.readers.Wait()
+	c.successors.Wait()
 	c.close()
 	c.server.unregister(c)
 }
@@ -189,28 +189,28 @@ func (c *conn) setStateLocked(state http.ConnState) {
 	}
 }
 
-// idleLocked begins the time that a connection may have no streams. The timer runs
+// startIdleTimerLocked begins the time that a connection may have no streams. The timer runs
 // on when a stream begins: it is cheaper to look at the time when it fires.
-func (c *conn) idleLocked() {
+func (c *conn) startIdleTimerLocked() {
 	timeout := c.server.cfg.IdleTimeout
 	if timeout <= 0 || c.mu.phase != serving {
 		return
 	}
-	c.mu.idleFrom = time.Now()
-	if c.mu.idle == nil {
-		c.mu.idle = time.AfterFunc(timeout, c.idleTooLong)
+	c.mu.idleSince = time.Now()
+	if c.mu.idleTimer == nil {
+		c.mu.idleTimer = time.AfterFunc(timeout, c.checkIdle)
 	}
 }
 
-func (c *conn) idleTooLong() {
+func (c *conn) checkIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.mu.streams) > 0 || c.mu.phase != serving {
-		c.mu.idle = nil
+		c.mu.idleTimer = nil
 		return
 	}
-	if left := time.Until(c.mu.idleFrom.Add(c.server.cfg.IdleTimeout)); left > 0 {
-		c.mu.idle.Reset(left)
+	if left := time.Until(c.mu.idleSince.Add(c.server.cfg.IdleTimeout)); left > 0 {
+		c.mu.idleTimer.Reset(left)
 		return
 	}
 	c.goAwayLocked()
@@ -231,12 +231,12 @@ func (c *conn) goAwayLocked() {
 	}
 	c.mu.phase = leaving
 	_ = c.framer.WriteGoAway(math.MaxInt32, http2.ErrCodeNo, nil)
-	c.mu.leave = time.AfterFunc(leaveTime, c.drain)
+	c.mu.leaveTimer = time.AfterFunc(leaveTime, c.drain)
 	c.kick()
 }
 
-// crossedLocked counts a stream that was opened while the connection is being left.
-func (c *conn) crossedLocked() {
+// countCrossingLocked counts a stream that was opened while the connection is being left.
+func (c *conn) countCrossingLocked() {
 	if c.mu.phase != leaving {
 		return
 	}
@@ -252,11 +252,11 @@ func (c *conn) drain() {
 	c.drainLocked()
 }
 
-// leaveLocked tells the client to open no more streams behind a stream, if that is about
+// goAwayAfterLocked tells the client to open no more streams behind a stream, if that is about
 // to end: some clients take nothing more of a connection that is told so, and send nothing.
-func (c *conn) leaveLocked(s *stream, ends bool) {
+func (c *conn) goAwayAfterLocked(s *stream, ends bool) {
 	if ends && s.state != streamClosed {
-		s.leaves = true
+		s.goAwayAfter = true
 		return
 	}
 	c.goAwayLocked()
@@ -268,21 +268,21 @@ func (c *conn) drainLocked() {
 		return
 	}
 	c.mu.phase = draining
-	_ = c.framer.WriteGoAway(c.mu.last, http2.ErrCodeNo, nil)
+	_ = c.framer.WriteGoAway(c.mu.lastStreamID, http2.ErrCodeNo, nil)
 	c.kick()
-	c.drainedLocked()
+	c.closeIfDrainedLocked()
 }
 
-// drainedLocked closes a connection that is left without streams.
-func (c *conn) drainedLocked() {
+// closeIfDrainedLocked closes a connection that is left without streams.
+func (c *conn) closeIfDrainedLocked() {
 	if c.mu.phase == draining && len(c.mu.streams) == 0 {
 		c.sayFarewellLocked()
 	}
 }
 
 func (c *conn) sayFarewellLocked() {
-	if c.mu.farewell == nil {
-		c.mu.farewell = time.AfterFunc(farewellTimeout, c.endFarewell)
+	if c.mu.farewellTimer == nil {
+		c.mu.farewellTimer = time.AfterFunc(farewellTimeout, c.endFarewell)
 	}
 }
 
@@ -290,8 +290,8 @@ func (c *conn) sayFarewellLocked() {
 // an answer and the server stays.
 func (c *conn) endFarewell() {
 	c.mu.Lock()
-	if c.mu.phase == draining && c.mu.discards.progress() && !c.server.isLeaving() {
-		c.mu.farewell.Reset(farewellTimeout)
+	if c.mu.phase == draining && c.mu.discards.progressed() && !c.server.isShuttingDown() {
+		c.mu.farewellTimer.Reset(farewellTimeout)
 		c.mu.Unlock()
 		return
 	}
@@ -304,7 +304,7 @@ func (c *conn) fail(code http2.ErrCode) {
 	c.mu.Lock()
 	if c.mu.phase < failed {
 		c.mu.phase = failed
-		_ = c.framer.WriteGoAway(c.mu.last, code, nil)
+		_ = c.framer.WriteGoAway(c.mu.lastStreamID, code, nil)
 		c.closeStreamsLocked()
 		c.sayFarewellLocked()
 		c.kick()
@@ -323,7 +323,7 @@ func (c *conn) close() {
 	c.mu.phase = closed
 	c.closeStreamsLocked()
 	c.mu.discards.stop()
-	for _, t := range []*time.Timer{c.mu.idle, c.mu.leave, c.mu.farewell} {
+	for _, t := range []*time.Timer{c.mu.idleTimer, c.mu.leaveTimer, c.mu.farewellTimer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -334,7 +334,7 @@ func (c *conn) close() {
 }
 
 func (c *conn) closeStreamsLocked() {
-	c.mu.waiting = nil
+	c.mu.waitingStreams = nil
 	for _, s := range c.mu.streams {
 		s.closeLocked(errDisconnected)
 	}

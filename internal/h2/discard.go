@@ -16,7 +16,7 @@ const (
 	maxDiscardPeriods = 20
 )
 
-// discard is a request's body that nobody reads. With its answer sent, the stream is
+// bodyDiscard is a request's body that nobody reads. With its answer sent, the stream is
 // half-closed (local) as RFC 9113, 5.1 has it.
 //
 //	open ──the handler returns──► discarded ──answer sent──► half-closed ──END_STREAM──► closed
@@ -25,14 +25,14 @@ const (
 // To reset the stream behind the answer would save the bytes (8.1). But clients lose an
 // answer that comes with its reset, and others write their whole body before they read.
 // So the client may send its body to the end, within bounds. It is reset beyond.
-type discard struct {
+type bodyDiscard struct {
 	in inflow
 	// received counts its bytes, seen those at the last look.
-	received, seen int64
-	// looks counts the periods that have ended.
-	looks int
-	// leaves says that the client is to open no more streams when this one has ended.
-	leaves bool
+	received, lastReceived int64
+	// periods counts the periods that have ended.
+	periods int
+	// goAwayAfter says that the client is to open no more streams when this one has ended.
+	goAwayAfter bool
 }
 
 // resetStream is a stream that the server has reset before its client had ended it.
@@ -42,12 +42,12 @@ type resetStream struct {
 	left int32
 }
 
-// discards are the streams of a connection that the server has ended, and perhaps not
+// discardSet are the streams of a connection that the server has ended, and perhaps not
 // the client. The connection does not wait for them, but they count as concurrent ones.
-type discards struct {
-	bodies map[uint32]*discard
+type discardSet struct {
+	bodies map[uint32]*bodyDiscard
 	// received counts the bytes of all, seen those at the last call of progress.
-	received, seen int64
+	received, lastReceived int64
 	// timer looks each discardPeriod, as long as there are bodies.
 	timer *time.Timer
 	// resets are the last ones, as many as there may be streams. The next replaces the
@@ -58,40 +58,40 @@ type discards struct {
 
 // discardBodyLocked lets a client send the rest of a body, which nobody reads.
 func (c *conn) discardBodyLocked(s *stream) error {
-	s.discard = &discard{seen: -1}
-	s.body.drop()
-	if err := c.giveLocked(nil, s.unread); err != nil {
+	s.discard = &bodyDiscard{lastReceived: -1}
+	s.body.discard()
+	if err := c.creditLocked(nil, s.unread); err != nil {
 		return err
 	}
 	s.unread = 0
-	return c.giveLocked(s, int(s.in.size-s.in.left-s.in.unsent))
+	return c.creditLocked(s, int(s.in.size-s.in.left-s.in.pendingCredit))
 }
 
 // halfCloseLocked keeps what is left of a stream whose answer is sent, but not its
 // request.
 func (c *conn) halfCloseLocked(s *stream) {
 	d := s.discard
-	d.in, d.leaves = s.in, s.leaves
+	d.in, d.goAwayAfter = s.in, s.goAwayAfter
 	m := &c.mu.discards
 	if m.bodies == nil {
-		m.bodies = make(map[uint32]*discard)
+		m.bodies = make(map[uint32]*bodyDiscard)
 	}
 	m.bodies[s.id] = d
 	if m.timer == nil {
-		m.timer = time.AfterFunc(discardPeriod, c.lookAtDiscards)
+		m.timer = time.AfterFunc(discardPeriod, c.checkDiscards)
 	}
 }
 
-// lookAtDiscards resets the streams whose clients do not go on, or take too long.
-func (c *conn) lookAtDiscards() {
+// checkDiscards resets the streams whose clients do not go on, or take too long.
+func (c *conn) checkDiscards() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.mu.discards
 	for id, d := range m.bodies {
-		if d.looks++; d.received == d.seen || d.looks > maxDiscardPeriods {
+		if d.periods++; d.received == d.lastReceived || d.periods > maxDiscardPeriods {
 			c.resetLocked(http2.StreamError{StreamID: id, Code: http2.ErrCodeNo})
 		}
-		d.seen = d.received
+		d.lastReceived = d.received
 	}
 	if len(m.bodies) == 0 || c.mu.phase >= failed {
 		m.timer = nil
@@ -104,7 +104,7 @@ func (c *conn) lookAtDiscards() {
 // is reset.
 func (c *conn) endDiscardLocked(id uint32) {
 	d := c.mu.discards.bodies[id]
-	if delete(c.mu.discards.bodies, id); d != nil && d.leaves {
+	if delete(c.mu.discards.bodies, id); d != nil && d.goAwayAfter {
 		c.goAwayLocked()
 	}
 }
@@ -128,11 +128,11 @@ func (c *conn) makeRoomLocked() bool {
 // onLateDataLocked drops DATA of a stream that the server has ended.
 func (c *conn) onLateDataLocked(f *http2.DataFrame) error {
 	n := int(f.Length)
-	d, r := c.mu.discards.bodies[f.StreamID], c.mu.discards.reset(f.StreamID)
+	d, r := c.mu.discards.bodies[f.StreamID], c.mu.discards.findReset(f.StreamID)
 	if d != nil && n > int(d.in.left) {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
 	}
-	if err := c.wasteLocked(f); err != nil {
+	if err := c.refundLocked(f); err != nil {
 		return err
 	}
 	if d == nil && (r == nil || n > int(r.left)) {
@@ -148,20 +148,20 @@ func (c *conn) onLateDataLocked(f *http2.DataFrame) error {
 		c.endDiscardLocked(f.StreamID)
 	default:
 		d.in.take(n)
-		return c.discardedLocked(f.StreamID, d, n)
+		return c.countDiscardedLocked(f.StreamID, d, n)
 	}
 	return nil
 }
 
-// discardedLocked counts dropped bytes of a half-closed stream.
-func (c *conn) discardedLocked(id uint32, d *discard, n int) error {
+// countDiscardedLocked counts dropped bytes of a half-closed stream.
+func (c *conn) countDiscardedLocked(id uint32, d *bodyDiscard, n int) error {
 	c.mu.discards.received += int64(n)
 	if d.received += int64(n); d.received > maxDiscarded {
 		return streamError(id, http2.ErrCodeNo)
 	}
-	if told := d.in.give(n); told > 0 && c.mu.phase < failed {
-		_ = c.framer.WriteWindowUpdate(id, told)
-		return c.controlLocked()
+	if increment := d.in.credit(n); increment > 0 && c.mu.phase < failed {
+		_ = c.framer.WriteWindowUpdate(id, increment)
+		return c.flushControlLocked()
 	}
 	return nil
 }
@@ -177,11 +177,11 @@ func (c *conn) onLateTrailersLocked(f *http2.MetaHeadersFrame) (known bool, err 
 		c.endDiscardLocked(f.StreamID)
 		return true, nil
 	}
-	return m.reset(f.StreamID) != nil, nil
+	return m.findReset(f.StreamID) != nil, nil
 }
 
-// reset returns a stream that was reset, nil for any other.
-func (m *discards) reset(id uint32) *resetStream {
+// findReset returns a stream that was reset, nil for any other.
+func (m *discardSet) findReset(id uint32) *resetStream {
 	for i := range m.resets {
 		if m.resets[i].id == id {
 			return &m.resets[i]
@@ -195,7 +195,7 @@ func (m *discards) reset(id uint32) *resetStream {
 func (c *conn) rememberResetLocked(id uint32, left int32) {
 	m, most := &c.mu.discards, int(c.server.cfg.MaxConcurrentStreams)
 	c.endDiscardLocked(id)
-	if m.reset(id) != nil {
+	if m.findReset(id) != nil {
 		return
 	}
 	r := resetStream{id: id, left: left}
@@ -207,15 +207,15 @@ func (c *conn) rememberResetLocked(id uint32, left int32) {
 	m.oldest = (m.oldest + 1) % most
 }
 
-// progress reports whether clients go on sending bodies.
-func (m *discards) progress() bool {
-	more := len(m.bodies) > 0 && m.received > m.seen
-	m.seen = m.received
+// progressed reports whether clients go on sending bodies.
+func (m *discardSet) progressed() bool {
+	more := len(m.bodies) > 0 && m.received > m.lastReceived
+	m.lastReceived = m.received
 	return more
 }
 
 // stop ends the discarding with the connection.
-func (m *discards) stop() {
+func (m *discardSet) stop() {
 	if m.timer != nil {
 		m.timer.Stop()
 	}

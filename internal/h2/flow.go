@@ -6,7 +6,7 @@ package h2
 type inflow struct {
 	size int32
 	// left is what the client may send. unsent was given back, but not told yet.
-	left, unsent int32
+	left, pendingCredit int32
 }
 
 func newInflow(size int32) inflow { return inflow{size: size, left: size} }
@@ -20,16 +20,16 @@ func (f *inflow) take(n int) bool {
 	return true
 }
 
-// give gives n bytes back. It returns what to tell the client, or 0.
-func (f *inflow) give(n int) uint32 {
-	f.unsent += int32(n)
-	if f.unsent == 0 || f.unsent < f.size/2 {
+// credit gives n bytes back. It returns what to tell the client, or 0.
+func (f *inflow) credit(n int) uint32 {
+	f.pendingCredit += int32(n)
+	if f.pendingCredit == 0 || f.pendingCredit < f.size/2 {
 		return 0
 	}
-	told := f.unsent
-	f.left += told
-	f.unsent = 0
-	return uint32(told)
+	increment := f.pendingCredit
+	f.left += increment
+	f.pendingCredit = 0
+	return uint32(increment)
 }
 
 // outflow is a window that the client allows. It may be negative after the client

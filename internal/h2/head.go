@@ -19,9 +19,9 @@ type head struct {
 	// status is 0 for trailers.
 	status int
 	fields []hpack.HeaderField // with Go's names
-	// typed, dated and coded say that the handler spoke of its content's type, the
+	// hasType, dated and coded say that the handler spoke of its content's type, the
 	// date and the coding itself; closes that it wants the connection to end.
-	typed, dated, coded, closes bool
+	hasType, hasDate, hasEncoding, closesConn bool
 	// length is what the handler declared, -1 when it did not.
 	length   int64
 	trailers []string
@@ -34,29 +34,29 @@ func newHead(status int, header http.Header) *head {
 		switch name {
 		case "Content-Length":
 			if status >= 200 {
-				h.declare(values)
+				h.parseLength(values)
 			}
 			continue
 		case "Connection":
-			h.closes = len(values) > 0 && values[0] == "close"
+			h.closesConn = len(values) > 0 && values[0] == "close"
 			continue
 		case "Transfer-Encoding", "Keep-Alive", "Proxy-Connection", "Upgrade":
 			continue // they belong to HTTP/1.1's connections
 		case "Trailer":
-			h.announce(values)
+			h.announceTrailers(values)
 		case "Content-Type":
-			h.typed = true
+			h.hasType = true
 		case "Content-Encoding":
-			h.coded = len(values) > 0 && values[0] != ""
+			h.hasEncoding = len(values) > 0 && values[0] != ""
 		case "Date":
-			h.dated = true
+			h.hasDate = true
 		}
 		h.add(name, values)
 	}
 	return h
 }
 
-func (h *head) declare(values []string) {
+func (h *head) parseLength(values []string) {
 	if len(values) == 0 {
 		return
 	}
@@ -70,7 +70,7 @@ func (h *head) setLength(n int64) {
 	h.add("Content-Length", []string{strconv.FormatInt(n, 10)})
 }
 
-func (h *head) announce(values []string) {
+func (h *head) announceTrailers(values []string) {
 	for _, line := range values {
 		for name := range strings.SplitSeq(line, ",") {
 			if name = strings.TrimSpace(name); name != "" {
@@ -88,16 +88,16 @@ func (h *head) add(name string, values []string) {
 	}
 }
 
-// headLocked appends a head's frames to what is written next.
-func (c *conn) headLocked(s *stream, h *head, ends bool) {
+// appendHeadLocked appends a head's frames to what is written next.
+func (c *conn) appendHeadLocked(s *stream, h *head, ends bool) {
 	t := &c.mu.turn
 	t.block.Reset()
 	if h.status != 0 {
-		c.fieldLocked(":status", strconv.Itoa(h.status))
+		c.appendFieldLocked(":status", strconv.Itoa(h.status))
 	}
 	for _, field := range h.fields {
-		if name := t.names.lower(field.Name); name != "" {
-			c.fieldLocked(name, field.Value)
+		if name := t.nameCache.lower(field.Name); name != "" {
+			c.appendFieldLocked(name, field.Value)
 		}
 	}
 	block, kind := t.block.Bytes(), http2.FrameHeaders
@@ -116,7 +116,7 @@ func (c *conn) headLocked(s *stream, h *head, ends bool) {
 	}
 }
 
-func (c *conn) fieldLocked(name, value string) {
+func (c *conn) appendFieldLocked(name, value string) {
 	// The error is that of a bytes.Buffer.
 	_ = c.mu.turn.encoder.WriteField(hpack.HeaderField{Name: name, Value: value})
 }
@@ -133,7 +133,7 @@ type date struct {
 	text   string
 }
 
-func (s *Server) now() string {
+func (s *Server) dateHeader() string {
 	now := time.Now()
 	d := s.date.Load()
 	if d == nil || d.second != now.Unix() {
@@ -147,16 +147,16 @@ func (s *Server) now() string {
 type turn struct {
 	// taken says that a goroutine has the turn, missed that a worker wanted it
 	// meanwhile.
-	taken, missed bool
+	taken, wanted bool
 	// worker has the turn, nil if a handler has.
-	worker   *pull.Worker
-	batch    []byte
-	block    bytes.Buffer
-	encoder  *hpack.Encoder // to block
-	names    names
-	segments [][]byte
+	worker    *pull.Worker
+	batch     []byte
+	block     bytes.Buffer
+	encoder   *hpack.Encoder // to block
+	nameCache nameCache
+	segments  [][]byte
 	// write is the batch's, told a receiver of bytes in it; nil if there is none.
-	write   *pull.Write
-	told    pull.Receiver
-	carrier pull.WriteClock
+	write    *pull.Write
+	receiver pull.Receiver
+	clock    pull.WriteClock
 }

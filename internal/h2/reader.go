@@ -16,18 +16,18 @@ import (
 //	                                    └──two looks find the same──► relieved:
 //	                                       another goroutine reads
 type reader struct {
-	// runs is the stream whose handler the reader runs, seen the one that it ran at the
+	// running is the stream whose handler the reader runs, seen the one that it ran at the
 	// last look, count how many it has begun since.
-	runs, seen *stream
-	count      int
-	// watch looks each watchPeriod, as long as the reader runs handlers.
-	watch    *time.Timer
-	watching bool
+	running, lastRunning *stream
+	begun                int
+	// watchdog looks each watchPeriod, as long as the reader runs handlers.
+	watchdog     *time.Timer
+	watchdogRuns bool
 }
 
-// watchPeriod is the least time that a reader is held up by a handler that waits. It is
+// watchdogPeriod is the least time that a reader is held up by a handler that waits. It is
 // relieved after two at most.
-const watchPeriod = 5 * time.Millisecond
+const watchdogPeriod = 5 * time.Millisecond
 
 // readPreface reads what a client begins with. It returns false if this is none.
 func (c *conn) readPreface() bool {
@@ -40,7 +40,7 @@ func (c *conn) readPreface() bool {
 	defer c.mu.Unlock()
 	c.setStateLocked(http.StateActive)
 	c.setStateLocked(http.StateIdle)
-	c.idleLocked()
+	c.startIdleTimerLocked()
 	return true
 }
 
@@ -56,78 +56,78 @@ func (c *conn) read(first bool) {
 			_ = c.nc.SetReadDeadline(time.Time{})
 		}
 		if err == nil {
-			err = c.act(f)
+			err = c.handleFrame(f)
 		}
-		if err != nil && !c.survives(f, err) {
+		if err != nil && !c.handleError(f, err) {
 			c.close()
 			return
 		}
-		if s := c.started; s != nil {
-			c.started = nil
-			if !c.start(s) {
+		if s := c.nextToStart; s != nil {
+			c.nextToStart = nil
+			if !c.startHandler(s) {
 				return
 			}
 		}
 	}
 }
 
-// start has a stream's handler run. It returns false if somebody else reads by now.
-func (c *conn) start(s *stream) bool {
+// startHandler has a stream's handler run. It returns false if somebody else reads by now.
+func (c *conn) startHandler(s *stream) bool {
 	if prompt := c.server.cfg.Inline; prompt != nil && s.body == nil {
 		if req := prompt(s.request); req != nil {
 			s.request = req
-			return c.runPrompt(s)
+			return c.runInline(s)
 		}
 	}
 	c.server.run(s)
 	return true
 }
 
-// runPrompt runs a handler that is not expected to wait.
-func (c *conn) runPrompt(s *stream) bool {
+// runInline runs a handler that is not expected to wait.
+func (c *conn) runInline(s *stream) bool {
 	c.mu.Lock()
 	r := &c.mu.reader
-	r.runs = s
-	r.count++
-	if !r.watching {
-		r.watching = true
-		if r.watch == nil {
-			r.watch = time.AfterFunc(watchPeriod, c.relieve)
+	r.running = s
+	r.begun++
+	if !r.watchdogRuns {
+		r.watchdogRuns = true
+		if r.watchdog == nil {
+			r.watchdog = time.AfterFunc(watchdogPeriod, c.relieveReader)
 		} else {
-			r.watch.Reset(watchPeriod)
+			r.watchdog.Reset(watchdogPeriod)
 		}
 	}
 	c.mu.Unlock()
 	s.runHandler()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.runs != s {
+	if r.running != s {
 		return false
 	}
-	r.runs = nil
+	r.running = nil
 	return true
 }
 
-// relieve has another goroutine read if the reader still runs the handler that it ran at
+// relieveReader has another goroutine read if the reader still runs the handler that it ran at
 // the last look. It looks again as long as there is something to look at: that is cheaper
 // than a timer for each.
-func (c *conn) relieve() {
+func (c *conn) relieveReader() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.mu.reader
-	if r.runs != nil && r.runs == r.seen {
-		r.runs = nil
-		c.readers.Go(func() { c.read(false) })
+	if r.running != nil && r.running == r.lastRunning {
+		r.running = nil
+		c.successors.Go(func() { c.read(false) })
 	}
-	r.seen = r.runs
-	if r.watching = r.count > 0 && c.mu.phase < closed; r.watching {
-		r.watch.Reset(watchPeriod)
+	r.lastRunning = r.running
+	if r.watchdogRuns = r.begun > 0 && c.mu.phase < closed; r.watchdogRuns {
+		r.watchdog.Reset(watchdogPeriod)
 	}
-	r.count = 0
+	r.begun = 0
 }
 
-// survives answers an error. It returns false if nothing more is to be read.
-func (c *conn) survives(f http2.Frame, err error) bool {
+// handleError answers an error. It returns false if nothing more is to be read.
+func (c *conn) handleError(f http2.Frame, err error) bool {
 	var ofStream http2.StreamError
 	var ofConn http2.ConnectionError
 	switch {
@@ -137,8 +137,8 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 		id := ofStream.StreamID
 		refused, ok := f.(*http2.MetaHeadersFrame)
 		begins := ok && !refused.StreamEnded() && c.mu.streams[id] == nil
-		if id%2 == 1 && id > c.mu.last && c.mu.phase < draining {
-			c.mu.last, begins = id, true // its headers were no good
+		if id%2 == 1 && id > c.mu.lastStreamID && c.mu.phase < draining {
+			c.mu.lastStreamID, begins = id, true // its headers were no good
 		}
 		if begins {
 			c.rememberResetLocked(id, c.server.cfg.MaxUploadBufferPerStream)
@@ -148,7 +148,7 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 	case errors.As(err, &ofConn):
 		if f != nil {
 			c.mu.Lock()
-			c.mu.last = max(c.mu.last, f.Header().StreamID)
+			c.mu.lastStreamID = max(c.mu.lastStreamID, f.Header().StreamID)
 			c.mu.Unlock()
 		}
 		c.logf("h2: connection error from %v: %v", c.remote, ofConn)
@@ -159,14 +159,14 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 	return false
 }
 
-// act acts on a frame.
-func (c *conn) act(f http2.Frame) error {
+// handleFrame acts on a frame.
+func (c *conn) handleFrame(f http2.Frame) error {
 	if headers, ok := f.(*http2.MetaHeadersFrame); ok {
 		return c.onHeaders(headers)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.phase == draining && f.Header().StreamID > c.mu.last {
+	if c.mu.phase == draining && f.Header().StreamID > c.mu.lastStreamID {
 		return c.ignoreLocked(f)
 	}
 	switch f := f.(type) {
@@ -179,7 +179,7 @@ func (c *conn) act(f http2.Frame) error {
 	case *http2.PingFrame:
 		if !f.IsAck() {
 			_ = c.framer.WritePing(true, f.Data)
-			return c.controlLocked()
+			return c.flushControlLocked()
 		}
 	case *http2.RSTStreamFrame:
 		return c.onResetLocked(f)
@@ -199,10 +199,10 @@ func streamError(id uint32, code http2.ErrCode) error {
 	return http2.StreamError{StreamID: id, Code: code}
 }
 
-// controlLocked has control frames written. The error ends the connection, which is reset:
+// flushControlLocked has control frames written. The error ends the connection, which is reset:
 // the client does not read what was sent, and might wait for long until it is told
 // otherwise.
-func (c *conn) controlLocked() error {
+func (c *conn) flushControlLocked() error {
 	if c.mu.control.Len() > maxControl {
 		if above, ok := c.nc.(interface{ NetConn() net.Conn }); ok {
 			if tcp, ok := above.NetConn().(interface{ SetLinger(sec int) error }); ok {
@@ -234,20 +234,20 @@ func (c *conn) resetLocked(e http2.StreamError) {
 		}
 		s.closeLocked(err)
 	}
-	if c.controlLocked() != nil {
+	if c.flushControlLocked() != nil {
 		go c.close()
 	}
 }
 
-// isIdleLocked says whether a stream has not begun yet.
-func (c *conn) isIdleLocked(id uint32) bool { return id%2 == 0 || id > c.mu.last }
+// isUnusedLocked says whether a stream has not begun yet.
+func (c *conn) isUnusedLocked(id uint32) bool { return id%2 == 0 || id > c.mu.lastStreamID }
 
 func (c *conn) onSettingsLocked(f *http2.SettingsFrame) error {
 	if f.IsAck() {
-		if c.mu.acknowledged {
+		if c.mu.settingsAcked {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
-		c.mu.acknowledged = true
+		c.mu.settingsAcked = true
 		return nil
 	}
 	if f.NumSettings() > 100 || f.HasDuplicates() {
@@ -257,7 +257,7 @@ func (c *conn) onSettingsLocked(f *http2.SettingsFrame) error {
 		return err
 	}
 	_ = c.framer.WriteSettingsAck()
-	return c.controlLocked()
+	return c.flushControlLocked()
 }
 
 func (c *conn) onSettingLocked(set http2.Setting) error {
@@ -290,7 +290,7 @@ func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
 	}
 	s := c.mu.streams[f.StreamID]
 	if s == nil {
-		if c.isIdleLocked(f.StreamID) {
+		if c.isUnusedLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
 		return nil
@@ -306,7 +306,7 @@ func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
 func (c *conn) onResetLocked(f *http2.RSTStreamFrame) error {
 	s := c.mu.streams[f.StreamID]
 	if s == nil {
-		if c.isIdleLocked(f.StreamID) {
+		if c.isUnusedLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
 		c.endDiscardLocked(f.StreamID)

@@ -22,22 +22,22 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.phase == draining && id > c.mu.last {
+	if c.mu.phase == draining && id > c.mu.lastStreamID {
 		return nil
 	}
 	if s := c.mu.streams[id]; s != nil {
 		return c.onTrailersLocked(s, f)
 	}
-	if id <= c.mu.last {
+	if id <= c.mu.lastStreamID {
 		if known, err := c.onLateTrailersLocked(f); known {
 			return err
 		}
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	c.mu.last = id
-	c.crossedLocked()
+	c.mu.lastStreamID = id
+	c.countCrossingLocked()
 	if len(c.mu.streams)+len(c.mu.discards.bodies) >= int(c.server.cfg.MaxConcurrentStreams) && !c.makeRoomLocked() {
-		if c.mu.acknowledged {
+		if c.mu.settingsAcked {
 			return streamError(id, http2.ErrCodeProtocol)
 		}
 		return streamError(id, http2.ErrCodeRefusedStream)
@@ -54,7 +54,7 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 
 // beginLocked opens a stream and has its handler run.
 func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
-	s := &stream{conn: c, id: f.StreamID, declared: req.ContentLength, handler: c.handler}
+	s := &stream{conn: c, id: f.StreamID, declaredLength: req.ContentLength, handler: c.handler}
 	s.changed.L = &c.mu
 	s.out = outflow(c.mu.initialWindow)
 	s.in = newInflow(c.server.cfg.MaxUploadBufferPerStream)
@@ -70,10 +70,10 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	}
 	switch {
 	case f.Truncated:
-		s.handler = refusal(http.StatusRequestHeaderFieldsTooLarge, "Request Header Field(s) Too Large")
+		s.handler = refusalHandler(http.StatusRequestHeaderFieldsTooLarge, "Request Header Field(s) Too Large")
 	default:
-		if reason := forbidden(req.Header); reason != "" {
-			s.handler = refusal(http.StatusBadRequest, reason)
+		if reason := connectionHeader(req.Header); reason != "" {
+			s.handler = refusalHandler(http.StatusBadRequest, reason)
 		}
 	}
 	c.mu.streams[s.id] = s
@@ -93,15 +93,15 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 // that resets streams at once would else have any number of them running.
 func (c *conn) startLocked(s *stream) error {
 	limit := int(c.server.cfg.MaxConcurrentStreams)
-	if c.mu.running < limit {
-		c.mu.running++
-		c.started = s
+	if c.mu.runningHandlers < limit {
+		c.mu.runningHandlers++
+		c.nextToStart = s
 		return nil
 	}
-	if len(c.mu.waiting) > 4*limit {
+	if len(c.mu.waitingStreams) > 4*limit {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
-	c.mu.waiting = append(c.mu.waiting, s)
+	c.mu.waitingStreams = append(c.mu.waitingStreams, s)
 	return nil
 }
 
@@ -109,18 +109,18 @@ func (c *conn) startLocked(s *stream) error {
 func (c *conn) handlerEnded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.running--
-	for len(c.mu.waiting) > 0 {
-		s := c.mu.waiting[0]
-		c.mu.waiting[0] = nil
-		c.mu.waiting = c.mu.waiting[1:]
+	c.mu.runningHandlers--
+	for len(c.mu.waitingStreams) > 0 {
+		s := c.mu.waitingStreams[0]
+		c.mu.waitingStreams[0] = nil
+		c.mu.waitingStreams = c.mu.waitingStreams[1:]
 		if s.state != streamClosed {
-			c.mu.running++
+			c.mu.runningHandlers++
 			c.server.run(s)
 			return
 		}
 	}
-	c.mu.waiting = nil
+	c.mu.waitingStreams = nil
 }
 
 func (c *conn) onTrailersLocked(s *stream, f *http2.MetaHeadersFrame) error {
@@ -132,7 +132,7 @@ func (c *conn) onTrailersLocked(s *stream, f *http2.MetaHeadersFrame) error {
 	}
 	trailer := make(http.Header)
 	for _, field := range f.RegularFields() {
-		name := c.headerNames.canonical(field.Name)
+		name := c.nameCache.canonical(field.Name)
 		if !httpguts.ValidTrailerHeader(name) {
 			return streamError(s.id, http2.ErrCodeProtocol)
 		}
@@ -182,7 +182,7 @@ func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 			return nil, err
 		}
 	}
-	req.Trailer = announced(header)
+	req.Trailer = announcedTrailers(header)
 	if cookies := header["Cookie"]; len(cookies) > 1 {
 		header["Cookie"] = []string{strings.Join(cookies, "; ")}
 	}
@@ -197,7 +197,7 @@ func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	header := make(http.Header, len(fields))
 	values := make([]string, 0, len(fields))
 	for _, field := range fields {
-		name := c.headerNames.canonical(field.Name)
+		name := c.nameCache.canonical(field.Name)
 		if have := header[name]; have != nil {
 			header[name] = append(have, field.Value)
 			continue
@@ -221,8 +221,8 @@ func bodyLength(header http.Header) int64 {
 	return int64(n)
 }
 
-// announced takes the names of the trailers that are to come out of a header.
-func announced(header http.Header) http.Header {
+// announcedTrailers takes the names of the trailers that are to come out of a header.
+func announcedTrailers(header http.Header) http.Header {
 	var trailer http.Header
 	for _, line := range header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -241,8 +241,8 @@ func announced(header http.Header) http.Header {
 	return trailer
 }
 
-// forbidden says which header belongs to HTTP/1.1's connections (RFC 9113, 8.2.2).
-func forbidden(header http.Header) string {
+// connectionHeader says which header belongs to HTTP/1.1's connections (RFC 9113, 8.2.2).
+func connectionHeader(header http.Header) string {
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 		if _, ok := header[name]; ok {
 			return fmt.Sprintf("request header %q is not valid in HTTP/2", name)
@@ -254,8 +254,8 @@ func forbidden(header http.Header) string {
 	return ""
 }
 
-// refusal answers a request that no handler is to see.
-func refusal(status int, reason string) http.Handler {
+// refusalHandler answers a request that no handler is to see.
+func refusalHandler(status int, reason string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, reason, status)
 	})

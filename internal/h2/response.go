@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	errTooMuch  = errors.New("h2: handler wrote more than declared Content-Length")
-	errReturned = errors.New("h2: response used after its handler has returned")
+	errLongResponse = errors.New("h2: handler wrote more than declared Content-Length")
+	errReturned     = errors.New("h2: response used after its handler has returned")
 )
 
-// knownLength is the longest answer that gets a Content-Length by itself, as with
+// maxImpliedLength is the longest answer that gets a Content-Length by itself, as with
 // Go's server, which keeps so much back.
-const knownLength = 4 << 10
+const maxImpliedLength = 4 << 10
 
 // buffer holds what a handler writes in small pieces.
 type buffer struct {
@@ -43,7 +43,7 @@ type response struct {
 	header http.Header
 	// head is set by WriteHeader and sent with the first bytes, or a flush.
 	head     *head
-	sent     bool
+	headSent bool
 	returned bool
 	buffer   *buffer
 	written  int64
@@ -85,7 +85,7 @@ func (s *stream) inform(h *head) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.state == streamClosed || s.begun {
+	if s.state == streamClosed || s.headQueued {
 		return
 	}
 	s.heads = append(s.heads, h)
@@ -103,7 +103,7 @@ func hasBody(status int) bool {
 // Write implements http.ResponseWriter. Small writes are gathered; of a large one
 // the bytes are read until it returns.
 func (r *response) Write(p []byte) (int, error) {
-	if err := r.admit(len(p)); err != nil {
+	if err := r.countWritten(len(p)); err != nil {
 		return 0, err
 	}
 	for rest := p; len(rest) > 0; {
@@ -130,7 +130,7 @@ func (r *response) Write(p []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (r *response) WriteString(text string) (int, error) {
 	if r.buffer != nil && len(text) <= len(r.buffer.bytes)-r.buffer.n {
-		if err := r.admit(len(text)); err != nil {
+		if err := r.countWritten(len(text)); err != nil {
 			return 0, err
 		}
 		r.buffer.n += copy(r.buffer.bytes[r.buffer.n:], text)
@@ -139,8 +139,8 @@ func (r *response) WriteString(text string) (int, error) {
 	return r.Write([]byte(text))
 }
 
-// admit says whether n more bytes belong to the response.
-func (r *response) admit(n int) error {
+// countWritten says whether n more bytes belong to the response.
+func (r *response) countWritten(n int) error {
 	if r.returned {
 		return errReturned
 	}
@@ -149,7 +149,7 @@ func (r *response) admit(n int) error {
 		return http.ErrBodyNotAllowed
 	}
 	if r.written += int64(n); r.length >= 0 && r.written > r.length {
-		return errTooMuch
+		return errLongResponse
 	}
 	return nil
 }
@@ -157,9 +157,9 @@ func (r *response) admit(n int) error {
 // send hands what was gathered, and bytes that are lent, to the connection.
 func (r *response) send(lent []byte, ends bool) error {
 	s, c := r.stream, r.stream.conn
-	begins := !r.sent
+	begins := !r.headSent
 	if begins {
-		r.sent = true
+		r.headSent = true
 		r.complete(lent, ends)
 	}
 	b := r.buffer
@@ -173,17 +173,17 @@ func (r *response) send(lent []byte, ends bool) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if begins && r.head.closes {
-		c.leaveLocked(s, ends)
+	if begins && r.head.closesConn {
+		c.goAwayAfterLocked(s, ends)
 	}
 	if begins && s.state != streamClosed {
-		s.begun = true
+		s.headQueued = true
 		s.heads = append(s.heads, r.head)
 	}
 	if ends && s.state == open && c.discardBodyLocked(s) != nil {
 		go c.close()
 	}
-	if err := s.putLocked(b, lent); err != nil {
+	if err := s.queueBytesLocked(b, lent); err != nil {
 		return err
 	}
 	c.scheduleLocked(s)
@@ -214,15 +214,15 @@ func (r *response) complete(lent []byte, ends bool) {
 		content = r.buffer.bytes[:r.buffer.n]
 	}
 	if hasBody(h.status) {
-		if h.length < 0 && ends && len(content) <= knownLength && (len(content) > 0 || !r.isHead()) {
+		if h.length < 0 && ends && len(content) <= maxImpliedLength && (len(content) > 0 || !r.isHead()) {
 			h.setLength(int64(len(content)))
 		}
-		if !h.coded && !h.typed && len(content) > 0 {
+		if !h.hasEncoding && !h.hasType && len(content) > 0 {
 			h.add("Content-Type", []string{http.DetectContentType(content)})
 		}
 	}
-	if !h.dated {
-		h.add("Date", []string{r.stream.conn.server.now()})
+	if !h.hasDate {
+		h.add("Date", []string{r.stream.conn.server.dateHeader()})
 	}
 }
 

@@ -46,12 +46,12 @@ type stream struct {
 	cancel   context.CancelFunc
 	// body is nil when the request has none.
 	body *body
-	// declared is the length of the body, -1 when the client did not say it.
-	declared int64
-	// asked is set by Wake until a worker has noticed.
-	asked atomic.Bool
-	// wokenAt is the place in wakes.streams, from 1. A closed stream has none.
-	wokenAt int
+	// declaredLength is the length of the body, -1 when the client did not say it.
+	declaredLength int64
+	// wakePending is set by Wake until a worker has noticed.
+	wakePending atomic.Bool
+	// wakeIndex is the place in wakes.streams, from 1. A closed stream has none.
+	wakeIndex int
 
 	// The rest is guarded by conn.mu.
 
@@ -62,8 +62,8 @@ type stream struct {
 	// or the stream is closed.
 	changed sync.Cond
 
-	incoming
-	outgoing
+	receiveState
+	sendState
 
 	readTimer, writeTimer *time.Timer
 }
@@ -71,8 +71,8 @@ type stream struct {
 // endRemoteLocked notes that the client has sent everything.
 func (s *stream) endRemoteLocked() {
 	s.state = remoteClosed
-	if s.declared >= 0 && s.received != s.declared {
-		s.body.fail(fmt.Errorf("h2: request declared a Content-Length of %d but sent %d bytes", s.declared, s.received))
+	if s.declaredLength >= 0 && s.received != s.declaredLength {
+		s.body.fail(fmt.Errorf("h2: request declared a Content-Length of %d but sent %d bytes", s.declaredLength, s.received))
 		return
 	}
 	s.body.end()
@@ -90,7 +90,7 @@ func (s *stream) closeLocked(err error) {
 			t.Stop()
 		}
 	}
-	s.forgetLocked()
+	s.dropUnsentLocked()
 	if s.queue != nil {
 		s.queue.remove(s)
 	}
@@ -100,20 +100,20 @@ func (s *stream) closeLocked(err error) {
 		s.body.fail(err)
 		// What the handler has not read is no longer held against the connection. If
 		// the client may not be told, the connection ends.
-		if c.giveLocked(nil, s.unread) != nil {
+		if c.creditLocked(nil, s.unread) != nil {
 			go c.close()
 		}
 		s.unread = 0
 	}
 	s.cancel()
 	s.changed.Broadcast()
-	if s.leaves && c.mu.discards.bodies[s.id] == nil {
+	if s.goAwayAfter && c.mu.discards.bodies[s.id] == nil {
 		c.goAwayLocked()
 	}
 	if len(c.mu.streams) == 0 && c.mu.phase < failed {
 		c.setStateLocked(http.StateIdle)
-		c.idleLocked()
-		c.drainedLocked()
+		c.startIdleTimerLocked()
+		c.closeIfDrainedLocked()
 	}
 }
 
@@ -207,24 +207,24 @@ func (s *stream) setDeadline(timer **time.Timer, at time.Time, act func()) {
 	}
 }
 
-// incoming is what a client may send and has sent on a stream.
-type incoming struct {
+// receiveState is what a client may send and has sent on a stream.
+type receiveState struct {
 	in inflow
 	// received counts the bytes of the body, unread those which the handler has not
 	// read yet.
 	received int64
 	unread   int
 	// discard is what becomes of the body when the handler has returned.
-	discard *discard
+	discard *bodyDiscard
 }
 
-// outgoing is what is to be sent on a stream.
-type outgoing struct {
+// sendState is what is to be sent on a stream.
+type sendState struct {
 	out outflow
 	queueLinks
-	// begun says that the response's head was handed over, leaves that the client is to
+	// headQueued says that the response's head was handed over, leaves that the client is to
 	// open no more streams when this one has ended.
-	begun, leaves bool
+	headQueued, goAwayAfter bool
 	// heads come first: informational ones, then the response's.
 	heads []*head
 	// segments follow. They belong to others, who leave them alone until they are
@@ -239,25 +239,25 @@ type outgoing struct {
 	source pull.Source
 	// receiver is the source, if it is one.
 	receiver pull.Receiver
-	// hold is nil while the client lets everything through.
-	hold *hold
-	// wants says that the source is to be asked, asking that it is being asked,
+	// stall is nil while the client lets everything through.
+	stall *stallClock
+	// sourceReady says that the source is to be asked, asking that it is being asked,
 	// ended that it has said its last word.
-	wants, asking, ended bool
+	sourceReady, askingSource, sourceEnded bool
 }
 
 // pendingLocked says whether there is something to send, windows aside.
 func (s *stream) pendingLocked() bool {
-	return s.state != streamClosed && (len(s.heads) > 0 || s.ends || s.bytesLocked())
+	return s.state != streamClosed && (len(s.heads) > 0 || s.ends || s.hasBytesLocked())
 }
 
-func (s *stream) bytesLocked() bool {
-	return len(s.segments) > 0 || s.source != nil && s.wants
+func (s *stream) hasBytesLocked() bool {
+	return len(s.segments) > 0 || s.source != nil && s.sourceReady
 }
 
-// putLocked adds what the handler has to say: a filled buffer and bytes that it
+// queueBytesLocked adds what the handler has to say: a filled buffer and bytes that it
 // lends. It waits until what it said before is framed.
-func (s *stream) putLocked(b *buffer, lent []byte) error {
+func (s *stream) queueBytesLocked(b *buffer, lent []byte) error {
 	for len(s.segments) > 0 && s.state != streamClosed {
 		s.changed.Wait()
 	}
@@ -276,10 +276,10 @@ func (s *stream) putLocked(b *buffer, lent []byte) error {
 	return nil
 }
 
-// framedLocked takes n bytes of the segments off, or the whole.
-func (s *stream) framedLocked(n int, whole bool) {
+// dropFramedLocked takes n bytes of the segments off, or the whole.
+func (s *stream) dropFramedLocked(n int, whole bool) {
 	if whole {
-		s.doneLocked()
+		s.releaseSegmentsLocked()
 		return
 	}
 	for n >= len(s.segments[0]) {
@@ -290,20 +290,20 @@ func (s *stream) framedLocked(n int, whole bool) {
 	s.segments[0] = s.segments[0][n:]
 }
 
-// doneLocked lets go of what was framed. A handler that pulls sleeps on until the
+// releaseSegmentsLocked lets go of what was framed. A handler that pulls sleeps on until the
 // source has ended.
-func (s *stream) doneLocked() {
+func (s *stream) releaseSegmentsLocked() {
 	s.segments = nil
 	s.buffer.release()
 	s.buffer = nil
-	if s.source == nil || s.ended {
+	if s.source == nil || s.sourceEnded {
 		s.changed.Broadcast()
 	}
 }
 
-// forgetLocked lets go of what will not be sent.
-func (s *stream) forgetLocked() {
+// dropUnsentLocked lets go of what will not be sent.
+func (s *stream) dropUnsentLocked() {
 	clear(s.pair[:])
 	s.heads, s.trailers, s.ends = nil, nil, false
-	s.doneLocked()
+	s.releaseSegmentsLocked()
 }

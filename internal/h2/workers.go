@@ -5,32 +5,32 @@ import "github.com/millrace/millrace/internal/pull"
 // maxIdleWorkers bounds the goroutines that wait for a handler to run.
 const maxIdleWorkers = 64
 
-// worker is a goroutine that runs handlers one after another, so that the stack
+// handlerWorker is a goroutine that runs handlers one after another, so that the stack
 // which one grew serves the next.
-type worker struct{ streams chan *stream }
+type handlerWorker struct{ streams chan *stream }
 
 // run runs a stream's handler in a goroutine.
 func (s *Server) run(st *stream) {
 	s.mu.Lock()
-	var w *worker
-	if last := len(s.mu.idle) - 1; last >= 0 {
-		w = s.mu.idle[last]
-		s.mu.idle[last] = nil
-		s.mu.idle = s.mu.idle[:last]
+	var w *handlerWorker
+	if last := len(s.mu.idleWorkers) - 1; last >= 0 {
+		w = s.mu.idleWorkers[last]
+		s.mu.idleWorkers[last] = nil
+		s.mu.idleWorkers = s.mu.idleWorkers[:last]
 	}
 	s.mu.Unlock()
 	if w != nil {
 		w.streams <- st // has room: the worker waits
 		return
 	}
-	w = &worker{streams: make(chan *stream, 1)}
+	w = &handlerWorker{streams: make(chan *stream, 1)}
 	go w.work(s, st)
 }
 
-func (w *worker) work(s *Server, st *stream) {
+func (w *handlerWorker) work(s *Server, st *stream) {
 	for st != nil {
 		st.run()
-		if !s.rest(w) {
+		if !s.park(w) {
 			return
 		}
 		st = <-w.streams
@@ -57,21 +57,21 @@ func (c *conn) Abort(p *pull.Panic) {
 	go c.close()
 }
 
-// rest lets a worker wait for more, unless enough do.
-func (s *Server) rest(w *worker) bool {
+// park lets a worker wait for more, unless enough do.
+func (s *Server) park(w *handlerWorker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.idle) >= maxIdleWorkers || len(s.mu.conns) == 0 {
+	if len(s.mu.idleWorkers) >= maxIdleWorkers || len(s.mu.conns) == 0 {
 		return false
 	}
-	s.mu.idle = append(s.mu.idle, w)
+	s.mu.idleWorkers = append(s.mu.idleWorkers, w)
 	return true
 }
 
-// dismissLocked ends the workers that wait.
-func (s *Server) dismissLocked() {
-	for _, w := range s.mu.idle {
+// stopIdleWorkersLocked ends the workers that wait.
+func (s *Server) stopIdleWorkersLocked() {
+	for _, w := range s.mu.idleWorkers {
 		w.streams <- nil
 	}
-	s.mu.idle = nil
+	s.mu.idleWorkers = nil
 }

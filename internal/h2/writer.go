@@ -20,7 +20,7 @@ const (
 
 // kick has a worker look what there is to do. It never waits.
 func (c *conn) kick() {
-	if !c.kicked.Swap(true) {
+	if !c.queued.Swap(true) {
 		pull.Do(c)
 	}
 }
@@ -35,7 +35,7 @@ func (c *conn) kickReadyLocked() {
 
 // Write implements pull.Task: it writes one buffer.
 func (c *conn) Write(w *pull.Worker) {
-	c.kicked.Store(false)
+	c.queued.Store(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &c.mu.turn
@@ -43,26 +43,26 @@ func (c *conn) Write(w *pull.Worker) {
 	case c.mu.phase == closed:
 		return
 	case t.taken:
-		t.missed = true
+		t.wanted = true
 		return
 	}
 	c.collectLocked()
 	t.worker = w
 	c.writeLocked()
 	t.worker = nil
-	c.passOnLocked()
+	c.endTurnLocked()
 }
 
-// passOnLocked ends a turn. What there is to do then is a worker's, behind other
+// endTurnLocked ends a turn. What there is to do then is a worker's, behind other
 // connections: also where sources promise and give nothing.
-func (c *conn) passOnLocked() {
+func (c *conn) endTurnLocked() {
 	t := &c.mu.turn
-	if t.missed || c.mu.control.Len() > 0 || c.readyLocked() {
-		t.missed = false
+	if t.wanted || c.mu.control.Len() > 0 || c.readyLocked() {
+		t.wanted = false
 		c.kick()
 		return
 	}
-	t.carrier.SetIdle()
+	t.clock.SetIdle()
 }
 
 // readyLocked says whether a stream may send something now.
@@ -80,7 +80,7 @@ func (c *conn) writeOwnLocked(s *stream) {
 		return
 	}
 	c.writeLocked()
-	c.passOnLocked()
+	c.endTurnLocked()
 }
 
 // writeLocked writes one buffer, without the lock, if there is something to write.
@@ -92,7 +92,7 @@ func (c *conn) writeLocked() {
 	c.fillLocked()
 	b.Bytes, t.batch = t.batch, nil
 	if len(b.Bytes) > 0 {
-		c.carryLocked(b.Bytes)
+		c.writeBatchLocked(b.Bytes)
 	}
 	t.write = nil
 	b.Release()
@@ -134,12 +134,12 @@ func (c *conn) fillLocked() {
 func (c *conn) scheduleLocked(s *stream) {
 	switch {
 	case s.queue != nil || !s.pendingLocked():
-	case len(s.heads) > 0 || !s.bytesLocked():
+	case len(s.heads) > 0 || !s.hasBytesLocked():
 		c.mu.queues.ready.push(s)
 	case s.out <= 0:
-		s.shutLocked() // the client will allow more
+		s.beginStallLocked() // the client will allow more
 	case c.mu.out <= 0:
-		s.shutLocked()
+		s.beginStallLocked()
 		c.mu.queues.starved.push(s)
 	default:
 		c.mu.queues.ready.push(s)
@@ -150,9 +150,9 @@ func (c *conn) scheduleLocked(s *stream) {
 func (c *conn) emitLocked(s *stream) {
 	for i, h := range s.heads {
 		ends := i == len(s.heads)-1 && s.ends && len(s.segments) == 0 && s.trailers == nil
-		c.headLocked(s, h, ends)
+		c.appendHeadLocked(s, h, ends)
 		if ends {
-			c.endedLocked(s)
+			c.endStreamLocked(s)
 			return
 		}
 	}
@@ -160,32 +160,32 @@ func (c *conn) emitLocked(s *stream) {
 		s.heads = nil
 		s.changed.Broadcast()
 	}
-	if s.hold != nil && s.roomLocked() > 0 {
-		s.hold.open()
+	if s.stall != nil && s.roomLocked() > 0 {
+		s.stall.pause()
 	}
-	if len(s.segments) == 0 && s.source != nil && s.wants && s.roomLocked() > 0 {
-		c.fillsLocked(s)
+	if len(s.segments) == 0 && s.source != nil && s.sourceReady && s.roomLocked() > 0 {
+		c.noteFillStartLocked(s)
 		c.askLocked(s)
-		defer c.keepLocked(s)
+		defer c.copyLeftOverLocked(s)
 	}
-	if len(s.segments) > 0 && c.dataLocked(s) {
-		c.endedLocked(s)
+	if len(s.segments) > 0 && c.appendDataLocked(s) {
+		c.endStreamLocked(s)
 		return
 	}
 	if len(s.segments) == 0 && s.ends && s.state != streamClosed {
 		if s.trailers != nil {
-			c.headLocked(s, s.trailers, true)
+			c.appendHeadLocked(s, s.trailers, true)
 		} else {
 			c.mu.turn.batch = appendFrame(c.mu.turn.batch, http2.FrameData, http2.FlagDataEndStream, s.id, 0)
 		}
-		c.endedLocked(s)
+		c.endStreamLocked(s)
 		return
 	}
 	c.scheduleLocked(s)
 }
 
-// keepLocked copies what is left over out of the turn's list.
-func (c *conn) keepLocked(s *stream) {
+// copyLeftOverLocked copies what is left over out of the turn's list.
+func (c *conn) copyLeftOverLocked(s *stream) {
 	s.segments = slices.Clone(s.segments)
 	clear(c.mu.turn.segments)
 }
@@ -195,9 +195,9 @@ func (s *stream) roomLocked() int {
 	return int(max(0, min(s.out, s.conn.mu.out, maxPayload)))
 }
 
-// dataLocked frames what is there and fits. It returns true if that was the last
+// appendDataLocked frames what is there and fits. It returns true if that was the last
 // frame.
-func (c *conn) dataLocked(s *stream) (ends bool) {
+func (c *conn) appendDataLocked(s *stream) (ends bool) {
 	room, n, whole := s.roomLocked(), 0, true
 	for _, segment := range s.segments {
 		if n += len(segment); n > room {
@@ -224,19 +224,19 @@ func (c *conn) dataLocked(s *stream) (ends bool) {
 			break
 		}
 	}
-	c.noteLocked(s, n)
-	if whole && !s.wants {
-		s.hold = nil
+	c.noteSentLocked(s, n)
+	if whole && !s.sourceReady {
+		s.stall = nil
 	}
 	s.out -= outflow(n)
 	c.mu.out -= outflow(n)
-	s.framedLocked(n, whole)
+	s.dropFramedLocked(n, whole)
 	return ends
 }
 
-// endedLocked closes a stream whose last frame is in the buffer. What the client has yet
+// endStreamLocked closes a stream whose last frame is in the buffer. What the client has yet
 // to send is discarded.
-func (c *conn) endedLocked(s *stream) {
+func (c *conn) endStreamLocked(s *stream) {
 	if s.state == open {
 		c.halfCloseLocked(s)
 	}
