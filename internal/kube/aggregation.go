@@ -34,7 +34,7 @@ type aggregation struct {
 	next   genericapiserver.DelegationTarget
 	// catalog is nil if the API of definitions is switched off.
 	catalog *crd.Catalog
-	stored  func(schema.GroupResource) *storage.Store
+	storeOf func(schema.GroupResource) *storage.Store
 }
 
 func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
@@ -43,7 +43,7 @@ func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
 		return nil, err
 	}
 	services := server.APIRegistrationInformers.Apiregistration().V1().APIServices()
-	if err := a.tellPeers(server.GenericAPIServer, services); err != nil {
+	if err := a.registerWithPeers(server.GenericAPIServer, services); err != nil {
 		return nil, err
 	}
 	client, err := apiregistration.NewForConfig(a.config.GenericConfig.LoopbackClientConfig)
@@ -71,14 +71,14 @@ func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
 	return server, server.GenericAPIServer.AddBootSequenceHealthChecks(available)
 }
 
-// tellPeers lets the proxy to other servers know what is served here. It alone asks
+// registerWithPeers lets the proxy to other servers know what is served here. It alone asks
 // for an informer of definitions.
-func (a *aggregation) tellPeers(server *genericapiserver.GenericAPIServer, services informers.APIServiceInformer) error {
+func (a *aggregation) registerWithPeers(server *genericapiserver.GenericAPIServer, services informers.APIServiceInformer) error {
 	proxy := a.config.ExtraConfig.PeerProxy
 	if proxy == nil {
 		return nil
 	}
-	definitions := newDefinitionsInformer(a.stored)
+	definitions := newDefinitionsInformer(a.storeOf)
 	if err := proxy.RegisterCRDInformerHandlers(definitions, definedVersions); err != nil {
 		return err
 	}
@@ -178,13 +178,13 @@ func newAvailability(expected []*apiregistrationv1.APIService, services informer
 		a.mu.missing[service.Name] = true
 	}
 	_, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    a.saw,
-		UpdateFunc: func(_, now any) { a.saw(now) },
+		AddFunc:    a.noteAvailable,
+		UpdateFunc: func(_, now any) { a.noteAvailable(now) },
 	})
 	return healthz.NamedCheck("autoregister-completion", a.check), err
 }
 
-func (a *availability) saw(obj any) {
+func (a *availability) noteAvailable(obj any) {
 	service, ok := obj.(*apiregistrationv1.APIService)
 	if !ok || !helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
 		return

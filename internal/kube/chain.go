@@ -20,8 +20,8 @@ import (
 // documents are discovery and OpenAPI, in front of Kubernetes' own.
 type documents struct {
 	discovery *discovery.Server
-	// manages says that the aggregated document is ours.
-	manages bool
+	// ownManager says that the aggregated document is ours.
+	ownManager bool
 	// openAPI is made with the chain, before anything is served.
 	openAPI *openapi.Server
 }
@@ -34,7 +34,7 @@ func newDocuments(config *app.Config) (*documents, error) {
 	}
 	manages := useDiscovery(config, d)
 	skipOpenAPI(config)
-	return &documents{discovery: d, manages: manages}, nil
+	return &documents{discovery: d, ownManager: manages}, nil
 }
 
 // wrap returns the documents in front of the aggregator's handler.
@@ -66,7 +66,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	if err != nil {
 		return err
 	}
-	a := aggregation{config: config.Aggregator, next: kubeAPIs.ControlPlane.GenericAPIServer, stored: hooks.Stored}
+	a := aggregation{config: config.Aggregator, next: kubeAPIs.ControlPlane.GenericAPIServer, storeOf: hooks.Stored}
 	if config.ApiExtensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		a.catalog = catalog
@@ -80,12 +80,12 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 			emptyOpenAPI(server)
 		}
 	}
-	s.own = ownGroups(s.chain()[:localServers])
-	return followServices(s.aggregator, s.documents.discovery)
+	s.builtInGroups = installedGroups(s.chain()[:localServers])
+	return followAPIServices(s.aggregator, s.documents.discovery)
 }
 
-// ownGroups are those that the servers have installed handlers for.
-func ownGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
+// installedGroups are those that the servers have installed handlers for.
+func installedGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
 	groups := map[string]bool{}
 	for _, server := range servers {
 		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {

@@ -35,7 +35,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	if err != nil {
 		return nil, err
 	}
-	decodeStored(storageFactory)
+	setStoredDecoders(storageFactory)
 	if err := prepare(factory); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	}
 	if admit := opts.Admission; admit != nil && admit.GenericAdmission.ConfigFile == "" {
 		decorators := admit.GenericAdmission.Decorators
-		admit.GenericAdmission.Decorators = append(admission.Decorators{passWithoutQuota(factory)}, decorators...)
+		admit.GenericAdmission.Decorators = append(admission.Decorators{skipWithoutQuota(factory)}, decorators...)
 		defer func() { admit.GenericAdmission.Decorators = decorators }()
 	}
 	kube, resolver, plugins, err := app.CreateKubeAPIServerConfig(opts, generic, factory, storageFactory)

@@ -36,8 +36,8 @@ func useDiscovery(config *app.Config, d *discovery.Server) bool {
 	return true
 }
 
-// followServices tells discovery of the APIServices that the aggregator knows.
-func followServices(aggregator *aggregatorapiserver.APIAggregator, d *discovery.Server) error {
+// followAPIServices tells discovery of the APIServices that the aggregator knows.
+func followAPIServices(aggregator *aggregatorapiserver.APIAggregator, d *discovery.Server) error {
 	informer := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	if _, err := informer.AddEventHandler(d.Services().Handler()); err != nil {
 		return fmt.Errorf("follow APIServices: %w", err)

@@ -36,17 +36,17 @@ type chainBuilder struct {
 // since filters keep count of the requests in them.
 func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handlerChain {
 	l := &handlerChain{}
-	with := withRoom(c)
+	with := withStackGrower(c)
 	if reflect.TypeOf(c.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
 		l.fields = tracing.Propagators().Fields()
 		if c.FeatureGate.Enabled(features.APIServerTracing) {
 			api = l.withTracing(api, c.TracerProvider)
 		}
-		with.FeatureGate = untraced{c.FeatureGate}
-		with.TracerProvider = nowhere{TracerProvider: c.TracerProvider}
+		with.FeatureGate = untracedFeatures{c.FeatureGate}
+		with.TracerProvider = noopTracerProvider{TracerProvider: c.TracerProvider}
 		if c.AuditBackend == nil && b.settle != nil {
 			l.settle = b.settle
-			with.LongRunningFunc = untimed(c.LongRunningFunc)
+			with.LongRunningFunc = longRunningIfSettled(c.LongRunningFunc)
 		}
 	}
 	l.filters = newWatchChain(b.build, api, with)
@@ -64,7 +64,7 @@ type handlerChain struct {
 
 // ServeHTTP implements http.Handler.
 func (l *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if l.settle != nil && !discovery.Settled(req.Context()) && !l.traced(req) {
+	if l.settle != nil && !discovery.Settled(req.Context()) && !l.hasTraceContext(req) {
 		req = l.settle(req)
 	}
 	l.filters.ServeHTTP(w, req)
@@ -74,7 +74,7 @@ func (l *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (l *handlerChain) withTracing(api http.Handler, provider tracing.TracerProvider) http.Handler {
 	traced := genericapifilters.WithTracing(api, provider)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if l.traced(req) {
+		if l.hasTraceContext(req) {
 			traced.ServeHTTP(w, req)
 			return
 		}
@@ -82,9 +82,9 @@ func (l *handlerChain) withTracing(api http.Handler, provider tracing.TracerProv
 	})
 }
 
-// prompt settles a request before it is served, or returns nil.
-func (l *handlerChain) prompt(req *http.Request) *http.Request {
-	if l.settle == nil || l.traced(req) {
+// settleInline settles a request before it is served, or returns nil.
+func (l *handlerChain) settleInline(req *http.Request) *http.Request {
+	if l.settle == nil || l.hasTraceContext(req) {
 		return nil
 	}
 	if req = l.settle(req); !discovery.Settled(req.Context()) {
@@ -93,31 +93,31 @@ func (l *handlerChain) prompt(req *http.Request) *http.Request {
 	return req
 }
 
-func (l *handlerChain) traced(req *http.Request) bool {
-	return slices.ContainsFunc(l.fields, func(field string) bool { return sent(req, field) })
+func (l *handlerChain) hasTraceContext(req *http.Request) bool {
+	return slices.ContainsFunc(l.fields, func(field string) bool { return hasHeader(req, field) })
 }
 
-// nowhere traces nothing: filters that begin a span go on with the context they have,
+// noopTracerProvider traces nothing: filters that begin a span go on with the context they have,
 // which Kubernetes' own provider wraps each time.
-type nowhere struct{ tracing.TracerProvider }
+type noopTracerProvider struct{ tracing.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
-func (nowhere) Tracer(string, ...trace.TracerOption) trace.Tracer { return noTracer{} }
+func (noopTracerProvider) Tracer(string, ...trace.TracerOption) trace.Tracer { return noopTracer{} }
 
-type noTracer struct{ noop.Tracer }
+type noopTracer struct{ noop.Tracer }
 
 // Start implements trace.Tracer.
-func (noTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
-	return ctx, noSpan
+func (noopTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return ctx, noopSpan
 }
 
-var noSpan trace.Span = noop.Span{}
+var noopSpan trace.Span = noop.Span{}
 
-// untimed has the filter of timeouts, and no other, take settled requests for long
+// longRunningIfSettled has the filter of timeouts, and no other, take settled requests for long
 // running: it would copy the request, begin a goroutine and wait for that, for an answer
 // that is known and has no body. That filter is the one between the deadline, which
 // it needs, and authentication.
-func untimed(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
+func longRunningIfSettled(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
 		ctx := req.Context()
 		if !discovery.Settled(ctx) {
@@ -129,32 +129,32 @@ func untimed(longRunning request.LongRunningRequestCheck) request.LongRunningReq
 	}
 }
 
-// untraced is without tracing.
-type untraced struct{ featuregate.FeatureGate }
+// untracedFeatures is without tracing.
+type untracedFeatures struct{ featuregate.FeatureGate }
 
 // Enabled implements featuregate.FeatureGate.
-func (g untraced) Enabled(key featuregate.Feature) bool {
+func (g untracedFeatures) Enabled(key featuregate.Feature) bool {
 	return key != features.APIServerTracing && g.FeatureGate.Enabled(key)
 }
 
-// withRoom makes the authenticator of a complete configuration roomy. Before that it would
+// withStackGrower makes the authenticator of a complete configuration roomy. Before that it would
 // not be the first that is asked: completing puts the one of loopback tokens in front.
-func withRoom(c *genericapiserver.Config) *genericapiserver.Config {
+func withStackGrower(c *genericapiserver.Config) *genericapiserver.Config {
 	with := *c
 	if authn := &with.Authentication; authn.Authenticator != nil {
-		authn.Authenticator = roomy{authn.Authenticator}
+		authn.Authenticator = stackGrower{authn.Authenticator}
 	}
 	return &with
 }
 
-// roomy grows the stack of a request's goroutine. Kubernetes' timeout filter begins
+// stackGrower grows the stack of a request's goroutine. Kubernetes' timeout filter begins
 // a new one for each request, whose stack would be copied again and again on the
 // way through the filters: authentication is the first of them that is asked here,
 // while there is little to copy.
-type roomy struct{ authenticator.Request }
+type stackGrower struct{ authenticator.Request }
 
 // AuthenticateRequest implements authenticator.Request.
-func (r roomy) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+func (r stackGrower) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	if path := uint(len(req.URL.Path)); req.Method == http.MethodGet {
 		stack.Grow(path)
 	} else {

@@ -27,10 +27,10 @@ type storedInformer struct {
 	// loaded is closed when the cache holds all objects and handlers are told.
 	loaded chan struct{}
 
-	handlers struct {
+	mu struct {
 		sync.Mutex
-		phase phase
-		all   map[*storedHandler]bool
+		phase    phase
+		handlers map[*storedHandler]bool
 		// running counts the handlers' goroutines.
 		running sync.WaitGroup
 	}
@@ -56,7 +56,7 @@ var errStarted = errors.New("the informer has been started")
 // must be there when the informer is run.
 func newStoredInformer(source func() *storage.Store, empty func() object) *storedInformer {
 	i := &storedInformer{objects: storedIndexer{source: source, empty: empty}, loaded: make(chan struct{})}
-	i.handlers.all = map[*storedHandler]bool{}
+	i.mu.handlers = map[*storedHandler]bool{}
 	return i
 }
 
@@ -72,28 +72,28 @@ func (i *storedInformer) RunWithContext(ctx context.Context) {
 	}
 	<-ctx.Done()
 	i.stop()
-	i.handlers.running.Wait()
+	i.mu.running.Wait()
 }
 
 func (i *storedInformer) start() bool {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	if i.handlers.phase != created {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.phase != created {
 		return false
 	}
-	i.handlers.phase = running
+	i.mu.phase = running
 	close(i.loaded)
-	for h := range i.handlers.all {
-		i.handlers.running.Go(h.run)
+	for h := range i.mu.handlers {
+		i.mu.running.Go(h.run)
 	}
 	return true
 }
 
 func (i *storedInformer) stop() {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	i.handlers.phase = stopped
-	for h := range i.handlers.all {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.mu.phase = stopped
+	for h := range i.mu.handlers {
 		h.stop()
 	}
 }
@@ -110,15 +110,15 @@ func (i *storedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceE
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	if i.handlers.phase == stopped {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.phase == stopped {
 		return nil, errors.New("the informer has been stopped")
 	}
 	h := newStoredHandler(&i.objects, handler)
-	i.handlers.all[h] = true
-	if i.handlers.phase == running {
-		i.handlers.running.Go(h.run)
+	i.mu.handlers[h] = true
+	if i.mu.phase == running {
+		i.mu.running.Go(h.run)
 	}
 	return h, nil
 }
@@ -126,11 +126,11 @@ func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventH
 // RemoveEventHandler implements cache.SharedInformer. A call of the handler that
 // is under way may end after it.
 func (i *storedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if h, ok := registration.(*storedHandler); ok {
 		h.stop()
-		delete(i.handlers.all, h)
+		delete(i.mu.handlers, h)
 	}
 	return nil
 }
@@ -183,9 +183,9 @@ func (i *storedInformer) SetTransform(transform cache.TransformFunc) error {
 }
 
 func (i *storedInformer) unstarted() error {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	if i.handlers.phase != created {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.phase != created {
 		return errStarted
 	}
 	return nil
@@ -193,9 +193,9 @@ func (i *storedInformer) unstarted() error {
 
 // IsStopped implements cache.SharedInformer.
 func (i *storedInformer) IsStopped() bool {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	return i.handlers.phase == stopped
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.mu.phase == stopped
 }
 
 // checker implements cache.DoneChecker.

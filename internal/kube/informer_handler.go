@@ -24,23 +24,23 @@ type storedHandler struct {
 	handler toolscache.ResourceEventHandler
 	// synced is closed when all objects have been told that were there at first.
 	synced chan struct{}
-	// ended is closed by stop.
-	ended chan struct{}
-	stop  func()
+	// stopping is closed by stop.
+	stopping chan struct{}
+	stop     func()
 	// The rest belongs to run.
-	told deliveredState
+	delivered deliveredState
 }
 
 // deliveredState is what a handler knows: a tree that it had caught up with, and what it
 // heard since. The newest tree shares what did not change, so it costs little.
 type deliveredState struct {
 	tree cache.Tree
-	// since has nil for deleted objects.
-	since map[string]*resource.Entry
+	// changes has nil for deleted objects.
+	changes map[string]*resource.Entry
 }
 
 func (t *deliveredState) get(key string) *resource.Entry {
-	if e, changed := t.since[key]; changed {
+	if e, changed := t.changes[key]; changed {
 		return e
 	}
 	return t.tree.Get(key)
@@ -50,11 +50,11 @@ func (t *deliveredState) get(key string) *resource.Entry {
 func (t *deliveredState) all() iter.Seq[*resource.Entry] {
 	return func(yield func(*resource.Entry) bool) {
 		for e := range t.tree.All("", "") {
-			if _, changed := t.since[e.Key]; !changed && !yield(e) {
+			if _, changed := t.changes[e.Key]; !changed && !yield(e) {
 				return
 			}
 		}
-		for _, e := range t.since {
+		for _, e := range t.changes {
 			if e != nil && !yield(e) {
 				return
 			}
@@ -62,16 +62,16 @@ func (t *deliveredState) all() iter.Seq[*resource.Entry] {
 	}
 }
 
-func (t *deliveredState) note(key string, e *resource.Entry) {
-	if t.since == nil {
-		t.since = map[string]*resource.Entry{}
+func (t *deliveredState) record(key string, e *resource.Entry) {
+	if t.changes == nil {
+		t.changes = map[string]*resource.Entry{}
 	}
-	t.since[key] = e
+	t.changes[key] = e
 }
 
 func newStoredHandler(objects *storedIndexer, handler toolscache.ResourceEventHandler) *storedHandler {
-	h := &storedHandler{objects: objects, handler: handler, synced: make(chan struct{}), ended: make(chan struct{})}
-	h.stop = sync.OnceFunc(func() { close(h.ended) })
+	h := &storedHandler{objects: objects, handler: handler, synced: make(chan struct{}), stopping: make(chan struct{})}
+	h.stop = sync.OnceFunc(func() { close(h.stopping) })
 	return h
 }
 
@@ -86,7 +86,7 @@ func (h *storedHandler) HasSyncedChecker() toolscache.DoneChecker {
 // run tells of all objects and then of what changes, until it is stopped.
 func (h *storedHandler) run() {
 	r := h.objects.source().Resource()
-	for !closed(h.ended) {
+	for !closed(h.stopping) {
 		snapshot := r.Snapshot()
 		at, _, err := r.Log().Since(snapshot.Revision)
 		if err != nil {
@@ -102,15 +102,15 @@ func (h *storedHandler) run() {
 // end of it.
 func (h *storedHandler) relist(now cache.Tree) bool {
 	for e := range now.All("", "") {
-		if closed(h.ended) {
+		if closed(h.stopping) {
 			return false
 		}
-		if old := h.told.get(e.Key); old == nil || old.Revision != e.Revision || (old.Err == nil) != (e.Err == nil) {
-			h.tell(old, e, e.Revision)
+		if old := h.delivered.get(e.Key); old == nil || old.Revision != e.Revision || (old.Err == nil) != (e.Err == nil) {
+			h.deliver(old, e, e.Revision)
 		}
 	}
-	for e := range h.told.all() {
-		if closed(h.ended) {
+	for e := range h.delivered.all() {
+		if closed(h.stopping) {
 			return false
 		}
 		if now.Get(e.Key) != nil {
@@ -120,7 +120,7 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: obj})
 		}
 	}
-	h.told = deliveredState{tree: now}
+	h.delivered = deliveredState{tree: now}
 	if !h.HasSynced() {
 		close(h.synced)
 	}
@@ -138,27 +138,27 @@ func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
 			return
 		}
 		for _, e := range buf[:n] {
-			if closed(h.ended) {
+			if closed(h.stopping) {
 				return
 			}
-			h.tell(e.Previous, e.Entry, e.Revision)
-			h.told.note(e.Key(), e.Entry)
+			h.deliver(e.Previous, e.Entry, e.Revision)
+			h.delivered.record(e.Key(), e.Entry)
 		}
 		clear(buf[:n])
 		if at = next; n > 0 {
 			continue
 		}
-		h.told = deliveredState{tree: snapshot.Tree}
+		h.delivered = deliveredState{tree: snapshot.Tree}
 		select {
 		case <-grown:
-		case <-h.ended:
+		case <-h.stopping:
 			return
 		}
 	}
 }
 
-// tell tells of a change at a revision. Either entry may be nil.
-func (h *storedHandler) tell(old, now *resource.Entry, revision int64) {
+// deliver tells of a change at a revision. Either entry may be nil.
+func (h *storedHandler) deliver(old, now *resource.Entry, revision int64) {
 	before, after := h.decode(old), h.decode(now)
 	switch {
 	case before == nil && after != nil:

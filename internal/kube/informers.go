@@ -13,10 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// useInformers puts informers of ours into the factory that the server's own
+// setStoredInformers puts informers of ours into the factory that the server's own
 // parts take theirs from. The first to ask decides, so it comes before them.
 // Pods are most of what a cluster has, and secrets the largest of what is read.
-func useInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
+func setStoredInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
 	for resource, empty := range map[string]func() object{
 		"pods":    func() object { return &corev1.Pod{} },
 		"secrets": func() object { return &corev1.Secret{} },

@@ -72,9 +72,9 @@ func (o *Options) MinRequestTimeout() time.Duration {
 	return time.Duration(o.run.GenericServerRunOptions.MinRequestTimeout) * time.Second
 }
 
-// asksOthers reports whether authentication or authorization may wait for somebody else:
+// asksOtherServers reports whether authentication or authorization may wait for somebody else:
 // a webhook, or an issuer of tokens.
-func (o *Options) asksOthers() bool {
+func (o *Options) asksOtherServers() bool {
 	authn, authz := o.run.Authentication, o.run.Authorization
 	return authn.AuthenticationConfigFile != "" || authn.OIDC != nil && authn.OIDC.IssuerURL != "" || authn.WebHook != nil && authn.WebHook.ConfigFile != "" ||
 		authz.AuthorizationConfigurationFile != "" || slices.Contains(authz.Modes, modes.ModeWebhook)

@@ -17,7 +17,7 @@ import (
 // Its zero value is ready to use. What it does not know it asks CurlyRouter.
 type router struct {
 	restful.CurlyRouter
-	templates atomic.Pointer[templates]
+	tree atomic.Pointer[templateTree]
 }
 
 const (
@@ -30,28 +30,28 @@ const (
 // SelectRoute implements restful.RouteSelector. The services do not change while it
 // runs, and get no more routes once they serve.
 func (r *router) SelectRoute(services []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
-	known := r.templates.Load()
-	if !known.are(services) {
-		known = newTemplates(services)
-		r.templates.Store(known)
+	tree := r.tree.Load()
+	if !tree.builtFrom(services) {
+		tree = newTemplateTree(services)
+		r.tree.Store(tree)
 	}
-	template := known.find(req.URL.Path)
+	template := tree.find(req.URL.Path)
 	if template == nil {
 		return r.CurlyRouter.SelectRoute(services, req)
 	}
-	asked := question{req.Method, req.Header.Get(restful.HEADER_ContentType), req.Header.Get(restful.HEADER_Accept)}
-	if s, ok := template.selected(asked); ok {
+	key := selectionKey{req.Method, req.Header.Get(restful.HEADER_ContentType), req.Header.Get(restful.HEADER_Accept)}
+	if s, ok := template.lookUp(key); ok {
 		return s.service, s.route, nil
 	}
 	service, route, err := r.CurlyRouter.SelectRoute(services, req)
 	if err == nil {
-		template.remember(asked, selection{service, route})
+		template.remember(key, selection{service, route})
 	}
 	return service, route, err
 }
 
-// question is what a route is selected by, beside the path.
-type question struct{ method, contentType, accept string }
+// selectionKey is what a route is selected by, beside the path.
+type selectionKey struct{ method, contentType, accept string }
 
 type selection struct {
 	service *restful.WebService
@@ -63,18 +63,18 @@ type selection struct {
 type template struct {
 	named     map[string]*template
 	parameter *template
-	// open is one behind which the tree does not tell what matches: both a name and a
+	// ambiguous is one behind which the tree does not tell what matches: both a name and a
 	// parameter could, or there is an expression, such as that of the rest of a path.
-	open bool
-	// ends says that a route ends here, conditional that one decides by itself whether
+	ambiguous bool
+	// hasRoute says that a route ends here, conditional that one decides by itself whether
 	// it is meant.
-	ends, conditional bool
+	hasRoute, conditional bool
 
-	selections atomic.Pointer[map[question]selection]
+	selections atomic.Pointer[map[selectionKey]selection]
 }
 
-// selected looks a question up.
-func (t *template) selected(q question) (selection, bool) {
+// lookUp looks a question up.
+func (t *template) lookUp(q selectionKey) (selection, bool) {
 	known := t.selections.Load()
 	if known == nil {
 		return selection{}, false
@@ -85,11 +85,11 @@ func (t *template) selected(q question) (selection, bool) {
 
 // remember keeps an answer as long as there is room. One that another request
 // replaces at the same time is found again.
-func (t *template) remember(q question, s selection) {
+func (t *template) remember(q selectionKey, s selection) {
 	if len(q.contentType)+len(q.accept) > maxMedia {
 		return
 	}
-	known := map[question]selection{}
+	known := map[selectionKey]selection{}
 	if before := t.selections.Load(); before != nil {
 		if len(*before) >= maxSelections {
 			return
@@ -100,26 +100,26 @@ func (t *template) remember(q question, s selection) {
 	t.selections.Store(&known)
 }
 
-// templates are those of services.
-type templates struct {
+// templateTree are those of services.
+type templateTree struct {
 	services []*restful.WebService
 	root     template
 }
 
-// are tells a container's services as they were: it adds at the end, and copies them to
+// builtFrom tells a container's services as they were: it adds at the end, and copies them to
 // remove one.
-func (t *templates) are(services []*restful.WebService) bool {
+func (t *templateTree) builtFrom(services []*restful.WebService) bool {
 	return t != nil && len(t.services) == len(services) && (len(services) == 0 || &t.services[0] == &services[0])
 }
 
-func newTemplates(services []*restful.WebService) *templates {
-	t := &templates{services: services}
+func newTemplateTree(services []*restful.WebService) *templateTree {
+	t := &templateTree{services: services}
 	for _, service := range services {
 		// Also where it has no route: a path below leads to no other service.
 		t.add(service.RootPath())
 		for _, route := range service.Routes() {
 			if end := t.add(route.Path); end != nil {
-				end.ends = true
+				end.hasRoute = true
 				end.conditional = end.conditional || len(route.If) > 0
 			}
 		}
@@ -128,20 +128,20 @@ func newTemplates(services []*restful.WebService) *templates {
 }
 
 // add returns where a path ends, nil if the tree does not tell.
-func (t *templates) add(path string) *template {
+func (t *templateTree) add(path string) *template {
 	at := &t.root
 	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		switch inner, isParameter := strings.CutPrefix(segment, "{"); {
 		case segment == "":
 			return at
 		case strings.Contains(segment, ":") || strings.Contains(segment, "{") && !(isParameter && strings.Index(inner, "}") == len(inner)-1):
-			at.open = true
+			at.ambiguous = true
 			return nil
 		case isParameter:
 			if at.parameter == nil {
 				at.parameter = &template{}
 			}
-			at.open = at.open || len(at.named) > 0
+			at.ambiguous = at.ambiguous || len(at.named) > 0
 			at = at.parameter
 		default:
 			if at.named[segment] == nil {
@@ -150,7 +150,7 @@ func (t *templates) add(path string) *template {
 				}
 				at.named[segment] = &template{}
 			}
-			at.open = at.open || at.parameter != nil
+			at.ambiguous = at.ambiguous || at.parameter != nil
 			at = at.named[segment]
 		}
 	}
@@ -159,7 +159,7 @@ func (t *templates) add(path string) *template {
 
 // find returns the template of a path, nil if that is not known. How empty segments are
 // taken is left to CurlyRouter.
-func (t *templates) find(path string) *template {
+func (t *templateTree) find(path string) *template {
 	rest, rooted := strings.CutPrefix(path, "/")
 	if !rooted {
 		return nil
@@ -168,7 +168,7 @@ func (t *templates) find(path string) *template {
 	for more := true; more; {
 		var segment string
 		segment, rest, more = strings.Cut(rest, "/")
-		if segment == "" || at.open {
+		if segment == "" || at.ambiguous {
 			return nil
 		}
 		next := at.named[segment]
@@ -180,7 +180,7 @@ func (t *templates) find(path string) *template {
 		}
 		at = next
 	}
-	if !at.ends || at.conditional {
+	if !at.hasRoute || at.conditional {
 		return nil
 	}
 	return at

@@ -66,11 +66,11 @@ func (s *Server) Routes() []Route {
 			}
 		}
 		for _, r := range byName {
-			r.Stored = storedAs(r.Resource.GroupResource())
+			r.Stored = storageOf(r.Resource.GroupResource())
 			r.Serializer = serializers()[i]
 			r.Convertor = schemes()[i]
 			r.Table = tables.Of(r.Stored)
-			r.deprecate(schemes()[i])
+			r.setDeprecation(schemes()[i])
 			routes = append(routes, *r)
 		}
 	}
@@ -122,16 +122,16 @@ func groupVersion(root string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{}, false
 }
 
-// storedAs names the storage of a resource: that of its own name but for
+// storageOf names the storage of a resource: that of its own name but for
 // events, which events.k8s.io serves out of the core group's.
-func storedAs(gr schema.GroupResource) schema.GroupResource {
+func storageOf(gr schema.GroupResource) schema.GroupResource {
 	if gr.Group == "events.k8s.io" && gr.Resource == "events" {
 		gr.Group = ""
 	}
 	return gr
 }
 
-func (r *Route) deprecate(scheme *runtime.Scheme) {
+func (r *Route) setDeprecation(scheme *runtime.Scheme) {
 	obj, err := scheme.New(r.Kind)
 	if err != nil {
 		return
@@ -147,9 +147,9 @@ func (r *Route) deprecate(scheme *runtime.Scheme) {
 	r.RemovedRelease = deprecation.RemovedRelease(obj)
 }
 
-// Uncached reports whether Kubernetes keeps a kind out of its watch cache by
+// UncachedByDefault reports whether Kubernetes keeps a kind out of its watch cache by
 // default (kubeapiserver.DefaultWatchCacheSizes).
-func Uncached(gr schema.GroupResource) bool {
+func UncachedByDefault(gr schema.GroupResource) bool {
 	size, listed := kubeapiserver.DefaultWatchCacheSizes()[gr]
 	return listed && size == 0
 }
@@ -159,23 +159,23 @@ func Uncached(gr schema.GroupResource) bool {
 func Altered(gr schema.GroupResource) func(runtime.Object) bool {
 	switch gr {
 	case schema.GroupResource{Resource: "services"}:
-		return func(obj runtime.Object) bool { return irregularService(obj.(*api.Service)) }
+		return func(obj runtime.Object) bool { return serviceIsAltered(obj.(*api.Service)) }
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
-		return func(obj runtime.Object) bool { return irregularClaim(obj.(*api.PersistentVolumeClaim)) }
+		return func(obj runtime.Object) bool { return claimIsAltered(obj.(*api.PersistentVolumeClaim)) }
 	}
 	return nil
 }
 
-// irregularService tells services from before cluster IPs and IP families
+// serviceIsAltered tells services from before cluster IPs and IP families
 // became lists, and external names that were stored with a traffic policy.
-func irregularService(s *api.Service) bool {
+func serviceIsAltered(s *api.Service) bool {
 	if s.Spec.Type == api.ServiceTypeExternalName {
 		return s.Spec.InternalTrafficPolicy != nil || s.Spec.ClusterIP != "" || len(s.Spec.ClusterIPs) > 0
 	}
 	return len(s.Spec.IPFamilies) == 0 || len(s.Spec.ClusterIPs) == 0 || s.Spec.ClusterIPs[0] != s.Spec.ClusterIP
 }
 
-// irregularClaim tells claims with only one of the two names of a data source.
-func irregularClaim(c *api.PersistentVolumeClaim) bool {
+// claimIsAltered tells claims with only one of the two names of a data source.
+func claimIsAltered(c *api.PersistentVolumeClaim) bool {
 	return (c.Spec.DataSource == nil) != (c.Spec.DataSourceRef == nil)
 }

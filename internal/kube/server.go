@@ -59,15 +59,15 @@ type Protocols struct {
 type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
 	front      *frontServer // nil for Kubernetes' own HTTP server
-	// prompt is that of Protocols.
-	prompt func(*http.Request) *http.Request
+	// inline is that of Protocols.
+	inline func(*http.Request) *http.Request
 	// custom serves custom resources, documents what there is to be served. Both are
 	// nil in the stock server.
 	custom    *crd.Server
 	documents *documents
-	// own are Kubernetes' groups: its router lets nothing in them through to custom
+	// builtInGroups are Kubernetes' groups: its router lets nothing in them through to custom
 	// resources.
-	own map[string]bool
+	builtInGroups map[string]bool
 }
 
 // Build makes a server out of options that were applied. It opens storage but
@@ -83,7 +83,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.hook(config, hooks, o.asksOthers())
+	s.hook(config, hooks, o.asksOtherServers())
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("complete configuration: %w", err)
@@ -108,7 +108,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 // server serves its version, or its group is Kubernetes' own. It is a read.Finder,
 // and there if there is Storage.
 func (s *Server) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
-	if s.own[gvr.Group] || s.documents.discovery.Services().Proxied(gvr.GroupVersion()) {
+	if s.builtInGroups[gvr.Group] || s.documents.discovery.Services().Proxied(gvr.GroupVersion()) {
 		return nil
 	}
 	return s.custom.Route(gvr)
@@ -120,12 +120,12 @@ func (h Hooks) informers() func(informers.SharedInformerFactory) error {
 		return nil
 	}
 	return func(factory informers.SharedInformerFactory) error {
-		return useInformers(factory, h.Stored)
+		return setStoredInformers(factory, h.Stored)
 	}
 }
 
-// held is how many objects of how many bytes the cache holds of a built-in kind.
-func (h Hooks) held(gr schema.GroupResource) (objects, bytes int64, ok bool) {
+// cachedSize is how many objects of how many bytes the cache holds of a built-in kind.
+func (h Hooks) cachedSize(gr schema.GroupResource) (objects, bytes int64, ok bool) {
 	s := h.Stored(gr)
 	if s == nil || s.Cache().Ready() != nil {
 		return 0, 0, false
@@ -147,24 +147,24 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 	if hooks.Storage != nil {
 		kube := config.KubeAPIs.ControlPlane.Generic
 		extensions := config.ApiExtensions
-		kube.RESTOptionsGetter = decorated{kube.RESTOptionsGetter, hooks.Storage}
-		extensions.GenericConfig.RESTOptionsGetter = decorated{extensions.GenericConfig.RESTOptionsGetter, hooks.Storage}
-		extensions.ExtraConfig.CRDRESTOptionsGetter = decorated{extensions.ExtraConfig.CRDRESTOptionsGetter, hooks.Storage}
-		generic.RESTOptionsGetter = decorated{generic.RESTOptionsGetter, hooks.Storage}
+		kube.RESTOptionsGetter = storageDecorator{kube.RESTOptionsGetter, hooks.Storage}
+		extensions.GenericConfig.RESTOptionsGetter = storageDecorator{extensions.GenericConfig.RESTOptionsGetter, hooks.Storage}
+		extensions.ExtraConfig.CRDRESTOptionsGetter = storageDecorator{extensions.ExtraConfig.CRDRESTOptionsGetter, hooks.Storage}
+		generic.RESTOptionsGetter = storageDecorator{generic.RESTOptionsGetter, hooks.Storage}
 	}
 	if hooks.Reads != nil {
 		authn := &generic.Authentication
 		if authn.Authenticator != nil {
 			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
 		}
-		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held, s.customStats)
+		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.cachedSize, s.customStats)
 		chain := chainBuilder{build: generic.BuildHandlerChainFunc}
-		if s.documents.manages && !asksOthers {
+		if s.documents.ownManager && !asksOthers {
 			chain.settle = s.documents.discovery.Settle
 		}
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			built := chain.chain(hooks.Reads(staying(s.documents.wrap(api), c)), c)
-			s.prompt = built.prompt
+			built := chain.chain(hooks.Reads(hideTask(s.documents.wrap(api), c)), c)
+			s.inline = built.settleInline
 			return built
 		}
 	}
@@ -192,15 +192,15 @@ func (s *Server) Authorizer() authorizer.Authorizer { return s.aggregator.Generi
 // CustomResources tells what definitions cost. It is there if there is Storage.
 func (s *Server) CustomResources() slo.CRDsReport { return s.custom.Costs() }
 
-// decorated gives every resource our storage. It is the one place where each
+// storageDecorator gives every resource our storage. It is the one place where each
 // stored resource introduces itself.
-type decorated struct {
+type storageDecorator struct {
 	generic.RESTOptionsGetter
 	storage generic.StorageDecorator
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (d decorated) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (d storageDecorator) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := d.RESTOptionsGetter.GetRESTOptions(gr, example)
 	options.Decorator = d.storage
 	return options, err
@@ -216,7 +216,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if s.front != nil {
-		s.front.failed = cancel
+		s.front.onFailure = cancel
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- prepared.Run(running) }()
@@ -224,7 +224,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	select {
 	case err = <-ended:
-	case err = <-s.lost(watching, running.Done()):
+	case err = <-s.watchEtcd(watching, running.Done()):
 	}
 	if err != nil {
 		return fmt.Errorf("run server: %w", err)

@@ -40,11 +40,11 @@ func (p watchPolicy) EvaluatePolicyRule(a authorizer.Attributes) audit.RequestAu
 	return config
 }
 
-// watchStages gives the backend the stages that it knows.
-type watchStages struct{ audit.Backend }
+// watchStageBackend gives the backend the stages that it knows.
+type watchStageBackend struct{ audit.Backend }
 
 // ProcessEvents implements audit.Sink. The lock of an event's context is held.
-func (s watchStages) ProcessEvents(events ...*auditinternal.Event) bool {
+func (s watchStageBackend) ProcessEvents(events ...*auditinternal.Event) bool {
 	for _, e := range events {
 		if e.Stage == stageWatchComplete {
 			e.Stage = auditinternal.StageResponseComplete

@@ -30,10 +30,10 @@ import (
 type watchChain struct {
 	filters  http.Handler
 	resolver request.RequestInfoResolver
-	// running is what follows the filters, with Kubernetes' handling of panics.
-	running http.Handler
-	// count is the watches that a shutdown waits for, nil if it waits for none.
-	count genericfilters.RequestWaitGroup
+	// afterFilters is what follows the filters, with Kubernetes' handling of panics.
+	afterFilters http.Handler
+	// shutdownWaitGroup is the watches that a shutdown waits for, nil if it waits for none.
+	shutdownWaitGroup genericfilters.RequestWaitGroup
 }
 
 // watchRequest is a watch on its way through a watchChain.
@@ -50,26 +50,26 @@ type watchRequest struct {
 type watchRequestKey struct{}
 
 func watchRequestFrom(ctx context.Context) *watchRequest {
-	x, _ := ctx.Value(watchRequestKey{}).(*watchRequest)
-	return x
+	watch, _ := ctx.Value(watchRequestKey{}).(*watchRequest)
+	return watch
 }
 
 // newWatchChain builds filters around a handler that may leave the rest of a watch to
 // its task. The configuration is a complete one.
 func newWatchChain(build chainBuild, api http.Handler, c *genericapiserver.Config) *watchChain {
 	with := *c
-	with.RequestInfoResolver = resolvedOnce{c.RequestInfoResolver}
+	with.RequestInfoResolver = requestInfoFromContext{c.RequestInfoResolver}
 	if c.FlowControl != nil {
 		with.FlowControl = watchTracker{c.FlowControl}
 	}
 	if c.AuditBackend != nil && c.AuditPolicyRuleEvaluator != nil {
-		with.AuditBackend = watchStages{c.AuditBackend}
+		with.AuditBackend = watchStageBackend{c.AuditBackend}
 		with.AuditPolicyRuleEvaluator = watchPolicy{c.AuditPolicyRuleEvaluator}
 	}
-	chain := &watchChain{filters: build(leaving(api), &with), resolver: c.RequestInfoResolver}
-	chain.running = genericfilters.WithPanicRecovery(http.HandlerFunc(runTask), with.RequestInfoResolver)
+	chain := &watchChain{filters: build(detachWatches(api), &with), resolver: c.RequestInfoResolver}
+	chain.afterFilters = genericfilters.WithPanicRecovery(http.HandlerFunc(runTask), with.RequestInfoResolver)
 	if c.ShutdownWatchTerminationGracePeriod > 0 && c.WatchRequestWaitGroup != nil {
-		chain.count = c.WatchRequestWaitGroup
+		chain.shutdownWaitGroup = c.WatchRequestWaitGroup
 	}
 	return chain
 }
@@ -78,28 +78,28 @@ type chainBuild = func(http.Handler, *genericapiserver.Config) http.Handler
 
 // ServeHTTP implements http.Handler.
 func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	info := c.watch(req)
+	info := c.watchInfo(req)
 	if info == nil {
 		stack.GrowHalf(uint(len(req.URL.Path))) // a watch holds its server's goroutine, so the next one has a new stack
 		c.filters.ServeHTTP(w, req)
 		return
 	}
-	if c.count != nil && c.count.Add(1) == nil {
+	if c.shutdownWaitGroup != nil && c.shutdownWaitGroup.Add(1) == nil {
 		// Audit has the end of a watch before the server has shut down.
-		defer c.count.Done()
+		defer c.shutdownWaitGroup.Done()
 	}
-	x := &watchRequest{}
+	watch := &watchRequest{}
 	ctx := audit.WithAuditContext(request.WithRequestInfo(req.Context(), info))
-	req = req.WithContext(routine.WithTask(context.WithValue(ctx, watchRequestKey{}, x), &x.task))
+	req = req.WithContext(routine.WithTask(context.WithValue(ctx, watchRequestKey{}, watch), &watch.task))
 	c.filter(w, req)
-	if x.task.Func != nil {
-		c.running.ServeHTTP(w, req)
+	if watch.task.Func != nil {
+		c.afterFilters.ServeHTTP(w, req)
 	}
 	auditComplete(req.Context())
 }
 
-// watch returns what a request for a watch asks for, nil for any other request.
-func (c *watchChain) watch(req *http.Request) *request.RequestInfo {
+// watchInfo returns what a request for a watch asks for, nil for any other request.
+func (c *watchChain) watchInfo(req *http.Request) *request.RequestInfo {
 	if req.Method != http.MethodGet || c.resolver == nil ||
 		!strings.Contains(req.URL.RawQuery, "watch") && !strings.Contains(req.URL.Path, "/watch/") {
 		return nil
@@ -126,16 +126,16 @@ func (c *watchChain) filter(w http.ResponseWriter, req *http.Request) {
 
 // runTask runs what follows the filters.
 func runTask(_ http.ResponseWriter, req *http.Request) {
-	x := watchRequestFrom(req.Context())
-	x.task.Func()
-	if x.panicked != nil {
-		panic(x.panicked)
+	watch := watchRequestFrom(req.Context())
+	watch.task.Func()
+	if watch.panicked != nil {
+		panic(watch.panicked)
 	}
 }
 
-// leaving wraps the innermost handler. A watch that left a task leaves the filters when
+// detachWatches wraps the innermost handler. A watch that left a task leaves the filters when
 // that handler returns, but for one that is traced, whose spans end with the filters.
-func leaving(api http.Handler) http.Handler {
+func detachWatches(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		api.ServeHTTP(w, req)
 		task := routine.TaskFrom(req.Context())
@@ -143,30 +143,30 @@ func leaving(api http.Handler) http.Handler {
 			return
 		}
 		run := task.Func
-		x := watchRequestFrom(req.Context())
-		if x == nil || trace.SpanFromContext(req.Context()).IsRecording() {
+		watch := watchRequestFrom(req.Context())
+		if watch == nil || trace.SpanFromContext(req.Context()).IsRecording() {
 			task.Func = nil
 			run()
 			return
 		}
-		x.ctx = req.Context()
-		task.Func = func() { x.run(run) }
+		watch.ctx = req.Context()
+		task.Func = func() { watch.run(run) }
 	})
 }
 
 // run serves the rest of a watch that has left the filters, and keeps a panic for what
 // comes behind: a line of the log for the request.
-func (x *watchRequest) run(serve func()) {
+func (watch *watchRequest) run(serve func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.panicked = p
+			watch.panicked = p
 			if p != http.ErrAbortHandler {
-				x.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+				watch.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
 			}
-			auditPanic(x.ctx, p)
+			auditPanic(watch.ctx, p)
 		}
-		if x.forget != nil {
-			x.forget()
+		if watch.forget != nil {
+			watch.forget()
 		}
 	}()
 	serve()
@@ -178,33 +178,33 @@ type watchTracker struct{ flowcontrol.Interface }
 // RegisterWatch implements flowcontrol.WatchTracker.
 func (t watchTracker) RegisterWatch(req *http.Request) flowcontrol.ForgetWatchFunc {
 	forget := t.Interface.RegisterWatch(req)
-	x := watchRequestFrom(req.Context())
-	if forget == nil || x == nil {
+	watch := watchRequestFrom(req.Context())
+	if forget == nil || watch == nil {
 		return forget
 	}
 	return func() {
-		if x.ctx == nil {
+		if watch.ctx == nil {
 			forget()
 			return
 		}
-		x.forget = forget
+		watch.forget = forget
 	}
 }
 
-// resolvedOnce knows what a request asks for from its context, if that is there.
-type resolvedOnce struct{ request.RequestInfoResolver }
+// requestInfoFromContext knows what a request asks for from its context, if that is there.
+type requestInfoFromContext struct{ request.RequestInfoResolver }
 
 // NewRequestInfo implements request.RequestInfoResolver.
-func (r resolvedOnce) NewRequestInfo(req *http.Request) (*request.RequestInfo, error) {
+func (r requestInfoFromContext) NewRequestInfo(req *http.Request) (*request.RequestInfo, error) {
 	if info, ok := request.RequestInfoFrom(req.Context()); ok {
 		return info, nil
 	}
 	return r.RequestInfoResolver.NewRequestInfo(req)
 }
 
-// staying hides a request's task from Kubernetes' own handlers: what counts their
+// hideTask hides a request's task from Kubernetes' own handlers: what counts their
 // requests does not wait for one. With the feature gate it is theirs.
-func staying(next http.Handler, c *genericapiserver.Config) http.Handler {
+func hideTask(next http.Handler, c *genericapiserver.Config) http.Handler {
 	if c.FeatureGate != nil && c.FeatureGate.Enabled(features.APIServingWithRoutine) {
 		return next
 	}

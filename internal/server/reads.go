@@ -60,7 +60,7 @@ func newReadTier(b *backends, budget *encode.Budget, o watchOptions) (*readTier,
 	}
 	return &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
+		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
 		tier:      read.NewTier(counters),
 		budget:    budget,
 		recent:    encode.NewRecent(recentFrames),

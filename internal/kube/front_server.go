@@ -42,13 +42,13 @@ const (
 // to accept says when to begin to serve, and that it is closed, when to stop.
 type frontServer struct {
 	net.Listener
-	server  *http.Server
-	timeout time.Duration
-	begin   sync.Once
-	closed  chan struct{}
-	stop    func() error
-	// failed is told why listening ended by itself.
-	failed func(error)
+	server          *http.Server
+	shutdownTimeout time.Duration
+	begin           sync.Once
+	closed          chan struct{}
+	shutDownOnce    func() error
+	// onFailure is told why listening ended by itself.
+	onFailure func(error)
 }
 
 // useFrontServer makes the generic server serve through an HTTP server of ours.
@@ -61,9 +61,9 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 		return nil, err
 	}
 	f := &frontServer{
-		Listener: serving.Listener,
-		timeout:  generic.ShutdownTimeout,
-		closed:   make(chan struct{}),
+		Listener:        serving.Listener,
+		shutdownTimeout: generic.ShutdownTimeout,
+		closed:          make(chan struct{}),
 		server: &http.Server{
 			Addr:              serving.Listener.Addr().String(),
 			Handler:           generic.Handler,
@@ -71,11 +71,11 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 			MaxHeaderBytes:    maxHeaderBytes,
 			IdleTimeout:       idleTimeout,
 			ReadHeaderTimeout: readHeaderTimeout,
-			ErrorLog:          log.New(handshakeErrors{}, "", 0),
+			ErrorLog:          log.New(httpErrorLog{}, "", 0),
 		},
 	}
 	if generic.ShutdownSendRetryAfter {
-		f.timeout = quickShutdown
+		f.shutdownTimeout = quickShutdown
 	}
 	streams := serving.HTTP2MaxStreamsPerConnection
 	switch {
@@ -84,11 +84,11 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 	case streams <= 0:
 		streams = defaultStreams
 	}
-	if err := protocols(f.server, Protocols{Streams: streams, Inline: s.prompt}); err != nil {
+	if err := protocols(f.server, Protocols{Streams: streams, Inline: s.inline}); err != nil {
 		return nil, fmt.Errorf("configure HTTP: %w", err)
 	}
 	f.server.TLSConfig.GetConfigForClient = certificates.forClient
-	f.stop = sync.OnceValue(f.shutdown)
+	f.shutDownOnce = sync.OnceValue(f.shutdown)
 	go certificates.run(1, f.closed)
 	serving.Listener = f
 	return f, nil
@@ -108,21 +108,21 @@ func (f *frontServer) serve() {
 	listener := pull.NewListener(keepAliveListener{f.Listener}, stallTimeout)
 	err := f.server.Serve(tls.NewListener(listener, f.server.TLSConfig))
 	if !errors.Is(err, http.ErrServerClosed) {
-		f.failed(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
+		f.onFailure(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
 	}
 }
 
 // Close implements net.Listener. It returns when all connections have ended:
 // Kubernetes tears its storage down after it.
-func (f *frontServer) Close() error { return f.stop() }
+func (f *frontServer) Close() error { return f.shutDownOnce() }
 
 func (f *frontServer) shutdown() error {
 	close(f.closed)
-	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), f.shutdownTimeout)
 	defer cancel()
 	err := f.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		klog.InfoS("Connections were still busy at the end of the time for shutting down", "timeout", f.timeout)
+		klog.InfoS("Connections were still busy at the end of the time for shutting down", "timeout", f.shutdownTimeout)
 		return nil
 	}
 	return err
@@ -197,11 +197,11 @@ func insecureCiphers(suites []uint16) []string {
 	return names
 }
 
-// handshakeErrors counts failed handshakes, which are anybody's to cause, and logs
+// httpErrorLog counts failed handshakes, which are anybody's to cause, and logs
 // what else the HTTP server has to say.
-type handshakeErrors struct{}
+type httpErrorLog struct{}
 
-func (handshakeErrors) Write(p []byte) (int, error) {
+func (httpErrorLog) Write(p []byte) (int, error) {
 	if line := strings.TrimSpace(string(p)); strings.Contains(line, "http: TLS handshake error") {
 		klog.V(5).Info(line)
 		metrics.TLSHandshakeErrors.Inc()

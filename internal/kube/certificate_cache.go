@@ -38,28 +38,28 @@ const (
 // become another's.
 type certificateCache struct {
 	authenticator.Request
-	// proxies are the headers by which a front proxy speaks for others. It may be
+	// requestHeader are the headers by which a front proxy speaks for others. It may be
 	// nil.
-	proxies *authenticatorfactory.RequestHeaderConfig
-	clock   clock.PassiveClock
+	requestHeader *authenticatorfactory.RequestHeaderConfig
+	clock         clock.PassiveClock
 	// lifetimes is Kubernetes' metric of how long certificates are still valid, nil if
 	// there is none.
 	lifetimes metrics.ObserverMetric
 
 	mu struct {
 		sync.RWMutex
-		known map[chain]verified
+		known map[certificateChain]authentication
 		// sweep is when expired entries are looked for.
-		sweep time.Time
+		nextSweep time.Time
 	}
 }
 
-// chain is what a client sends: its certificate, and that of the authority, which
+// certificateChain is what a client sends: its certificate, and that of the authority, which
 // OpenSSL adds when it knows that. Longer ones are not remembered.
-type chain [2]*x509.Certificate
+type certificateChain [2]*x509.Certificate
 
-// until is when the first of them ends.
-func (c chain) until(most time.Time) time.Time {
+// notAfter is when the first of them ends.
+func (c certificateChain) notAfter(most time.Time) time.Time {
 	for _, certificate := range c {
 		if certificate != nil && certificate.NotAfter.Before(most) {
 			most = certificate.NotAfter
@@ -68,16 +68,16 @@ func (c chain) until(most time.Time) time.Time {
 	return most
 }
 
-// verified is a successful authentication. Callers only read the response, as
+// authentication is a successful authentication. Callers only read the response, as
 // they do those of Kubernetes' token cache.
-type verified struct {
+type authentication struct {
 	response *authenticator.Response
-	until    time.Time
+	expiry   time.Time
 }
 
 func newCertificateCache(inner authenticator.Request, proxies *authenticatorfactory.RequestHeaderConfig, c clock.PassiveClock) *certificateCache {
-	cached := &certificateCache{Request: inner, proxies: proxies, clock: c, lifetimes: certificateLifetimes()}
-	cached.mu.known = map[chain]verified{}
+	cached := &certificateCache{Request: inner, requestHeader: proxies, clock: c, lifetimes: certificateLifetimes()}
+	cached.mu.known = map[certificateChain]authentication{}
 	return cached
 }
 
@@ -96,17 +96,17 @@ func (c *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 	if !c.decidedByCertificate(req) {
 		return c.Request.AuthenticateRequest(req)
 	}
-	var certs chain
+	var certs certificateChain
 	copy(certs[:], req.TLS.PeerCertificates)
 	now := c.clock.Now()
-	if response := c.find(certs, now); response != nil {
+	if response := c.cached(certs, now); response != nil {
 		if c.lifetimes != nil {
 			c.lifetimes.Observe(certs[0].NotAfter.Sub(now).Seconds())
 		}
 		return response, true, nil
 	}
 	response, ok, err := c.Request.AuthenticateRequest(req)
-	if ok && err == nil && provenBy(response, certs[0]) {
+	if ok && err == nil && isProofOf(response, certs[0]) {
 		c.remember(certs, response, now)
 	}
 	return response, ok, err
@@ -115,38 +115,38 @@ func (c *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 // decidedByCertificate reports whether a request has a certificate, with a short chain,
 // and nothing else that an authenticator looks at.
 func (c *certificateCache) decidedByCertificate(req *http.Request) bool {
-	if req.TLS == nil || len(req.TLS.PeerCertificates) == 0 || len(req.TLS.PeerCertificates) > len(chain{}) || sent(req, "Authorization") || sent(req, "Sec-WebSocket-Protocol") {
+	if req.TLS == nil || len(req.TLS.PeerCertificates) == 0 || len(req.TLS.PeerCertificates) > len(certificateChain{}) || hasHeader(req, "Authorization") || hasHeader(req, "Sec-WebSocket-Protocol") {
 		return false
 	}
-	return c.proxies == nil || !slices.ContainsFunc(c.proxies.UsernameHeaders.Value(), func(header string) bool { return sent(req, header) })
+	return c.requestHeader == nil || !slices.ContainsFunc(c.requestHeader.UsernameHeaders.Value(), func(header string) bool { return hasHeader(req, header) })
 }
 
-func sent(req *http.Request, header string) bool { return len(req.Header.Values(header)) > 0 }
+func hasHeader(req *http.Request, header string) bool { return len(req.Header.Values(header)) > 0 }
 
-// provenBy reports whether a response names the certificate as its proof. One
+// isProofOf reports whether a response names the certificate as its proof. One
 // that does not, of anonymous say, may depend on the request's path.
-func provenBy(response *authenticator.Response, certificate *x509.Certificate) bool {
+func isProofOf(response *authenticator.Response, certificate *x509.Certificate) bool {
 	sum := sha256.Sum256(certificate.Raw)
 	return slices.Contains(response.User.GetExtra()[user.CredentialIDKey], "X509SHA256="+hex.EncodeToString(sum[:]))
 }
 
-func (c *certificateCache) find(certs chain, now time.Time) *authenticator.Response {
+func (c *certificateCache) cached(certs certificateChain, now time.Time) *authenticator.Response {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if v, ok := c.mu.known[certs]; ok && now.Before(v.until) {
+	if v, ok := c.mu.known[certs]; ok && now.Before(v.expiry) {
 		return v.response
 	}
 	return nil
 }
 
 // remember keeps a response until a certificate ends at the latest.
-func (c *certificateCache) remember(certs chain, response *authenticator.Response, now time.Time) {
+func (c *certificateCache) remember(certs certificateChain, response *authenticator.Response, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !now.Before(c.mu.sweep) {
-		c.mu.sweep = now.Add(certificateTTL)
+	if !now.Before(c.mu.nextSweep) {
+		c.mu.nextSweep = now.Add(certificateTTL)
 		for known, v := range c.mu.known {
-			if !now.Before(v.until) {
+			if !now.Before(v.expiry) {
 				delete(c.mu.known, known)
 			}
 		}
@@ -157,5 +157,5 @@ func (c *certificateCache) remember(certs chain, response *authenticator.Respons
 		}
 		delete(c.mu.known, known)
 	}
-	c.mu.known[certs] = verified{response: response, until: certs.until(now.Add(certificateTTL))}
+	c.mu.known[certs] = authentication{response: response, expiry: certs.notAfter(now.Add(certificateTTL))}
 }

@@ -25,12 +25,12 @@ const (
 // what they cost upstream.
 type listCosts struct {
 	flowcontrolrequest.StorageObjectCountTracker
-	// held returns how many objects of how many bytes the cache holds. The tracker
+	// cachedSize returns how many objects of how many bytes the cache holds. The tracker
 	// knows what there was up to a minute ago, and no sizes for the first one.
-	held func(schema.GroupResource) (objects, bytes int64, ok bool)
-	// custom returns what there is of a custom resource.
-	custom func(schema.GroupResource) (storage.Stats, bool)
-	bySize bool
+	cachedSize func(schema.GroupResource) (objects, bytes int64, ok bool)
+	// customStats returns what there is of a custom resource.
+	customStats func(schema.GroupResource) (storage.Stats, bool)
+	bySize      bool
 }
 
 func newListCosts(tracker flowcontrolrequest.StorageObjectCountTracker, held func(schema.GroupResource) (objects, bytes int64, ok bool),
@@ -41,20 +41,20 @@ func newListCosts(tracker flowcontrolrequest.StorageObjectCountTracker, held fun
 // Get implements flowcontrolrequest.StorageObjectCountTracker.
 func (c listCosts) Get(resource string) (storage.Stats, error) {
 	gr := schema.ParseGroupResource(resource)
-	objects, bytes, ok := c.held(gr)
+	objects, bytes, ok := c.cachedSize(gr)
 	if !ok {
-		if stats, ok := c.custom(gr); ok {
+		if stats, ok := c.customStats(gr); ok {
 			return stats, nil
 		}
 		return c.StorageObjectCountTracker.Get(resource)
 	}
 	if !c.bySize {
-		return storage.Stats{ObjectCount: perRoundedUp(bytes, seatBytes/upstreamSeatCount)}, nil
+		return storage.Stats{ObjectCount: divideUp(bytes, seatBytes/upstreamSeatCount)}, nil
 	}
 	// The estimator takes objects without size for the largest: none has less
 	// than a byte.
-	size := perRoundedUp(bytes, max(objects, 1)*(seatBytes/upstreamSeatBytes))
+	size := divideUp(bytes, max(objects, 1)*(seatBytes/upstreamSeatBytes))
 	return storage.Stats{ObjectCount: objects, EstimatedAverageObjectSizeBytes: size}, nil
 }
 
-func perRoundedUp(n, per int64) int64 { return (n + per - 1) / per }
+func divideUp(n, per int64) int64 { return (n + per - 1) / per }
