@@ -12,19 +12,25 @@ import (
 	"time"
 )
 
-// maxPending bounds what waits behind a batch, in bytes.
+// maxPending bounds Conn.mu.pending, in bytes.
 const maxPending = recordSize
 
-// errPendingFull ends a connection whose client causes records and reads none.
+// errPendingFull is the error of a write that would exceed maxPending: the client
+// provokes TLS records (such as key updates) and reads none.
 var errPendingFull = errors.New("pull: too many records wait behind others")
 
-// Conn is a TCP connection that tells a worker when a write has to wait for the
-// client.
+// Conn is a TCP connection that tells a worker when its write blocks because the client
+// does not read. It also gathers the records that TLS makes of one batch, and writes them
+// with one system call.
 //
-// TLS writes by itself too, in the goroutine that reads. Such a write may wait as well,
-// and whoever writes next waits for TLS' lock and for that of writing. So waits says
-// that a write waits, whoever writes. It is set before worker is loaded, and loaded
-// after worker is set: either the write or the worker sees the other.
+// TLS sits above a Conn and writes on its own account as well: its alerts and key updates
+// come from the goroutine that reads. Such a write may block too. Whatever writes next
+// then waits for the lock of TLS and for that of Conn, and a worker must not be counted
+// as running while it does.
+//
+// So blocked says that some write waits for the client, no matter which goroutine makes
+// it. A write that blocks sets blocked and then loads worker. A worker sets worker and
+// then loads blocked. One of the two therefore sees the other.
 type Conn struct {
 	*net.TCPConn
 	raw     syscall.RawConn
@@ -34,31 +40,41 @@ type Conn struct {
 
 	mu struct {
 		sync.Mutex
-		// try is attempt, bound once. Who writes has the lock, or has set flushes.
+		// try is the method attempt as a value, bound once so that a write allocates
+		// nothing. unwritten and err are its argument and its result. They belong to the
+		// goroutine that writes: it holds the lock, or it has set flushing.
 		try       func(fd uintptr) bool
 		unwritten []byte
 		err       error
-		// held are bytes that wait for more. It is nil while each write goes out at once.
+		// records gathers the records of a batch. It is nil outside writeBatch: each
+		// write then goes to the socket at once.
 		records *recordBuffer
-		// flushes says that they are being written, behind then what comes meanwhile: TLS
-		// has its write behind it, and to close would wait for an alert's otherwise. It is
-		// maxBehind bytes at most: a client that causes more ends its connection.
+		// flushing is set while records are written to the socket without the lock.
+		// Writes that come meanwhile are appended to pending, and return at once.
+		// Otherwise an alert that TLS sends in Close would block behind a client that
+		// does not read, and Close with it. pending holds maxPending bytes at most; a
+		// client that provokes more is disconnected.
 		flushing bool
 		pending  []byte
 	}
 }
 
-// recordBuffer has room for the records of a batch.
+// recordBuffer has room for all TLS records of one batch: the payload, and a sixteenth
+// more for headers, tags and a last short record.
 type recordBuffer struct {
 	n     int
 	bytes [BatchSize + BatchSize/16]byte
 }
 
+// recordBufferPool holds unused record buffers of the whole process.
 var recordBufferPool = sync.Pool{New: func() any { return new(recordBuffer) }}
 
-// NewConn makes a Conn of a connection. It returns one of another kind as it is. A
-// connection is closed when something waits to be written and its client has taken
-// nothing for as long as stall, or twice that; 0 is never.
+// NewConn wraps a TCP connection in a Conn. Connections of other kinds are returned
+// unchanged.
+//
+// A connection is reset if bytes wait to be written and the client takes none for the
+// time stall. This is checked once in that time, so it may take up to twice as long. A
+// stall of 0 disables the check.
 func NewConn(c net.Conn, stall time.Duration) net.Conn {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -99,16 +115,17 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.write(b)
 }
 
-// drain returns the bytes, which are held no longer.
+// drain returns the gathered bytes and empties the buffer. The bytes are valid until the
+// next write to it.
 func (h *recordBuffer) drain() []byte {
 	b := h.bytes[:h.n]
 	h.n = 0
 	return b
 }
 
-// writeBatch writes to TLS above the connection. TLS writes each record by itself; they
-// are handed to the system together, which takes the most of its time by the call and
-// not by the byte.
+// writeBatch writes b to above, the TLS connection over c (or c itself). TLS writes each
+// record separately. These writes are gathered and handed to the system together: a
+// system call costs much more than the bytes that it copies.
 func (c *Conn) writeBatch(above net.Conn, b []byte) (n int, err error) {
 	if len(b) <= recordSize || above == net.Conn(c) {
 		return above.Write(b)
@@ -124,7 +141,8 @@ func (c *Conn) writeBatch(above net.Conn, b []byte) (n int, err error) {
 	return n, err
 }
 
-// flush writes what is held, and holds no more.
+// flush ends the gathering of records and writes them, then everything that came
+// meanwhile.
 func (c *Conn) flush() error {
 	m := &c.mu
 	m.Lock()
@@ -146,6 +164,8 @@ func (c *Conn) writeUnlocked(b []byte) (int, error) {
 	return c.write(b)
 }
 
+// write writes b to the socket and waits until it has taken all. The caller holds the
+// lock, or has set flushing.
 func (c *Conn) write(b []byte) (int, error) {
 	m := &c.mu
 	m.unwritten, m.err = b, nil
@@ -161,8 +181,8 @@ func (c *Conn) write(b []byte) (int, error) {
 	return n, err
 }
 
-// attempt writes what the socket takes. It returns false to be called again when that
-// takes more.
+// attempt writes as much as the socket takes. It returns false if the socket is full: the
+// runtime then waits until it is writable, and calls again.
 func (c *Conn) attempt(fd uintptr) bool {
 	m := &c.mu
 	for len(m.unwritten) > 0 {
@@ -183,7 +203,7 @@ func (c *Conn) attempt(fd uintptr) bool {
 	return true
 }
 
-// noteBlocked says that the write that is under way has to wait for the client.
+// noteBlocked records that the write in progress waits for the client.
 func (c *Conn) noteBlocked() {
 	c.blocked.Store(true)
 	if w := c.worker.Load(); w != nil {
@@ -192,7 +212,7 @@ func (c *Conn) noteBlocked() {
 	c.startStallWatch()
 }
 
-// reset closes the connection and drops what the client has not taken.
+// reset closes the connection and discards the bytes that the client has not taken.
 func (c *Conn) reset() {
 	_ = c.SetLinger(0)
 	_ = c.TCPConn.Close()

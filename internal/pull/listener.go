@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// NewListener makes a listener accept connections that tell workers when a write has
-// to wait (NewConn).
+// NewListener wraps a listener so that the connections it accepts tell workers when a
+// write blocks. stall is the argument of NewConn.
 func NewListener(l net.Listener, stall time.Duration) net.Listener { return stallListener{l, stall} }
 
 type stallListener struct {

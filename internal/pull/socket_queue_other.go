@@ -2,6 +2,7 @@
 
 package pull
 
-// socketQueue would be how many bytes of a TCP socket the client has not acknowledged.
-// Only what the socket takes counts here.
+// socketQueue is the number of bytes in a TCP socket that the client has not
+// acknowledged. It is not known here, so only bytes that the socket takes count as
+// progress.
 func socketQueue(int) int { return 0 }

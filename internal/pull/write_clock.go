@@ -5,36 +5,38 @@ import (
 	"time"
 )
 
-// clockOrigin is what times are told from.
+// clockOrigin is the moment that monotonic times are measured from.
 var clockOrigin = time.Now()
 
-// Now is the time by one look at the clock; time.Now takes two.
+// Now is time.Now with one clock reading in place of two: only the monotonic clock is
+// read.
 func Now() time.Time { return clockOrigin.Add(time.Since(clockOrigin)) }
 
-// WriteClock keeps the times of a connection's writes that Receivers are told of. The
-// connection's lock guards it, but for Writing.
+// WriteClock measures the writes of one connection for its Receivers. The zero value is
+// ready. The connection's lock guards it, except where a method says otherwise.
 type WriteClock struct {
-	// returned is how many have.
+	// returned is the number of writes that have returned.
 	returned uint64
-	// busySince is since when the connection has had something to write without a pause, and
-	// writing how long it was writing in that time.
+	// The connection has had something to write since busySince without a pause. It spent
+	// busyWriting of that time in writes. busySince is zero while there is nothing to
+	// write.
 	busySince   time.Time
 	busyWriting time.Duration
-	// writeStart is when the write began that is going on, in nanoseconds since made; 0 for
-	// none.
+	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin;
+	// 0 if there is none.
 	writeStart atomic.Int64
 }
 
-// busyMemory is how far back a connection's business is remembered in full.
+// busyMemory is how far back busy and writing times count in full; see Complete.
 const busyMemory = 2 * time.Second
 
-// NextNumber is that of the next write.
+// NextNumber is the number of the next write.
 func (c *WriteClock) NextNumber() uint64 { return c.returned + 1 }
 
-// Returned is how many writes have.
+// Returned is the number of writes that have returned.
 func (c *WriteClock) Returned() uint64 { return c.returned }
 
-// Begin says that a write begins.
+// Begin records the start of a write, and fills in what w says of the time before it.
 func (c *WriteClock) Begin(w *Write) {
 	w.Began = Now()
 	if c.busySince.IsZero() {
@@ -44,8 +46,8 @@ func (c *WriteClock) Begin(w *Write) {
 	c.writeStart.Store(int64(w.Began.Sub(clockOrigin)))
 }
 
-// End says that it has returned to a worker, or to another goroutine. It needs no
-// lock.
+// End records that a write has returned. worker is the goroutine that wrote; nil if it
+// was a handler's. End needs no lock: only the goroutine that writes calls it.
 func (c *WriteClock) End(w *Write, by *Worker) {
 	w.Ended = Now()
 	if c.writeStart.Store(0); by != nil {
@@ -53,8 +55,9 @@ func (c *WriteClock) End(w *Write, by *Worker) {
 	}
 }
 
-// Complete counts a write that has ended well. What is long ago counts half, so that a
-// connection that never rests tells how it has been lately.
+// Complete counts a write that has succeeded. Once the busy period is longer than
+// busyMemory, the past is halved. So a connection that never pauses reports how it fared
+// recently.
 func (c *WriteClock) Complete(w *Write) {
 	c.returned++
 	c.busyWriting += w.Ended.Sub(w.Began)
@@ -63,11 +66,11 @@ func (c *WriteClock) Complete(w *Write) {
 	}
 }
 
-// SetIdle says that there is nothing to write.
+// SetIdle records that there is nothing to write.
 func (c *WriteClock) SetIdle() { c.busySince, c.busyWriting = time.Time{}, 0 }
 
-// WritingSince is since when a write has been going on, zero if none is. Any goroutine may
-// call it.
+// WritingSince is the start of the write in progress, zero if there is none. It may be
+// called from any goroutine, without the lock.
 func (c *WriteClock) WritingSince() (since time.Time) {
 	if at := c.writeStart.Load(); at != 0 {
 		since = clockOrigin.Add(time.Duration(at))
