@@ -19,45 +19,51 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// errDisconnected ends the streams of a connection that ends.
+// errDisconnected is the error of streams whose connection has ended.
 var errDisconnected = errors.New("h2: client disconnected")
 
 const (
-	// greetingTimeout is how long a client may take for its preface and settings.
+	// greetingTimeout is how long a client may take to send its preface and settings.
 	greetingTimeout = 10 * time.Second
-	// farewellTimeout is how long a client has to read the last frames, of the connection
-	// or of a stream whose handler was aborted. A connection that is closed while bytes of
-	// the client are on their way loses what the client has not read.
+	// farewellTimeout is how long a client has to read the last frames of a connection,
+	// or of a stream whose handler was aborted. If we closed at once while bytes of the
+	// client are under way, TCP would reset the connection and the client would lose what
+	// it has not read.
 	farewellTimeout = time.Second
-	// leaveTime is how long a client may take to read that it is to open no more streams,
-	// and maxCrossing how many it may open until then.
+	// leaveTime is how long a client may take to read the first GOAWAY. maxCrossing is
+	// how many streams it may open until then.
 	leaveTime   = time.Second
 	maxCrossing = 16
 	// maxControl bounds the control frames that wait to be written, in bytes. A client
-	// that causes more without reading any is cut off.
+	// that provokes more without reading them is disconnected.
 	maxControl = 64 << 10
-	// maxEmpty bounds the frames in a row that say nothing.
+	// maxEmpty bounds the number of DATA frames in a row that carry nothing.
 	maxEmpty = 1000
 )
 
-// phase is where a connection is in its life.
+// phase is the stage of a connection's life.
 //
 //	serving ──Shutdown, idle──► leaving ──leaveTime──► draining ──last stream──► closed
 //	   ├────────the client's GOAWAY───────────────────────►│                       ▲
 //	   └───────a breach of the protocol────► failed ◄──────┘                       │
-//	                                            └────────the client has been told──┘
+//	                                            └────────farewellTimeout───────────┘
+//
+// leaving and draining are the two steps of a graceful shutdown (RFC 9113, 6.8): a first
+// GOAWAY names no stream, and a second one names the last stream that is served.
 type phase int
 
 const (
 	serving  phase = iota
-	leaving        // told to go elsewhere: streams that the client opens before it reads that are served
-	draining       // told which stream is the last: streams that are there go on
-	failed         // told what it did wrong: nothing else is read or written
+	leaving        // the first GOAWAY is sent: streams that the client opens before it reads that are served
+	draining       // the second GOAWAY is sent: open streams go on, newer ones are ignored
+	failed         // a GOAWAY with an error is sent: nothing else is read or written
 	closed
 )
 
-// conn is a connection. Its lock is taken before that of a body and the Server's;
-// no lock is held while a Source is asked and while bytes are written.
+// conn is a connection.
+//
+// Lock order: conn.mu, then body.mu, Server.mu and wakeList.mu, which are leaves. No lock
+// is held while a Source is asked or bytes are written.
 type conn struct {
 	server  *Server
 	hs      *http.Server
@@ -66,38 +72,40 @@ type conn struct {
 	handler http.Handler
 	remote  string
 	ctx     context.Context
-	// framer reads for the reader, and writes to mu.control under the lock.
+	// framer reads frames for the reader. It writes control frames to mu.control, under
+	// the lock.
 	framer *http2.Framer
-	// nameCache are the reader's, as is what follows.
+	// nameCache and the next two fields belong to the reader.
 	nameCache   nameCache
 	emptyFrames int
-	// nextToStart is a stream whose handler is to run.
+	// nextToStart is a stream whose handler the reader starts after the current frame.
 	nextToStart *stream
-	// successors are those that took over from the first one.
+	// successors are the goroutines that took over reading from the first reader.
 	successors sync.WaitGroup
 
 	woken wakeList
-	// queued says that a worker is to look.
+	// queued says that the connection is a task in the workers' queue.
 	queued atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		phase   phase
 		streams map[uint32]*stream
-		// last is the newest stream's ID.
+		// lastStreamID is the ID of the newest stream.
 		lastStreamID uint32
 		reader       reader
-		// running handlers, and streams that wait for one of them to end.
+		// runningHandlers counts handlers; waitingStreams are those whose handlers wait
+		// for one to end.
 		runningHandlers int
 		waitingStreams  []*stream
-		// acknowledged says that the client knows our settings.
+		// settingsAcked says that the client has acknowledged our settings.
 		settingsAcked bool
 
 		in            inflow
 		out           outflow
 		initialWindow int64
 
-		// control are frames that wait to be written.
+		// control holds control frames that wait to be written.
 		control  bytes.Buffer
 		queues   queues
 		discards discardSet
@@ -105,7 +113,8 @@ type conn struct {
 
 		idleTimer *time.Timer
 		idleSince time.Time
-		// leave ends leaving, crossing counts the streams that were opened meanwhile.
+		// leaveTimer ends the phase leaving; crossing counts the streams that were opened
+		// in it.
 		leaveTimer    *time.Timer
 		crossing      int
 		farewellTimer *time.Timer
@@ -129,8 +138,9 @@ func newConn(s *Server, hs *http.Server, nc net.Conn) *conn {
 	return c
 }
 
-// maxHeaderList is http.Server.MaxHeaderBytes in the units of HTTP/2, which count
-// 32 bytes more for each field (RFC 9113, 6.5.2).
+// maxHeaderList converts http.Server.MaxHeaderBytes to SETTINGS_MAX_HEADER_LIST_SIZE,
+// which counts 32 bytes more for each field (RFC 9113, 6.5.2). Ten fields are allowed
+// for.
 func maxHeaderList(hs *http.Server) uint32 {
 	n := hs.MaxHeaderBytes
 	if n <= 0 {
@@ -146,7 +156,7 @@ func (c *conn) serve(ctx context.Context) {
 	c.ctx = ctx
 	if c.tls != nil && !isAdequateTLS(c.tls) {
 		_ = c.framer.WriteGoAway(0, http2.ErrCodeInadequateSecurity, nil)
-		_, _ = c.nc.Write(c.mu.control.Bytes()) // it is closed in any case
+		_, _ = c.nc.Write(c.mu.control.Bytes()) // the connection is closed in any case
 		c.nc.Close()
 		return
 	}
@@ -168,7 +178,7 @@ func (c *conn) greet() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cfg := &c.server.cfg
-	// The errors are those of a bytes.Buffer.
+	// Writes to a bytes.Buffer do not fail.
 	_ = c.framer.WriteSettings(
 		http2.Setting{ID: http2.SettingMaxFrameSize, Val: cfg.MaxReadFrameSize},
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: cfg.MaxConcurrentStreams},
@@ -182,15 +192,15 @@ func (c *conn) greet() {
 	c.kick()
 }
 
-// setStateLocked tells the http.Server's hook, as Go's server does.
+// setStateLocked calls the http.Server's ConnState hook, as Go's server does.
 func (c *conn) setStateLocked(state http.ConnState) {
 	if c.hs.ConnState != nil {
 		c.hs.ConnState(c.nc, state)
 	}
 }
 
-// startIdleTimerLocked begins the time that a connection may have no streams. The timer runs
-// on when a stream begins: it is cheaper to look at the time when it fires.
+// startIdleTimerLocked begins the time that a connection may have no streams. The timer
+// is not stopped when a stream begins: it is cheaper to compare times when it fires.
 func (c *conn) startIdleTimerLocked() {
 	timeout := c.server.cfg.IdleTimeout
 	if timeout <= 0 || c.mu.phase != serving {
@@ -216,15 +226,16 @@ func (c *conn) checkIdle() {
 	c.goAwayLocked()
 }
 
-// goAwayGracefully is goAwayLocked with the lock taken.
+// goAwayGracefully is goAwayLocked for callers without the lock.
 func (c *conn) goAwayGracefully() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.goAwayLocked()
 }
 
-// goAwayLocked tells the client to open no more streams here. Those that it opens before
-// it reads that are served: not all clients send refused requests again (RFC 9113, 6.8).
+// goAwayLocked asks the client to open no more streams on this connection. Streams that
+// it opens before it reads that are served, because not all clients repeat refused
+// requests (RFC 9113, 6.8).
 func (c *conn) goAwayLocked() {
 	if c.mu.phase != serving {
 		return
@@ -235,7 +246,7 @@ func (c *conn) goAwayLocked() {
 	c.kick()
 }
 
-// countCrossingLocked counts a stream that was opened while the connection is being left.
+// countCrossingLocked counts a stream that was opened in the phase leaving.
 func (c *conn) countCrossingLocked() {
 	if c.mu.phase != leaving {
 		return
@@ -245,15 +256,16 @@ func (c *conn) countCrossingLocked() {
 	}
 }
 
-// drain is drainLocked with the lock taken.
+// drain is drainLocked for callers without the lock.
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drainLocked()
 }
 
-// goAwayAfterLocked tells the client to open no more streams behind a stream, if that is about
-// to end: some clients take nothing more of a connection that is told so, and send nothing.
+// goAwayAfterLocked sends a GOAWAY: after the stream if its end is about to be sent, else
+// at once. Some clients neither read nor send anything more on a connection after a
+// GOAWAY.
 func (c *conn) goAwayAfterLocked(s *stream, ends bool) {
 	if ends && s.state != streamClosed {
 		s.goAwayAfter = true
@@ -262,7 +274,7 @@ func (c *conn) goAwayAfterLocked(s *stream, ends bool) {
 	c.goAwayLocked()
 }
 
-// drainLocked tells the client which stream is the last one that is served.
+// drainLocked sends a GOAWAY with the last stream that is served.
 func (c *conn) drainLocked() {
 	if c.mu.phase >= draining {
 		return
@@ -273,21 +285,23 @@ func (c *conn) drainLocked() {
 	c.closeIfDrainedLocked()
 }
 
-// closeIfDrainedLocked closes a connection that is left without streams.
+// closeIfDrainedLocked begins the end of a draining connection that has no streams left.
 func (c *conn) closeIfDrainedLocked() {
 	if c.mu.phase == draining && len(c.mu.streams) == 0 {
 		c.sayFarewellLocked()
 	}
 }
 
+// sayFarewellLocked closes the connection once the client has had time to read the last
+// frames.
 func (c *conn) sayFarewellLocked() {
 	if c.mu.farewellTimer == nil {
 		c.mu.farewellTimer = time.AfterFunc(farewellTimeout, c.endFarewell)
 	}
 }
 
-// endFarewell closes the connection, unless its client is about to send a body behind
-// an answer and the server stays.
+// endFarewell closes the connection. It waits on while the client still sends request
+// bodies that were answered early, unless the server shuts down.
 func (c *conn) endFarewell() {
 	c.mu.Lock()
 	if c.mu.phase == draining && c.mu.discards.progressed() && !c.server.isShuttingDown() {
@@ -299,7 +313,8 @@ func (c *conn) endFarewell() {
 	c.close()
 }
 
-// fail tells the client what it did wrong and ends all streams.
+// fail sends a GOAWAY with an error, ends all streams, and reads until either side
+// closes. The reader calls it.
 func (c *conn) fail(code http2.ErrCode) {
 	c.mu.Lock()
 	if c.mu.phase < failed {

@@ -2,8 +2,8 @@ package h2
 
 import "golang.org/x/net/http2"
 
-// ignoreLocked ignores a frame of a stream that the client began after it was told
-// not to. Its bytes count for the connection (RFC 9113, 6.8).
+// ignoreLocked drops a frame of a stream that the client opened after the second GOAWAY.
+// DATA still counts against the connection's window (RFC 9113, 6.8).
 func (c *conn) ignoreLocked(f http2.Frame) error {
 	if data, ok := f.(*http2.DataFrame); ok {
 		return c.refundLocked(data)
@@ -11,7 +11,8 @@ func (c *conn) ignoreLocked(f http2.Frame) error {
 	return nil
 }
 
-// refundLocked gives back at once what a frame took of the connection's window.
+// refundLocked counts a dropped DATA frame against the connection's window and credits
+// its bytes at once.
 func (c *conn) refundLocked(f *http2.DataFrame) error {
 	if !c.mu.in.take(int(f.Length)) {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
@@ -19,7 +20,8 @@ func (c *conn) refundLocked(f *http2.DataFrame) error {
 	return c.creditLocked(nil, int(f.Length))
 }
 
-// creditLocked lets the client send n more bytes: of a stream or, with nil, in all.
+// creditLocked gives the client credit for n more bytes: on stream s, or on the
+// connection if s is nil.
 func (c *conn) creditLocked(s *stream, n int) error {
 	var increment, id uint32
 	if s == nil {
@@ -71,7 +73,7 @@ func (c *conn) onDataLocked(f *http2.DataFrame) error {
 	return nil
 }
 
-// countEmpty counts frames in a row that say nothing.
+// countEmpty counts consecutive DATA frames that carry no bytes and end nothing.
 func (c *conn) countEmpty(f *http2.DataFrame) error {
 	if len(f.Data()) > 0 || f.StreamEnded() {
 		c.emptyFrames = 0
@@ -81,8 +83,8 @@ func (c *conn) countEmpty(f *http2.DataFrame) error {
 	return nil
 }
 
-// receiveLocked gives data to a stream's body. Padding, and what the handler no
-// longer reads, is given back at once.
+// receiveLocked appends a frame's data to its stream's body. Padding is credited at once,
+// and so are bytes that the handler will not read.
 func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
 	c.mu.in.take(length)
 	s.in.take(length)

@@ -21,17 +21,20 @@ func (r *response) Wake() {
 	}
 }
 
-// wakeList are the streams whose sources have something. Its lock is a leaf.
+// wakeList is the list of streams whose sources were woken. Wake may be called with any
+// lock held, also from within Source.Next, so the list has a lock of its own, which is a
+// leaf.
 type wakeList struct {
 	mu struct {
 		sync.Mutex
 		streams []*stream
-		// free is the list that collectLocked emptied last.
+		// free is the second list: empty, or nil while collectLocked has it.
 		free   []*stream
 		closed bool
 	}
 }
 
+// wake adds a stream to the list and queues the connection.
 func (c *conn) wake(s *stream) {
 	m := &c.woken.mu
 	m.Lock()
@@ -52,10 +55,10 @@ func (w *wakeList) close() {
 	w.mu.closed, w.mu.streams, w.mu.free = true, nil, nil
 }
 
-// notWakeable is the place of a closed stream.
+// notWakeable is the wakeIndex of a closed stream.
 const notWakeable = -1
 
-// remove takes out a stream that is closed, for good.
+// remove takes a closed stream off the list, for good: the list must not keep it alive.
 func (w *wakeList) remove(s *stream) {
 	m := &w.mu
 	m.Lock()
@@ -70,7 +73,8 @@ func (w *wakeList) remove(s *stream) {
 	s.wakeIndex = notWakeable
 }
 
-// collectLocked queues the streams that were woken.
+// collectLocked schedules the streams that were woken since the last call. It swaps two
+// lists, so that Wake never waits for it.
 func (c *conn) collectLocked() {
 	m := &c.woken.mu
 	m.Lock()
@@ -79,7 +83,7 @@ func (c *conn) collectLocked() {
 	m.Unlock()
 	for i, s := range streams {
 		streams[i], s.wakeIndex = nil, 0
-		// Before the source is asked: what comes later wakes again.
+		// Cleared before the source is asked: a later Wake counts again.
 		s.wakePending.Store(false)
 		if s.source != nil {
 			s.sourceReady = true
@@ -131,8 +135,8 @@ func (r *response) Pull(ctx context.Context, source pull.Source) error {
 	return ctx.Err()
 }
 
-// askLocked asks a source, without the lock. What it gives is in a list that the
-// next turn uses again.
+// askLocked calls the source without the lock. Its segments are in a list that belongs to
+// the turn.
 func (c *conn) askLocked(s *stream) {
 	t := &c.mu.turn
 	source, room, segments := s.source, s.roomLocked(), t.segments[:0]
@@ -157,14 +161,14 @@ func (c *conn) askLocked(s *stream) {
 	}
 	s.segments = segments
 	if !s.sourceReady && len(segments) == 0 {
-		s.stall = nil // everything was sent
+		s.stall = nil // the client has let everything through
 	}
 	if s.sourceEnded && len(segments) == 0 {
 		s.changed.Broadcast()
 	}
 }
 
-// next asks a source. One that panics ends its own stream alone.
+// next calls the source. One that panics resets its own stream only.
 func (c *conn) next(source pull.Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
 	segments, more, err = pull.Ask(source, segments, room)
 	if p, ok := err.(*pull.Panic); ok {

@@ -10,26 +10,31 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// reader is the goroutine that reads a connection, as others see it.
+// reader is the state of the goroutine that reads a connection, for the watchdog that
+// relieves it.
 //
-//	reading ──a prompt request──► running its handler ──that ends──► reading
-//	                                    └──two looks find the same──► relieved:
-//	                                       another goroutine reads
+//	reading ──inline request──► running its handler ──handler returns──► reading
+//	                                    └──two looks find the same handler──► relieved:
+//	                                       another goroutine reads on
+//
+// A reader that is relieved finishes its handler and ends. conn.mu guards the fields.
 type reader struct {
-	// running is the stream whose handler the reader runs, seen the one that it ran at the
-	// last look, count how many it has begun since.
+	// running is the stream whose handler the reader executes. lastRunning is the one at
+	// the watchdog's last look. begun counts inline handlers since then.
 	running, lastRunning *stream
 	begun                int
-	// watchdog looks each watchPeriod, as long as the reader runs handlers.
+	// watchdog looks each watchdogPeriod while the reader runs handlers. One timer for
+	// many requests is cheaper than one for each.
 	watchdog     *time.Timer
 	watchdogRuns bool
 }
 
-// watchdogPeriod is the least time that a reader is held up by a handler that waits. It is
-// relieved after two at most.
+// watchdogPeriod is how long a handler at least blocks the reader before it is relieved;
+// twice that at most.
 const watchdogPeriod = 5 * time.Millisecond
 
-// readPreface reads what a client begins with. It returns false if this is none.
+// readPreface reads the client's connection preface. It returns false if the client sends
+// something else.
 func (c *conn) readPreface() bool {
 	_ = c.nc.SetReadDeadline(time.Now().Add(greetingTimeout))
 	preface := make([]byte, len(http2.ClientPreface))
@@ -44,7 +49,9 @@ func (c *conn) readPreface() bool {
 	return true
 }
 
-// read reads and acts on frames until the connection ends, or another goroutine does.
+// read reads and handles frames until the connection ends or another goroutine takes
+// over. first says that the next frame is the first of the connection, which must be
+// SETTINGS.
 func (c *conn) read(first bool) {
 	defer c.recover()
 	for ; ; first = false {
@@ -71,7 +78,8 @@ func (c *conn) read(first bool) {
 	}
 }
 
-// startHandler has a stream's handler run. It returns false if somebody else reads by now.
+// startHandler starts a stream's handler, or runs it inline. It returns false if another
+// goroutine reads meanwhile.
 func (c *conn) startHandler(s *stream) bool {
 	if prompt := c.server.cfg.Inline; prompt != nil && s.body == nil {
 		if req := prompt(s.request); req != nil {
@@ -83,7 +91,8 @@ func (c *conn) startHandler(s *stream) bool {
 	return true
 }
 
-// runInline runs a handler that is not expected to wait.
+// runInline runs a handler that is not expected to block. It returns false if the reader
+// was relieved.
 func (c *conn) runInline(s *stream) bool {
 	c.mu.Lock()
 	r := &c.mu.reader
@@ -108,9 +117,8 @@ func (c *conn) runInline(s *stream) bool {
 	return true
 }
 
-// relieveReader has another goroutine read if the reader still runs the handler that it ran at
-// the last look. It looks again as long as there is something to look at: that is cheaper
-// than a timer for each.
+// relieveReader is the watchdog's function. If the reader still runs the handler of the
+// last look, another goroutine takes over the reading.
 func (c *conn) relieveReader() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +134,8 @@ func (c *conn) relieveReader() {
 	r.begun = 0
 }
 
-// handleError answers an error. It returns false if nothing more is to be read.
+// handleError answers an error with a reset or a GOAWAY. It returns false if nothing more
+// is to be read.
 func (c *conn) handleError(f http2.Frame, err error) bool {
 	var ofStream http2.StreamError
 	var ofConn http2.ConnectionError
@@ -138,7 +147,7 @@ func (c *conn) handleError(f http2.Frame, err error) bool {
 		refused, ok := f.(*http2.MetaHeadersFrame)
 		begins := ok && !refused.StreamEnded() && c.mu.streams[id] == nil
 		if id%2 == 1 && id > c.mu.lastStreamID && c.mu.phase < draining {
-			c.mu.lastStreamID, begins = id, true // its headers were no good
+			c.mu.lastStreamID, begins = id, true // a new stream whose headers are invalid
 		}
 		if begins {
 			c.rememberResetLocked(id, c.server.cfg.MaxUploadBufferPerStream)
@@ -159,7 +168,7 @@ func (c *conn) handleError(f http2.Frame, err error) bool {
 	return false
 }
 
-// handleFrame acts on a frame.
+// handleFrame handles one frame.
 func (c *conn) handleFrame(f http2.Frame) error {
 	if headers, ok := f.(*http2.MetaHeadersFrame); ok {
 		return c.onHeaders(headers)
@@ -199,9 +208,9 @@ func streamError(id uint32, code http2.ErrCode) error {
 	return http2.StreamError{StreamID: id, Code: code}
 }
 
-// flushControlLocked has control frames written. The error ends the connection, which is reset:
-// the client does not read what was sent, and might wait for long until it is told
-// otherwise.
+// flushControlLocked has control frames written. If too many wait, it returns an error
+// that ends the connection, and sets it up to be reset: the client reads nothing, so it
+// would not see an orderly end for a long time.
 func (c *conn) flushControlLocked() error {
 	if c.mu.control.Len() > maxControl {
 		if above, ok := c.nc.(interface{ NetConn() net.Conn }); ok {
@@ -215,7 +224,7 @@ func (c *conn) flushControlLocked() error {
 	return nil
 }
 
-// resetLocked ends a stream, or one that we do not know, with RST_STREAM.
+// resetLocked sends RST_STREAM and closes the stream, if it is known.
 func (c *conn) resetLocked(e http2.StreamError) {
 	if c.mu.phase >= failed {
 		return
@@ -239,7 +248,8 @@ func (c *conn) resetLocked(e http2.StreamError) {
 	}
 }
 
-// isUnusedLocked says whether a stream has not begun yet.
+// isUnusedLocked reports whether a stream is idle in the sense of RFC 9113, 5.1: it has
+// not been opened.
 func (c *conn) isUnusedLocked(id uint32) bool { return id%2 == 0 || id > c.mu.lastStreamID }
 
 func (c *conn) onSettingsLocked(f *http2.SettingsFrame) error {

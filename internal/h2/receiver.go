@@ -6,15 +6,17 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// stallClock is the time since a stream's client let it send everything.
+// stallClock measures how long the windows kept a stream from sending since its client
+// last let everything through.
 type stallClock struct {
-	// What is told counts the times before from, which is zero while the windows are
-	// open.
+	// WindowStall.For does not include the current stall, which began at runningSince.
+	// That is zero while the windows are open.
 	pull.WindowStall
 	runningSince time.Time
 }
 
-// beginStallLocked notes that the stream could send and may not.
+// beginStallLocked records that the stream has bytes and the windows do not let it send
+// them.
 func (s *stream) beginStallLocked() {
 	if s.stall == nil {
 		now := time.Now()
@@ -24,7 +26,7 @@ func (s *stream) beginStallLocked() {
 	}
 }
 
-// pause notes that it may.
+// pause records that the windows are open.
 func (h *stallClock) pause() {
 	if !h.runningSince.IsZero() {
 		h.For += time.Since(h.runningSince)
@@ -32,14 +34,15 @@ func (h *stallClock) pause() {
 	}
 }
 
-// noteFillStartLocked notes when the buffer was begun that a receiver's bytes come in.
+// noteFillStartLocked records when the buffer was begun, at the first receiver whose
+// bytes enter it.
 func (c *conn) noteFillStartLocked(s *stream) {
 	if w := c.mu.turn.write; s.receiver != nil && w.Filled.IsZero() {
 		w.Filled = c.mu.turn.worker.Now()
 	}
 }
 
-// noteSentLocked notes bytes of a source in the buffer.
+// noteSentLocked tells the stream's receiver that n bytes of it are in the buffer.
 func (c *conn) noteSentLocked(s *stream, n int) {
 	if s.receiver == nil || n == 0 {
 		return
@@ -56,8 +59,8 @@ func (c *conn) noteSentLocked(s *stream, n int) {
 	s.receiver.Sent(t.write, n, stall)
 }
 
-// writeBatchLocked writes a buffer, and says so to one of the receivers of what is in it. It
-// takes the time three times for a buffer, and not at all for one without.
+// writeBatchLocked writes a buffer and tells one of its receivers. That takes three clock
+// readings for a buffer, and none for a buffer without receivers.
 func (c *conn) writeBatchLocked(bytes []byte) {
 	t := &c.mu.turn
 	receiver := t.receiver
@@ -70,8 +73,8 @@ func (c *conn) writeBatchLocked(bytes []byte) {
 	}
 }
 
-// deliverUnlocked writes a buffer without the lock, which is locked before and after, also
-// when it panics. It returns false if the connection takes no more.
+// deliverUnlocked releases the lock, writes a buffer, and takes the lock again, also when
+// it panics. It returns false if the write failed.
 func (c *conn) deliverUnlocked(receiver pull.Receiver, bytes []byte) (written bool) {
 	t := &c.mu.turn
 	w, worker := t.write, t.worker

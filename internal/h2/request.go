@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// onHeaders begins a stream, or ends a body with its trailers.
+// onHeaders opens a stream, or ends a request's body with trailers.
 func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	id := f.StreamID
 	if id%2 == 0 {
@@ -52,7 +52,7 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	return c.beginLocked(f, req)
 }
 
-// beginLocked opens a stream and has its handler run.
+// beginLocked opens a stream and starts its handler.
 func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	s := &stream{conn: c, id: f.StreamID, declaredLength: req.ContentLength, handler: c.handler}
 	s.changed.L = &c.mu
@@ -89,8 +89,9 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	return c.startLocked(s)
 }
 
-// startLocked has a handler run, or lets it wait until another one ends: a client
-// that resets streams at once would else have any number of them running.
+// startLocked has the reader start a handler, or lets it wait until another handler ends.
+// Otherwise a client that opens and resets streams in a row would have any number of
+// handlers running.
 func (c *conn) startLocked(s *stream) error {
 	limit := int(c.server.cfg.MaxConcurrentStreams)
 	if c.mu.runningHandlers < limit {
@@ -105,7 +106,7 @@ func (c *conn) startLocked(s *stream) error {
 	return nil
 }
 
-// handlerEnded lets the next handler run.
+// handlerEnded starts the next handler that waits.
 func (c *conn) handlerEnded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,10 +144,10 @@ func (c *conn) onTrailersLocked(s *stream, f *http2.MetaHeadersFrame) error {
 	return nil
 }
 
-// errMalformed is what a request is refused for (RFC 9113, 8.1.1).
+// errMalformed is the cause of a reset for a malformed request (RFC 9113, 8.1.1).
 var errMalformed = errors.New("h2: malformed request")
 
-// request makes a request of its header fields. Its body and context are missing.
+// request makes a request of the header fields. The caller sets its body and context.
 func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 	pseudo := func(name string) string { return f.PseudoValue(name) }
 	method, scheme, authority, path := pseudo("method"), pseudo("scheme"), pseudo("authority"), pseudo("path")
@@ -192,7 +193,7 @@ func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 	return req, nil
 }
 
-// header collects fields. Their values share one array.
+// header collects header fields. The first values of all names share one array.
 func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	header := make(http.Header, len(fields))
 	values := make([]string, 0, len(fields))
@@ -208,7 +209,7 @@ func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	return header
 }
 
-// bodyLength is the length that the client declares, -1 when it does not.
+// bodyLength is the declared Content-Length; -1 if there is none.
 func bodyLength(header http.Header) int64 {
 	declared := header["Content-Length"]
 	if len(declared) == 0 {
@@ -221,7 +222,8 @@ func bodyLength(header http.Header) int64 {
 	return int64(n)
 }
 
-// announcedTrailers takes the names of the trailers that are to come out of a header.
+// announcedTrailers removes Trailer from a header and returns the names in it, with nil
+// values.
 func announcedTrailers(header http.Header) http.Header {
 	var trailer http.Header
 	for _, line := range header["Trailer"] {
@@ -241,7 +243,8 @@ func announcedTrailers(header http.Header) http.Header {
 	return trailer
 }
 
-// connectionHeader says which header belongs to HTTP/1.1's connections (RFC 9113, 8.2.2).
+// connectionHeader returns a reason to refuse a request that has a connection-specific
+// header (RFC 9113, 8.2.2); "" if it has none.
 func connectionHeader(header http.Header) string {
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 		if _, ok := header[name]; ok {
@@ -254,7 +257,7 @@ func connectionHeader(header http.Header) string {
 	return ""
 }
 
-// refusalHandler answers a request that no handler is to see.
+// refusalHandler answers an invalid request in place of the server's handler.
 func refusalHandler(status int, reason string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, reason, status)

@@ -5,11 +5,11 @@ import "github.com/millrace/millrace/internal/pull"
 // maxIdleWorkers bounds the goroutines that wait for a handler to run.
 const maxIdleWorkers = 64
 
-// handlerWorker is a goroutine that runs handlers one after another, so that the stack
-// which one grew serves the next.
+// handlerWorker is a goroutine that runs handlers one after another. Its stack has grown
+// with the first one; a new goroutine would have to grow its stack again.
 type handlerWorker struct{ streams chan *stream }
 
-// run runs a stream's handler in a goroutine.
+// run runs a stream's handler in an idle worker, or in a new one.
 func (s *Server) run(st *stream) {
 	s.mu.Lock()
 	var w *handlerWorker
@@ -20,7 +20,7 @@ func (s *Server) run(st *stream) {
 	}
 	s.mu.Unlock()
 	if w != nil {
-		w.streams <- st // has room: the worker waits
+		w.streams <- st // does not block: the channel of an idle worker is empty
 		return
 	}
 	w = &handlerWorker{streams: make(chan *stream, 1)}
@@ -37,27 +37,29 @@ func (w *handlerWorker) work(s *Server, st *stream) {
 	}
 }
 
-// run runs the handler. Where the server itself panics, the connection ends.
+// run runs the handler. If the server's own code panics, the connection ends.
 func (s *stream) run() {
 	defer s.conn.recover()
 	s.runHandler()
 }
 
-// recover is deferred: it ends a connection that is served with a panic, and no other.
+// recover is deferred by goroutines that serve the connection. If they panic, it ends
+// this connection and no other.
 func (c *conn) recover() {
 	if e := recover(); e != nil {
 		c.Abort(pull.NewPanic(e))
 	}
 }
 
-// Abort implements pull.Task. TLS may wait for the client to hear of it, which a worker
-// must not.
+// Abort implements pull.Task. It closes the connection in another goroutine, because TLS
+// may wait until the client reads of the end, and a worker must not.
 func (c *conn) Abort(p *pull.Panic) {
 	c.logf("h2: panic serving %v: %v\n%s", c.remote, p.Value, p.Trace)
 	go c.close()
 }
 
-// park lets a worker wait for more, unless enough do.
+// park adds a worker to the idle ones. It returns false if there are enough, or no
+// connections.
 func (s *Server) park(w *handlerWorker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +70,7 @@ func (s *Server) park(w *handlerWorker) bool {
 	return true
 }
 
-// stopIdleWorkersLocked ends the workers that wait.
+// stopIdleWorkersLocked ends all idle workers.
 func (s *Server) stopIdleWorkersLocked() {
 	for _, w := range s.mu.idleWorkers {
 		w.streams <- nil

@@ -30,7 +30,7 @@ type Receiver interface {
 	// Sent says that bytes of this source have been put into the buffer of write w, which
 	// is about to begin. stall is nil if the client's windows are open. The connection's
 	// lock is held: Sent must not block, call the Puller back, or keep its arguments.
-	Sent(w *Write, bytes int, shut *WindowStall)
+	Sent(w *Write, bytes int, stall *WindowStall)
 	// Written says that a write has returned. It is called on one of the receivers whose
 	// bytes the write carried, on behalf of all of them; Write.Local connects these. It
 	// must not block, nor keep its argument. It may be called after Pull has returned. It

@@ -48,10 +48,10 @@ func (c *WriteClock) Begin(w *Write) {
 
 // End records that a write has returned. worker is the goroutine that wrote; nil if it
 // was a handler's. End needs no lock: only the goroutine that writes calls it.
-func (c *WriteClock) End(w *Write, by *Worker) {
+func (c *WriteClock) End(w *Write, worker *Worker) {
 	w.Ended = Now()
-	if c.writeStart.Store(0); by != nil {
-		by.lastWriteEnd = w.Ended
+	if c.writeStart.Store(0); worker != nil {
+		worker.lastWriteEnd = w.Ended
 	}
 }
 
