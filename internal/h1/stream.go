@@ -17,16 +17,18 @@ import (
 const (
 	// askBytes is how many bytes a source is asked for at once.
 	askBytes = 16 << 10
-	// maxChunk makes a chunk, with its size and ends of line, fill a batch.
+	// maxChunk is the payload of a chunk which, with its size line and line ends, fills a
+	// batch.
 	maxChunk = pull.BatchSize - 16
-	// maxIdleSegments is the room for segments that a stream keeps while it has none.
+	// maxIdleSegments is the capacity of the segment list that a stream without segments
+	// keeps.
 	maxIdleSegments = 4
 )
 
 type connKey struct{}
 
-// Configure makes a server remember connections for New. It must be called before the
-// server serves.
+// Configure makes a server attach connections to the contexts of requests, where New
+// finds them. It must be called before the server serves.
 func Configure(hs *http.Server) {
 	before := hs.ConnContext
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -37,8 +39,8 @@ func Configure(hs *http.Server) {
 	}
 }
 
-// New makes a Puller for the response to a request. It returns false if that did not
-// come over HTTP/1 to a server that was configured. w is net/http's own writer.
+// New makes a Puller for the response to a request. It returns false if the request is
+// not HTTP/1, or its server was not configured. w must be net/http's own writer.
 func New(w http.ResponseWriter, req *http.Request) (pull.Puller, bool) {
 	c, ok := req.Context().Value(connKey{}).(net.Conn)
 	if !ok || req.ProtoMajor != 1 {
@@ -49,29 +51,31 @@ func New(w http.ResponseWriter, req *http.Request) (pull.Puller, bool) {
 	return s, true
 }
 
-// stream is the body of a response. No lock is held while its source is asked and
-// while bytes are written.
+// stream is the body of a response. Its lock is not held while the source is asked or
+// bytes are written.
 type stream struct {
 	w       http.ResponseWriter
 	nc      net.Conn
-	chunked bool // not in HTTP/1.0, where the end of the connection is that of the body
-	// wakePending says that a worker is to look.
+	chunked bool // false in HTTP/1.0, where the connection's end is the body's end
+	// wakePending says that the stream is a task in the workers' queue.
 	wakePending atomic.Bool
 
 	mu struct {
 		sync.Mutex
-		// changed tells the handler that the source has ended, or its turn.
+		// changed wakes the handler in Pull: the source or the turn has ended.
 		changed sync.Cond
 		// source is nil but during Pull.
 		source   pull.Source
 		receiver pull.Receiver
-		// taken says that a worker has the turn, missed that another wanted it meanwhile.
+		// taken says that a worker has the turn. wanted says that another one came
+		// meanwhile: the turn's holder queues the stream again.
 		taken, wanted bool
-		// left is what the source gave and is not sent. more says that it may have more.
+		// unsent are bytes of the source that were not written yet. sourceReady says that
+		// the source may have more.
 		unsent      [][]byte
 		sourceReady bool
-		// ended says that it has ended, broken why nothing more can be sent, leaving that
-		// the handler wants to go.
+		// sourceEnded says that the source has returned io.EOF. err is the reason why
+		// nothing more can be sent. leaving says that Pull is about to return.
 		sourceEnded, leaving bool
 		err                  error
 		clock                pull.WriteClock
@@ -101,7 +105,7 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 	for !m.leaving && m.err == nil && (!m.sourceEnded || len(m.unsent) > 0) {
 		m.changed.Wait()
 	}
-	// The handler may write itself from then on.
+	// Wait for the turn's end: the handler may write once Pull has returned.
 	for m.leaving = true; m.taken; {
 		m.changed.Wait()
 	}
@@ -110,7 +114,7 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 		s.closeUnlocked()
 	}
 	if p, ok := m.err.(*pull.Panic); ok {
-		panic(p) // it ends this connection alone
+		panic(p) // net/http logs it and ends this connection only
 	}
 	switch {
 	case m.err != nil:
@@ -121,8 +125,9 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 	return ctx.Err()
 }
 
-// closeUnlocked ends the connection: the end of a broken body cannot be told otherwise. TLS
-// may wait for the client to hear of it, which a worker must not, nor for the lock.
+// closeUnlocked closes the connection, since HTTP/1 has no other way to say that a body
+// is incomplete. The lock is released meanwhile: TLS may block in Close until the client
+// reads, and a worker must not wait for the lock that long.
 func (s *stream) closeUnlocked() {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -136,7 +141,7 @@ func (s *stream) leave() {
 	s.mu.changed.Broadcast()
 }
 
-// Write implements pull.Task: it writes one chunk.
+// Write implements pull.Task. It writes one chunk.
 func (s *stream) Write(w *pull.Worker) {
 	s.wakePending.Store(false)
 	m := &s.mu
@@ -161,14 +166,15 @@ func (s *stream) Write(w *pull.Worker) {
 	case m.sourceEnded && len(m.unsent) == 0 || m.leaving || m.err != nil:
 		m.changed.Broadcast()
 	case m.wanted || m.sourceReady || len(m.unsent) > 0:
-		s.Wake() // others wait
+		s.Wake() // behind the other connections
 	default:
 		m.clock.SetIdle()
 	}
 	m.wanted = false
 }
 
-// Abort implements pull.Task. The handler panics then, which net/http logs.
+// Abort implements pull.Task. Pull then panics in the handler's goroutine, which net/http
+// logs.
 func (s *stream) Abort(p *pull.Panic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +183,7 @@ func (s *stream) Abort(p *pull.Panic) {
 	s.mu.changed.Broadcast()
 }
 
-// fillLocked puts a chunk in the buffer. It returns how many bytes of the source are
+// fillLocked fills the buffer with a chunk. It returns the number of the source's bytes
 // in it.
 func (s *stream) fillLocked(b *pull.Batch) (n int) {
 	m := &s.mu
@@ -203,7 +209,7 @@ func (s *stream) fillLocked(b *pull.Batch) (n int) {
 	return n
 }
 
-// moveLocked moves bytes of what is left to the buffer.
+// moveLocked moves n bytes from unsent to the buffer.
 func (s *stream) moveLocked(b *pull.Batch, n int) {
 	m := &s.mu
 	done := 0
@@ -230,7 +236,7 @@ func totalLength(segments [][]byte) (n int) {
 	return n
 }
 
-// askLocked asks the source, without the lock.
+// askLocked calls the source. The lock is released meanwhile.
 func (s *stream) askLocked(room int) {
 	m := &s.mu
 	source, segments := m.source, m.unsent
@@ -246,7 +252,7 @@ func (s *stream) askLocked(room int) {
 	}
 }
 
-// writeBatchLocked writes a buffer with so many bytes of the source, and tells the receiver.
+// writeBatchLocked writes a buffer with n bytes of the source and tells the receiver.
 func (s *stream) writeBatchLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m, w := &s.mu, &b.Write
 	receiver := m.receiver
@@ -262,8 +268,8 @@ func (s *stream) writeBatchLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m.clock.Complete(w)
 }
 
-// deliverUnlocked writes a buffer without the lock, which is locked before and after, also
-// when it panics.
+// deliverUnlocked releases the lock, writes a buffer, and takes the lock again, also when
+// it panics.
 func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, receiver pull.Receiver) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -275,7 +281,7 @@ func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, receiver pu
 	return err
 }
 
-// Waits implements pull.Puller. HTTP/1.1 has no windows.
+// Waits implements pull.Puller. HTTP/1.1 has no windows, so the first time is zero.
 func (s *stream) Waits() (window, write time.Time) {
 	return time.Time{}, s.mu.clock.WritingSince()
 }

@@ -186,10 +186,10 @@ func (c *conn) onLateTrailersLocked(f *http2.MetaHeadersFrame) (known bool, err 
 }
 
 // findReset returns the entry of a stream that was reset; nil if there is none.
-func (m *discardSet) findReset(id uint32) *resetStream {
-	for i := range m.resets {
-		if m.resets[i].id == id {
-			return &m.resets[i]
+func (d *discardSet) findReset(id uint32) *resetStream {
+	for i := range d.resets {
+		if d.resets[i].id == id {
+			return &d.resets[i]
 		}
 	}
 	return nil
@@ -214,16 +214,16 @@ func (c *conn) rememberResetLocked(id uint32, left int32) {
 
 // progressed reports whether clients have sent more of discarded bodies since the last
 // call.
-func (m *discardSet) progressed() bool {
-	more := len(m.bodies) > 0 && m.received > m.lastReceived
-	m.lastReceived = m.received
+func (d *discardSet) progressed() bool {
+	more := len(d.bodies) > 0 && d.received > d.lastReceived
+	d.lastReceived = d.received
 	return more
 }
 
 // stop forgets all bodies: the connection ends.
-func (m *discardSet) stop() {
-	if m.timer != nil {
-		m.timer.Stop()
+func (d *discardSet) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
 	}
-	m.bodies = nil
+	d.bodies = nil
 }

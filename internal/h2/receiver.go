@@ -27,10 +27,10 @@ func (s *stream) beginStallLocked() {
 }
 
 // pause records that the windows are open.
-func (h *stallClock) pause() {
-	if !h.runningSince.IsZero() {
-		h.For += time.Since(h.runningSince)
-		h.runningSince = time.Time{}
+func (c *stallClock) pause() {
+	if !c.runningSince.IsZero() {
+		c.For += time.Since(c.runningSince)
+		c.runningSince = time.Time{}
 	}
 }
 

@@ -13,12 +13,14 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// AttributeScanner returns a function that reads labels and selectable fields out of a kind's
-// stored bytes, without decoding the object, or nil for kinds that have none. It
-// returns false for bytes that are not as usual: they must be decoded. Pods are
-// most of what a large cluster stores, and decoding one takes twenty times longer.
-// Definitions of custom resources are the largest of what it stores, and decoding
-// one takes a hundred times longer.
+// AttributeScanner returns a function that reads the labels and selectable fields of a
+// kind from its stored bytes, without decoding the object. It returns nil for kinds that
+// have no such function.
+//
+// The function returns false for bytes that it does not understand; they must be decoded.
+// Pods are most of what a large cluster stores, and decoding one takes twenty times
+// longer. Definitions of custom resources are the largest objects, and decoding one takes
+// a hundred times longer.
 func AttributeScanner(gr schema.GroupResource) func(value []byte) (labels.Set, fields.Set, bool) {
 	switch gr {
 	case schema.GroupResource{Resource: "pods"}:
@@ -29,7 +31,7 @@ func AttributeScanner(gr schema.GroupResource) func(value []byte) (labels.Set, f
 	return nil
 }
 
-// scanPod reads what pod.ToSelectableFields would.
+// scanPod reads a pod's labels and selectable fields.
 func scanPod(value []byte) (labels.Set, fields.Set, bool) {
 	kind, content, ok := splitEnvelope(value)
 	if !ok || kind != corev1.SchemeGroupVersion.WithKind("Pod") {
@@ -47,9 +49,12 @@ func scanPod(value []byte) (labels.Set, fields.Set, bool) {
 	return set, selectable, ok
 }
 
+// scanSelectableFields reads the selectable fields of a pod but its name and namespace.
+//
+// Upstream: k8s.io/kubernetes/pkg/registry/core/pod.ToSelectableFields; compare at each upgrade.
 func scanSelectableFields(spec, status []byte) (fields.Set, bool) {
 	s, ok := scanMessage(spec, specRestartPolicy, specServiceAccount, specOldServiceAccount, specNodeName, specHostNetwork, specScheduler)
-	// Decoding would fill in what is missing.
+	// Decoding would set defaults for missing fields.
 	if !ok || s.text(specRestartPolicy) == "" || s.text(specScheduler) == "" || s.text(specServiceAccount) != s.text(specOldServiceAccount) {
 		return nil, false
 	}
@@ -73,7 +78,7 @@ func scanSelectableFields(spec, status []byte) (fields.Set, bool) {
 	}, true
 }
 
-// firstIP is the address of the first of the status's addresses.
+// firstIP is the first of a pod's addresses; "" if it has none.
 func firstIP(status []byte) (string, bool) {
 	first, found, ok := "", false, true
 	walked := eachField(status, func(number protowire.Number, content []byte, _ uint64) {

@@ -20,56 +20,58 @@ import (
 )
 
 const (
-	// certificateTTL is what Kubernetes keeps a verified token for. So long does
-	// a certificate stay accepted after its authority was taken off the list.
+	// certificateTTL is how long Kubernetes caches a verified token. A certificate may be
+	// accepted for that long after its authority was removed from the trusted ones.
 	certificateTTL = 10 * time.Second
-	// maxCertificates bounds the memory that clients with ever new certificates
-	// can take, some 5 KiB each.
+	// maxCertificates bounds the memory that clients with ever new certificates can take,
+	// about 5 KiB each.
 	maxCertificates = 10_000
 )
 
-// certificateCache remembers who a client certificate stands for, since clients
-// send requests by the thousand over one connection and verifying a chain of
-// signatures takes longer than answering a GET.
+// certificateCache remembers which user a client certificate stands for. Clients send
+// thousands of requests over one connection, and to verify a chain of signatures takes
+// longer than to answer a GET.
 //
-// It is asked only where nothing but the certificate decides. What it holds is
-// found by the addresses of certificates: crypto/tls gives all connections of one
-// certificate the same parsed one, and while it is held here its address cannot
-// become another's.
+// It answers only requests whose certificate alone decides. All others go to the inner
+// authenticator.
+//
+// Keys are addresses of parsed certificates. crypto/tls shares one parsed certificate
+// among all connections that present it. An address cannot be reused while the cache
+// holds the certificate.
 type certificateCache struct {
 	authenticator.Request
-	// requestHeader are the headers by which a front proxy speaks for others. It may be
-	// nil.
+	// requestHeader has the headers by which a front proxy authenticates others. It may
+	// be nil.
 	requestHeader *authenticatorfactory.RequestHeaderConfig
 	clock         clock.PassiveClock
-	// lifetimes is Kubernetes' metric of how long certificates are still valid, nil if
-	// there is none.
+	// lifetimes is Kubernetes' metric of the remaining validity of certificates; nil if
+	// it is not registered.
 	lifetimes metrics.ObserverMetric
 
 	mu struct {
 		sync.RWMutex
 		known map[certificateChain]authentication
-		// sweep is when expired entries are looked for.
+		// nextSweep is when expired entries are removed next.
 		nextSweep time.Time
 	}
 }
 
-// certificateChain is what a client sends: its certificate, and that of the authority, which
-// OpenSSL adds when it knows that. Longer ones are not remembered.
+// certificateChain is what a client presents: its certificate, and perhaps that of the
+// authority, which OpenSSL adds if it knows it. Longer chains are not cached.
 type certificateChain [2]*x509.Certificate
 
-// notAfter is when the first of them ends.
-func (c certificateChain) notAfter(most time.Time) time.Time {
+// notAfter is when the first certificate of the chain expires, at most latest.
+func (c certificateChain) notAfter(latest time.Time) time.Time {
 	for _, certificate := range c {
-		if certificate != nil && certificate.NotAfter.Before(most) {
-			most = certificate.NotAfter
+		if certificate != nil && certificate.NotAfter.Before(latest) {
+			latest = certificate.NotAfter
 		}
 	}
-	return most
+	return latest
 }
 
-// authentication is a successful authentication. Callers only read the response, as
-// they do those of Kubernetes' token cache.
+// authentication is a cached success. Callers only read the response, as they do with
+// responses of Kubernetes' token cache.
 type authentication struct {
 	response *authenticator.Response
 	expiry   time.Time
@@ -81,8 +83,8 @@ func newCertificateCache(inner authenticator.Request, proxies *authenticatorfact
 	return cached
 }
 
-// certificateLifetimes finds the metric that Kubernetes' authenticator of certificates
-// has to itself.
+// certificateLifetimes finds the metric, which is private to Kubernetes' certificate
+// authenticator.
 func certificateLifetimes() metrics.ObserverMetric {
 	found, _ := storage.RegisteredMetric(prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "apiserver_client_certificate_expiration_seconds",
@@ -112,8 +114,10 @@ func (c *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 	return response, ok, err
 }
 
-// decidedByCertificate reports whether a request has a certificate, with a short chain,
-// and nothing else that an authenticator looks at.
+// decidedByCertificate reports whether a request has a short certificate chain and no
+// other credential that an authenticator looks at.
+//
+// Upstream: k8s.io/kubernetes/pkg/kubeapiserver/authenticator.Config.New; compare at each upgrade.
 func (c *certificateCache) decidedByCertificate(req *http.Request) bool {
 	if req.TLS == nil || len(req.TLS.PeerCertificates) == 0 || len(req.TLS.PeerCertificates) > len(certificateChain{}) || hasHeader(req, "Authorization") || hasHeader(req, "Sec-WebSocket-Protocol") {
 		return false
@@ -123,13 +127,16 @@ func (c *certificateCache) decidedByCertificate(req *http.Request) bool {
 
 func hasHeader(req *http.Request, header string) bool { return len(req.Header.Values(header)) > 0 }
 
-// isProofOf reports whether a response names the certificate as its proof. One
-// that does not, of anonymous say, may depend on the request's path.
+// isProofOf reports whether a response names the certificate as its proof. Other
+// responses, such as that of the anonymous user, may depend on the request's path.
+//
+// Upstream: k8s.io/apiserver/pkg/authentication/request/x509.CommonNameUserConversion; compare at each upgrade.
 func isProofOf(response *authenticator.Response, certificate *x509.Certificate) bool {
 	sum := sha256.Sum256(certificate.Raw)
 	return slices.Contains(response.User.GetExtra()[user.CredentialIDKey], "X509SHA256="+hex.EncodeToString(sum[:]))
 }
 
+// cached returns the response for a chain; nil if there is none that is valid.
 func (c *certificateCache) cached(certs certificateChain, now time.Time) *authenticator.Response {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -139,7 +146,7 @@ func (c *certificateCache) cached(certs certificateChain, now time.Time) *authen
 	return nil
 }
 
-// remember keeps a response until a certificate ends at the latest.
+// remember caches a response, at most until a certificate of the chain expires.
 func (c *certificateCache) remember(certs certificateChain, response *authenticator.Response, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

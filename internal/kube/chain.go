@@ -17,16 +17,16 @@ import (
 	"github.com/millrace/millrace/internal/openapi"
 )
 
-// documents are discovery and OpenAPI, in front of Kubernetes' own.
+// documents serves discovery and OpenAPI in front of Kubernetes' own handlers.
 type documents struct {
 	discovery *discovery.Server
-	// ownManager says that the aggregated document is ours.
+	// ownManager says that the aggregated discovery document is ours.
 	ownManager bool
 	// openAPI is made with the chain, before anything is served.
 	openAPI *openapi.Server
 }
 
-// newDocuments is called before the configuration is completed.
+// newDocuments must be called before the configuration is completed.
 func newDocuments(config *app.Config) (*documents, error) {
 	d, err := newDiscovery()
 	if err != nil {
@@ -37,15 +37,17 @@ func newDocuments(config *app.Config) (*documents, error) {
 	return &documents{discovery: d, ownManager: manages}, nil
 }
 
-// wrap returns the documents in front of the aggregator's handler.
+// wrap puts the documents in front of the aggregator's handler.
 func (d *documents) wrap(next http.Handler) http.Handler {
 	return d.discovery.Wrap(d.openAPI.Wrap(next))
 }
 
-// createChain is app.CreateServerChain with our server of custom resources, and
-// with our documents. Each server passes on what it does not know: the aggregator
-// to kube-apiserver, that to custom resources, and those to the answer that there
-// is no such thing.
+// createChain makes the chain of servers, with our server of custom resources and our
+// documents. Each server passes a request for an unknown path on to the next: the
+// aggregator to kube-apiserver, that to custom resources, and those to a handler that
+// answers 404.
+//
+// Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.CreateServerChain; compare at each upgrade.
 func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	var err error
@@ -84,7 +86,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	return followAPIServices(s.aggregator, s.documents.discovery)
 }
 
-// installedGroups are those that the servers have installed handlers for.
+// installedGroups are the API groups that the servers have installed handlers for.
 func installedGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
 	groups := map[string]bool{}
 	for _, server := range servers {
@@ -98,5 +100,6 @@ func installedGroups(servers []*genericapiserver.GenericAPIServer) map[string]bo
 	return groups
 }
 
-// localServers are the aggregator, kube-apiserver and that of custom resources.
+// localServers is the number of servers in the chain: aggregator, kube-apiserver, custom
+// resources.
 const localServers = 3

@@ -12,19 +12,24 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// storedInformer is an informer of a kind that Kubernetes' own parts use: the node
-// authorizer, token authentication and some admission plugins. The stock one
-// holds each object decoded, a pod at some 10 KiB, in the same process that has
-// it in its byte cache already. This one reads that cache: its store decodes what is asked
-// for, and each handler follows the resource's log by itself, as a watch does.
-// It costs two decodings for each change of an object instead.
+// storedInformer is an informer of a kind that Kubernetes' own components use: the node
+// authorizer, token authentication, and some admission plugins.
+//
+// The stock informer holds each object decoded, a pod at about 10 KiB, although the
+// process holds the same object in its byte cache. This informer reads that cache
+// instead. Its store decodes an object when it is asked for. Each handler follows the
+// resource's event log with a cursor of its own, as a watch does. The price: each change
+// of an object is decoded twice per handler.
 //
 //	created ──RunWithContext──► running ──context ends──► stopped
 //
-// It never resyncs, which informers need not.
+// It never resyncs, which SharedInformer permits.
+//
+// Upstream: k8s.io/client-go/tools/cache.sharedIndexInformer; compare at each upgrade.
 type storedInformer struct {
 	objects storedIndexer
-	// loaded is closed when the cache holds all objects and handlers are told.
+	// loaded is closed when the cache holds all objects and the handlers have been
+	// started.
 	loaded chan struct{}
 
 	mu struct {
@@ -40,6 +45,7 @@ type phase int
 
 const (
 	created phase = iota
+	// running counts the goroutines of handlers.
 	running
 	stopped
 )
@@ -49,11 +55,11 @@ var (
 	_ cache.Controller          = (*storedInformer)(nil)
 )
 
-// errStarted says what comes too late.
+// errStarted is returned by methods that are only allowed before the informer runs.
 var errStarted = errors.New("the informer has been started")
 
-// newStoredInformer makes an informer over the storage that source returns, which
-// must be there when the informer is run.
+// newStoredInformer makes an informer over the store that source returns. source may
+// return nil until the informer runs.
 func newStoredInformer(source func() *storage.Store, empty func() object) *storedInformer {
 	i := &storedInformer{objects: storedIndexer{source: source, empty: empty}, loaded: make(chan struct{})}
 	i.mu.handlers = map[*storedHandler]bool{}
@@ -63,11 +69,11 @@ func newStoredInformer(source func() *storage.Store, empty func() object) *store
 // Run implements cache.SharedInformer.
 func (i *storedInformer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext implements cache.SharedInformer. It returns when the handlers
-// have.
+// RunWithContext implements cache.SharedInformer. It returns when all handlers have
+// ended.
 func (i *storedInformer) RunWithContext(ctx context.Context) {
-	s := i.objects.source()
-	if s == nil || s.Cache().Progress().Wait(ctx, 1) != nil || !i.start() {
+	store := i.objects.source()
+	if store == nil || store.Cache().Progress().Wait(ctx, 1) != nil || !i.start() {
 		return
 	}
 	<-ctx.Done()
@@ -123,8 +129,8 @@ func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventH
 	return h, nil
 }
 
-// RemoveEventHandler implements cache.SharedInformer. A call of the handler that
-// is under way may end after it.
+// RemoveEventHandler implements cache.SharedInformer. A call of the handler that is in
+// progress may end later.
 func (i *storedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -162,8 +168,8 @@ func (i *storedInformer) LastSyncResourceVersion() string {
 	return i.objects.LastStoreSyncResourceVersion()
 }
 
-// SetWatchErrorHandler implements cache.SharedInformer. There is no watch that
-// could fail.
+// SetWatchErrorHandler implements cache.SharedInformer. There is no watch that could
+// fail, so the handler is never called.
 func (i *storedInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return i.unstarted() }
 
 // SetWatchErrorHandlerWithContext implements cache.SharedInformer.

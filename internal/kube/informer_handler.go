@@ -11,50 +11,52 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// eventBatch is how many events a handler takes from the log at a time.
+// eventBatch is how many events a handler reads from the log at once.
 const eventBatch = 64
 
-// storedHandler tells one handler of objects. It has a cursor of its own, so a slow
-// one delays nobody and needs no queue: if the log overtakes it, it compares
-// what it told with what there is now.
+// storedHandler calls one event handler of a storedInformer. It reads the log with a
+// cursor of its own. So a slow handler delays no other and needs no queue. If the log
+// drops events before the handler reads them, storedHandler compares what it has
+// delivered with the current objects.
 //
-// To a handler an object that cannot be read does not exist.
+// For a handler, an object that cannot be decoded does not exist.
 type storedHandler struct {
 	objects *storedIndexer
 	handler toolscache.ResourceEventHandler
-	// synced is closed when all objects have been told that were there at first.
+	// synced is closed when the initial objects have been delivered.
 	synced chan struct{}
 	// stopping is closed by stop.
 	stopping chan struct{}
 	stop     func()
-	// The rest belongs to run.
+	// delivered belongs to the goroutine of run.
 	delivered deliveredState
 }
 
-// deliveredState is what a handler knows: a tree that it had caught up with, and what it
-// heard since. The newest tree shares what did not change, so it costs little.
+// deliveredState is the set of objects that a handler knows: a tree of the cache, and the
+// changes delivered since. The tree shares its unchanged nodes with the current one, so
+// it costs little.
 type deliveredState struct {
 	tree cache.Tree
 	// changes has nil for deleted objects.
 	changes map[string]*resource.Entry
 }
 
-func (t *deliveredState) get(key string) *resource.Entry {
-	if e, changed := t.changes[key]; changed {
+func (d *deliveredState) get(key string) *resource.Entry {
+	if e, changed := d.changes[key]; changed {
 		return e
 	}
-	return t.tree.Get(key)
+	return d.tree.Get(key)
 }
 
-// all yields the objects that a handler knows, in no order.
-func (t *deliveredState) all() iter.Seq[*resource.Entry] {
+// all yields the objects that the handler knows, in no order.
+func (d *deliveredState) all() iter.Seq[*resource.Entry] {
 	return func(yield func(*resource.Entry) bool) {
-		for e := range t.tree.All("", "") {
-			if _, changed := t.changes[e.Key]; !changed && !yield(e) {
+		for e := range d.tree.All("", "") {
+			if _, changed := d.changes[e.Key]; !changed && !yield(e) {
 				return
 			}
 		}
-		for _, e := range t.changes {
+		for _, e := range d.changes {
 			if e != nil && !yield(e) {
 				return
 			}
@@ -62,11 +64,12 @@ func (t *deliveredState) all() iter.Seq[*resource.Entry] {
 	}
 }
 
-func (t *deliveredState) record(key string, e *resource.Entry) {
-	if t.changes == nil {
-		t.changes = map[string]*resource.Entry{}
+// record notes a delivered change. e is nil for a deletion.
+func (d *deliveredState) record(key string, e *resource.Entry) {
+	if d.changes == nil {
+		d.changes = map[string]*resource.Entry{}
 	}
-	t.changes[key] = e
+	d.changes[key] = e
 }
 
 func newStoredHandler(objects *storedIndexer, handler toolscache.ResourceEventHandler) *storedHandler {
@@ -83,14 +86,14 @@ func (h *storedHandler) HasSyncedChecker() toolscache.DoneChecker {
 	return checker{name: "informer handler", done: h.synced}
 }
 
-// run tells of all objects and then of what changes, until it is stopped.
+// run delivers all objects, then changes, until the handler is stopped.
 func (h *storedHandler) run() {
 	r := h.objects.source().Resource()
 	for !closed(h.stopping) {
 		snapshot := r.Snapshot()
 		at, _, err := r.Log().Since(snapshot.Revision)
 		if err != nil {
-			continue // the log has gone on since: so has the state
+			continue // the log has dropped this revision: take a newer snapshot
 		}
 		if h.relist(snapshot.Tree) {
 			h.follow(r, at)
@@ -98,8 +101,8 @@ func (h *storedHandler) run() {
 	}
 }
 
-// relist tells what a tree has that was not told, and whether it came to the
-// end of it.
+// relist delivers the differences between a tree and what was delivered. It returns false
+// if the handler was stopped meanwhile.
 func (h *storedHandler) relist(now cache.Tree) bool {
 	for e := range now.All("", "") {
 		if closed(h.stopping) {
@@ -127,11 +130,12 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 	return true
 }
 
-// follow tells the events from a place in the log on, until some are lost.
+// follow delivers events of the log from at on. It returns when events were dropped or
+// the handler is stopped.
 func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
 	buf := make([]cache.Event, eventBatch)
 	for {
-		// If the log has nothing new after this, the snapshot is what was told.
+		// Taken before the log is read: if that has nothing new, this is what was delivered.
 		snapshot := r.Snapshot()
 		n, next, grown, err := r.Log().Read(at, buf)
 		if err != nil {
@@ -157,7 +161,7 @@ func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
 	}
 }
 
-// deliver tells of a change at a revision. Either entry may be nil.
+// deliver decodes a change at a revision and calls the handler. old or now may be nil.
 func (h *storedHandler) deliver(old, now *resource.Entry, revision int64) {
 	before, after := h.decode(old), h.decode(now)
 	switch {

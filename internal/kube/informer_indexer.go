@@ -20,15 +20,15 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// storedIndexer is the store of a stored informer. It keeps nothing: it decodes out
-// of the byte cache what it is asked for, so it is never behind the cache. Objects
-// that cannot be read are not in it.
+// storedIndexer is the store of a storedInformer. It holds no objects: it decodes them
+// from the byte cache, so it never lags behind the cache. Objects that cannot be decoded
+// are not in it.
 type storedIndexer struct {
-	// source returns the storage of the kind, nil before it is made.
+	// source returns the store of the kind; nil before it is made.
 	source func() *storage.Store
-	// empty makes an object of the version that the informer gives.
+	// empty makes an object of the API version that the informer returns.
 	empty func() object
-	// scheme converts stored objects to that version. Nil is Kubernetes' own.
+	// scheme converts stored objects to that version. nil means Kubernetes' own scheme.
 	scheme *runtime.Scheme
 
 	mu struct {
@@ -38,7 +38,7 @@ type storedIndexer struct {
 	}
 }
 
-// object is what informers give.
+// object is what an informer returns.
 type object interface {
 	runtime.Object
 	metav1.Object
@@ -46,7 +46,7 @@ type object interface {
 
 var _ cache.Indexer = (*storedIndexer)(nil)
 
-// errReadOnly says who changes objects.
+// errReadOnly is returned by all methods that would change an object.
 var errReadOnly = errors.New("the informer reads the cache of etcd: write through the API")
 
 // Add implements cache.Store.
@@ -64,7 +64,7 @@ func (*storedIndexer) Replace([]any, string) error { return errReadOnly }
 // Resync implements cache.Store.
 func (*storedIndexer) Resync() error { return nil }
 
-// Bookmark implements cache.Store. The cache knows how far it is.
+// Bookmark implements cache.Store. It does nothing: the cache knows its own revision.
 func (*storedIndexer) Bookmark(string) {}
 
 // LastStoreSyncResourceVersion implements cache.Store.
@@ -85,7 +85,7 @@ func (ix *storedIndexer) Get(obj any) (any, bool, error) {
 	return ix.GetByKey(key)
 }
 
-// GetByKey implements cache.Store. Keys are as in the cache: namespace/name.
+// GetByKey implements cache.Store. A key is namespace/name, as in the cache.
 func (ix *storedIndexer) GetByKey(key string) (any, bool, error) {
 	s := ix.source()
 	if s == nil {
@@ -181,8 +181,8 @@ func (ix *storedIndexer) GetIndexers() cache.Indexers {
 	return indexers
 }
 
-// AddIndexers implements cache.Indexer. All but the namespace's are computed
-// over all objects whenever one is asked for, since nothing in this server adds any.
+// AddIndexers implements cache.Indexer. All indexes but that of namespaces are computed
+// over all objects at each query, since no component of this server adds any.
 func (ix *storedIndexer) AddIndexers(indexers cache.Indexers) error {
 	known := ix.GetIndexers()
 	for name := range indexers {
@@ -206,7 +206,7 @@ func (ix *storedIndexer) index(name string) (cache.IndexFunc, error) {
 	return nil, fmt.Errorf("there is no index %q", name)
 }
 
-// eachIndexed calls use for each object that has a value in an index.
+// eachIndexed calls use for each object that an index lists under a value.
 func (ix *storedIndexer) eachIndexed(name, value string, use func(key string, obj object)) error {
 	indexOf, err := ix.index(name)
 	if err != nil {
@@ -228,7 +228,7 @@ func (ix *storedIndexer) eachIndexed(name, value string, use func(key string, ob
 	return nil
 }
 
-// objects decodes the objects whose key begins with a prefix.
+// objects yields the decoded objects whose keys begin with a prefix.
 func (ix *storedIndexer) objects(prefix string) iter.Seq2[string, object] {
 	return func(yield func(string, object) bool) {
 		s := ix.source()
@@ -257,7 +257,8 @@ func (ix *storedIndexer) keys(prefix string) iter.Seq[string] {
 	}
 }
 
-// decode returns an entry's obj, a fresh one, and nil if there is none to read.
+// decode decodes an entry into a new object. It returns nil if there is no entry or it
+// cannot be decoded.
 func (ix *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
 	if e == nil || e.Err != nil {
 		return nil

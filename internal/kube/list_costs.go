@@ -8,27 +8,29 @@ import (
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// Priority and fairness counts the work of a LIST in seats, one for each 100 kB
-// of stored objects, or with the feature gate SizeBasedListCostEstimate off one
-// for each 100 objects: it takes them to be decoded and encoded. Sent from bytes
-// they cost some 0.6 ms of CPU per MB and no memory (docs/bench/list.md), so that
-// a seat is worth 10 MB. Seats stay proportional to bytes, and an overload is
+// Priority and fairness estimates the work of a LIST in seats. Upstream takes one seat
+// for each 100 kB of stored objects, or for each 100 objects if the feature gate
+// SizeBasedListCostEstimate is off: objects are decoded and encoded there. Sent from
+// bytes, a LIST costs about 0.6 ms of CPU per MB and no memory (docs/bench/list.md). So
+// one seat stands for 10 MB here. Seats stay proportional to bytes, and overload is
 // queued as before.
+//
+// Upstream: k8s.io/apiserver/pkg/util/flowcontrol/request.listWorkEstimator; compare at each upgrade.
 const (
 	seatBytes         = 10_000_000
 	upstreamSeatBytes = 100_000
 	upstreamSeatCount = 100
 )
 
-// listCosts tells the estimator of smaller or fewer objects than there are in a
-// resource whose lists are sent from bytes. Others, such as custom ones, cost
-// what they cost upstream.
+// listCosts reports smaller or fewer objects to the estimator than a resource has, if its
+// lists are sent from bytes. Other resources, such as custom ones, cost what they cost
+// upstream.
 type listCosts struct {
 	flowcontrolrequest.StorageObjectCountTracker
-	// cachedSize returns how many objects of how many bytes the cache holds. The tracker
-	// knows what there was up to a minute ago, and no sizes for the first one.
+	// cachedSize returns the number and the bytes of the objects that the cache holds.
+	// Upstream's tracker is up to a minute old, and has no sizes in the first minute.
 	cachedSize func(schema.GroupResource) (objects, bytes int64, ok bool)
-	// customStats returns what there is of a custom resource.
+	// customStats returns the number of objects of a custom resource.
 	customStats func(schema.GroupResource) (storage.Stats, bool)
 	bySize      bool
 }
@@ -51,8 +53,8 @@ func (c listCosts) Get(resource string) (storage.Stats, error) {
 	if !c.bySize {
 		return storage.Stats{ObjectCount: divideUp(bytes, seatBytes/upstreamSeatCount)}, nil
 	}
-	// The estimator takes objects without size for the largest: none has less
-	// than a byte.
+	// The estimator takes objects without a size for the largest ones. So the size must not
+	// be rounded down to 0.
 	size := divideUp(bytes, max(objects, 1)*(seatBytes/upstreamSeatBytes))
 	return storage.Stats{ObjectCount: objects, EstimatedAverageObjectSizeBytes: size}, nil
 }

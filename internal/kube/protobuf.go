@@ -2,9 +2,10 @@ package kube
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Numbers of fields in k8s.io/apimachinery/pkg/runtime/generated.proto,
+// Field numbers of k8s.io/apimachinery/pkg/runtime/generated.proto,
 // k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and
-// k8s.io/api/core/v1/generated.proto.
+// k8s.io/api/core/v1/generated.proto. A field that was added keeps these valid; protobuf
+// never changes a number.
 const (
 	unknownTypeMeta, unknownRaw, unknownContentType = 1, 2, 4
 	typeAPIVersion, typeKind                        = 1, 2
@@ -18,13 +19,15 @@ const (
 	addressIP                                                    = 1
 )
 
+// storageMagic precedes each protobuf object in etcd.
 var storageMagic = []byte("k8s\x00")
 
-// byteFields are the fields of a message of nothing but byte strings, numbered up to most.
-func byteFields(encoded []byte, most protowire.Number) (fields [unknownContentType + 1][]byte, ok bool) {
+// byteFields returns the fields of a message that has only byte strings, each at most
+// once, with numbers up to maxNumber. It returns false for any other message.
+func byteFields(encoded []byte, maxNumber protowire.Number) (fields [unknownContentType + 1][]byte, ok bool) {
 	ok = true
 	walked := eachField(encoded, func(number protowire.Number, content []byte, _ uint64) {
-		if number > most || content == nil || fields[number] != nil {
+		if number > maxNumber || content == nil || fields[number] != nil {
 			ok = false
 			return
 		}
@@ -33,7 +36,8 @@ func byteFields(encoded []byte, most protowire.Number) (fields [unknownContentTy
 	return fields, walked && ok
 }
 
-// scannedFields is some fields of a protobuf message, by number.
+// scannedFields holds some fields of a message: bytes and number are indexed by field
+// number.
 type scannedFields struct {
 	bytes  [20][]byte
 	number [20]uint64
@@ -41,8 +45,8 @@ type scannedFields struct {
 
 func (m *scannedFields) text(number int) string { return string(m.bytes[number]) }
 
-// scanMessage reads fields that may stand in a message once. It returns false for a
-// malformed message and for a field that is repeated, which is for a decoder to
+// scanMessage reads the fields in wanted, which may each occur once. It returns false for
+// a malformed message, and for one that repeats such a field, which only a decoder can
 // merge.
 func scanMessage(encoded []byte, wanted ...int) (scannedFields, bool) {
 	var m scannedFields
@@ -62,8 +66,8 @@ func scanMessage(encoded []byte, wanted ...int) (scannedFields, bool) {
 	return m, walked && once
 }
 
-// eachField visits the fields of a message. It returns false if the message is
-// malformed, or has groups, which Kubernetes' types have not.
+// eachField calls visit for each field of a message. It returns false if the message is
+// malformed or has groups, which Kubernetes' types do not use.
 func eachField(encoded []byte, visit func(number protowire.Number, content []byte, varint uint64)) bool {
 	for len(encoded) > 0 {
 		number, kind, n := protowire.ConsumeTag(encoded)

@@ -9,26 +9,31 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 )
 
-// router remembers what restful.CurlyRouter selects. That compares a path with those
-// of all routes of its group version, several hundred for v1, which is a fifteenth of
-// what a write costs. Where a path leads to one template, what is selected depends on
-// nothing but that, the method and the media types.
+// router selects routes as restful.CurlyRouter does, and remembers its selections.
+// CurlyRouter compares a path with all routes of its group version, several hundred for
+// v1, which is a fifteenth of a write's cost.
 //
-// Its zero value is ready to use. What it does not know it asks CurlyRouter.
+// If a path leads to exactly one path template, the selection depends only on that, the
+// method and the media types. router finds the template in a tree, and caches
+// CurlyRouter's answer there. It leaves all other paths to CurlyRouter, so it cannot
+// select another route than upstream. The zero value is ready to use.
+//
+// Upstream: github.com/emicklei/go-restful/v3.CurlyRouter.SelectRoute; compare at each upgrade.
 type router struct {
 	restful.CurlyRouter
 	tree atomic.Pointer[templateTree]
 }
 
 const (
-	// maxSelections are remembered of a template: clients ask in a few ways.
+	// maxSelections bounds the selections that are remembered for a template. Clients use
+	// few media types.
 	maxSelections = 16
-	// maxMedia is the length of what is remembered of a request's media types.
+	// maxMedia bounds the length of the media types of a remembered selection, in bytes.
 	maxMedia = 256
 )
 
-// SelectRoute implements restful.RouteSelector. The services do not change while it
-// runs, and get no more routes once they serve.
+// SelectRoute implements restful.RouteSelector. The services must not change during the
+// call, nor get routes once they serve.
 func (r *router) SelectRoute(services []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
 	tree := r.tree.Load()
 	if !tree.builtFrom(services) {
@@ -40,8 +45,8 @@ func (r *router) SelectRoute(services []*restful.WebService, req *http.Request) 
 		return r.CurlyRouter.SelectRoute(services, req)
 	}
 	key := selectionKey{req.Method, req.Header.Get(restful.HEADER_ContentType), req.Header.Get(restful.HEADER_Accept)}
-	if s, ok := template.lookUp(key); ok {
-		return s.service, s.route, nil
+	if selected, ok := template.lookUp(key); ok {
+		return selected.service, selected.route, nil
 	}
 	service, route, err := r.CurlyRouter.SelectRoute(services, req)
 	if err == nil {
@@ -50,7 +55,7 @@ func (r *router) SelectRoute(services []*restful.WebService, req *http.Request) 
 	return service, route, err
 }
 
-// selectionKey is what a route is selected by, beside the path.
+// selectionKey is what selects a route of a template.
 type selectionKey struct{ method, contentType, accept string }
 
 type selection struct {
@@ -58,22 +63,23 @@ type selection struct {
 	route   *restful.Route
 }
 
-// template is a place in the tree of all paths of routes, segment by segment. A segment
-// of a path leads on by its name, or is a parameter's value.
+// template is a node in the tree of all route paths. Each level is a path segment: a
+// name, or a parameter.
 type template struct {
 	named     map[string]*template
 	parameter *template
-	// ambiguous is one behind which the tree does not tell what matches: both a name and a
-	// parameter could, or there is an expression, such as that of the rest of a path.
+	// ambiguous says that the tree does not decide what follows: both a name and a
+	// parameter may match, or a segment is an expression, such as one for the rest of a
+	// path.
 	ambiguous bool
-	// hasRoute says that a route ends here, conditional that one decides by itself whether
-	// it is meant.
+	// hasRoute says that a route ends here. conditional says that one of these decides by
+	// itself whether it matches.
 	hasRoute, conditional bool
 
 	selections atomic.Pointer[map[selectionKey]selection]
 }
 
-// lookUp looks a question up.
+// lookUp returns a remembered selection.
 func (t *template) lookUp(q selectionKey) (selection, bool) {
 	known := t.selections.Load()
 	if known == nil {
@@ -83,8 +89,8 @@ func (t *template) lookUp(q selectionKey) (selection, bool) {
 	return s, ok
 }
 
-// remember keeps an answer as long as there is room. One that another request
-// replaces at the same time is found again.
+// remember stores a selection while there is room. A selection that a concurrent call
+// overwrites is stored again later.
 func (t *template) remember(q selectionKey, s selection) {
 	if len(q.contentType)+len(q.accept) > maxMedia {
 		return
@@ -100,14 +106,15 @@ func (t *template) remember(q selectionKey, s selection) {
 	t.selections.Store(&known)
 }
 
-// templateTree are those of services.
+// templateTree is the tree of the route paths of some services.
 type templateTree struct {
 	services []*restful.WebService
 	root     template
 }
 
-// builtFrom tells a container's services as they were: it adds at the end, and copies them to
-// remove one.
+// builtFrom reports whether a container's services are those of the tree. A container
+// appends to its list, and copies it to remove one. So equal length and first element
+// mean an unchanged list.
 func (t *templateTree) builtFrom(services []*restful.WebService) bool {
 	return t != nil && len(t.services) == len(services) && (len(services) == 0 || &t.services[0] == &services[0])
 }
@@ -115,7 +122,7 @@ func (t *templateTree) builtFrom(services []*restful.WebService) bool {
 func newTemplateTree(services []*restful.WebService) *templateTree {
 	t := &templateTree{services: services}
 	for _, service := range services {
-		// Also where it has no route: a path below leads to no other service.
+		// Added even without a route: a path below it leads to no other service.
 		t.add(service.RootPath())
 		for _, route := range service.Routes() {
 			if end := t.add(route.Path); end != nil {
@@ -127,7 +134,7 @@ func newTemplateTree(services []*restful.WebService) *templateTree {
 	return t
 }
 
-// add returns where a path ends, nil if the tree does not tell.
+// add inserts a path and returns its node; nil if the tree cannot decide about it.
 func (t *templateTree) add(path string) *template {
 	at := &t.root
 	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -157,8 +164,8 @@ func (t *templateTree) add(path string) *template {
 	return at
 }
 
-// find returns the template of a path, nil if that is not known. How empty segments are
-// taken is left to CurlyRouter.
+// find returns the template of a path; nil if it is unknown or ambiguous. Paths with
+// empty segments are left to CurlyRouter.
 func (t *templateTree) find(path string) *template {
 	rest, rooted := strings.CutPrefix(path, "/")
 	if !rooted {

@@ -10,12 +10,15 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// storedDecoder decodes as Kubernetes' protobuf serializer does, but does not copy the
-// whole object while it reads what is around it: a runtime.Unknown of
-// k8s.io/apimachinery. What is unusual it leaves to that serializer.
+// storedDecoder decodes stored objects as Kubernetes' protobuf serializer does, but does
+// not copy the whole object while it reads the envelope, a runtime.Unknown. For objects
+// of 1 MB, that copy was a third of the garbage that encoding makes. Bytes that are not a
+// regular envelope go to Kubernetes' serializer.
+//
+// Upstream: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.Decode; compare at each upgrade.
 type storedDecoder struct{ *protobuf.Serializer }
 
-// setStoredDecoders makes built-in resources decode so.
+// setStoredDecoders makes all built-in resources use a storedDecoder.
 func setStoredDecoders(factory *serverstorage.DefaultStorageFactory) {
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
 		all := schema.GroupResource{Group: gv.Group, Resource: serverstorage.AllResources}
@@ -32,7 +35,7 @@ func wrapDecoders(decoders []runtime.Decoder) []runtime.Decoder {
 	return decoders
 }
 
-// unmarshaler is what the types of Kubernetes' API have that can be protobuf.
+// unmarshaler is implemented by API types that have a protobuf encoding.
 type unmarshaler interface {
 	Reset()
 	Unmarshal([]byte) error
@@ -44,8 +47,8 @@ func (d storedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, in
 	if !ok {
 		return d.Serializer.Decode(data, defaults, into)
 	}
-	// Objects that the scheme does not know, such as runtime.Unknown, and kinds that are
-	// not whole are errors here.
+	// It fails for objects that the scheme does not know, such as runtime.Unknown, and
+	// for incomplete kinds.
 	obj, err := runtime.UseOrCreateObject(legacyscheme.Scheme, legacyscheme.Scheme, kind, into)
 	m, ok := obj.(unmarshaler)
 	if err != nil || !ok {
@@ -59,8 +62,8 @@ func (d storedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, in
 	return obj, &kind, nil
 }
 
-// splitEnvelope finds the kind of a stored object and the object. It reports false for what is
-// not an envelope with each field at most once.
+// splitEnvelope splits a stored object into its kind and its encoded content. It returns
+// false unless the envelope has each field at most once.
 func splitEnvelope(data []byte) (kind schema.GroupVersionKind, content []byte, ok bool) {
 	envelope, ok := bytes.CutPrefix(data, storageMagic)
 	if !ok {

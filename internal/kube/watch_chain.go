@@ -19,31 +19,40 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// watchChain lets a watch leave Kubernetes' filters when it has begun, which gives back
-// the stack that they took, while what they do at a request's end waits for the watch's.
+// watchChain lets a watch leave Kubernetes' filters once it has begun. The filters' deep
+// stack is released then. The filters' work at a request's end waits for the end of the
+// watch.
 //
-// Its filters run in a goroutine of their own. The innermost handler leaves the rest of
-// the watch as the function of the request's routine.Task, and returns. The request's own
-// goroutine, which waited, calls that function. Kubernetes has the same behind the alpha
-// feature gate APIServingWithRoutine, but there audit, metrics, the count of watches that
-// fairness keeps, and the wait at shutdown end with the filters.
+//	request's goroutine              filters' goroutine
+//	ServeHTTP ──────────────────────► filters ─► innermost handler:
+//	    │ waits                                  stores the rest of the watch in the Task
+//	    │ ◄──────────────────────────────────────returns
+//	runs the Task: the rest of the watch
+//	audit, metrics, fairness: the watch has ended
+//
+// Kubernetes has the same behind the alpha feature gate APIServingWithRoutine. But there,
+// audit, metrics, the count of watches for fairness, and the wait at shutdown end with
+// the filters.
+//
+// Upstream: k8s.io/apiserver/pkg/server/routine.WithRoutine; compare at each upgrade.
 type watchChain struct {
 	filters  http.Handler
 	resolver request.RequestInfoResolver
-	// afterFilters is what follows the filters, with Kubernetes' handling of panics.
+	// afterFilters runs the rest of a watch, inside Kubernetes' handling of panics.
 	afterFilters http.Handler
-	// shutdownWaitGroup is the watches that a shutdown waits for, nil if it waits for none.
+	// shutdownWaitGroup has the watches that a shutdown waits for; nil if it waits for
+	// none.
 	shutdownWaitGroup genericfilters.RequestWaitGroup
 }
 
-// watchRequest is a watch on its way through a watchChain.
+// watchRequest is the state of a watch in a watchChain.
 type watchRequest struct {
 	task routine.Task
-	// ctx is the innermost context of a watch that has left the filters, nil before.
+	// ctx is the innermost context of a watch that has left the filters; nil before that.
 	ctx context.Context
-	// forget ends the watch for fairness, nil if it does not count.
+	// forget removes the watch from those that fairness counts; nil if it is not counted.
 	forget flowcontrol.ForgetWatchFunc
-	// panicked is what the watch panicked with behind the filters.
+	// panicked is the value with which the watch panicked after it had left the filters.
 	panicked any
 }
 
@@ -54,8 +63,8 @@ func watchRequestFrom(ctx context.Context) *watchRequest {
 	return watch
 }
 
-// newWatchChain builds filters around a handler that may leave the rest of a watch to
-// its task. The configuration is a complete one.
+// newWatchChain builds filters around api, a handler that may leave the rest of a watch
+// to its routine.Task. c must be a completed configuration.
 func newWatchChain(build chainBuild, api http.Handler, c *genericapiserver.Config) *watchChain {
 	with := *c
 	with.RequestInfoResolver = requestInfoFromContext{c.RequestInfoResolver}
@@ -80,12 +89,12 @@ type chainBuild = func(http.Handler, *genericapiserver.Config) http.Handler
 func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	info := c.watchInfo(req)
 	if info == nil {
-		stack.GrowHalf(uint(len(req.URL.Path))) // a watch holds its server's goroutine, so the next one has a new stack
+		stack.GrowHalf(uint(len(req.URL.Path))) // a watch keeps its server's goroutine, so the next request has a new stack
 		c.filters.ServeHTTP(w, req)
 		return
 	}
 	if c.shutdownWaitGroup != nil && c.shutdownWaitGroup.Add(1) == nil {
-		// Audit has the end of a watch before the server has shut down.
+		// Audit receives the end of a watch before the server has shut down.
 		defer c.shutdownWaitGroup.Done()
 	}
 	watch := &watchRequest{}
@@ -98,7 +107,7 @@ func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	auditComplete(req.Context())
 }
 
-// watchInfo returns what a request for a watch asks for, nil for any other request.
+// watchInfo returns the RequestInfo of a watch; nil for any other request.
 func (c *watchChain) watchInfo(req *http.Request) *request.RequestInfo {
 	if req.Method != http.MethodGet || c.resolver == nil ||
 		!strings.Contains(req.URL.RawQuery, "watch") && !strings.Contains(req.URL.Path, "/watch/") {
@@ -111,7 +120,7 @@ func (c *watchChain) watchInfo(req *http.Request) *request.RequestInfo {
 	return info
 }
 
-// filter runs the filters in a goroutine of their own.
+// filter runs the filters in another goroutine, waits, and passes a panic on.
 func (c *watchChain) filter(w http.ResponseWriter, req *http.Request) {
 	panicked := make(chan any, 1)
 	go func() {
@@ -124,7 +133,7 @@ func (c *watchChain) filter(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// runTask runs what follows the filters.
+// runTask runs the rest of a watch that has left the filters.
 func runTask(_ http.ResponseWriter, req *http.Request) {
 	watch := watchRequestFrom(req.Context())
 	watch.task.Func()
@@ -133,8 +142,9 @@ func runTask(_ http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// detachWatches wraps the innermost handler. A watch that left a task leaves the filters when
-// that handler returns, but for one that is traced, whose spans end with the filters.
+// detachWatches wraps the innermost handler. A watch whose handler has stored a task
+// leaves the filters when that handler returns. A watch that is traced does not: its
+// spans end with the filters.
 func detachWatches(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		api.ServeHTTP(w, req)
@@ -154,8 +164,8 @@ func detachWatches(api http.Handler) http.Handler {
 	})
 }
 
-// run serves the rest of a watch that has left the filters, and keeps a panic for what
-// comes behind: a line of the log for the request.
+// run serves the rest of a watch that has left the filters. It keeps a panic for runTask,
+// where Kubernetes logs it with the request.
 func (watch *watchRequest) run(serve func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -191,7 +201,7 @@ func (t watchTracker) RegisterWatch(req *http.Request) flowcontrol.ForgetWatchFu
 	}
 }
 
-// requestInfoFromContext knows what a request asks for from its context, if that is there.
+// requestInfoFromContext resolves a request's info from its context, if it is there.
 type requestInfoFromContext struct{ request.RequestInfoResolver }
 
 // NewRequestInfo implements request.RequestInfoResolver.
@@ -202,8 +212,9 @@ func (r requestInfoFromContext) NewRequestInfo(req *http.Request) (*request.Requ
 	return r.RequestInfoResolver.NewRequestInfo(req)
 }
 
-// hideTask hides a request's task from Kubernetes' own handlers: what counts their
-// requests does not wait for one. With the feature gate it is theirs.
+// hideTask hides a request's task from Kubernetes' own handlers, because the metrics of
+// their requests would not wait for it. If the feature gate APIServingWithRoutine is on,
+// the task is theirs.
 func hideTask(next http.Handler, c *genericapiserver.Config) http.Handler {
 	if c.FeatureGate != nil && c.FeatureGate.Enabled(features.APIServingWithRoutine) {
 		return next
