@@ -28,15 +28,15 @@ const patience = 20 * time.Second
 
 // feed is a Source that is fed by any goroutine.
 type feed struct {
-	puller pull.Puller
-	mu     sync.Mutex
-	due    [][]byte
-	err    error
-	// panics is what Next panics with, toldPanics what Written does.
-	panics, toldPanics any
-	// calls in progress, and whether there ever were two.
-	calls int
-	twice bool
+	puller  pull.Puller
+	mu      sync.Mutex
+	pending [][]byte
+	err     error
+	// panics is what Next panics with, writtenPanics what Written does.
+	panics, writtenPanics any
+	// running in progress, and whether there ever were two.
+	running int
+	misused bool
 	// taken of the bytes given are in writes, sent in such that have returned.
 	taken, sent int
 	number      uint64
@@ -45,7 +45,7 @@ type feed struct {
 func (f *feed) add(err error, parts ...[]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.due = append(f.due, parts...)
+	f.pending = append(f.pending, parts...)
 	if err != nil {
 		f.err = err
 	}
@@ -56,16 +56,16 @@ func (f *feed) add(err error, parts ...[]byte) {
 func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls++
-	f.twice = f.twice || f.calls > 1 || room <= 0
-	defer func() { f.calls-- }()
+	f.running++
+	f.misused = f.misused || f.running > 1 || room <= 0
+	defer func() { f.running-- }()
 	if f.panics != nil {
 		panic(f.panics)
 	}
-	if len(f.due) == 0 {
+	if len(f.pending) == 0 {
 		return segments, false, f.err
 	}
-	segments, f.due = append(segments, f.due[0]), f.due[1:]
+	segments, f.pending = append(segments, f.pending[0]), f.pending[1:]
 	return segments, true, nil
 }
 
@@ -73,7 +73,7 @@ func (f *feed) Sent(w *pull.Write, bytes int, _ *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken += bytes
-	f.twice = f.twice || w.Number != f.number+1
+	f.misused = f.misused || w.Number != f.number+1
 	f.number = w.Number
 }
 
@@ -81,39 +81,39 @@ func (f *feed) Written(w *pull.Write) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sent = f.taken
-	f.twice = f.twice || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
-	if f.toldPanics != nil {
-		panic(f.toldPanics)
+	f.misused = f.misused || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
+	if f.writtenPanics != nil {
+		panic(f.writtenPanics)
 	}
 }
 
-// served answers with feeds, which it hands over, and with a last word.
-type served struct {
+// testServer answers with feeds, which it hands over, and with a last word.
+type testServer struct {
 	*httptest.Server
 	feeds chan *feed
 	errs  chan error
-	log   logged
+	log   logBuffer
 }
 
-type logged struct {
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *logged) Write(b []byte) (int, error) {
+func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-func (l *logged) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func serve(t *testing.T, edits ...func(*served)) *served {
-	s := &served{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
+func serve(t *testing.T, edits ...func(*testServer)) *testServer {
+	s := &testServer{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, ok := h1.New(w, r)
 		if !ok {
@@ -125,7 +125,7 @@ func serve(t *testing.T, edits ...func(*served)) *served {
 		p.Wake() // too early: does nothing
 		s.feeds <- f
 		err := p.Pull(r.Context(), f)
-		if f.twice {
+		if f.misused {
 			err = errors.New("called twice at once, without room, or out of order")
 		}
 		p.Wake() // too late
@@ -144,7 +144,7 @@ func serve(t *testing.T, edits ...func(*served)) *served {
 }
 
 // dial opens a connection that speaks for itself.
-func (s *served) dial(t *testing.T) net.Conn {
+func (s *testServer) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *served) dial(t *testing.T) net.Conn {
 	return c
 }
 
-func (s *served) begin(ctx context.Context, t *testing.T) (*http.Response, *feed) {
+func (s *testServer) begin(ctx context.Context, t *testing.T) (*http.Response, *feed) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *served) begin(ctx context.Context, t *testing.T) (*http.Response, *feed
 	return resp, <-s.feeds
 }
 
-func (s *served) ended(t *testing.T) error {
+func (s *testServer) waitPull(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-s.errs:
@@ -203,7 +203,7 @@ func TestPull(t *testing.T) {
 		if want.WriteString(" last"); !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("got %d bytes, want %d", len(got), want.Len())
 		}
-		if err := s.ended(t); err != nil {
+		if err := s.waitPull(t); err != nil {
 			t.Error(err)
 		}
 		if want := want.Len() - len("first  last"); f.taken != want || f.sent != want {
@@ -212,8 +212,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestEventGoesAtOnce reads each part before the next is given.
-func TestEventGoesAtOnce(t *testing.T) {
+// TestEventIsSentAtOnce reads each part before the next is given.
+func TestEventIsSentAtOnce(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
 	want := "first "
@@ -231,7 +231,7 @@ func TestEventGoesAtOnce(t *testing.T) {
 		}
 	})
 	f.add(io.EOF)
-	if err := s.ended(t); err != nil {
+	if err := s.waitPull(t); err != nil {
 		t.Error(err)
 	}
 }
@@ -247,7 +247,7 @@ func TestFraming(t *testing.T) {
 		f := <-s.feeds
 		f.add(nil, []byte("body"))
 		f.add(io.EOF)
-		if err := s.ended(t); err != nil {
+		if err := s.waitPull(t); err != nil {
 			t.Error(err)
 		}
 		got, r := "", bufio.NewReader(conn)
@@ -269,7 +269,7 @@ func TestClientLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	_, f := s.begin(ctx, t)
 	leave()
-	if err := s.ended(t); err == nil {
+	if err := s.waitPull(t); err == nil {
 		t.Error("the end of the client is no error")
 	}
 	f.add(nil, []byte("too late"))
@@ -302,9 +302,9 @@ func TestStalledClient(t *testing.T) {
 	}
 }
 
-// TestSourceFails with an error, and with a panic: the client sees that the body is
+// TestSourceFailures with an error, and with a panic: the client sees that the body is
 // not whole.
-func TestSourceFails(t *testing.T) {
+func TestSourceFailures(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
 	failed := errors.New("failed")
@@ -312,7 +312,7 @@ func TestSourceFails(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that failed looks whole")
 	}
-	if err := s.ended(t); !errors.Is(err, failed) {
+	if err := s.waitPull(t); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
 	resp, f = s.begin(t.Context(), t)
@@ -323,20 +323,20 @@ func TestSourceFails(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that panicked looks whole")
 	}
-	s.logs(t, "trouble in the source")
+	s.waitLogged(t, "trouble in the source")
 	resp, f = s.begin(t.Context(), t)
 	f.mu.Lock()
-	f.toldPanics = "trouble when told"
+	f.writtenPanics = "trouble when told"
 	f.mu.Unlock()
 	f.add(nil, []byte("event"))
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that panicked when told looks whole")
 	}
-	s.logs(t, "trouble when told")
+	s.waitLogged(t, "trouble when told")
 }
 
-// logs waits until something is logged.
-func (s *served) logs(t *testing.T, text string) {
+// waitLogged waits until something is logged.
+func (s *testServer) waitLogged(t *testing.T, text string) {
 	t.Helper()
 	for began := time.Now(); !strings.Contains(s.log.String(), text); {
 		if time.Since(began) > patience {
@@ -346,11 +346,11 @@ func (s *served) logs(t *testing.T, text string) {
 	}
 }
 
-// TestClosingHoldsUpNobody has more sources fail than there are workers, over connections
+// TestSlowCloseBlocksNoWorker has more sources fail than there are workers, over connections
 // that do not close at once: TLS may wait for a client to hear of it.
-func TestClosingHoldsUpNobody(t *testing.T) {
+func TestSlowCloseBlocksNoWorker(t *testing.T) {
 	closing := &slowCloser{closed: make(chan struct{})}
-	s := serve(t, func(s *served) {
+	s := serve(t, func(s *testServer) {
 		closing.Listener = s.Listener
 		s.Listener = closing
 	})

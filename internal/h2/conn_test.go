@@ -22,7 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-func TestHTTP1Goes(t *testing.T) {
+func TestHTTP1StillWorks(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), ours(h2.Config{}))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -41,8 +41,8 @@ func TestConfigureRefusesCiphers(t *testing.T) {
 	}
 }
 
-func TestOldCipherIsInadequate(t *testing.T) {
-	s := serve(t, http.HandlerFunc(held), ours(h2.Config{}))
+func TestOldCipherIsRefused(t *testing.T) {
+	s := serve(t, http.HandlerFunc(holdHandler), ours(h2.Config{}))
 	c, err := tls.Dial("tcp", s.addr, &tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{"h2"}, MaxVersion: tls.VersionTLS12,
 		CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA},
@@ -51,7 +51,7 @@ func TestOldCipherIsInadequate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got := newPeer(t, c).verdict(1); got != "goaway INADEQUATE_SECURITY" {
+	if got := newPeer(t, c).answerTo(1); got != "goaway INADEQUATE_SECURITY" {
 		t.Error(got)
 	}
 }
@@ -72,44 +72,44 @@ func TestShutdown(t *testing.T) {
 	c.headers(1, true, c.get("/"))
 	<-began
 	down := make(chan error, 1)
-	go func() { down <- s.Shutdown(patient(t)) }()
-	c.goAway(math.MaxInt32)
+	go func() { down <- s.Shutdown(testContext(t)) }()
+	c.expectGoAway(math.MaxInt32)
 	select {
 	case err := <-down:
 		t.Fatal("did not wait for the stream:", err)
 	default:
 	}
 	c.headers(3, true, c.get("/crossing"))
-	if got := c.verdict(3); got != "200" {
+	if got := c.answerTo(3); got != "200" {
 		t.Error(got)
 	}
-	c.goAway(3)
+	c.expectGoAway(3)
 	c.headers(5, true, c.get("/late"))
 	close(goOn)
-	if got := c.verdict(1); got != "200" {
+	if got := c.answerTo(1); got != "200" {
 		t.Error(got)
 	}
-	c.ended()
+	c.waitClosed()
 	if err := <-down; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestGoAwayIsHeeded has a client that opens streams although it was told not to.
-func TestGoAwayIsHeeded(t *testing.T) {
+// TestStreamsAfterGoAwayAreIgnored has a client that opens streams although it was told not to.
+func TestStreamsAfterGoAwayAreIgnored(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 	}), ours(h2.Config{}))
 	c := dial(t, s.addr)
 	c.greet()
 	c.headers(1, true, c.get("/"))
-	c.goAway(math.MaxInt32)
+	c.expectGoAway(math.MaxInt32)
 	const crossing = 16
 	for i := range 3 * crossing {
 		c.headers(uint32(3+2*i), true, c.get("/"))
 	}
-	c.goAway(1 + 2*crossing)
-	c.ended()
+	c.expectGoAway(1 + 2*crossing)
+	c.waitClosed()
 }
 
 func TestCloseEndsHandlers(t *testing.T) {
@@ -141,12 +141,12 @@ func TestCloseEndsHandlers(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	s := serve(t, http.HandlerFunc(held), ours(h2.Config{IdleTimeout: 50 * time.Millisecond}))
+	s := serve(t, http.HandlerFunc(holdHandler), ours(h2.Config{IdleTimeout: 50 * time.Millisecond}))
 	c := dial(t, s.addr)
 	c.greet()
 	c.headers(1, true, c.get("/")) // keeps the connection
 	<-time.After(100 * time.Millisecond)
-	if got := c.verdict(0); got != "" {
+	if got := c.answerTo(0); got != "" {
 		t.Errorf("with a stream: %s", got)
 	}
 	_ = c.WriteRSTStream(1, http2.ErrCodeCancel)
@@ -158,7 +158,7 @@ func TestIdleTimeout(t *testing.T) {
 			if f.ErrCode != http2.ErrCodeNo {
 				t.Error(f)
 			}
-			c.ended()
+			c.waitClosed()
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func TestConnState(t *testing.T) {
 		var mu sync.Mutex
 		var states []http.ConnState
 		closed := make(chan struct{})
-		s := serve(t, http.HandlerFunc(held), configure, func(hs *http.Server) {
+		s := serve(t, http.HandlerFunc(holdHandler), configure, func(hs *http.Server) {
 			hs.ConnState = func(_ net.Conn, state http.ConnState) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -182,8 +182,8 @@ func TestConnState(t *testing.T) {
 		c := dial(t, s.addr)
 		c.greet()
 		c.headers(1, true, c.get("/ok"))
-		c.verdict(1)
-		c.verdict(0)
+		c.answerTo(1)
+		c.answerTo(0)
 		c.Close()
 		<-closed
 		return fmt.Sprint(states)
@@ -218,7 +218,7 @@ func TestFloods(t *testing.T) {
 		c.headers(1+2*i, true, c.get("/"))
 		_ = c.WriteRSTStream(1+2*i, http2.ErrCodeCancel)
 	}
-	if got := c.verdict(0); got != "goaway ENHANCE_YOUR_CALM" {
+	if got := c.answerTo(0); got != "goaway ENHANCE_YOUR_CALM" {
 		t.Errorf("rapid reset: %s", got)
 	}
 	if most.Load() > 10 {
@@ -249,9 +249,9 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestStalled has a client that reads nothing: others go on, and a handler's
+// TestStalledClient has a client that reads nothing: others go on, and a handler's
 // deadline frees it.
-func TestStalled(t *testing.T) {
+func TestStalledClient(t *testing.T) {
 	ended := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/large" {
@@ -291,7 +291,7 @@ func TestWriteTimeout(t *testing.T) {
 	c.headers(1, true, c.get("/"))
 	select {
 	case <-ended:
-	case <-patient(t).Done():
+	case <-testContext(t).Done():
 		t.Error("not cut off")
 	}
 }
@@ -312,7 +312,7 @@ func TestUploadWindows(t *testing.T) {
 	c := s.client(t)
 	for i := range 60 {
 		path := []string{"/read", "/unread", "/close"}[i%3]
-		req, _ := http.NewRequestWithContext(patient(t), "POST", s.url(path), strings.NewReader(size1M))
+		req, _ := http.NewRequestWithContext(testContext(t), "POST", s.url(path), strings.NewReader(size1M))
 		resp, err := c.Do(req)
 		if err != nil {
 			t.Fatalf("%d: %s: %v", i, path, err)
@@ -360,8 +360,8 @@ func TestSharedWindow(t *testing.T) {
 	}
 }
 
-// TestCrowd has many requests of all kinds at once on one connection.
-func TestCrowd(t *testing.T) {
+// TestManyRequests has many requests of all kinds at once on one connection.
+func TestManyRequests(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/0":
@@ -386,7 +386,7 @@ func TestCrowd(t *testing.T) {
 		all.Go(func() {
 			for j := range 50 {
 				kind := (i + j) % len(want)
-				ctx, cancel := context.WithCancel(patient(t))
+				ctx, cancel := context.WithCancel(testContext(t))
 				req, _ := http.NewRequestWithContext(ctx, "POST", s.url(fmt.Sprintf("/%d", kind)), strings.NewReader(size40K))
 				resp, err := c.Do(req)
 				if err == nil && j%7 != 0 {
@@ -406,12 +406,12 @@ func TestCrowd(t *testing.T) {
 	all.Wait()
 }
 
-// TestTrailersOfRequests makes sure that only announced trailers are shown, in any case.
-func TestTrailersOfRequests(t *testing.T) {
+// TestRequestTrailers makes sure that only announced trailers are shown, in any case.
+func TestRequestTrailers(t *testing.T) {
 	shown := make(chan string, 1)
 	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		shown <- flat(r.Trailer)
+		shown <- headerLine(r.Trailer)
 	}), ours(h2.Config{}))
 	c := dial(t, s.addr)
 	c.greet()
@@ -423,8 +423,8 @@ func TestTrailersOfRequests(t *testing.T) {
 	}
 }
 
-// TestHeadersAreWhole has a header that needs more than one frame.
-func TestHeadersAreWhole(t *testing.T) {
+// TestLargeHeader has a header that needs more than one frame.
+func TestLargeHeader(t *testing.T) {
 	value := strings.Repeat("~", 50_000)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", value) }), ours(h2.Config{}))
 	resp, _ := get(t, s.client(t), s.url("/"))

@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// early answers without reading the request: / with a body, /close and leaves, /abort not
+// earlyHandler answers without reading the request: / with a body, /close and leaves, /abort not
 // at all.
-func early(w http.ResponseWriter, r *http.Request) {
+func earlyHandler(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/close":
 		w.Header().Set("Connection", "close")
@@ -117,10 +117,10 @@ func (u *upload) read() {
 	}
 }
 
-// TestEarlyAnswers sends bodies that nobody reads: the answer comes without a reset, and
+// TestAnswerBeforeBodyEnds sends bodies that nobody reads: the answer comes without a reset, and
 // the body may be sent to its end, before the answer is read or behind it.
-func TestEarlyAnswers(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{MaxConcurrentStreams: 4}))
+func TestAnswerBeforeBodyEnds(t *testing.T) {
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{MaxConcurrentStreams: 4}))
 	for _, window := range []uint32{65535, 0} {
 		p := dial(t, s.addr)
 		p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
@@ -139,10 +139,10 @@ func TestEarlyAnswers(t *testing.T) {
 	}
 }
 
-// TestDiscardEnds does not let a client send for ever, and drops what it sends before it
+// TestDiscardIsBounded does not let a client send for ever, and drops what it sends before it
 // learns of that.
-func TestDiscardEnds(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+func TestDiscardIsBounded(t *testing.T) {
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	for name, send := range map[string]func(u *upload){
 		"too much": func(u *upload) { u.send(64 << 20) },
 		"nothing":  func(*upload) {},
@@ -165,20 +165,20 @@ func TestDiscardEnds(t *testing.T) {
 				u.stream -= minFrame
 			}
 			p.headers(1, true, p.fields("x-trailer", "t"))
-			if got := p.verdict(0); got != "" {
+			if got := p.answerTo(0); got != "" {
 				t.Errorf("what was sent before the reset came: %s", got)
 			}
 			_ = p.WriteData(1, false, make([]byte, minFrame))
-			if got := p.verdict(0); got != "reset 1 STREAM_CLOSED" {
+			if got := p.answerTo(0); got != "reset 1 STREAM_CLOSED" {
 				t.Errorf("what nobody allowed: %s", got)
 			}
 		})
 	}
 }
 
-// TestDiscardMakesRoom has more bodies that nobody reads than there may be streams.
-func TestDiscardMakesRoom(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{MaxConcurrentStreams: 2}))
+// TestDiscardYieldsToNewStreams has more bodies that nobody reads than there may be streams.
+func TestDiscardYieldsToNewStreams(t *testing.T) {
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{MaxConcurrentStreams: 2}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/")
@@ -186,18 +186,18 @@ func TestDiscardMakesRoom(t *testing.T) {
 	u.begin(3, "/")
 	u.read()
 	p.headers(5, true, p.get("/"))
-	if got := p.verdict(5); got != "reset 1 NO_ERROR, 405" {
+	if got := p.answerTo(5); got != "reset 1 NO_ERROR, 405" {
 		t.Error(got)
 	}
 	_ = p.WriteData(3, true, []byte("end"))
-	if got := p.verdict(0); got != "" {
+	if got := p.answerTo(0); got != "" {
 		t.Error(got)
 	}
 }
 
 // TestLateFramesOfResetStreams sends more of streams that the server has reset.
 func TestLateFramesOfResetStreams(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	for name, block := range map[string]func(p *peer) []byte{
 		"INTERNAL_ERROR": func(p *peer) []byte { return p.get("/abort") },
 		"PROTOCOL_ERROR": func(p *peer) []byte { return p.fields(":method", "GET") },
@@ -205,12 +205,12 @@ func TestLateFramesOfResetStreams(t *testing.T) {
 		p := dial(t, s.addr)
 		p.greet()
 		p.headers(1, false, block(p))
-		if got := p.verdict(1); got != "reset 1 "+name {
+		if got := p.answerTo(1); got != "reset 1 "+name {
 			t.Error(got)
 		}
 		_ = p.WriteData(1, false, []byte("late"))
 		p.headers(1, true, p.fields("x-trailer", "t"))
-		if got := p.verdict(0); got != "" {
+		if got := p.answerTo(0); got != "" {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -219,20 +219,20 @@ func TestLateFramesOfResetStreams(t *testing.T) {
 // TestDiscardAndGoAway sends the body on a connection that the server leaves: it is told
 // so when the body has ended, and that lasts as long as the client goes on.
 func TestDiscardAndGoAway(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/close")
 	u.read()
 	u.send(1 << 20)
-	if got := p.verdict(0); got != "" {
+	if got := p.answerTo(0); got != "" {
 		t.Errorf("before the body has ended: %s", got)
 	}
 	_ = p.WriteData(1, true, nil)
-	if got := p.verdict(0); got != "goaway NO_ERROR" {
+	if got := p.answerTo(0); got != "goaway NO_ERROR" {
 		t.Errorf("behind the body: %s", got)
 	}
-	p.ended()
+	p.waitClosed()
 
 	p = dial(t, s.addr)
 	p.greet()
@@ -244,15 +244,15 @@ func TestDiscardAndGoAway(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; <-tick.C {
 		u.send(minFrame)
 	}
-	if got := p.verdict(0); got != "" {
+	if got := p.answerTo(0); got != "" {
 		t.Errorf("the connection did not last: %s", got)
 	}
-	p.ended()
+	p.waitClosed()
 }
 
-// TestGoAwayComesBehind has answers that the server leaves a connection with: they come
+// TestGoAwayFollowsAnswer has answers that the server leaves a connection with: they come
 // before it says so, unless they go on.
-func TestGoAwayComesBehind(t *testing.T) {
+func TestGoAwayFollowsAnswer(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		if r.URL.Path == "/goes-on" {
@@ -292,13 +292,13 @@ func TestGoAwayComesBehind(t *testing.T) {
 
 // TestDiscardAndShutdown shuts down while a client sends what nobody reads.
 func TestDiscardAndShutdown(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/")
 	u.read()
 	down := make(chan error, 1)
-	go func() { down <- s.Shutdown(patient(t)) }()
+	go func() { down <- s.Shutdown(testContext(t)) }()
 	go func() {
 		for p.next() != nil {
 			continue
@@ -329,7 +329,7 @@ func TestAbortWithoutWindow(t *testing.T) {
 	p := dial(t, s.addr)
 	p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	p.headers(1, true, p.get("/"))
-	if got := p.verdict(1); got != "reset 1 INTERNAL_ERROR" {
+	if got := p.answerTo(1); got != "reset 1 INTERNAL_ERROR" {
 		t.Error(got)
 	}
 }

@@ -40,7 +40,7 @@ func FuzzInput(f *testing.F) {
 		defer handlers.Add(-1)
 		switch r.URL.Path {
 		case "/":
-			_ = w.(pull.Puller).Pull(r.Context(), &feed{due: [][]byte{[]byte(size40K)}})
+			_ = w.(pull.Puller).Pull(r.Context(), &feed{pending: [][]byte{[]byte(size40K)}})
 		case "/read":
 			_, _ = io.Copy(w, r.Body)
 		default:

@@ -26,10 +26,10 @@ import (
 // costs, system calls included.
 
 const (
-	clientEnv   = "H2_BENCH_CLIENT"
-	benchConns  = 20
-	benchStream = 50 // on each connection
-	eventSize   = 400
+	clientEnv      = "H2_BENCH_CLIENT"
+	benchConns     = 20
+	streamsPerConn = 50 // on each connection
+	eventSize      = 400
 )
 
 var servers = []struct {
@@ -101,7 +101,7 @@ func benchClient(task string) {
 func followEvents(clients []*http.Client, url string) {
 	var arrived atomic.Int64
 	for _, c := range clients {
-		for range benchStream {
+		for range streamsPerConn {
 			go func() {
 				resp, err := c.Get(url)
 				if err != nil {
@@ -112,7 +112,7 @@ func followEvents(clients []*http.Client, url string) {
 					if _, err := io.ReadFull(resp.Body, event); err != nil {
 						return
 					}
-					if arrived.Add(1)%(benchConns*benchStream) == 0 {
+					if arrived.Add(1)%(benchConns*streamsPerConn) == 0 {
 						fmt.Println()
 					}
 				}
@@ -122,8 +122,8 @@ func followEvents(clients []*http.Client, url string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// crowd is the streams of a benchmark of events.
-type crowd struct {
+// benchStreams is the streams of a benchmark of events.
+type benchStreams struct {
 	event []byte
 	mu    sync.Mutex
 	wakes []func()
@@ -131,19 +131,19 @@ type crowd struct {
 	whole chan struct{}
 }
 
-func (c *crowd) add(wake func()) {
+func (c *benchStreams) add(wake func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wakes = append(c.wakes, wake); len(c.wakes) == benchConns*benchStream {
+	if c.wakes = append(c.wakes, wake); len(c.wakes) == benchConns*streamsPerConn {
 		close(c.whole)
 	}
 }
 
 // ServeHTTP sends an event for each wake: with Pull where there is one, else from
 // its own goroutine with a flush.
-func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *benchStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p, ok := w.(pull.Puller); ok {
-		s := &ticks{event: c.event, wake: p.Wake}
+		s := &tickSource{event: c.event, wake: p.Wake}
 		w.(http.Flusher).Flush()
 		c.add(s.add)
 		_ = p.Pull(r.Context(), s)
@@ -163,19 +163,19 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ticks is a Source with an event for each add.
-type ticks struct {
+// tickSource is a Source with an event for each add.
+type tickSource struct {
 	event []byte
 	wake  func()
 	due   atomic.Int64
 }
 
-func (s *ticks) add() {
+func (s *tickSource) add() {
 	s.due.Add(1)
 	s.wake()
 }
 
-func (s *ticks) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
+func (s *tickSource) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
 	for n := s.due.Swap(0); n > 0; n-- {
 		segments = append(segments, s.event)
 	}
@@ -185,7 +185,7 @@ func (s *ticks) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
 func BenchmarkEvents(b *testing.B) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
-			c := &crowd{event: []byte(strings.Repeat("e", eventSize)), whole: make(chan struct{})}
+			c := &benchStreams{event: []byte(strings.Repeat("e", eventSize)), whole: make(chan struct{})}
 			s := serve(b, c, server.configure)
 			_, out := startClient(b, "events", s.url("/"))
 			<-c.whole
@@ -238,20 +238,20 @@ func BenchmarkDownload(b *testing.B) {
 func BenchmarkGet(b *testing.B) {
 	content := []byte(strings.Repeat("0123456789abcdef", 64))
 	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
-		deep(30, func() {
+		callDeep(30, func() {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(content)
 		})
 	})
 }
 
-// deep calls f from below many frames, as a chain of filters does.
+// callDeep calls f from below many frames, as a chain of filters does.
 //
 //go:noinline
-func deep(n int, f func()) {
+func callDeep(n int, f func()) {
 	var frame [512]byte
 	if n > 0 {
-		deep(n-1, f)
+		callDeep(n-1, f)
 	} else {
 		f()
 	}

@@ -97,8 +97,8 @@ func (p *peer) next() http2.Frame {
 	return f
 }
 
-// goAway waits for a GOAWAY that names a stream as the last one.
-func (p *peer) goAway(last uint32) {
+// expectGoAway waits for a GOAWAY that names a stream as the last one.
+func (p *peer) expectGoAway(last uint32) {
 	p.t.Helper()
 	for {
 		switch f := p.next().(type) {
@@ -113,9 +113,9 @@ func (p *peer) goAway(last uint32) {
 	}
 }
 
-// verdict is what the server says of what it was told: resets, a GOAWAY or the end
+// answerTo is what the server says of what it was told: resets, a GOAWAY or the end
 // of the connection. With an answer it is also the status of the stream's response.
-func (p *peer) verdict(answer uint32) string {
+func (p *peer) answerTo(answer uint32) string {
 	if answer == 0 {
 		_ = p.WritePing(false, [8]byte{'e', 'n', 'd'})
 	}
@@ -150,15 +150,15 @@ func (p *peer) verdict(answer uint32) string {
 	}
 }
 
-// ended waits for the connection to end.
-func (p *peer) ended() {
+// waitClosed waits for the connection to end.
+func (p *peer) waitClosed() {
 	for p.next() != nil {
 		continue
 	}
 }
 
-// held answers "/" when the stream ends, others at once; /read reads the body.
-func held(w http.ResponseWriter, r *http.Request) {
+// holdHandler answers "/" when the stream ends, others at once; /read reads the body.
+func holdHandler(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/":
 		<-r.Context().Done()

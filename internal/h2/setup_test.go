@@ -32,15 +32,15 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
-	if left := leftOver(); code == 0 && left != "" {
+	if left := leftOverGoroutines(); code == 0 && left != "" {
 		os.Stderr.WriteString("goroutines left over:\n" + left + "\n")
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// leftOver waits for the goroutines of servers to end.
-func leftOver() string {
+// leftOverGoroutines waits for the goroutines of servers to end.
+func leftOverGoroutines() string {
 	deadline := time.Now().Add(patience)
 	for {
 		stacks := make([]byte, 1<<20)
@@ -58,8 +58,8 @@ func leftOver() string {
 	}
 }
 
-// served is an http.Server over TLS on the loopback interface.
-type served struct {
+// testServer is an http.Server over TLS on the loopback interface.
+type testServer struct {
 	*http.Server
 	addr string
 	log  syncBuffer
@@ -102,9 +102,9 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 })
 
 // serve serves until the test ends. edits change the server before it begins.
-func serve(t testing.TB, handler http.Handler, configure func(*http.Server) error, edits ...func(*http.Server)) *served {
+func serve(t testing.TB, handler http.Handler, configure func(*http.Server) error, edits ...func(*http.Server)) *testServer {
 	t.Helper()
-	s := &served{Server: &http.Server{Handler: handler, MaxHeaderBytes: 64 << 10}}
+	s := &testServer{Server: &http.Server{Handler: handler, MaxHeaderBytes: 64 << 10}}
 	s.ErrorLog = log.New(&s.log, "", 0)
 	s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	for _, edit := range edits {
@@ -129,17 +129,17 @@ func serve(t testing.TB, handler http.Handler, configure func(*http.Server) erro
 	return s
 }
 
-func (s *served) url(path string) string { return "https://" + s.addr + path }
+func (s *testServer) url(path string) string { return "https://" + s.addr + path }
 
 // client has one connection.
-func (s *served) client(t testing.TB) *http.Client {
+func (s *testServer) client(t testing.TB) *http.Client {
 	transport := &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// patient is a context that ends when something hangs.
-func patient(t testing.TB) context.Context {
+// testContext is a context that ends when something hangs.
+func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx

@@ -123,15 +123,15 @@ func testConfig() *genericapiserver.Config {
 	return config
 }
 
-// goroutine is the number of the goroutine that asks.
-func goroutine() string {
+// goroutineID is the number of the goroutine that asks.
+func goroutineID() string {
 	text := make([]byte, 64)
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
 }
 
-// TestTimeoutFilter asks which requests have a goroutine of their own, whether all others
+// TestSettledRequestsSkipTimeoutFilter asks which requests have a goroutine of their own, whether all others
 // are prompt, and whether all have a deadline and are short to the other filters.
-func TestTimeoutFilter(t *testing.T) {
+func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 	d, err := newDiscovery()
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestTimeoutFilter(t *testing.T) {
 		config := testConfig()
 		chain := chainBuilder{settle: d.Settle, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-				here = goroutine()
+				here = goroutineID()
 				if _, limited := req.Context().Deadline(); !limited {
 					t.Error("no deadline")
 				}
@@ -176,7 +176,7 @@ func TestTimeoutFilter(t *testing.T) {
 		req.Header.Set("Accept", accept)
 		req.Header.Set("If-None-Match", c.tag)
 		handler := chain.chain(nil, config)
-		prompt := handler.prompt(req)
+		prompt := handler.settleInline(req)
 		if (prompt == nil) != c.apart {
 			t.Errorf("%+v: prompt: %v", c, prompt != nil)
 		}
@@ -186,11 +186,11 @@ func TestTimeoutFilter(t *testing.T) {
 			}
 			here = ""
 			handler.ServeHTTP(httptest.NewRecorder(), req)
-			if here == "" || (here != goroutine()) != c.apart {
-				t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, goroutine())
+			if here == "" || (here != goroutineID()) != c.apart {
+				t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, goroutineID())
 			}
 		}
-		if req.Header.Set("Traceparent", "00-1-1-01"); handler.prompt(req) != nil {
+		if req.Header.Set("Traceparent", "00-1-1-01"); handler.settleInline(req) != nil {
 			t.Errorf("%+v: prompt with a trace", c)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 )
 
-// served makes services as Kubernetes installs them, and with what it could install:
+// testServices makes services as Kubernetes installs them, and with what it could install:
 // expressions, conditions, services within others, names beside parameters.
-func served() []*restful.WebService {
+func testServices() []*restful.WebService {
 	service := func(root string, routes ...string) *restful.WebService {
 		ws := new(restful.WebService).Path(root).Consumes("*/*").Produces("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 		for _, route := range routes {
@@ -86,22 +86,22 @@ func randomRequest(r *rand.Rand) *http.Request {
 	return req
 }
 
-// TestRouterSelects asks CurlyRouter the same, in any order, so that answers come from
+// TestRouterEqualsCurlyRouter asks CurlyRouter the same, in any order, so that answers come from
 // what was asked before.
-func TestRouterSelects(t *testing.T) {
+func TestRouterEqualsCurlyRouter(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	services := served()
+	services := testServices()
 	ours, remembered := &router{}, 0
 	for i := range 40_000 {
 		if i == 20_000 {
 			// Another serves the same, and what was known of the first must not be answered.
-			services = append(slices.Clone(services[1:]), served()[0])
+			services = append(slices.Clone(services[1:]), testServices()[0])
 		}
 		req := randomRequest(r)
 		wantService, wantRoute, wantErr := restful.CurlyRouter{}.SelectRoute(services, req)
-		template := newTemplates(services).find(req.URL.Path)
+		template := newTemplateTree(services).find(req.URL.Path)
 		service, route, err := ours.SelectRoute(services, req)
 		if service != wantService || !sameRoute(route, wantRoute) || !sameError(err, wantErr) {
 			t.Fatalf("%s %s %v: %v, %v, want %v, %v", req.Method, req.URL, req.Header, route, err, wantRoute, wantErr)
@@ -124,10 +124,10 @@ func sameError(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || errors.As(a, &x) && errors.As(b, &y) && x.Code == y.Code && x.Message == y.Message)
 }
 
-// TestRouterRemembers sees that what was selected is not looked for again, and that
+// TestRouterRemembersSelections sees that what was selected is not looked for again, and that
 // clients that ask in ever new ways fill nothing.
-func TestRouterRemembers(t *testing.T) {
-	services, ours := served(), &router{}
+func TestRouterRemembersSelections(t *testing.T) {
+	services, ours := testServices(), &router{}
 	ask := func(accept string) *restful.Route {
 		req := httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/a", nil)
 		req.Header.Set("Accept", accept)
@@ -152,7 +152,7 @@ func TestRouterRemembers(t *testing.T) {
 }
 
 func BenchmarkRouter(b *testing.B) {
-	services := served()
+	services := testServices()
 	req := httptest.NewRequest(http.MethodPut, "/api/v1/namespaces/a", nil)
 	for name, selector := range map[string]restful.RouteSelector{"remembers": &router{}, "curly": restful.CurlyRouter{}} {
 		b.Run(name, func(b *testing.B) {

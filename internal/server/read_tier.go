@@ -68,7 +68,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 	recent := encode.NewRecentFrames(shares.WatchFrames)
 	return &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.Uncached, Scan: kube.Scan},
+		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
 		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
 		shares:    shares,
 		budget:    budget,
@@ -116,7 +116,7 @@ func (r *readTier) hooks() kube.Hooks {
 			if h1.Configure(s); p.Streams == 0 {
 				return nil
 			}
-			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Prompt: p.Prompt}).Configure(s)
+			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Inline: p.Inline}).Configure(s)
 		},
 		CustomResources: crd.Config{
 			CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,

@@ -19,13 +19,13 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// counted authenticates as Kubernetes' x509 authenticator does, and counts.
-type counted struct {
+// countingAuthenticator authenticates as Kubernetes' x509 authenticator does, and counts.
+type countingAuthenticator struct {
 	calls  int
 	answer func(*http.Request) (*authenticator.Response, bool, error)
 }
 
-func (c *counted) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+func (c *countingAuthenticator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	c.calls++
 	return c.answer(req)
 }
@@ -52,7 +52,7 @@ func requestOf(certs ...*x509.Certificate) *http.Request {
 
 // cacheOver makes a cache at a moment, with front proxies that use a header of
 // their own.
-func cacheOver(inner *counted) (*certificateCache, *clocktesting.FakePassiveClock) {
+func cacheOver(inner *countingAuthenticator) (*certificateCache, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0))
 	proxies := &authenticatorfactory.RequestHeaderConfig{UsernameHeaders: headerrequest.StaticStringSlice{"X-Remote-User", "X-Own-User"}}
 	return newCertificateCache(inner, proxies, clock), clock
@@ -68,13 +68,13 @@ func wantCalls(t *testing.T, c *certificateCache, req *http.Request, want int) {
 	if got, cn := response.User.GetName(), req.TLS.PeerCertificates[0].Subject.CommonName; got != cn {
 		t.Fatalf("is %s, want %s", got, cn)
 	}
-	if calls := c.Request.(*counted).calls; calls != want {
+	if calls := c.Request.(*countingAuthenticator).calls; calls != want {
 		t.Fatalf("asked %d times, want %d", calls, want)
 	}
 }
 
 func TestCertificatesAreVerifiedOnceInTenSeconds(t *testing.T) {
-	c, clock := cacheOver(&counted{answer: byCertificate})
+	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
 	far := clock.Now().Add(time.Hour)
 	alice, bob := requestOf(certificate("alice", far)), requestOf(certificate("bob", far))
 	wantCalls(t, c, alice, 1)
@@ -86,7 +86,7 @@ func TestCertificatesAreVerifiedOnceInTenSeconds(t *testing.T) {
 }
 
 func TestCertificatesAreNotRememberedPastTheirEnd(t *testing.T) {
-	c, clock := cacheOver(&counted{answer: byCertificate})
+	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
 	soon, far := clock.Now().Add(time.Second), clock.Now().Add(time.Hour)
 	requests := []*http.Request{
 		requestOf(certificate("alice", soon)), requestOf(certificate("bob", soon), certificate("ca", far)), requestOf(certificate("carol", far), certificate("ca", soon)),
@@ -104,7 +104,7 @@ func TestCertificatesAreNotRememberedPastTheirEnd(t *testing.T) {
 // TestChainsAreRememberedApart: who was verified with the authority's certificate beside
 // may not be without, or with another.
 func TestChainsAreRememberedApart(t *testing.T) {
-	c, clock := cacheOver(&counted{answer: byCertificate})
+	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
 	far := clock.Now().Add(time.Hour)
 	alice, ca, other := certificate("alice", far), certificate("ca", far), certificate("other", far)
 	for range 2 {
@@ -133,7 +133,7 @@ func TestOtherCredentialsPassByTheCache(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _ := cacheOver(&counted{answer: byCertificate})
+			c, _ := cacheOver(&countingAuthenticator{answer: byCertificate})
 			wantCalls(t, c, requestOf(alice), 1)
 			other := requestOf(alice)
 			alter(other)
@@ -145,7 +145,7 @@ func TestOtherCredentialsPassByTheCache(t *testing.T) {
 }
 
 func TestRequestsWithoutCertificatePassByTheCache(t *testing.T) {
-	inner := &counted{answer: func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil }}
+	inner := &countingAuthenticator{answer: func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil }}
 	c, _ := cacheOver(inner)
 	for _, req := range []*http.Request{requestOf(), httptest.NewRequest(http.MethodGet, "/", nil)} {
 		if _, ok, err := c.AuthenticateRequest(req); ok || err != nil {
@@ -167,7 +167,7 @@ func TestOnlyProofsByTheCertificateAreRemembered(t *testing.T) {
 		"other certificate": func(*http.Request) (*authenticator.Response, bool, error) { return other, true, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inner := &counted{answer: answer}
+			inner := &countingAuthenticator{answer: answer}
 			c, clock := cacheOver(inner)
 			req := requestOf(certificate("alice", clock.Now().Add(time.Hour)))
 			for range 2 {
@@ -181,7 +181,7 @@ func TestOnlyProofsByTheCertificateAreRemembered(t *testing.T) {
 }
 
 func TestCertificateCacheIsBounded(t *testing.T) {
-	c, clock := cacheOver(&counted{answer: byCertificate})
+	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
 	far := clock.Now().Add(time.Hour)
 	for range maxCertificates + 10 {
 		_, _, _ = c.AuthenticateRequest(requestOf(certificate("many", far)))
@@ -199,10 +199,10 @@ func TestCertificateCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestLifetimesAreObserved asks whether each request with a certificate counts in
+// TestCachedCertificatesAreObserved asks whether each request with a certificate counts in
 // Kubernetes' metric of what is left of them, remembered or not. The authenticator that
 // the cache stands for observes its own.
-func TestLifetimesAreObserved(t *testing.T) {
+func TestCachedCertificatesAreObserved(t *testing.T) {
 	const name = "apiserver_client_certificate_expiration_seconds"
 	if newCertificateCache(nil, nil, nil).lifetimes == nil {
 		t.Fatalf("%s is not found", name)
@@ -220,7 +220,7 @@ func TestLifetimesAreObserved(t *testing.T) {
 		}
 		return 0, 0
 	}
-	c, clock := cacheOver(&counted{answer: byCertificate})
+	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
 	req := requestOf(certificate("a", clock.Now().Add(time.Hour)))
 	count, sum := observed()
 	for range 3 {

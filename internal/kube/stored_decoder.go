@@ -3,7 +3,6 @@ package kube
 import (
 	"bytes"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -11,20 +10,23 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// storedDecoder decodes as Kubernetes' protobuf serializer does, but does not copy the
-// whole object while it reads what is around it: a runtime.Unknown of
-// k8s.io/apimachinery. What is unusual it leaves to that serializer.
+// storedDecoder decodes stored objects as Kubernetes' protobuf serializer does, but does
+// not copy the whole object while it reads the envelope, a runtime.Unknown. For objects
+// of 1 MB, that copy was a third of the garbage that encoding makes. Bytes that are not a
+// regular envelope go to Kubernetes' serializer.
+//
+// Upstream: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.Serializer.Decode; compare at each upgrade.
 type storedDecoder struct{ *protobuf.Serializer }
 
-// decodeStored makes built-in resources decode so.
-func decodeStored(factory *serverstorage.DefaultStorageFactory) {
+// setStoredDecoders makes all built-in resources use a storedDecoder.
+func setStoredDecoders(factory *serverstorage.DefaultStorageFactory) {
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
 		all := schema.GroupResource{Group: gv.Group, Resource: serverstorage.AllResources}
-		factory.AddSerializationChains(nil, storedDecoders, all)
+		factory.AddSerializationChains(nil, wrapDecoders, all)
 	}
 }
 
-func storedDecoders(decoders []runtime.Decoder) []runtime.Decoder {
+func wrapDecoders(decoders []runtime.Decoder) []runtime.Decoder {
 	for i, d := range decoders {
 		if s, ok := d.(*protobuf.Serializer); ok {
 			decoders[i] = storedDecoder{s}
@@ -33,7 +35,7 @@ func storedDecoders(decoders []runtime.Decoder) []runtime.Decoder {
 	return decoders
 }
 
-// unmarshaler is what the types of Kubernetes' API have that can be protobuf.
+// unmarshaler is implemented by API types that have a protobuf encoding.
 type unmarshaler interface {
 	Reset()
 	Unmarshal([]byte) error
@@ -41,12 +43,12 @@ type unmarshaler interface {
 
 // Decode implements runtime.Decoder.
 func (d storedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	kind, content, ok := openStored(data)
+	kind, content, ok := splitEnvelope(data)
 	if !ok {
 		return d.Serializer.Decode(data, defaults, into)
 	}
-	// Objects that the scheme does not know, such as runtime.Unknown, and kinds that are
-	// not whole are errors here.
+	// It fails for objects that the scheme does not know, such as runtime.Unknown, and
+	// for incomplete kinds.
 	obj, err := runtime.UseOrCreateObject(legacyscheme.Scheme, legacyscheme.Scheme, kind, into)
 	m, ok := obj.(unmarshaler)
 	if err != nil || !ok {
@@ -60,34 +62,21 @@ func (d storedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, in
 	return obj, &kind, nil
 }
 
-// openStored finds the kind of a stored object and the object. It reports false for what is
-// not an envelope with each field at most once.
-func openStored(data []byte) (kind schema.GroupVersionKind, content []byte, ok bool) {
+// splitEnvelope splits a stored object into its kind and its encoded content. It returns
+// false unless the envelope has each field at most once.
+func splitEnvelope(data []byte) (kind schema.GroupVersionKind, content []byte, ok bool) {
 	envelope, ok := bytes.CutPrefix(data, storageMagic)
 	if !ok {
 		return kind, nil, false
 	}
-	head, ok := texts(envelope, unknownContentType)
+	head, ok := byteFields(envelope, unknownContentType)
 	if !ok {
 		return kind, nil, false
 	}
-	meta, ok := texts(head[unknownTypeMeta], typeKind)
+	meta, ok := byteFields(head[unknownTypeMeta], typeKind)
 	if !ok {
 		return kind, nil, false
 	}
 	kind = schema.FromAPIVersionAndKind(string(meta[typeAPIVersion]), string(meta[typeKind]))
 	return kind, head[unknownRaw], true
-}
-
-// texts are the fields of a message of nothing but byte strings, numbered up to most.
-func texts(encoded []byte, most protowire.Number) (fields [unknownContentType + 1][]byte, ok bool) {
-	ok = true
-	walked := each(encoded, func(number protowire.Number, content []byte, _ uint64) {
-		if number > most || content == nil || fields[number] != nil {
-			ok = false
-			return
-		}
-		fields[number] = content
-	})
-	return fields, walked && ok
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// closing is a server whose streams are reset as soon as they have something to send.
-type closing struct {
+// closingHandler is a server whose streams are reset as soon as they have something to send.
+type closingHandler struct {
 	// answered gets each request whose answer waits to be sent, ended each whose handler
 	// has ended.
 	answered chan weak.Pointer[http.Request]
 	ended    chan struct{}
 }
 
-func (c *closing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *closingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/large":
 		_, _ = w.Write(make([]byte, 1<<20))
@@ -58,7 +58,7 @@ func TestClosedStreamsAreForgotten(t *testing.T) {
 		{"woken while the client does not read", "/woken", most - 65535, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			handler := &closing{make(chan weak.Pointer[http.Request], 1), make(chan struct{}, 1)}
+			handler := &closingHandler{make(chan weak.Pointer[http.Request], 1), make(chan struct{}, 1)}
 			s := serve(t, handler, ours(h2.Config{}), smallBuffers)
 			p := dial(t, s.addr)
 			p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: most})
@@ -82,7 +82,7 @@ func TestClosedStreamsAreForgotten(t *testing.T) {
 				_ = p.WriteRSTStream(id, http2.ErrCodeCancel)
 				<-handler.ended
 			}
-			until(t, "the requests to be forgotten", func() bool {
+			waitUntil(t, "the requests to be forgotten", func() bool {
 				runtime.GC()
 				kept := 0
 				for _, r := range requests {

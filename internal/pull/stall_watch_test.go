@@ -14,9 +14,9 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// fill writes to a connection whose client reads nothing until it takes no more. It
+// fillSocket writes to a connection whose client reads nothing until it takes no more. It
 // returns how much that was.
-func fill(t testing.TB, s net.Conn) (bytes int) {
+func fillSocket(t testing.TB, s net.Conn) (bytes int) {
 	t.Helper()
 	for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
 		if err != nil {
@@ -35,8 +35,8 @@ func fill(t testing.TB, s net.Conn) (bytes int) {
 	return bytes
 }
 
-// waiting waits until so many goroutines have a stack that a pattern matches.
-func waiting(t testing.TB, n int, pattern string) {
+// waitForStacks waits until so many goroutines have a stack that a pattern matches.
+func waitForStacks(t testing.TB, n int, pattern string) {
 	t.Helper()
 	stack := regexp.MustCompile(pattern)
 	for began := time.Now(); ; runtime.Gosched() {
@@ -56,28 +56,28 @@ func waiting(t testing.TB, n int, pattern string) {
 	}
 }
 
-// TestStuckReadersHoldUpNobody has goroutines that are no workers stuck in writes, as
+// TestBlockedReadersBlockNoWorker has goroutines that are no workers stuck in writes, as
 // the reader of a connection is when it answers that TLS has new keys. Workers then
 // wait for locks, and not for the clients themselves.
-func TestStuckReadersHoldUpNobody(t *testing.T) {
+func TestBlockedReadersBlockNoWorker(t *testing.T) {
 	n := 2 * runtime.GOMAXPROCS(0)
 	var stuck []net.Conn
 	for range n {
-		s, _ := told(t)
-		fill(t, s)
+		s, _ := wrappedConn(t)
+		fillSocket(t, s)
 		go func() { _, _ = s.Write(make([]byte, 64<<20)) }()
 		stuck = append(stuck, s)
 	}
-	waiting(t, n, `(?s)IO wait.*pull\.\(\*Conn\)\.Write\(.*pull_test\.TestStuckReaders`)
+	waitForStacks(t, n, `(?s)IO wait.*pull\.\(\*Conn\)\.Write\(.*pull_test\.TestBlockedReaders`)
 	var tasks []*task
 	for _, s := range stuck {
 		tasks = append(tasks, do(s, []byte("x")))
 	}
-	s, c := told(t)
+	s, c := wrappedConn(t)
 	if err := do(s, []byte("hello")).wait(t); err != nil {
 		t.Error(err)
 	}
-	waiting(t, n, `(?s)Mutex\.Lock.*pull\.\(\*Worker\)\.Write\(`)
+	waitForStacks(t, n, `(?s)Mutex\.Lock.*pull\.\(\*Worker\)\.Write\(`)
 	if got := make([]byte, 5); true {
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
 			t.Errorf("got %q: %v", got, err)
@@ -91,12 +91,12 @@ func TestStuckReadersHoldUpNobody(t *testing.T) {
 	}
 }
 
-// TestWhatComesBehindIsBounded answers for ever while a batch waits for the client, as
+// TestPendingBytesAreBounded answers for ever while a batch waits for the client, as
 // TLS does when the client changes its keys and reads nothing.
-func TestWhatComesBehindIsBounded(t *testing.T) {
-	s, _ := told(t)
-	fill(t, s)
-	above := &informing{layer{s, []int{16 << 10}}, make(chan struct{})}
+func TestPendingBytesAreBounded(t *testing.T) {
+	s, _ := wrappedConn(t)
+	fillSocket(t, s)
+	above := &notifyingLayer{layer{s, []int{16 << 10}}, make(chan struct{})}
 	x := do(above, make([]byte, 40<<10))
 	<-above.written
 	answer, behind := make([]byte, 27), 0
@@ -134,7 +134,7 @@ func TestStalledClientsAreCutOff(t *testing.T) {
 	t.Run("slow", func(t *testing.T) {
 		tcp, c := tcp(t)
 		s := pull.NewConn(tcp, stall)
-		sent := fill(t, s)
+		sent := fillSocket(t, s)
 		x := do(s, make([]byte, 1<<20))
 		for began := time.Now(); time.Since(began) < 3*stall; sent -= 64 << 10 {
 			if _, err := io.ReadFull(c, make([]byte, 64<<10)); err != nil {
@@ -155,27 +155,27 @@ func TestStalledClientsAreCutOff(t *testing.T) {
 	})
 }
 
-// panicking is a task that panics.
-type panicking struct{ aborted chan *pull.Panic }
+// panickingTask is a task that panics.
+type panickingTask struct{ aborted chan *pull.Panic }
 
-func (p *panicking) Write(*pull.Worker)  { panic("oops") }
-func (p *panicking) Abort(e *pull.Panic) { p.aborted <- e }
+func (p *panickingTask) Write(*pull.Worker)  { panic("oops") }
+func (p *panickingTask) Abort(e *pull.Panic) { p.aborted <- e }
 
-// TestPanicsEndTasksAlone has more tasks that panic than there are workers.
-func TestPanicsEndTasksAlone(t *testing.T) {
-	p := &panicking{make(chan *pull.Panic, 1)}
+// TestPanicEndsOneTaskOnly has more tasks that panic than there are workers.
+func TestPanicEndsOneTaskOnly(t *testing.T) {
+	p := &panickingTask{make(chan *pull.Panic, 1)}
 	for range 3 * runtime.GOMAXPROCS(0) {
 		pull.Do(p)
 		select {
 		case e := <-p.aborted:
-			if e.Value != "oops" || !bytes.Contains(e.Trace, []byte("(*panicking).Write")) {
+			if e.Value != "oops" || !bytes.Contains(e.Trace, []byte("(*panickingTask).Write")) {
 				t.Errorf("got %v", e)
 			}
 		case <-time.After(patience):
 			t.Fatal("nobody was told")
 		}
 	}
-	s, _ := told(t)
+	s, _ := wrappedConn(t)
 	if err := do(s, []byte("x")).wait(t); err != nil {
 		t.Error(err)
 	}

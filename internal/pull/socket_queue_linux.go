@@ -2,7 +2,8 @@ package pull
 
 import "golang.org/x/sys/unix"
 
-// socketQueue is how many bytes of a TCP socket the client has not acknowledged.
+// socketQueue is the number of bytes in a TCP socket that the client has not
+// acknowledged.
 func socketQueue(fd int) int {
 	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c listCost) check(t *testing.T) {
 	}
 }
 
-func TestListsFromBytesCostBySize(t *testing.T) {
+func TestListCostBySize(t *testing.T) {
 	for _, c := range []listCost{
 		{"pods", 10_000, 4_000, 4, 5, maxListSeats},
 		{"nodes", 1_000, 8_000, 1, 1, maxListSeats},
@@ -66,7 +66,7 @@ func TestListsFromBytesCostBySize(t *testing.T) {
 	}
 }
 
-func TestListsFromBytesCostBySizeEvenIfOthersCostByCount(t *testing.T) {
+func TestListCostBySizeDespiteFeatureGate(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.SizeBasedListCostEstimate, false)
 	for _, c := range []listCost{
 		{"pods", 10_000, 4_000, 4, 5, maxListSeats},

@@ -22,7 +22,7 @@ import (
 // TestScanReadsWhatDecodingDoes compares random pods, some of them odd.
 func TestScanReadsWhatDecodingDoes(t *testing.T) {
 	const pods = 3000
-	scan := kube.Scan(schema.GroupResource{Resource: "pods"})
+	scan := kube.AttributeScanner(schema.GroupResource{Resource: "pods"})
 	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(), corev1.SchemeGroupVersion, runtime.InternalGroupVersioner)
 	src := rand.NewSource(3)
@@ -93,7 +93,7 @@ func unsettle(r *rand.Rand, pod *corev1.Pod) {
 // TestDefinitionsAreScanned: package crd, which reads them, compares with what
 // decoding does.
 func TestDefinitionsAreScanned(t *testing.T) {
-	scan := kube.Scan(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"})
+	scan := kube.AttributeScanner(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"})
 	if scan == nil {
 		t.Fatal("definitions are decoded")
 	}

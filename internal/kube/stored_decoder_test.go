@@ -20,7 +20,7 @@ import (
 func bothDecoders(t *testing.T) (kubernetes *protobuf.Serializer, ours runtime.Decoder) {
 	scheme := legacyscheme.Scheme
 	kubernetes = protobuf.NewSerializer(scheme, scheme)
-	ours = storedDecoders([]runtime.Decoder{kubernetes})[0]
+	ours = wrapDecoders([]runtime.Decoder{kubernetes})[0]
 	if ours == runtime.Decoder(kubernetes) {
 		t.Fatal("the decoder was not replaced")
 	}
@@ -41,9 +41,9 @@ func sameDecoding(t *testing.T, data []byte, into func() runtime.Object) {
 	}
 }
 
-func nothing() runtime.Object { return nil }
+func noObject() runtime.Object { return nil }
 
-func stored(t *testing.T, obj runtime.Object) []byte {
+func encodeStored(t *testing.T, obj runtime.Object) []byte {
 	kubernetes, _ := bothDecoders(t)
 	var buf bytes.Buffer
 	if err := kubernetes.Encode(obj, &buf); err != nil {
@@ -52,8 +52,8 @@ func stored(t *testing.T, obj runtime.Object) []byte {
 	return buf.Bytes()
 }
 
-// TestStoredKindsDecodeAsKubernetesDoes has an object of every kind.
-func TestStoredKindsDecodeAsKubernetesDoes(t *testing.T) {
+// TestDecodeOfEveryKindEqualsKubernetes has an object of every kind.
+func TestDecodeOfEveryKindEqualsKubernetes(t *testing.T) {
 	kinds := 0
 	for kind := range legacyscheme.Scheme.AllKnownTypes() {
 		if kind.Version == runtime.APIVersionInternal {
@@ -71,7 +71,7 @@ func TestStoredKindsDecodeAsKubernetesDoes(t *testing.T) {
 			m.SetLabels(map[string]string{"a": "b"})
 		}
 		obj.GetObjectKind().SetGroupVersionKind(kind)
-		sameDecoding(t, stored(t, obj), nothing)
+		sameDecoding(t, encodeStored(t, obj), noObject)
 		kinds++
 	}
 	if kinds < 500 {
@@ -84,8 +84,8 @@ func secret(size int) *corev1.Secret {
 		ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"key": make([]byte, size)}}
 }
 
-func TestStoredDecodesIntoAsKubernetesDoes(t *testing.T) {
-	data := stored(t, secret(100))
+func TestDecodeIntoEqualsKubernetes(t *testing.T) {
+	data := encodeStored(t, secret(100))
 	for name, into := range map[string]func() runtime.Object{
 		"internal":     func() runtime.Object { return &api.Secret{} },
 		"the version":  func() runtime.Object { return &corev1.Secret{StringData: map[string]string{"is": "to go"}} },
@@ -97,42 +97,42 @@ func TestStoredDecodesIntoAsKubernetesDoes(t *testing.T) {
 	}
 }
 
-func TestStoredIsBrokenAsForKubernetes(t *testing.T) {
-	data := stored(t, secret(100))
+func TestDecodeOfDamagedBytesEqualsKubernetes(t *testing.T) {
+	data := encodeStored(t, secret(100))
 	for end := range data {
-		sameDecoding(t, data[:end], nothing)
+		sameDecoding(t, data[:end], noObject)
 	}
 	for at := range data {
 		for _, bit := range []byte{1, 8, 128} {
 			broken := bytes.Clone(data)
 			broken[at] ^= bit
-			sameDecoding(t, broken, nothing)
+			sameDecoding(t, broken, noObject)
 		}
 	}
 	// The envelope twice, a field of it that is a number, parts of it again, a field that is
 	// nowhere described, no object in it, and half a kind.
-	twice := append(bytes.Clone(data), stored(t, &runtime.Unknown{Raw: []byte("\x0a\x03\x0a\x01t")})[len(storageMagic):]...)
-	sameDecoding(t, twice, nothing)
+	twice := append(bytes.Clone(data), encodeStored(t, &runtime.Unknown{Raw: []byte("\x0a\x03\x0a\x01t")})[len(storageMagic):]...)
+	sameDecoding(t, twice, noObject)
 	bare, ok := bytes.CutSuffix(data, []byte{3<<3 | 2, 0, unknownContentType<<3 | 2, 0})
 	if !ok {
 		t.Fatal("the envelope does not end with two empty fields")
 	}
-	sameDecoding(t, append(bytes.Clone(bare), unknownContentType<<3, 1), nothing)
-	sameDecoding(t, append(bytes.Clone(data), "\x0a\x06\x12\x04Node"...), nothing)
-	sameDecoding(t, append(bytes.Clone(data), "\x12\x05\x0a\x03\x0a\x01t"...), nothing)
-	sameDecoding(t, append(bytes.Clone(data), 9<<3, 1), nothing)
-	sameDecoding(t, stored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Secret"}}), nothing)
-	sameDecoding(t, stored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "Secret"}, Raw: []byte("x")}), nothing)
-	sameDecoding(t, stored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1"}, Raw: []byte("x")}), nothing)
-	envelope := stored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Alien"}, Raw: []byte("x")})
-	sameDecoding(t, envelope, nothing)
-	sameDecoding(t, []byte(`{"apiVersion":"v1","kind":"Secret"}`), nothing)
+	sameDecoding(t, append(bytes.Clone(bare), unknownContentType<<3, 1), noObject)
+	sameDecoding(t, append(bytes.Clone(data), "\x0a\x06\x12\x04Node"...), noObject)
+	sameDecoding(t, append(bytes.Clone(data), "\x12\x05\x0a\x03\x0a\x01t"...), noObject)
+	sameDecoding(t, append(bytes.Clone(data), 9<<3, 1), noObject)
+	sameDecoding(t, encodeStored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Secret"}}), noObject)
+	sameDecoding(t, encodeStored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "Secret"}, Raw: []byte("x")}), noObject)
+	sameDecoding(t, encodeStored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1"}, Raw: []byte("x")}), noObject)
+	envelope := encodeStored(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Alien"}, Raw: []byte("x")})
+	sameDecoding(t, envelope, noObject)
+	sameDecoding(t, []byte(`{"apiVersion":"v1","kind":"Secret"}`), noObject)
 }
 
-// TestStoredIsNotCopied decodes a large object in little more than its size.
-func TestStoredIsNotCopied(t *testing.T) {
+// TestDecodeCopiesOnce decodes a large object in little more than its size.
+func TestDecodeCopiesOnce(t *testing.T) {
 	const size = 1 << 20
-	data := stored(t, secret(size))
+	data := encodeStored(t, secret(size))
 	_, ours := bothDecoders(t)
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	bytesFor := func(d runtime.Decoder) uint64 {

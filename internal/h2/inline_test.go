@@ -15,33 +15,33 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// routine is the number of the goroutine that asks.
-func routine() string {
+// goroutineID is the number of the goroutine that asks.
+func goroutineID() string {
 	text := make([]byte, 64)
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
 }
 
-type promptKey struct{}
+type inlineKey struct{}
 
-// prompt settles requests below /prompt/ that have no body.
-func prompt(r *http.Request) *http.Request {
+// inlineRequest settles requests below /prompt/ that have no body.
+func inlineRequest(r *http.Request) *http.Request {
 	if !strings.HasPrefix(r.URL.Path, "/prompt/") {
 		return nil
 	}
-	return r.WithContext(context.WithValue(r.Context(), promptKey{}, true))
+	return r.WithContext(context.WithValue(r.Context(), inlineKey{}, true))
 }
 
-// TestPromptGoroutine asks which requests the reader answers: prompt ones without a body,
+// TestInlineRunsOnReader asks which requests the reader answers: prompt ones without a body,
 // which come to the handler as they were settled.
-func TestPromptGoroutine(t *testing.T) {
+func TestInlineRunsOnReader(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		settled, _ := r.Context().Value(promptKey{}).(bool)
-		_, _ = io.WriteString(w, routine())
+		settled, _ := r.Context().Value(inlineKey{}).(bool)
+		_, _ = io.WriteString(w, goroutineID())
 		if prompt := strings.HasPrefix(r.URL.Path, "/prompt/") && r.Method == http.MethodGet; settled != prompt {
 			t.Errorf("%s %s: settled %v", r.Method, r.URL, settled)
 		}
 	})
-	s := serve(t, handler, ours(h2.Config{Prompt: prompt}))
+	s := serve(t, handler, ours(h2.Config{Inline: inlineRequest}))
 	client := s.client(t)
 	_, reader := get(t, client, s.url("/prompt/"))
 	for last := ""; last != reader; { // who is slow is relieved
@@ -61,9 +61,9 @@ func TestPromptGoroutine(t *testing.T) {
 	}
 }
 
-// TestPromptWaits has handlers wait that were taken to be prompt: others of the
+// TestInlineHandlersMayWait has handlers wait that were taken to be prompt: others of the
 // connection are served all the same, also when they have ended.
-func TestPromptWaits(t *testing.T) {
+func TestInlineHandlersMayWait(t *testing.T) {
 	goOn := map[string]chan struct{}{"/prompt/1": make(chan struct{}), "/prompt/2": make(chan struct{})}
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if wait := goOn[r.URL.Path]; wait != nil {
@@ -75,7 +75,7 @@ func TestPromptWaits(t *testing.T) {
 			}
 		}
 		_, _ = io.WriteString(w, r.URL.Path)
-	}), ours(h2.Config{Prompt: prompt}))
+	}), ours(h2.Config{Inline: inlineRequest}))
 	client := s.client(t)
 	waiting := map[string]*http.Response{}
 	for path := range goOn {
@@ -102,9 +102,9 @@ func TestPromptWaits(t *testing.T) {
 	}
 }
 
-// TestPromptClientGoes has the client go while the handler waits, which was taken to be
+// TestInlineClientLeaves has the client go while the handler waits, which was taken to be
 // prompt, and another goroutine reads: the handler's context ends.
-func TestPromptClientGoes(t *testing.T) {
+func TestInlineClientLeaves(t *testing.T) {
 	ended := make(chan struct{})
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/prompt/waits" {
@@ -114,7 +114,7 @@ func TestPromptClientGoes(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 		close(ended)
-	}), ours(h2.Config{Prompt: prompt}))
+	}), ours(h2.Config{Inline: inlineRequest}))
 	var conn net.Conn
 	client := &http.Client{Transport: &http2.Transport{DialTLSContext: func(_ context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
 		var err error
@@ -130,7 +130,7 @@ func TestPromptClientGoes(t *testing.T) {
 	conn.Close()
 	select {
 	case <-ended:
-	case <-patient(t).Done():
+	case <-testContext(t).Done():
 		t.Error("the handler was not told")
 	}
 }

@@ -9,9 +9,11 @@ import (
 
 type priority = controlplaneapiserver.APIServicePriority
 
-// apiPriorities are the places of built-in versions in discovery. Those of generic
-// servers are published; the rest is in package app, which keeps it to itself.
-// test/differential compares the APIServices that are made of them.
+// apiPriorities are the priorities of built-in versions in discovery. Those of generic
+// servers are exported by upstream. The rest is a copy of an unexported variable;
+// test/differential compares the APIServices that result.
+//
+// Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.apiVersionPriorities; compare at each upgrade.
 func apiPriorities() map[schema.GroupVersion]priority {
 	all := controlplaneapiserver.DefaultGenericAPIServicePriorities()
 	maps.Copy(all, map[schema.GroupVersion]priority{

@@ -22,37 +22,44 @@ import (
 )
 
 const (
-	// The limits are those of Kubernetes' own HTTP server (SecureServingInfo.Serve).
+	// The limits are those of Kubernetes' own HTTP server.
+	//
+	// Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.Serve; compare at each upgrade.
 	maxHeaderBytes    = 1 << 20
 	idleTimeout       = 90 * time.Second
 	readHeaderTimeout = 32 * time.Second
 	tcpKeepAlive      = 3 * time.Minute
 	defaultStreams    = 100
-	// stallTimeout is how long a client may take nothing of what waits for it. Watches
-	// that stop for minutes are to go on, so it is long; nothing is held for ever.
+	// stallTimeout is how long a client may take none of the bytes that wait for it. It
+	// is long because watches that pause for minutes should go on; nothing is kept for
+	// ever.
 	stallTimeout = 15 * time.Minute
-	// quickShutdown is for connections at whose end all requests have been drained.
+	// quickShutdown is the shutdown timeout if all requests have ended before.
 	quickShutdown = 2 * time.Second
 )
 
-// frontServer is the HTTP server in front of Kubernetes' handlers, in place of
-// the one that Kubernetes makes for itself, which knows no HTTP/2 server but Go's.
+// frontServer is the HTTP server in front of Kubernetes' handlers. It replaces the one
+// that Kubernetes makes for itself, which only knows Go's HTTP/2 server.
 //
-// Kubernetes' is given this as its listener. It accepts nothing; that it is asked
-// to accept says when to begin to serve, and that it is closed, when to stop.
+// Kubernetes' server stays in place, with a frontServer as its listener. Accept never
+// returns a connection. The first call of Accept is the signal to begin serving, and
+// Close is the signal to stop.
 type frontServer struct {
 	net.Listener
-	server  *http.Server
-	timeout time.Duration
-	begin   sync.Once
-	closed  chan struct{}
-	stop    func() error
-	// failed is told why listening ended by itself.
-	failed func(error)
+	server          *http.Server
+	shutdownTimeout time.Duration
+	begin           sync.Once
+	closed          chan struct{}
+	shutDownOnce    func() error
+	// onFailure is called with the error that ended listening without a Close.
+	onFailure func(error)
 }
 
-// useFrontServer makes the generic server serve through an HTTP server of ours.
-// protocols is that of Hooks; the server's handler and certificates are set then.
+// useFrontServer replaces the listener of the generic server with a frontServer.
+// protocols is Hooks.Protocols; it is called when the http.Server has its handler and
+// certificates.
+//
+// Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.Serve; compare at each upgrade.
 func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (*frontServer, error) {
 	generic := s.aggregator.GenericAPIServer
 	serving := generic.SecureServingInfo
@@ -61,9 +68,9 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 		return nil, err
 	}
 	f := &frontServer{
-		Listener: serving.Listener,
-		timeout:  generic.ShutdownTimeout,
-		closed:   make(chan struct{}),
+		Listener:        serving.Listener,
+		shutdownTimeout: generic.ShutdownTimeout,
+		closed:          make(chan struct{}),
 		server: &http.Server{
 			Addr:              serving.Listener.Addr().String(),
 			Handler:           generic.Handler,
@@ -71,11 +78,11 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 			MaxHeaderBytes:    maxHeaderBytes,
 			IdleTimeout:       idleTimeout,
 			ReadHeaderTimeout: readHeaderTimeout,
-			ErrorLog:          log.New(handshakeErrors{}, "", 0),
+			ErrorLog:          log.New(httpErrorLog{}, "", 0),
 		},
 	}
 	if generic.ShutdownSendRetryAfter {
-		f.timeout = quickShutdown
+		f.shutdownTimeout = quickShutdown
 	}
 	streams := serving.HTTP2MaxStreamsPerConnection
 	switch {
@@ -84,17 +91,17 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 	case streams <= 0:
 		streams = defaultStreams
 	}
-	if err := protocols(f.server, Protocols{Streams: streams, Prompt: s.prompt}); err != nil {
+	if err := protocols(f.server, Protocols{Streams: streams, Inline: s.inline}); err != nil {
 		return nil, fmt.Errorf("configure HTTP: %w", err)
 	}
 	f.server.TLSConfig.GetConfigForClient = certificates.forClient
-	f.stop = sync.OnceValue(f.shutdown)
+	f.shutDownOnce = sync.OnceValue(f.shutdown)
 	go certificates.run(1, f.closed)
 	serving.Listener = f
 	return f, nil
 }
 
-// Accept implements net.Listener. It returns when the listener is closed.
+// Accept implements net.Listener. It blocks until the listener is closed.
 func (f *frontServer) Accept() (net.Conn, error) {
 	f.begin.Do(func() {
 		klog.InfoS("Serving securely", "address", f.server.Addr)
@@ -108,27 +115,32 @@ func (f *frontServer) serve() {
 	listener := pull.NewListener(keepAliveListener{f.Listener}, stallTimeout)
 	err := f.server.Serve(tls.NewListener(listener, f.server.TLSConfig))
 	if !errors.Is(err, http.ErrServerClosed) {
-		f.failed(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
+		f.onFailure(fmt.Errorf("listening on %s ended by itself: %w", f.server.Addr, err))
 	}
 }
 
-// Close implements net.Listener. It returns when all connections have ended:
-// Kubernetes tears its storage down after it.
-func (f *frontServer) Close() error { return f.stop() }
+// Close implements net.Listener. It returns when all connections have ended, because
+// Kubernetes tears down its storage after that.
+func (f *frontServer) Close() error { return f.shutDownOnce() }
 
+// shutdown stops listening, then waits for the connections to end.
+//
+// Upstream: k8s.io/apiserver/pkg/server.RunServer; compare at each upgrade.
 func (f *frontServer) shutdown() error {
 	close(f.closed)
-	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), f.shutdownTimeout)
 	defer cancel()
 	err := f.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		klog.InfoS("Connections were still busy at the end of the time for shutting down", "timeout", f.timeout)
+		klog.InfoS("Connections were still busy at the end of the time for shutting down", "timeout", f.shutdownTimeout)
 		return nil
 	}
 	return err
 }
 
-// keepAliveListener finds clients that are gone, as Kubernetes' listener does.
+// keepAliveListener sets the TCP keep-alive period, so that vanished clients are noticed.
+//
+// Upstream: k8s.io/apiserver/pkg/server.tcpKeepAliveListener; compare at each upgrade.
 type keepAliveListener struct{ net.Listener }
 
 func (l keepAliveListener) Accept() (net.Conn, error) {
@@ -139,15 +151,17 @@ func (l keepAliveListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// certificates are what clients are shown, reloaded when files change.
+// certificates are the server's certificates. They are reloaded when their files change.
 type certificates struct {
 	base      *tls.Config
 	forClient func(*tls.ClientHelloInfo) (*tls.Config, error)
 	run       func(workers int, stop <-chan struct{})
 }
 
-// servingCertificates follows the sources of certificates. Kubernetes starts them
-// itself when it begins to listen.
+// servingCertificates makes the TLS configuration and follows the sources of
+// certificates. Kubernetes starts these sources itself when it begins to listen.
+//
+// Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.tlsConfig; compare at each upgrade.
 func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, error) {
 	base := &tls.Config{
 		MinVersion:       tls.VersionTLS12,
@@ -165,7 +179,7 @@ func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, 
 		base.MinVersion = s.MinTLSVersion
 	}
 	if s.ClientCA != nil {
-		// Whether a certificate is any good is for the authenticators to say.
+		// The authenticators verify certificates; other requests need none.
 		base.ClientAuth = tls.RequestClientCert
 	}
 	dynamic := dynamiccertificates.NewDynamicServingCertificateController(base, s.ClientCA, s.Cert, s.SNICerts, nil)
@@ -184,7 +198,8 @@ func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, 
 	return &certificates{base: base, forClient: dynamic.GetConfigForClient, run: dynamic.Run}, nil
 }
 
-// insecureCiphers returns the names of those that are not secure, in their order.
+// insecureCiphers returns the names of the insecure cipher suites, in the order of
+// suites.
 func insecureCiphers(suites []uint16) []string {
 	var names []string
 	for _, suite := range suites {
@@ -197,11 +212,13 @@ func insecureCiphers(suites []uint16) []string {
 	return names
 }
 
-// handshakeErrors counts failed handshakes, which are anybody's to cause, and logs
-// what else the HTTP server has to say.
-type handshakeErrors struct{}
+// httpErrorLog receives the lines of the http.Server's error log. Any client can cause
+// failed handshakes, so these are counted and only logged at level 5.
+//
+// Upstream: k8s.io/apiserver/pkg/server.tlsHandshakeErrorWriter; compare at each upgrade.
+type httpErrorLog struct{}
 
-func (handshakeErrors) Write(p []byte) (int, error) {
+func (httpErrorLog) Write(p []byte) (int, error) {
 	if line := strings.TrimSpace(string(p)); strings.Contains(line, "http: TLS handshake error") {
 		klog.V(5).Info(line)
 		metrics.TLSHandshakeErrors.Inc()

@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// lostPatience is how long etcd may not answer while the server ends.
-	lostPatience = 15 * time.Second
-	lostPeriod   = time.Second
+	// etcdLostTimeout is how long etcd may not answer while the server shuts down.
+	etcdLostTimeout = 15 * time.Second
+	etcdCheckPeriod = time.Second
 )
 
-// ErrEtcdLost says that the server ended without what it has to do in etcd at its end.
+// ErrEtcdLost says that the server has shut down without removing its address and lease
+// from etcd.
 var ErrEtcdLost = errors.New("etcd does not answer: ended without taking the address and the lease of this server out of it; both expire by themselves")
 
-// lost tells when etcd has not answered for lostPatience after the end was asked for.
-// Kubernetes would wait for it without a limit: what renews the server's lease tries
-// until it succeeds, and what removes the lease waits for that.
-func (s *Server) lost(ctx context.Context, ending <-chan struct{}) <-chan error {
+// watchEtcd sends ErrEtcdLost when etcd has not answered for etcdLostTimeout after ending
+// is closed. Kubernetes would wait without a limit: the renewal of the server's lease
+// retries until it succeeds, and the removal of the lease waits for the renewal.
+func (s *Server) watchEtcd(ctx context.Context, ending <-chan struct{}) <-chan error {
 	lost := make(chan error, 1)
 	config := s.Loopback()
 	client, err := rest.HTTPClientFor(config)
@@ -36,15 +37,15 @@ func (s *Server) lost(ctx context.Context, ending <-chan struct{}) <-chan error 
 		case <-ctx.Done():
 			return
 		}
-		ticker := time.NewTicker(lostPeriod)
+		ticker := time.NewTicker(etcdCheckPeriod)
 		defer ticker.Stop()
-		for answered := time.Now(); time.Since(answered) < lostPatience; {
+		for answered := time.Now(); time.Since(answered) < etcdLostTimeout; {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
 				return
 			}
-			// Any other answer, or none, is of a server that waits for its clients only.
+			// Any other answer, or none, means that the server only waits for its clients.
 			if code, err := health(ctx, client, config.Host+"/healthz/etcd"); err != nil || code != http.StatusInternalServerError {
 				answered = time.Now()
 			}
