@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// oddSome is how many of the odd requests are sent.
-const oddSome = 500
+// malformedWatchCount is how many of the malformed requests are sent.
+const malformedWatchCount = 500
 
-// oddWatches are parameters of watches that are wrong or strange. NOW stands
+// malformedWatchQueries are parameters of watches that are wrong or strange. NOW stands
 // for a revision, and all but one end within a second.
-var oddWatches = []string{
+var malformedWatchQueries = []string{
 	"resourceVersion=abc", "resourceVersion=-1", "resourceVersion=1.5", "resourceVersion=99999999999999999999", "resourceVersion=%207", "resourceVersion=00",
 	"resourceVersion=0&resourceVersion=abc", "labelSelector=%3D%3D%3D", "labelSelector=app+in+(", "labelSelector=app%3Dweb,,", "fieldSelector=nothing%3D1", "fieldSelector=metadata.name",
 	"fieldSelector=metadata.name+in+(a)", "fieldSelector=metadata.uid%3Dx", "fieldSelector=spec.nothing%3D1", "fieldSelector=metadata.name%3Da,metadata.name%3Db",
@@ -25,9 +25,9 @@ var oddWatches = []string{
 	"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=999999999", "a=%zz", "a;b",
 }
 
-// watchOdd asks with each of them, of what is cached by Kubernetes and what is
+// malformedWatches asks with each of them, of what is cached by Kubernetes and what is
 // not, and of what cannot be watched.
-func (p *pair) watchOdd(t *testing.T, a *asker) {
+func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
 	now := p.revision()
 	var requests []request
 	add := func(r request) {
@@ -43,7 +43,7 @@ func (p *pair) watchOdd(t *testing.T, a *asker) {
 		if k.namespaced {
 			path = k.listPath(namespaces[2]) // the smallest
 		}
-		for i, q := range oddWatches {
+		for i, q := range malformedWatchQueries {
 			q = "watch=1&" + substitute(q, now, k)
 			if i%4 == 0 {
 				q += "&pretty=1"
@@ -79,5 +79,5 @@ func (p *pair) watchOdd(t *testing.T, a *asker) {
 		add(request{path: path, query: "watch=1", method: http.MethodPost})
 	}
 	a.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
-	p.watchesAgree(t, requests[:min(len(requests), scaled(t, oddSome))])
+	p.watchesAgree(t, requests[:min(len(requests), scaled(t, malformedWatchCount))])
 }

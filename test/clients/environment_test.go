@@ -29,8 +29,8 @@ const oldVersions = 20
 
 const listsNamespace = "lists"
 
-// world is a server of ours and a stock one over the same etcd.
-type world struct {
+// environment is a server of ours and a stock one over the same etcd.
+type environment struct {
 	ours, stock *side
 }
 
@@ -40,7 +40,7 @@ type side struct {
 	path string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *environment {
 	t.Helper()
 	etcd := harness.StartEtcd(t)
 	compact(t, etcd)
@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 		return &side{path: path, Server: harness.Launch(t, filepath.Join(harness.ShortTempDir(t), "d"),
 			"--etcd-servers="+etcd.Endpoint, "--read-path="+path, "--token-auth-file="+tokens, "--permit-port-sharing")}
 	}
-	w := &world{ours: start("millrace"), stock: start("kubernetes")}
+	w := &environment{ours: start("millrace"), stock: start("kubernetes")}
 	w.ours.WaitReady()
 	w.stock.WaitReady()
 	w.fill(t)
@@ -73,7 +73,7 @@ func compact(t *testing.T, etcd *harness.Etcd) {
 }
 
 // fill makes what scripts list, and a namespace for each script and server.
-func (w *world) fill(t *testing.T) {
+func (w *environment) fill(t *testing.T) {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(w.ours.Config())
 	must(t, err)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// asker makes up requests at random: GET and LIST of every kind in every way
+// requestGenerator makes up requests at random: GET and LIST of every kind in every way
 // that the API has, most of them legal. One seed makes the same requests as
 // long as the objects and revisions are the same.
-type asker struct {
+type requestGenerator struct {
 	*rand.Rand
 	kinds []*kind
 	// pinned are revisions between which objects changed, the newest last.
@@ -43,16 +43,16 @@ func (q query) String() string {
 }
 
 // once is true one time in n.
-func (a *asker) once(n int) bool { return a.IntN(n) == 0 }
+func (a *requestGenerator) once(n int) bool { return a.IntN(n) == 0 }
 
-func pick[T any](a *asker, from ...T) T { return from[a.IntN(len(from))] }
+func pick[T any](a *requestGenerator, from ...T) T { return from[a.IntN(len(from))] }
 
 // bulky are the kinds with hundreds of objects, which are slow to ask for and
 // the only ones that fill more than one leaf of the tree.
 var bulky = []string{"pods", "configmaps", "secrets"}
 
 // kind favours those with many objects a little.
-func (a *asker) kind() *kind {
+func (a *requestGenerator) kind() *kind {
 	if a.once(8) {
 		return named(a.kinds, pick(a, bulky...))
 	}
@@ -60,7 +60,7 @@ func (a *asker) kind() *kind {
 }
 
 // request is any request.
-func (a *asker) request() request {
+func (a *requestGenerator) request() request {
 	k := a.kind()
 	if k.gets && len(k.keys) > 0 && a.once(6) {
 		return a.get(k)
@@ -69,7 +69,7 @@ func (a *asker) request() request {
 }
 
 // get asks for one object.
-func (a *asker) get(k *kind) request {
+func (a *requestGenerator) get(k *kind) request {
 	wild := a.once(5)
 	r := request{path: k.path(pick(a, k.keys...)), listPath: k.listPath("")}
 	if wild && a.once(3) {
@@ -86,7 +86,7 @@ func (a *asker) get(k *kind) request {
 }
 
 // list asks for a collection. A wild request may be illegal in any parameter.
-func (a *asker) list(k *kind) request {
+func (a *requestGenerator) list(k *kind) request {
 	wild := a.once(4)
 	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
 	var q query
@@ -115,13 +115,13 @@ func (a *asker) list(k *kind) request {
 }
 
 // at asks for a collection as it was at a revision, legally.
-func (a *asker) at(k *kind, revision int64) (request, query) {
+func (a *requestGenerator) at(k *kind, revision int64) (request, query) {
 	r := request{path: a.scope(k, false), listPath: k.listPath("")}
 	q := query{{"resourceVersion", fmt.Sprint(revision)}, {"resourceVersionMatch", "Exact"}}
 	return r, a.selectors(q, k, false)
 }
 
-func (a *asker) scope(k *kind, wild bool) string {
+func (a *requestGenerator) scope(k *kind, wild bool) string {
 	switch {
 	case !k.namespaced && !(wild && a.once(6)):
 		return k.listPath("")
@@ -135,7 +135,7 @@ func (a *asker) scope(k *kind, wild bool) string {
 
 var matches = []string{"Exact", "NotOlderThan"}
 
-func (a *asker) versions(q query, wild bool) query {
+func (a *requestGenerator) versions(q query, wild bool) query {
 	if a.once(2) {
 		if wild && a.once(3) {
 			q = q.with("resourceVersionMatch", pick(a, append(matches, "", "junk", "exact")...))
@@ -161,7 +161,7 @@ func (a *asker) versions(q query, wild bool) query {
 // future: waiting for it takes seconds.
 var brokenVersions = []string{"-1", "abc", "1.5", "99999999999999999999", "0x7", " 7", "00", "007", "1e3", "٣", "+", "+7", "-0", "1_0"}
 
-func (a *asker) version(wild bool) string {
+func (a *requestGenerator) version(wild bool) string {
 	switch {
 	case wild && a.once(2):
 		return pick(a, brokenVersions...)
@@ -175,7 +175,7 @@ func (a *asker) version(wild bool) string {
 
 var brokenLimits = []string{"-1", "abc", "", "1.5", "99999999999999999999", "0x2", "+2"}
 
-func (a *asker) limit(wild bool) string {
+func (a *requestGenerator) limit(wild bool) string {
 	if wild && a.once(2) {
 		return pick(a, brokenLimits...)
 	}
@@ -184,7 +184,7 @@ func (a *asker) limit(wild bool) string {
 
 // token continues a list of the same path if one is known, and if wild is set
 // perhaps one of something else, or nothing.
-func (a *asker) token(path string, wild bool) string {
+func (a *requestGenerator) token(path string, wild bool) string {
 	if known := a.tokens[path]; len(known) > 0 && !(wild && a.once(2)) {
 		return pick(a, known...)
 	}
@@ -205,7 +205,7 @@ func (a *asker) token(path string, wild bool) string {
 }
 
 // tokenContent is what a token might say.
-func (a *asker) tokenContent() string {
+func (a *requestGenerator) tokenContent() string {
 	return strings.NewReplacer("NOW", fmt.Sprint(a.pinned[len(a.pinned)-1])).Replace(pick(a, tokenContents...))
 }
 
@@ -219,7 +219,7 @@ var tokenContents = []string{
 }
 
 // inSomeForm asks for a way to encode the answer.
-func (a *asker) inSomeForm(r request, q query, wild bool) request {
+func (a *requestGenerator) inSomeForm(r request, q query, wild bool) request {
 	list := r.path == r.listPath || strings.HasSuffix(r.path, r.listPath[strings.LastIndex(r.listPath, "/"):])
 	r.accept = a.accept(list, wild)
 	if strings.Contains(r.accept, "as=Table") && a.once(2) || wild && a.once(20) {

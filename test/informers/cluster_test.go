@@ -25,31 +25,31 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// world is a server over an etcd of its own, each to be restarted.
-type world struct {
+// cluster is a server over an etcd of its own, each to be restarted.
+type cluster struct {
 	t      *testing.T
 	etcd   *harness.Etcd
 	server *harness.Server
 }
 
-// fault is something that happens to a world while it is written to.
+// fault is something that happens to a cluster while it is written to.
 type fault struct {
 	name string
-	do   func(w *world)
+	do   func(w *cluster)
 }
 
 var (
-	terminated = fault{"server terminated", func(w *world) {
+	terminated = fault{"server terminated", func(w *cluster) {
 		if err := w.server.Terminate(); err != nil {
 			w.t.Errorf("server ended with %v", err)
 		}
 		w.server = w.server.Again()
 	}}
-	killed = fault{"server killed", func(w *world) {
+	killed = fault{"server killed", func(w *cluster) {
 		w.server.Kill()
 		w.server = w.server.Again()
 	}}
-	etcdTerminated = fault{"etcd terminated", func(w *world) {
+	etcdTerminated = fault{"etcd terminated", func(w *cluster) {
 		if err := w.etcd.Terminate(); err != nil {
 			w.t.Errorf("etcd ended with %v", err)
 		}
@@ -64,19 +64,19 @@ var (
 
 // newWorld starts etcd and server and makes what is there before anybody
 // watches. args are the server's.
-func newWorld(t *testing.T, args ...string) *world {
+func newWorld(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	quiet()
 	etcd := harness.StartEtcd(t)
 	args = append([]string{"--etcd-servers=" + etcd.Endpoint}, args...)
-	w := &world{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
+	w := &cluster{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
 	w.makeNamespaces()
 	w.defineWidgets()
 	return w
 }
 
 // config is a client configuration with a connection of its own.
-func (w *world) config() *rest.Config {
+func (w *cluster) config() *rest.Config {
 	w.t.Helper()
 	config := w.server.Config()
 	config.Dial = (&net.Dialer{}).DialContext
@@ -85,22 +85,22 @@ func (w *world) config() *rest.Config {
 
 // countingConfig is one whose clients count, for fixed if the request's context
 // names nobody.
-func (w *world) countingConfig(contentType string, fixed *calls) *rest.Config {
+func (w *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
 	w.t.Helper()
 	config := w.config()
 	config.ContentType = contentType
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, fixed} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next, fixed} })
 	return config
 }
 
-func (w *world) dynamic() dynamic.Interface {
+func (w *cluster) dynamic() dynamic.Interface {
 	w.t.Helper()
 	client, err := dynamic.NewForConfig(w.config())
 	check(w.t, err)
 	return client
 }
 
-func (w *world) makeNamespaces() {
+func (w *cluster) makeNamespaces() {
 	client, err := kubernetes.NewForConfig(w.config())
 	check(w.t, err)
 	for n := range namespaces {
@@ -115,7 +115,7 @@ func (w *world) makeNamespaces() {
 }
 
 // defineWidgets makes the custom resource and waits until it takes writes.
-func (w *world) defineWidgets() {
+func (w *cluster) defineWidgets() {
 	client, err := apiextensions.NewForConfig(w.config())
 	check(w.t, err)
 	keep := true
@@ -143,7 +143,7 @@ func (w *world) defineWidgets() {
 }
 
 // eventually polls until the condition returns nil.
-func (w *world) eventually(condition func(ctx context.Context) error) {
+func (w *cluster) eventually(condition func(ctx context.Context) error) {
 	w.t.Helper()
 	last := errors.New("never tried")
 	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
@@ -192,7 +192,7 @@ func (u usage) since(before usage) string {
 }
 
 // another is a second server over the same etcd.
-func (w *world) another() *world {
+func (w *cluster) another() *cluster {
 	w.t.Helper()
-	return &world{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}
+	return &cluster{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}
 }

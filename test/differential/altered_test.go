@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// irregular compares objects as old versions of Kubernetes left them in etcd,
+// alteredObjects compares objects as old versions of Kubernetes left them in etcd,
 // which handlers complete on their way out.
-func (p *pair) irregular(t *testing.T, kinds []*kind, random *rand.Rand) {
+func (p *pair) alteredObjects(t *testing.T, kinds []*kind, random *rand.Rand) {
 	services, claims := "/registry/services/specs/team-b/", "/registry/persistentvolumeclaims/team-b/"
 	old := map[string]string{
 		p.rewrite(t, services+"service-1", func(o runtime.Object) {

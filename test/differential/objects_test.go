@@ -34,8 +34,8 @@ var namespaces = []string{"team-a", "team-b", "team-c"}
 
 const copies = 3
 
-// fixtures makes objects through one server.
-type fixtures struct {
+// objectSet makes objects through one server.
+type objectSet struct {
 	tb     testing.TB
 	pair   *pair
 	client dynamic.Interface
@@ -44,17 +44,17 @@ type fixtures struct {
 	words map[string]string
 }
 
-func newFixtures(p *pair) *fixtures {
+func newObjectSet(p *pair) *objectSet {
 	client, err := dynamic.NewForConfig(p.ours.quiet())
 	if err != nil {
 		p.tb.Fatalf("make dynamic client: %v", err)
 	}
 	csr, ca := certificates(p.tb)
-	return &fixtures{tb: p.tb, pair: p, client: client, words: map[string]string{"$CSR": csr, "$CA": ca}}
+	return &objectSet{tb: p.tb, pair: p, client: client, words: map[string]string{"$CSR": csr, "$CA": ca}}
 }
 
 // create makes everything that the manifests and the bulk describe.
-func (f *fixtures) create() {
+func (f *objectSet) create() {
 	f.tb.Helper()
 	f.manifests()
 	f.bulk()
@@ -62,7 +62,7 @@ func (f *fixtures) create() {
 }
 
 // manifests makes a few objects of each kind.
-func (f *fixtures) manifests() {
+func (f *objectSet) manifests() {
 	f.tb.Helper()
 	for _, ns := range append([]string{"default"}, namespaces...) {
 		if ns != "default" {
@@ -91,7 +91,7 @@ func (f *fixtures) manifests() {
 
 // file makes the objects of a manifest: as they stand, or for each namespace
 // and number.
-func (f *fixtures) file(name string, namespaces []string) {
+func (f *objectSet) file(name string, namespaces []string) {
 	f.tb.Helper()
 	content, err := testdata.ReadFile("testdata/" + name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *fixtures) file(name string, namespaces []string) {
 	f.parallel(objects)
 }
 
-func (f *fixtures) fill(content string, words ...string) string {
+func (f *objectSet) fill(content string, words ...string) string {
 	for word, value := range f.words {
 		words = append(words, word, value)
 	}
@@ -131,7 +131,7 @@ func (f *fixtures) fill(content string, words ...string) string {
 
 const makers = 8
 
-func (f *fixtures) parallel(objects []map[string]any) {
+func (f *objectSet) parallel(objects []map[string]any) {
 	f.tb.Helper()
 	work := make(chan map[string]any)
 	var running sync.WaitGroup
@@ -150,7 +150,7 @@ func (f *fixtures) parallel(objects []map[string]any) {
 	running.Wait()
 }
 
-func (f *fixtures) discover() {
+func (f *objectSet) discover() {
 	if f.kinds != nil {
 		return
 	}
@@ -160,7 +160,7 @@ func (f *fixtures) discover() {
 	}
 }
 
-func (f *fixtures) resource(u *unstructured.Unstructured) dynamic.ResourceInterface {
+func (f *objectSet) resource(u *unstructured.Unstructured) dynamic.ResourceInterface {
 	f.discover()
 	k, ok := f.kinds[u.GroupVersionKind()]
 	if !ok {
@@ -173,7 +173,7 @@ func (f *fixtures) resource(u *unstructured.Unstructured) dynamic.ResourceInterf
 	return f.client.Resource(k.gvr)
 }
 
-func (f *fixtures) make(content map[string]any) {
+func (f *objectSet) make(content map[string]any) {
 	u := &unstructured.Unstructured{Object: content}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -198,7 +198,7 @@ func object(apiVersion, kind, namespace, name string) map[string]any {
 
 // bulk makes enough objects for several leaves of the cache's tree, and for
 // lists on both sides of the size from which on answers are compressed.
-func (f *fixtures) bulk() {
+func (f *objectSet) bulk() {
 	f.tb.Helper()
 	var all []map[string]any
 	for i := range 320 {
@@ -246,7 +246,7 @@ func text(size int) string {
 }
 
 // delete removes some of the bulk, and an object that its finalizer keeps.
-func (f *fixtures) delete() {
+func (f *objectSet) delete() {
 	f.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

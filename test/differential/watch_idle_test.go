@@ -22,7 +22,7 @@ const (
 
 // watchAtRest asks for watches at random, most of what was written before, that
 // end by themselves.
-func (p *pair) watchAtRest(t *testing.T, a *asker) {
+func (p *pair) watchAtRest(t *testing.T, a *requestGenerator) {
 	p.changeSome(t, a)
 	for _, k := range a.kinds {
 		if err := p.catchUp(k.listPath("")); err != nil {
@@ -38,10 +38,10 @@ func (p *pair) watchAtRest(t *testing.T, a *asker) {
 
 // changeSome leaves changes to watch behind the last revision that is pinned,
 // few enough for Kubernetes' caches to hold.
-func (p *pair) changeSome(t *testing.T, a *asker) {
+func (p *pair) changeSome(t *testing.T, a *requestGenerator) {
 	t.Helper()
 	a.pinned = []int64{p.revision()}
-	f := newFixtures(p)
+	f := newObjectSet(p)
 	for _, resource := range []string{"pods", "configmaps", "secrets", "widgets", "events", "leases"} {
 		f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
 		a.pinned = append(a.pinned, p.revision())
