@@ -73,7 +73,7 @@ func (f *objectSet) manifests() {
 	f.file("cluster.yaml", []string{""})
 	f.file("custom.yaml", nil)
 	f.file("namespaced.yaml", namespaces)
-	f.file("odd.yaml", nil)
+	f.file("unusual-values.yaml", nil)
 	p := f.pair
 	p.until("custom resources", func() error {
 		for _, s := range []*side{p.ours, p.theirs} {
