@@ -23,21 +23,23 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// feed is a Source that is fed by any goroutine.
+// feed is a Source and Receiver that any goroutine may add bytes to.
 type feed struct {
 	puller  pull.Puller
 	mu      sync.Mutex
 	pending [][]byte
 	err     error
-	// panics is what Next panics with, writtenPanics what Written does.
+	// Next panics with panics, and Written with writtenPanics, if they are set.
 	panics, writtenPanics any
-	// running in progress, and whether there ever were two.
+	// running counts calls of Next in progress. misused is set by calls that the
+	// interfaces do not allow.
 	running int
 	misused bool
-	// taken of the bytes given are in writes, sent in such that have returned.
+	// taken counts bytes in writes, and sent those in writes that have returned. number
+	// is that of the last write.
 	taken, sent int
 	number      uint64
 }
@@ -49,10 +51,10 @@ func (f *feed) add(err error, parts ...[]byte) {
 	if err != nil {
 		f.err = err
 	}
-	f.puller.Wake() // with the lock held, which Next takes
+	f.puller.Wake() // Next takes the lock that is held here
 }
 
-// Next gives one part at a time.
+// Next returns one part at a time.
 func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +89,8 @@ func (f *feed) Written(w *pull.Write) {
 	}
 }
 
-// testServer answers with feeds, which it hands over, and with a last word.
+// testServer answers each request with "first ", the bytes of a feed, and " last". It
+// hands the feeds and the results of Pull to the test.
 type testServer struct {
 	*httptest.Server
 	feeds chan *feed
@@ -122,13 +125,13 @@ func serve(t *testing.T, edits ...func(*testServer)) *testServer {
 		}
 		_, _ = io.WriteString(w, "first ")
 		f := &feed{puller: p}
-		p.Wake() // too early: does nothing
+		p.Wake() // before Pull it has no effect
 		s.feeds <- f
 		err := p.Pull(r.Context(), f)
 		if f.misused {
-			err = errors.New("called twice at once, without room, or out of order")
+			err = errors.New("a method was called concurrently, without room, or out of order")
 		}
-		p.Wake() // too late
+		p.Wake() // after Pull it has no effect
 		s.errs <- err
 		_, _ = io.WriteString(w, " last")
 	}))
@@ -143,7 +146,7 @@ func serve(t *testing.T, edits ...func(*testServer)) *testServer {
 	return s
 }
 
-// dial opens a connection that speaks for itself.
+// dial opens a TLS connection for a test that speaks HTTP itself.
 func (s *testServer) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
@@ -182,7 +185,7 @@ func (s *testServer) waitPull(t *testing.T) error {
 	}
 }
 
-// TestPull sends parts of all sizes, and uses the connection again.
+// TestPull sends parts of many sizes, three times over one connection.
 func TestPull(t *testing.T) {
 	s := serve(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -207,12 +210,12 @@ func TestPull(t *testing.T) {
 			t.Error(err)
 		}
 		if want := want.Len() - len("first  last"); f.taken != want || f.sent != want {
-			t.Errorf("told of %d and %d bytes, want %d", f.taken, f.sent, want)
+			t.Errorf("Sent reported %d bytes, Written %d, want %d", f.taken, f.sent, want)
 		}
 	}
 }
 
-// TestEventIsSentAtOnce reads each part before the next is given.
+// TestEventIsSentAtOnce reads each part before the next one is added.
 func TestEventIsSentAtOnce(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
@@ -227,7 +230,7 @@ func TestEventIsSentAtOnce(t *testing.T) {
 	}
 	f.puller.Locked(func(returned uint64) {
 		if returned == 0 || returned > 100 {
-			t.Errorf("%d writes", returned)
+			t.Errorf("%d writes have returned, want 1 to 100", returned)
 		}
 	})
 	f.add(io.EOF)
@@ -236,6 +239,7 @@ func TestEventIsSentAtOnce(t *testing.T) {
 	}
 }
 
+// TestFraming checks the bytes of a response in HTTP/1.1 and HTTP/1.0.
 func TestFraming(t *testing.T) {
 	s := serve(t)
 	for _, c := range []struct{ version, header, body string }{
@@ -270,12 +274,13 @@ func TestClientLeaves(t *testing.T) {
 	_, f := s.begin(ctx, t)
 	leave()
 	if err := s.waitPull(t); err == nil {
-		t.Error("the end of the client is no error")
+		t.Error("Pull returned no error for a client that left")
 	}
 	f.add(nil, []byte("too late"))
 }
 
-// TestStalledClient stops reading, and reads on.
+// TestStalledClient has a client that stops reading for a while. Another client must be
+// served meanwhile.
 func TestStalledClient(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
@@ -286,7 +291,7 @@ func TestStalledClient(t *testing.T) {
 	began := time.Now()
 	for _, write := f.puller.Waits(); write.IsZero(); _, write = f.puller.Waits() {
 		if time.Since(began) > patience {
-			t.Fatal("nothing waits")
+			t.Fatal("no write blocks")
 		}
 		runtime.Gosched()
 	}
@@ -302,8 +307,8 @@ func TestStalledClient(t *testing.T) {
 	}
 }
 
-// TestSourceFailures with an error, and with a panic: the client sees that the body is
-// not whole.
+// TestSourceFailures has sources that return an error or panic. The client must see that
+// the body is incomplete.
 func TestSourceFailures(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
@@ -326,28 +331,28 @@ func TestSourceFailures(t *testing.T) {
 	s.waitLogged(t, "trouble in the source")
 	resp, f = s.begin(t.Context(), t)
 	f.mu.Lock()
-	f.writtenPanics = "trouble when told"
+	f.writtenPanics = "trouble in Written"
 	f.mu.Unlock()
 	f.add(nil, []byte("event"))
 	if _, err := io.ReadAll(resp.Body); err == nil {
-		t.Error("the body of a source that panicked when told looks whole")
+		t.Error("the body of a source that panicked in Written looks whole")
 	}
-	s.waitLogged(t, "trouble when told")
+	s.waitLogged(t, "trouble in Written")
 }
 
-// waitLogged waits until something is logged.
+// waitLogged waits until text is in the server's log.
 func (s *testServer) waitLogged(t *testing.T, text string) {
 	t.Helper()
 	for began := time.Now(); !strings.Contains(s.log.String(), text); {
 		if time.Since(began) > patience {
-			t.Fatalf("nothing is logged but %q", s.log.String())
+			t.Fatalf("%q is not in the log: %q", text, s.log.String())
 		}
 		runtime.Gosched()
 	}
 }
 
-// TestSlowCloseBlocksNoWorker has more sources fail than there are workers, over connections
-// that do not close at once: TLS may wait for a client to hear of it.
+// TestSlowCloseBlocksNoWorker has more failing sources than there are workers, over
+// connections whose Close blocks, as that of TLS may.
 func TestSlowCloseBlocksNoWorker(t *testing.T) {
 	closing := &slowCloser{closed: make(chan struct{})}
 	s := serve(t, func(s *testServer) {
@@ -363,7 +368,7 @@ func TestSlowCloseBlocksNoWorker(t *testing.T) {
 	}
 	for _, f := range all[:n] {
 		f.add(errors.New("failed"))
-		f.puller.Wake() // once more, for a worker that would wait for the lock
+		f.puller.Wake() // a second worker would wait for the lock, if Close held it
 	}
 	last := all[n]
 	last.add(io.EOF, []byte("event"))
@@ -380,7 +385,7 @@ func (f *feed) total() int {
 	return f.sent
 }
 
-// slowCloser accepts connections that close when closed is.
+// slowCloser accepts connections whose Close waits until closed is closed.
 type slowCloser struct {
 	net.Listener
 	closed chan struct{}
@@ -401,10 +406,10 @@ func (c *slowConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestOtherServers have no Puller.
+// TestOtherServers checks that New refuses requests of servers that were not configured.
 func TestOtherServers(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	if _, ok := h1.New(w, r); ok {
-		t.Error("a request from nowhere has a connection")
+		t.Error("a request without a connection has a Puller")
 	}
 }

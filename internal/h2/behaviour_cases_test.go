@@ -17,12 +17,14 @@ var (
 	size1M  = strings.Repeat("0123456789abcdef", 1<<16)
 )
 
+// Short names for the many handlers below.
 type (
 	rw  = http.ResponseWriter
 	rq  = *http.Request
 	srv = *http.Server
 )
 
+// writeHandler writes parts and notes the results.
 func writeHandler(parts ...string) func(rw, rq, *noteBook) {
 	return func(w rw, _ rq, n *noteBook) {
 		for _, part := range parts {
@@ -32,6 +34,7 @@ func writeHandler(parts ...string) func(rw, rq, *noteBook) {
 	}
 }
 
+// headerHandler sets header fields and, unless it is 0, the status, then calls a handler.
 func headerHandler(status int, then func(rw, rq, *noteBook), pairs ...string) func(rw, rq, *noteBook) {
 	return func(w rw, r rq, n *noteBook) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -44,6 +47,7 @@ func headerHandler(status int, then func(rw, rq, *noteBook), pairs ...string) fu
 	}
 }
 
+// emptyHandler does nothing.
 func emptyHandler(rw, rq, *noteBook) {}
 
 func behaviourCases() []behaviourCase { return append(responseCases(), requestCases()...) }

@@ -14,10 +14,11 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// closingHandler is a server whose streams are reset as soon as they have something to send.
+// closingHandler serves streams that the client resets as soon as they have something to
+// send.
 type closingHandler struct {
-	// answered gets each request whose answer waits to be sent, ended each whose handler
-	// has ended.
+	// answered receives each request whose answer waits to be sent. ended receives a
+	// value when its handler has returned.
 	answered chan weak.Pointer[http.Request]
 	ended    chan struct{}
 }
@@ -38,18 +39,18 @@ func (c *closingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		source.add(nil, "event")
 		c.answered <- weak.Make(r)
 		_ = w.(pull.Puller).Pull(r.Context(), source)
-		source.wake() // too late
+		source.wake() // after Pull it has no effect
 	}
 	c.ended <- struct{}{}
 }
 
-// TestClosedStreamsAreForgotten resets streams that wait to be sent, while the client
-// lets nothing through: nothing of them is kept.
+// TestClosedStreamsAreForgotten resets streams that wait to be sent while the client lets
+// nothing through. The server must release all their memory.
 func TestClosedStreamsAreForgotten(t *testing.T) {
 	const most = 1<<31 - 1
 	for _, c := range []struct {
 		name, path string
-		// window is the connection's; reads says whether the client reads.
+		// window is the connection's window. reads says whether the client reads.
 		window uint32
 		reads  bool
 	}{

@@ -22,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
+// TestHTTP1StillWorks requests over HTTP/1.1 and HTTP/2 from one server.
 func TestHTTP1StillWorks(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), ours(h2.Config{}))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}
@@ -56,8 +57,8 @@ func TestOldCipherIsRefused(t *testing.T) {
 	}
 }
 
-// TestShutdown lets the streams in flight end, serves those that cross the first GOAWAY,
-// and no other.
+// TestShutdown checks a graceful shutdown: streams in flight end, streams that cross the
+// first GOAWAY are served, and later ones are not.
 func TestShutdown(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +77,7 @@ func TestShutdown(t *testing.T) {
 	c.expectGoAway(math.MaxInt32)
 	select {
 	case err := <-down:
-		t.Fatal("did not wait for the stream:", err)
+		t.Fatal("Shutdown did not wait for the stream:", err)
 	default:
 	}
 	c.headers(3, true, c.get("/crossing"))
@@ -95,7 +96,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestStreamsAfterGoAwayAreIgnored has a client that opens streams although it was told not to.
+// TestStreamsAfterGoAwayAreIgnored has a client that keeps opening streams after the
+// first GOAWAY. Only a bounded number of them is served.
 func TestStreamsAfterGoAwayAreIgnored(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -147,13 +149,13 @@ func TestIdleTimeout(t *testing.T) {
 	c.headers(1, true, c.get("/")) // keeps the connection
 	<-time.After(100 * time.Millisecond)
 	if got := c.answerTo(0); got != "" {
-		t.Errorf("with a stream: %s", got)
+		t.Errorf("the connection with a stream is not kept: %s", got)
 	}
 	_ = c.WriteRSTStream(1, http2.ErrCodeCancel)
 	for {
 		switch f := c.next().(type) {
 		case nil:
-			t.Fatal("closed without a word")
+			t.Fatal("the connection was closed without GOAWAY")
 		case *http2.GoAwayFrame:
 			if f.ErrCode != http2.ErrCodeNo {
 				t.Error(f)
@@ -164,7 +166,7 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
-// TestConnState expects the hook's calls as with Go's server.
+// TestConnState compares the calls of the ConnState hook with those of Go's server.
 func TestConnState(t *testing.T) {
 	run := func(configure func(*http.Server) error) string {
 		var mu sync.Mutex
@@ -193,7 +195,7 @@ func TestConnState(t *testing.T) {
 	}
 }
 
-// smallBuffers has the kernel keep little of what clients do not read.
+// smallBuffers makes the kernel buffer few bytes for clients that do not read.
 func smallBuffers(hs *http.Server) {
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*tls.Conn).NetConn().(*pull.Conn).SetWriteBuffer(4 << 10)
@@ -201,7 +203,7 @@ func smallBuffers(hs *http.Server) {
 	}
 }
 
-// TestFloods has clients ask for what costs the server more than them.
+// TestFloods has clients that send what costs the server more than them.
 func TestFloods(t *testing.T) {
 	var running, most atomic.Int64
 	block := make(chan struct{})
@@ -239,7 +241,7 @@ func TestFloods(t *testing.T) {
 		c.greet()
 		c.headers(1, true, c.get("/"))
 		var err error
-		for err == nil { // and reads nothing
+		for err == nil { // the client reads nothing
 			_, err = c.Conn.Write(flood.Bytes())
 		}
 		var timeout net.Error
@@ -249,8 +251,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestStalledClient has a client that reads nothing: others go on, and a handler's
-// deadline frees it.
+// TestStalledClient has a client that reads nothing. Other clients must be served, and
+// the handler's write deadline must free the handler.
 func TestStalledClient(t *testing.T) {
 	ended := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -275,7 +277,8 @@ func TestStalledClient(t *testing.T) {
 	}
 }
 
-// TestWriteTimeout cuts off a client that reads nothing.
+// TestWriteTimeout has a client that reads nothing; Config.WriteTimeout must close its
+// connection.
 func TestWriteTimeout(t *testing.T) {
 	ended := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -296,8 +299,8 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestUploadWindows sends more than all windows hold, to handlers that read it and
-// to some that do not.
+// TestUploadWindows sends bodies that are larger than all windows, to handlers that read
+// them and to handlers that do not.
 func TestUploadWindows(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -325,8 +328,8 @@ func TestUploadWindows(t *testing.T) {
 	}
 }
 
-// TestSharedWindow has streams that wait for the connection's window, which grows
-// by little: all must get their share.
+// TestSharedWindow has streams that wait for the connection's window, which grows in
+// small steps. Each of them must get its share.
 func TestSharedWindow(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) }), ours(h2.Config{}))
 	c := dial(t, s.addr)
@@ -360,7 +363,7 @@ func TestSharedWindow(t *testing.T) {
 	}
 }
 
-// TestManyRequests has many requests of all kinds at once on one connection.
+// TestManyRequests sends many requests of several kinds at once on one connection.
 func TestManyRequests(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -396,7 +399,7 @@ func TestManyRequests(t *testing.T) {
 						t.Errorf("%d: %d bytes", kind, len(content))
 					}
 				}
-				cancel() // some are left alone early
+				cancel() // some before they were read
 				if err != nil && kind != 3 {
 					t.Errorf("%d: %v", kind, err)
 				}
@@ -406,7 +409,8 @@ func TestManyRequests(t *testing.T) {
 	all.Wait()
 }
 
-// TestRequestTrailers makes sure that only announced trailers are shown, in any case.
+// TestRequestTrailers checks that a handler sees announced trailers only, whatever the
+// case of their names.
 func TestRequestTrailers(t *testing.T) {
 	shown := make(chan string, 1)
 	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -423,7 +427,7 @@ func TestRequestTrailers(t *testing.T) {
 	}
 }
 
-// TestLargeHeader has a header that needs more than one frame.
+// TestLargeHeader sends a response header that needs more than one frame.
 func TestLargeHeader(t *testing.T) {
 	value := strings.Repeat("~", 50_000)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", value) }), ours(h2.Config{}))

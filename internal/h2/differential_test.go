@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// noteBook are what a handler saw.
+// noteBook has what a handler observed. done is closed when the handler has ended.
 type noteBook struct {
 	mu    sync.Mutex
 	lines []string
@@ -32,29 +32,29 @@ func (n *noteBook) add(format string, args ...any) {
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
 
-// behaviourCase is what a handler does with a request. Go's server and ours must look
-// the same to the client and to the handler.
+// behaviourCase is a request and a handler. Go's server and ours must look the same to
+// both the client and the handler.
 type behaviourCase struct {
 	name    string
-	method  string // GET unless said
-	path    string // / unless said
-	refused bool   // no handler sees it
+	method  string // "" means GET
+	path    string // "" means /
+	refused bool   // the request reaches no handler
 	body    func() io.Reader
 	edit    func(*http.Request)
 	server  func(*http.Server)
 	handler func(w http.ResponseWriter, r *http.Request, n *noteBook)
 }
 
-// TestBehavesLikeGo runs every behaviour on Go's server and on ours, with both of Go's
-// clients. Ours may take all requests for prompt ones.
+// TestBehavesLikeGo runs each case on Go's server and on ours, with both of Go's clients.
+// Ours runs once with handlers in their own goroutines and once with inline handlers.
 func TestBehavesLikeGo(t *testing.T) {
 	for _, b := range behaviourCases() {
 		t.Run(b.name, func(t *testing.T) {
 			for _, client := range []string{"http2", "net/http"} {
 				want := b.run(t, goServer, client)
-				for _, prompt := range []func(*http.Request) *http.Request{nil, func(r *http.Request) *http.Request { return r }} {
-					if got := b.run(t, ours(h2.Config{Inline: prompt}), client); got != want {
-						t.Errorf("with the client of %s, prompt: %t:\ngot:\n%s\nGo's:\n%s", client, prompt != nil, got, want)
+				for _, inline := range []func(*http.Request) *http.Request{nil, func(r *http.Request) *http.Request { return r }} {
+					if got := b.run(t, ours(h2.Config{Inline: inline}), client); got != want {
+						t.Errorf("with the client of %s, inline: %t:\ngot:\n%s\nGo's:\n%s", client, inline != nil, got, want)
 					}
 				}
 			}
@@ -62,7 +62,7 @@ func TestBehavesLikeGo(t *testing.T) {
 	}
 }
 
-// run returns all that client and handler saw.
+// run returns everything that the client and the handler observed.
 func (b *behaviourCase) run(t *testing.T, configure func(*http.Server) error, client string) string {
 	n := &noteBook{done: make(chan struct{})}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func (b *behaviourCase) run(t *testing.T, configure func(*http.Server) error, cl
 	return saw + "handler: " + strings.Join(n.lines, "\nhandler: ")
 }
 
-// roundTrip sends the request and returns what the client saw.
+// roundTrip sends the request and returns what the client observed.
 func (b *behaviourCase) roundTrip(t *testing.T, s *testServer, client string) string {
 	var saw strings.Builder
 	ctx := httptrace.WithClientTrace(testContext(t), &httptrace.ClientTrace{
@@ -131,7 +131,7 @@ func (b *behaviourCase) roundTrip(t *testing.T, s *testServer, client string) st
 	return saw.String()
 }
 
-// errorText is an error as both clients' packages say it.
+// errorText is an error's text, the same from both clients.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -139,7 +139,7 @@ func errorText(err error) string {
 	return strings.ReplaceAll(err.Error(), "http2: ", "")
 }
 
-// headerLine is a header in a line, without the time.
+// headerLine prints a header in one line, without the current time.
 func headerLine(header http.Header) string {
 	var lines []string
 	for name, values := range header {
@@ -154,18 +154,18 @@ func headerLine(header http.Header) string {
 
 func textBody(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
 
-// unsizedBody hides a body's length.
+// unsizedBody is a body of unknown length.
 func unsizedBody(s string) func() io.Reader {
 	return func() io.Reader { return io.MultiReader(strings.NewReader(s)) }
 }
 
-// readAll notes a body.
+// readAll reads the body and notes the result.
 func readAll(r *http.Request, n *noteBook) {
 	content, err := io.ReadAll(r.Body)
 	n.add("length=%d read %d %.50q error=%v trailer=%s", r.ContentLength, len(content), content, err, headerLine(r.Trailer))
 }
 
-// errorKind says what an error is, without its words.
+// errorKind classifies an error without its wording, which differs between servers.
 func errorKind(err error) string {
 	var ofStream http2.StreamError
 	switch {

@@ -22,8 +22,8 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// The benchmarks' clients run in a process of their own: cpu-ns is what the server
-// costs, system calls included.
+// Clients run in another process, so that cpu-ns is the cost of the server alone, with
+// its system calls.
 
 const (
 	clientEnv      = "H2_BENCH_CLIENT"
@@ -37,7 +37,7 @@ var servers = []struct {
 	configure func(*http.Server) error
 }{{"go", goServer}, {"ours", ours(h2.Config{})}}
 
-// cpu is what this process has used of the processor.
+// cpu is the CPU time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -46,7 +46,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// startClient runs benchClient in a process of its own and returns its output.
+// startClient runs benchClient in another process. in and out are its standard input and
+// output.
 func startClient(b *testing.B, what, url string) (in io.Writer, out *bufio.Reader) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -70,9 +71,9 @@ func startClient(b *testing.B, what, url string) (in io.Writer, out *bufio.Reade
 	return stdin, bufio.NewReader(stdout)
 }
 
-// benchClient is the client's process: "events" opens all streams and says when a
-// round of events has arrived; "fetch" gets as often as each line that it reads says,
-// one after another.
+// benchClient is the client's process. With "events" it opens all streams and prints a
+// line whenever one event has arrived on each. With "fetch" it reads numbers from its
+// input; for each it sends that many requests in a row and prints a line.
 func benchClient(task string) {
 	what, url, _ := strings.Cut(task, " ")
 	clients := make([]*http.Client, benchConns)
@@ -122,12 +123,12 @@ func followEvents(clients []*http.Client, url string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// benchStreams is the streams of a benchmark of events.
+// benchStreams are the streams of BenchmarkEvents.
 type benchStreams struct {
 	event []byte
 	mu    sync.Mutex
 	wakes []func()
-	// whole is closed when all streams are there.
+	// whole is closed when all streams are open.
 	whole chan struct{}
 }
 
@@ -139,8 +140,8 @@ func (c *benchStreams) add(wake func()) {
 	}
 }
 
-// ServeHTTP sends an event for each wake: with Pull where there is one, else from
-// its own goroutine with a flush.
+// ServeHTTP sends an event for each wake: with Pull if the server has that, else from the
+// handler's goroutine with a flush.
 func (c *benchStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p, ok := w.(pull.Puller); ok {
 		s := &tickSource{event: c.event, wake: p.Wake}
@@ -163,7 +164,7 @@ func (c *benchStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tickSource is a Source with an event for each add.
+// tickSource is a Source with one event for each call of add.
 type tickSource struct {
 	event []byte
 	wake  func()
@@ -182,6 +183,7 @@ func (s *tickSource) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
 	return segments, false, nil
 }
 
+// BenchmarkEvents sends one event on each of many streams at a time.
 func BenchmarkEvents(b *testing.B) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
@@ -204,6 +206,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
+// benchmarkFetch measures requests in a row.
 func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
@@ -224,7 +227,7 @@ func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 	}
 }
 
-// BenchmarkDownload is 1 MiB in segments of 64 KiB.
+// BenchmarkDownload sends 1 MiB in segments of 64 KiB.
 func BenchmarkDownload(b *testing.B) {
 	segment := []byte(strings.Repeat("0123456789abcdef", 4<<10))
 	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
@@ -234,7 +237,7 @@ func BenchmarkDownload(b *testing.B) {
 	})
 }
 
-// BenchmarkGet is 1 KiB from a handler that is deep in its stack.
+// BenchmarkGet sends 1 KiB from a handler with a deep stack.
 func BenchmarkGet(b *testing.B) {
 	content := []byte(strings.Repeat("0123456789abcdef", 64))
 	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
@@ -245,7 +248,7 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// callDeep calls f from below many frames, as a chain of filters does.
+// callDeep calls f below many stack frames, as a chain of filters does.
 //
 //go:noinline
 func callDeep(n int, f func()) {
@@ -258,4 +261,5 @@ func callDeep(n int, f func()) {
 	sink.Store(int32(frame[n]))
 }
 
+// sink keeps the compiler from removing the frames of callDeep.
 var sink atomic.Int32

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// goroutineID is the number of the goroutine that asks.
+// goroutineID is the number of the calling goroutine.
 func goroutineID() string {
 	text := make([]byte, 64)
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
@@ -23,35 +23,36 @@ func goroutineID() string {
 
 type inlineKey struct{}
 
-// inlineRequest settles requests below /prompt/ that have no body.
+// inlineRequest is a Config.Inline that accepts requests below /inline/ and marks their
+// contexts.
 func inlineRequest(r *http.Request) *http.Request {
-	if !strings.HasPrefix(r.URL.Path, "/prompt/") {
+	if !strings.HasPrefix(r.URL.Path, "/inline/") {
 		return nil
 	}
 	return r.WithContext(context.WithValue(r.Context(), inlineKey{}, true))
 }
 
-// TestInlineRunsOnReader asks which requests the reader answers: prompt ones without a body,
-// which come to the handler as they were settled.
+// TestInlineRunsOnReader checks which requests the reader's goroutine serves: those that
+// Inline accepts, without a body. The handler must see the request that Inline returned.
 func TestInlineRunsOnReader(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		settled, _ := r.Context().Value(inlineKey{}).(bool)
+		marked, _ := r.Context().Value(inlineKey{}).(bool)
 		_, _ = io.WriteString(w, goroutineID())
-		if prompt := strings.HasPrefix(r.URL.Path, "/prompt/") && r.Method == http.MethodGet; settled != prompt {
-			t.Errorf("%s %s: settled %v", r.Method, r.URL, settled)
+		if inline := strings.HasPrefix(r.URL.Path, "/inline/") && r.Method == http.MethodGet; marked != inline {
+			t.Errorf("%s %s: marked %v, want %v", r.Method, r.URL, marked, inline)
 		}
 	})
 	s := serve(t, handler, ours(h2.Config{Inline: inlineRequest}))
 	client := s.client(t)
-	_, reader := get(t, client, s.url("/prompt/"))
-	for last := ""; last != reader; { // who is slow is relieved
+	_, reader := get(t, client, s.url("/inline/"))
+	for last := ""; last != reader; { // until the reader has not been relieved for being slow
 		last = reader
-		_, reader = get(t, client, s.url("/prompt/"))
+		_, reader = get(t, client, s.url("/inline/"))
 	}
 	if _, got := get(t, client, s.url("/other")); got == reader {
-		t.Error("the reader answers what is not prompt")
+		t.Error("the reader serves a request that is not inline")
 	}
-	resp, err := client.Post(s.url("/prompt/"), "text/plain", strings.NewReader("body"))
+	resp, err := client.Post(s.url("/inline/"), "text/plain", strings.NewReader("body"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,10 +62,10 @@ func TestInlineRunsOnReader(t *testing.T) {
 	}
 }
 
-// TestInlineHandlersMayWait has handlers wait that were taken to be prompt: others of the
-// connection are served all the same, also when they have ended.
+// TestInlineHandlersMayWait has inline handlers that block. Other requests of the
+// connection must be served meanwhile, and after these handlers have returned.
 func TestInlineHandlersMayWait(t *testing.T) {
-	goOn := map[string]chan struct{}{"/prompt/1": make(chan struct{}), "/prompt/2": make(chan struct{})}
+	goOn := map[string]chan struct{}{"/inline/1": make(chan struct{}), "/inline/2": make(chan struct{})}
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if wait := goOn[r.URL.Path]; wait != nil {
 			w.WriteHeader(http.StatusOK)
@@ -85,7 +86,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		waiting[path] = resp
-		if _, got := get(t, client, s.url("/prompt/other")); got != "/prompt/other" {
+		if _, got := get(t, client, s.url("/inline/other")); got != "/inline/other" {
 			t.Errorf("another request: %s", got)
 		}
 	}
@@ -96,18 +97,18 @@ func TestInlineHandlersMayWait(t *testing.T) {
 		}
 	}
 	for range 10 {
-		if _, got := get(t, client, s.url("/prompt/after")); got != "/prompt/after" {
+		if _, got := get(t, client, s.url("/inline/after")); got != "/inline/after" {
 			t.Errorf("a request after them: %s", got)
 		}
 	}
 }
 
-// TestInlineClientLeaves has the client go while the handler waits, which was taken to be
-// prompt, and another goroutine reads: the handler's context ends.
+// TestInlineClientLeaves has the client close the connection while an inline handler
+// blocks and another goroutine reads. The handler's context must end.
 func TestInlineClientLeaves(t *testing.T) {
 	ended := make(chan struct{})
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/prompt/waits" {
+		if r.URL.Path != "/inline/waits" {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
@@ -121,16 +122,16 @@ func TestInlineClientLeaves(t *testing.T) {
 		conn, err = tls.Dial(network, addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 		return conn, err
 	}}}
-	resp, err := client.Get(s.url("/prompt/waits"))
+	resp, err := client.Get(s.url("/inline/waits"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	get(t, client, s.url("/prompt/other"))
+	get(t, client, s.url("/inline/other"))
 	conn.Close()
 	select {
 	case <-ended:
 	case <-testContext(t).Done():
-		t.Error("the handler was not told")
+		t.Error("the handler's context has not ended")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// TestReaderPanics end their own connection: the first reader, and one that took over
-// from it.
+// TestReaderPanics has a panic in Config.Inline: in the connection's first reader, and in
+// one that took over from it. Only that connection may end.
 func TestReaderPanics(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/waits" {

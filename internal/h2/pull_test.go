@@ -18,15 +18,16 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// feed is a Source that is fed by any goroutine.
+// feed is a Source that any goroutine may add bytes to.
 type feed struct {
 	wake    func()
 	mu      sync.Mutex
 	pending [][]byte
-	// step is how many segments one Next gives; 0 is all.
+	// step is the number of segments that one call of Next returns; 0 means all.
 	step int
 	err  error
-	// running in progress, and whether there ever were two.
+	// running counts calls of Next in progress. misused is set by calls that the
+	// interface does not allow.
 	running int
 	misused bool
 	pulled  bool
@@ -41,7 +42,7 @@ func (f *feed) add(err error, parts ...string) {
 	if err != nil {
 		f.err = err
 	}
-	f.wake() // with the lock held, which Next takes
+	f.wake() // Next takes the lock that is held here
 }
 
 func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
@@ -62,7 +63,7 @@ func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	return segments, false, f.err
 }
 
-// feedHandler answers with feeds, which it hands over.
+// feedHandler answers with feeds. It hands the feeds and the results of Pull to the test.
 type feedHandler struct {
 	feeds chan *feed
 	errs  chan error
@@ -76,20 +77,20 @@ func newFeedHandler() *feedHandler {
 func (p *feedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	puller := w.(pull.Puller)
 	f := &feed{wake: puller.Wake, step: p.step}
-	f.wake() // too early: does nothing
+	f.wake() // before Pull it has no effect
 	p.feeds <- f
 	err := puller.Pull(r.Context(), f)
 	f.mu.Lock()
 	if f.misused {
-		err = errors.New("Next was called twice at once, or without room")
+		err = errors.New("Next was called concurrently, or without room")
 	}
 	f.pulled = true
 	f.mu.Unlock()
-	f.wake() // too late
+	f.wake() // after Pull it has no effect
 	p.errs <- err
 }
 
-// begin starts a request and returns its answer, whose body is not read.
+// begin sends a request and returns the response without reading its body.
 func begin(ctx context.Context, t *testing.T, c *http.Client, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
@@ -134,7 +135,7 @@ func TestPullSendsAll(t *testing.T) {
 	}
 }
 
-// TestPullEnds lets a body end in every way.
+// TestPullEnds ends bodies in every way.
 func TestPullEnds(t *testing.T) {
 	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))
@@ -167,7 +168,7 @@ func TestPullEnds(t *testing.T) {
 	if err := <-p.errs; err == nil {
 		t.Error("canceled by the client: no error")
 	}
-	f.add(nil, "nobody hears")
+	f.add(nil, "the client has left")
 
 	resp = begin(testContext(t), t, c, s.url("/"))
 	<-p.feeds
@@ -215,10 +216,10 @@ func TestPullPanics(t *testing.T) {
 	}), ours(h2.Config{}))
 	c := s.client(t)
 	if _, err := io.ReadAll(begin(testContext(t), t, c, s.url("/")).Body); err == nil {
-		t.Error("the client is not told")
+		t.Error("the client sees no error")
 	}
 	if err := <-errs; err == nil || !strings.Contains(s.log.String(), "panic") {
-		t.Error("not told", err)
+		t.Error("no error, or nothing logged:", err)
 	}
 	if resp, _ := get(t, c, s.url("/other")); resp.StatusCode != 200 {
 		t.Error("the connection did not survive")
@@ -240,9 +241,8 @@ func TestPullHead(t *testing.T) {
 	}
 }
 
-// TestPullMany lets many goroutines feed many streams on few connections, some of
-// whose clients have small windows, others leave early. Each stream must have
-// everything in order.
+// TestPullMany has many goroutines add to many streams on few connections. Some clients
+// have small windows, others leave early. Each client must receive everything in order.
 func TestPullMany(t *testing.T) {
 	const conns, streams, feeders, rounds = 4, 50, 4, 100
 	p := newFeedHandler()
@@ -264,7 +264,7 @@ func TestPullMany(t *testing.T) {
 				defer cancel()
 				want := uint32(rounds)
 				if j%10 == 9 {
-					want = 10 // and leaves
+					want = 10 // this client leaves early
 				}
 				if err := inOrder(resp.Body, want); err != nil {
 					t.Errorf("connection %d, stream %d: %v", i, j, err)
@@ -287,7 +287,7 @@ func TestPullMany(t *testing.T) {
 	readers.Wait()
 }
 
-// inOrder reads numbered records of TestPullMany.
+// inOrder reads the numbered records of TestPullMany.
 func inOrder(r io.Reader, want uint32) error {
 	for k := range want {
 		var number [4]byte
@@ -304,8 +304,8 @@ func inOrder(r io.Reader, want uint32) error {
 	return nil
 }
 
-// TestPullBesideDownload lets a client read a watch but not the download beside it,
-// and the other way round.
+// TestPullBesideDownload has a client that reads a watch but not a download on the same
+// connection, then the other way round.
 func TestPullBesideDownload(t *testing.T) {
 	p := newFeedHandler()
 	mux := http.NewServeMux()
@@ -328,13 +328,13 @@ func TestPullBesideDownload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.add(nil, size1M, size1M, size1M, size1M) // and nobody reads it
+	f.add(nil, size1M, size1M, size1M, size1M) // the client does not read these
 	if n, err := io.Copy(io.Discard, large.Body); n != 64<<20 || err != nil {
 		t.Error(n, err)
 	}
 }
 
-// TestPullSlowReader lets the client allow a byte at a time.
+// TestPullSlowReader has a client whose window grows by one byte at a time.
 func TestPullSlowReader(t *testing.T) {
 	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))

@@ -81,8 +81,8 @@ func (c *conn) read(first bool) {
 // startHandler starts a stream's handler, or runs it inline. It returns false if another
 // goroutine reads meanwhile.
 func (c *conn) startHandler(s *stream) bool {
-	if prompt := c.server.cfg.Inline; prompt != nil && s.body == nil {
-		if req := prompt(s.request); req != nil {
+	if inline := c.server.cfg.Inline; inline != nil && s.body == nil {
+		if req := inline(s.request); req != nil {
 			s.request = req
 			return c.runInline(s)
 		}

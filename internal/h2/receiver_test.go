@@ -14,19 +14,19 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// recordingFeed is a feed that keeps what it is told.
+// recordingFeed is a feed that records the calls of Sent and Written.
 type recordingFeed struct {
 	feed
 	mu sync.Mutex
-	// inWrite are in a write that has not returned.
+	// inWrite are parts in a write that has not returned; delivered are those in writes
+	// that have. number is the number of the last write.
 	inWrite   []part
 	delivered []delivery
-	// number is of the write that something was taken for last.
-	number uint64
-	puller pull.Puller
+	number    uint64
+	puller    pull.Puller
 }
 
-// inFlight reports whether that has not returned.
+// inFlight reports whether the last write has not returned.
 func (f *recordingFeed) inFlight() (is bool) {
 	f.puller.Locked(func(returned uint64) {
 		f.mu.Lock()
@@ -36,12 +36,13 @@ func (f *recordingFeed) inFlight() (is bool) {
 	return is
 }
 
-// delivery is what a write has carried that has returned.
+// delivery is a part and the write that carried it.
 type delivery struct {
 	pull.Write
 	part
 }
 
+// part is the arguments of one call of Sent.
 type part struct {
 	bytes int
 	stall pull.WindowStall
@@ -70,7 +71,7 @@ func (f *recordingFeed) Written(w *pull.Write) {
 	}
 }
 
-// total is how many bytes were sent, and the last of what it was told.
+// total returns the number of delivered bytes and the last delivery.
 func (f *recordingFeed) total() (n int, last delivery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +82,7 @@ func (f *recordingFeed) total() (n int, last delivery) {
 	return n, last
 }
 
-// recordingHandler answers with feeds that are told what was sent.
+// recordingHandler answers with recordingFeeds and hands them to the test.
 type recordingHandler chan *recordingFeed
 
 func (p recordingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -91,6 +92,7 @@ func (p recordingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = f.puller.Pull(r.Context(), f)
 }
 
+// waitUntil waits for a condition.
 func waitUntil(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -104,7 +106,7 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestSentReportsWindowStall sends more than the client lets through.
+// TestSentReportsWindowStall sends more than the client's window allows.
 func TestSentReportsWindowStall(t *testing.T) {
 	handler := make(recordingHandler, 1)
 	s := serve(t, handler, ours(h2.Config{}))
@@ -117,7 +119,7 @@ func TestSentReportsWindowStall(t *testing.T) {
 	if _, last := f.total(); !last.stall.Since.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
 		t.Errorf("told %+v", last)
 	}
-	waitUntil(t, "the window to be known as shut", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })
+	waitUntil(t, "Waits to report the shut window", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })
 	shut, write := f.puller.Waits()
 	if !write.IsZero() {
 		t.Error("nothing is being written")
@@ -136,7 +138,7 @@ func TestSentReportsWindowStall(t *testing.T) {
 	f.add(nil, "x")
 	waitUntil(t, "one more", func() bool { n, _ := f.total(); return n == 17 })
 	if _, last := f.total(); !last.stall.Since.IsZero() {
-		t.Errorf("a client that has kept up since is held against it: %+v", last)
+		t.Errorf("the stall is still reported after everything was sent: %+v", last)
 	}
 }
 
@@ -163,10 +165,10 @@ func TestWaitsReportsBlockedWrite(t *testing.T) {
 	})
 	_, write := f.puller.Waits()
 	if n, _ := f.total(); n >= given {
-		t.Errorf("%d bytes of %d were handed to a connection that nobody reads", n, given)
+		t.Errorf("%d bytes of %d were delivered to a client that does not read", n, given)
 	}
 	if !f.inFlight() {
-		t.Error("the write that waits is counted as one that has returned")
+		t.Error("the blocked write is counted as returned")
 	}
 	go func() { // until the connection ends
 		for {
@@ -184,10 +186,11 @@ func TestWaitsReportsBlockedWrite(t *testing.T) {
 			return
 		}
 	}
-	t.Error("no write was told as long as it took")
+	t.Error("no delivery reports the blocked write with its duration")
 }
 
-// TestReceiverPanics end their own connection, with the lock held and without.
+// TestReceiverPanics has receivers that panic, with the connection's lock held and
+// without. Only that connection may end.
 func TestReceiverPanics(t *testing.T) {
 	for _, in := range []string{"Sent", "Written"} {
 		t.Run(in, func(t *testing.T) {
@@ -210,10 +213,10 @@ func TestReceiverPanics(t *testing.T) {
 				resp.Body.Close()
 			}
 			if err == nil {
-				t.Error("the client is not told")
+				t.Error("the client sees no error")
 			}
 			if err := <-errs; err == nil {
-				t.Error("the handler is not told")
+				t.Error("Pull returned no error")
 			}
 			waitUntil(t, "a log of where it panicked", func() bool {
 				return strings.Contains(s.log.String(), "(*panickingReceiver)."+in)
@@ -225,7 +228,7 @@ func TestReceiverPanics(t *testing.T) {
 	}
 }
 
-// panickingReceiver panics in one of its methods.
+// panickingReceiver panics in the method that in names.
 type panickingReceiver struct {
 	*recordingFeed
 	in string

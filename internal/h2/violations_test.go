@@ -10,18 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// violationCase is what a client says and the server's verdict on it.
+// violationCase is what a client sends, and the server's reaction.
 type violationCase struct {
 	name string
 	say  func(p *peer)
 	want string
-	// goWant is Go's verdict where it is another one.
+	// goWant is the reaction of Go's server, if it differs from want.
 	goWant string
-	// answer is the stream whose response is awaited.
+	// answer is the stream whose response is awaited; 0 if there is none.
 	answer uint32
 }
 
-// TestViolations tells both servers what clients must not say, and some that they
+// TestViolations sends both servers what clients must not send, and some things that they
 // may.
 func TestViolations(t *testing.T) {
 	theirs := serve(t, http.HandlerFunc(holdHandler), goServer)
@@ -49,7 +49,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// afterGreeting says something after the greeting.
+// afterGreeting sends something after the preface and settings.
 func afterGreeting(say func(p *peer)) func(*peer) {
 	return func(p *peer) {
 		p.greet()
@@ -57,7 +57,7 @@ func afterGreeting(say func(p *peer)) func(*peer) {
 	}
 }
 
-// onOpenStream says something while stream 1 is open.
+// onOpenStream sends something while stream 1 is open.
 func onOpenStream(say func(p *peer)) func(*peer) {
 	return afterGreeting(func(p *peer) {
 		p.headers(1, false, p.get("/"))
@@ -65,7 +65,7 @@ func onOpenStream(say func(p *peer)) func(*peer) {
 	})
 }
 
-// withRequest asks for something with a header of its own.
+// withRequest opens stream 1 with a header block of its own.
 func withRequest(pairs ...string) func(*peer) {
 	return afterGreeting(func(p *peer) { p.headers(1, true, p.fields(pairs...)) })
 }
@@ -87,9 +87,9 @@ func violations() []violationCase {
 }
 
 const (
-	// accepted is Go's verdict where it finds nothing wrong.
+	// accepted is the reaction of Go's server where it finds nothing wrong.
 	accepted = "accepted"
-	// unsteady is a verdict that is not always the same.
+	// unsteady is a reaction that is not always the same, and is not compared.
 	unsteady  = "unsteady"
 	protocol  = "goaway PROTOCOL_ERROR"
 	frameSize = "goaway FRAME_SIZE_ERROR"

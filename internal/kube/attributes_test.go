@@ -19,8 +19,9 @@ import (
 	"github.com/millrace/millrace/internal/kube"
 )
 
-// TestScanReadsWhatDecodingDoes compares random pods, some of them odd.
-func TestScanReadsWhatDecodingDoes(t *testing.T) {
+// TestPodScanEqualsDecoding compares scanned and decoded attributes of random pods, some
+// with unusual fields.
+func TestPodScanEqualsDecoding(t *testing.T) {
 	const pods = 3000
 	scan := kube.AttributeScanner(schema.GroupResource{Resource: "pods"})
 	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
@@ -38,7 +39,7 @@ func TestScanReadsWhatDecodingDoes(t *testing.T) {
 		if err := legacyscheme.Scheme.Convert(pod, v1, nil); err != nil {
 			t.Fatal(err)
 		}
-		unsettle(r, v1)
+		unsetDefaults(r, v1)
 		value, err := runtime.Encode(codec, v1)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +63,7 @@ func TestScanReadsWhatDecodingDoes(t *testing.T) {
 			t.Fatalf("scanned %v and %v, want %v and %v", gotLabels, gotFields, wantLabels, wantFields)
 		}
 		for cut := range 40 {
-			// What is damaged may be scanned, but must not panic.
+			// Damaged bytes may be scanned, but must not panic.
 			scan(value[:len(value)*cut/40])
 		}
 	}
@@ -71,9 +72,9 @@ func TestScanReadsWhatDecodingDoes(t *testing.T) {
 	}
 }
 
-// unsettle leaves out what an API server would have filled in, or makes fields
-// disagree that are kept equal.
-func unsettle(r *rand.Rand, pod *corev1.Pod) {
+// unsetDefaults removes fields that an API server would have set, or makes fields differ
+// that are kept equal.
+func unsetDefaults(r *rand.Rand, pod *corev1.Pod) {
 	for _, change := range []func(){
 		func() { pod.Spec.RestartPolicy = "" },
 		func() { pod.Spec.SchedulerName = "" },
@@ -90,9 +91,9 @@ func unsettle(r *rand.Rand, pod *corev1.Pod) {
 	}
 }
 
-// TestDefinitionsAreScanned: package crd, which reads them, compares with what
-// decoding does.
-func TestDefinitionsAreScanned(t *testing.T) {
+// TestDefinitionScan checks that definitions are scanned. Package crd compares the
+// results with decoding.
+func TestDefinitionScan(t *testing.T) {
 	scan := kube.AttributeScanner(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"})
 	if scan == nil {
 		t.Fatal("definitions are decoded")

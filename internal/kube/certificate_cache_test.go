@@ -19,7 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// countingAuthenticator authenticates as Kubernetes' x509 authenticator does, and counts.
+// countingAuthenticator counts its calls.
 type countingAuthenticator struct {
 	calls  int
 	answer func(*http.Request) (*authenticator.Response, bool, error)
@@ -30,6 +30,7 @@ func (c *countingAuthenticator) AuthenticateRequest(req *http.Request) (*authent
 	return c.answer(req)
 }
 
+// byCertificate authenticates as Kubernetes' x509 authenticator does.
 func byCertificate(req *http.Request) (*authenticator.Response, bool, error) {
 	sum := sha256.Sum256(req.TLS.PeerCertificates[0].Raw)
 	return &authenticator.Response{User: &user.DefaultInfo{
@@ -44,21 +45,22 @@ func certificate(name string, notAfter time.Time) *x509.Certificate {
 	return cert
 }
 
-func requestOf(certs ...*x509.Certificate) *http.Request {
+func requestWith(certs ...*x509.Certificate) *http.Request {
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: certs}
 	return req
 }
 
-// cacheOver makes a cache at a moment, with front proxies that use a header of
-// their own.
-func cacheOver(inner *countingAuthenticator) (*certificateCache, *clocktesting.FakePassiveClock) {
+// newTestCache makes a cache with a fake clock, and with a front proxy that uses a header
+// of its own.
+func newTestCache(inner *countingAuthenticator) (*certificateCache, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0))
 	proxies := &authenticatorfactory.RequestHeaderConfig{UsernameHeaders: headerrequest.StaticStringSlice{"X-Remote-User", "X-Own-User"}}
 	return newCertificateCache(inner, proxies, clock), clock
 }
 
-// wantCalls authenticates and compares how often the inner was asked by now.
+// wantCalls authenticates a request, and checks how often the inner authenticator was
+// called so far.
 func wantCalls(t *testing.T, c *certificateCache, req *http.Request, want int) {
 	t.Helper()
 	response, ok, err := c.AuthenticateRequest(req)
@@ -66,30 +68,30 @@ func wantCalls(t *testing.T, c *certificateCache, req *http.Request, want int) {
 		t.Fatalf("not authenticated: %v, %v", ok, err)
 	}
 	if got, cn := response.User.GetName(), req.TLS.PeerCertificates[0].Subject.CommonName; got != cn {
-		t.Fatalf("is %s, want %s", got, cn)
+		t.Fatalf("authenticated as %s, want %s", got, cn)
 	}
 	if calls := c.Request.(*countingAuthenticator).calls; calls != want {
-		t.Fatalf("asked %d times, want %d", calls, want)
+		t.Fatalf("the inner authenticator was called %d times, want %d", calls, want)
 	}
 }
 
-func TestCertificatesAreVerifiedOnceInTenSeconds(t *testing.T) {
-	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
+func TestCertificateIsVerifiedOnce(t *testing.T) {
+	c, clock := newTestCache(&countingAuthenticator{answer: byCertificate})
 	far := clock.Now().Add(time.Hour)
-	alice, bob := requestOf(certificate("alice", far)), requestOf(certificate("bob", far))
+	alice, bob := requestWith(certificate("alice", far)), requestWith(certificate("bob", far))
 	wantCalls(t, c, alice, 1)
 	wantCalls(t, c, alice, 1)
 	wantCalls(t, c, bob, 2)
-	wantCalls(t, c, requestOf(alice.TLS.PeerCertificates[0]), 2)
+	wantCalls(t, c, requestWith(alice.TLS.PeerCertificates[0]), 2)
 	clock.SetTime(clock.Now().Add(certificateTTL))
 	wantCalls(t, c, alice, 3)
 }
 
-func TestCertificatesAreNotRememberedPastTheirEnd(t *testing.T) {
-	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
+func TestExpiredCertificatesAreNotCached(t *testing.T) {
+	c, clock := newTestCache(&countingAuthenticator{answer: byCertificate})
 	soon, far := clock.Now().Add(time.Second), clock.Now().Add(time.Hour)
 	requests := []*http.Request{
-		requestOf(certificate("alice", soon)), requestOf(certificate("bob", soon), certificate("ca", far)), requestOf(certificate("carol", far), certificate("ca", soon)),
+		requestWith(certificate("alice", soon)), requestWith(certificate("bob", soon), certificate("ca", far)), requestWith(certificate("carol", far), certificate("ca", soon)),
 	}
 	for i, req := range requests {
 		wantCalls(t, c, req, i+1)
@@ -101,23 +103,23 @@ func TestCertificatesAreNotRememberedPastTheirEnd(t *testing.T) {
 	}
 }
 
-// TestChainsAreRememberedApart: who was verified with the authority's certificate beside
-// may not be without, or with another.
-func TestChainsAreRememberedApart(t *testing.T) {
-	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
+// TestChainsAreCachedSeparately presents a certificate with that of its authority,
+// without it, and with another one. A success with one chain must not count for another.
+func TestChainsAreCachedSeparately(t *testing.T) {
+	c, clock := newTestCache(&countingAuthenticator{answer: byCertificate})
 	far := clock.Now().Add(time.Hour)
 	alice, ca, other := certificate("alice", far), certificate("ca", far), certificate("other", far)
 	for range 2 {
-		wantCalls(t, c, requestOf(alice, ca), 1)
+		wantCalls(t, c, requestWith(alice, ca), 1)
 	}
-	wantCalls(t, c, requestOf(alice), 2)
-	wantCalls(t, c, requestOf(alice, other), 3)
+	wantCalls(t, c, requestWith(alice), 2)
+	wantCalls(t, c, requestWith(alice, other), 3)
 	for _, certs := range [][]*x509.Certificate{{alice, ca}, {alice}, {alice, other}} {
-		wantCalls(t, c, requestOf(certs...), 3)
+		wantCalls(t, c, requestWith(certs...), 3)
 	}
 }
 
-func TestOtherCredentialsPassByTheCache(t *testing.T) {
+func TestOtherCredentialsBypassTheCache(t *testing.T) {
 	far := time.Unix(2_000_000, 0)
 	alice := certificate("alice", far)
 	for name, alter := range map[string]func(*http.Request){
@@ -133,23 +135,23 @@ func TestOtherCredentialsPassByTheCache(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _ := cacheOver(&countingAuthenticator{answer: byCertificate})
-			wantCalls(t, c, requestOf(alice), 1)
-			other := requestOf(alice)
+			c, _ := newTestCache(&countingAuthenticator{answer: byCertificate})
+			wantCalls(t, c, requestWith(alice), 1)
+			other := requestWith(alice)
 			alter(other)
 			wantCalls(t, c, other, 2)
 			wantCalls(t, c, other, 3)
-			wantCalls(t, c, requestOf(alice), 3)
+			wantCalls(t, c, requestWith(alice), 3)
 		})
 	}
 }
 
-func TestRequestsWithoutCertificatePassByTheCache(t *testing.T) {
+func TestRequestsWithoutCertificateBypassTheCache(t *testing.T) {
 	inner := &countingAuthenticator{answer: func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil }}
-	c, _ := cacheOver(inner)
-	for _, req := range []*http.Request{requestOf(), httptest.NewRequest(http.MethodGet, "/", nil)} {
+	c, _ := newTestCache(inner)
+	for _, req := range []*http.Request{requestWith(), httptest.NewRequest(http.MethodGet, "/", nil)} {
 		if _, ok, err := c.AuthenticateRequest(req); ok || err != nil {
-			t.Errorf("authenticated nobody: %v, %v", ok, err)
+			t.Errorf("authenticated without a certificate: %v, %v", ok, err)
 		}
 	}
 	if inner.calls != 2 {
@@ -157,9 +159,9 @@ func TestRequestsWithoutCertificatePassByTheCache(t *testing.T) {
 	}
 }
 
-func TestOnlyProofsByTheCertificateAreRemembered(t *testing.T) {
+func TestOnlyCertificateProofsAreCached(t *testing.T) {
 	anonymous := &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous}}
-	other, _, _ := byCertificate(requestOf(certificate("bob", time.Time{})))
+	other, _, _ := byCertificate(requestWith(certificate("bob", time.Time{})))
 	for name, answer := range map[string]func(*http.Request) (*authenticator.Response, bool, error){
 		"failure":           func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil },
 		"error":             func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, errors.New("expired") },
@@ -168,8 +170,8 @@ func TestOnlyProofsByTheCertificateAreRemembered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inner := &countingAuthenticator{answer: answer}
-			c, clock := cacheOver(inner)
-			req := requestOf(certificate("alice", clock.Now().Add(time.Hour)))
+			c, clock := newTestCache(inner)
+			req := requestWith(certificate("alice", clock.Now().Add(time.Hour)))
 			for range 2 {
 				_, _, _ = c.AuthenticateRequest(req)
 			}
@@ -181,15 +183,15 @@ func TestOnlyProofsByTheCertificateAreRemembered(t *testing.T) {
 }
 
 func TestCertificateCacheIsBounded(t *testing.T) {
-	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
+	c, clock := newTestCache(&countingAuthenticator{answer: byCertificate})
 	far := clock.Now().Add(time.Hour)
 	for range maxCertificates + 10 {
-		_, _, _ = c.AuthenticateRequest(requestOf(certificate("many", far)))
+		_, _, _ = c.AuthenticateRequest(requestWith(certificate("many", far)))
 	}
 	if n := len(c.mu.known); n != maxCertificates {
 		t.Errorf("holds %d certificates, want %d", n, maxCertificates)
 	}
-	last := requestOf(certificate("last", far))
+	last := requestWith(certificate("last", far))
 	wantCalls(t, c, last, maxCertificates+11)
 	wantCalls(t, c, last, maxCertificates+11)
 	clock.SetTime(clock.Now().Add(2 * certificateTTL))
@@ -199,9 +201,9 @@ func TestCertificateCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCachedCertificatesAreObserved asks whether each request with a certificate counts in
-// Kubernetes' metric of what is left of them, remembered or not. The authenticator that
-// the cache stands for observes its own.
+// TestCachedCertificatesAreObserved checks that each request with a certificate counts in
+// Kubernetes' metric of remaining lifetimes. The cache observes those that it answers,
+// and the inner authenticator the others.
 func TestCachedCertificatesAreObserved(t *testing.T) {
 	const name = "apiserver_client_certificate_expiration_seconds"
 	if newCertificateCache(nil, nil, nil).lifetimes == nil {
@@ -220,8 +222,8 @@ func TestCachedCertificatesAreObserved(t *testing.T) {
 		}
 		return 0, 0
 	}
-	c, clock := cacheOver(&countingAuthenticator{answer: byCertificate})
-	req := requestOf(certificate("a", clock.Now().Add(time.Hour)))
+	c, clock := newTestCache(&countingAuthenticator{answer: byCertificate})
+	req := requestWith(certificate("a", clock.Now().Add(time.Hour)))
 	count, sum := observed()
 	for range 3 {
 		_, _, _ = c.AuthenticateRequest(req)

@@ -32,7 +32,7 @@ const (
 	patience  = 30 * time.Second
 )
 
-// podCache is a cache of pods that a test feeds by hand.
+// podCache is a cache of pods without etcd: tests change it directly.
 type podCache struct {
 	*testing.T
 	cache *cache.Cache
@@ -53,7 +53,7 @@ func newPodCache(t *testing.T) *podCache {
 	return p
 }
 
-// podKeyValue is a pod as etcd holds it. Its node is the image of its content.
+// podKeyValue is a pod as etcd stores it. The node's name stands for its content.
 func (p *podCache) podKeyValue(key, node string, revision int64) *mvccpb.KeyValue {
 	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *podCache) informer() toolscache.SharedIndexInformer {
 	return newStoredInformer(func() *storage.Store { return p.store }, func() object { return &corev1.Pod{} })
 }
 
-// runInformer runs an informer until the returned function is called, which waits.
+// runInformer starts an informer. stop ends it and waits.
 func runInformer(t *testing.T, i toolscache.SharedIndexInformer) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -108,14 +108,15 @@ func runInformer(t *testing.T, i toolscache.SharedIndexInformer) (stop func()) {
 		<-ended
 	}
 	t.Cleanup(func() {
-		if !t.Failed() { // else a handler may wait for the test to listen
+		if !t.Failed() { // otherwise a handler may block in a send to the test
 			stop()
 		}
 	})
 	return stop
 }
 
-// recordingHandler is a handler that writes down what it is told.
+// recordingHandler is an event handler that sends a description of each call. The channel
+// is unbuffered in most tests, so the test decides when the handler goes on.
 type recordingHandler chan string
 
 func (r recordingHandler) OnAdd(obj any, initial bool) {
@@ -155,7 +156,7 @@ func (r recordingHandler) want(t *testing.T, want ...string) {
 	}
 }
 
-// wantInAnyOrder is want for what is told in no order.
+// wantInAnyOrder is want for events without an order.
 func (r recordingHandler) wantInAnyOrder(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
@@ -193,29 +194,29 @@ func wantDone(t *testing.T, checker toolscache.DoneChecker) {
 }
 
 func TestHandlersGetAllPodsThenChanges(t *testing.T) {
-	p, events := newPodCache(t), make(recordingHandler)
-	i := p.informer()
+	pods, events := newPodCache(t), make(recordingHandler)
+	i := pods.informer()
 	registration := handle(t, i, events)
 	runInformer(t, i)
 	if i.HasSynced() || registration.HasSynced() {
 		t.Error("synced before the cache is loaded")
 	}
-	p.load(5, p.podKeyValue("a/1", "x", 3), p.podKeyValue("b/1", "x", 5))
+	pods.load(5, pods.podKeyValue("a/1", "x", 3), pods.podKeyValue("b/1", "x", 5))
 	events.want(t, "initial a/1@3 on x")
 	if registration.HasSynced() {
-		t.Error("handler synced before it was told of all pods")
+		t.Error("handler synced before all pods were delivered")
 	}
 	events.want(t, "initial b/1@5 on x")
 	wantDone(t, i.HasSyncedChecker())
 	wantDone(t, registration.HasSyncedChecker())
-	p.put("a/2", "", 6)
-	p.put("a/2", "y", 7)
-	p.remove("b/1", 8)
+	pods.put("a/2", "", 6)
+	pods.put("a/2", "y", 7)
+	pods.remove("b/1", 8)
 	events.want(t, "add a/2@6 on ", "update a/2@6 on  a/2@7 on y", "delete b/1@8 on x")
 	late := make(recordingHandler)
 	handle(t, i, late)
 	late.want(t, "initial a/1@3 on x", "initial a/2@7 on y")
-	p.remove("a/1", 9)
+	pods.remove("a/1", 9)
 	late.want(t, "delete a/1@9 on x")
 	events.want(t, "delete a/1@9 on x")
 	if rv := i.LastSyncResourceVersion(); rv != "9" {
@@ -231,8 +232,8 @@ func TestHandlersCatchUpAfterLostEvents(t *testing.T) {
 	runInformer(t, i)
 	events.want(t, "initial a/changes@1 on x", "initial a/goes@2 on x", "initial a/stays@3 on x", "initial a/went@4 on x")
 	wantDone(t, registration.HasSyncedChecker())
-	// The handler takes none of these until it is asked below. By then it has
-	// been told of the first two alone, and the log is gone.
+	// The handler blocks until the test receives below. By then it has read only the
+	// first two of these events, and the log has dropped the others.
 	p.cache.Apply(t.Context(), []*clientv3.Event{
 		{Type: clientv3.EventTypePut, Kv: p.podKeyValue("a/short", "x", 6)},
 		{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(podPrefix + "a/went"), ModRevision: 7}},
@@ -240,7 +241,7 @@ func TestHandlersCatchUpAfterLostEvents(t *testing.T) {
 	events.want(t, "add a/short@6 on x")
 	p.load(20, p.podKeyValue("a/changes", "y", 11), p.podKeyValue("a/new", "y", 12), p.podKeyValue("a/stays", "x", 3))
 	events.want(t, "delete a/went@7 on x", "update a/changes@1 on x a/changes@11 on y")
-	// So is the next one, while it is still busy with what it missed.
+	// The log drops the next one too, while the handler catches up.
 	p.load(30, p.podKeyValue("a/changes", "y", 11), p.podKeyValue("a/new", "z", 22), p.podKeyValue("a/stays", "x", 3))
 	events.want(t, "add a/new@12 on y")
 	events.wantInAnyOrder(t, "missed delete a/goes a/goes@2 on x", "missed delete a/short a/short@6 on x")
@@ -270,7 +271,7 @@ func TestUnreadablePodsDoNotExist(t *testing.T) {
 	events.want(t, "add a/1@4 on y", "add a/3@6 on y")
 }
 
-func TestPodInformerEnds(t *testing.T) {
+func TestInformerStops(t *testing.T) {
 	p, removed, kept := newPodCache(t), make(recordingHandler, 10), make(recordingHandler)
 	p.load(1, p.podKeyValue("a/1", "x", 1))
 	i := p.informer()
@@ -300,7 +301,7 @@ func TestPodInformerEnds(t *testing.T) {
 	}
 }
 
-func TestPodListersReadTheCache(t *testing.T) {
+func TestListersReadTheCache(t *testing.T) {
 	p := newPodCache(t)
 	factory := informers.NewSharedInformerFactoryWithOptions(nil, 0, informers.WithTransform(func(obj any) (any, error) {
 		obj.(*corev1.Pod).Annotations = map[string]string{"transformed": "yes"}
@@ -345,8 +346,8 @@ func wantPods(t *testing.T, lister interface {
 	}
 }
 
-// TestPodIndexerAgreesWithKubernetes compares with the stock store.
-func TestPodIndexerAgreesWithKubernetes(t *testing.T) {
+// TestIndexerEqualsKubernetes compares answers with those of client-go's indexer.
+func TestIndexerEqualsKubernetes(t *testing.T) {
 	p := newPodCache(t)
 	indexers := toolscache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 	i := p.informer()

@@ -14,17 +14,18 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// maxListSeats is what a LIST out of a cache takes at most.
+// maxListSeats is the limit of upstream's estimator for a LIST from a cache.
 const maxListSeats = 10
 
-// listCost is a resource of so many objects of a size, and the seats of a LIST.
+// listCost is a resource, and the seats of a LIST of it: least to most here, before
+// upstream.
 type listCost struct {
 	resource            string
 	objects, size       int64
 	least, most, before uint64
 }
 
-// check asks upstream's estimator, with our costs and without. Resources of
+// check calls upstream's estimator with our costs and with its own. Resources of
 // example.com are custom.
 func (c listCost) check(t *testing.T) {
 	t.Helper()

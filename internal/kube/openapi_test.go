@@ -33,7 +33,7 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// newEtcd is empty, and its sockets have short names.
+// newEtcd starts an empty etcd. Its sockets have short names, as sockets must.
 func newEtcd(t *testing.T) *store.Embedded {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "")
@@ -85,7 +85,7 @@ func idleConfig(t *testing.T, etcd *store.Embedded) *app.Config {
 	return config
 }
 
-// newIdleChain makes a chain that is ready to answer and does nothing.
+// newIdleChain makes a chain that answers requests but runs no hooks.
 func newIdleChain(t *testing.T, config *app.Config) *Server {
 	t.Helper()
 	completed, err := config.Complete()
@@ -108,7 +108,7 @@ func (i definitionInformer) Lister() listers.CustomResourceDefinitionLister {
 	return listers.NewCustomResourceDefinitionLister(i.GetIndexer())
 }
 
-// publish runs the stock controllers of custom resources' documents.
+// publish runs the stock controllers that add custom resources to a server's documents.
 func publish(t *testing.T, server *genericapiserver.GenericAPIServer, definitions ...*apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	source := cachetesting.NewFakeControllerSource()
@@ -192,7 +192,7 @@ func widget(group, kind string, scope apiextensionsv1.ResourceScope, subresource
 	}
 }
 
-// TestOpenAPIEqualsStock compares all documents of both chains.
+// TestOpenAPIEqualsStock compares all documents of our chain and the stock one.
 func TestOpenAPIEqualsStock(t *testing.T) {
 	definitions := fixedCatalog{
 		widget("example.com", "Widget", apiextensionsv1.NamespaceScoped, &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}),
@@ -237,8 +237,8 @@ func TestOpenAPIEqualsStock(t *testing.T) {
 	}
 }
 
-// askStock asks the server that has a document: the aggregator looks only when
-// its controller runs.
+// askStock requests a document from the server that has it. The aggregator itself only
+// collects documents when its controller runs.
 func askStock(t *testing.T, stock *Server, path string) []byte {
 	t.Helper()
 	for _, server := range stock.chain()[1:3] {

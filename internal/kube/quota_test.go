@@ -24,14 +24,14 @@ import (
 
 var errRefused = errors.New("asked")
 
-// refusingPlugin is a plugin that refuses all that it is asked about.
+// refusingPlugin refuses each object, so that a test sees that it was called.
 type refusingPlugin struct{ *admission.Handler }
 
 func (refusingPlugin) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return errRefused
 }
 
-// isAsked reports whether a plugin is asked about an object that is created.
+// isAsked reports whether a plugin is called for an object that is created.
 func isAsked(t *testing.T, p admission.ValidationInterface, namespace string) bool {
 	t.Helper()
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
@@ -94,8 +94,8 @@ func TestQuotaPluginIsSkippedWithoutQuotas(t *testing.T) {
 	}
 }
 
-// TestQuotaAppliesAtOnce: no watch that may lag stands between the byte cache
-// and what the plugin goes by.
+// TestQuotaAppliesAtOnce checks that a quota counts as soon as the byte cache has it. No
+// watch may lag between the cache and the plugin.
 func TestQuotaAppliesAtOnce(t *testing.T) {
 	const prefix = "/registry/resourcequotas/"
 	codec := legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)

@@ -31,7 +31,7 @@ import (
 	"github.com/millrace/millrace/internal/row"
 )
 
-// schemeKinds is the kinds of one scheme and how to make objects of them.
+// schemeKinds is a scheme, and how to make objects of its kinds.
 type schemeKinds struct {
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
@@ -46,7 +46,7 @@ func schemesToPrint() []schemeKinds {
 	}
 }
 
-// printedKind is a kind in the version that its test objects are written in.
+// printedKind is a kind, in the version in which its test objects are written.
 type printedKind struct {
 	schemeKinds
 	kind     schema.GroupVersionKind
@@ -54,7 +54,7 @@ type printedKind struct {
 	table    rest.TableConvertor
 }
 
-// printedKinds are all kinds with lists, each once.
+// printedKinds are all kinds that have lists, each once.
 func printedKinds() []printedKind {
 	tables := kube.NewTables()
 	seen := map[schema.GroupKind]bool{}
@@ -80,7 +80,7 @@ func printedKinds() []printedKind {
 	return found
 }
 
-// render prints an object and sends its metadata, or all of it.
+// render prints an object as a row with its metadata, or with all of it.
 func (p printedKind) render(include metav1.IncludeObjectPolicy) row.Render {
 	return func(obj runtime.Object) (metav1.TableRow, error) {
 		table, err := p.table.ConvertToTable(context.Background(), obj, &metav1.TableOptions{NoHeaders: true})
@@ -103,10 +103,10 @@ func (p printedKind) render(include metav1.IncludeObjectPolicy) row.Render {
 	}
 }
 
-// hasDates says that the kind is printed with dates instead of ages.
+// hasDates reports whether the kind is printed with dates in place of ages.
 func (p printedKind) hasDates() bool { return p.table == rest.NewDefaultTableConvertor(p.resource) }
 
-// random makes an object that can be printed: some printers rely on validation.
+// random makes an object that can be printed; some printers rely on validation.
 func (p printedKind) random(t *testing.T, fill func(any)) runtime.Object {
 	t.Helper()
 	for range 10_000 {
@@ -146,7 +146,7 @@ func (p printedKind) decode(t *testing.T, encoded string) runtime.Object {
 	return obj
 }
 
-// timestamps finds them in JSON.
+// timestamps matches timestamps in JSON.
 func timestamps() *regexp.Regexp {
 	return regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 }
@@ -168,8 +168,7 @@ func redate(encoded string, to func(time.Time) time.Time) string {
 
 const day = 24 * time.Hour
 
-// randomAge is near one of the ages where HumanDuration changes its units, or
-// in the future.
+// randomAge is near an age at which HumanDuration changes its units, or in the future.
 func randomAge(r *rand.Rand) time.Duration {
 	bounds := []time.Duration{
 		-30 * 365 * day, -40 * day, -time.Minute, -2 * time.Second, 0, time.Minute, 2 * time.Minute, 10 * time.Minute, time.Hour,
@@ -179,9 +178,8 @@ func randomAge(r *rand.Rand) time.Duration {
 	return bound + time.Duration(r.Intn(5)-2)*time.Second + time.Duration(r.Intn(1e6))*time.Microsecond
 }
 
-// TestRowAgesEqualKubernetes compares templates with what the
-// printers give now, and at later times with what they give now for an object
-// whose timestamps are that much earlier.
+// TestRowAgesEqualKubernetes compares templates with the printers. For a later time, the
+// printers get an object whose timestamps are that much earlier.
 func TestRowAgesEqualKubernetes(t *testing.T) {
 	const seed, objects = 7, 12
 	kinds := printedKinds()
@@ -244,7 +242,7 @@ func (p printedKind) compare(t *testing.T, template *row.Template, encoded strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		// An age may have turned over between the two clock readings.
+		// An age may have changed between the two clock readings.
 		got := template.Append(nil, from.Add(later))
 		if !bytes.Equal(got, b) && !bytes.Equal(template.Append(nil, to.Add(later)), b) {
 			t.Fatalf("%s after %v:\ngot  %s\nwant %s\nof %s", p.kind, later, got, b, encoded)
@@ -252,7 +250,8 @@ func (p printedKind) compare(t *testing.T, template *row.Template, encoded strin
 	}
 }
 
-// TestRowsWithSeveralAges are those that random objects seldom are.
+// TestRowsWithSeveralAges has objects with several ages, which random objects rarely
+// have.
 func TestRowsWithSeveralAges(t *testing.T) {
 	const created = `"metadata":{"name":"a","namespace":"ns","creationTimestamp":"2000-01-01T00:00:01Z"}`
 	status := func(restarts, finished string) string {
@@ -299,8 +298,8 @@ func TestRowsWithSeveralAges(t *testing.T) {
 	}
 }
 
-// BenchmarkRowOfAPod measures what a pod's row costs once for each version of
-// the pod, and each time that it is written.
+// BenchmarkRowOfAPod measures the cost of a pod's row: once for each version of the pod,
+// and each time that the row is written.
 func BenchmarkRowOfAPod(b *testing.B) {
 	kinds := printedKinds()
 	p := kinds[slices.IndexFunc(kinds, func(p printedKind) bool { return p.kind.Kind == "Pod" })]

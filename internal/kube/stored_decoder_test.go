@@ -52,7 +52,7 @@ func encodeStored(t *testing.T, obj runtime.Object) []byte {
 	return buf.Bytes()
 }
 
-// TestDecodeOfEveryKindEqualsKubernetes has an object of every kind.
+// TestDecodeOfEveryKindEqualsKubernetes decodes an object of every kind.
 func TestDecodeOfEveryKindEqualsKubernetes(t *testing.T) {
 	kinds := 0
 	for kind := range legacyscheme.Scheme.AllKnownTypes() {
@@ -109,8 +109,8 @@ func TestDecodeOfDamagedBytesEqualsKubernetes(t *testing.T) {
 			sameDecoding(t, broken, noObject)
 		}
 	}
-	// The envelope twice, a field of it that is a number, parts of it again, a field that is
-	// nowhere described, no object in it, and half a kind.
+	// The envelope twice, a field as a number, a repeated field, an unknown field, an
+	// envelope without an object, and incomplete kinds.
 	twice := append(bytes.Clone(data), encodeStored(t, &runtime.Unknown{Raw: []byte("\x0a\x03\x0a\x01t")})[len(storageMagic):]...)
 	sameDecoding(t, twice, noObject)
 	bare, ok := bytes.CutSuffix(data, []byte{3<<3 | 2, 0, unknownContentType<<3 | 2, 0})
@@ -129,7 +129,8 @@ func TestDecodeOfDamagedBytesEqualsKubernetes(t *testing.T) {
 	sameDecoding(t, []byte(`{"apiVersion":"v1","kind":"Secret"}`), noObject)
 }
 
-// TestDecodeCopiesOnce decodes a large object in little more than its size.
+// TestDecodeCopiesOnce checks that decoding a large object allocates little more than its
+// size.
 func TestDecodeCopiesOnce(t *testing.T) {
 	const size = 1 << 20
 	data := encodeStored(t, secret(size))

@@ -26,7 +26,7 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// auditLog is an audit backend that remembers stages and status codes.
+// auditLog is an audit backend that records stages and status codes.
 type auditLog struct {
 	audit.Backend
 	refuse bool
@@ -37,26 +37,26 @@ type auditLog struct {
 }
 
 // ProcessEvents implements audit.Sink.
-func (e *auditLog) ProcessEvents(all ...*auditinternal.Event) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (l *auditLog) ProcessEvents(all ...*auditinternal.Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, event := range all {
 		code := int32(0)
 		if event.ResponseStatus != nil {
 			code = event.ResponseStatus.Code
 		}
-		e.mu.stages = append(e.mu.stages, fmt.Sprint(event.Stage, " ", code))
+		l.mu.stages = append(l.mu.stages, fmt.Sprint(event.Stage, " ", code))
 	}
-	return !e.refuse
+	return !l.refuse
 }
 
-func (e *auditLog) stages() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return strings.Join(e.mu.stages, ", ")
+func (l *auditLog) stages() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.mu.stages, ", ")
 }
 
-// fakeFairness lets every request through and counts watches as Kubernetes' does.
+// fakeFairness admits every request and counts watches as Kubernetes does.
 type fakeFairness struct {
 	flowcontrol.Interface
 	flowcontrol.WatchTracker
@@ -79,24 +79,24 @@ func (f fakeFairness) RegisterWatch(req *http.Request) flowcontrol.ForgetWatchFu
 
 func (fakeFairness) GetMaxSeats(string) uint64 { return 1 }
 
-// watchCount counts the watches of config maps.
+// watchCount is the number of watches of config maps.
 func (f fakeFairness) watchCount() int {
 	return f.GetInterestedWatchCount(&request.RequestInfo{IsResourceRequest: true, Verb: "update", Resource: "configmaps", Namespace: "a", Name: "b"})
 }
 
-// watchServer are Kubernetes' filters around a watch.
+// watchServer is Kubernetes' filters around a handler of watches.
 type watchServer struct {
 	*handlerChain
-	events *auditLog
-	fair   fakeFairness
-	count  *waitgroup.RateLimitedSafeWaitGroup
+	events        *auditLog
+	fair          fakeFairness
+	shutdownGroup *waitgroup.RateLimitedSafeWaitGroup
 }
 
 func newWatchServer(omit []auditinternal.Stage, change func(*genericapiserver.Config), api http.HandlerFunc) *watchServer {
 	s := &watchServer{events: &auditLog{}, fair: fakeFairness{WatchTracker: flowcontrol.NewWatchTracker()}}
 	config := testConfig()
 	config.ShutdownWatchTerminationGracePeriod = time.Minute
-	s.count = config.WatchRequestWaitGroup
+	s.shutdownGroup = config.WatchRequestWaitGroup
 	config.FlowControl = s.fair
 	config.AuditBackend = s.events
 	config.AuditPolicyRuleEvaluator = policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, omit)
@@ -107,7 +107,8 @@ func newWatchServer(omit []auditinternal.Stage, change func(*genericapiserver.Co
 	return s
 }
 
-// ask sends a request and returns the status, and what the server panicked with.
+// ask sends a request. It returns the status, and the value with which the server
+// panicked.
 func (s *watchServer) ask(url string) (code int, panicked any) {
 	w := httptest.NewRecorder()
 	defer func() { panicked = recover() }()
@@ -118,10 +119,10 @@ func (s *watchServer) ask(url string) (code int, panicked any) {
 
 const watchURL = "/api/v1/namespaces/a/configmaps?watch=1"
 
-// shutsDown reports whether a shutdown would wait for nothing.
+// shutsDown reports whether a shutdown would have nothing to wait for.
 func (s *watchServer) shutsDown(t *testing.T) bool {
 	t.Helper()
-	before, _, _ := s.count.Wait(func(int) (waitgroup.RateLimiter, context.Context, context.CancelFunc) {
+	before, _, _ := s.shutdownGroup.Wait(func(int) (waitgroup.RateLimiter, context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		return noLimiter{}, ctx, cancel
 	})
@@ -132,17 +133,17 @@ type noLimiter struct{}
 
 func (noLimiter) Wait(context.Context) error { return nil }
 
-// TestWatchLeavesFilters looks at a watch that has left the filters: what they do at a
-// request's end is done at its end.
+// TestWatchLeavesFilters has a watch that has left the filters. Audit, fairness and
+// shutdown must see its end when the watch ends.
 func TestWatchLeavesFilters(t *testing.T) {
-	var left string
+	var innermost string
 	begun, end := make(chan bool), make(chan bool)
 	s := newWatchServer(nil, nil, func(w http.ResponseWriter, req *http.Request) {
-		left = goroutineID()
+		innermost = goroutineID()
 		w.WriteHeader(http.StatusOK)
 		flowcontrol.WatchInitialized(req.Context())
 		routine.TaskFrom(req.Context()).Func = func() {
-			if left == goroutineID() {
+			if innermost == goroutineID() {
 				t.Error("the watch is served where its filters ran")
 			}
 			begun <- true
@@ -179,7 +180,7 @@ func TestWatchLeavesFilters(t *testing.T) {
 	}
 }
 
-// TestWatchAudit compares the audit of a watch with that of Kubernetes' filters alone.
+// TestWatchAudit compares the audit of watches with that of Kubernetes' filters alone.
 func TestWatchAudit(t *testing.T) {
 	begin := func(rest func()) http.HandlerFunc {
 		return func(w http.ResponseWriter, req *http.Request) {
@@ -244,8 +245,8 @@ func TestWatchAudit(t *testing.T) {
 	}
 }
 
-// TestTaskIsHiddenFromKubernetes asks whether Kubernetes' own handlers see a watch's task, which they
-// may with the feature gate alone.
+// TestTaskIsHiddenFromKubernetes checks that Kubernetes' own handlers see a watch's task
+// only with the feature gate.
 func TestTaskIsHiddenFromKubernetes(t *testing.T) {
 	for _, enabled := range []bool{false, true} {
 		c := &genericapiserver.Config{FeatureGate: fakeFeatureGate{enabled: enabled}}
@@ -259,8 +260,9 @@ func TestTaskIsHiddenFromKubernetes(t *testing.T) {
 	}
 }
 
-// TestOmittedStagesAreNotShared asks whether a policy's own list of stages stays as it is.
-func TestOmittedStagesAreNotShared(t *testing.T) {
+// TestPolicyStagesAreNotChanged checks that the list of omitted stages of a policy stays
+// as it is.
+func TestPolicyStagesAreNotChanged(t *testing.T) {
 	omit := slices.Grow([]auditinternal.Stage{auditinternal.StageRequestReceived}, 4)
 	s := newWatchServer(omit, nil, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	s.ask(watchURL)

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// fillSocket writes to a connection whose client reads nothing until it takes no more. It
-// returns how much that was.
+// fillSocket writes to a connection whose client does not read until the socket is full.
+// It returns the number of bytes that the socket took.
 func fillSocket(t testing.TB, s net.Conn) (bytes int) {
 	t.Helper()
 	for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
@@ -35,7 +35,7 @@ func fillSocket(t testing.TB, s net.Conn) (bytes int) {
 	return bytes
 }
 
-// waitForStacks waits until so many goroutines have a stack that a pattern matches.
+// waitForStacks waits until n goroutines have stacks that match a pattern.
 func waitForStacks(t testing.TB, n int, pattern string) {
 	t.Helper()
 	stack := regexp.MustCompile(pattern)
@@ -56,9 +56,10 @@ func waitForStacks(t testing.TB, n int, pattern string) {
 	}
 }
 
-// TestBlockedReadersBlockNoWorker has goroutines that are no workers stuck in writes, as
-// the reader of a connection is when it answers that TLS has new keys. Workers then
-// wait for locks, and not for the clients themselves.
+// TestBlockedReadersBlockNoWorker has goroutines that are no workers blocked in writes. A
+// connection's reader is in that place when it answers a key update of TLS. Workers then
+// wait for locks and not for the clients themselves; other connections must still be
+// served.
 func TestBlockedReadersBlockNoWorker(t *testing.T) {
 	n := 2 * runtime.GOMAXPROCS(0)
 	var stuck []net.Conn
@@ -91,8 +92,8 @@ func TestBlockedReadersBlockNoWorker(t *testing.T) {
 	}
 }
 
-// TestPendingBytesAreBounded answers for ever while a batch waits for the client, as
-// TLS does when the client changes its keys and reads nothing.
+// TestPendingBytesAreBounded keeps answering while a batch waits for the client, as TLS
+// does when the client updates its keys and reads nothing.
 func TestPendingBytesAreBounded(t *testing.T) {
 	s, _ := wrappedConn(t)
 	fillSocket(t, s)
@@ -112,8 +113,8 @@ func TestPendingBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestStalledClientsAreCutOff has clients that take nothing, whatever writes to them,
-// and one that takes a little now and then.
+// TestStalledClientsAreCutOff has clients that read nothing, with writes of each kind,
+// and a client that reads slowly.
 func TestStalledClientsAreCutOff(t *testing.T) {
 	const stall = 200 * time.Millisecond
 	for name, write := range map[string]func(net.Conn) error{
@@ -148,20 +149,20 @@ func TestStalledClientsAreCutOff(t *testing.T) {
 		if err := x.wait(t); err != nil {
 			t.Error(err)
 		}
-		<-time.After(2 * stall) // nothing waits: nobody is cut off
+		<-time.After(2 * stall) // no bytes wait: the connection stays
 		if err := do(s, []byte("x")).wait(t); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// panickingTask is a task that panics.
+// panickingTask panics in Write.
 type panickingTask struct{ aborted chan *pull.Panic }
 
 func (p *panickingTask) Write(*pull.Worker)  { panic("oops") }
 func (p *panickingTask) Abort(e *pull.Panic) { p.aborted <- e }
 
-// TestPanicEndsOneTaskOnly has more tasks that panic than there are workers.
+// TestPanicEndsOneTaskOnly runs more panicking tasks than there are workers.
 func TestPanicEndsOneTaskOnly(t *testing.T) {
 	p := &panickingTask{make(chan *pull.Panic, 1)}
 	for range 3 * runtime.GOMAXPROCS(0) {
@@ -172,7 +173,7 @@ func TestPanicEndsOneTaskOnly(t *testing.T) {
 				t.Errorf("got %v", e)
 			}
 		case <-time.After(patience):
-			t.Fatal("nobody was told")
+			t.Fatal("Abort was not called")
 		}
 	}
 	s, _ := wrappedConn(t)

@@ -18,10 +18,10 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// task writes some bytes once.
+// task writes some bytes once. done receives the result.
 type task struct {
 	conn  net.Conn
 	bytes []byte
@@ -38,6 +38,7 @@ func (t *task) Write(w *pull.Worker) {
 
 func (t *task) Abort(p *pull.Panic) { t.done <- p }
 
+// do queues a write of bytes to conn.
 func do(conn net.Conn, bytes []byte) *task {
 	t := &task{conn, bytes, make(chan error, 1)}
 	pull.Do(t)
@@ -50,12 +51,12 @@ func (t *task) wait(tb testing.TB) error {
 	case err := <-t.done:
 		return err
 	case <-time.After(patience):
-		tb.Fatal("nobody writes")
+		tb.Fatal("no worker has written in time")
 		return nil
 	}
 }
 
-// tcp is both ends of a connection.
+// tcp returns both ends of a TCP connection.
 func tcp(t testing.TB) (server, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,15 +79,17 @@ func tcp(t testing.TB) (server, client *net.TCPConn) {
 	return s.(*net.TCPConn), c.(*net.TCPConn)
 }
 
+// wrappedConn returns a TCP connection whose server end is a pull.Conn.
 func wrappedConn(t testing.TB) (server, client net.Conn) {
 	s, c := tcp(t)
 	return pull.NewConn(s, 0), c
 }
 
+// pipeConn returns a connection that does not tell workers when a write blocks.
 func pipeConn(testing.TB) (server, client net.Conn) { return net.Pipe() }
 
 // TestStalledClientsBlockNoOther has more clients that do not read than there are
-// workers.
+// workers. Other clients must still be served.
 func TestStalledClientsBlockNoOther(t *testing.T) {
 	for name, pair := range map[string]func(testing.TB) (server, client net.Conn){"TCP": wrappedConn, "any": pipeConn} {
 		t.Run(name, func(t *testing.T) {
@@ -113,10 +116,10 @@ func TestStalledClientsBlockNoOther(t *testing.T) {
 				}
 			}
 			defer func() {
-				// Who has waited is not needed any more.
-				for began := time.Now(); workerPool() > 2*runtime.GOMAXPROCS(0); runtime.Gosched() {
+				// Workers that were blocked are not needed any more, and must end.
+				for began := time.Now(); countWorkers() > 2*runtime.GOMAXPROCS(0); runtime.Gosched() {
 					if time.Since(began) > patience {
-						t.Fatalf("%d workers are left", workerPool())
+						t.Fatalf("%d workers are left", countWorkers())
 					}
 				}
 			}()
@@ -133,13 +136,14 @@ func TestStalledClientsBlockNoOther(t *testing.T) {
 	}
 }
 
-// workerPool counts the goroutines that write.
-func workerPool() int {
+// countWorkers counts the workers' goroutines.
+func countWorkers() int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "pull.(*workerPool).run(")
 }
 
-// busyTask is a task that takes its time without writing.
+// busyTask occupies a worker without writing, until a channel is closed. most is the
+// highest number of such tasks at one time.
 type busyTask struct {
 	now, most *atomic.Int32
 	until     chan struct{}
@@ -157,6 +161,8 @@ func (b *busyTask) Write(*pull.Worker) {
 	b.now.Add(-1)
 }
 
+// TestWorkersAreLimited checks that as many tasks run at once as there are processors,
+// and no more.
 func TestWorkersAreLimited(t *testing.T) {
 	var now, most atomic.Int32
 	var done sync.WaitGroup
@@ -176,7 +182,7 @@ func TestWorkersAreLimited(t *testing.T) {
 	}
 }
 
-// layer is above a connection as TLS is: what it is given it writes in pieces.
+// layer sits above a connection as TLS does: it writes its input in pieces.
 type layer struct {
 	net.Conn
 	pieces []int
@@ -193,7 +199,7 @@ func (l *layer) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// TestPieces has pieces that are sent together, pieces that are more than that, and
+// TestPieces writes pieces that are gathered, pieces that are larger than the buffer, and
 // both.
 func TestPieces(t *testing.T) {
 	large := make([]byte, 3<<20)
@@ -218,8 +224,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestPiecesWait writes while pieces wait for the client, as TLS does to close: that is
-// done at once, and comes behind them.
+// TestPiecesWait writes while gathered pieces wait for the client, as TLS does in Close.
+// That write must return at once, and its bytes must follow the pieces.
 func TestPiecesWait(t *testing.T) {
 	s, c := wrappedConn(t)
 	var sent []byte
@@ -250,7 +256,8 @@ func TestPiecesWait(t *testing.T) {
 	}
 }
 
-// notifyingLayer tells when all has been handed on.
+// notifyingLayer closes written when all pieces have been written to the connection
+// below.
 type notifyingLayer struct {
 	layer
 	written chan struct{}
@@ -297,7 +304,7 @@ func TestConnReturnsErrors(t *testing.T) {
 	}
 }
 
-// TestNilWorkerWrites writes from a goroutine that is none.
+// TestNilWorkerWrites writes from a goroutine that is no worker.
 func TestNilWorkerWrites(t *testing.T) {
 	s, c := wrappedConn(t)
 	var w *pull.Worker

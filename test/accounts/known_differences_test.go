@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// exactSizes are histograms whose values the load determines.
+// exactSizes are histograms whose values the load determines exactly.
 var exactSizes = map[string]bool{
 	"apiserver_flowcontrol_watch_count_samples": true,
 }
 
-// knownFamilies are missing from one of the two, with the reason.
+// knownFamilies are families that one of the two servers does not have, with the reason.
 var knownFamilies = map[string]string{
 	"apiextensions_openapi_v2_regeneration_count":    "documents are joined from fragments, nothing is regenerated",
 	"apiextensions_openapi_v3_regeneration_count":    "documents are joined from fragments, nothing is regenerated",
@@ -27,8 +27,8 @@ var knownFamilies = map[string]string{
 
 func knownFamily(name string) bool { return knownFamilies[name] != "" }
 
-// known are series that differ, and why.
-var known = []struct {
+// knownSeries are series that differ, with the reason.
+var knownSeries = []struct {
 	series *regexp.Regexp
 	reason string
 }{
@@ -42,29 +42,29 @@ var known = []struct {
 	{regexp.MustCompile(`^apiserver_request_total\{code="50[04]".*verb="LIST"`), "a read whose time is over counts as 504, and as 500 in Kubernetes"},
 }
 
-var resource = regexp.MustCompile(`[{,](?:resource|resource_prefix)="([^"]+)"`)
+var resourceLabel = regexp.MustCompile(`[{,](?:resource|resource_prefix)="([^"]+)"`)
 
-// loaded are the resources that nobody but the load asks for.
-var loaded = map[string]bool{"podtemplates": true, "replicationcontrollers": true, "widgets": true, "componentstatuses": true}
+// loadedResources are the resources that only the load requests.
+var loadedResources = map[string]bool{"podtemplates": true, "replicationcontrollers": true, "widgets": true, "componentstatuses": true}
 
-// alone are series without a resource that nobody but the load raises.
-var alone = regexp.MustCompile(`^apiserver_audit_event_total|^apiserver_audit_level_total\{level="(Metadata|Request|RequestResponse)"|` +
+// loadOnlySeries match series without a resource that only the load changes.
+var loadOnlySeries = regexp.MustCompile(`^apiserver_audit_event_total|^apiserver_audit_level_total\{level="(Metadata|Request|RequestResponse)"|` +
 	`flow_schema="(global-default|catch-all)"|^apiserver_client_certificate_expiration|^apiserver_request_(terminations|aborts|post_timeout)_total|` +
 	`^apiserver_(request_total|request_duration_seconds|request_sli_duration_seconds|response_sizes).*resource=""`)
 
-// determined reports whether the load alone determines a series.
-func determined(name, series string) bool {
-	if !kubernetes(name) || knownFamily(name) {
+// isDetermined reports whether the load alone determines a series.
+func isDetermined(name, series string) bool {
+	if !isKubernetesName(name) || knownFamily(name) {
 		return false
 	}
-	for _, k := range known {
+	for _, k := range knownSeries {
 		if k.series.MatchString(series) {
 			return false
 		}
 	}
-	if r := resource.FindStringSubmatch(series); r != nil {
+	if r := resourceLabel.FindStringSubmatch(series); r != nil {
 		plural, _, _ := strings.Cut(r[1], ".")
-		return loaded[plural]
+		return loadedResources[plural]
 	}
-	return alone.MatchString(series)
+	return loadOnlySeries.MatchString(series)
 }

@@ -22,52 +22,52 @@ import (
 )
 
 const (
-	// getPeriod and writePeriod are between requests of the honest client, and between
-	// events of its watch.
+	// getPeriod and writePeriod are the times between GETs of the honest client, and
+	// between the writes that its watch sees.
 	getPeriod, writePeriod = 20 * time.Millisecond, 100 * time.Millisecond
-	// honestTimeout is when a request has failed.
+	// honestTimeout is when a request counts as failed.
 	honestTimeout = 10 * time.Second
 	pulse         = "pulse"
 )
 
-// honest is a client that is not the attacker.
-type honest struct {
+// honestClient is a client beside the attacker.
+type honestClient struct {
 	*server
 	gets   *http.Client
 	writes typed.ConfigMapInterface
 }
 
-// Experience is what the honest client has seen.
+// Experience is what the honest client has measured.
 type Experience struct {
 	Gets, Failed int
-	// P50 and P99 are of GETs, Event99 of the way from before a write to its event. Gap is
-	// the longest time without an event.
+	// P50 and P99 are latencies of GETs. Event99 is the latency from before a write to
+	// its event. Gap is the longest time without an event.
 	P50, P99, Event99, Gap time.Duration
-	// Err is of one that failed.
+	// Err is the error of a request that failed.
 	Err error `json:"-"`
 }
 
-func newHonest(t *testing.T, s *server) *honest {
+func newHonestClient(t *testing.T, s *server) *honestClient {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &honest{server: s, gets: newClient(t), writes: client.CoreV1().ConfigMaps(namespace)}
+	h := &honestClient{server: s, gets: newClient(t), writes: client.CoreV1().ConfigMaps(namespace)}
 	if _, err := h.writes.Create(t.Context(), &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: pulse}}, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// newClient makes a client with connections of its own.
+// newClient makes a client with its own connections.
 func newClient(t *testing.T) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-func (h *honest) request(ctx context.Context, query string) *http.Request {
+func (h *honestClient) request(ctx context.Context, query string) *http.Request {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/api/v1/namespaces/"+namespace+"/configmaps"+query, nil)
 	if err != nil {
 		panic(err) // the URL is a constant
@@ -76,13 +76,13 @@ func (h *honest) request(ctx context.Context, query string) *http.Request {
 	return req
 }
 
-// live does what an honest client does until the context ends.
-func (h *honest) live(ctx context.Context, t *testing.T) Experience {
+// run reads, writes and watches until the context ends.
+func (h *honestClient) run(ctx context.Context, t *testing.T) Experience {
 	var all sync.WaitGroup
 	var e Experience
 	var took, lags []time.Duration
 	var watchErr, writeErr error
-	all.Go(func() { took, e.Failed, e.Err = h.getAll(ctx) })
+	all.Go(func() { took, e.Failed, e.Err = h.getRepeatedly(ctx) })
 	all.Go(func() { lags, e.Gap, watchErr = h.watch(ctx, newClient(t)) })
 	all.Go(func() { writeErr = h.write(ctx) })
 	all.Wait()
@@ -97,9 +97,9 @@ func (h *honest) live(ctx context.Context, t *testing.T) Experience {
 	return e
 }
 
-// getAll gets an object again and again, each time when the answer is there and the
-// period is over.
-func (h *honest) getAll(ctx context.Context) (took []time.Duration, failed int, failure error) {
+// getRepeatedly reads an object once in each period, and not before the previous answer
+// is there.
+func (h *honestClient) getRepeatedly(ctx context.Context) (took []time.Duration, failed int, failure error) {
 	tick := time.NewTicker(getPeriod)
 	defer tick.Stop()
 	for {
@@ -117,7 +117,7 @@ func (h *honest) getAll(ctx context.Context) (took []time.Duration, failed int, 
 	}
 }
 
-func (h *honest) get() error {
+func (h *honestClient) get() error {
 	ctx, cancel := context.WithTimeout(context.Background(), honestTimeout)
 	defer cancel()
 	resp, err := h.gets.Do(h.request(ctx, "/"+pulse))
@@ -135,7 +135,7 @@ func (h *honest) get() error {
 }
 
 // write changes the object whose events are measured.
-func (h *honest) write(ctx context.Context) error {
+func (h *honestClient) write(ctx context.Context) error {
 	tick := time.NewTicker(writePeriod)
 	defer tick.Stop()
 	for {
@@ -154,8 +154,8 @@ func (h *honest) write(ctx context.Context) error {
 	}
 }
 
-// watch follows that object.
-func (h *honest) watch(ctx context.Context, client *http.Client) (lags []time.Duration, gap time.Duration, err error) {
+// watch follows the object that write changes.
+func (h *honestClient) watch(ctx context.Context, client *http.Client) (lags []time.Duration, gap time.Duration, err error) {
 	began := time.Now()
 	last := began
 	defer func() { gap = max(gap, time.Since(last)) }()
