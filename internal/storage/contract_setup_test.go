@@ -77,14 +77,14 @@ type setup struct {
 // real server.
 type fixture struct {
 	*storage.Store
-	client     *kubernetes.Client
-	cache      *cache.Cache
-	sink       *loadObserver
-	feed       *store.Feed
-	transformer    *switchableTransformer
-	codec      runtime.Codec
-	stopFeed   context.CancelFunc
-	feedEnded chan struct{}
+	client      *kubernetes.Client
+	cache       *cache.Cache
+	sink        *loadObserver
+	feed        *store.Feed
+	transformer *switchableTransformer
+	codec       runtime.Codec
+	stopFeed    context.CancelFunc
+	feedEnded   chan struct{}
 	// firstRevision is the first revision that the cache showed.
 	firstRevision int64
 }
