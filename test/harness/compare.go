@@ -59,9 +59,9 @@ func Until(timeout time.Duration, condition func() error) error {
 // second passed between two writes.
 var QuotedManagedFields = regexp.MustCompile(`(\\*"managedFields\\*":)\[.*?\](,\\*"name\\*":|},\\*"spec\\*":)`)
 
-// HeaderByNature reports whether a response header differs between any two
+// IsVolatileHeader reports whether a response header differs between any two
 // answers.
-func HeaderByNature(name string) bool {
+func IsVolatileHeader(name string) bool {
 	switch name {
 	case "Audit-Id", "Date", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid":
 		return true

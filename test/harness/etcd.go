@@ -41,8 +41,8 @@ func launchEtcd(tb testing.TB, port int, dataDir string) *Etcd {
 	return &Etcd{Process: start(tb, etcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), spec: spec}
 }
 
-// Again starts an etcd that has ended once more, on the same port and data.
-func (e *Etcd) Again() *Etcd {
+// Restart starts an etcd that has ended once more, on the same port and data.
+func (e *Etcd) Restart() *Etcd {
 	e.tb.Helper()
 	return &Etcd{Process: start(e.tb, etcdVariable+"="+e.spec), Endpoint: e.Endpoint, spec: e.spec}
 }
@@ -52,7 +52,7 @@ func runEtcd(spec string) int {
 	port, dataDir, _ := strings.Cut(spec, ",")
 	number, err := strconv.Atoi(port)
 	if err != nil {
-		return fatal(err)
+		return etcdFailed(err)
 	}
 	c := embed.NewConfig()
 	c.Dir = dataDir
@@ -65,7 +65,7 @@ func runEtcd(spec string) int {
 	c.ListenPeerUrls = []url.URL{peer}
 	server, err := embed.StartEtcd(c)
 	if err != nil {
-		return fatal(err)
+		return etcdFailed(err)
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -74,7 +74,7 @@ func runEtcd(spec string) int {
 		server.Close()
 		return 0
 	case err := <-server.Err():
-		return fatal(err)
+		return etcdFailed(err)
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *Server) EtcdClient() *clientv3.Client {
 	return client
 }
 
-func fatal(err error) int {
+func etcdFailed(err error) int {
 	fmt.Fprintln(os.Stderr, "etcd:", err)
 	return 1
 }

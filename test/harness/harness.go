@@ -56,7 +56,7 @@ const (
 type Process struct {
 	tb     testing.TB
 	cmd    *exec.Cmd
-	output *tail
+	tail *outputTail
 	done   chan struct{}
 	err    error
 }
@@ -70,9 +70,9 @@ func Command(tb testing.TB, args ...string) *Process {
 // start starts the test binary in a role.
 func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Helper()
-	p := &Process{tb: tb, cmd: exec.Command(os.Args[0], args...), output: &tail{}, done: make(chan struct{})}
+	p := &Process{tb: tb, cmd: exec.Command(os.Args[0], args...), tail: &outputTail{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), role, "KUBECONFIG=")
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.Stdout, p.cmd.Stderr = p.tail, p.tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("start %v: %v", args, err)
@@ -84,7 +84,7 @@ func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Cleanup(func() {
 		p.Kill()
 		if tb.Failed() {
-			tb.Logf("last output of %v:\n%s", args, brief(p.Output()))
+			tb.Logf("last output of %v:\n%s", args, summarize(p.Output()))
 		}
 	})
 	return p
@@ -102,7 +102,7 @@ func Run(tb testing.TB, args ...string) (output string, code int) {
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
 // Output is the end of what the process wrote so far.
-func (p *Process) Output() string { return p.output.String() }
+func (p *Process) Output() string { return p.tail.String() }
 
 // PID is the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
@@ -113,7 +113,7 @@ func (p *Process) Signal(s os.Signal) {
 	p.tb.Helper()
 	err := p.cmd.Process.Signal(s)
 	if err == nil && s == syscall.SIGSTOP {
-		err = awaitStop(p.PID())
+		err = waitStopped(p.PID())
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.tb.Fatalf("signal: %v", err)
@@ -139,7 +139,7 @@ func (p *Process) Wait(timeout time.Duration) error {
 	case <-p.done:
 		return p.err
 	case <-time.After(timeout):
-		p.tb.Fatalf("process did not end within %v; last output:\n%s", timeout, p.output)
+		p.tb.Fatalf("process did not end within %v; last output:\n%s", timeout, p.tail)
 		return nil
 	}
 }
@@ -167,10 +167,10 @@ func Start(tb testing.TB, dataDir string, args ...string) *Server {
 // Launch is Start without the waiting.
 func Launch(tb testing.TB, dataDir string, args ...string) *Server {
 	tb.Helper()
-	return launch(tb, FreePort(tb), dataDir, args)
+	return launchOn(tb, FreePort(tb), dataDir, args)
 }
 
-func launch(tb testing.TB, port int, dataDir string, args []string) *Server {
+func launchOn(tb testing.TB, port int, dataDir string, args []string) *Server {
 	tb.Helper()
 	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir}, args...)
 	return &Server{
@@ -179,11 +179,11 @@ func launch(tb testing.TB, port int, dataDir string, args []string) *Server {
 	}
 }
 
-// Again starts a server that has ended once more, with the same port and
+// Restart starts a server that has ended once more, with the same port and
 // arguments, and waits until it is ready.
-func (s *Server) Again() *Server {
+func (s *Server) Restart() *Server {
 	s.tb.Helper()
-	again := launch(s.tb, s.port, s.DataDir, s.args)
+	again := launchOn(s.tb, s.port, s.DataDir, s.args)
 	again.WaitReady()
 	return again
 }
@@ -197,7 +197,7 @@ func (s *Server) Successor(args ...string) *Server {
 	if err := os.CopyFS(filepath.Join(dataDir, "pki"), os.DirFS(filepath.Join(s.DataDir, "pki"))); err != nil {
 		s.tb.Fatalf("copy certificates: %v", err)
 	}
-	next := launch(s.tb, s.port, dataDir, slices.Concat(s.args, args))
+	next := launchOn(s.tb, s.port, dataDir, slices.Concat(s.args, args))
 	// /readyz of this port may be the other server's.
 	err := Until(readyTimeout, func() error {
 		if !strings.Contains(next.Output(), "millrace is ready") {
@@ -206,7 +206,7 @@ func (s *Server) Successor(args ...string) *Server {
 		return nil
 	})
 	if err != nil {
-		s.tb.Fatalf("successor not ready after %v:\n%s", readyTimeout, next.output)
+		s.tb.Fatalf("successor not ready after %v:\n%s", readyTimeout, next.tail)
 	}
 	return next
 }
@@ -225,9 +225,9 @@ func (s *Server) WaitReady() {
 		select {
 		case <-ticker.C:
 		case <-s.done:
-			s.tb.Fatalf("server ended before it was ready: %v\n%s", s.err, s.output)
+			s.tb.Fatalf("server ended before it was ready: %v\n%s", s.err, s.tail)
 		case <-ctx.Done():
-			s.tb.Fatalf("server not ready after %v: %v\n%s", readyTimeout, s.Ready(), s.output)
+			s.tb.Fatalf("server not ready after %v: %v\n%s", readyTimeout, s.Ready(), s.tail)
 		}
 	}
 }
@@ -324,15 +324,15 @@ func ShortTempDir(tb testing.TB) string {
 	return dir
 }
 
-// tail keeps the end of what is written to it.
-type tail struct {
+// outputTail keeps the end of what is written to it.
+type outputTail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
 const tailBytes = 64 << 10
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *outputTail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p...)
@@ -342,7 +342,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.ToValidUTF8(string(t.buf), "?")
@@ -352,16 +352,16 @@ func (t *tail) String() string {
 // which must not get lost in it.
 const briefLines, briefWidth, briefStart = 30, 300, 70
 
-var numbers = regexp.MustCompile(`[0-9a-f-]*[0-9][0-9a-f-]*`)
+var numberPattern = regexp.MustCompile(`[0-9a-f-]*[0-9][0-9a-f-]*`)
 
-// brief is the end of a log. Of lines that begin alike but for numbers, the last
+// summarize is the end of a log. Of lines that begin alike but for numbers, the last
 // stays.
-func brief(log string) string {
+func summarize(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	seen := map[string]bool{}
 	var kept []string
 	for _, line := range slices.Backward(lines) {
-		shape := fmt.Sprintf("%.*s", briefStart, numbers.ReplaceAllString(line, "#"))
+		shape := fmt.Sprintf("%.*s", briefStart, numberPattern.ReplaceAllString(line, "#"))
 		if seen[shape] {
 			continue
 		}

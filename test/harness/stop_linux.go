@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitStop returns when all threads of a child that was sent SIGSTOP have stopped, or it
+// waitStopped returns when all threads of a child that was sent SIGSTOP have stopped, or it
 // has ended. What it learns is left for others who wait for the child (waitid(2)).
-func awaitStop(pid int) error {
+func waitStopped(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
 		switch {
