@@ -11,7 +11,7 @@ import (
 
 const module = "example.com/m"
 
-// tree makes a tree of files given as name, content, name, content.
+// tree makes a tree of files. Its arguments are name, content, name, content, and so on.
 func tree(t *testing.T, files ...string) *Tree {
 	t.Helper()
 	result := &Tree{Module: module, Fset: token.NewFileSet()}
@@ -23,7 +23,7 @@ func tree(t *testing.T, files ...string) *Tree {
 	return result
 }
 
-// wantKeys runs a rule and compares the keys of its findings.
+// wantKeys runs a rule and checks the keys of its findings, in any order.
 func wantKeys(t *testing.T, rule string, files *Tree, want ...string) {
 	t.Helper()
 	var got []string

@@ -64,15 +64,15 @@ func order() []Place {
 	}
 }
 
-// upstream is the module that promises no stable interface, and upstreamUser
-// the only package that may import it.
 const (
-	upstream     = "k8s.io/kubernetes"
+	// upstream is the module of Kubernetes, which promises no stable interface.
+	upstream = "k8s.io/kubernetes"
+	// upstreamUser is the only package that may import it, with those nested in it.
 	upstreamUser = "kube"
 )
 
-// bannedPaths are the starts of absolute paths which exist on one machine only.
-// They are written in two parts so as not to be found here.
+// bannedPaths returns the beginnings of absolute paths that exist on one machine only.
+// They are written in two parts, so that the rule does not find them here.
 func bannedPaths() []string {
 	return []string{"/wo" + "rk/", "/ro" + "ot/"}
 }
@@ -101,11 +101,11 @@ func irregularParticiples() []string {
 	}
 }
 
-// Exceptions maps a Finding's Key to the reason why it may stay.
+// Exceptions maps the Key of a Finding to the reason why it may stay.
 type Exceptions map[string]string
 
-// exceptions are the findings that are allowed, by rule. One that no longer
-// applies is a finding itself.
+// exceptions returns the findings that are allowed, by rule. An exception without a
+// finding fails the test as well.
 func exceptions() map[string]Exceptions {
 	return map[string]Exceptions{
 		"file size":     {},

@@ -16,32 +16,33 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// attributeCoverage is what the attributes of a resource's entries tell of its objects.
+// attributeCoverage says which selectors the attributes of a resource's entries can
+// answer, without a decoded object.
 type attributeCoverage int
 
 const (
-	// coversAll are labels and all selectable fields.
+	// coversAll: selectors of labels and of all selectable fields.
 	coversAll attributeCoverage = iota
-	// coversLabels are labels, name and namespace: a custom resource's, whose versions
-	// may select by different fields.
+	// coversLabels: selectors of labels, name and namespace. It is for custom
+	// resources, whose versions may have different selectable fields.
 	coversLabels
-	// coversNames are name and namespace: a custom resource's with a conversion webhook,
-	// which may give an object other labels in each version.
+	// coversNames: selectors of name and namespace. It is for custom resources with a
+	// conversion webhook, which may give an object other labels in each version.
 	coversNames
 )
 
-// ConvertingCodec is a codec of objects that a webhook may convert to the version.
+// ConvertingCodec is a codec whose Decode may need a webhook to convert the object.
 type ConvertingCodec interface {
-	// ConvertsLabels reports whether one does, which may give an object other labels in
-	// each version.
+	// ConvertsLabels reports whether there is a webhook. It may give an object other
+	// labels in each version.
 	ConvertsLabels() bool
-	// Convert has stored objects converted, all together, so that Decode of them need not
-	// wait. The error is that of Decode, or the context's.
+	// Convert has the webhook convert stored objects, all together, so that Decode of
+	// them does not wait. The error is that of Decode, or the context's.
 	Convert(ctx context.Context, entries []*resource.Entry) error
-	// Converted reports whether Decode of none of them waits.
+	// Converted reports whether all objects are converted, so that Decode waits for none.
 	Converted(entries []*resource.Entry) bool
-	// Excludes reports whether it is known without decoding that a selector does not
-	// select an object as it is converted.
+	// Excludes reports whether the converted object is known not to match a selector. It
+	// decodes nothing.
 	Excludes(e *resource.Entry, l labels.Selector) bool
 }
 
@@ -55,8 +56,8 @@ func coverageOf(newFunc func() runtime.Object, codec runtime.Codec) attributeCov
 	return coversLabels
 }
 
-// selectors are the parts of a predicate that attributes answer; whole says that
-// they are all of it.
+// selectors returns the parts of a predicate that attributes answer. whole reports
+// whether these are the whole predicate.
 func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f fields.Selector, whole bool) {
 	switch {
 	case s.cfg.coverage == coversNames:
@@ -70,13 +71,18 @@ func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f f
 	return p.Label, nil, false
 }
 
+<<<<<<< HEAD
 // CoversPredicate reports whether attributes answer a predicate without a decoded object.
 func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool {
+=======
+// Covers reports whether attributes answer a whole predicate, without a decoded object.
+func (s *Store) Covers(p *storage.SelectionPredicate) bool {
+>>>>>>> server
 	_, _, whole := s.selectors(p)
 	return whole
 }
 
-// selectsOtherFields reports whether a selector asks for more than name and namespace.
+// selectsOtherFields reports whether a selector has fields besides name and namespace.
 func selectsOtherFields(f fields.Selector) bool {
 	for _, r := range f.Requirements() {
 		if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
@@ -87,8 +93,8 @@ func selectsOtherFields(f fields.Selector) bool {
 }
 
 // ifSelected returns the decoded object if a predicate selects it, else nil. It does
-// not decode what the attributes rule out; what they do not tell, the object itself
-// is asked.
+// not decode an object that the attributes exclude. It matches the object itself only
+// if the attributes do not cover the predicate.
 func (s *Store) ifSelected(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
 	l, f, whole := s.selectors(p)
 	if !e.Matches(l, f) || !whole && s.converter != nil && s.converter.Excludes(e, p.Label) {
@@ -121,6 +127,7 @@ func describeCustom(e *resource.Entry) error {
 // cborPrefix begins stored objects in CBOR (RFC 8949, 3.4.6).
 var cborPrefix = []byte{0xd9, 0xd9, 0xf7}
 
+// customLabels reads the labels of a stored custom resource, in JSON or CBOR.
 func customLabels(value []byte) (labels.Set, error) {
 	var object struct {
 		Metadata struct {
@@ -133,7 +140,7 @@ func customLabels(value []byte) (labels.Set, error) {
 	} else if decode(value, &object) == nil {
 		return object.Metadata.Labels, nil
 	}
-	// Metadata that is not as it should be is dropped, as when it is decoded.
+	// Malformed metadata is dropped, as Kubernetes does when it decodes the object.
 	var content map[string]any
 	if err := decode(value, &content); err != nil {
 		return nil, err

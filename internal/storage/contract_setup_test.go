@@ -3,7 +3,6 @@ package storage_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -41,7 +40,7 @@ const (
 	storedPrefix = "sealed!"
 )
 
-// podCodec is the codec of the suite's kind.
+// podCodec returns the codec of the kind that the suite uses.
 var podCodec = sync.OnceValue(func() runtime.Codec {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
@@ -65,16 +64,15 @@ func podAttributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	}, nil
 }
 
-// setup says how a fixture differs from the usual one.
+// setup configures a fixture. The zero value is the usual one.
 type setup struct {
-	// etcd is the server's configuration. Nil means upstream's for tests.
+	// etcd is the server's configuration. Nil means Kubernetes' own for tests.
 	etcd *embed.Config
-	// cache is the cache's configuration but for the logger.
+	// cache is the cache's configuration, whose logger is replaced.
 	cache cache.Config
 }
 
-// fixture is a Store over an etcd of its own, made by the Decorator as in the
-// real server.
+// fixture is a Store over an etcd of its own, made by a Decorator as in the server.
 type fixture struct {
 	*storage.Store
 	client      *kubernetes.Client
@@ -85,7 +83,11 @@ type fixture struct {
 	codec       runtime.Codec
 	stopFeed    context.CancelFunc
 	feedEnded   chan struct{}
+<<<<<<< HEAD
 	// firstRevision is the first revision that the cache showed.
+=======
+	// firstRevision is the revision of the cache when it first answered.
+>>>>>>> server
 	firstRevision int64
 }
 
@@ -96,14 +98,15 @@ func newFixture(t testing.TB, s setup) *fixture {
 	return newFixtureOver(t, client, s.cache)
 }
 
-// newFixtureOver is another server, or one that starts again, over an etcd.
+// newFixtureOver makes a fixture over an existing etcd: another server, or the same one
+// after a restart.
 func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *fixture {
 	t.Helper()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	cfg.Logger = quiet
+	discard := slog.New(slog.DiscardHandler)
+	cfg.Logger = discard
 	f := &fixture{client: client, cache: cache.New(cfg), transformer: newSwitchableTransformer(), codec: podCodec()}
 	f.sink = &loadObserver{Sink: f.cache, ended: make(chan int64, 1)}
-	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: quiet})
+	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: discard})
 	f.decorate(t)
 	f.startFeed()
 	t.Cleanup(f.endFeed)
@@ -120,19 +123,19 @@ func (f *fixture) decorate(t testing.TB) {
 	}
 	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec)
 	config.Transformer = f.transformer
-	made, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
+	decorated, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
 		nil, newPod, newPodList, podAttributes, nil, nil)
 	must(t, err)
 	t.Cleanup(destroy)
-	f.Store = made.(*storage.Store)
+	f.Store = decorated.(*storage.Store)
 }
 
-// startFeed runs the feed and returns when it has loaded and replayed the past.
+// startFeed runs the feed, and returns when it has loaded etcd and replayed its past.
 func (f *fixture) startFeed() {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), feedContextKey{}, true))
 	f.stopFeed, f.feedEnded = cancel, make(chan struct{})
-	go func(joined chan struct{}) {
-		defer close(joined)
+	go func(ended chan struct{}) {
+		defer close(ended)
 		_ = f.feed.Run(ctx)
 	}(f.feedEnded)
 	progress := f.cache.Progress()
@@ -148,47 +151,48 @@ func (f *fixture) endFeed() {
 	<-f.feedEnded
 }
 
-// reload makes the cache read everything anew, as a server does that starts or
-// whose feed was compacted away.
+// reload makes the cache load etcd anew, as a server does when it starts or when etcd
+// has compacted what its feed needs.
 func (f *fixture) reload() {
 	f.endFeed()
 	f.startFeed()
 }
 
-// recorder tells which lists went to etcd.
+// recorder returns what records the lists that went to etcd.
 func (f *fixture) recorder() *storagetesting.KubernetesRecorder {
 	return f.client.Kubernetes.(*storagetesting.KubernetesRecorder)
 }
 
-// increaseRV writes a key that does not belong to Kubernetes.
+// increaseRV writes a key outside of Kubernetes' prefix, and returns the new revision.
 func (f *fixture) increaseRV(ctx context.Context, t *testing.T) int64 {
 	resp, err := f.client.KV.Put(ctx, "increaseRV", "ok")
 	must(t, err)
 	return resp.Header.Revision
 }
 
-// compact compacts etcd as another API server would, and waits until ours has
-// noticed it.
+// compact compacts etcd as another API server would, and waits until the fixture's
+// compactor has noticed.
 func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	rv, err := apistorage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
 	must(t, err)
-	// The first call only learns the number that guards against double compaction.
-	known, _, _, err := etcd3.Compact(ctx, f.client.Client, 0, int64(rv))
+	// The first call may only read the version of the key that guards against two
+	// compactions at once.
+	version, _, _, err := etcd3.Compact(ctx, f.client.Client, 0, int64(rv))
 	if err != nil {
-		_, _, _, err = etcd3.Compact(ctx, f.client.Client, known, int64(rv))
+		_, _, _, err = etcd3.Compact(ctx, f.client.Client, version, int64(rv))
 	}
 	must(t, err)
 	eventually(t, func() bool { return f.CompactRevision() == int64(rv) })
 }
 
-// compactAndReload leaves no event in the cache that etcd has compacted: ours
-// keeps events for watches longer than etcd does.
+// compactAndReload compacts etcd, and drops the same events from the cache, which would
+// keep them longer for watches.
 func (f *fixture) compactAndReload(ctx context.Context, t *testing.T, resourceVersion string) {
 	f.compact(ctx, t, resourceVersion)
 	f.reload()
 }
 
-// eventually waits for a condition that nothing signals.
+// eventually polls a condition that cannot be waited for.
 func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, wait.ForeverTestTimeout, true,
@@ -205,8 +209,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// loadObserver is a sink that tells when a load has ended, with the newest revision that
-// follows at once.
+// loadObserver is a sink that reports the end of each load, with the newest revision of
+// the events that follow it at once.
 type loadObserver struct {
 	store.Sink
 	ended chan int64
@@ -232,8 +236,8 @@ func (l *reportingLoader) End(ctx context.Context, revision int64) {
 	l.ended <- max(l.newest, revision)
 }
 
-// switchableTransformer is a transformer that is exchanged while it is in use. The cache
-// may have another one than Kubernetes' store.
+// switchableTransformer delegates to a transformer that a test exchanges while it is in
+// use. The cache and Kubernetes' store may have different ones.
 type switchableTransformer struct {
 	cache, etcd atomic.Pointer[value.Transformer]
 }
@@ -249,7 +253,7 @@ func (s *switchableTransformer) set(t value.Transformer) {
 	s.etcd.Store(&t)
 }
 
-// feedContextKey marks the context of the feed, which decrypts for the cache.
+// feedContextKey marks the context of the feed, to tell the cache's decryption apart.
 type feedContextKey struct{}
 
 func (s *switchableTransformer) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
@@ -263,44 +267,44 @@ func (s *switchableTransformer) TransformToStorage(ctx context.Context, data []b
 	return (*s.etcd.Load()).TransformToStorage(ctx, data, dataCtx)
 }
 
-// modify makes a changed prefix transformer. original undoes it.
+// modify returns a changed prefix transformer, and the original, which undoes the change.
 func (s *switchableTransformer) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
-	// The one in use cannot be copied: it counts its reads.
+	// A new one is changed: the one in use counts its reads and cannot be copied.
 	return modify(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false)), *s.etcd.Load()
 }
 
-// etcdRekeyedStore is a store whose keys are exchanged for Kubernetes' store, but
-// not for the cache.
+// etcdRekeyedStore is a store whose encryption keys the suite exchanges for Kubernetes'
+// store, but not for the cache.
 type etcdRekeyedStore struct{ *fixture }
 
-func (r etcdRekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	modified, original := r.transformer.modify(modify)
-	r.transformer.etcd.Store(&modified)
-	return func() { r.transformer.etcd.Store(&original) }
+func (s etcdRekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := s.transformer.modify(modify)
+	s.transformer.etcd.Store(&modified)
+	return func() { s.transformer.etcd.Store(&original) }
 }
 
-// rekeyedStore is a store whose keys are exchanged. The cache decrypts an object
-// when it arrives, so new keys mean a new load, as after a restart with another
-// encryption configuration.
+// rekeyedStore is a store whose encryption keys the suite exchanges. The cache decrypts
+// an object when it arrives, so new keys need a new load, as after a restart with
+// another encryption configuration.
 type rekeyedStore struct{ *fixture }
 
-func (r rekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	modified, original := r.transformer.modify(modify)
-	r.transformer.set(modified)
-	r.reload()
+func (s rekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := s.transformer.modify(modify)
+	s.transformer.set(modified)
+	s.reload()
 	return func() {
-		r.transformer.set(original)
-		r.reload()
+		s.transformer.set(original)
+		s.reload()
 	}
 }
 
-func (r rekeyedStore) CorruptTransformer() func() {
-	original := *r.transformer.etcd.Load()
-	r.transformer.set(corruptTransformer{original})
-	r.reload()
+func (s rekeyedStore) CorruptTransformer() func() {
+	original := *s.transformer.etcd.Load()
+	s.transformer.set(corruptTransformer{original})
+	s.reload()
 	return func() {
-		r.transformer.set(original)
-		r.reload()
+		s.transformer.set(original)
+		s.reload()
 	}
 }
 
@@ -310,26 +314,26 @@ func (corruptTransformer) TransformFromStorage(context.Context, []byte, value.Co
 	return nil, false, fmt.Errorf("bits flipped")
 }
 
-// rekeyedCaughtUpStore is both.
+// rekeyedCaughtUpStore is a rekeyedStore and a caughtUpStore.
 type rekeyedCaughtUpStore struct{ rekeyedStore }
 
-func (r rekeyedCaughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return caughtUpStore{r.fixture}.Create(ctx, key, obj, out, ttl)
+func (s rekeyedCaughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return caughtUpStore{s.fixture}.Create(ctx, key, obj, out, ttl)
 }
 
-// caughtUpStore is a store whose writes return when the cache holds them, for tests
-// which read without naming a resource version.
+// caughtUpStore is a store whose creations return when the cache holds them. It is for
+// tests that read without a resource version.
 type caughtUpStore struct{ *fixture }
 
-func (c caughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
+func (s caughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if err := s.fixture.Create(ctx, key, obj, out, ttl); err != nil {
 		return err
 	}
-	rv, err := c.Versioner().ObjectResourceVersion(out)
+	rv, err := s.Versioner().ObjectResourceVersion(out)
 	if err != nil {
 		return err
 	}
-	return c.cache.Progress().Wait(ctx, int64(rv))
+	return s.cache.Progress().Wait(ctx, int64(rv))
 }
 
 var (
@@ -338,13 +342,13 @@ var (
 	_ storagetesting.InterfaceWithCorruptTransformer = rekeyedStore{}
 )
 
-// alwaysLimitedStore is a store that takes a list at resource version 0 for one of the
-// newest state. From the cache such a list is whole, whatever its limit.
+// alwaysLimitedStore is a store that answers a list at resource version 0 as one of the
+// newest state. Otherwise such a list is whole, whatever its limit.
 type alwaysLimitedStore struct{ *fixture }
 
-func (l alwaysLimitedStore) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
+func (s alwaysLimitedStore) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = ""
 	}
-	return l.fixture.GetList(ctx, key, opts, list)
+	return s.fixture.GetList(ctx, key, opts, list)
 }

@@ -18,23 +18,23 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// The tests of this file run the suite that Kubernetes runs on its own
-// implementations of storage.Interface. docs/storage-contract.md lists what
-// does not run and why.
+// The tests of this file run the suite that Kubernetes runs on its own implementations
+// of storage.Interface. docs/storage-contract.md lists the functions that do not run,
+// with the reasons.
 
-// contract is one function of the suite on a fixture of its own.
+// contract is one function of the suite, which runs on a fixture of its own.
 type contract struct {
 	name string
 	run  func(context.Context, *testing.T, *fixture)
 }
 
-// withStore adapts the functions that need nothing but a store.
+// withStore adapts a function that needs nothing but a store.
 func withStore(name string, run func(context.Context, *testing.T, apistorage.Interface)) contract {
 	return contract{name, func(ctx context.Context, t *testing.T, f *fixture) { run(ctx, t, f) }}
 }
 
-// withCalls adapts those that count what a list reads. The counts of
-// Kubernetes' etcd storage say nothing about a cache.
+// withCalls adapts a function that counts what a list reads. The counts are ignored:
+// those of Kubernetes' etcd storage do not apply to a cache.
 func withCalls(name string, run func(context.Context, *testing.T, apistorage.Interface, storagetesting.CallsValidation)) contract {
 	return contract{name, func(ctx context.Context, t *testing.T, f *fixture) {
 		run(ctx, t, f, func(*testing.T, uint64, uint64) {})
@@ -51,7 +51,7 @@ func runAll(t *testing.T, all []contract) {
 	}
 }
 
-// checkStored checks that the object in etcd is sealed and has no resource version.
+// checkStored checks that the object in etcd is encrypted and has no resource version.
 func (f *fixture) checkStored(ctx context.Context, t *testing.T, key string) {
 	resp, err := f.client.KV.Get(ctx, pathPrefix+key)
 	must(t, err)
@@ -60,7 +60,7 @@ func (f *fixture) checkStored(ctx context.Context, t *testing.T, key string) {
 	}
 	encoded, ok := bytes.CutPrefix(resp.Kvs[0].Value, []byte(storedPrefix))
 	if !ok {
-		t.Fatalf("%s is not sealed: %q", key, resp.Kvs[0].Value)
+		t.Fatalf("%s is not encrypted: %q", key, resp.Kvs[0].Value)
 	}
 	decoded, err := runtime.Decode(podCodec(), encoded)
 	must(t, err)
@@ -168,14 +168,14 @@ func TestContractProgressNotify(t *testing.T) {
 	storagetesting.RunOptionalTestProgressNotify(context.Background(), t, f, f.increaseRV)
 }
 
-// TestContractGet reads an object that lives for a second. It must not wait for
-// others.
+// TestContractGet reads an object that lives for a second, so it does not run in parallel
+// with tests that could delay it.
 func TestContractGet(t *testing.T) {
 	storagetesting.RunTestGet(context.Background(), t, newFixture(t, setup{}))
 }
 
-// The functions below set a feature gate, which is the process's: no test may
-// run beside them.
+// The tests below set a feature gate, which holds for the whole process. So no other
+// test may run at the same time.
 
 func TestContractWatchSemantics(t *testing.T) {
 	storagetesting.RunWatchSemantics(context.Background(), t, caughtUpStore{newFixture(t, setup{})})
@@ -199,7 +199,7 @@ func TestContractStats(t *testing.T) {
 		t.Run(fmt.Sprintf("sizes=%v", sizes), func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.SizeBasedListCostEstimate, sizes)
 			f := newFixture(t, setup{})
-			// Sizes are of what the cache holds: decrypted.
+			// Sizes are those of decrypted objects, so no transformer applies.
 			storagetesting.RunTestStats(context.Background(), t, f, podCodec(), identity.NewEncryptCheckTransformer(), sizes)
 		})
 	}

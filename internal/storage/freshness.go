@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// revisionTimeout is how long a read waits for a revision that it named, as in
-	// Kubernetes' watch cache: clients retry.
+	// revisionTimeout bounds the wait of a read for the revision that it names. It is
+	// that of Kubernetes' watch cache, and clients retry.
 	revisionTimeout = 3 * time.Second
-	// retrySeconds is what clients are told to wait.
+	// retrySeconds is how long clients are asked to wait before they retry.
 	retrySeconds = 1
 )
 
-// waitFor makes the cache as fresh as a request's resource version asks for:
-// "" is everything acknowledged so far, "0" anything, N at least N.
+// waitFor waits until the cache is as fresh as a request's resource version asks: ""
+// means every write acknowledged so far, "0" any state, and N at least revision N.
 func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
 	if resourceVersion == "" {
 		return s.waitConsistent(ctx)
@@ -40,12 +40,12 @@ func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
 	return s.waitAtLeast(ctx, rv)
 }
 
-// hasRevision reports whether the cache holds a revision. Clients may name numbers
-// that no revision can have.
+// hasRevision reports whether the cache has reached a revision. Clients may name
+// numbers beyond the range of etcd's revisions.
 func (s *Store) hasRevision(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
 
-// waitLikeEtcd refuses revisions that etcd has not reached, without waiting for
-// them.
+// waitLikeEtcd waits for a revision that etcd has reached, and refuses one that it has
+// not, without waiting until it does.
 func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	if s.hasRevision(rv) {
 		return s.waitLoaded(ctx)
@@ -59,6 +59,7 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	return nil
 }
 
+// waitConsistent waits until the cache holds every write acknowledged so far.
 func (s *Store) waitConsistent(ctx context.Context) error {
 	began := time.Now()
 	_, err := s.cfg.Consistent.Wait(ctx)
@@ -69,13 +70,14 @@ func (s *Store) waitConsistent(ctx context.Context) error {
 	return nil
 }
 
-// ConsistentReadError is what a client is told when etcd did not confirm the
-// current revision in time. It is retriable.
+// ConsistentReadError returns the error for a client whose read waited too long for
+// etcd to confirm the current revision. Clients may retry.
 func ConsistentReadError(err error) error {
 	return apierrors.NewTimeoutError(fmt.Sprintf(
 		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
 }
 
+// waitAtLeast waits a short time until the cache has reached a revision.
 func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err
@@ -92,7 +94,7 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	return nil
 }
 
-// waitLoaded waits for the first load, which every read needs.
+// waitLoaded waits a short time for the first load, which every read needs.
 func (s *Store) waitLoaded(ctx context.Context) error {
 	if s.cfg.Cache.Ready() == nil {
 		return nil
@@ -105,7 +107,8 @@ func (s *Store) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// expired is the answer to a watch from a revision whose events are gone.
+// expired returns the error of a watch from a revision whose events are gone. oldest is
+// the first revision that a watch can begin behind.
 func expired(rv, oldest int64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rv, oldest))
 }

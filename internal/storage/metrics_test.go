@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// TestMetricsAreForgotten: nothing that names a resource is left, and others are.
-func TestMetricsAreForgotten(t *testing.T) {
+// TestForgetMetrics checks that no series of a resource is left, and those of others are.
+func TestForgetMetrics(t *testing.T) {
 	etcdmetrics.Register()
 	cachermetrics.Register()
 	gone, other := schema.GroupResource{Group: "gone.example", Resource: "gones"}, schema.GroupResource{Group: "other.example", Resource: "others"}
@@ -28,20 +28,20 @@ func TestMetricsAreForgotten(t *testing.T) {
 	}
 	before := metricsNaming(t, other.Group)
 	if len(before) == 0 || len(metricsNaming(t, gone.Group)) != len(before) {
-		t.Fatalf("%d and %d metrics to begin with", len(metricsNaming(t, gone.Group)), len(before))
+		t.Fatalf("there are %d and %d metrics at first, want the same number", len(metricsNaming(t, gone.Group)), len(before))
 	}
 	if err := storage.ForgetMetrics(map[schema.GroupResource]bool{gone: true}); err != nil {
 		t.Fatal(err)
 	}
 	if left := metricsNaming(t, gone.Group); len(left) > 0 {
-		t.Errorf("left: %s", strings.Join(left, ", "))
+		t.Errorf("metrics are left: %s", strings.Join(left, ", "))
 	}
 	if left := metricsNaming(t, other.Group); len(left) != len(before) {
-		t.Errorf("of another resource %d are left of %d", len(left), len(before))
+		t.Errorf("%d metrics of %d are left of another resource", len(left), len(before))
 	}
 }
 
-// metricsNaming lists the metrics with a label of a value.
+// metricsNaming lists the metrics that have a label with a value.
 func metricsNaming(t *testing.T, value string) []string {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

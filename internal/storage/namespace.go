@@ -12,13 +12,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// Kubernetes' registries make a list over all namespaces, whose field selector pins
-// one, a list of that namespace. They do so for the first page alone, whose token then
-// says nothing of the namespace: a later page reads it as a token of the whole list.
-// Here all pages of such a list are narrowed, and their tokens are those of the whole
-// list, which every server understands.
+// A list over all namespaces may have a field selector that requires one namespace.
+// Kubernetes' registries narrow such a list to that namespace, but only on the first
+// page. Its token then says nothing of the namespace, and a later page takes it for a
+// token of the whole list.
+//
+// Here all pages of such a list are narrowed. Their tokens are those of the whole list,
+// which every server understands.
 
-// listScope is what a list reads.
+// listScope returns the scope of a list, narrowed to one namespace if a field selector
+// requires that.
 func (s *Store) listScope(ctx context.Context, key string, opts *storage.ListOptions) (sc scope, ok bool, err error) {
 	sc, ok, err = s.scope(key, opts.Recursive)
 	namespace, pinned := pinnedNamespace(&opts.Predicate)
@@ -36,7 +39,7 @@ func (s *Store) listScope(ctx context.Context, key string, opts *storage.ListOpt
 	return sc, ok, nil
 }
 
-// pinnedNamespace is the namespace that a registry would narrow a list to.
+// pinnedNamespace returns the namespace that a registry would narrow a list to.
 func pinnedNamespace(p *storage.SelectionPredicate) (string, bool) {
 	if p.Field == nil {
 		return "", false
@@ -52,11 +55,12 @@ func (s *Store) listsAllNamespaces(ctx context.Context) bool {
 		info.Resource == s.cfg.Resource.GroupResource().Resource
 }
 
-// narrowed reports whether the scope is one namespace of a list over all.
+// narrowed reports whether the scope is one namespace of a list over all namespaces.
 func (sc *scope) narrowed() bool { return sc.tokenPrefix != sc.etcdKey }
 
-// continueAt is the key that a token continues at, relative to the resource's prefix.
-// A token without the namespace is the stock server's for the first page.
+// continueAt returns the key that a token continues at, relative to the resource's
+// prefix. from is the token's key. Without a namespace it comes from the stock server's
+// first page.
 func (sc *scope) continueAt(from string) string {
 	if sc.narrowed() && from != "" && !strings.Contains(from, "/") {
 		return sc.key + from
@@ -64,8 +68,8 @@ func (sc *scope) continueAt(from string) string {
 	return from
 }
 
-// listEtcd answers from etcd what the cache cannot. Of a later page etcd is asked as
-// part of the whole list.
+// listEtcd answers from etcd a list that the cache cannot answer. A later page of a
+// narrowed list reads the whole list there, from the token's key on.
 func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage.ListOptions, list runtime.Object) error {
 	etcdPrefix := sc.etcdKey
 	if sc.narrowed() && opts.Predicate.Continue != "" {
@@ -85,8 +89,8 @@ func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage
 	return sc.rewriteToken(list, etcdPrefix)
 }
 
-// rewriteToken makes of a token, which leaves out what etcd was asked for, one as the
-// cache would write it.
+// rewriteToken replaces the token of a list from etcd by the one that the cache would
+// write. etcdPrefix is what etcd's token omits.
 func (sc *scope) rewriteToken(list runtime.Object, etcdPrefix string) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil || m.GetContinue() == "" {
@@ -104,7 +108,7 @@ func (sc *scope) rewriteToken(list runtime.Object, etcdPrefix string) error {
 	return nil
 }
 
-// omittedPrefix is the beginning of keys that the scope's tokens leave out.
+// omittedPrefix returns the beginning of keys that the scope's tokens omit.
 func (sc *scope) omittedPrefix() string {
 	if sc.keepsSlash {
 		return strings.TrimSuffix(sc.tokenPrefix, "/")

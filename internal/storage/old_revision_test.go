@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// TestOldRevisionKeepsNewestBytes: a list at an old revision must not cost the
-// newest one its encoded bytes.
+// TestOldRevisionKeepsNewestBytes checks that the encoded bytes of the newest revision
+// survive a list at an old one.
 func TestOldRevisionKeepsNewestBytes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
@@ -36,7 +36,7 @@ func TestOldRevisionKeepsNewestBytes(t *testing.T) {
 	list := func() {
 		t.Helper()
 		l := encode.List{Form: form, Spans: f.Resource().Snapshot().Spans("")}
-		// The length is that of the items: they are encoded or remembered.
+		// The length is that of the encoded items, so this encodes all of them.
 		_, err := l.LongerThan(1 << 20)
 		must(t, err)
 	}
@@ -46,10 +46,10 @@ func TestOldRevisionKeepsNewestBytes(t *testing.T) {
 	}, &example.PodList{}))
 	list()
 	first := decoded
-	// One item changes; the other's bytes come from the leaf before.
+	// One object is added. The bytes of the others come from the leaf before.
 	f.create(t, "c")
 	list()
 	if first != 2 || decoded != 3 {
-		t.Fatalf("%d objects were decoded at first and %d in all, want 2 and 3", first, decoded)
+		t.Fatalf("%d objects were decoded by the first list and %d by both, want 2 and 3", first, decoded)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// TestWatchAfterRestart: a server that starts over an etcd with a past knows it,
-// and serves nothing before it knows the present.
+// TestWatchAfterRestart checks that a server that starts over an etcd with a past knows
+// that past, and answers nothing before it has loaded the newest revision.
 func TestWatchAfterRestart(t *testing.T) {
 	t.Parallel()
 	before := newFixture(t, setup{})
@@ -36,14 +36,14 @@ func TestWatchAfterRestart(t *testing.T) {
 
 	f := newFixtureOver(t, before.client, cache.Config{})
 	if f.firstRevision < newest || f.cache.Ready() != nil {
-		t.Errorf("serves at revision %d (%v), want %d or newer", f.firstRevision, f.cache.Ready(), newest)
+		t.Errorf("the cache answers at revision %d (%v), want %d or newer", f.firstRevision, f.cache.Ready(), newest)
 	}
 	want = append(want, fmt.Sprint("ADDED fourth ", f.create(t, "fourth").ResourceVersion))
 	w := f.watchFrom(t, first.ResourceVersion)
 	for _, line := range want {
 		e, open := next(t, w)
 		if !open || e.Type == watch.Error {
-			t.Fatalf("watch says %v instead of %s", e, line)
+			t.Fatalf("watch sent %v instead of %s", e, line)
 		}
 		pod, err := meta.Accessor(e.Object)
 		must(t, err)

@@ -15,9 +15,15 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// sharedObjects lets watchers that one event reaches decode and encode it once. It
-// holds nothing: what no watcher is busy with any more goes with the next
-// garbage collection.
+// sharedObjects has the decoded objects that watchers of a Store are sending, so that
+// one event is decoded and encoded once for all of them.
+//
+// It keeps no object alive: its pointers are weak. So it needs no bound and no
+// eviction, and an object goes with the first garbage collection after the last
+// watcher has sent it. The cost is one cleanup of the runtime for each object, and a
+// second decoding for a watcher that comes after the collection.
+//
+// The zero value is ready. It is safe for use by several goroutines.
 type sharedObjects struct {
 	mu struct {
 		sync.Mutex
@@ -25,20 +31,22 @@ type sharedObjects struct {
 	}
 }
 
-// entryVersion is an entry as an event shows it: the last version of a deleted
-// object has the revision of the deletion.
+// entryVersion identifies an object as an event sends it. An entry is sent at its own
+// revision, and a deleted one at the revision of the deletion.
 type entryVersion struct {
 	entry    *resource.Entry
 	revision int64
 }
 
-// get returns the shared object of a version. decode is called once for it.
+// get returns the shared object of a version, and the error of its decoding. The first
+// caller decodes, and others wait. decode is not called while the lock is held.
 func (s *sharedObjects) get(v entryVersion, decode func() (runtime.Object, error)) (*sharedObject, error) {
 	shared := s.find(v)
 	shared.once.Do(func() { shared.obj, shared.err = decode() })
 	return shared, shared.err
 }
 
+// find returns the shared object of a version, which may not be decoded yet.
 func (s *sharedObjects) find(v entryVersion) *sharedObject {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,6 +63,7 @@ func (s *sharedObjects) find(v entryVersion) *sharedObject {
 	return shared
 }
 
+// forget removes an object that was collected, unless another has taken its place.
 func (s *sharedObjects) forget(v entryVersion, pointer weak.Pointer[sharedObject]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,19 +73,21 @@ func (s *sharedObjects) forget(v entryVersion, pointer weak.Pointer[sharedObject
 }
 
 // sharedObject is an object that many watchers send. It implements
-// runtime.CacheableObject, which Kubernetes' watch handler encodes once for each
-// encoding. It is read-only: who wants to change it takes a copy.
+// runtime.CacheableObject, so Kubernetes' watch handler encodes it once for each
+// encoding. It is never changed; GetObject returns a copy.
 type sharedObject struct {
+	// once guards the decoding, which sets obj or err.
 	once sync.Once
 	obj  runtime.Object
 	err  error
 
 	mu struct {
 		sync.Mutex
-		encoded map[runtime.Identifier]*encoding
+		encodings map[runtime.Identifier]*encoding
 	}
 }
 
+// encoding is the bytes of an object in one encoding. once guards the other fields.
 type encoding struct {
 	once  sync.Once
 	bytes []byte
@@ -93,7 +104,7 @@ func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	result := o.encodingOf(id)
 	result.once.Do(func() {
 		var buf bytes.Buffer
-		// Encoders may set the kind on what they encode.
+		// It encodes a copy, since encoders may set the kind on the object.
 		result.err = encode(o.GetObject(), &buf)
 		result.bytes = buf.Bytes()
 	})
@@ -104,16 +115,17 @@ func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	return err
 }
 
+// encodingOf returns the object's bytes in an encoding, which may not be encoded yet.
 func (o *sharedObject) encodingOf(id runtime.Identifier) *encoding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.mu.encoded == nil {
-		o.mu.encoded = map[runtime.Identifier]*encoding{}
+	if o.mu.encodings == nil {
+		o.mu.encodings = map[runtime.Identifier]*encoding{}
 	}
-	result := o.mu.encoded[id]
+	result := o.mu.encodings[id]
 	if result == nil {
 		result = &encoding{}
-		o.mu.encoded[id] = result
+		o.mu.encodings[id] = result
 	}
 	return result
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 )
 
-// TestWatchersShareWhatTheySend: an event is encoded once for all watchers of
-// an encoding, and nobody can change it for the others.
-func TestWatchersShareWhatTheySend(t *testing.T) {
+// TestWatchersShareObjects checks that an event is encoded once for all watchers of an
+// encoding, and that an encoder cannot change it for the others.
+func TestWatchersShareObjects(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
 	first := f.create(t, "first")
@@ -25,7 +25,7 @@ func TestWatchersShareWhatTheySend(t *testing.T) {
 		encodings.Add(1)
 		pod := obj.(*example.Pod)
 		_, err := fmt.Fprint(w, pod.Name, "@", pod.ResourceVersion)
-		// Encoders set the kind on what they are given.
+		// Encoders may change the object, such as its kind.
 		pod.Name = "changed"
 		return err
 	}

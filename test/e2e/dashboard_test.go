@@ -125,7 +125,7 @@ func TestDefinitionCosts(t *testing.T) {
 	}
 	eventually(t, agrees(1))
 	check(t, s.Terminate())
-	s = s.Again()
+	s = s.Restart()
 	eventually(t, agrees(0))
 }
 

@@ -43,17 +43,17 @@ var (
 		if err := w.server.Terminate(); err != nil {
 			w.t.Errorf("server ended with %v", err)
 		}
-		w.server = w.server.Again()
+		w.server = w.server.Restart()
 	}}
 	killed = fault{"server killed", func(w *cluster) {
 		w.server.Kill()
-		w.server = w.server.Again()
+		w.server = w.server.Restart()
 	}}
 	etcdTerminated = fault{"etcd terminated", func(w *cluster) {
 		if err := w.etcd.Terminate(); err != nil {
 			w.t.Errorf("etcd ended with %v", err)
 		}
-		w.etcd = w.etcd.Again()
+		w.etcd = w.etcd.Restart()
 		began := time.Now()
 		defer func() {
 			w.t.Logf("the server was ready %v after etcd was started", time.Since(began).Round(time.Millisecond))

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitStop returns when all threads of a child that was sent SIGSTOP have stopped, or it
-// has ended. What it learns is left for others who wait for the child (waitid(2)).
-func awaitStop(pid int) error {
+// waitStopped waits until all threads of a child that got SIGSTOP have stopped, or the
+// child has ended. It does not reap the child, so other waits see the same (waitid(2)).
+func waitStopped(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
 		switch {
