@@ -33,7 +33,7 @@ const maxStoredBlock = 1<<16 - 1
 
 // segmentDeflaters compress segments, which refer to nothing before them. frameDeflaters
 // compress frames, which may refer to the frame before. They have a pool of their own,
-// because a writer with a dictionary keeps a copy of it. fastDeflaters compress bytes that
+// because Reset does not take the dictionary from a writer that once had one. fastDeflaters compress bytes that
 // are sent once.
 var (
 	segmentDeflaters = deflaterPool(deflateLevel)

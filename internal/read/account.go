@@ -25,7 +25,7 @@ func (t *Tier) SetAccounts(lists *slo.Lists) { t.lists = lists }
 
 // account is what a GET or LIST has cost so far.
 type account struct {
-	began time.Time
+	startedAt time.Time
 	// idle is the time that the request was seen to wait: for etcd's revision, and for
 	// the client to take bytes.
 	idle time.Duration
@@ -47,7 +47,7 @@ func (a *account) setPage(page *cache.Page) {
 
 // cost adds up a request that ends now.
 func (a *account) cost(bytes int) slo.ListCost {
-	wall := time.Since(a.began)
+	wall := time.Since(a.startedAt)
 	return slo.ListCost{
 		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
 		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
@@ -61,7 +61,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 		return
 	}
 	r := slo.ListRequest{
-		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
+		Client: clientOf(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
 		Cost: q.account.cost(bytes),
 		Shape: slo.Shape{
 			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
@@ -86,7 +86,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 	lists.Observe(&r)
 }
 
-func client(req *http.Request) slo.Client {
+func clientOf(req *http.Request) slo.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
 		name = user.GetName()
@@ -177,12 +177,12 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 	m := &writeMeter{ResponseWriter: w}
 	defer func() {
 		r := slo.ListRequest{
-			Client: client(req), Address: req.RemoteAddr, Relist: p.relist,
+			Client: clientOf(req), Address: req.RemoteAddr, Relist: p.relist,
 			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
 			Shape: passedOnShape(req, info, w.Header()),
 		}
 		r.Shape.Reason = string(p.reason)
-		a := account{began: p.began, idle: m.writing}
+		a := account{startedAt: p.startedAt, idle: m.writing}
 		r.Cost = a.cost(int(m.bytes))
 		t.lists.Observe(&r)
 	}()
@@ -191,8 +191,8 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 
 // passOnCause is why and since when a request is passed on.
 type passOnCause struct {
-	reason passReason
-	began  time.Time
+	reason    passReason
+	startedAt time.Time
 	// relist says that all of a resource is listed anew.
 	relist bool
 }

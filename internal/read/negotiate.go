@@ -76,7 +76,7 @@ func (q *query) negotiateWatch(key formKey, req *http.Request) passReason {
 		if err != nil {
 			return q.passOnForm(q.route.formName(key), err)
 		}
-		q.head, key.noColumns = made.form, true
+		q.firstForm, key.noColumns = made.form, true
 	}
 	made, err := q.route.form(key)
 	if err != nil {

@@ -59,7 +59,7 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 		return false
 	}
 	wait := lists.Relist(&slo.Relist{
-		Client: client(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.isFullRelist(), Exempt: exempt(req),
+		Client: clientOf(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.isFullRelist(), Exempt: exempt(req),
 	})
 	if wait == 0 {
 		return false
@@ -67,14 +67,14 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	seconds := int(wait / time.Second)
 	err := apierrors.NewTooManyRequests(fmt.Sprintf(
 		"many clients of this kind list %s at the same time: retry after %d s", q.route.name, seconds), seconds)
-	q.fail(w, req, err)
+	q.answerError(w, req, err)
 	return true
 }
 
 // recordRelist notes the bytes of initial events that a WATCH was sent.
 func (q *query) recordRelist(req *http.Request, bytes int) {
 	if lists := q.tier.lists; lists != nil && q.isFullRelist() {
-		lists.Relisted(client(req).UserAgent, q.route.name, uint64(bytes))
+		lists.Relisted(clientOf(req).UserAgent, q.route.name, uint64(bytes))
 	}
 }
 

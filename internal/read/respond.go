@@ -34,8 +34,8 @@ func writeError(err error, cfg *RouteConfig, w http.ResponseWriter, req *http.Re
 	responsewriters.ErrorNegotiated(err, cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
 }
 
-// begin writes the headers of an answer.
-func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
+// writeHeaders writes the headers of an answer.
+func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
 	q.warn(req)
 	header := w.Header()
 	if encoding != encode.Identity {
@@ -74,7 +74,7 @@ type pacedWriter struct {
 func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	if !p.begun {
 		p.begun = true
-		p.query.begin(p.w, p.req, p.encoding)
+		p.query.writeHeaders(p.w, p.req, p.encoding)
 	}
 	for len(b) > 0 && err == nil {
 		p.extendDeadline()
