@@ -25,7 +25,7 @@ const (
 // isWatch reports whether items are frames of a watch.
 func (f Framing) isWatch() bool { return f == WatchJSON || f == WatchProtobuf }
 
-// appendFrame appends the frame of an event. object is encoded as a GET has it.
+// appendFrame appends the frame of an event. object is encoded as in the answer to a GET.
 func (f Framing) appendFrame(dst []byte, kind watch.EventType, object []byte) []byte {
 	if f == WatchProtobuf {
 		raw := protowire.SizeTag(extensionRaw) + protowire.SizeBytes(len(object))
@@ -46,7 +46,7 @@ func (f Framing) appendFrame(dst []byte, kind watch.EventType, object []byte) []
 	return append(dst, "}\n"...)
 }
 
-// checkFrames compares a frame with that of the media type's own encoder.
+// checkFrames compares a frame with the one that the media type's own encoder writes.
 func (f *Form) checkFrames() error {
 	var encodedObject bytes.Buffer
 	if err := f.encodeObject(&encodedObject, &metav1.Status{Status: metav1.StatusFailure, Message: `a "quoted" <word>`}); err != nil {
@@ -69,7 +69,7 @@ func (f *Form) checkFrames() error {
 	return nil
 }
 
-// signal encodes the frame of an event that is no change of a stored object.
+// signal encodes the frame of a bookmark or an error.
 func (f *Form) signal(kind watch.EventType, obj runtime.Object) ([]byte, error) {
 	encode := f.encodeAlone
 	if _, ok := obj.(*metav1.Status); ok {
@@ -82,8 +82,8 @@ func (f *Form) signal(kind watch.EventType, obj runtime.Object) ([]byte, error) 
 	return f.cfg.Framing.appendFrame(nil, kind, object.Bytes()), nil
 }
 
-// event appends the frame of an entry as it stands at a revision: the last version of a
-// deleted object has that of the deletion.
+// event appends the frame of an entry with revision for its own. The two differ in the
+// last version of a deleted object, which is sent with the revision of the deletion.
 func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revision int64) ([]byte, error) {
 	if e.Revision != revision {
 		last := *e
@@ -102,7 +102,7 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 	return f.cfg.Framing.appendFrame(slices.Grow(dst, object.Len()+frameOverhead), kind, object.Bytes()), nil
 }
 
-// scratchBuffers are what objects are encoded to before they are framed.
+// scratchBuffers hold an object until it is framed or compressed.
 var scratchBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func putScratch(b *bytes.Buffer) {
@@ -113,5 +113,5 @@ func putScratch(b *bytes.Buffer) {
 	}
 }
 
-// frameOverhead is more than what surrounds an object.
+// frameOverhead is an upper bound of the bytes that surround an object in a frame.
 const frameOverhead = 48

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Framing is how a media type joins items into a list.
+// Framing is how a media type joins items to a list.
 type Framing int
 
 const (
@@ -21,8 +21,8 @@ const (
 	// Protobuf is Kubernetes' envelope: the magic number, then runtime.Unknown,
 	// whose field 2 is the list: metadata in field 1, items in field 2.
 	Protobuf
-	// WatchJSON and WatchProtobuf have frames of watch events for items and
-	// nothing around or between them.
+	// WatchJSON and WatchProtobuf have frames of watch events for items, and nothing
+	// around or between them.
 	WatchJSON
 	WatchProtobuf
 )
@@ -31,7 +31,7 @@ const (
 type listEnvelope struct {
 	// before ends where the first item begins, after begins where the last ends.
 	before, after []byte
-	// list is the protobuf message without items, nil for other framings.
+	// list is the protobuf message without its items, nil for other framings.
 	list []byte
 }
 
@@ -52,8 +52,8 @@ func (f Framing) separator() []byte {
 	return nil
 }
 
-// brackets are what a list that has items opens and closes them with, and what
-// one without has instead.
+// brackets are what opens and closes the items of a list, and what a list without items
+// may have in their place.
 func (f Framing) brackets() (open, shut string, empty []string) {
 	switch f {
 	case PrettyJSON:
@@ -64,15 +64,15 @@ func (f Framing) brackets() (open, shut string, empty []string) {
 	return `"items":[`, "]", []string{`"items":[]`, `"items":null`}
 }
 
-// split takes an encoded list without items apart.
+// split finds the envelope of an encoded list without items.
 func (f Framing) split(encoded []byte) (listEnvelope, error) {
 	if f == Protobuf {
 		return splitProtobuf(encoded)
 	}
 	open, shut, empty := f.brackets()
 	for _, none := range empty {
-		// Metadata stand ahead of the items, and descriptions of a table's columns:
-		// neither holds an unescaped quotation mark.
+		// Only metadata and descriptions of a table's columns stand ahead of the items.
+		// Neither has an unescaped quotation mark inside, so the first match is right.
 		if i := bytes.Index(encoded, []byte(none)); i >= 0 {
 			return listEnvelope{
 				before: append(bytes.Clone(encoded[:i]), open...),
@@ -109,7 +109,8 @@ func splitProtobuf(encoded []byte) (listEnvelope, error) {
 	return listEnvelope{}, fmt.Errorf("%w: no list in the envelope", ErrShape)
 }
 
-// join makes the header and trailer of a list whose items take size bytes.
+// join makes the header and trailer of a list whose items, with separators, take size
+// bytes.
 func (f Framing) join(surrounding listEnvelope, size int64) (header, trailer []byte) {
 	if f != Protobuf {
 		return surrounding.before, surrounding.after
@@ -120,8 +121,8 @@ func (f Framing) join(surrounding listEnvelope, size int64) (header, trailer []b
 	return append(header, surrounding.list...), surrounding.after
 }
 
-// cut returns the item out of an encoded list of one. empty is the same list
-// without it.
+// cut returns the item of an encoded list of one. It is part of encoded. empty is the
+// envelope of the same list without items.
 func (f Framing) cut(encoded []byte, empty listEnvelope) ([]byte, error) {
 	if f == Protobuf {
 		one, err := splitProtobuf(encoded)
@@ -144,7 +145,7 @@ func (f Framing) cut(encoded []byte, empty listEnvelope) ([]byte, error) {
 	return item, nil
 }
 
-// around finds what surrounds an item when it is sent alone.
+// around finds what surrounds an item in alone, the answer to a GET of the same object.
 func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 	switch f {
 	case Protobuf:
@@ -155,7 +156,8 @@ func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 		}
 		return listEnvelope{before: bytes.Clone(surrounding.before), after: bytes.Clone(surrounding.after)}, true
 	case JSON:
-		// An item begins like the object, but for the kind that a typed one leaves out.
+		// An item is the object as it is sent alone, but typed items leave out the kind,
+		// which stands first.
 		if len(item) < 2 {
 			return listEnvelope{}, false
 		}
@@ -171,7 +173,7 @@ func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 	return listEnvelope{}, false
 }
 
-// wrap makes of an item what is sent alone.
+// wrap makes the answer to a GET out of an item.
 func (f Framing) wrap(item []byte, surrounding *listEnvelope) ([]byte, error) {
 	if f != Protobuf {
 		out := make([]byte, 0, len(surrounding.before)+len(item)+len(surrounding.after))
@@ -190,7 +192,8 @@ func (f Framing) wrap(item []byte, surrounding *listEnvelope) ([]byte, error) {
 	return append(out, surrounding.after...), nil
 }
 
-// consumeItem returns the object of one field of a list's items.
+// consumeItem returns the object in a field of a list's items. n is its length on the wire,
+// negative for an error.
 func consumeItem(item []byte) (body []byte, n int) {
 	if _, _, n = protowire.ConsumeTag(item); n < 0 {
 		return nil, n

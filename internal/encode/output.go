@@ -16,24 +16,25 @@ const (
 	Zstd     Encoding = "zstd"
 )
 
-// output gathers small parts into writes that are worth a system call, and
-// compresses what nobody compressed before. A list's memory is its buffers: they
-// come from a pool and go back.
+// output gathers small parts into writes that are worth a system call, and compresses parts
+// that were not compressed before. Its buffers are all the memory that a list or stream
+// takes for writing. They come from a pool, and release gives them back.
 type output struct {
 	w        io.Writer
 	encoding Encoding
-	// pending are plain bytes to come. ready are wire bytes.
+	// pending are plain bytes that are not compressed yet. They come behind ready, which
+	// are wire bytes that are not written yet.
 	pending []byte
 	ready   bytes.Buffer
 	sum     gzipSum
-	// stored says that the stream ends with a stored block.
+	// stored says that the gzip stream ends with a stored block. See sync.
 	stored bool
 }
 
 const (
-	// chunkBytes is the size from which bytes are passed on.
+	// chunkBytes is how many bytes are gathered before they are written.
 	chunkBytes = 64 << 10
-	// minDirectWrite parts are written without being copied.
+	// minDirectWrite is the size from which a part is written without being copied.
 	minDirectWrite = 16 << 10
 )
 
@@ -53,7 +54,8 @@ func newOutput(w io.Writer, encoding Encoding) *output {
 	return out
 }
 
-// resume goes on with a stream whose beginning was written before.
+// resume continues a stream whose beginning another output wrote: it has no header, and
+// its checksum begins with sum.
 func (o *output) resume(sum gzipSum) {
 	o.sum = sum
 	o.ready.Reset()
@@ -66,7 +68,7 @@ func (o *output) release() {
 	}
 }
 
-// plain adds bytes that were not compressed before.
+// plain adds bytes that are not compressed. part stays the caller's.
 func (o *output) plain(part []byte) error {
 	if o.encoding == Identity && len(part) >= minDirectWrite {
 		if err := o.flush(); err != nil {
@@ -82,7 +84,7 @@ func (o *output) plain(part []byte) error {
 	return o.flush()
 }
 
-// packed adds a segment that is compressed already.
+// packed adds a segment that is compressed with the output's coding.
 func (o *output) packed(w *segment) error {
 	if err := o.compress(); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (o *output) packed(w *segment) error {
 	return wrapWrite(err)
 }
 
-// compress turns what is pending into wire bytes.
+// compress moves the pending bytes to the ready ones.
 func (o *output) compress() error {
 	src := o.pending
 	o.pending = o.pending[:0]
@@ -133,7 +135,8 @@ func (o *output) compress() error {
 	return nil
 }
 
-// maxUncompressed is what is not worth compressing, such as a separator.
+// maxUncompressed is the number of bytes that are not worth compressing, such as a
+// separator.
 const maxUncompressed = 128
 
 // flush writes everything that was added.
@@ -144,8 +147,8 @@ func (o *output) flush() error {
 	return o.drain()
 }
 
-// sync writes everything so that the client can decode all of it. Some decoders
-// hold the bytes of a stored block back until another block begins.
+// sync writes everything, so that the client can decode all of it. Some decoders hold back
+// the bytes of a stored block until another block begins, so sync begins an empty one.
 func (o *output) sync() error {
 	if err := o.compress(); err != nil {
 		return err
@@ -166,7 +169,7 @@ func (o *output) drain() error {
 	return wrapWrite(err)
 }
 
-// end writes the rest and ends the stream.
+// end writes the remaining bytes and the trailer.
 func (o *output) end() error {
 	if err := o.compress(); err != nil {
 		return err

@@ -12,21 +12,23 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Piece is a part of a document, deflated apart from what surrounds it. A
-// document whose parts change one by one is kept as pieces: with gzip they are
-// sent as they are, one behind the other, and plain they are inflated one at a
-// time. It is immutable; the zero value is empty.
+// Piece is a part of a document, deflated apart from the other parts. It is for documents
+// whose parts change one by one: with gzip the pieces are sent as they are, one behind the
+// other; plain they are inflated one at a time. A piece is immutable, and owns its bytes.
+// The zero value is empty.
 type Piece struct {
 	deflated []byte
-	// s2 is the same, if it was asked for.
-	s2   []byte
+	// s2 has the same bytes in another format, if WithS2 was called.
+	s2 []byte
+	// crc and size are of the plain bytes.
 	crc  uint32
 	size int64
-	// lazy is set of a piece that is made again for plain bytes, and is deflated
-	// when that is first needed.
+	// lazy is set for pieces of NewLazyPiece, which have neither deflated nor s2.
 	lazy *lazyDeflate
 }
 
+// lazyDeflate generates a piece's plain bytes each time they are needed, and deflates them
+// when that is first needed. All copies of the piece share it.
 type lazyDeflate struct {
 	plain    func(dst []byte) []byte
 	done     atomic.Bool
@@ -35,7 +37,7 @@ type lazyDeflate struct {
 	err      error
 }
 
-// maxStoredPiece and what is shorter is not worth compressing.
+// maxStoredPiece is the largest piece, in bytes, that is stored uncompressed.
 const maxStoredPiece = 64
 
 // NewPiece makes a piece of plain, which stays the caller's.
@@ -56,8 +58,9 @@ func NewPiece(plain []byte) (Piece, error) {
 	return Piece{deflated: bytes.Clone(out.Bytes()), crc: sum.crc, size: sum.size}, nil
 }
 
-// NewLazyPiece makes a piece of what plain appends, always the same: for bytes that
-// are quicker made than inflated.
+// NewLazyPiece makes a piece of the bytes that plain appends. plain must append the same
+// bytes each time, and be safe for concurrent use. It is for bytes that are generated
+// faster than they are inflated.
 func NewLazyPiece(plain func(dst []byte) []byte) Piece {
 	size := int64(len(plain(nil)))
 	if size == 0 {
@@ -66,8 +69,8 @@ func NewLazyPiece(plain func(dst []byte) []byte) Piece {
 	return Piece{size: size, lazy: &lazyDeflate{plain: plain}}
 }
 
-// Deflated is the piece with its bytes deflated, which all but those of NewLazyPiece
-// are from the beginning. Those stay deflated once they were.
+// Deflated is the piece with its bytes deflated. Pieces of NewPiece are deflated from the
+// beginning. A lazy piece is deflated by the first call, and keeps the result.
 func (p Piece) Deflated() (Piece, error) {
 	if p.lazy == nil {
 		return p, nil
@@ -85,8 +88,8 @@ func (p Piece) IsDeflated() bool { return p.lazy == nil || p.lazy.done.Load() }
 // Size is the number of plain bytes.
 func (p Piece) Size() int64 { return p.size }
 
-// Cost is the number of bytes that the piece keeps in memory. What is not
-// deflated yet is taken for compressed to a sixteenth.
+// Cost is the number of bytes that the piece keeps in memory. A lazy piece costs a
+// sixteenth of its plain bytes, which is about what it keeps when it is deflated.
 func (p Piece) Cost() int64 {
 	if p.lazy != nil {
 		return p.size / 16
@@ -94,8 +97,8 @@ func (p Piece) Cost() int64 {
 	return int64(cap(p.deflated) + cap(p.s2))
 }
 
-// WithS2 is the piece with its bytes in s2 besides, from which AppendPlain has them
-// in a fourth of the time. It costs about as much memory again.
+// WithS2 is the piece with its bytes in s2 besides. AppendPlain then takes a fourth of the
+// time. The piece costs about twice as much memory.
 func (p Piece) WithS2() (Piece, error) {
 	if p.lazy != nil || p.size <= maxStoredPiece {
 		return p, nil
@@ -165,7 +168,7 @@ func WriteGzip(w io.Writer, pieces []Piece) error {
 	return nil
 }
 
-// WritePlain writes the plain bytes of pieces, some at a time.
+// WritePlain writes the plain bytes of pieces. It gathers small pieces into larger writes.
 func WritePlain(w io.Writer, pieces []Piece) error {
 	buf := plainBuffers.Get().(*[]byte)
 	defer plainBuffers.Put(buf)
@@ -186,7 +189,7 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 	return nil
 }
 
-// minPlainWrite is how many bytes WritePlain gathers at least.
+// minPlainWrite is the number of bytes that WritePlain gathers before it writes.
 const minPlainWrite = 64 << 10
 
 var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -20,49 +20,51 @@ import (
 	"github.com/millrace/millrace/internal/usage"
 )
 
-// SetAccounts makes the tier keep accounts of GETs and LISTs. It is called before the
-// first request.
-func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
+// SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called
+// before the first request.
+func (t *Tier) SetAccounts(lists *slo.Lists) { t.lists = lists }
 
-// account is what a GET or LIST has cost so far.
+// account is what a GET or LIST has cost so far. CPU is estimated: it is the time of the
+// request, without the time that it waited.
 type account struct {
-	began time.Time
-	// idle is the time that the request was seen to wait: for etcd's revision, and for
-	// the client to take bytes.
+	startedAt time.Time
+	// idle is how long the request waited for etcd's revision, for a webhook, and for the
+	// client to take bytes.
 	idle time.Duration
-	// path is how objects were found, "" before they were.
+	// path is how objects were found, "" before that.
 	path             cache.Path
 	objects, scanned int
-	// compressed is the answer's coding.
+	// compressed is the coding of the answer.
 	compressed encode.Encoding
 }
 
-// addIdle notes that the request waited from a time on.
+// addIdle notes that the request has waited since a time.
 func (a *account) addIdle(since time.Time) { a.idle += time.Since(since) }
 
-// setPage notes how a list was found.
+// setPage notes how the objects of a list were found.
 func (a *account) setPage(page *cache.Page) {
 	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
 	a.idle += page.Waited
 }
 
-// cost adds up a request that ends now.
-func (a *account) cost(bytes int) report.ListCost {
-	wall := time.Since(a.began)
-	return report.ListCost{
+// cost is the cost of a request that ends now with an answer of so many bytes.
+func (a *account) cost(bytes int) slo.ListCost {
+	wall := time.Since(a.startedAt)
+	return slo.ListCost{
 		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
 		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
 	}
 }
 
-// charge ends the account of a request that the tier answered, with so many bytes.
+// charge adds a request that the tier has answered to the accounts. bytes is the size of the
+// answer. Watches have accounts of their own.
 func (q *query) charge(req *http.Request, bytes int) {
 	lists := q.tier.lists
 	if lists == nil || q.isWatch {
 		return
 	}
-	r := usage.Request{
-		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
+	r := slo.ListRequest{
+		Client: clientOf(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
 		Cost: q.account.cost(bytes),
 		Shape: report.Shape{
 			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
@@ -87,7 +89,8 @@ func (q *query) charge(req *http.Request, bytes int) {
 	lists.Observe(&r)
 }
 
-func client(req *http.Request) report.Client {
+// clientOf is the client of a request, as accounts know it.
+func clientOf(req *http.Request) slo.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
 		name = user.GetName()
@@ -97,6 +100,7 @@ func client(req *http.Request) report.Client {
 
 func (q *query) scope() string { return scope(q.namespace, q.name) }
 
+// scope is the scope of a request in accounts. namespace and name are "" for none.
 func scope(namespace, name string) string {
 	switch {
 	case name != "":
@@ -107,7 +111,7 @@ func scope(namespace, name string) string {
 	return report.ScopeCluster
 }
 
-// selectorKeys are the keys of selectors, either of which may be nil.
+// selectorKeys names the keys that two selectors ask for. Either may be nil.
 func selectorKeys(l labels.Selector, f fields.Selector) string {
 	var byLabel, byField []string
 	if l != nil {
@@ -124,9 +128,10 @@ func selectorKeys(l labels.Selector, f fields.Selector) string {
 	return report.FormatSelectors(byLabel, byField)
 }
 
-// encodingNames are what accounts call a form, plain, with gzip and with zstd.
+// encodingNames are the names of a form in accounts: plain, with gzip and with zstd.
 type encodingNames [3]string
 
+// encodingIndex is the index of a coding in encodingNames.
 func encodingIndex(e encode.Encoding) int {
 	switch e {
 	case encode.Gzip:
@@ -137,7 +142,7 @@ func encodingIndex(e encode.Encoding) int {
 	return 0
 }
 
-// encodingNames names the form.
+// encodingNames returns the form's names in accounts.
 func (key formKey) encodingNames() encodingNames {
 	name := mediaName(key.mediaType)
 	switch {
@@ -168,7 +173,7 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
-// passOn lets Kubernetes answer, and keeps account of that.
+// passOn lets next answer, and adds the request to the accounts.
 func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
@@ -177,34 +182,34 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 	}
 	m := &writeMeter{ResponseWriter: w}
 	defer func() {
-		r := usage.Request{
-			Client: client(req), Address: req.RemoteAddr, Relist: p.relist,
+		r := slo.ListRequest{
+			Client: clientOf(req), Address: req.RemoteAddr, Relist: p.relist,
 			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
 			Shape: passedOnShape(req, info, w.Header()),
 		}
 		r.Shape.Reason = string(p.reason)
-		a := account{began: p.began, idle: m.writing}
+		a := account{startedAt: p.startedAt, idle: m.writing}
 		r.Cost = a.cost(int(m.bytes))
 		t.lists.Observe(&r)
 	}()
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
 }
 
-// passOnCause is why and since when a request is passed on.
+// passOnCause says why a request is passed on, and when it arrived.
 type passOnCause struct {
-	reason passReason
-	began  time.Time
-	// relist says that all of a resource is listed anew.
+	reason    passReason
+	startedAt time.Time
+	// relist says that the request reads all of a resource anew.
 	relist bool
 }
 
-// accountedSubresources are the subresources that are objects themselves. Others, such as the
-// log of a pod, are streams.
+// accountedSubresources are the subresources whose reads are in the accounts, because they
+// return objects. Others, such as the log of a pod, are streams.
 var accountedSubresources = map[string]bool{"": true, "status": true, "scale": true}
 
-// passedOnShape reads the shape out of what the request says and of the answer's
-// header. Parameters that are malformed count for none.
-func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
+// passedOnShape is the shape of a request that was passed on, as far as its parameters and
+// the header of the answer tell. Malformed parameters are ignored.
+func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) slo.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource
@@ -254,7 +259,7 @@ func (m *writeMeter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// parseLimit reads a limit; what is none is 0.
+// parseLimit parses the parameter limit. It returns 0 for anything but a positive number.
 func parseLimit(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -26,14 +26,14 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 		return passedHistory
 	}
 	if err != nil {
-		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
+		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
 	if page.Opaque {
 		return passedOpaque
 	}
 	if err := q.convert(req, page.Spans); err != nil {
-		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
+		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
 	q.account.setPage(&page)
@@ -71,8 +71,8 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	return ""
 }
 
-// storageOptions says to storage what the list asks for, as Kubernetes'
-// registries do: a selector by name is a look-up of one key.
+// storageOptions translates the request for storage, as Kubernetes' registries do. A field
+// selector by name becomes the look-up of one key.
 func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 	o := &q.options
 	opts = storage.ListOptions{
@@ -100,7 +100,8 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 	return q.route.key(namespace, name), opts
 }
 
-// write sends a list. What fails before the first byte is passed on.
+// write sends a list. If an encoder fails before the first byte, the request is passed on.
+// After that the answer is cut short.
 func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passReason {
 	q.account.compressed = encoding
 	w, observed := q.observe(w, req, "LIST")
@@ -113,7 +114,8 @@ func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.Lis
 	defer observed(0)
 	if err != nil && !out.broken {
 		q.abortEncoding(err)
-		// The answer is cut short: the client must not take it for whole.
+		// The server cuts the connection or stream, so that the client does not take the
+		// answer for whole.
 		panic(http.ErrAbortHandler)
 	}
 	return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// Metrics of the read tier.
+// Metrics of the read tier. They are safe for concurrent use.
 type Metrics struct {
 	answered *metrics.CounterVec
 	passedOn *metrics.CounterVec
@@ -66,21 +66,21 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-// countList counts a list, also under the names that Kubernetes' watch cache has.
+// countList counts a list, also in the metrics of Kubernetes' watch cache.
 func (m *Metrics) countList(gr schema.GroupResource, page *cache.Page) {
 	m.lists.WithLabelValues(string(page.Plan.Path)).Inc()
 	cachermetrics.RecordListCacheMetrics(gr, page.Plan.Index(), page.Plan.Candidates, page.Count)
 }
 
-// countExpired counts a watch that has to begin anew.
+// countExpired counts a watch that lost its place, whose client must list again.
 func (m *Metrics) countExpired(gr schema.GroupResource) {
 	m.expired.Inc()
 	cachermetrics.TerminatedWatchersCounter.WithLabelValues(gr.Group, gr.Resource).Inc()
 }
 
-// observe wraps a response so that Kubernetes' own request metrics count it,
-// as they count its handlers' (InstrumentHandlerFunc). The returned function
-// ends the observation; written is how many bytes went past the writer.
+// observe wraps a response so that Kubernetes' own request metrics count it, as they count
+// its handlers' (InstrumentHandlerFunc). The caller calls the returned function at the end
+// of the answer, with the number of bytes that did not go through the returned writer.
 func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (_ http.ResponseWriter, observed func(written int64)) {
 	received, ok := request.ReceivedTimestampFrom(req.Context())
 	if !ok {
@@ -98,8 +98,8 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 	}
 }
 
-// installedVerb is the verb of the route that Kubernetes installed. Custom resources have no
-// routes, and the request's own verb.
+// installedVerb is the verb under which Kubernetes' router has installed the request's
+// handler. Custom resources are not installed, so they have the request's own verb.
 func (q *query) installedVerb(verb string) string {
 	switch {
 	case !q.isWatch || q.route.cfg.Custom != nil:
@@ -112,8 +112,9 @@ func (q *query) installedVerb(verb string) string {
 	return "WATCHLIST"
 }
 
-// sizeObserver counts the events of a watch. With a context, which would add exemplars,
-// it would cost more than the rest of what the engine does for an event.
+// sizeObserver returns a function that counts an event of a watch by its size. It passes no
+// context to the metrics. With one they would keep exemplars, which would cost more than all
+// else that is done for an event.
 func (q *query) sizeObserver() func(int) {
 	r := q.route.cfg.Resource
 	count := endpointmetrics.WatchEvents.WithLabelValues(r.Group, r.Version, r.Resource)
@@ -124,7 +125,7 @@ func (q *query) sizeObserver() func(int) {
 	}
 }
 
-// recordWatchList tells how long the initial events of a watch took.
+// recordWatchList records how long the initial events of a watch took.
 func (q *query) recordWatchList(req *http.Request) {
 	if received, ok := request.ReceivedTimestampFrom(req.Context()); ok {
 		ctx := request.WithNamespace(req.Context(), q.namespace)
@@ -132,9 +133,9 @@ func (q *query) recordWatchList(req *http.Request) {
 	}
 }
 
-// metricScope is how Kubernetes' installer names the route: by what the
-// resource is, and for lists over all namespaces by that. For custom resources it
-// is by what the request asks for, also by a selector.
+// metricScope is the label scope of Kubernetes' request metrics. For built-in resources its
+// installer derives it from the route: resource, namespace or cluster. For custom resources
+// it comes from the request, also from a selector by name.
 func (q *query) metricScope(req *http.Request) string {
 	info, ok := request.RequestInfoFrom(req.Context())
 	switch {

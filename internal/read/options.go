@@ -13,8 +13,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// listParameters are those that metav1.ListOptions read. Parameters of other
-// names mean nothing to Kubernetes either.
+// listParameters are the parameters of metav1.ListOptions. Kubernetes ignores parameters of
+// other names too.
 var listParameters = map[string]bool{
 	"labelSelector": true, "fieldSelector": true, "watch": true, "allowWatchBookmarks": true,
 	"resourceVersion": true, "resourceVersionMatch": true, "timeoutSeconds": true, "limit": true, "continue": true,
@@ -24,9 +24,9 @@ var listParameters = map[string]bool{
 // metaVersion is the version of option kinds in all groups.
 var metaVersion = metav1.SchemeGroupVersion
 
-// listOptions reads a LIST's or WATCH's parameters with Kubernetes' own code.
-// What that refuses is passed on, for the words of the error are Kubernetes'.
-// infoName is what the request's information calls its name.
+// listOptions parses the parameters of a LIST or WATCH with Kubernetes' own code. If that
+// code refuses them the request is passed on, so that the error has Kubernetes' words.
+// infoName is the name in the request's RequestInfo.
 func (q *query) listOptions(values url.Values, infoName string) passReason {
 	known := q.isWatch
 	for name := range values {
@@ -59,8 +59,8 @@ func (q *query) listOptions(values url.Values, infoName string) passReason {
 	return q.checkName(infoName)
 }
 
-// checkName checks a name against the field selector, which it comes from unless it
-// stands in a watch's path.
+// checkName checks the name of the request against the field selector. The name comes from
+// that selector, or else from the path of a watch.
 func (q *query) checkName(name string) passReason {
 	o := &q.options
 	if name == "" {
@@ -79,10 +79,10 @@ func (q *query) checkName(name string) passReason {
 	return ""
 }
 
-// maxTimeout is beyond what a watch is asked to last, in seconds.
+// maxTimeout is the longest time of a watch in seconds. Requests beyond it are passed on.
 const maxTimeout = 1 << 31
 
-// isWatchOptions reports whether the parameters are those of a watch.
+// isWatchOptions reports whether the tier can serve a watch with the parameters.
 func (q *query) isWatchOptions() bool {
 	o := &q.options
 	if t := o.TimeoutSeconds; t != nil && (*t < 0 || *t > maxTimeout) {
@@ -92,8 +92,8 @@ func (q *query) isWatchOptions() bool {
 	return err == nil && (o.Watch || q.legacyWatchPath)
 }
 
+// getOptions parses the parameters of a GET. Kubernetes reads no others than these.
 func (q *query) getOptions(values url.Values) passReason {
-	// A GET's options are read from these names alone.
 	for name := range values {
 		if name == "kind" || name == "apiVersion" || name == "export" {
 			return passedParameter

@@ -13,6 +13,7 @@ import (
 // compressThreshold is the size above which Kubernetes compresses an answer.
 const compressThreshold = 128 << 10
 
+// verb is the request's verb in metrics.
 func (q *query) verb() string {
 	switch {
 	case q.isWatch:
@@ -23,7 +24,7 @@ func (q *query) verb() string {
 	return "LIST"
 }
 
-// warn tells the client that the version is deprecated.
+// warn adds the warning of a deprecated version to the answer.
 func (q *query) warn(req *http.Request) {
 	if q.route.cfg.Warning != "" {
 		warning.AddWarning(req.Context(), "", q.route.cfg.Warning)
@@ -34,8 +35,8 @@ func writeError(err error, cfg *RouteConfig, w http.ResponseWriter, req *http.Re
 	responsewriters.ErrorNegotiated(err, cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
 }
 
-// begin writes the headers of an answer.
-func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
+// writeHeaders writes the headers of an answer.
+func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
 	q.warn(req)
 	header := w.Header()
 	if encoding != encode.Identity {
@@ -47,34 +48,36 @@ func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.
 }
 
 const (
-	// A client must take a pace of bytes within stallTime, or it is cut off: its
-	// request holds a segment, a place in its priority level and a stream.
+	// A client must take paceBytes within stallTime, or it is cut off: its request holds a
+	// segment, a seat of its priority level and a stream.
 	paceBytes = 256 << 10
 	stallTime = 20 * time.Second
-	// deadlineRenewal is how old a deadline gets before it is moved on.
+	// deadlineRenewal is how old a deadline gets before it is extended. Each extension
+	// costs a call to the connection.
 	deadlineRenewal = 5 * time.Second
-	// minPacedBytes answers are not worth a deadline.
+	// minPacedBytes is how much of an answer is written without a deadline.
 	minPacedBytes = 1 << 20
 )
 
-// pacedWriter writes an answer to a client that has to keep up. It writes the headers
-// with the first byte, so that what fails before can still be answered otherwise.
+// pacedWriter writes an answer to a client that must keep up. It writes the headers with the
+// first byte, so that a request whose encoder fails before that can still be passed on.
 type pacedWriter struct {
 	query    *query
 	w        http.ResponseWriter
 	req      *http.Request
 	encoding encode.Encoding
 	begun    bool
-	// broken says that the client went away or was cut off.
+	// broken says that a write failed: the client went away or was cut off.
 	broken   bool
 	written  int
 	deadline time.Time
 }
 
+// Write implements io.Writer.
 func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	if !p.begun {
 		p.begun = true
-		p.query.begin(p.w, p.req, p.encoding)
+		p.query.writeHeaders(p.w, p.req, p.encoding)
 	}
 	for len(b) > 0 && err == nil {
 		p.extendDeadline()
@@ -96,8 +99,8 @@ func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// extendDeadline moves the deadline on. Connections without deadlines are left to the
-// request's timeout.
+// extendDeadline sets the connection's deadline, unless it was set a moment ago. If the
+// connection has no deadlines, only the request's timeout remains.
 func (p *pacedWriter) extendDeadline() {
 	if p.written < minPacedBytes {
 		return
@@ -110,7 +113,7 @@ func (p *pacedWriter) extendDeadline() {
 	_ = http.NewResponseController(p.w).SetWriteDeadline(p.deadline)
 }
 
-// end takes the deadline off the connection, which other requests may use.
+// end removes the deadline from the connection, which other requests may use.
 func (p *pacedWriter) end() {
 	if !p.deadline.IsZero() {
 		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Time{})

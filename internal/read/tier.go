@@ -15,27 +15,33 @@ import (
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
+//
+// It stands behind Kubernetes' filters and not in place of them, so that all that the
+// filters do stays Kubernetes'. It decides for each request whether it answers, before the
+// first byte. After that byte there is no way back: an answer that cannot be finished is
+// cut short. All methods are safe for concurrent use, with the exceptions that are noted.
 type Tier struct {
 	metrics  *Metrics
 	failures failureLog
-	// lists are the accounts, nil for none.
-	lists  *usage.Accounts
+	// lists are the accounts of GETs and LISTs. Nil keeps none.
+	lists  *slo.Lists
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
-	// custom finds what is not among the routes.
+	// custom finds the routes of custom resources. It is nil before SetFinder.
 	custom atomic.Pointer[Finder]
-	// authorizer says who may know how many objects there are beyond those selected.
+	// authorizer decides which clients may know the number of objects beyond those that a
+	// list selects.
 	authorizer atomic.Pointer[authorizer.Authorizer]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
-	// warming says that the warmer is encoding.
+	// warming says that Warm is encoding.
 	warming atomic.Bool
-	// shutdown begins to look for the server's, which ends all watches.
+	// shutdown starts, once, the goroutine that ends all watches at the server's shutdown.
 	shutdown sync.Once
 	watches  watchSet
 }
 
-// Finder finds the route of a custom resource, nil if there is none: they come and
-// go with their definitions.
+// Finder returns the route of a custom resource, nil if there is none. Such routes come and
+// go with their definitions, so the tier asks with each request.
 type Finder func(schema.GroupVersionResource) *Route
 
 // Config of a Tier.
@@ -73,8 +79,8 @@ func (t *Tier) SetRoutes(routes []*Route) {
 // SetFinder lets the tier answer for custom resources too.
 func (t *Tier) SetFinder(custom Finder) { t.custom.Store(&custom) }
 
-// SetAuthorizer tells the tier who may be told more of a list than its objects. Until then
-// nobody may.
+// SetAuthorizer sets what decides whether a client may know more of a list than the objects
+// in it. Before it is set, no client may.
 func (t *Tier) SetAuthorizer(a authorizer.Authorizer) { t.authorizer.Store(&a) }
 
 func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
@@ -87,13 +93,13 @@ func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 	return nil
 }
 
-// Wrap returns the tier in front of next.
+// Wrap returns a handler that answers reads, and passes all other requests on to next.
 func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
 		q, reason := t.parse(req)
 		if q != nil {
-			q.account.began = began
+			q.account.startedAt = began
 			if q.rejectInStorm(w, req) {
 				return
 			}
@@ -116,11 +122,12 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
-		t.passOn(w, req, next, passOnCause{reason: reason, began: began, relist: q != nil && q.isFullRelist()})
+		t.passOn(w, req, next, passOnCause{reason: reason, startedAt: began, relist: q != nil && q.isFullRelist()})
 	})
 }
 
-// answerCounted answers the request while its route stays as it is.
+// answerCounted answers the request. If the route is a custom resource's, the definition is
+// kept from changing meanwhile.
 func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReason {
 	if custom := q.route.cfg.Custom; custom != nil {
 		end, ok := custom.Begin()
@@ -132,7 +139,7 @@ func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReas
 	return q.answer(w, req)
 }
 
-// answer serves the request, or returns why Kubernetes has to.
+// answer answers the request, or returns why Kubernetes must.
 func (q *query) answer(w http.ResponseWriter, req *http.Request) passReason {
 	switch {
 	case q.isWatch:

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// wakeSignal is what wakes an idle watch: events, the end of its request or of the server,
-// or its own schedule.
+// wakeSignal wakes an idle watch when its request, its route or the server ends, or when its
+// schedule has something to do. Events wake it by notify directly.
 type wakeSignal struct {
-	// notify has the watch's source asked. It waits for nothing.
+	// notify has a worker ask the watch's source. It does not block.
 	notify func()
-	// ended says that the watch is to end, due that its schedule has something.
-	ended, due atomic.Bool
-	timer      *time.Timer
-	unwatch    func() bool
-	sets       []*watchSet
+	// ended says that the watch must end. due says that its schedule has something to do.
+	ended, due  atomic.Bool
+	timer       *time.Timer
+	stopContext func() bool
+	sets        []*watchSet
 }
 
 func (s *wakeSignal) end() {
@@ -28,20 +28,21 @@ func (s *wakeSignal) setDue() {
 	s.notify()
 }
 
-// start begins to look for what ends the watch, and for its schedule.
+// start begins to wait for the end of ctx and of the sets, and for the schedule, whose first
+// time is after pause.
 func (s *wakeSignal) start(ctx context.Context, pause time.Duration, endings ...*watchSet) {
 	s.timer = time.AfterFunc(pause, s.setDue)
-	s.unwatch = context.AfterFunc(ctx, s.end)
+	s.stopContext = context.AfterFunc(ctx, s.end)
 	s.sets = endings
 	for _, e := range endings {
 		e.add(s)
 	}
 }
 
-// stop lets go of what start has taken.
+// stop undoes start.
 func (s *wakeSignal) stop() {
 	s.timer.Stop()
-	s.unwatch()
+	s.stopContext()
 	for _, e := range s.sets {
 		e.remove(s)
 	}

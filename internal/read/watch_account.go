@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// openAccount begins the account of a watch whose cursor is open.
+// openAccount opens the account of a watch. Its cursor is open.
 func (s *watchSession) openAccount(selection *watch.Selection) {
 	q := s.query
 	if q.route.cfg.Shared.Accounts == nil {
@@ -15,7 +15,7 @@ func (s *watchSession) openAccount(selection *watch.Selection) {
 	}
 	info := slo.WatchInfo{
 		Resource: q.route.cfg.Resource.GroupResource().String(),
-		Client:   client(s.req),
+		Client:   clientOf(s.req),
 		Address:  s.req.RemoteAddr, Protocol: s.req.Proto,
 		Selection: selection.String(), Encoding: q.routeForm.names[encodingIndex(q.encoding)],
 		Backlog: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
@@ -23,7 +23,8 @@ func (s *watchSession) openAccount(selection *watch.Selection) {
 	s.account = q.route.cfg.Shared.Accounts.Open(info)
 }
 
-// eachArrival calls use with the arrivals of changes, and how many share each.
+// eachArrival calls use with each arrival, and with the number of neighbouring changes that
+// share it.
 func eachArrival(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 	for len(changes) > 0 {
 		n := 1
@@ -35,9 +36,9 @@ func eachArrival(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 	}
 }
 
-// accountedSource is a pulled watch that has an account.
+// accountedSource is a watchSource with an account. It is told when its bytes are written.
 type accountedSource struct {
-	// sender begins a line of the processor's caches.
+	// sender stands first, so that it begins a cache line of the processor.
 	sender slo.Sender
 	watchSource
 }
@@ -58,8 +59,9 @@ func (p *accountedSource) Sent(w *pull.Write, bytes int, shut *pull.WindowStall)
 // Written implements pull.Receiver.
 func (p *accountedSource) Written(w *pull.Write) { (*slo.Write)(w).Written() }
 
-// queueSent notes what was encoded for the next write. There is one segment for each
-// change, and a first one with the header of gzip.
+// queueSent tells the account which changes are in segments, which the next write carries.
+// There is one segment for each change, and before them one with the header of gzip if the
+// stream begins.
 func (p *watchSource) queueSent(given []encode.Change, segments [][]byte) {
 	switch {
 	case p.sender == nil || len(given) == 0:

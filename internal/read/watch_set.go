@@ -7,7 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// watchSet ends watches together, and those that come later at once.
+// watchSet ends all of its watches together. After that it ends each watch that is added at
+// once. The zero value is ready.
 type watchSet struct {
 	mu struct {
 		sync.Mutex
@@ -44,8 +45,9 @@ func (e *watchSet) end() {
 	}
 }
 
-// followShutdown ends all watches when the server shuts down. The first request's
-// context tells of that, which is the same for all requests of a server.
+// followShutdown ends all watches when the server shuts down. The signal is found in the
+// context of a request, and is the same for all requests of a server, so the first one
+// starts the goroutine that waits for it.
 func (t *Tier) followShutdown(ctx context.Context) {
 	t.shutdown.Do(func() {
 		if shutdown := request.ServerShutdownSignalFrom(ctx); shutdown != nil {
