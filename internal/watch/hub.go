@@ -88,6 +88,7 @@ func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
 		})
 	}
 	h.mu.end = at + cache.Cursor(len(events))
+	h.checkInvariantsLocked()
 	if len(events) > 0 {
 		h.received.Add(float64(len(events)))
 		h.dispatched.Add(float64(len(events)))
@@ -120,6 +121,7 @@ func (h *Hub) Forgotten(end cache.Cursor) {
 	}
 	clear(h.mu.subscriptions)
 	h.mu.end, h.mu.opaqueEnd = end, end
+	h.checkInvariantsLocked()
 	h.initializations.Inc()
 }
 
