@@ -53,6 +53,12 @@ race: export CGO_ENABLED := 1
 race: ## run the tests with the race detector
 	$(GO) test -race -timeout 30m ./...
 
+# The packages whose tests change the checked structures. Only these packages are built
+# anew, not their dependencies.
+.PHONY: invariants
+invariants: ## run the tests of the cache and its readers with checks after each change
+	$(GO) test -tags invariants -timeout 30m ./internal/cache ./internal/watch ./internal/encode ./internal/storage ./internal/read
+
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and want a quiet machine

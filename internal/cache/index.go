@@ -50,6 +50,7 @@ func (r *Resource) buildIndex(term resource.Term) {
 	next := *current
 	next.indexes = append(retained, edit.Tree())
 	r.log.append(nil, nil, func() { r.state.Store(&next) })
+	r.checkInvariantsLocked()
 	for _, t := range current.indexes {
 		if !slices.ContainsFunc(retained, func(k Tree) bool { return k.by == t.by }) {
 			r.logDropped(t.by, now)

@@ -97,6 +97,7 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 	}
 	next = r.packGrownLocked(c, next)
 	r.log.append(events, arrival, func() { r.state.Store(next) })
+	r.checkInvariantsLocked()
 }
 
 // replaceLocked publishes the state that a load has found, and forgets all events.
@@ -112,6 +113,7 @@ func (r *Resource) replaceLocked(c *Cache, loaded []change, revision int64) {
 	}
 	next, _ := empty.edit(r.cfg).applyAll(loaded)
 	r.log.reset(revision, func() { r.state.Store(next) })
+	r.checkInvariantsLocked()
 }
 
 // At returns the resource at an older revision: the newest tree with the later events
@@ -147,6 +149,7 @@ func (r *Resource) MarkUndecodable(c *Cache, e *resource.Entry, why error) {
 	edit.apply(change{key: e.Key, entry: &undecodable, revision: e.Revision})
 	next := edit.finish()
 	r.log.append(nil, nil, func() { r.state.Store(next) })
+	r.checkInvariantsLocked()
 	c.logUnreadable(r, &undecodable)
 }
 
