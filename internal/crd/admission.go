@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// createForbidding lets no object be made while its definition goes, and leaves the
-// rest to another.
+// createForbidding forbids to create objects, because their definition is being deleted.
+// The embedded interface decides about all other operations.
 type createForbidding struct{ admission.Interface }
 
 // Handles implements admission.Interface.

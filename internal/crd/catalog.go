@@ -24,20 +24,24 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// catalogBatch is how many events are taken from the log at a time.
+// catalogBatch is the number of events that are read from the log at a time.
 const catalogBatch = 64
 
-// Catalog is a row for each definition. It follows the log of definitions with
-// a cursor of its own and reads rows out of the stored bytes, without decoding
-// them. A row costs some hundred bytes for each version.
+// Catalog has a row (Definition) for each definition. Everything that must know all
+// definitions works by rows: handlers, discovery, OpenAPI and the controller. A row takes
+// some hundred bytes for each version, where a decoded definition takes up to megabytes.
 //
-// A definition that cannot be read keeps the row that it had.
+// One goroutine (Run) follows the event log of definitions with a cursor, and reads the
+// rows out of the stored bytes. Rows are immutable, and readers share them. So rows may
+// be a moment behind the cache; CatchUp waits for them.
+//
+// If a stored definition cannot be read, its row stays as it was before.
 type Catalog struct {
 	store  *storage.Store
 	logger *slog.Logger
-	// interner belongs to Run.
+	// interner belongs to the goroutine of Run.
 	interner interner
-	// synced is closed when the rows of all definitions are there.
+	// synced is closed once all definitions that existed at the start have rows.
 	synced chan struct{}
 
 	// notify serialises changes of rows with the calls of handlers, so that each handler
@@ -50,7 +54,8 @@ type Catalog struct {
 	mu struct {
 		sync.RWMutex
 		byName map[string]*Definition
-		// groups are sorted by name. A slice is replaced, never changed.
+		// groups has the rows of each group, sorted by name. Its slices are never changed, but
+		// replaced.
 		groups map[string][]*Definition
 		// applied is the position in the log up to which the rows are current. advanced is
 		// closed when it changes, and then replaced.
@@ -59,8 +64,8 @@ type Catalog struct {
 	}
 }
 
-// NewCatalog makes a catalog over the storage of definitions. It is empty until
-// it is run.
+// NewCatalog makes a catalog over the storage of definitions. It is empty until Run is
+// called.
 func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
 	c := &Catalog{store: definitions, logger: log, interner: interner{}, synced: make(chan struct{})}
 	c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
@@ -68,17 +73,17 @@ func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
 	return c
 }
 
-// Get returns the row of a definition by its name, nil if there is none.
+// Get returns the row of a definition by its name, or nil if there is none.
 func (c *Catalog) Get(name string) *Definition {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.mu.byName[name]
 }
 
-// Find returns the row of the definition whose accepted plural is a resource of a
-// group, nil if there is none.
+// Find returns the row of the definition of a resource, by its accepted plural name, or nil
+// if there is none.
 func (c *Catalog) Find(group, resource string) *Definition {
-	// A definition is named by its plural, which cannot be changed.
+	// The name of a definition is that of its plural, which cannot change.
 	if d := c.Get(resource + "." + group); d != nil && d.Accepted.Plural == resource {
 		return d
 	}
@@ -100,7 +105,7 @@ func (c *Catalog) All() []*Definition {
 	return slices.Collect(maps.Values(c.mu.byName))
 }
 
-// Synced reports whether the definitions that were there at the start have rows.
+// Synced reports whether all definitions that existed at the start have rows.
 func (c *Catalog) Synced() bool {
 	select {
 	case <-c.synced:
@@ -110,8 +115,8 @@ func (c *Catalog) Synced() bool {
 	}
 }
 
-// Full decodes the newest state of a definition, which may be newer than its row.
-// The error is a NotFound if there is none. The caller owns what it gets.
+// Full decodes the newest state of a definition, which may be newer than its row. The
+// error is a NotFound if there is none. The caller owns the result.
 func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
@@ -120,12 +125,12 @@ func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, 
 	return c.convert(e, c.decodeInternal)
 }
 
-// fullWithRow are Full and the row of the same state.
+// fullWithRow is Full with the row of the same state.
 func (c *Catalog) fullWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	return c.fullWithRowBy(name, c.decodeInternal)
 }
 
-// outlineWithRow is as both, but for the schemas: they must not be looked at.
+// outlineWithRow is fullWithRow without decoded schemas: the caller must not read them.
 func (c *Catalog) outlineWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	return c.fullWithRowBy(name, c.decodeOutline)
 }
@@ -151,7 +156,7 @@ func definitionNotFound(name string) error {
 }
 
 // Stored calls use with the newest state of a definition as it is stored, and its
-// revision. The bytes are good until use returns, whose error is returned.
+// revision. The bytes are valid until use returns. Stored returns the error of use.
 func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
@@ -163,7 +168,7 @@ func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) er
 	return e.Read(func(value []byte) error { return use(e.Revision, value) })
 }
 
-// size is the length of a definition as it is stored, in bytes.
+// size returns the bytes of a stored definition, 0 if there is none.
 func (c *Catalog) size(name string) int64 {
 	if e := c.store.Resource().Snapshot().Get(name); e != nil {
 		return int64(e.Size())
@@ -196,8 +201,8 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 	return stored, nil
 }
 
-// outlines decode outlines.
-var outlines = definitioncodec.OutlineCodec{Codec: apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+// outlines decodes definitions as outlines.
+var outlines = outlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
 
 func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
 	if e.Opaque() {
@@ -209,13 +214,13 @@ func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err e
 		return err
 	})
 	if err != nil {
-		return c.decodeInternal(e) // which says what it is
+		return c.decodeInternal(e) // its error is Kubernetes'
 	}
 	return stored, nil
 }
 
-// readRow makes a definition's row. What another version of Kubernetes has stored may
-// have to be written as this one would.
+// readRow reads a row out of a stored definition. If another version of Kubernetes stored
+// it in a way that cannot be read like that, it is decoded and encoded first.
 func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, err error) {
 	if e.Err == nil {
 		err = e.Read(func(stored []byte) error {
@@ -240,9 +245,10 @@ func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, e
 	return row, nil
 }
 
-// AddHandler tells f of every row there is, with nothing before it, and then of every
-// change in the order of the log: of a deletion with nothing after it. The rows
-// are as f hears of them or newer. f must not block, and not call AddHandler.
+// AddHandler calls f for each row that exists, with before nil, and from then on for each
+// change, in the order of the log. after is nil for a deletion. During a call the rows of
+// the catalog are at least as new as after. f must not block, and must not call
+// AddHandler.
 func (c *Catalog) AddHandler(f func(before, after *Definition)) {
 	c.notify.Lock()
 	defer c.notify.Unlock()
@@ -262,7 +268,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		snapshot := r.Snapshot()
 		at, _, err := r.Log().Since(snapshot.Revision)
 		if err != nil {
-			continue // the log has gone on since: so has the state
+			continue // the log no longer has that revision: take a newer snapshot
 		}
 		c.relist(snapshot.Tree)
 		c.advance(at)
@@ -274,7 +280,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// relist makes the rows those of a tree.
+// relist brings all rows to the state of a tree.
 func (c *Catalog) relist(now cache.Tree) {
 	for e := range now.All("", "") {
 		if d := c.Get(e.Key); d == nil || d.Revision != e.Revision {
@@ -288,7 +294,8 @@ func (c *Catalog) relist(now cache.Tree) {
 	}
 }
 
-// follow applies the events from a place in the log on, until some are lost.
+// follow applies the events of the log from a position on. It returns when the context
+// ends, or when the log has dropped events before they were read.
 func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 	log, buf := c.store.Resource().Log(), make([]cache.Event, catalogBatch)
 	for {
@@ -317,6 +324,7 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 	}
 }
 
+// apply sets the row of a definition that is new or has changed.
 func (c *Catalog) apply(e *resource.Entry) {
 	after, err := c.readRow(e, c.interner)
 	if err != nil {
@@ -325,7 +333,7 @@ func (c *Catalog) apply(e *resource.Entry) {
 	}
 	before := c.Get(after.Name)
 	if before != nil && before.UID != after.UID {
-		// A definition that was made anew between two events is another one.
+		// The definition was deleted and created again between two events.
 		c.setRow(before, nil)
 		before = nil
 	}
@@ -335,7 +343,8 @@ func (c *Catalog) apply(e *resource.Entry) {
 	c.setRow(before, after)
 }
 
-// setRow puts a row in another's place and tells the followers.
+// setRow replaces a row and calls the handlers. before is nil for a new row, after is nil
+// for a deletion.
 func (c *Catalog) setRow(before, after *Definition) {
 	c.notify.Lock()
 	defer c.notify.Unlock()
@@ -345,6 +354,7 @@ func (c *Catalog) setRow(before, after *Definition) {
 	}
 }
 
+// storeRow changes the maps of rows.
 func (c *Catalog) storeRow(before, after *Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -369,12 +379,12 @@ func (c *Catalog) storeRow(before, after *Definition) {
 		delete(c.mu.groups, d.Group)
 	}
 	if len(c.mu.byName) == 0 {
-		// Maps do not give room back.
+		// Maps do not shrink by themselves.
 		c.mu.byName, c.mu.groups, c.interner = map[string]*Definition{}, map[string][]*Definition{}, interner{}
 	}
 }
 
-// advance notes how far the rows are.
+// advance notes the position in the log that the rows have reached.
 func (c *Catalog) advance(at cache.Cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -383,8 +393,8 @@ func (c *Catalog) advance(at cache.Cursor) {
 	c.mu.advanced = make(chan struct{})
 }
 
-// CatchUp waits until the rows show what the cache held when it was called. Before
-// there are any it does not wait.
+// CatchUp waits until the rows are as new as the cache was when it was called. Before the
+// catalog is synced it does not wait.
 func (c *Catalog) CatchUp(ctx context.Context) error {
 	if !c.Synced() {
 		return nil

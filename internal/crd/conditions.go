@@ -15,15 +15,15 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// Reasons and messages of conditions are those of upstream's controllers: clients
-// and people go by them.
+// Reasons and messages of conditions are those of Kubernetes' controllers, because clients
+// and people rely on them.
 
 type (
 	definition = apiextensionsv1.CustomResourceDefinition
 	condition  = apiextensionsv1.CustomResourceDefinitionCondition
 )
 
-// claims are the names that definitions of a group have been given.
+// claims has the accepted names of all definitions of a group.
 type claims struct{ resources, kinds map[string]bool }
 
 func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
@@ -34,8 +34,9 @@ func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
 	c.kinds[n.Kind], c.kinds[n.ListKind] = true, true
 }
 
-// acceptNames gives a definition the names that it wants and nobody else has,
-// and reports whether it changed anything. The claims include its own.
+// acceptNames accepts the names that a definition wants, unless another definition has
+// them, and reports whether that changed the status. claimed includes the definition's
+// own names.
 func acceptNames(full *definition, claimed claims) bool {
 	wanted, had := &full.Spec.Names, full.Status.AcceptedNames
 	if sameNames(wanted, &had) {
@@ -44,7 +45,7 @@ func acceptNames(full *definition, claimed claims) bool {
 	verdict := condition{
 		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found",
 	}
-	given := had
+	accepted := had
 	conflict := func(reason string, err error) bool {
 		if err != nil {
 			verdict.Status, verdict.Reason, verdict.Message = apiextensionsv1.ConditionFalse, reason, err.Error()
@@ -52,31 +53,32 @@ func acceptNames(full *definition, claimed claims) bool {
 		return err != nil
 	}
 	if !conflict("PluralConflict", checkFree(wanted.Plural, had.Plural, claimed.resources)) {
-		given.Plural = wanted.Plural
+		accepted.Plural = wanted.Plural
 	}
 	if !conflict("SingularConflict", checkFree(wanted.Singular, had.Singular, claimed.resources)) {
-		given.Singular = wanted.Singular
+		accepted.Singular = wanted.Singular
 	}
 	if !conflict("ShortNamesConflict", checkShortNamesFree(wanted.ShortNames, had.ShortNames, claimed.resources)) {
-		given.ShortNames = wanted.ShortNames
+		accepted.ShortNames = wanted.ShortNames
 	}
 	if !conflict("KindConflict", checkFree(wanted.Kind, had.Kind, claimed.kinds)) {
-		given.Kind = wanted.Kind
+		accepted.Kind = wanted.Kind
 	}
 	if !conflict("ListKindConflict", checkFree(wanted.ListKind, had.ListKind, claimed.kinds)) {
-		given.ListKind = wanted.ListKind
+		accepted.ListKind = wanted.ListKind
 	}
-	given.Categories = wanted.Categories
-	if sameNames(&given, &had) && apiextensionshelpers.IsCRDConditionEquivalent(&verdict, apiextensionshelpers.FindCRDCondition(full, verdict.Type)) {
+	accepted.Categories = wanted.Categories
+	if sameNames(&accepted, &had) && apiextensionshelpers.IsCRDConditionEquivalent(&verdict, apiextensionshelpers.FindCRDCondition(full, verdict.Type)) {
 		return false
 	}
-	full.Status.AcceptedNames = given
+	full.Status.AcceptedNames = accepted
 	apiextensionshelpers.SetCRDCondition(full, verdict)
 	apiextensionshelpers.SetCRDCondition(full, establishedAfterNaming(full, verdict.Status))
 	return true
 }
 
-// checkFree reports an error if a name is taken.
+// checkFree returns an error if a name is taken by another definition. had is the accepted
+// name of this one.
 func checkFree(wanted, had string, taken map[string]bool) error {
 	if wanted == had || !taken[wanted] {
 		return nil
@@ -97,7 +99,8 @@ func checkShortNamesFree(wanted, had []string, taken map[string]bool) error {
 	return nil
 }
 
-// establishedAfterNaming is the condition Established when names have been looked at.
+// establishedAfterNaming returns the condition Established that follows from the status of
+// the condition NamesAccepted.
 func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionStatus) condition {
 	old := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established)
 	switch {
@@ -115,8 +118,8 @@ func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionSta
 	}
 }
 
-// establish says that a definition whose names are accepted is served, after the
-// delay if there is one.
+// establish sets the condition Established of a definition whose names are accepted. If
+// there is a delay and it is not over, establish queues the definition for later.
 func (c *controller) establish(k *definitionState, full *definition) {
 	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
 		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
@@ -135,6 +138,8 @@ func (c *controller) establish(k *definitionState, full *definition) {
 	apiextensionshelpers.SetCRDCondition(full, establishedCondition(full))
 }
 
+// establishedCondition returns the condition Established of a definition whose names are
+// accepted. It is false if the CA of the conversion webhook is invalid.
 func establishedCondition(full *definition) condition {
 	conversion := full.Spec.Conversion
 	if conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
@@ -150,8 +155,8 @@ func establishedCondition(full *definition) condition {
 	}
 }
 
-// setStructuralCondition keeps the condition NonStructuralSchema, which only definitions
-// from before it was required have.
+// setStructuralCondition sets or removes the condition NonStructuralSchema. Only old
+// definitions can have it: today validation requires structural schemas.
 func setStructuralCondition(full *definition) {
 	now, old := structuralCondition(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
@@ -162,7 +167,7 @@ func setStructuralCondition(full *definition) {
 	}
 }
 
-// structuralCondition is the condition NonStructuralSchema, nil if all schemas are
+// structuralCondition returns the condition NonStructuralSchema, or nil if all schemas are
 // structural.
 func structuralCondition(full *definition) *condition {
 	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
@@ -195,16 +200,17 @@ func structuralCondition(full *definition) *condition {
 	return verdict
 }
 
-// needsApproval reports whether definitions of a group need Kubernetes' approval.
+// needsApproval reports whether the group of a definition is reserved for definitions that
+// Kubernetes has approved.
 func needsApproval(d *Definition) bool {
 	return apiextensionshelpers.IsProtectedCommunityGroup(d.Group)
 }
 
-// setApprovalCondition keeps the condition KubernetesAPIApprovalPolicyConformant. It returns
-// the annotation that it set it for, nil if it did not.
+// setApprovalCondition sets the condition KubernetesAPIApprovalPolicyConformant, and returns
+// the annotation that it follows from. It returns nil if it did not set it.
 //
-// It sets it once for an annotation: another version of the server may have other
-// words for it.
+// It sets the condition once for each annotation. A server of another version may word it
+// differently, and the two would overwrite each other's for ever.
 func setApprovalCondition(k *definitionState, full *definition) *string {
 	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
 	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {

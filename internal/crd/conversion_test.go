@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-func TestConversionsTakeBoundedMemory(t *testing.T) {
+func TestConversionCacheIsBounded(t *testing.T) {
 	const limit, objects = 1 << 20, 5000
 	cache := newConversionCache(limit, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
 	c := newWebhookConverter(cache)
@@ -26,11 +26,11 @@ func TestConversionsTakeBoundedMemory(t *testing.T) {
 		}
 	}
 	if n := len(cache.mu.objects); n < limit/2000 || cache.mu.pool.bytes != int64(n)*(1000+conversionOverhead) {
-		t.Errorf("%d objects are kept, of %d bytes", n, cache.mu.pool.bytes)
+		t.Errorf("the cache has %d objects of %d bytes", n, cache.mu.pool.bytes)
 	}
 }
 
-func TestConversionsGoWithTheirObjects(t *testing.T) {
+func TestConversionsGoWithTheirEntries(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	cache := newConversionCache(1<<20, time.Minute, clock)
 	c, other := newWebhookConverter(cache), newWebhookConverter(cache)
@@ -47,12 +47,12 @@ func TestConversionsGoWithTheirObjects(t *testing.T) {
 		found := 0
 		for _, name := range names {
 			if cache.mu.objects[keys[name]] == nil {
-				t.Errorf("%s: the conversion of %q is not kept", when, name)
+				t.Errorf("%s: the conversion of %q is not in the cache", when, name)
 			}
 			found++
 		}
 		if len(cache.mu.objects) != found {
-			t.Errorf("%s: %d are kept, want %d", when, len(cache.mu.objects), found)
+			t.Errorf("%s: the cache has %d objects, want %d", when, len(cache.mu.objects), found)
 		}
 	}
 	runtime.KeepAlive(replaced)
@@ -66,17 +66,17 @@ func TestConversionsGoWithTheirObjects(t *testing.T) {
 	cache.get(keys["unmet"])
 	clock.Step(time.Minute / 2)
 	cache.sweep()
-	want("what was replaced was not read for a while", "current", "unmet")
+	want("a replaced object was not read for a minute", "current", "unmet")
 	clock.Step(time.Minute)
 	cache.sweep()
-	want("nobody came for an object again", "current")
+	want("an object without entry was not read again", "current")
 	runtime.KeepAlive(current)
 }
 
-func TestReviewsHoldWhatWaits(t *testing.T) {
+func TestReviewBatches(t *testing.T) {
 	cache := newConversionCache(1<<20, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
 	c := newWebhookConverter(cache)
-	c.mu.reviews = reviewsAtOnce // the test is the one that takes
+	c.mu.reviews = reviewsAtOnce // so that the test alone takes batches
 	var all []*pendingConversion
 	join := func(version string, size, i int) {
 		made, p, fresh := c.findOrJoin(lazyCodec{version: version}, fmt.Appendf(make([]byte, size), "%d", i))
@@ -92,7 +92,7 @@ func TestReviewsHoldWhatWaits(t *testing.T) {
 	join("v3", 700<<10, 1)
 	join("v3", 700<<10, 2)
 	if _, p, fresh := c.findOrJoin(lazyCodec{version: "v2"}, []byte("120")); fresh || p != all[120] || p.waiting != 2 {
-		t.Errorf("a second reader is not joined with the first")
+		t.Errorf("a second reader did not join the first")
 	}
 	c.enqueue(all)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,11 +117,11 @@ func TestReviewsHoldWhatWaits(t *testing.T) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
 	if _, _, fresh := c.findOrJoin(lazyCodec{version: "v2"}, []byte("0")); !fresh {
-		t.Errorf("an error is kept")
+		t.Errorf("an error stayed in the cache")
 	}
 }
 
-func TestReviewsFollowTheWebhooksPace(t *testing.T) {
+func TestReviewSizesFollowTheWebhook(t *testing.T) {
 	c := newWebhookConverter(nil)
 	for i, step := range []struct {
 		objects int
@@ -134,8 +134,8 @@ func TestReviewsFollowTheWebhooksPace(t *testing.T) {
 	}
 }
 
-// TestConvertedObjectsComeBack checks that numbers stay what they were.
-func TestConvertedObjectsComeBack(t *testing.T) {
+// TestConvertedObjectsRoundTrip checks that numbers keep their types.
+func TestConvertedObjectsRoundTrip(t *testing.T) {
 	u := &unstructured.Unstructured{}
 	const text = `{"apiVersion":"g/v2","kind":"K","metadata":{"name":"n"},"spec":{"f":1.0,"i":1,"large":9007199254740993,"e":1e3,"null":null,"list":[1,"a",true],"time":"2026-01-01T00:00:00Z","text":"\u00e9\u0000"}}`
 	if err := u.UnmarshalJSON([]byte(text)); err != nil {

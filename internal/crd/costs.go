@@ -10,11 +10,12 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// maxCosts is how many definitions a report names.
+// maxCosts bounds the definitions in a report.
 const maxCosts = 100
 
-// Costs tells what definitions cost, the most expensive first. It looks at each.
-func (s *Server) Costs() report.CRDsReport {
+// Costs reports the memory that definitions take, the most expensive ones first. It visits
+// all definitions.
+func (s *Server) Costs() slo.CRDsReport {
 	_, bytes := s.compiled.usage()
 	result := report.CRDsReport{
 		Time: s.cfg.Clock.Now(), Top: []report.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
@@ -39,17 +40,17 @@ func (s *Server) Costs() report.CRDsReport {
 
 func total(c *report.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
-// cost is a definition's, and whether its objects were asked for.
-func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
-	cost = report.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
+// cost returns the memory of a definition, and whether it was asked for since the start.
+func (s *Server) cost(d *Definition) (cost slo.CRDCost, asked bool) {
+	cost = slo.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
-	now, held := s.mu.served[d.UID], s.mu.retained[d.UID]
+	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]
 	s.mu.Unlock()
-	if now != nil {
-		cost.CompiledBytes = s.compiled.size(&now.schemaSlot.entry, &now.writerSlot.entry)
+	if current != nil {
+		cost.CompiledBytes = s.compiled.size(&current.schemaSlot.entry, &current.writerSlot.entry)
 	}
-	if held != nil {
-		snapshot := held.resource.Snapshot()
+	if retained != nil {
+		snapshot := retained.resource.Snapshot()
 		cost.Objects, cost.ObjectBytes = snapshot.Len(), snapshot.Packed
 		return cost, true
 	}
@@ -58,5 +59,5 @@ func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
 		prefix := storage.EtcdPrefix(options.StorageConfig.Prefix, options.ResourcePrefix)
 		cost.Objects, cost.ObjectBytes = s.catalog.store.Cache().Unclaimed(prefix)
 	}
-	return cost, now != nil
+	return cost, current != nil
 }

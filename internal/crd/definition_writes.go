@@ -32,21 +32,25 @@ import (
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
-// definitionWrites answers what makes a definition known: creating it, and the
-// controller's writes of its status. Handlers and storage are Kubernetes'; what they
-// need not know of schemas is kept from them. All else is answered by the routes that
-// Kubernetes installs.
+// definitionWrites answers the two requests that installing a definition takes: its
+// creation, and the controller's writes of its status. Handlers and storage are
+// Kubernetes', but do not get the schemas where they would only copy and convert them,
+// which costs Kubernetes' routes much time and memory.
+// All other requests for definitions are left to those routes.
+//
+// It also limits how many definitions are written at a time, whichever way.
 type definitionWrites struct {
 	create, status http.HandlerFunc
 	limiter        limiter
-	// size is what a definition that is stored has, in bytes.
+	// size returns the bytes of a stored definition.
 	size func(name string) int64
 }
 
 const definitionsName = "customresourcedefinitions"
 
-// newDefinitionWrites is given the storage of definitions, where its options are from,
-// and the types of fields.
+// newDefinitionWrites makes the routes over the storage of definitions. getter made that
+// storage's options. models are the OpenAPI types of definitions, by which the manager of
+// fields works.
 func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter, models map[string]*spec.Schema) (*definitionWrites, error) {
 	outlined, err := openOutlines(definitions, getter)
 	if err != nil {
@@ -74,7 +78,8 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 		gv := apiextensionsv1.SchemeGroupVersion
 		return metrics.InstrumentHandlerFunc(verb, gv.Group, gv.Version, definitionsName, subresource, "resource", metrics.APIServerComponent, false, "", h)
 	}
-	// Kubernetes' handlers are for one request each: they wrap admission anew.
+	// A handler is made for each request: making one wraps admission in state of that
+	// request.
 	return &definitionWrites{
 		limiter: newLimiter(), size: s.catalog.size,
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
@@ -86,7 +91,8 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}, nil
 }
 
-// openOutlines makes a storage of what another has, as outlines.
+// openOutlines makes a storage of the same definitions that reads and writes them as
+// outlines (outlineCodec).
 func openOutlines(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter) (*customresourcedefinition.REST, error) {
 	store, ok := definitions.Storage.Storage.(*storage.Store)
 	if !ok {
@@ -103,8 +109,8 @@ func openOutlines(definitions *customresourcedefinition.REST, getter generic.RES
 	return customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, sharedOptions{getter, outlines})
 }
 
-// definitionScope is what Kubernetes' installer makes for definitions. The manager of
-// fields converts with a convertor of its own.
+// definitionScope makes the scope that Kubernetes' installer makes for definitions, or for
+// a subresource of them. convertor is that of the manager of fields.
 func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStrategy, types managedfields.TypeConverter, convertor runtime.ObjectConvertor) (*handlers.RequestScope, error) {
 	scheme, kind := apiextensionsapiserver.Scheme, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 	tables := rest.NewDefaultTableConvertor(apiextensions.Resource(definitionsName))
@@ -130,7 +136,7 @@ func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStr
 	return scope, err
 }
 
-// filter is a restful.FilterFunction.
+// filter is a restful.FilterFunction. It answers, or passes on to Kubernetes' routes.
 func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
 	ctx := req.Request.Context()
 	info, ok := request.RequestInfoFrom(ctx)
@@ -139,13 +145,13 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		return
 	}
 	if info.Subresource == "" && (isWrite(info.Verb) || info.Verb == "delete") {
-		leave, err := d.limiter.acquire(ctx, d.weight(req.Request, info))
+		release, err := d.limiter.acquire(ctx, d.weight(req.Request, info))
 		if err != nil {
 			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
 				apiextensionsapiserver.Codecs, apiextensionsv1.SchemeGroupVersion, resp.ResponseWriter, req.Request)
 			return
 		}
-		defer leave()
+		defer release()
 	}
 	switch h := d.handlerFor(req.Request, info); h {
 	case nil:
@@ -155,8 +161,8 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 	}
 }
 
-// weight returns how many bytes of definitions a request is about, negative if that is
-// not known.
+// weight returns the bytes of the definition that a request sends or is for, whichever are
+// more. It is negative if they are not known.
 func (d *definitionWrites) weight(req *http.Request, info *request.RequestInfo) int64 {
 	if info.Name == "" || req.ContentLength < 0 {
 		return req.ContentLength
@@ -164,7 +170,7 @@ func (d *definitionWrites) weight(req *http.Request, info *request.RequestInfo) 
 	return max(req.ContentLength, d.size(info.Name))
 }
 
-// handlerFor returns what answers a request, nil for Kubernetes' own route.
+// handlerFor returns the handler of a request, or nil for Kubernetes' own route.
 func (d *definitionWrites) handlerFor(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
 	if info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version {
 		return nil
@@ -173,7 +179,8 @@ func (d *definitionWrites) handlerFor(req *http.Request, info *request.RequestIn
 	case req.Method == http.MethodPost && info.Name == "" && info.Subresource == "":
 		return d.create
 	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataOnlyAccept:
-		// Nobody but this process is given to read what it did not send.
+		// Only the controller of this process sends such writes. Another client would get an
+		// answer without the spec.
 		if u, ok := request.UserFrom(req.Context()); ok && u.GetName() == user.APIServerUser {
 			return d.status
 		}
@@ -181,8 +188,9 @@ func (d *definitionWrites) handlerFor(req *http.Request, info *request.RequestIn
 	return nil
 }
 
-// schemalessConvertor converts definitions for the manager of fields of those that are
-// created: their versions are one field, whatever is in it.
+// schemalessConvertor converts definitions without their schemas. It is for the manager of
+// fields when definitions are created: their versions are one field to it, whatever they
+// contain.
 type schemalessConvertor struct{ runtime.ObjectConvertor }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
@@ -193,8 +201,8 @@ func (c schemalessConvertor) ConvertToVersion(in runtime.Object, gv runtime.Grou
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
 
-// completingConvertor converts definitions for those beyond this server: an outline is made
-// whole.
+// completingConvertor converts outlines to definitions with schemas, for webhooks and
+// policies of admission.
 type completingConvertor struct{ runtime.ObjectConvertor }
 
 // Convert implements runtime.ObjectConvertor.
@@ -221,8 +229,9 @@ func (c completingConvertor) ConvertToVersion(in runtime.Object, gv runtime.Grou
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
 
-// statusAdmission gives admission the spec that there is, which the controller does
-// not send. What it has converted is whole (wholeConvertor).
+// statusAdmission is admission for writes of the status by the controller, which does not
+// send the spec. The object gets the stored spec; its schemas are added when admission
+// converts it (completingConvertor).
 type statusAdmission struct{ admission.Interface }
 
 // Admit implements admission.MutationInterface.
@@ -231,10 +240,10 @@ func (s statusAdmission) Admit(ctx context.Context, a admission.Attributes, o ad
 	if !ok {
 		return nil
 	}
-	now, isNow := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	old, isOld := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
-	if isNow && isOld {
-		old.Spec.DeepCopyInto(&now.Spec)
+	updated, isDefinition := a.GetObject().(*apiextensions.CustomResourceDefinition)
+	old, hasOld := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	if isDefinition && hasOld {
+		old.Spec.DeepCopyInto(&updated.Spec)
 	}
 	return next.Admit(ctx, a, o)
 }

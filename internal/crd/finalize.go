@@ -19,32 +19,34 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// deletionProgress is how far the deletion of a definition is. A round says that it is
-// under way, deletes the objects, and looks until they are gone:
+// deletionProgress is the progress of a definition's deletion. A round sets the condition
+// Terminating, deletes the objects, and waits until they are gone:
 //
 //	none ──began, objects deleted──► waiting ──no object left──► finalizer removed
 //	  ▲                                │
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
 type deletionProgress struct {
-	// waitUntil is when a wait is over, zero when there is none.
+	// waitUntil is when waiting for the objects times out, and zero before they are deleted.
 	waitUntil time.Time
-	// writtenRevision is the revision of the last status written. Unless the definition has
-	// changed since, the next round begins at next. pause is what a failure makes it
-	// wait.
+	// writtenRevision is the revision of the last status that was written. Unless the
+	// definition has changed since, the next round begins at nextRound. backoff is the
+	// time between the last two rounds.
 	writtenRevision int64
 	nextRound       time.Time
 	backoff         time.Duration
 }
 
 const (
+	// goneTimeout bounds the wait for deleted objects to be gone, and gonePeriod is the time
+	// between two looks.
 	goneTimeout = time.Minute
 	gonePeriod  = time.Second
-	// A failed round is followed by another after minBackoff, then twice that, up to
-	// lastPause.
+	// minBackoff is the time after the first failed round. It doubles up to maxBackoff.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 )
 
+// terminatingCondition returns the condition Terminating.
 func terminatingCondition(status apiextensionsv1.ConditionStatus, reason, message string) condition {
 	return condition{Type: apiextensionsv1.Terminating, Status: status, Reason: reason, Message: message}
 }
@@ -53,7 +55,8 @@ func deletionFailedCondition(format string, err error) condition {
 	return terminatingCondition(apiextensionsv1.ConditionTrue, "InstanceDeletionFailed", fmt.Sprintf(format, err))
 }
 
-// finalize lets a deleted definition go when its objects are gone.
+// finalize deletes the objects of a deleted definition, and removes its finalizer when they
+// are gone.
 func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	e := &c.stateOf(d).deletion
 	if wait := time.Until(e.nextRound); e.waitUntil.IsZero() && d.Revision <= e.writtenRevision && wait > 0 {
@@ -96,6 +99,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	return err
 }
 
+// writeDeletionStatus writes the status, and notes its revision.
 func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*definition, error) {
 	written, err := c.write(ctx, d, full)
 	if written != nil && err == nil {
@@ -104,16 +108,16 @@ func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgres
 	return written, err
 }
 
-// deleteObjects deletes the objects of a definition, or looks whether they are
-// gone. It returns the condition to end with, and why if that is not the last
-// one; nil and no error while objects are left.
+// deleteObjects deletes the objects of a definition in the first call of a round, and
+// checks whether they are gone. It returns nil while objects are left, and afterwards the
+// condition with which the round ends. With an error the deletion needs another round.
 func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*condition, error) {
-	verdict := func(v condition, err error) (*condition, error) { return &v, err }
+	result := func(v condition, err error) (*condition, error) { return &v, err }
 	switch {
 	case finalizer.OverlappingBuiltInResources()[schema.GroupResource{Group: full.Spec.Group, Resource: full.Spec.Names.Plural}]:
-		return verdict(terminatingCondition(apiextensionsv1.ConditionFalse, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"), nil)
+		return result(terminatingCondition(apiextensionsv1.ConditionFalse, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"), nil)
 	case !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established):
-		return verdict(terminatingCondition(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), nil)
+		return result(terminatingCondition(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), nil)
 	}
 	completed := terminatingCondition(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
 	if e.waitUntil.IsZero() && c.server.storesNone(ctx, d) {
@@ -122,7 +126,7 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	v, release, err := c.acquireStored(d)
 	if err != nil {
 		err = fmt.Errorf("unable to find a custom resource client for %s.%s: %w", full.Status.AcceptedNames.Plural, full.Spec.Group, err)
-		return verdict(deletionFailedCondition("could not list instances: %v", err), err)
+		return result(deletionFailedCondition("could not list instances: %v", err), err)
 	}
 	defer release()
 	if e.waitUntil.IsZero() {
@@ -137,7 +141,7 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	}
 	switch {
 	case err != nil:
-		return verdict(terminatingCondition(apiextensionsv1.ConditionTrue, "InstanceDeletionCheck",
+		return result(terminatingCondition(apiextensionsv1.ConditionTrue, "InstanceDeletionCheck",
 			fmt.Sprintf("could not confirm zero CustomResources remaining: %v", err)), err)
 	case left:
 		return nil, nil
@@ -145,14 +149,14 @@ func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *
 	return &completed, nil
 }
 
-// storesNone reports whether it is known that there is no object of a definition that
-// is served. Most that are deleted have none, and need no storage opened to see that.
+// storesNone reports whether etcd has no object of a definition, as far as that can be
+// found out without opening its storage. Most deleted definitions have no objects.
 func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
-	now := s.servedDefinition(d.Name)
-	if s.cfg.Stored == nil || now == nil || now.checkNames() != nil {
+	current := s.servedDefinition(d.Name)
+	if s.cfg.Stored == nil || current == nil || current.checkNames() != nil {
 		return false
 	}
-	options, err := s.options.GetRESTOptions(now.resource("").GroupResource(), nil)
+	options, err := s.options.GetRESTOptions(current.resource("").GroupResource(), nil)
 	if err != nil {
 		return false
 	}
@@ -174,7 +178,7 @@ func (c *controller) acquireStored(d *Definition) (v *version, release func(), e
 	return v, current.references.release, nil
 }
 
-// anyLeft reports whether there is an object.
+// anyLeft reports whether there is any object.
 func anyLeft(ctx context.Context, v *version) (bool, error) {
 	list, err := v.registry.List(ctx, &internalversion.ListOptions{Limit: 1})
 	if err != nil {
@@ -183,10 +187,10 @@ func anyLeft(ctx context.Context, v *version) (bool, error) {
 	return meta.LenList(list) > 0, nil
 }
 
-// deleteAll deletes all objects, one namespace after another, as clients would
-// but for admission. It returns what to say of an error.
+// deleteAll deletes all objects, one namespace after another, as clients would, but without
+// admission. With an error it returns the condition for it.
 func deleteAll(ctx context.Context, v *version) (condition, error) {
-	// The list makes sure that the cache has all of them.
+	// A consistent LIST waits until the cache has all objects.
 	if _, err := anyLeft(ctx, v); err != nil {
 		return deletionFailedCondition("could not list instances: %v", err), err
 	}

@@ -16,9 +16,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// The types of this file stand for what is made out of schemas, which they ask
-// for each time that they are used. So what holds them, a storage or a watch,
-// holds no schema.
+// The types in this file stand for codecs, convertors and the like that are compiled out
+// of schemas. They get the schemas from the servedDefinition at each use. So a storage or
+// a watch that has one of them holds no schema in memory.
 
 // lazyCodec is the storage codec of a version.
 type lazyCodec struct {
@@ -32,11 +32,11 @@ var _ runtime.Codec = lazyCodec{}
 // Decode implements runtime.Decoder.
 func (l lazyCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if u, ok := into.(*unstructured.Unstructured); ok && u.GetAPIVersion() == l.apiVersion() && l.converts(data) {
-		made, err := l.served.converter.get(l, data)
+		converted, err := l.served.converter.get(l, data)
 		if err != nil {
 			return nil, nil, err
 		}
-		return into, &made.kind, made.decodeInto(u)
+		return into, &converted.kind, converted.decodeInto(u)
 	}
 	compiled, err := l.served.schemas()
 	if err != nil {
@@ -61,27 +61,27 @@ func (l lazyCodec) Identifier() runtime.Identifier {
 
 func (l lazyCodec) apiVersion() string { return l.served.def.Group + "/" + l.version }
 
-// converts reports whether a webhook has to make an object of the version out of a
-// stored one. Of objects that are stored in the version it is not asked.
+// converts reports whether a webhook has to convert a stored object to the version. It does
+// not convert objects that are stored in that version.
 func (l lazyCodec) converts(stored []byte) bool {
 	if !l.served.def.Webhook {
 		return false
 	}
-	rest, ok := bytes.CutPrefix(stored, storedPrefix)
+	version, ok := bytes.CutPrefix(stored, storedPrefix)
 	if !ok {
 		return true
 	}
-	rest, ok = bytes.CutPrefix(rest, []byte(l.apiVersion()))
-	return !ok || len(rest) == 0 || rest[0] != '"'
+	after, ok := bytes.CutPrefix(version, []byte(l.apiVersion()))
+	return !ok || len(after) == 0 || after[0] != '"'
 }
 
-// storedPrefix begins what Kubernetes stores as JSON.
+// storedPrefix is how Kubernetes begins an object that it stores as JSON.
 var storedPrefix = []byte(`{"apiVersion":"`)
 
 // ConvertsLabels implements storage.ConvertingCodec.
 func (l lazyCodec) ConvertsLabels() bool { return l.served.def.Webhook }
 
-// lazyConvertor converts between versions.
+// lazyConvertor converts between versions. An unsafe one may return parts of its argument.
 type lazyConvertor struct {
 	served *servedDefinition
 	unsafe bool
@@ -127,7 +127,7 @@ func (l lazyConvertor) ConvertFieldLabel(gvk schema.GroupVersionKind, label, val
 	return c.ConvertFieldLabel(gvk, label, value)
 }
 
-// lazyDefaulter fills in defaults.
+// lazyDefaulter sets defaults.
 type lazyDefaulter struct {
 	served *servedDefinition
 	others runtime.ObjectDefaulter
@@ -143,7 +143,7 @@ func (l lazyDefaulter) Default(in runtime.Object) {
 	defaulter{l.others, compiled.schemaSet}.Default(in)
 }
 
-// lazyTableConvertor prints objects of a version.
+// lazyTableConvertor makes tables of objects of a version.
 type lazyTableConvertor struct {
 	served  *servedDefinition
 	version string
@@ -158,11 +158,11 @@ func (l lazyTableConvertor) ConvertToTable(ctx context.Context, obj, options run
 	return compiled.tables[l.version].ConvertToTable(ctx, obj, options)
 }
 
-// negotiatedSerializer knows the media types that custom resources are served in.
+// negotiatedSerializer encodes and decodes custom resources in all media types.
 type negotiatedSerializer struct {
 	served *servedDefinition
 	types  []runtime.SerializerInfo
-	// convertor is the encoders'.
+	// convertor converts objects before they are encoded.
 	convertor runtime.ObjectConvertor
 }
 
@@ -180,9 +180,9 @@ func (n negotiatedSerializer) EncoderForVersion(encoder runtime.Encoder, gv runt
 	return versioning.NewCodec(encoder, nil, n.convertor, scheme, scheme, scheme, gv, nil, "crdNegotiatedSerializer")
 }
 
-// versionOnly is a group version whose identifier does not tell the group. Kubernetes
-// keeps an identifier of each encoder for good, to tell the encodings of an object from
-// one another: its versions do that.
+// versionOnly is a group version whose identifier does not name the group. Kubernetes keeps
+// the identifiers of encoders for ever, to tell the encodings of one object apart. An
+// object has one group, so its versions suffice, and groups that are gone leave nothing.
 type versionOnly struct{ schema.GroupVersion }
 
 // Identifier implements runtime.GroupVersioner.
@@ -204,13 +204,14 @@ func (n negotiatedSerializer) DecoderToVersion(decoder runtime.Decoder, gv runti
 		defaulter{scheme, compiled.schemaSet}, nil, gv, "unstructuredNegotiatedSerializer")
 }
 
+// failingDecoder returns an error for all that it is to decode.
 type failingDecoder struct{ err error }
 
 func (d failingDecoder) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	return nil, nil, d.err
 }
 
-// creator makes empty objects of any kind.
+// creator makes an empty object of any kind.
 type creator struct{}
 
 // New implements runtime.ObjectCreater.

@@ -12,13 +12,14 @@ const (
 	// bytesPerProcessor is how many bytes of definitions are worked on at a time for each
 	// processor.
 	bytesPerProcessor = 1 << 20
-	// maxCompileWait is how long compiling waits for others.
+	// maxCompileWait is how long a compilation waits for its share.
 	maxCompileWait = time.Second
 )
 
-// limiter bounds what is made of definitions at a time: one of a megabyte takes 60 MB while
-// it is decoded, checked and stored, or compiled. More of these at once than there are
-// processors are no faster, and a heap that was large once costs memory for good.
+// limiter is a weighted semaphore. It bounds the bytes of definitions that are written or
+// compiled at a time: a definition of 1 MB takes 60 MB of memory while it is decoded,
+// validated and stored, or compiled. More of them at a time than there are processors are
+// no faster, and a heap that was large once does not give all of its memory back.
 type limiter struct {
 	size  int64
 	bytes *semaphore.Weighted
@@ -29,26 +30,29 @@ func newLimiter() limiter {
 	return limiter{size, semaphore.NewWeighted(size)}
 }
 
-// acquire waits, in the order of calls, until there is room for a body of so many bytes,
-// which is negative if not known, or until ctx ends. leave must be called afterwards.
-func (r limiter) acquire(ctx context.Context, bytes int64) (leave func(), err error) {
+// acquire waits, in the order of calls, until a definition of so many bytes may be worked
+// on, or until ctx ends. bytes is negative if the size is not known. Definitions larger
+// than the limit are worked on alone. Unless it returns an error, the caller must call
+// release.
+func (l limiter) acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if bytes < 0 {
 		bytes = bytesPerProcessor
 	}
-	bytes = min(bytes, r.size)
-	if err := r.bytes.Acquire(ctx, bytes); err != nil {
+	bytes = min(bytes, l.size)
+	if err := l.bytes.Acquire(ctx, bytes); err != nil {
 		return nil, err
 	}
-	return func() { r.bytes.Release(bytes) }, nil
+	return func() { l.bytes.Release(bytes) }, nil
 }
 
-// tryFor has some work wait for its turn, but not for long: who waits may hold what
-// others wait for.
-func (r limiter) tryFor(bytes int64, work func() error) error {
+// tryFor calls work when a definition of so many bytes may be worked on, or after
+// maxCompileWait in any case. It does not wait longer because its caller may hold a lock
+// that the others need to finish.
+func (l limiter) tryFor(bytes int64, work func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxCompileWait)
 	defer cancel()
-	if leave, err := r.acquire(ctx, bytes); err == nil {
-		defer leave()
+	if release, err := l.acquire(ctx, bytes); err == nil {
+		defer release()
 	}
 	return work()
 }

@@ -8,65 +8,65 @@ import (
 	"time"
 )
 
-func TestRoom(t *testing.T) {
+func TestLimiterAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newLimiter()
-		enter := func(bytes int64) (leave func()) {
-			leave, err := r.acquire(t.Context(), bytes)
+		l := newLimiter()
+		acquire := func(bytes int64) (release func()) {
+			release, err := l.acquire(t.Context(), bytes)
 			if err != nil {
 				t.Error(err)
 			}
-			return leave
+			return release
 		}
-		first := enter(10 * r.size) // more than there is: alone
+		first := acquire(10 * l.size) // more than the limit
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan error, 1)
+		cancelled := make(chan error, 1)
 		go func() {
-			_, err := r.acquire(ctx, 1)
-			gone <- err
+			_, err := l.acquire(ctx, 1)
+			cancelled <- err
 		}()
-		entered := make(chan func(), 1)
-		go func() { entered <- enter(-1) }()
+		acquired := make(chan func(), 1)
+		go func() { acquired <- acquire(-1) }()
 		synctest.Wait()
-		if len(gone)+len(entered) > 0 {
-			t.Fatal("there was room beside what takes all")
+		if len(cancelled)+len(acquired) > 0 {
+			t.Fatal("acquired beside a definition that takes all")
 		}
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want that it was cancelled", err)
+		if err := <-cancelled; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want context.Canceled", err)
 		}
 		first()
-		second := <-entered
-		enter(r.size - bytesPerProcessor)()
+		second := <-acquired
+		acquire(l.size - bytesPerProcessor)()
 		second()
-		enter(r.size)()
+		acquire(l.size)()
 	})
 }
 
-func TestRoomIsWaitedForBriefly(t *testing.T) {
+func TestLimiterTryFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newLimiter()
-		leave, err := r.acquire(t.Context(), r.size)
+		l := newLimiter()
+		release, err := l.acquire(t.Context(), l.size)
 		if err != nil {
 			t.Fatal(err)
 		}
 		began, worked := time.Now(), false
-		err = r.tryFor(1, func() error {
+		err = l.tryFor(1, func() error {
 			worked = true
 			return errChanged
 		})
 		if waited := time.Since(began); !worked || !errors.Is(err, errChanged) || waited != maxCompileWait {
 			t.Errorf("worked: %t, after %s, and got %v", worked, waited, err)
 		}
-		leave()
+		release()
 		began = time.Now()
 		for range 2 {
-			if err := r.tryFor(r.size, func() error { return nil }); err != nil {
+			if err := l.tryFor(l.size, func() error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}
 		if waited := time.Since(began); waited > 0 {
-			t.Errorf("waited for %s where there was room", waited)
+			t.Errorf("waited for %s though nothing was acquired", waited)
 		}
 	})
 }

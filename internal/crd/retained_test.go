@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestGoneTogether says that resources which go one after another are forgotten
-// together, and in time if they never stop.
-func TestGoneTogether(t *testing.T) {
+// TestGoneResourcesAreTakenTogether checks that resources which go one after another are
+// taken together, and after some delays even if they never stop going.
+func TestGoneResourcesAreTakenTogether(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		going int // looks before each of which one goes
-		want  []int
+		going int   // the number of calls before each of which one resource goes
+		want  []int // the number of resources that each call returns
 	}{
 		{0, []int{0, 0}},
 		{1, []int{0, 1, 0, 0}},
@@ -22,12 +22,12 @@ func TestGoneTogether(t *testing.T) {
 	} {
 		s := &Server{}
 		s.mu.gone = map[schema.GroupResource]bool{}
-		for look, want := range c.want {
-			if look < c.going {
-				s.mu.gone[schema.GroupResource{Resource: strconv.Itoa(look)}] = true
+		for call, want := range c.want {
+			if call < c.going {
+				s.mu.gone[schema.GroupResource{Resource: strconv.Itoa(call)}] = true
 			}
 			if got := len(s.takeGone()); got != want {
-				t.Errorf("of %d the look %d forgets %d, want %d", c.going, look, got, want)
+				t.Errorf("with %d going, call %d returns %d, want %d", c.going, call, got, want)
 			}
 		}
 	}

@@ -16,19 +16,21 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// errChanged says that a definition is not any more what it was when it began to
-// be served like this.
+// errChanged says that a definition has changed since its servedDefinition was made.
 var errChanged = errors.New("the definition of the resource has changed: try again")
 
-// servedDefinition is a definition as it is served while its spec and its accepted names
-// stay the same.
+// servedDefinition is the state by which a definition is served while its spec and its
+// accepted names stay the same. lifecycle.go shows how it begins and ends.
 //
-// It keeps a storage for each version that was asked for, and two slots: schemas
-// for reading, and what writing needs on top. Either may be empty at any time but
-// while a request other than a watch is under way.
+// It has a storage for each version that was asked for, which holds no schema. What is
+// compiled out of the schemas is in two slots: one for reads, and one for what writes need
+// in addition. So thousands of definitions cost little while nobody uses them. The
+// cost is that each use looks into a slot, and that schemas may be compiled again. A slot
+// is not emptied while there are references, which all requests but watches have.
 type servedDefinition struct {
 	server *Server
-	// def is the row from when it began. Its conditions may be others now.
+	// def is the row from when the servedDefinition was made. The conditions of the newest
+	// row may differ.
 	def *Definition
 
 	// references are those of requests other than watches. They are closed when the
@@ -37,7 +39,7 @@ type servedDefinition struct {
 
 	schemaSlot *compiledSlot[compiledSchemas]
 	writerSlot *compiledSlot[writerSet]
-	// converter are those that a webhook makes.
+	// converter converts objects by the definition's webhook.
 	converter *webhookConverter
 
 	mu struct {
@@ -47,18 +49,19 @@ type servedDefinition struct {
 	}
 }
 
-// version is one version of what is served.
+// version is one API version of a servedDefinition.
 type version struct {
 	name  string
 	store *storage.Store
-	// registry reads and deletes objects. It cannot write any.
+	// registry is Kubernetes' storage for reading and deleting objects. It cannot write:
+	// see versionWriter.
 	registry *customresource.REST
 	scope    *handlers.RequestScope
-	// options finds storage with the codec of the version.
+	// options returns storage with the codec of the version.
 	options generic.RESTOptionsGetter
-	// warning is what clients of a deprecated version are told.
+	// warning is sent to clients of a deprecated version, and "" for others.
 	warning string
-	// route reads from bytes. It may be nil.
+	// route answers reads from stored bytes. It may be nil.
 	route *read.Route
 }
 
@@ -70,12 +73,13 @@ func newServedDefinition(server *Server, def *Definition) *servedDefinition {
 	return s
 }
 
-// matches reports whether a row says the same of what is served.
+// matches reports whether the servedDefinition serves what a row says.
 func (s *servedDefinition) matches(d *Definition) bool {
 	return s.def.UID == d.UID && s.def.Spec == d.Spec && sameNames(&s.def.Accepted, &d.Accepted)
 }
 
-// decode decodes the definition, if it is still the same, with schemas to compile.
+// decode decodes the definition with its schemas, but without their descriptions, which
+// nothing that is compiled needs. It returns errChanged if the definition has changed.
 func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, d, err := s.server.catalog.fullWithRow(s.def.Name)
 	if err != nil {
@@ -92,7 +96,7 @@ func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, 
 	return full, nil
 }
 
-// schemas returns what reading needs.
+// schemas returns the compiled schemas, which reads need.
 func (s *servedDefinition) schemas() (*compiledSchemas, error) {
 	return s.schemaSlot.get(func() (made *compiledSchemas, size int64, err error) {
 		size = s.size()
@@ -104,7 +108,8 @@ func (s *servedDefinition) schemas() (*compiledSchemas, error) {
 	})
 }
 
-// compile makes something of the whole definition, of so many bytes, in its turn.
+// compile decodes the definition, whose JSON has size bytes, and calls from with it. It
+// waits for other definitions that are being compiled, but not long.
 func (s *servedDefinition) compile(size int64, from func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	return s.server.compileLimiter.tryFor(size, func() error {
 		full, err := s.decode()
@@ -123,7 +128,7 @@ func (s *servedDefinition) resource(version string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: s.def.Group, Version: version, Resource: s.def.Accepted.Plural}
 }
 
-// checkNames finds names that cannot be served.
+// checkNames returns an error if the definition lacks a name that serving it needs.
 func (s *servedDefinition) checkNames() error {
 	names := &s.def.Accepted
 	switch {
@@ -137,7 +142,9 @@ func (s *servedDefinition) checkNames() error {
 	return nil
 }
 
-// version returns a version that is served or stored, made now if need be.
+// version returns a version of the definition, which is made now if it was not asked for
+// before. The lock is held meanwhile, since it also guards against the end: a storage
+// that is made afterwards would stay open.
 func (s *servedDefinition) version(name string) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +162,8 @@ func (s *servedDefinition) version(name string) (*version, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := s.server.retain(s, made.store)
-	if made.route, err = s.newRoute(made, kept); err != nil {
+	retained := s.server.retain(s, made.store)
+	if made.route, err = s.newRoute(made, retained); err != nil {
 		made.registry.DestroyFunc()
 		return nil, err
 	}
@@ -190,7 +197,7 @@ func (s *servedDefinition) newVersion(row *Version) (*version, error) {
 	return v, nil
 }
 
-// lazyOptions finds the storage of a version, with a codec that holds no schema.
+// lazyOptions gives the storage of a version a codec that holds no schema.
 type lazyOptions struct {
 	generic.RESTOptionsGetter
 	served  *servedDefinition
@@ -206,16 +213,17 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 	config := *options.StorageConfig
 	config.Codec = lazyCodec{o.served, o.version, config.Codec}
 	options.StorageConfig = &config
-	// The server counts objects for all: it needs no goroutine for each version.
+	// Server.sweep counts objects. Kubernetes would start a goroutine for each version.
 	o.served.server.countObjects.Store(options.CountMetricPollPeriod > 0)
 	options.CountMetricPollPeriod = 0
 	return options, nil
 }
 
-// retire says that the definition has changed. What is compiled stays as it is.
+// retire notes that the definition has changed. No request can take a reference from now
+// on, and what is compiled stays until the end. Server.mu is held.
 func (s *servedDefinition) retire() { s.references.close() }
 
-// end stops the storages, which ends the watches on them.
+// end ends routes and storages, and the watches on them, and drops what is compiled.
 func (s *servedDefinition) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

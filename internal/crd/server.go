@@ -36,23 +36,26 @@ import (
 
 // Config of a Server. The zero value is usable.
 type Config struct {
-	// Logger is told of definitions that cannot be read. Nil is slog's default.
+	// Logger gets the definitions that cannot be read. Nil means slog's default.
 	Logger *slog.Logger
-	// CompiledBytes bounds the estimated memory of what is compiled. 0 is 64 MiB.
+	// CompiledBytes bounds the estimated memory of compiled schemas. 0 means 64 MiB.
 	CompiledBytes int64
-	// ConvertedBytes bounds the memory of what webhooks have converted. 0 is 64 MiB.
+	// ConvertedBytes bounds the memory of objects that webhooks have converted. 0 means
+	// 64 MiB.
 	ConvertedBytes int64
-	// Idle is for how long what is compiled stays unused. 0 means 5 minutes.
+	// Idle is the time after which compiled schemas that are not used are dropped. 0 means
+	// 5 minutes.
 	Idle time.Duration
-	// Clock drives all of them. Nil means the real one.
+	// Clock measures Idle. Nil means the real clock.
 	Clock clock.PassiveClock
-	// Route completes and makes the route of a version, by which it is read from
-	// bytes. Nil leaves all reads to Kubernetes' handlers.
+	// Route completes the configuration of a version's route, which answers reads from
+	// stored bytes, and makes the route. Nil leaves all reads to Kubernetes' handlers.
 	Route func(read.RouteConfig) (*read.Route, error)
-	// Gone is told of resources a while after their definitions went. It may be nil.
+	// Gone is called with resources some time after their definitions were deleted. It may
+	// be nil.
 	Gone func(map[schema.GroupResource]bool)
-	// Stored counts what etcd has of a resource, without opening its storage. It may be
-	// nil.
+	// Stored returns the number of a resource's objects in etcd, without opening its
+	// storage. It may be nil.
 	Stored func(context.Context, *storagebackend.ConfigForResource, string) (int64, error)
 }
 
@@ -62,6 +65,7 @@ const (
 	defaultIdle           = 5 * time.Minute
 )
 
+// fill sets the defaults.
 func (c *Config) fill() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -80,19 +84,20 @@ func (c *Config) fill() {
 	}
 }
 
-// Server is Kubernetes' server of definitions and custom resources.
+// Server serves definitions and custom resources.
 type Server struct {
-	// Generic serves the definitions.
+	// Generic is Kubernetes' server of the definitions. Requests for custom resources come
+	// through it, too.
 	Generic *genericapiserver.GenericAPIServer
 
 	cfg      Config
 	catalog  *Catalog
 	compiled *compiledCache
-	// conversions is what webhooks have made of stored objects.
+	// conversions has the objects that webhooks have converted.
 	conversions *conversionCache
-	// compileLimiter is for what goes on the shelf.
+	// compileLimiter bounds what is compiled at a time.
 	compileLimiter limiter
-	// next is who answers what no definition is served for.
+	// next answers requests that no definition serves.
 	next http.Handler
 
 	options         generic.RESTOptionsGetter
@@ -103,16 +108,16 @@ type Server struct {
 	hasModels       bool
 	maxBody         int64
 	timeouts        timeouts
-	// countObjects says that objects are to be counted.
+	// countObjects is set if metrics count objects.
 	countObjects atomic.Bool
 
-	// mu comes before Catalog.mu, and after served.mu.
+	// mu is taken after servedDefinition.mu and before Catalog.mu.
 	mu struct {
 		sync.Mutex
 		served map[types.UID]*servedDefinition
 		// retained are the resources that stay in the cache until their definitions are gone.
 		retained map[types.UID]*retainedResource
-		// gone are resources whose metrics are to be dropped.
+		// gone are the resources to pass to Config.Gone.
 		gone map[schema.GroupResource]bool
 		// goneBefore is len(gone) at the previous tick. delays counts the ticks by which the
 		// cleanup was postponed because gone was still growing.
@@ -122,8 +127,9 @@ type Server struct {
 
 type timeouts struct{ request, minWatch time.Duration }
 
-// New makes a server that passes on to another what it does not serve. Storage
-// must be that of storage.Decorator.
+// New makes a server that passes on requests to delegate which it does not serve. The
+// storage in config must come from storage.Decorator. New starts nothing: the server
+// begins to work with Generic's post-start hooks.
 func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserver.DelegationTarget, cfg Config) (*Server, error) {
 	cfg.fill()
 	server, err := config.GenericConfig.New("apiextensions-apiserver", delegate)
@@ -131,8 +137,11 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 		return nil, err
 	}
 	s := &Server{
-		Generic: server, cfg: cfg, compiled: newCompiledCache(cfg.CompiledBytes, cfg.Idle, cfg.Clock), conversions: newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock), compileLimiter: newLimiter(), next: delegate.UnprotectedHandler(),
-		options: config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
+		Generic: server, cfg: cfg, next: delegate.UnprotectedHandler(),
+		compiled:       newCompiledCache(cfg.CompiledBytes, cfg.Idle, cfg.Clock),
+		conversions:    newConversionCache(cfg.ConvertedBytes, cfg.Idle, cfg.Clock),
+		compileLimiter: newLimiter(),
+		options:        config.ExtraConfig.CRDRESTOptionsGetter, admission: config.GenericConfig.AdmissionControl, authorizer: server.Authorizer,
 		maxBody: config.GenericConfig.MaxRequestBodyBytes, scaleSerializer: sync.OnceValue(newScaleSerializer),
 		timeouts: timeouts{config.GenericConfig.RequestTimeout, time.Duration(config.GenericConfig.MinRequestTimeout) * time.Second},
 	}
@@ -159,7 +168,8 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 	return s, s.addHooks(conditions)
 }
 
-// install adds the API of definitions, and makes the catalog over their storage.
+// install adds the API of definitions, and makes the catalog and the definitionWrites over
+// their storage.
 func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
 	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, definitioncodec.RESTOptions{RESTOptionsGetter: config.GenericConfig.RESTOptionsGetter})
@@ -171,7 +181,7 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	if !ok {
 		return fmt.Errorf("make storage of definitions: got a %T", definitions.Storage.Storage)
 	}
-	// A flag may switch the API off. Definitions that are there are served.
+	// A flag may disable the API of definitions. Those that exist are served all the same.
 	enabled := config.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource(definitionsName))
 	if enabled {
 		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
@@ -194,11 +204,11 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	return nil
 }
 
-// Catalog are the rows of all definitions.
+// Catalog returns the rows of all definitions.
 func (s *Server) Catalog() *Catalog { return s.catalog }
 
-// addHooks starts what runs with the server, under the names that Kubernetes
-// shows in /readyz.
+// addHooks adds the post-start hooks that run the server's goroutines. Their names are
+// Kubernetes', because /readyz shows them.
 func (s *Server) addHooks(conditions *controller) error {
 	synced := make(chan struct{})
 	if err := s.Generic.RegisterMuxAndDiscoveryCompleteSignal("CRDInformerHasNotSynced", synced); err != nil {
@@ -206,7 +216,7 @@ func (s *Server) addHooks(conditions *controller) error {
 	}
 	return errors.Join(
 		s.Generic.AddPostStartHook("start-apiextensions-informers", func(ctx genericapiserver.PostStartHookContext) error {
-			// It ends with the context's error and no other.
+			// The only error is the context's.
 			go func() { _ = s.catalog.Run(ctx) }()
 			go s.sweep(ctx)
 			go func() {
@@ -220,7 +230,7 @@ func (s *Server) addHooks(conditions *controller) error {
 			go conditions.run(ctx)
 			select {
 			case <-ctx.Done():
-			case <-s.catalog.synced: // and who follows it, discovery among them
+			case <-s.catalog.synced: // and its handlers, such as discovery's, have all rows
 			}
 			return nil
 		}),
@@ -239,6 +249,7 @@ func (s *Server) addHooks(conditions *controller) error {
 // sweepPeriod is the time between two sweeps of the caches, and counts of objects.
 const sweepPeriod = time.Minute
 
+// sweep drops what is idle or gone, and counts objects, until the context ends.
 func (s *Server) sweep(ctx context.Context) {
 	sweep, forget := time.NewTicker(sweepPeriod), time.NewTicker(forgetPeriod)
 	defer sweep.Stop()

@@ -32,9 +32,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// writerSet is what writing objects of a definition needs beside its schemas: the
-// types of fields, and for each version that was written validators, compiled
-// rules and field managers.
+// writerSet has what writes of a definition's objects need in addition to compiledSchemas:
+// the types of fields, and a versionWriter for each version that was written.
 type writerSet struct {
 	types managedfields.TypeConverter
 
@@ -44,13 +43,16 @@ type writerSet struct {
 	}
 }
 
-// versionWriter serves writes of a version, and its subresources.
+// versionWriter has the storages for writes of a version and of its subresources, with
+// validators, compiled rules and field managers.
 type versionWriter struct {
 	customresource.CustomResourceStorage
 	scope, status, scale *handlers.RequestScope
 }
 
-// writer returns what writes a version.
+// writer returns the versionWriter of a version. The first caller makes it, under the lock
+// of the writerSet; writers of other versions wait meanwhile. Compiling several at a time
+// would be no faster (limiter).
 func (s *servedDefinition) writer(v *version) (*versionWriter, error) {
 	w, err := s.writerSlot.get(func() (made *writerSet, size int64, err error) {
 		size = s.size()
@@ -85,6 +87,8 @@ func (s *servedDefinition) writer(v *version) (*versionWriter, error) {
 	return made, nil
 }
 
+// newWriterSet makes a writerSet without versions. If the OpenAPI types cannot be built, the
+// types of fields are deduced from objects.
 func (s *servedDefinition) newWriterSet(full *apiextensionsv1.CustomResourceDefinition) (*writerSet, error) {
 	w := &writerSet{types: managedfields.NewDeducedTypeConverter()}
 	w.mu.versions = map[string]*versionWriter{}
@@ -100,7 +104,7 @@ func (s *servedDefinition) newWriterSet(full *apiextensionsv1.CustomResourceDefi
 	return w, nil
 }
 
-// models are the types of the versions, none if the server has no OpenAPI.
+// models returns the OpenAPI types of the versions, or none if the server has no OpenAPI.
 func (s *Server) models(full *apiextensionsv1.CustomResourceDefinition) (map[string]*spec.Schema, error) {
 	if !s.hasModels {
 		return nil, nil
@@ -133,7 +137,7 @@ func (s *servedDefinition) newWriter(w *writerSet, v *version, full *apiextensio
 	return nil, errChanged
 }
 
-// newStorage makes a storage that validates, over the one of the version.
+// newStorage makes a storage that validates writes, over the storage of the version.
 func (s *servedDefinition) newStorage(v *version, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*versionWriter, error) {
 	compiled, err := s.schemas()
 	if err != nil {
@@ -154,7 +158,7 @@ func (s *servedDefinition) newStorage(v *version, full *apiextensionsv1.CustomRe
 	return made, err
 }
 
-// sharedOptions gives out a storage that is there.
+// sharedOptions returns a storage that exists already, in place of a new one.
 type sharedOptions struct {
 	generic.RESTOptionsGetter
 	store apistorage.Interface
@@ -170,7 +174,7 @@ func (o sharedOptions) GetRESTOptions(gr schema.GroupResource, example runtime.O
 	return options, err
 }
 
-// parts of a version in internal form.
+// parts has the parts of a version that its strategy needs, in internal form.
 type parts struct {
 	validator, statusValidator validation.SchemaValidator
 	status                     *apiextensions.CustomResourceSubresourceStatus
@@ -198,7 +202,7 @@ func partsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) (parts, error) 
 	if p.status == nil || props == nil {
 		return p, nil
 	}
-	// The status is validated alone.
+	// Writes of the status validate the status alone.
 	if status, ok := props.Properties["status"]; ok {
 		if p.statusValidator, _, err = validation.NewSchemaValidator(&status); err != nil {
 			return parts{}, err
@@ -207,7 +211,7 @@ func partsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) (parts, error) 
 	return p, nil
 }
 
-// replicaPaths are where each version that can be scaled has its replicas.
+// replicaPaths returns the path of the replicas for each version that can be scaled.
 func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.ResourcePathMappings {
 	paths := managedfields.ResourcePathMappings{}
 	for _, v := range full.Spec.Versions {
@@ -225,8 +229,7 @@ func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.
 	return paths
 }
 
-// addScopes makes the scopes of the version and its subresources, with managers of
-// their fields.
+// addScopes makes the scopes of a version and of its subresources, with field managers.
 func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeConverter, v *version, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
 	var err error
 	if w.scope, err = managed(v.scope, types, "", w.CustomResource.GetResetFields()); err != nil {
@@ -249,8 +252,8 @@ func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeC
 	return err
 }
 
-// statusResets are the fields that writes of the status leave alone, of all
-// versions that have one.
+// statusResets returns the fields that writes of the status leave alone, for all versions
+// that have a status.
 func (s *servedDefinition) statusResets() map[fieldpath.APIVersion]*fieldpath.Set {
 	all := map[fieldpath.APIVersion]*fieldpath.Set{}
 	for _, v := range s.def.Versions {
@@ -266,7 +269,7 @@ func (s *servedDefinition) statusResets() map[fieldpath.APIVersion]*fieldpath.Se
 	return all
 }
 
-// managed copies a scope for a subresource and adds the manager of its fields.
+// managed copies a scope for a subresource and adds its field manager.
 func managed(from *handlers.RequestScope, types managedfields.TypeConverter, subresource string, resets map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	scope := *from
 	scope.Subresource = subresource
@@ -279,7 +282,7 @@ func managed(from *handlers.RequestScope, types managedfields.TypeConverter, sub
 	return &scope, nil
 }
 
-// newScaleSerializer knows the media types of Scale, which all definitions share.
+// newScaleSerializer makes the serializer of Scale, which all definitions share.
 func newScaleSerializer() runtime.NegotiatedSerializer {
 	var options []serializer.CodecFactoryOptionsMutator
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
