@@ -26,8 +26,8 @@ const (
 // definitions, which are files so that they outlive a server, writes of custom
 // objects, discovery and OpenAPI. The zero value serves nothing.
 type definitions struct {
-	dir string
-	bad bool // OpenAPI v2 lacks the definitions
+	dir           string
+	openAPIBroken bool // OpenAPI v2 lacks the definitions
 
 	mu struct {
 		sync.Mutex
@@ -177,7 +177,7 @@ func (f *definitions) openAPI(w http.ResponseWriter, r *http.Request) {
 	paths := map[string]any{}
 	for _, d := range f.all() {
 		switch {
-		case r.URL.Path == openAPIV2URI && !f.bad:
+		case r.URL.Path == openAPIV2URI && !f.openAPIBroken:
 			paths[d.path()] = map[string]any{}
 		case r.URL.Path == openAPIV3URI:
 			name := "apis/" + d.Spec.Group + "/v1"

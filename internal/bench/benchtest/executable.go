@@ -70,7 +70,7 @@ func serveCommand() *cobra.Command {
 			return err
 		}
 		api := &API{Nodes: 3}
-		api.definitions.dir, api.definitions.bad = dir, broken == "openapi"
+		api.definitions.dir, api.definitions.openAPIBroken = dir, broken == "openapi"
 		filled, err := fillMark{dir, etcd}.isSet()
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *Options, to testbed.St
 		return err
 	}
 	report.note()
-	return cmp.Or(err, testbed.Conclude(report.Write(to.Out, o.Output), report.failures()))
+	return cmp.Or(err, testbed.ResultError(report.Write(to.Out, o.Output), report.failures()))
 }
 
 // bench is the life of one server.
@@ -71,14 +71,14 @@ func execute(ctx context.Context, cfg testbed.Program, o *Options, to testbed.St
 type bench struct {
 	*Runner
 	report *report
-	to     *serverReport
+	result *serverReport
 }
 
 func (b *bench) Done(failure error) {
 	if failure != nil {
-		b.to.Error = failure.Error()
+		b.result.Error = failure.Error()
 	}
-	b.report.Servers = append(b.report.Servers, *b.to)
+	b.report.Servers = append(b.report.Servers, *b.result)
 }
 
 func (b *bench) Run(ctx context.Context) error {
@@ -86,12 +86,12 @@ func (b *bench) Run(ctx context.Context) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{"start", b.begin},
+		{"start", b.startEmpty},
 		{"install definitions", b.install},
 		{"start with them", b.restart},
 		{"read OpenAPI", b.openAPI},
-		{"list and write custom objects", b.use},
-		{"delete definitions", b.remove},
+		{"list and write custom objects", b.useObjects},
+		{"delete definitions", b.deleteDefinitions},
 	} {
 		if err := b.Step(ctx, step.name, step.run); err != nil {
 			return err
@@ -100,12 +100,12 @@ func (b *bench) Run(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) begin(ctx context.Context) (err error) {
+func (b *bench) startEmpty(ctx context.Context) (err error) {
 	if err := b.Start(ctx, "serve"); err != nil {
 		return err
 	}
-	b.to.StartMillis, b.to.Version = render.Millis(b.Server.Startup), b.Server.Target.Version(ctx)
-	b.to.Idle, err = b.AwaitIdle(ctx)
+	b.result.StartMillis, b.result.Version = render.Millis(b.Server.Startup), b.Server.Target.Version(ctx)
+	b.result.Idle, err = b.AwaitIdle(ctx)
 	return err
 }
 
@@ -116,7 +116,7 @@ func (b *bench) install(ctx context.Context) error {
 		return err
 	}
 	var cost installCost
-	b.to.Install = &cost
+	b.result.Install = &cost
 	shape, start := b.opts.Data.Shape(), time.Now()
 	shape.Objects = 0
 	for _, part := range []struct {
@@ -136,11 +136,11 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.to.Installed, err = b.AwaitIdle(ctx); err != nil {
+	if b.result.Installed, err = b.AwaitIdle(ctx); err != nil {
 		return err
 	}
 	cost.CPUSeconds, cost.PeakBytes = (after.CPU - before.CPU).Seconds(), after.Peak
-	cost.IdleCPUSeconds = (b.to.Installed.cpu - before.CPU).Seconds()
+	cost.IdleCPUSeconds = (b.result.Installed.cpu - before.CPU).Seconds()
 	established, err := b.established(ctx)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (b *bench) objects(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create custom objects: %w", err)
 	}
-	b.to.ObjectsPerSecond = float64(b.opts.Data.Objects) / time.Since(start).Seconds()
+	b.result.ObjectsPerSecond = float64(b.opts.Data.Objects) / time.Since(start).Seconds()
 	return nil
 }
 
@@ -181,12 +181,12 @@ func (b *bench) restart(ctx context.Context) (err error) {
 		return err
 	}
 	again.ListedSeconds = time.Since(start).Seconds()
-	b.to.Restart = again
-	b.to.Restarted, err = b.AwaitIdle(ctx)
+	b.result.Restart = again
+	b.result.Restarted, err = b.AwaitIdle(ctx)
 	return err
 }
 
-func (b *bench) remove(ctx context.Context) error {
+func (b *bench) deleteDefinitions(ctx context.Context) error {
 	before, err := b.Meter.Read()
 	if err != nil {
 		return err
@@ -199,10 +199,10 @@ func (b *bench) remove(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(start)
-	b.to.Deleted, err = b.AwaitIdle(ctx)
+	b.result.Deleted, err = b.AwaitIdle(ctx)
 	if err != nil {
 		return err
 	}
-	b.to.Delete = &deleteCost{Seconds: took.Seconds(), IdleCPUSeconds: (b.to.Deleted.cpu - before.CPU).Seconds()}
+	b.result.Delete = &deleteCost{Seconds: took.Seconds(), IdleCPUSeconds: (b.result.Deleted.cpu - before.CPU).Seconds()}
 	return nil
 }

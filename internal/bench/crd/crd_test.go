@@ -28,7 +28,7 @@ func TestCRDCompare(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	for _, s := range got.Servers {
-		for _, state := range s.states() {
+		for _, state := range s.moments() {
 			if at := state.of(&s); at == nil || at.RSSBytes <= 0 || at.Goroutines != 321 {
 				t.Errorf("%s, %s: got %+v", s.Name, state.name, at)
 			}
@@ -100,7 +100,7 @@ func TestCRDFlagErrors(t *testing.T) {
 func TestSamplesDoNotMeet(t *testing.T) {
 	for _, c := range []struct{ crds, samples, want int }{{2, 100, 1}, {9, 2, 2}, {9, 100, 4}, {300, 100, 100}, {2000, 100, 100}} {
 		o := Options{Data: Data{CRDs: c.crds}, Plan: Plan{Samples: c.samples}}
-		asked, written := o.sampled()
+		asked, written := o.sampleDefinitions()
 		if len(asked) != c.want || len(written) != c.want {
 			t.Errorf("%+v: asked %v, written %v", c, asked, written)
 		}

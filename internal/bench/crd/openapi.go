@@ -31,8 +31,8 @@ func (b *bench) openAPI(ctx context.Context) error {
 		return err
 	}
 	cost.RSSBytes = right.RSS
-	b.to.OpenAPI = &cost
-	b.to.Read, err = b.AwaitIdle(ctx)
+	b.result.OpenAPI = &cost
+	b.result.Read, err = b.AwaitIdle(ctx)
 	return err
 }
 

@@ -65,35 +65,25 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Plan.Samples, "samples", 100, "kinds that are asked for, and other ones that are written to; at most half of all")
 	f.DurationVar(&o.Plan.Rest, "rest", 30*time.Second, "how long a server is left alone before its memory is read; until then it must have become idle")
 	f.DurationVar(&o.Plan.Timeout, "timeout", time.Hour, "give a step up after this time")
-	f.StringVarP(&o.Output, "output", "o", "table", "one of "+strings.Join(render.Formats, ", "))
+	f.StringVarP(&o.Output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
 	f.StringVar(&o.From, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
 // Validate checks everything that can be checked before starting anything.
 func (o *Options) Validate() error {
-	if !slices.Contains(render.Formats, o.Output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.Output, strings.Join(render.Formats, ", "))
+	if !slices.Contains(render.Formats(), o.Output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.Output, strings.Join(render.Formats(), ", "))
 	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{
-		{"crds", o.Data.CRDs, 2}, {"groups", o.Data.Groups, 1}, {"objects", o.Data.Objects, 0},
-		{"workers", o.Plan.Workers, 1}, {"samples", o.Plan.Samples, 1},
-	} {
-		if n.value < n.least {
-			return fmt.Errorf("--%s=%d: must be at least %d", n.flag, n.value, n.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "crds", Value: o.Data.CRDs, Min: 2}, {Flag: "groups", Value: o.Data.Groups, Min: 1}, {Flag: "objects", Value: o.Data.Objects, Min: 0},
+		{Flag: "workers", Value: o.Plan.Workers, Min: 1}, {Flag: "samples", Value: o.Plan.Samples, Min: 1},
+	}); err != nil {
+		return err
 	}
-	for _, d := range []struct {
-		flag         string
-		value, least time.Duration
-	}{
-		{"rest", o.Plan.Rest, 0}, {"timeout", o.Plan.Timeout, time.Second}, {"ready-timeout", o.ReadyTimeout, time.Second},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("--%s=%s: must be at least %s", d.flag, d.value, d.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "rest", Value: o.Plan.Rest, Min: 0}, {Flag: "timeout", Value: o.Plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
 	}
 	if _, err := fill.NewGenerator(o.Data.Shape()); err != nil {
 		return err
@@ -109,9 +99,9 @@ func (o *Options) paths() []string {
 	return o.ReadPaths[:1]
 }
 
-// sampled are the definitions that are asked for, and other ones that are
+// sampleDefinitions are the definitions that are asked for, and other ones that are
 // written to and nothing else: both spread over all.
-func (o *Options) sampled() (asked, written []int) {
+func (o *Options) sampleDefinitions() (asked, written []int) {
 	samples := min(o.Plan.Samples, o.Data.CRDs/2)
 	for i := range samples {
 		first := i * o.Data.CRDs / samples

@@ -50,24 +50,24 @@ func (r *report) add(t *render.Table, name string, format func(float64) string, 
 // moment is a moment at which a server's memory is read.
 type moment struct {
 	name string
-	of   func(*serverReport) *serverState
+	of   func(*serverReport) *State
 }
 
-func (s *serverReport) states() []moment {
+func (s *serverReport) moments() []moment {
 	return []moment{
-		{"empty", func(s *serverReport) *serverState { return s.Idle }},
-		{"definitions installed", func(s *serverReport) *serverState { return s.Installed }},
-		{"started again", func(s *serverReport) *serverState { return s.Restarted }},
-		{"OpenAPI read", func(s *serverReport) *serverState { return s.Read }},
-		{"custom objects used", func(s *serverReport) *serverState { return s.Used }},
-		{"definitions deleted", func(s *serverReport) *serverState { return s.Deleted }},
+		{"empty", func(s *serverReport) *State { return s.Idle }},
+		{"definitions installed", func(s *serverReport) *State { return s.Installed }},
+		{"started again", func(s *serverReport) *State { return s.Restarted }},
+		{"OpenAPI read", func(s *serverReport) *State { return s.Read }},
+		{"custom objects used", func(s *serverReport) *State { return s.Used }},
+		{"definitions deleted", func(s *serverReport) *State { return s.Deleted }},
 	}
 }
 
 func (r *report) memoryTable() render.TitledTable {
 	t := render.TitledTable{Title: fmt.Sprintf("Memory and goroutines, each after %s of rest", r.Plan.Rest), Table: render.Table{Columns: r.columns("when")}}
-	for _, state := range (*serverReport)(nil).states() {
-		value := func(of func(*serverState) float64) func(*serverReport) float64 {
+	for _, state := range (*serverReport)(nil).moments() {
+		value := func(of func(*State) float64) func(*serverReport) float64 {
 			return func(s *serverReport) float64 {
 				if at := state.of(s); at != nil {
 					return of(at)
@@ -75,8 +75,8 @@ func (r *report) memoryTable() render.TitledTable {
 				return 0
 			}
 		}
-		r.add(&t.Table, state.name+": RSS", render.FormatByteCount, value(func(at *serverState) float64 { return float64(at.RSSBytes) }))
-		r.add(&t.Table, state.name+": goroutines", render.FormatCount, value(func(at *serverState) float64 { return float64(at.Goroutines) }))
+		r.add(&t.Table, state.name+": RSS", render.FormatByteCount, value(func(at *State) float64 { return float64(at.RSSBytes) }))
+		r.add(&t.Table, state.name+": goroutines", render.FormatCount, value(func(at *State) float64 { return float64(at.Goroutines) }))
 	}
 	perDefinition := func(s *serverReport) float64 {
 		if s.Restarted == nil {
@@ -218,7 +218,7 @@ func (r *report) plot() render.Plot {
 	for _, s := range r.Servers {
 		p.Series = append(p.Series, render.Series{Name: s.Name, Values: map[string]float64{}})
 	}
-	for _, state := range (*serverReport)(nil).states() {
+	for _, state := range (*serverReport)(nil).moments() {
 		some := false
 		for i := range r.Servers {
 			if at := state.of(&r.Servers[i]); at != nil {
@@ -226,7 +226,7 @@ func (r *report) plot() render.Plot {
 			}
 		}
 		if some {
-			p.Names = append(p.Names, state.name)
+			p.Groups = append(p.Groups, state.name)
 		}
 	}
 	return p

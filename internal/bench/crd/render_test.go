@@ -11,8 +11,8 @@ import (
 )
 
 func sampleReport() *report {
-	at := func(rss int64, goroutines int) *serverState {
-		return &serverState{RSSBytes: rss, Goroutines: goroutines, Idle: true}
+	at := func(rss int64, goroutines int) *State {
+		return &State{RSSBytes: rss, Goroutines: goroutines, Idle: true}
 	}
 	full := serverReport{
 		Name: "millrace", Version: "v1.36.3", StartMillis: 3100,
@@ -27,7 +27,7 @@ func sampleReport() *report {
 		Delete: &deleteCost{Seconds: 12, IdleCPUSeconds: 8},
 	}
 	partly := serverReport{Name: "kubernetes", Version: "v1.36.3", StartMillis: 4200, Idle: at(330e6, 2500), Error: "install definitions: it broke",
-		Install: &installCost{WrittenSeconds: 3}, Installed: &serverState{RSSBytes: 800e6, Goroutines: 9000}}
+		Install: &installCost{WrittenSeconds: 3}, Installed: &State{RSSBytes: 800e6, Goroutines: 9000}}
 	return &report{
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine: testbed.Machine{Cores: 2, CPU: "Model 1", MemoryBytes: 25e9, Kernel: "6.1", Go: "go1.26"},

@@ -27,19 +27,19 @@ type serverReport struct {
 	Version     string  `json:"version"`
 	StartMillis float64 `json:"startMillis,omitempty"` // start to ready, empty
 
-	Idle      *serverState `json:"idle,omitempty"`
+	Idle      *State       `json:"idle,omitempty"`
 	Install   *installCost `json:"install,omitempty"`
-	Installed *serverState `json:"installed,omitempty"`
+	Installed *State       `json:"installed,omitempty"`
 	// ObjectsPerSecond is how fast custom objects were created.
 	ObjectsPerSecond float64         `json:"objectsPerSecond,omitempty"`
 	Restart          *restartCost    `json:"restart,omitempty"`
-	Restarted        *serverState    `json:"restarted,omitempty"`
+	Restarted        *State          `json:"restarted,omitempty"`
 	OpenAPI          *openAPICost    `json:"openAPI,omitempty"`
-	Read             *serverState    `json:"read,omitempty"` // after OpenAPI
+	Read             *State          `json:"read,omitempty"` // after OpenAPI
 	Requests         []requestResult `json:"requests,omitempty"`
-	Used             *serverState    `json:"used,omitempty"` // after those
+	Used             *State          `json:"used,omitempty"` // after those
 	Delete           *deleteCost     `json:"delete,omitempty"`
-	Deleted          *serverState    `json:"deleted,omitempty"`
+	Deleted          *State          `json:"deleted,omitempty"`
 
 	Error string `json:"error,omitempty"` // what ended the measurement
 }
@@ -113,7 +113,7 @@ func (r *report) note() {
 		if s.Error != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, s.Error))
 		}
-		for _, state := range s.states() {
+		for _, state := range s.moments() {
 			if at := state.of(&s); at != nil && !at.Idle {
 				r.Notes = append(r.Notes, fmt.Sprintf("%s was not idle within %s: %s", s.Name, testbed.MaxRests*r.Plan.Rest, state.name))
 			}

@@ -22,7 +22,7 @@ const (
 // round by round.
 type requestKind struct {
 	name        string
-	want        int
+	wantStatus  int
 	definitions []int
 	rounds      int
 	change      func(definition, round int) testbed.Change
@@ -40,7 +40,7 @@ func laterObject(round int) string { return fmt.Sprintf("bench-%d", round) }
 
 // requests are in the order in which they are sent: a first one must be.
 func (b *bench) requests() []requestKind {
-	asked, written := b.opts.sampled()
+	asked, written := b.opts.sampleDefinitions()
 	list := func(i, _ int) testbed.Change { return b.list(i) }
 	return []requestKind{
 		{"first list of a kind", http.StatusOK, asked, 1, list},
@@ -53,8 +53,8 @@ func (b *bench) requests() []requestKind {
 	}
 }
 
-// use sends the requests one after another over one connection.
-func (b *bench) use(ctx context.Context) error {
+// useObjects sends the requests one after another over one connection.
+func (b *bench) useObjects(ctx context.Context) error {
 	for _, op := range b.requests() {
 		before, err := b.Meter.Read()
 		if err != nil {
@@ -64,7 +64,7 @@ func (b *bench) use(ctx context.Context) error {
 		refused := 0
 		for i := range op.rounds * len(op.definitions) {
 			ch, start := op.change(op.definitions[i%len(op.definitions)], i/len(op.definitions)), time.Now()
-			n, err := b.Server.Target.WriteWithRetry(ctx, b.Conn, ch, op.want)
+			n, err := b.Server.Target.WriteWithRetry(ctx, b.Conn, ch, op.wantStatus)
 			if err != nil {
 				return fmt.Errorf("%s: %w", op.name, err)
 			}
@@ -75,11 +75,11 @@ func (b *bench) use(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.to.Requests = append(b.to.Requests, requestResult{Name: op.name, Kinds: len(op.definitions), Rounds: op.rounds, Refused: refused, Millis: render.Summarize(samples),
+		b.result.Requests = append(b.result.Requests, requestResult{Name: op.name, Kinds: len(op.definitions), Rounds: op.rounds, Refused: refused, Millis: render.Summarize(samples),
 			CPUMillis: render.Millis(after.CPU-before.CPU) / float64(len(samples))})
 	}
 	var err error
-	b.to.Used, err = b.AwaitIdle(ctx)
+	b.result.Used, err = b.AwaitIdle(ctx)
 	return err
 }
 

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	DefinitionsPath  = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	AcceptDiscovery  = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	DiscoveryPath    = "/apis"
-	servedPoll       = 50 * time.Millisecond
-	documentShare    = 20 // of the time of a poll that brings a document passes before the next
-	definitionsAPage = 20 // of up to 1 MB each
+	DefinitionsPath     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	AcceptDiscovery     = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	DiscoveryPath       = "/apis"
+	pollInterval        = 50 * time.Millisecond
+	documentPauseFactor = 20 // of the time of a poll that brings a document passes before the next
+	definitionsPerPage  = 20 // of up to 1 MB each
 )
 
 // Runner is one server that definitions are installed in, and starts again with
@@ -83,7 +83,7 @@ func (r *Runner) Step(ctx context.Context, name string, run func(context.Context
 	defer cancel()
 	err := run(ctx)
 	if r.Server != nil {
-		err = r.Testbed.ExplainFailure(ctx, r.Server.Child, err)
+		err = r.Testbed.ExplainExit(ctx, r.Server.Child, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, testbed.Cause(ctx, err))
@@ -126,8 +126,8 @@ func (r *Runner) Get(ctx context.Context, w testbed.Request) ([]byte, error) {
 	return r.Conn.FetchBody(req)
 }
 
-// serverState is what a server occupies when nobody asks for anything.
-type serverState struct {
+// State is what a server occupies when nobody asks for anything.
+type State struct {
 	RSSBytes   int64 `json:"rssBytes"`
 	Goroutines int   `json:"goroutines"`
 	// Idle is false if the server never was.
@@ -137,14 +137,14 @@ type serverState struct {
 
 // AwaitIdle waits until the server is idle and reads its state. Asking for the
 // goroutines costs memory, so that comes last.
-func (r *Runner) AwaitIdle(ctx context.Context) (*serverState, error) {
+func (r *Runner) AwaitIdle(ctx context.Context) (*State, error) {
 	rest := r.opts.Plan.Rest
 	r.Progress.Step("rest")
 	now, idle, err := r.Meter.AwaitIdle(ctx, rest)
 	if err != nil {
 		return nil, err
 	}
-	s := serverState{RSSBytes: now.RSS, cpu: now.CPU, Idle: idle}
+	s := State{RSSBytes: now.RSS, cpu: now.CPU, Idle: idle}
 	metrics, err := r.Get(ctx, testbed.Request{URI: "/metrics", Accept: "*/*"})
 	if err != nil {
 		return nil, err
@@ -176,8 +176,8 @@ func (r *Runner) Fill(ctx context.Context, cfg fill.Config) error {
 	return err
 }
 
-// discovered is the part of a discovery document that counts.
-type discovered struct {
+// discoveryDocument is the part of a discovery document that counts.
+type discoveryDocument struct {
 	Items []struct {
 		Metadata struct {
 			Name string `json:"name"`
@@ -191,7 +191,7 @@ type discovered struct {
 }
 
 // resources counts those of fill's definitions.
-func (d *discovered) resources() int {
+func (d *discoveryDocument) resources() int {
 	n := 0
 	for _, group := range d.Items {
 		if !strings.HasSuffix(group.Metadata.Name, fill.CRDGroupSuffix) {
@@ -208,8 +208,8 @@ func (d *discovered) resources() int {
 // resources.
 func (r *Runner) AwaitListed(ctx context.Context, want int) error {
 	listed := 0
-	err := r.AwaitDiscovery(ctx, documentShare, func(body []byte) (bool, error) {
-		var d discovered
+	err := r.AwaitDiscovery(ctx, documentPauseFactor, func(body []byte) (bool, error) {
+		var d discoveryDocument
 		if err := json.Unmarshal(body, &d); err != nil {
 			return false, fmt.Errorf("decode discovery: %w", err)
 		}
@@ -232,7 +232,7 @@ func (r *Runner) AwaitDiscovery(ctx context.Context, times int, wanted func(body
 		if err != nil {
 			return err
 		}
-		began, pause := time.Now(), servedPoll/5
+		began, pause := time.Now(), pollInterval/5
 		body, etag, err := r.Conn.FetchTagged(req)
 		if err != nil {
 			return testbed.Cause(ctx, err)
@@ -253,7 +253,7 @@ func (r *Runner) AwaitDiscovery(ctx context.Context, times int, wanted func(body
 // AwaitAnswered returns when the objects of each sampled definition can be
 // listed.
 func (r *Runner) AwaitAnswered(ctx context.Context) error {
-	asked, _ := r.opts.sampled()
+	asked, _ := r.opts.sampleDefinitions()
 	for _, i := range asked {
 		w := testbed.Request{URI: r.Generator.Definition(i).Path("") + "?limit=1", Accept: testbed.AcceptJSON}
 		for {
@@ -265,7 +265,7 @@ func (r *Runner) AwaitAnswered(ctx context.Context) error {
 			if !errors.As(err, &refused) {
 				return testbed.Cause(ctx, err)
 			}
-			if ended := testbed.Sleep(ctx, servedPoll); ended != nil {
+			if ended := testbed.Sleep(ctx, pollInterval); ended != nil {
 				return fmt.Errorf("%w; last answer: %w", ended, err)
 			}
 		}
@@ -279,7 +279,7 @@ func (r *Runner) established(ctx context.Context) (time.Time, error) {
 	token := ""
 	for {
 		var page definitionPage
-		body, err := r.Get(ctx, testbed.Request{URI: fmt.Sprintf("%s?limit=%d&continue=%s", DefinitionsPath, definitionsAPage, url.QueryEscape(token)), Accept: testbed.AcceptJSON})
+		body, err := r.Get(ctx, testbed.Request{URI: fmt.Sprintf("%s?limit=%d&continue=%s", DefinitionsPath, definitionsPerPage, url.QueryEscape(token)), Accept: testbed.AcceptJSON})
 		if err == nil {
 			err = json.Unmarshal(body, &page)
 		}

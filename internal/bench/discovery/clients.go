@@ -38,7 +38,7 @@ func clients() []client {
 	}
 }
 
-func (b *bench) clients(ctx context.Context) error {
+func (b *bench) discoverAll(ctx context.Context) error {
 	for _, c := range clients() {
 		res := clientResult{Client: c.name, Rounds: b.opts.rounds}
 		before, err := b.Meter.Read()
@@ -58,7 +58,7 @@ func (b *bench) clients(ctx context.Context) error {
 			return err
 		}
 		res.Millis, res.CPUMillis = render.Summarize(samples), render.Millis(after.CPU-before.CPU)/float64(b.opts.rounds)
-		b.to.Clients = append(b.to.Clients, res)
+		b.result.Clients = append(b.result.Clients, res)
 	}
 	return nil
 }
@@ -94,8 +94,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// appear adds definitions beside those that are there.
-func (b *bench) appear(ctx context.Context) error {
+// addDefinitions adds definitions beside those that are there.
+func (b *bench) addDefinitions(ctx context.Context) error {
 	before, err := b.Meter.Read()
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (b *bench) appear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.to.Appear = &appearResult{Definitions: len(samples), Millis: render.Summarize(samples),
+	b.result.Appear = &appearResult{Definitions: len(samples), Millis: render.Summarize(samples),
 		CPUMillis: render.Millis(after.CPU-before.CPU) / float64(len(samples))}
 	return nil
 }

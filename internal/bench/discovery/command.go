@@ -82,7 +82,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	report.check()
-	return cmp.Or(err, testbed.Conclude(report.Write(to.Out, o.Output), report.failures()))
+	return cmp.Or(err, testbed.ResultError(report.Write(to.Out, o.Output), report.failures()))
 }
 
 // bench measures one server.
@@ -90,14 +90,14 @@ type bench struct {
 	*crd.Runner
 	opts   *options
 	report *report
-	to     *serverReport
+	result *serverReport
 }
 
 func (b *bench) Done(failure error) {
 	if failure != nil {
-		b.to.Failed = append(b.to.Failed, failure.Error())
+		b.result.Failed = append(b.result.Failed, failure.Error())
 	}
-	b.report.Servers = append(b.report.Servers, *b.to)
+	b.report.Servers = append(b.report.Servers, *b.result)
 }
 
 func (b *bench) Run(ctx context.Context) error {
@@ -108,8 +108,8 @@ func (b *bench) Run(ctx context.Context) error {
 		return err
 	}
 	// What one of these does wrong is not the others' fault.
-	return errors.Join(b.Step(ctx, "send requests", b.requests), b.Step(ctx, "discover as client-go does", b.clients),
-		b.Step(ctx, "add definitions", b.appear))
+	return errors.Join(b.Step(ctx, "send requests", b.requests), b.Step(ctx, "discover as client-go does", b.discoverAll),
+		b.Step(ctx, "add definitions", b.addDefinitions))
 }
 
 func (b *bench) install(ctx context.Context) error {
@@ -127,13 +127,13 @@ func (b *bench) restart(ctx context.Context) error {
 	if err := b.Start(ctx, "serve"); err != nil {
 		return err
 	}
-	b.to.StartMillis, b.to.Version = render.Millis(b.Server.Startup), b.Server.Target.Version(ctx)
+	b.result.StartMillis, b.result.Version = render.Millis(b.Server.Startup), b.Server.Target.Version(ctx)
 	if err := b.AwaitAnswered(ctx); err != nil {
 		return err
 	}
 	state, err := b.AwaitIdle(ctx)
 	if err == nil {
-		b.to.IdleBytes = state.RSSBytes
+		b.result.IdleBytes = state.RSSBytes
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (b *bench) requests(ctx context.Context) error {
 	if err := os.MkdirAll(captures, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
-	l := &load.Loader{Target: b.Server.Target, Meter: b.Meter, Plan: b.report.Plan, Captures: captures, Log: b.Progress}
+	l := &load.Loader{Target: b.Server.Target, Meter: b.Meter, Plan: b.report.Plan, CaptureDir: captures, Log: b.Progress}
 	for _, w := range b.workloads() {
 		res, _, err := l.Run(ctx, w)
 		if ctx.Err() != nil {
@@ -154,7 +154,7 @@ func (b *bench) requests(ctx context.Context) error {
 			b.Progress.Phase("failed: %v", err)
 			res = load.Result{Workload: w.Name, URI: w.URI, Error: err.Error()}
 		}
-		b.to.Results = append(b.to.Results, res)
+		b.result.Results = append(b.result.Results, res)
 	}
 	unchanged, err := b.unchanged(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (b *bench) requests(ctx context.Context) error {
 	}
 	res, _, err := l.Run(ctx, unchanged)
 	if err == nil {
-		b.to.Results = append(b.to.Results, res)
+		b.result.Results = append(b.result.Results, res)
 	}
 	return err
 }

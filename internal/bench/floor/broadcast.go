@@ -14,31 +14,40 @@ import (
 )
 
 const (
-	// eventFile is the event that the floor sends, a file beside the manifest.
+	// eventFile is the file with the event that the floor sends. It is in the same
+	// directory as the manifest.
 	eventFile = "floor-event.json"
-	// The floor's paths: streams of events, and the request that makes them.
-	WatchPath   = "/floor-watch"
+
+	// WatchPath streams events, with a handler for each stream (broadcast).
+	WatchPath = "/floor-watch"
+	// RecordsPath streams events, with one goroutine for all streams (recordStreams).
 	RecordsPath = "/floor-records"
-	emitPath    = "/floor-emit"
+	// emitPath makes events, and answers when they are published.
+	emitPath = "/floor-emit"
 )
 
-// broadcast is the least that Go's HTTP server can do for a watch: a handler a
-// stream waits for one channel, writes bytes that are there and flushes.
+// broadcast sends one event again and again, each time with another stamp, to all
+// streams.
+//
+// For WatchPath this is the least that Go's HTTP server can do for a watch: the
+// handler of a stream waits for one channel, writes bytes that are ready, and flushes.
+// Events are a linked list, at whose end all handlers wait. Closing one channel wakes
+// them all, and a slow handler holds nothing up but its own part of the list.
 type broadcast struct {
 	frame []byte
 	last  atomic.Pointer[frameNode]
-	records
+	recordStreams
 }
 
-// frameNode is a frame, or the place of the next one. bytes and next may be
-// read when ready is closed.
+// frameNode is an event in the list, or the empty place of the next one. bytes and next
+// may be read once ready is closed.
 type frameNode struct {
 	ready chan struct{}
 	bytes []byte
 	next  *frameNode
 }
 
-// newBroadcast returns nil without a frame.
+// newBroadcast loads the event. It returns nil if dir has none.
 func newBroadcast(dir string) (*broadcast, error) {
 	frame, err := os.ReadFile(filepath.Join(dir, eventFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -52,7 +61,7 @@ func newBroadcast(dir string) (*broadcast, error) {
 	return b, nil
 }
 
-// publish has one caller at a time.
+// publish sends the event with the stamp of at. One goroutine may call it at a time.
 func (b *broadcast) publish(at time.Time) {
 	node := b.last.Load()
 	node.bytes, node.next = testbed.WithStamp(b.frame, at), &frameNode{ready: make(chan struct{})}
@@ -61,7 +70,7 @@ func (b *broadcast) publish(at time.Time) {
 	b.send(node.bytes)
 }
 
-// watch streams events until the client goes.
+// watch is the handler of WatchPath. It ends when the client has gone.
 func (b *broadcast) watch(w http.ResponseWriter, r *http.Request) {
 	node := b.last.Load()
 	w.Header().Set("Content-Type", testbed.AcceptJSON)
@@ -80,7 +89,8 @@ func (b *broadcast) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// emit makes events as the query says, and answers when they are made.
+// emit is the handler of emitPath. The query says how many events are published, and
+// how many a second.
 func (b *broadcast) emit(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	events, err := strconv.Atoi(query.Get("events"))
@@ -89,7 +99,7 @@ func (b *broadcast) emit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	_ = testbed.AtRate(r.Context(), events, rate, func(int) error { // ends with the client
+	_ = testbed.AtRate(r.Context(), events, rate, func(int) error { // the error is that the client has gone
 		b.publish(time.Now())
 		return nil
 	})

@@ -9,9 +9,11 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// Emitter is the source of a floor's events.
+// Emitter asks a floor server for events.
 type Emitter struct{ Target *testbed.Target }
 
+// Emit makes the floor send so many events, rate of them a second. It returns when all
+// are published.
 func (e Emitter) Emit(ctx context.Context, events int, rate float64) error {
 	query := url.Values{"events": {strconv.Itoa(events)}, "rate": {strconv.FormatFloat(rate, 'g', -1, 64)}}
 	c, err := e.Target.Dial(0)

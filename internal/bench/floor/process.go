@@ -12,16 +12,16 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// Config says how to run "bench floor-server". All fields but http1 are
-// required.
+// Config says how to run "bench floor-server". All fields but HTTP1 are required.
 type Config struct {
 	Executable string
-	Dir        string // of the captures
+	Dir        string // has the files of the bodies and the event
 	LogFile    string
 	HTTP1      bool
 }
 
-// Start returns when the floor server listens. The caller must call stop.
+// Start starts a floor server for the bodies, and returns when it listens. The caller
+// must call Stop.
 func Start(ctx context.Context, cfg Config, bodies []Body) (*testbed.Server, error) {
 	if err := testbed.WriteJSON(filepath.Join(cfg.Dir, manifestFile), bodies); err != nil {
 		return nil, err
@@ -42,21 +42,21 @@ func Start(ctx context.Context, cfg Config, bodies []Body) (*testbed.Server, err
 	return &testbed.Server{Child: process, Target: t}, nil
 }
 
-// awaitAddress waits for the file that the floor server writes when it listens.
+// awaitAddress waits until the floor server listens.
 func awaitAddress(ctx context.Context, process *testbed.Child, cfg Config) (*testbed.Target, error) {
-	var at testbed.Address
-	if err := process.Await(ctx, filepath.Join(cfg.Dir, addressFile), &at); err != nil {
+	var address testbed.Address
+	if err := process.Await(ctx, filepath.Join(cfg.Dir, addressFile), &address); err != nil {
 		return nil, fmt.Errorf("start floor server: %w", err)
 	}
 	return testbed.NewTarget(testbed.TargetConfig{HTTP1: cfg.HTTP1,
-		REST: &rest.Config{Host: at.URL, TLSClientConfig: rest.TLSClientConfig{CAData: at.CA}}})
+		REST: &rest.Config{Host: address.URL, TLSClientConfig: rest.TLSClientConfig{CAData: address.CA}}})
 }
 
-// URI is where the floor serves the body.
+// URI is the path at which the floor serves the body.
 func (b Body) URI() string { return "/" + b.Name }
 
-// WriteEvent gives a floor that will be started over dir the event of an object to
-// send.
+// WriteEvent stores the event that a floor will send to its streams: a modification of
+// object. The floor must be started later, with the same dir.
 func WriteEvent(dir string, object []byte) error {
 	if err := os.WriteFile(filepath.Join(dir, eventFile), testbed.ModifiedEvent(object), 0o600); err != nil {
 		return fmt.Errorf("write event: %w", err)

@@ -18,15 +18,17 @@ import (
 )
 
 const (
-	// writeBytes is written at once, in bytes.
+	// writeBytes is how much of a body is written at once.
 	writeBytes = 256 << 10
-	// manifestFile lists what to serve; floorAddress tells where, once the
-	// server listens. Both are files in the captures' directory.
+
+	// manifestFile lists the bodies to serve. It and addressFile are in the directory
+	// of the captures.
 	manifestFile = "floor.json"
-	addressFile  = "floor-address.json"
+	// addressFile has the server's address once it listens.
+	addressFile = "floor-address.json"
 )
 
-// NewCommand is run by --compare and of no use otherwise.
+// NewCommand returns the hidden command "floor-server", which --compare runs.
 func NewCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
@@ -38,34 +40,34 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := testbed.Interruptible(cmd.Context())
 			defer stop()
-			f, err := newServer(config{dir: dir})
+			s, err := newServer(config{dir: dir})
 			if err != nil {
 				return err
 			}
-			return f.Run(ctx)
+			return s.Run(ctx)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of the captures")
 	return cmd
 }
 
-// config configures a floor. dir is required.
+// config configures a server. dir, the directory of the captures, is required.
 type config struct {
 	dir string
 }
 
-// server is the least that Go's HTTP server can do for a response: it writes
-// bodies that are in memory, in large pieces, over TLS.
+// server does the least that Go's HTTP server can do for a response: it writes a body
+// that is in memory, in large pieces, over TLS.
 type server struct {
 	cfg    config
 	bodies map[string]loadedBody // by URI; never changed
 	events *broadcast            // nil: it serves no watches
 }
 
-// Body is a response body that a server has sent, in a file.
+// Body is a response body that a server has sent. The manifest lists bodies.
 type Body struct {
-	Name            string `json:"name"` // the floor serves it at this path
-	File            string `json:"file"` // in the captures' directory
+	Name            string `json:"name"` // part of the URI
+	File            string `json:"file"` // name in the directory of the captures
 	ContentType     string `json:"contentType"`
 	ContentEncoding string `json:"contentEncoding,omitempty"`
 }
@@ -75,7 +77,7 @@ type loadedBody struct {
 	bytes []byte
 }
 
-// newServer loads the captures.
+// newServer loads the bodies of the manifest.
 func newServer(cfg config) (*server, error) {
 	text, err := os.ReadFile(filepath.Join(cfg.dir, manifestFile))
 	if err != nil {
@@ -85,35 +87,35 @@ func newServer(cfg config) (*server, error) {
 	if err := json.Unmarshal(text, &bodies); err != nil {
 		return nil, fmt.Errorf("parse manifest: %w", err)
 	}
-	f := &server{cfg: cfg, bodies: make(map[string]loadedBody, len(bodies))}
-	for _, c := range bodies {
-		text, err := os.ReadFile(filepath.Join(cfg.dir, c.File))
+	s := &server{cfg: cfg, bodies: make(map[string]loadedBody, len(bodies))}
+	for _, b := range bodies {
+		text, err := os.ReadFile(filepath.Join(cfg.dir, b.File))
 		if err != nil {
 			return nil, fmt.Errorf("read capture: %w", err)
 		}
-		f.bodies[c.URI()] = loadedBody{c, text}
+		s.bodies[b.URI()] = loadedBody{b, text}
 	}
-	if f.events, err = newBroadcast(cfg.dir); err != nil {
+	if s.events, err = newBroadcast(cfg.dir); err != nil {
 		return nil, err
 	}
-	return f, nil
+	return s, nil
 }
 
-// ServeHTTP answers every path that is no capture with an empty 200, so that
-// clients can connect as to a real server.
-func (f *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP sends a body or streams events. Every other path gets an empty 200, so that
+// clients can connect as they connect to a real server.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case f.events != nil && r.URL.Path == WatchPath:
-		f.events.watch(w, r)
+	case s.events != nil && r.URL.Path == WatchPath:
+		s.events.watch(w, r)
 		return
-	case f.events != nil && r.URL.Path == RecordsPath:
-		f.events.records.watch(w, r)
+	case s.events != nil && r.URL.Path == RecordsPath:
+		s.events.recordStreams.watch(w, r)
 		return
-	case f.events != nil && r.URL.Path == emitPath:
-		f.events.emit(w, r)
+	case s.events != nil && r.URL.Path == emitPath:
+		s.events.emit(w, r)
 		return
 	}
-	body, ok := f.bodies[r.URL.Path]
+	body, ok := s.bodies[r.URL.Path]
 	if !ok {
 		return
 	}
@@ -121,17 +123,18 @@ func (f *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if body.ContentEncoding != "" {
 		w.Header().Set("Content-Encoding", body.ContentEncoding)
 	}
-	for rest := body.bytes; len(rest) > 0; {
-		n := min(len(rest), writeBytes)
-		if _, err := w.Write(rest[:n]); err != nil {
+	for remaining := body.bytes; len(remaining) > 0; {
+		n := min(len(remaining), writeBytes)
+		if _, err := w.Write(remaining[:n]); err != nil {
 			return // the client has gone
 		}
-		rest = rest[n:]
+		remaining = remaining[n:]
 	}
 }
 
-// Run serves on a free local port until ctx ends.
-func (f *server) Run(ctx context.Context) error {
+// Run listens on a free local port, writes its address to a file, and serves until ctx
+// ends.
+func (s *server) Run(ctx context.Context) error {
 	certificate, ca, err := testbed.SelfSigned()
 	if err != nil {
 		return err
@@ -140,14 +143,14 @@ func (f *server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{
-		Handler:           f,
+	httpServer := &http.Server{
+		Handler:           s,
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}},
 		ReadHeaderTimeout: time.Minute,
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(listener, "", "") }()
-	err = testbed.WriteJSON(filepath.Join(f.cfg.dir, addressFile), testbed.Address{URL: "https://" + listener.Addr().String(), CA: ca})
+	go func() { ended <- httpServer.ServeTLS(listener, "", "") }()
+	err = testbed.WriteJSON(filepath.Join(s.cfg.dir, addressFile), testbed.Address{URL: "https://" + listener.Addr().String(), CA: ca})
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -155,9 +158,9 @@ func (f *server) Run(ctx context.Context) error {
 			return fmt.Errorf("serve floor: %w", err)
 		}
 	}
-	err = errors.Join(err, server.Close())
-	if f.events != nil {
-		f.events.close()
+	err = errors.Join(err, httpServer.Close())
+	if s.events != nil {
+		s.events.close()
 	}
 	<-ended
 	return err

@@ -13,7 +13,7 @@ func TestLoadCounts(t *testing.T) {
 		l := newTestLoader(t, api, http2)
 		sizes := map[string]int64{}
 		for _, s := range specs() {
-			w, err := s.workload(subject{"ns", "pod-0", "node-1", "app=web"}, "0")
+			w, err := s.workload(sampleObjects{"ns", "pod-0", "node-1", "app=web"}, "0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestLoadCounts(t *testing.T) {
 		if sizes["pods-protobuf-zstd"] >= sizes["pods-protobuf"]/2 {
 			t.Errorf("zstd was unpacked: %d bytes of %d", sizes["pods-protobuf-zstd"], sizes["pods-protobuf"])
 		}
-		if entries, _ := os.ReadDir(l.Captures); len(entries) != 0 {
+		if entries, _ := os.ReadDir(l.CaptureDir); len(entries) != 0 {
 			t.Errorf("%d captures left", len(entries))
 		}
 	}

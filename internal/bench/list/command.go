@@ -41,7 +41,7 @@ fills, and a server that writes the same bytes from memory: the floor. With
 	return cmd
 }
 
-// execute prints the report also when some workloads failed, and then fails.
+// execute measures and prints the report. It returns an error if any workload failed.
 func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: newReport(o)}
 	var err error
@@ -54,7 +54,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	b.report.check()
-	return testbed.Conclude(b.report.Write(to.Out, o.output), b.report.failures())
+	return testbed.ResultError(b.report.Write(to.Out, o.output), b.report.failures())
 }
 
 func newReport(o *options) *report {
@@ -76,7 +76,7 @@ type bench struct {
 	log    *testbed.Progress
 	report *report
 
-	subjectFound bool // report.Subject holds what all servers are asked for
+	sampleFound bool // report.Subject is set
 }
 
 // single measures the server of a kubeconfig.
@@ -94,7 +94,7 @@ func (b *bench) single(ctx context.Context) error {
 		return fmt.Errorf("create temporary directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	l := &load.Loader{Target: t, Plan: b.opts.plan, Captures: dir, Log: b.log}
+	l := &load.Loader{Target: t, Plan: b.opts.plan, CaptureDir: dir, Log: b.log}
 	if b.opts.serverPID > 0 {
 		l.Meter = testbed.NewMeter(b.opts.serverPID)
 	}
@@ -115,28 +115,29 @@ func (b *bench) single(ctx context.Context) error {
 	return nil
 }
 
-// measurable is a workload that a server has answered, for the floor.
-type measurable struct {
+// floorSource is a workload that a server has answered, with the answer that the floor
+// is to send for it.
+type floorSource struct {
 	workload load.Workload
 	capture  load.Capture
 }
 
-// onFloor is the workload that asks the floor for the same bytes.
-func (m measurable) onFloor() load.Workload {
+// onFloor is the workload that requests the same bytes from the floor.
+func (m floorSource) onFloor() load.Workload {
 	w := m.workload
 	w.URI = m.body().URI()
 	return w
 }
 
-// body is what the floor serves.
-func (m measurable) body() floor.Body {
+// body is the answer, as the floor's manifest lists it.
+func (m floorSource) body() floor.Body {
 	c := m.capture
 	return floor.Body{Name: c.Name, File: c.File, ContentType: c.ContentType, ContentEncoding: c.ContentEncoding}
 }
 
-// measure runs all workloads against one server. A workload that fails is in
-// the report; only what ends the run is returned as an error.
-func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]measurable, error) {
+// measure runs all workloads against one server and returns those that were answered. A
+// failed workload is part of the report. An error ends the whole run.
+func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([]floorSource, error) {
 	if l.Meter != nil {
 		idle, err := l.Meter.Read()
 		if err != nil {
@@ -148,7 +149,7 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 	if err != nil {
 		return nil, err
 	}
-	var done []measurable
+	var sources []floorSource
 	for _, w := range workloads {
 		res, first, err := l.Run(ctx, w)
 		if ctx.Err() != nil {
@@ -160,32 +161,33 @@ func (b *bench) measure(ctx context.Context, l *load.Loader, s *serverReport) ([
 			continue
 		}
 		s.Results = append(s.Results, res)
-		done = append(done, measurable{w, first})
+		sources = append(sources, floorSource{w, first})
 	}
-	return done, nil
+	return sources, nil
 }
 
-// workloads completes the chosen specs for this cluster.
+// workloads completes the chosen specs with objects of the cluster. The first server is
+// asked for these, so that all servers get the same requests.
 func (b *bench) workloads(ctx context.Context, t *testbed.Target) ([]load.Workload, error) {
 	chosen := b.opts.chosen.specs
-	if len(chosen) > 0 && !b.subjectFound {
+	if len(chosen) > 0 && !b.sampleFound {
 		var err error
-		if b.report.Subject, err = findSubject(ctx, t, b.opts.labelSelector); err != nil {
+		if b.report.Subject, err = findSample(ctx, t, b.opts.labelSelector); err != nil {
 			return nil, err
 		}
-		b.subjectFound = true
+		b.sampleFound = true
 	}
 	var all []load.Workload
 	for i, rv := range b.opts.resourceVersions {
 		for _, s := range chosen {
 			if s.paged && i > 0 {
-				continue // the same again
+				continue // it does not depend on the resource version
 			}
 			w, err := s.workload(b.report.Subject, rv)
 			if err != nil {
 				return nil, err
 			}
-			w.MinItems = s.expected(b.report.Data)
+			w.MinItems = s.expectedItems(b.report.Data)
 			all = append(all, w)
 		}
 	}

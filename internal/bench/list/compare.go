@@ -11,12 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// comparisonRun is one run of "bench list --compare".
-//
-// Each server is measured in a process of its own that starts over the filled
-// data, and each section in yet another one: so no server carries the garbage
-// of filling or of an earlier section in its heap, and starting is measured
-// with the same data. It costs a start for each section.
+// comparisonRun is one run of "bench list --compare". Workloads run in one process of a
+// server, and each section in another process (see testbed.Testbed for why).
 type comparisonRun struct {
 	*bench
 	*testbed.Testbed
@@ -38,7 +34,7 @@ func (c *comparisonRun) run(ctx context.Context) error {
 		}
 		c.report.Data = &c.opts.fill
 	}
-	var floor []measurable // of the first server
+	var floor []floorSource // from the first server
 	for i, path := range c.opts.ReadPaths {
 		s := serverReport{Name: path}
 		done, err := c.measureServer(ctx, &s)
@@ -58,13 +54,13 @@ func (c *comparisonRun) run(ctx context.Context) error {
 	return err
 }
 
-// measureServer runs the workloads against a fresh server, and each section
-// against another one.
-func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (done []measurable, err error) {
+// measureServer runs the workloads on a fresh server, and each section on another one.
+// It returns the workloads that were answered.
+func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (sources []floorSource, err error) {
 	if len(c.opts.chosen.specs) > 0 {
-		err = c.onFresh(ctx, s, "", func(l *load.Loader) error {
-			l.Keep = s.Name == c.opts.ReadPaths[0]
-			done, err = c.measure(ctx, l, s)
+		err = c.onFreshServer(ctx, s, "", func(l *load.Loader) error {
+			l.KeepCaptures = s.Name == c.opts.ReadPaths[0]
+			sources, err = c.measure(ctx, l, s)
 			return err
 		})
 	}
@@ -73,20 +69,20 @@ func (c *comparisonRun) measureServer(ctx context.Context, s *serverReport) (don
 			return nil, err
 		}
 		if c.opts.chosen.sections[section.name] {
-			err = c.onFresh(ctx, s, section.name, func(l *load.Loader) error { return section.run(c.bench, ctx, l, s) })
+			err = c.onFreshServer(ctx, s, section.name, func(l *load.Loader) error { return section.run(c.bench, ctx, l, s) })
 		}
 	}
-	return done, err
+	return sources, err
 }
 
-// onFresh starts a server, for a section or for the workloads, measures it and
-// stops it.
-func (c *comparisonRun) onFresh(ctx context.Context, s *serverReport, section string, measure func(*load.Loader) error) error {
-	what, log := s.Name, "serve-"+s.Name
+// onFreshServer starts a server, measures it and stops it. section is empty for the
+// workloads.
+func (c *comparisonRun) onFreshServer(ctx context.Context, s *serverReport, section string, measure func(*load.Loader) error) error {
+	subject, log := s.Name, "serve-"+s.Name
 	if section != "" {
-		what, log = section+" of "+what, log+"-"+section
+		subject, log = section+" of "+subject, log+"-"+section
 	}
-	c.log.Phase("measuring %s", what)
+	c.log.Phase("measuring %s", subject)
 	run, err := c.Start(ctx, s.Name, log)
 	if err != nil {
 		return err
@@ -96,17 +92,17 @@ func (c *comparisonRun) onFresh(ctx context.Context, s *serverReport, section st
 		s.StartMillis, s.Version = render.Millis(run.Startup), run.Target.Version(ctx)
 	}
 	l := c.loader(run.Target, run.PID(), s.Name)
-	if err := os.MkdirAll(l.Captures, 0o755); err != nil {
+	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return fmt.Errorf("create work directory: %w", err)
 	}
-	return c.ExplainFailure(ctx, run.Child, measure(l))
+	return c.ExplainExit(ctx, run.Child, measure(l))
 }
 
-// measureFloor runs the same workloads against the captured bodies.
-func (c *comparisonRun) measureFloor(ctx context.Context, done []measurable) ([]load.Result, error) {
+// measureFloor runs the same workloads on a floor that sends the captured bodies.
+func (c *comparisonRun) measureFloor(ctx context.Context, sources []floorSource) ([]load.Result, error) {
 	c.log.Phase("measuring the floor")
-	bodies := make([]floor.Body, len(done))
-	for i, m := range done {
+	bodies := make([]floor.Body, len(sources))
+	for i, m := range sources {
 		bodies[i] = m.body()
 	}
 	run, err := floor.Start(ctx, floor.Config{
@@ -117,11 +113,11 @@ func (c *comparisonRun) measureFloor(ctx context.Context, done []measurable) ([]
 	}
 	defer run.Stop(ctx)
 	l := c.loader(run.Target, run.PID(), "floor")
-	if err := os.MkdirAll(l.Captures, 0o755); err != nil {
+	if err := os.MkdirAll(l.CaptureDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create work directory: %w", err)
 	}
 	var results []load.Result
-	for _, m := range done {
+	for _, m := range sources {
 		res, _, err := l.Run(ctx, m.onFloor())
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -132,9 +128,9 @@ func (c *comparisonRun) measureFloor(ctx context.Context, done []measurable) ([]
 		}
 		results = append(results, res)
 	}
-	return results, c.ExplainFailure(ctx, run.Child, nil)
+	return results, c.ExplainExit(ctx, run.Child, nil)
 }
 
 func (c *comparisonRun) loader(t *testbed.Target, pid int, captures string) *load.Loader {
-	return &load.Loader{Target: t, Meter: testbed.NewMeter(pid), Plan: c.opts.plan, Captures: c.Captures(captures), Log: c.log}
+	return &load.Loader{Target: t, Meter: testbed.NewMeter(pid), Plan: c.opts.plan, CaptureDir: c.Captures(captures), Log: c.log}
 }

@@ -35,7 +35,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("got %+v", s.RSS)
 		}
 		for _, res := range s.Results {
-			floor := load.Find(got.Floor, res.Workload)
+			floor := load.FindResult(got.Floor, res.Workload)
 			if floor == nil || floor.Bytes != res.Bytes || floor.Items != res.Items || floor.ContentEncoding != res.ContentEncoding {
 				t.Errorf("floor %+v does not do the work of %+v", floor, res)
 			}

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// slowRead is what a slow reader takes before each pause.
+	// slowRead is how many bytes a slow reader reads between two pauses.
 	slowRead = 64 << 10
-	// slowPause makes a slow reader take about 3 MB a second.
+	// slowPause makes a slow reader read about 3 MB a second.
 	slowPause = 20 * time.Millisecond
-	// slowHold is how long memory is watched once all responses have begun.
+	// slowHold is how long all LISTs stay open together.
 	slowHold = 3 * time.Second
 )
 
-// memoryResult is what concurrent LISTs with slow readers cost a server.
+// memoryResult is the memory that concurrent LISTs with slow readers cost a server.
 type memoryResult struct {
 	Lists        int   `json:"lists"`
 	BodyBytes    int64 `json:"bodyBytes"`
@@ -29,25 +29,25 @@ type memoryResult struct {
 	PeakBytes    int64 `json:"peakBytes"`
 	PerListBytes int64 `json:"perListBytes"`
 
-	Error string `json:"error,omitempty"` // if set, nothing was measured
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// memoryRun opens LISTs that are all open at the same moment: a reader takes
-// the first 64 KiB, waits until every other has done so, and then goes on
-// slowly.
+// memoryRun keeps several LISTs open at the same time. Each reader reads slowRead bytes,
+// waits until all readers have done so, and then continues slowly. Without that wait
+// some LISTs could end before others begin.
 type memoryRun struct {
-	loader *load.Loader
-	lists  int
-	hold   time.Duration
+	loader   *load.Loader
+	lists    int
+	holdOpen time.Duration
 
-	begun   sync.WaitGroup // readers that have not got their first bytes
-	allOpen chan struct{}
+	awaitingFirstBytes sync.WaitGroup // readers that have no bytes yet
+	allOpen            chan struct{}  // closed when there is no such reader
 }
 
-// memory is the section list-memory.
+// memory measures the section list-memory.
 func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) error {
 	b.log.Step("%s, %d slow readers", listMemory, b.opts.memoryLists)
-	w, err := b.completed(specNamed("pods-json"))
+	w, err := b.workloadOf(specByName("pods-json"))
 	var m memoryResult
 	if err == nil {
 		w.Name = listMemory
@@ -57,11 +57,11 @@ func (b *bench) memory(ctx context.Context, l *load.Loader, s *serverReport) err
 		m = memoryResult{Lists: b.opts.memoryLists, Error: err.Error()}
 	}
 	s.Memory = &m
-	return b.concluded(ctx, err)
+	return b.sectionError(ctx, err)
 }
 
-// measureMemory needs a meter. Its server should not have served much yet:
-// garbage that its heap keeps hides what new requests need.
+// measureMemory needs l.Meter. The server should not have served much before: free
+// memory in its heap would hide what the LISTs need.
 func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists int) (memoryResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", listMemory, l.Plan.Timeout))
@@ -81,7 +81,7 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 	if err := testbed.Sleep(ctx, l.Plan.Settle); err != nil {
 		return memoryResult{}, err
 	}
-	run := &memoryRun{loader: l, lists: lists, hold: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
+	run := &memoryRun{loader: l, lists: lists, holdOpen: min(slowHold, max(l.Plan.Duration, testbed.PeakSampleInterval)), allOpen: make(chan struct{})}
 	before, peak, err := l.Meter.PeakDuring(func() error { return run.run(ctx, w) })
 	if err != nil {
 		return memoryResult{}, err
@@ -92,13 +92,13 @@ func measureMemory(ctx context.Context, l *load.Loader, w load.Workload, lists i
 	}, nil
 }
 
-// run ends when all LISTs were open for a while.
+// run opens the LISTs, and ends when all have been open together for holdOpen.
 func (r *memoryRun) run(parent context.Context, w load.Workload) error {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end(nil) // before the Wait above
-	r.begun.Add(r.lists)
+	r.awaitingFirstBytes.Add(r.lists)
 	for range r.lists {
 		group.Go(func() {
 			if err := r.read(ctx, w); err != nil {
@@ -107,20 +107,20 @@ func (r *memoryRun) run(parent context.Context, w load.Workload) error {
 		})
 	}
 	group.Go(func() {
-		r.begun.Wait()
+		r.awaitingFirstBytes.Wait()
 		close(r.allOpen)
 	})
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-r.allOpen:
-		return testbed.Sleep(ctx, r.hold)
+		return testbed.Sleep(ctx, r.holdOpen)
 	}
 }
 
-// read is one slow reader; it ends with ctx, or with the body.
+// read is one slow reader. It ends with ctx, or at the end of the body.
 func (r *memoryRun) read(ctx context.Context, w load.Workload) error {
-	begin := sync.OnceFunc(r.begun.Done)
+	begin := sync.OnceFunc(r.awaitingFirstBytes.Done)
 	defer begin()
 	c, err := r.loader.Target.Dial(testbed.SlowWindow)
 	if err != nil {

@@ -38,12 +38,12 @@ type options struct {
 	output           string
 	from             string
 
-	chosen choice // what workloads and memoryLists come to; set by validate
+	chosen choice // follows from workloads and memoryLists; set by validate
 }
 
-// autoLists is the default of --list-memory: 32 with --compare, 64 when
-// list-memory is named in --workloads, else none.
-const autoLists = -1
+// listsByDefault is the value of --list-memory that choose replaces: by 32 with
+// --compare, by 64 if list-memory is named in --workloads, else by 0.
+const listsByDefault = -1
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the server to measure (default $KUBECONFIG, else <data-dir>/admin.kubeconfig)")
@@ -68,27 +68,27 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.plan.Warmup, "warmup", 2, "requests of each workload before measuring")
 	f.DurationVar(&o.plan.Settle, "settle", time.Second, "pause before measuring")
 	f.DurationVar(&o.plan.Timeout, "timeout", 15*time.Minute, "give a workload up after this time")
-	f.IntVar(&o.memoryLists, "list-memory", autoLists, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
+	f.IntVar(&o.memoryLists, "list-memory", listsByDefault, "LISTs that list-memory opens at once, 0 for none (default 32 with --compare, 64 if named in --workloads)")
 	f.IntVar(&o.rssLists, "list-rss", 10, "LISTs of each encoding that list-rss sends")
 	f.DurationVar(&o.rest, "rest", 30*time.Second, "how long list-rss and list-stalled leave a server alone before they read its memory; until then it must have become idle")
 	f.DurationVar(&o.stall, "stall", 30*time.Second, "how long a slow reader of list-stalled takes for a LIST")
 	f.BoolVar(&o.http1, "http1", false, "use HTTP/1.1 instead of HTTP/2")
-	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats, ", "))
+	f.StringVarP(&o.output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
-// validate checks everything that can be checked before starting anything, and
-// fills in defaults that depend on other flags.
-func (o *options) validate(given func(flag string) bool) error {
-	if !slices.Contains(render.Formats, o.output) {
-		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats, ", "))
+// validate checks what can be checked before a server runs, and sets defaults that depend
+// on other flags. isSet reports whether the user has given a flag.
+func (o *options) validate(isSet func(flag string) bool) error {
+	if !slices.Contains(render.Formats(), o.output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(render.Formats(), ", "))
 	}
 	for _, rv := range o.resourceVersions {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil && rv != rvUnset {
 			return fmt.Errorf("--resource-version=%s: choose a number or %q", rv, rvUnset)
 		}
 	}
-	if given("duration") && given("requests") {
+	if isSet("duration") && isSet("requests") {
 		return errors.New("choose one of --duration and --requests")
 	}
 	if err := o.validateNumbers(); err != nil {
@@ -98,18 +98,18 @@ func (o *options) validate(given func(flag string) bool) error {
 		return err
 	}
 	if o.compare {
-		return o.validateCompare(given)
+		return o.validateCompare(isSet)
 	}
-	return o.validateSingle(given)
+	return o.validateSingle(isSet)
 }
 
-// choose resolves --workloads and --list-memory.
+// choose sets chosen and memoryLists.
 func (o *options) choose() (err error) {
 	if o.chosen, err = choose(o.workloads); err != nil {
 		return err
 	}
 	named := o.chosen.sections[listMemory]
-	if o.memoryLists == autoLists {
+	if o.memoryLists == listsByDefault {
 		switch {
 		case o.compare && (named || len(o.chosen.specs) > 0):
 			o.memoryLists = 32
@@ -124,37 +124,24 @@ func (o *options) choose() (err error) {
 }
 
 func (o *options) validateNumbers() error {
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{
-		{"server-pid", o.serverPID, 0}, {"nodes", o.fill.Nodes, 1}, {"pods", o.fill.Pods, 1},
-		{"namespaces", o.fill.Namespaces, 1}, {"concurrency", o.plan.Concurrency, 0}, {"requests", o.plan.Requests, 0},
-		{"warmup", o.plan.Warmup, 1}, {"list-memory", o.memoryLists, autoLists},
-		{"list-rss", o.rssLists, 1}, {"secrets", o.fill.Secrets, 1},
-	} {
-		if n.value < n.least {
-			return fmt.Errorf("--%s=%d: must be at least %d", n.flag, n.value, n.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "server-pid", Value: o.serverPID, Min: 0}, {Flag: "nodes", Value: o.fill.Nodes, Min: 1}, {Flag: "pods", Value: o.fill.Pods, Min: 1},
+		{Flag: "namespaces", Value: o.fill.Namespaces, Min: 1}, {Flag: "concurrency", Value: o.plan.Concurrency, Min: 0}, {Flag: "requests", Value: o.plan.Requests, Min: 0},
+		{Flag: "warmup", Value: o.plan.Warmup, Min: 1}, {Flag: "list-memory", Value: o.memoryLists, Min: listsByDefault},
+		{Flag: "list-rss", Value: o.rssLists, Min: 1}, {Flag: "secrets", Value: o.fill.Secrets, Min: 1},
+	}); err != nil {
+		return err
 	}
-	for _, d := range []struct {
-		flag         string
-		value, least time.Duration
-	}{
-		{"duration", o.plan.Duration, time.Millisecond}, {"settle", o.plan.Settle, 0},
-		{"rest", o.rest, 0}, {"stall", o.stall, time.Millisecond},
-		{"timeout", o.plan.Timeout, time.Second}, {"ready-timeout", o.ReadyTimeout, time.Second},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("--%s=%s: must be at least %s", d.flag, d.value, d.least)
-		}
-	}
-	return nil
+	return testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "rest", Value: o.rest, Min: 0}, {Flag: "stall", Value: o.stall, Min: time.Millisecond},
+		{Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	})
 }
 
-func (o *options) validateCompare(given func(string) bool) error {
+func (o *options) validateCompare(isSet func(string) bool) error {
 	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
 	}
@@ -166,21 +153,21 @@ func (o *options) validateCompare(given func(string) bool) error {
 			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
 		}
 	}
-	return o.chooseData(given)
+	return o.chooseData(isSet)
 }
 
-// chooseData leaves in the fill what the chosen sections need.
-func (o *options) chooseData(given func(string) bool) error {
+// chooseData removes from fill what the chosen workloads and sections do not need.
+func (o *options) chooseData(isSet func(string) bool) error {
 	stalled, others := o.chosen.sections[listStalled], len(o.chosen.specs) > 0
 	for _, s := range sections() {
-		others = others || !s.apart && o.chosen.sections[s.name]
+		others = others || !s.needsOwnData && o.chosen.sections[s.name]
 	}
 	unused := []string{"secrets", "secret-size"}
 	if stalled {
 		unused = []string{"nodes", "pods", "pod-size"}
 	}
 	for _, flag := range unused {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s: %s fills in secrets, all else nodes and pods", flag, listStalled)
 		}
 	}
@@ -195,9 +182,9 @@ func (o *options) chooseData(given func(string) bool) error {
 	return nil
 }
 
-func (o *options) validateSingle(given func(string) bool) error {
+func (o *options) validateSingle(isSet func(string) bool) error {
 	for _, flag := range append(testbed.CompareFlags(), "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}
 	}

@@ -69,7 +69,7 @@ func TestListMemoryDefault(t *testing.T) {
 		{options{}, 0},
 	} {
 		o := c.o
-		o.memoryLists, o.output = autoLists, "json"
+		o.memoryLists, o.output = listsByDefault, "json"
 		o.fill = testbed.FillConfig{Nodes: 1, Pods: 1, PodSize: "4KB", Secrets: 1, SecretSize: "1MB", Namespaces: 1}
 		o.rssLists, o.stall = 1, 1e9
 		o.ReadPaths = []string{testbed.ReadPathMillrace}
@@ -129,7 +129,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestWorkloadURIs(t *testing.T) {
-	about := subject{"ns", "p", "n", "app=web"}
+	about := sampleObjects{"ns", "p", "n", "app=web"}
 	for _, c := range []struct{ spec, rv, name, uri string }{
 		{"pods-json", "0", "pods-json", "/api/v1/pods?resourceVersion=0"},
 		{"pods-json", "unset", "pods-json@unset", "/api/v1/pods"},
@@ -140,13 +140,13 @@ func TestWorkloadURIs(t *testing.T) {
 		{"pods-limit", "0", "pods-limit", "/api/v1/pods?limit=500"},
 		{"pods-table", "unset", "pods-table", "/api/v1/pods?limit=500"},
 	} {
-		w, err := specNamed(c.spec).workload(about, c.rv)
+		w, err := specByName(c.spec).workload(about, c.rv)
 		if err != nil || w.URI != c.uri || w.Name != c.name {
 			t.Errorf("%s, %s: got %s, %s, %v", c.spec, c.rv, w.Name, w.URI, err)
 		}
 	}
 	for _, name := range []string{"pod-get", "pods-of-node", "pods-by-label"} {
-		if _, err := specNamed(name).workload(subject{}, "0"); err == nil {
+		if _, err := specByName(name).workload(sampleObjects{}, "0"); err == nil {
 			t.Errorf("%s: no error without pods", name)
 		}
 	}
@@ -158,10 +158,10 @@ func TestChooseSubject(t *testing.T) {
 	second.Metadata.Name, second.Spec.NodeName = "running", "n"
 	second.Metadata.Labels = map[string]string{"b": "2", "a": "1"}
 	first.Metadata.Labels = map[string]string{"a": "1", fill.LabelShare: "7", fill.LabelGroup: "0"}
-	if got, want := chooseSubject([]testbed.PodSample{first, second}), (subject{Pod: "running", Node: "n", LabelSelector: "a=1"}); got != want {
+	if got, want := chooseSample([]testbed.PodSample{first, second}), (sampleObjects{Pod: "running", Node: "n", LabelSelector: "a=1"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := chooseSubject([]testbed.PodSample{first}); got.Pod != "pending" || got.LabelSelector != "bench.millrace.io/share=7" {
+	if got := chooseSample([]testbed.PodSample{first}); got.Pod != "pending" || got.LabelSelector != "bench.millrace.io/share=7" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -15,7 +15,8 @@ func (r *report) text(format string) string {
 	return render.Document(format, r.comparison().Table(load.Cells, format == "wide"), r.sectionTables(), r.footer())
 }
 
-// sectionTables are those of the sections that were run.
+// sectionTables are the tables of all sections. Those of sections that did not run have
+// no rows.
 func (r *report) sectionTables() []render.TitledTable {
 	return []render.TitledTable{r.memoryTable(), r.rssTable(), r.stalledTable()}
 }
@@ -63,14 +64,14 @@ func (r *report) stalledTable() render.TitledTable {
 	return t
 }
 
-func (r readers) median() string {
+func (r readerOutcomes) median() string {
 	if r.Whole == 0 {
 		return "-"
 	}
 	return render.FormatNumber(r.Seconds)
 }
 
-// footer says what was run on what.
+// footer describes the servers, the load, the data and the machine.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {

@@ -30,7 +30,7 @@ func sampleReport() *report {
 				RSS: &rssResult{Rest: 30 * time.Second, Lists: 10, Encodings: make([]string, 4), StartPeakBytes: 310e6, IdleBytes: 150e6,
 					PeakBytes: 360e6, AfterBytes: 180e6},
 				Stalled: &stalledResult{Clients: 64, Stall: 30 * time.Second, Rest: 30 * time.Second, BodyBytes: 400e6, IdleBytes: 150e6, BeforeBytes: 600e6, PeakBytes: 700e6,
-					Fast: readers{Whole: 32, Seconds: 12.25}, Slow: readers{Whole: 29, CutOff: 2, Refused: 1, Seconds: 31}}},
+					Fast: readerOutcomes{Whole: 32, Seconds: 12.25}, Slow: readerOutcomes{Whole: 29, CutOff: 2, Refused: 1, Seconds: 31}}},
 			{Name: "kubernetes", Version: "v1.36.3", Results: []load.Result{list(696, 1.25), {Workload: "pod-get", Error: "no"}}},
 		},
 		Floor: []load.Result{list(40, 22)},

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// report is everything that was measured; it is what -o json prints.
+// report is everything that "bench list" has measured. "-o json" prints it.
 type report struct {
 	Started          time.Time           `json:"started"`
 	Machine          testbed.Machine     `json:"machine"`
@@ -18,19 +18,19 @@ type report struct {
 	ResourceVersions []string            `json:"resourceVersions,omitempty"`
 	Plan             load.Plan           `json:"plan"`
 	ExternalEtcd     bool                `json:"externalEtcd,omitempty"`
-	Data             *testbed.FillConfig `json:"data,omitempty"` // what was filled in
-	Subject          subject             `json:"subject,omitzero"`
+	Data             *testbed.FillConfig `json:"data,omitempty"` // filled in by this run
+	Subject          sampleObjects       `json:"subject,omitzero"`
 	Servers          []serverReport      `json:"servers"`
-	// Floor is Go's HTTP server writing the bodies of the first server.
+	// Floor is what Go's HTTP server costs that sends the first server's bodies.
 	Floor []load.Result `json:"floor,omitempty"`
 	Notes []string      `json:"notes,omitempty"`
 }
 
-// serverReport is one server's part.
+// serverReport is the part of the report on one server.
 type serverReport struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`
-	StartMillis float64        `json:"startMillis,omitempty"` // start to ready
+	StartMillis float64        `json:"startMillis,omitempty"` // from start to ready
 	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
 	Results     []load.Result  `json:"results"`
 	Memory      *memoryResult  `json:"listMemory,omitempty"`
@@ -38,7 +38,7 @@ type serverReport struct {
 	Stalled     *stalledResult `json:"listStalled,omitempty"`
 }
 
-// failedSections are the sections without a measurement, with the reasons.
+// failedSections lists the sections that could not be measured, with the reasons.
 func (s *serverReport) failedSections() []string {
 	var failed []string
 	add := func(section, err string) {
@@ -58,7 +58,7 @@ func (s *serverReport) failedSections() []string {
 	return failed
 }
 
-// comparison is the part of the report that "bench discovery" has too.
+// comparison is a view of the results of the workloads.
 func (r *report) comparison() load.Comparison {
 	c := load.Comparison{Floor: r.Floor}
 	for _, s := range r.Servers {
@@ -67,7 +67,7 @@ func (r *report) comparison() load.Comparison {
 	return c
 }
 
-// failures counts workloads and sections without a measurement.
+// failures counts the workloads and sections that were not measured.
 func (r *report) failures() int {
 	n := r.comparison().Failures()
 	for _, s := range r.Servers {
@@ -76,7 +76,8 @@ func (r *report) failures() int {
 	return n
 }
 
-// check notes what failed and where two servers did not do the same work.
+// check adds notes on what failed, and on workloads for which two servers did different
+// work.
 func (r *report) check() {
 	c := r.comparison()
 	for i, s := range r.Servers {

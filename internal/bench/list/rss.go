@@ -9,29 +9,29 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// rssResult is what a server occupies when nobody asks for anything, before and
-// after it has sent everything it has.
+// rssResult is the memory of a server at rest, before and after it has sent all pods in
+// several encodings.
 type rssResult struct {
-	Rest time.Duration `json:"restNanos"` // before idle and before after are read
-	// Lists were sent of each of the Encodings, one after another.
+	Rest time.Duration `json:"restNanos"` // before IdleBytes and AfterBytes are read
+	// Lists is how many LISTs of each encoding were sent, one after another.
 	Lists          int      `json:"lists"`
 	Encodings      []string `json:"encodings"`
-	StartPeakBytes int64    `json:"startPeakBytes"` // from the start on, until ready
+	StartPeakBytes int64    `json:"startPeakBytes"` // from start to ready
 	IdleBytes      int64    `json:"idleBytes"`
 	PeakBytes      int64    `json:"peakBytes"` // during the LISTs
 	AfterBytes     int64    `json:"afterBytes"`
 
-	Error string `json:"error,omitempty"` // if set, nothing was measured
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// rss is the section list-rss.
+// rss measures the section list-rss.
 func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error {
 	res := rssResult{Rest: b.opts.rest, Lists: b.opts.rssLists}
 	var workloads []load.Workload
 	var err error
 	for _, name := range []string{"pods-json", "pods-json-gzip", "pods-protobuf", "pods-protobuf-gzip"} {
 		var w load.Workload
-		if w, err = b.completed(specNamed(name)); err != nil {
+		if w, err = b.workloadOf(specByName(name)); err != nil {
 			break
 		}
 		res.Encodings, workloads = append(res.Encodings, name), append(workloads, w)
@@ -43,10 +43,10 @@ func (b *bench) rss(ctx context.Context, l *load.Loader, s *serverReport) error 
 		res.Error = err.Error()
 	}
 	s.RSS = &res
-	return b.concluded(ctx, err)
+	return b.sectionError(ctx, err)
 }
 
-// measureRSS fills in the bytes. It needs a meter.
+// measureRSS sets the bytes in res. It needs l.Meter.
 func measureRSS(ctx context.Context, l *load.Loader, workloads []load.Workload, res *rssResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+2*testbed.MaxRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listRSS, l.Plan.Timeout))
@@ -68,8 +68,8 @@ func measureRSS(ctx context.Context, l *load.Loader, workloads []load.Workload, 
 	return err
 }
 
-// listAll sends requests of each workload one after another. The first of each
-// is validated.
+// listAll sends so many requests of each workload, one after another over one connection.
+// The first response of each workload is validated.
 func listAll(ctx context.Context, l *load.Loader, workloads []load.Workload, lists int) error {
 	conns, err := l.Target.Connect(ctx, 1)
 	if err != nil {
@@ -77,7 +77,7 @@ func listAll(ctx context.Context, l *load.Loader, workloads []load.Workload, lis
 	}
 	defer testbed.CloseAll(conns)
 	own := *l
-	own.Plan.Warmup, own.Keep = lists, false
+	own.Plan.Warmup, own.KeepCaptures = lists, false
 	for _, w := range workloads {
 		l.Log.Step("%s, %d of %s", listRSS, lists, w.Name)
 		w.Name = listRSS

@@ -12,29 +12,29 @@ const (
 	listStalled = "list-stalled"
 )
 
-// section is a measurement of memory. With --compare it gets a fresh server,
-// and in a report a table of its own.
+// section is a measurement of memory. It has a table of its own in the report, and with
+// --compare a fresh server.
 type section struct {
-	name, about string
-	// apart sections need data that is filled in for them alone.
-	apart bool
-	// run puts what it measured, or why it could not, into the report. Only
-	// what ends the whole run is returned as an error.
+	name, description string
+	// needsOwnData sections cannot share their data with workloads or other sections.
+	needsOwnData bool
+	// run measures, and sets the result or the failure in the report. An error ends the
+	// whole run.
 	run func(*bench, context.Context, *load.Loader, *serverReport) error
 }
 
-// sections is the catalogue, in the order in which they are run.
+// sections is the catalogue of sections, in the order in which they run.
 func sections() []section {
 	return []section{
-		{name: listMemory, about: "memory for each concurrent LIST of all pods with slow readers", run: (*bench).memory},
-		{name: listRSS, about: "memory at rest, and after LISTs of all pods in four encodings", run: (*bench).rss},
-		{name: listStalled, about: "memory under 64 LISTs of all secrets, half of them read slowly", apart: true, run: (*bench).stalled},
+		{name: listMemory, description: "memory for each concurrent LIST of all pods with slow readers", run: (*bench).memory},
+		{name: listRSS, description: "memory at rest, and after LISTs of all pods in four encodings", run: (*bench).rss},
+		{name: listStalled, description: "memory under 64 LISTs of all secrets, half of them read slowly", needsOwnData: true, run: (*bench).stalled},
 	}
 }
 
-// concluded is what a section does with an error: one that ends the run is
-// returned, any other is told and left to the report.
-func (b *bench) concluded(ctx context.Context, err error) error {
+// sectionError returns the cause if ctx has ended, which ends the run. Otherwise it tells
+// the user of err, which may be nil and is part of the report.
+func (b *bench) sectionError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -44,15 +44,15 @@ func (b *bench) concluded(ctx context.Context, err error) error {
 	return nil
 }
 
-// completed builds a workload of the first resource version that was asked for.
-func (b *bench) completed(s spec) (load.Workload, error) {
-	w, err := s.workload(subject{}, b.opts.resourceVersions[0])
-	w.MinItems = s.expected(b.report.Data)
+// workloadOf completes a spec for the first value of --resource-version.
+func (b *bench) workloadOf(s spec) (load.Workload, error) {
+	w, err := s.workload(sampleObjects{}, b.opts.resourceVersions[0])
+	w.MinItems = s.expectedItems(b.report.Data)
 	return w, err
 }
 
-// specNamed is one of the catalogue.
-func specNamed(name string) spec {
+// specByName returns a spec of the catalogue.
+func specByName(name string) spec {
 	for _, s := range specs() {
 		if s.name == name {
 			return s

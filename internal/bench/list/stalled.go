@@ -14,56 +14,56 @@ import (
 )
 
 const (
-	// stalledClients is the default number of them; every second one is slow.
+	// stalledClients is the default number of clients. Every second one is slow.
 	stalledClients = 64
-	// stalledRead is what a slow reader takes before each pause.
+	// stalledRead is how many bytes a slow reader reads between two pauses.
 	stalledRead = 256 << 10
-	// stalledSlack is how much two bodies of one list may differ in size: their
-	// resource versions may not be of equal length.
+	// stalledSlack is how much two bodies of the same LIST may differ in size: their
+	// resource versions may differ in length.
 	stalledSlack = 64
 )
 
-// stalledResult is what LISTs cost a server that are all sent at once and half
-// of which are read slowly.
+// stalledResult is what LISTs cost a server if all are sent at once and half of them are
+// read slowly.
 type stalledResult struct {
-	Clients     int           `json:"clients"`
-	Stall       time.Duration `json:"stallNanos"` // a slow reader takes at least
-	BodyBytes   int64         `json:"bodyBytes"`
-	Rest        time.Duration `json:"restNanos"`   // before idle is read
-	IdleBytes   int64         `json:"idleBytes"`   // RSS before any LIST
-	BeforeBytes int64         `json:"beforeBytes"` // RSS after one
-	PeakBytes   int64         `json:"peakBytes"`
-	Fast        readers       `json:"fast"`
-	Slow        readers       `json:"slow"`
-	// FirstFailure is one of those that were not whole.
+	Clients     int            `json:"clients"`
+	Stall       time.Duration  `json:"stallNanos"` // least time of a slow reader
+	BodyBytes   int64          `json:"bodyBytes"`
+	Rest        time.Duration  `json:"restNanos"`   // before IdleBytes is read
+	IdleBytes   int64          `json:"idleBytes"`   // RSS before any LIST
+	BeforeBytes int64          `json:"beforeBytes"` // RSS after one LIST
+	PeakBytes   int64          `json:"peakBytes"`
+	Fast        readerOutcomes `json:"fast"`
+	Slow        readerOutcomes `json:"slow"`
+	// FirstFailure is the error of the first client whose LIST was not whole.
 	FirstFailure string `json:"firstFailure,omitempty"`
 
-	Error string `json:"error,omitempty"` // if set, nothing was measured
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// readers says how the LISTs of one kind of clients ended.
-type readers struct {
+// readerOutcomes counts how the LISTs of the fast or the slow clients ended.
+type readerOutcomes struct {
 	Whole   int     `json:"whole"`
 	CutOff  int     `json:"cutOff"`
 	Refused int     `json:"refused"` // without a 200
-	Seconds float64 `json:"seconds"` // median of the whole ones
+	Seconds float64 `json:"seconds"` // median of the whole LISTs
 }
 
-// outcome is how one LIST ended; err is nil when it was whole.
+// outcome is how one LIST ended. err is nil if it was whole.
 type outcome struct {
 	slow bool
 	took time.Duration
 	err  error
 }
 
-// stalled is the section list-stalled.
+// stalled measures the section list-stalled.
 func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) error {
 	res := stalledResult{Clients: stalledClients, Stall: b.opts.stall, Rest: b.opts.rest}
 	if b.opts.plan.Concurrency > 0 {
 		res.Clients = b.opts.plan.Concurrency
 	}
 	b.log.Step("%s, %d clients", listStalled, res.Clients)
-	w, err := b.completed(spec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
+	w, err := b.workloadOf(spec{name: listStalled, path: "/api/v1/secrets", accept: testbed.AcceptJSON, body: load.JSONList})
 	if err == nil {
 		w.Name = listStalled
 		err = measureStalled(ctx, l, w, &res)
@@ -72,10 +72,10 @@ func (b *bench) stalled(ctx context.Context, l *load.Loader, s *serverReport) er
 		res.Error = err.Error()
 	}
 	s.Stalled = &res
-	return b.concluded(ctx, err)
+	return b.sectionError(ctx, err)
 }
 
-// measureStalled needs a meter.
+// measureStalled sets the result in res. It needs l.Meter.
 func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *stalledResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout+testbed.MaxRests*res.Rest,
 		fmt.Errorf("run %s: not done within --timeout=%s", listStalled, l.Plan.Timeout))
@@ -90,7 +90,7 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 	}
 	defer testbed.CloseAll(conns)
 	own := *l
-	own.Plan.Warmup, own.Keep = 1, false
+	own.Plan.Warmup, own.KeepCaptures = 1, false
 	first, err := own.WarmUp(ctx, conns[0], w)
 	if err != nil {
 		return err
@@ -99,25 +99,25 @@ func measureStalled(ctx context.Context, l *load.Loader, w load.Workload, res *s
 		return err
 	}
 	run := &stalledRun{loader: l, workload: w, size: first.Bytes, stall: res.Stall}
-	var ended []outcome
+	var outcomes []outcome
 	before, peak, err := l.Meter.PeakDuring(func() error {
-		ended = run.run(ctx, res.Clients)
+		outcomes = run.run(ctx, res.Clients)
 		return context.Cause(ctx)
 	})
 	if err != nil {
 		return err
 	}
 	res.BodyBytes, res.IdleBytes, res.BeforeBytes, res.PeakBytes = first.Bytes, idle.RSS, before, peak
-	res.count(ended)
+	res.count(outcomes)
 	return nil
 }
 
-// count sorts the outcomes.
-func (res *stalledResult) count(ended []outcome) {
+// count sets Fast, Slow and FirstFailure.
+func (res *stalledResult) count(outcomes []outcome) {
 	for _, slow := range []bool{false, true} {
-		var r readers
+		var r readerOutcomes
 		var took []time.Duration
-		for _, o := range ended {
+		for _, o := range outcomes {
 			switch status := (*testbed.StatusError)(nil); {
 			case o.slow != slow:
 				continue
@@ -145,7 +145,7 @@ func (res *stalledResult) count(ended []outcome) {
 	}
 }
 
-// stalledRun sends LISTs all at once and reads them to their ends.
+// stalledRun sends LISTs all at once and reads each to its end.
 type stalledRun struct {
 	loader   *load.Loader
 	workload load.Workload
@@ -154,22 +154,22 @@ type stalledRun struct {
 }
 
 func (r *stalledRun) run(ctx context.Context, clients int) []outcome {
-	ended := make([]outcome, clients)
+	outcomes := make([]outcome, clients)
 	var group sync.WaitGroup
-	for i := range ended {
+	for i := range outcomes {
 		group.Go(func() {
-			o, start := &ended[i], time.Now()
+			o, start := &outcomes[i], time.Now()
 			o.slow = i%2 == 1
 			o.err = r.read(ctx, o.slow)
 			o.took = time.Since(start)
 		})
 	}
 	group.Wait()
-	return ended
+	return outcomes
 }
 
-// read is one LIST. A slow reader keeps to a rate at which the whole takes the
-// time of a stall.
+// read sends one LIST and reads it. A slow reader reads at a rate at which a whole body
+// takes the time of stall.
 func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	window := 0
 	if slow {
@@ -195,7 +195,7 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 		total += int64(n)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return r.whole(total)
+			return r.checkSize(total)
 		case err != nil:
 			return fmt.Errorf("read body after %d bytes and %s: %w", total, time.Since(start).Round(time.Millisecond), err)
 		}
@@ -208,8 +208,8 @@ func (r *stalledRun) read(ctx context.Context, slow bool) error {
 	}
 }
 
-// whole tells a body that ended from one that ended too soon.
-func (r *stalledRun) whole(total int64) error {
+// checkSize returns an error if a body that has ended is not whole.
+func (r *stalledRun) checkSize(total int64) error {
 	if total < r.size-stalledSlack || total > r.size+stalledSlack {
 		return fmt.Errorf("the body ended after %d bytes, where the first had %d", total, r.size)
 	}

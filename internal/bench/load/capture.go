@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// Capture is a response body as it came over the wire, in a file.
+// Capture is a response body as the server sent it, stored in a file.
 type Capture struct {
 	Name, File, ContentType string
 	ContentEncoding         string
@@ -23,17 +23,17 @@ type Capture struct {
 	Bytes int64
 	items int
 	took  time.Duration
-	cpu   time.Duration // of the server; zero if its process is unknown
+	cpu   time.Duration // of the server; zero if its process id is unknown
 }
 
-// capture sends one request of w and keeps its body in the captures' directory. The body goes
-// to the file unread, so that took is the server's time, not a decoder's.
+// capture sends one request of w and stores the body in CaptureDir. It does not decode
+// the body, so that took is the time of the server and not of a decoder.
 func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
 	req, err := l.Target.NewRequest(ctx, w.Request)
 	if err != nil {
 		return Capture{}, err
 	}
-	f, err := os.Create(filepath.Join(l.Captures, w.Name))
+	f, err := os.Create(filepath.Join(l.CaptureDir, w.Name))
 	if err != nil {
 		return Capture{}, fmt.Errorf("create capture: %w", err)
 	}
@@ -44,7 +44,7 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 		return Capture{}, err
 	}
 	defer resp.Body.Close()
-	// The bare writer keeps CopyBuffer from bypassing the buffer.
+	// Without the wrapper CopyBuffer would use the file's ReadFrom, and not the buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{f}, resp.Body, c.Buffer)
 	if err != nil {
 		return Capture{}, fmt.Errorf("capture %s after %d bytes: %w", w.Name, n, err)
@@ -62,7 +62,8 @@ func (l *Loader) capture(ctx context.Context, c *testbed.Conn, w Workload) (Capt
 	}, nil
 }
 
-// validate decodes a captured body and counts its items.
+// validate decodes the body and counts its items. It fails if there are fewer than the
+// workload expects, or the encoding is not the one that was asked for.
 func (c *Capture) validate(w Workload, dir string) error {
 	f, err := os.Open(filepath.Join(dir, c.File))
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *Capture) validate(w Workload, dir string) error {
 	return nil
 }
 
-// decompress undoes a content encoding; the empty one is none.
+// decompress undoes a content encoding. The empty one leaves the body as it is.
 func decompress(body io.Reader, encoding string) (io.ReadCloser, error) {
 	switch encoding {
 	case "":

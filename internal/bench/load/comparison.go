@@ -6,19 +6,20 @@ import (
 	"github.com/millrace/millrace/internal/bench/render"
 )
 
-// Comparison is what servers, and the floor, needed for the same workloads.
+// Comparison is what several servers and the floor needed for the same workloads. It is
+// a view of a report.
 type Comparison struct {
 	Servers []ServerResults
-	Floor   []Result // nil: it was not measured
+	Floor   []Result // nil: the floor was not measured
 }
 
-// ServerResults are those of one server.
+// ServerResults are the results of one server.
 type ServerResults struct {
 	Name    string
 	Results []Result
 }
 
-// workloads returns the names in the order in which they were run.
+// workloads are the names of the workloads, in the order in which they ran.
 func (c Comparison) workloads() []string {
 	var names []string
 	seen := map[string]bool{}
@@ -33,7 +34,7 @@ func (c Comparison) workloads() []string {
 	return names
 }
 
-// Failures counts workloads without a measurement.
+// Failures counts the results that have an error, over all servers and the floor.
 func (c Comparison) Failures() int {
 	n := 0
 	for _, s := range append([]ServerResults{{"floor", c.Floor}}, c.Servers...) {
@@ -42,7 +43,7 @@ func (c Comparison) Failures() int {
 	return n
 }
 
-// Failures says which workloads were not measured, and why.
+// Failures has a note for each workload that was not measured, with the reason.
 func (s ServerResults) Failures() (notes []string) {
 	for _, res := range s.Results {
 		if res.Error != "" {
@@ -52,7 +53,8 @@ func (s ServerResults) Failures() (notes []string) {
 	return notes
 }
 
-// Notes says what failed on a server, and which encodings it does not send.
+// Notes are Failures, and a note for each encoding that the server did not send though
+// it was asked for.
 func (s ServerResults) Notes() []string {
 	notes := s.Failures()
 	for _, res := range s.Results {
@@ -63,14 +65,15 @@ func (s ServerResults) Notes() []string {
 	return notes
 }
 
-// Differences says where two servers did not do the same work.
+// Differences has a note for each workload for which two servers sent different numbers
+// of items: their costs cannot be compared.
 func (c Comparison) Differences() (notes []string) {
 	if len(c.Servers) != 2 {
 		return nil
 	}
 	a, b := c.Servers[0], c.Servers[1]
 	for _, name := range c.workloads() {
-		x, y := Find(a.Results, name), Find(b.Results, name)
+		x, y := FindResult(a.Results, name), FindResult(b.Results, name)
 		if x != nil && y != nil && x.Items != y.Items {
 			notes = append(notes, fmt.Sprintf("%s: %s sent %d items, %s %d", name, a.Name, x.Items, b.Name, y.Items))
 		}
@@ -78,9 +81,9 @@ func (c Comparison) Differences() (notes []string) {
 	return notes
 }
 
-// Plot shows the CPU that each server spends on a request.
+// Plot shows the CPU that each server spent on a request.
 func (c Comparison) Plot() render.Plot {
-	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Names: c.workloads(), Format: render.FormatNumber}
+	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Groups: c.workloads(), Format: render.FormatNumber}
 	add := func(name string, results []Result) {
 		s := render.Series{Name: name, Values: map[string]float64{}}
 		for _, res := range results {
@@ -99,7 +102,7 @@ func (c Comparison) Plot() render.Plot {
 	return p
 }
 
-// ServerLine says in a report's footer what a server is.
+// ServerLine describes a server in a report's footer.
 func ServerLine(name, version string, startMillis float64, idleBytes int64) string {
 	line := name + ": " + version
 	if startMillis > 0 {
@@ -111,8 +114,7 @@ func ServerLine(name, version string, startMillis float64, idleBytes int64) stri
 	return line
 }
 
-// FooterLine says in a report's footer how much load the workloads got. run is how they
-// were sent.
+// FooterLine describes the load in a report's footer. run says how requests were sent.
 func (p Plan) FooterLine(run string) string {
 	amount := fmt.Sprintf("%d requests a workload", p.Requests)
 	if p.Requests == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// BodyKind says how to decode a body.
+// BodyKind says how items are counted in a body.
 type BodyKind int
 
 const (
@@ -20,12 +20,11 @@ const (
 	JSONTable
 	JSONObject
 	ProtobufList
-	AnyBody // not decoded, and one item
+	AnyBody // is not decoded and counts as one item
 )
 
-// countItems decodes a body, in constant memory, and counts its items; one
-// object counts as one. A body that breaks off or has something behind its
-// end is an error.
+// countItems decodes a body in constant memory and counts its items. A single object is
+// one item. A truncated body, or bytes behind the end, is an error.
 func countItems(r io.Reader, kind BodyKind) (int, error) {
 	switch kind {
 	case JSONTable:
@@ -59,7 +58,7 @@ func countObject(r io.Reader) (int, error) {
 	return 1, expectEnd(dec)
 }
 
-// countJSON counts the elements of one field's array.
+// countJSON counts the elements of the array in a field of the top-level object.
 func countJSON(r io.Reader, field string) (int, error) {
 	dec := json.NewDecoder(r)
 	if err := expectDelim(dec, '{'); err != nil {
@@ -118,9 +117,9 @@ func expectEnd(dec *json.Decoder) error {
 	return nil
 }
 
-// countProtobuf counts the items of a list in Kubernetes' envelope: a magic
-// number, then runtime.Unknown whose field 2 is the list, whose field 2 is
-// repeated once an item.
+// countProtobuf counts the items of a list in Kubernetes' envelope. That is a magic
+// number and a runtime.Unknown, whose field 2 holds the list. The list's field 2 is
+// repeated for each item.
 func countProtobuf(r *bufio.Reader) (int, error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(r, magic); err != nil {
@@ -155,10 +154,10 @@ func countProtobuf(r *bufio.Reader) (int, error) {
 	return count, nil
 }
 
-// eachField walks the length-delimited fields of a protobuf message of limit
-// bytes, or up to the end when limit is negative; other fields are skipped.
-// visit reports whether it has consumed the field. eachField returns how many
-// of the limit's bytes remain.
+// eachField calls visit for the length-delimited fields of a protobuf message, and skips
+// other fields. The message has limit bytes, or ends with r if limit is negative. visit
+// reports whether it has read the field from r. eachField returns how many bytes of the
+// limit remain.
 func eachField(r *bufio.Reader, limit int64, visit func(number, size uint64) (bool, error)) (int64, error) {
 	const varint, delimited = 0, 2
 	left := limit
@@ -226,7 +225,7 @@ func discard(r *bufio.Reader, size uint64) error {
 	return nil
 }
 
-// noEOF turns an end in the middle of something into an error that says so.
+// noEOF replaces an end of file, which is unexpected here, by io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -15,26 +15,25 @@ import (
 
 // Plan is how much load a workload gets.
 type Plan struct {
-	Concurrency int           `json:"concurrency,omitempty"` // 0: the workload's own
+	Concurrency int           `json:"concurrency,omitempty"` // clients; 0: as the workload says
 	Duration    time.Duration `json:"durationNanos,omitempty"`
-	Requests    int           `json:"requests,omitempty"` // in total; if set, instead of Duration
+	Requests    int           `json:"requests,omitempty"` // of all clients; replaces Duration if set
 	Warmup      int           `json:"warmup"`             // requests before measuring; at least 1
 	Settle      time.Duration `json:"settleNanos"`        // pause before measuring
-	Timeout     time.Duration `json:"timeoutNanos"`       // of one workload
+	Timeout     time.Duration `json:"timeoutNanos"`       // for a whole workload
 }
 
 // Loader runs workloads against one server.
 type Loader struct {
-	Target   *testbed.Target
-	Meter    *testbed.Meter // nil: unknown process
-	Plan     Plan
-	Captures string // directory for first responses
-	Keep     bool   // the captures are needed later
-	Log      *testbed.Progress
+	Target       *testbed.Target
+	Meter        *testbed.Meter // nil: the server's process id is unknown
+	Plan         Plan
+	CaptureDir   string // where first responses are stored
+	KeepCaptures bool   // captures stay after they are validated
+	Log          *testbed.Progress
 }
 
-// Run measures one workload. A result comes with the capture of the first
-// response.
+// Run measures one workload. It also returns the capture of the first response.
 func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", w.Name, l.Plan.Timeout))
@@ -64,8 +63,8 @@ func (l *Loader) Run(ctx context.Context, w Workload) (Result, Capture, error) {
 	return res, first, nil
 }
 
-// WarmUp captures and validates the first response and sends the rest of the
-// warm-up requests.
+// WarmUp captures and validates the first response, and sends the remaining warm-up
+// requests.
 func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Capture, error) {
 	before, err := l.Meter.ReadIfKnown()
 	if err != nil {
@@ -80,9 +79,9 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 		return first, err
 	}
 	first.cpu = after.CPU - before.CPU
-	err = first.validate(w, l.Captures)
-	if !l.Keep {
-		_ = os.Remove(filepath.Join(l.Captures, first.File))
+	err = first.validate(w, l.CaptureDir)
+	if !l.KeepCaptures {
+		_ = os.Remove(filepath.Join(l.CaptureDir, first.File))
 	}
 	if err != nil {
 		return first, err
@@ -99,8 +98,8 @@ func (l *Loader) WarmUp(ctx context.Context, c *testbed.Conn, w Workload) (Captu
 	return first, nil
 }
 
-// measure sends the measured requests. Requests that have begun when the
-// duration is over are finished and counted, so that CPU and requests agree.
+// measure sends the measured requests. Requests that are in flight at the end of the
+// duration are finished and counted, so that the CPU belongs to exactly these requests.
 func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload, size int64) (Result, error) {
 	if l.Meter != nil {
 		l.Meter.ResetPeak()
@@ -113,7 +112,7 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 	m := &measurement{loader: l, workload: w, size: size, deadline: start.Add(l.Plan.Duration)}
 	workers, err := m.run(ctx, conns)
 	elapsed := time.Since(start)
-	clientUsed := testbed.ClientCPU() - clientBefore
+	clientCPU := testbed.ClientCPU() - clientBefore
 	if err != nil {
 		return Result{}, err
 	}
@@ -122,7 +121,7 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 		return Result{}, err
 	}
 	res := newResult(w, workers, elapsed)
-	res.ClientCPUMillis = render.Millis(clientUsed) / float64(res.Requests)
+	res.ClientCPUMillis = render.Millis(clientCPU) / float64(res.Requests)
 	if l.Meter != nil {
 		res.Server = &ServerCost{
 			CPUMillis: render.Millis(after.CPU-before.CPU) / float64(res.Requests),
@@ -133,26 +132,26 @@ func (l *Loader) measure(ctx context.Context, conns []*testbed.Conn, w Workload,
 	return res, nil
 }
 
-// measurement is the shared state of the clients of one workload.
+// measurement is the state that the clients of one workload share.
 type measurement struct {
-	loader   *Loader
-	workload Workload
-	size     int64 // bytes of a validated response
-	deadline time.Time
-	taken    atomic.Int64 // requests begun, when they are counted
+	loader        *Loader
+	workload      Workload
+	size          int64        // of the first response, which is valid
+	deadline      time.Time    // used if Plan.Requests is 0
+	begunRequests atomic.Int64 // used if Plan.Requests is set
 }
 
-// worker is one client's share.
-type worker struct {
+// clientSamples is what one client measured.
+type clientSamples struct {
 	samples []time.Duration
 	bytes   int64
 }
 
-// run ends when all clients have; the first failure ends them all.
-func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]worker, error) {
+// run runs all clients and returns when they have ended. The first error ends them.
+func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]clientSamples, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	workers := make([]worker, len(conns))
+	workers := make([]clientSamples, len(conns))
 	var group sync.WaitGroup
 	for i, c := range conns {
 		group.Go(func() {
@@ -165,13 +164,13 @@ func (m *measurement) run(ctx context.Context, conns []*testbed.Conn) ([]worker,
 	return workers, context.Cause(ctx)
 }
 
-func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *worker) error {
+func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *clientSamples) error {
 	req, err := m.loader.Target.NewRequest(ctx, m.workload.Request)
 	if err != nil {
 		return err
 	}
 	own.samples = make([]time.Duration, 0, 1<<12)
-	for m.another(own) {
+	for m.wantsMore(own) {
 		start := time.Now()
 		n, err := c.Fetch(req)
 		if err != nil {
@@ -186,11 +185,11 @@ func (m *measurement) work(ctx context.Context, c *testbed.Conn, own *worker) er
 	return nil
 }
 
-// another reports whether a client shall send one more request. By duration
-// every client sends at least one.
-func (m *measurement) another(own *worker) bool {
+// wantsMore reports whether a client is to send another request. If the plan is a
+// duration, every client sends at least one.
+func (m *measurement) wantsMore(own *clientSamples) bool {
 	if total := m.loader.Plan.Requests; total > 0 {
-		return m.taken.Add(1) <= int64(total)
+		return m.begunRequests.Add(1) <= int64(total)
 	}
 	return len(own.samples) == 0 || time.Now().Before(m.deadline)
 }

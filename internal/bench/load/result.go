@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/bench/render"
 )
 
-// Result is one workload against one server. Values named "a request" are
-// means over the measured requests.
+// Result is what one workload cost one server. Fields marked "a request" are means over
+// the measured requests.
 type Result struct {
 	Workload        string           `json:"workload"`
 	URI             string           `json:"uri"`
@@ -19,23 +19,23 @@ type Result struct {
 	Seconds         float64          `json:"seconds"`
 	Bytes           int64            `json:"bytes"` // a request, on the wire
 	RequestsPerSec  float64          `json:"requestsPerSecond"`
-	ColdMillis      float64          `json:"coldMillis"` // the very first request
+	ColdMillis      float64          `json:"coldMillis"` // of the first request
 	ColdCPUMillis   float64          `json:"coldCPUMillis,omitempty"`
 	Millis          render.Latencies `json:"millis"`
 	Server          *ServerCost      `json:"server,omitempty"`
 	ClientCPUMillis float64          `json:"clientCPUMillis"` // a request
-	Error           string           `json:"error,omitempty"` // if set, nothing was measured
+	Error           string           `json:"error,omitempty"` // not empty: nothing was measured
 }
 
-// ServerCost is what /proc says about the server.
+// ServerCost is the server's CPU and memory, from /proc.
 type ServerCost struct {
 	CPUMillis float64 `json:"cpuMillis"` // a request
 	RSSBytes  int64   `json:"rssBytes"`  // after the workload
-	PeakBytes int64   `json:"peakBytes"` // of this workload, if the kernel lets peaks be reset
+	PeakBytes int64   `json:"peakBytes"` // during the workload, if the kernel lets peaks be reset
 }
 
-// newResult merges the clients' shares.
-func newResult(w Workload, workers []worker, elapsed time.Duration) Result {
+// newResult merges what the clients measured.
+func newResult(w Workload, workers []clientSamples, elapsed time.Duration) Result {
 	var samples []time.Duration
 	var bytes int64
 	for _, own := range workers {
@@ -56,8 +56,8 @@ func newResult(w Workload, workers []worker, elapsed time.Duration) Result {
 	}
 }
 
-// Find returns a workload's measurement, nil if there is none.
-func Find(results []Result, workload string) *Result {
+// FindResult returns the result of a workload, or nil if the workload was not measured.
+func FindResult(results []Result, workload string) *Result {
 	for i := range results {
 		if results[i].Workload == workload && results[i].Error == "" {
 			return &results[i]

@@ -6,13 +6,14 @@ import (
 	"github.com/millrace/millrace/internal/bench/render"
 )
 
-// CellColumn makes one server's cells from a measurement, which may be nil.
+// CellColumn is a column of one server. Cell formats a result, which is nil if the
+// workload was not measured.
 type CellColumn struct {
 	Column render.Column
 	Cell   func(*Result) string
 }
 
-// NumberCell and serverCostCell are "-" where there is no measurement.
+// NumberCell returns a column of numbers.
 func NumberCell(server, title string, value func(*Result) float64) CellColumn {
 	return CellColumn{render.Column{Group: server, Title: title}, func(r *Result) string {
 		if r == nil {
@@ -22,6 +23,8 @@ func NumberCell(server, title string, value func(*Result) float64) CellColumn {
 	}}
 }
 
+// ServerCell returns a column of values of Result.Server. A cell is "-" if the server's
+// process id is unknown.
 func ServerCell(server, title string, value func(*Result) string) CellColumn {
 	return CellColumn{render.Column{Group: server, Title: title}, func(r *Result) string {
 		if r == nil || r.Server == nil {
@@ -31,10 +34,12 @@ func ServerCell(server, title string, value func(*Result) string) CellColumn {
 	}}
 }
 
+// CPUCell returns the column of the server's CPU for a request.
 func CPUCell(server string) CellColumn {
 	return ServerCell(server, "CPU ms", func(r *Result) string { return render.FormatNumber(r.Server.CPUMillis) })
 }
 
+// Cells returns the usual columns of a server.
 func Cells(server string, wide bool) []CellColumn {
 	number := func(title string, value func(*Result) float64) CellColumn { return NumberCell(server, title, value) }
 	all := []CellColumn{
@@ -60,8 +65,8 @@ func Cells(server string, wide bool) []CellColumn {
 	return all
 }
 
-// Table has a row per workload; nil if there was none. cellsOf makes the cells
-// of a server.
+// Table has a row for each workload. It is nil if there is none. cellsOf returns the
+// columns of a server.
 func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, wide bool) *render.Table {
 	names := c.workloads()
 	if len(names) == 0 {
@@ -80,7 +85,7 @@ func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, w
 	for _, name := range names {
 		row := c.leadingCells(name, wide)
 		for _, s := range c.Servers {
-			res := Find(s.Results, name)
+			res := FindResult(s.Results, name)
 			for _, cell := range cellsOf(s.Name, wide) {
 				row = append(row, cell.Cell(res))
 			}
@@ -90,11 +95,11 @@ func (c Comparison) Table(cellsOf func(server string, wide bool) []CellColumn, w
 	return t
 }
 
-// leadingCells describe the workload by the first server that did it.
+// leadingCells describe a workload, as the first server that has a result for it ran it.
 func (c Comparison) leadingCells(name string, wide bool) []string {
 	var res *Result
 	for _, s := range c.Servers {
-		if res = Find(s.Results, name); res != nil {
+		if res = FindResult(s.Results, name); res != nil {
 			break
 		}
 	}
@@ -111,7 +116,7 @@ func (c Comparison) leadingCells(name string, wide bool) []string {
 	return row
 }
 
-// ratioColumns compare with the second server and with the floor.
+// ratioColumns compare the CPU of the servers with each other and with the floor's.
 func (c Comparison) ratioColumns(wide bool) []render.Column {
 	const group = "CPU"
 	var columns []render.Column
@@ -132,7 +137,7 @@ func (c Comparison) ratioColumns(wide bool) []render.Column {
 
 func (c Comparison) ratioCells(name string, wide bool) []string {
 	cpu := func(results []Result) float64 {
-		if res := Find(results, name); res != nil && res.Server != nil {
+		if res := FindResult(results, name); res != nil && res.Server != nil {
 			return res.Server.CPUMillis
 		}
 		return 0
@@ -154,7 +159,7 @@ func (c Comparison) ratioCells(name string, wide bool) []string {
 			row = append(row, render.FormatRatio(cpu(c.Servers[1].Results), floor))
 		}
 		if wide {
-			res := Find(c.Floor, name)
+			res := FindResult(c.Floor, name)
 			if res == nil {
 				res = &Result{}
 			}

@@ -4,11 +4,11 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// Workload is one kind of request and how many clients send it.
+// Workload is a request, how many clients send it, and what its answers must be.
 type Workload struct {
-	Name string // unique in a run, fit for a file name and a URL path
+	Name string // unique in a run; also a file name and part of a URL path
 	testbed.Request
 	Concurrency int
 	Body        BodyKind
-	MinItems    int // fewer items make the response invalid
+	MinItems    int // a response with fewer items is invalid
 }

@@ -2,8 +2,8 @@ package render
 
 import "strings"
 
-// Document puts a main table, which may be nil, before those of sections that
-// have rows, and notes behind them.
+// Document joins a main table, which may be nil, the further tables that have rows,
+// and notes. format is "markdown", or any other for a terminal.
 func Document(format string, first *Table, tables []TitledTable, notes []string) string {
 	var parts []string
 	if first != nil {
@@ -22,16 +22,8 @@ func Document(format string, first *Table, tables []TitledTable, notes []string)
 	return strings.Join(append(parts, strings.Join(notes, "\n")+"\n"), "\n")
 }
 
-// TitledTable is a section's table; without rows it is not shown.
+// TitledTable is a table with a title. A Document leaves it out if it has no rows.
 type TitledTable struct {
 	Title string
 	Table Table
-}
-
-func ColumnsOf(titles ...string) []Column {
-	columns := make([]Column, len(titles))
-	for i, title := range titles {
-		columns[i].Title = title
-	}
-	return columns
 }

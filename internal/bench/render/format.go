@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// FormatBytes uses powers of ten and three significant digits.
+// FormatBytes formats bytes with three significant digits: "39.8 MB". Units are powers
+// of ten.
 func FormatBytes(n int64) string {
 	const units = "kMGTPE"
 	if n < 0 {
@@ -21,7 +22,7 @@ func FormatBytes(n int64) string {
 	return FormatNumber(value) + " " + units[unit:unit+1] + "B"
 }
 
-// FormatNumber gives about three significant digits.
+// FormatNumber formats a number with about three significant digits.
 func FormatNumber(v float64) string {
 	switch {
 	case v >= 99.95:
@@ -35,7 +36,7 @@ func FormatNumber(v float64) string {
 	}
 }
 
-// FormatRatio says how many times b is contained in a.
+// FormatRatio formats a/b, as "2.50x". It is "-" unless both are above zero.
 func FormatRatio(a, b float64) string {
 	if a <= 0 || b <= 0 {
 		return "-"

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Latencies are percentiles of one workload's requests, in milliseconds.
+// Latencies are percentiles of the times that one workload's requests or events took,
+// in milliseconds.
 type Latencies struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
@@ -14,7 +15,7 @@ type Latencies struct {
 	Max float64 `json:"max"`
 }
 
-// Summarize sorts samples in place.
+// Summarize returns the percentiles of samples, which it sorts in place.
 func Summarize(samples []time.Duration) Latencies {
 	slices.Sort(samples)
 	return Latencies{
@@ -25,9 +26,9 @@ func Summarize(samples []time.Duration) Latencies {
 	}
 }
 
-// Percentile returns the nearest-rank percentile of sorted samples: the
-// smallest sample that at least p percent of all samples do not exceed. It is
-// always a sample, never an interpolation; zero without samples.
+// Percentile returns the nearest-rank percentile of sorted samples: the smallest
+// sample that at least p percent of all samples do not exceed. It never interpolates.
+// Without samples it is zero.
 func Percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

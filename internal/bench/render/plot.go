@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// Plot is bars of servers, a group for each of names. It becomes one SVG without
-// scripts or fonts, for light and dark pages.
+// Plot is a bar chart with horizontal bars. Each group has one bar of each series. It
+// becomes one SVG without scripts or fonts, for light and dark pages.
 type Plot struct {
 	Title string
-	// Linear says that the axis begins at 0. Others are logarithmic, for what differs
-	// by orders of magnitude.
+	// Linear is for an axis that begins at 0. Otherwise the axis is logarithmic, for
+	// values that differ by orders of magnitude.
 	Linear bool
-	Names  []string
+	Groups []string
 	Series []Series
 	Format func(float64) string
 }
 
-// Series is one colour of bars.
+// Series is the bars of one colour: one server.
 type Series struct {
-	Name   string
-	Values map[string]float64 // by a plot's names, more than 0; what is missing has no bar
+	Name string
+	// Values are by group, and above 0. A group without a value has no bar.
+	Values map[string]float64
 }
 
 const (
@@ -44,7 +45,7 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2933}
 .b0{fill:#3bc9db}.b1{fill:#6c757d}.b2{fill:#ffa94d}}
 </style>`
 
-// SVG renders the plot.
+// SVG draws the plot.
 func (p Plot) SVG() string {
 	low, high, ticks := p.axis()
 	scale := func(v float64) float64 { return v }
@@ -55,7 +56,7 @@ func (p Plot) SVG() string {
 		return plotLeft + (plotWidth-plotLeft-plotRight)*(scale(v)-low)/(high-low)
 	}
 	groupHeight := len(p.Series)*(barHeight+barGap) + groupGap
-	height := plotTop + len(p.Names)*groupHeight + plotBottom
+	height := plotTop + len(p.Groups)*groupHeight + plotBottom
 	var b strings.Builder
 	title := html.EscapeString(p.Title)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`, plotWidth, height, title)
@@ -66,7 +67,7 @@ func (p Plot) SVG() string {
 		fmt.Fprintf(&b, `<line class="g" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, x(v), plotTop-6, x(v), height-plotBottom+4)
 		fmt.Fprintf(&b, `<text class="s" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x(v), height-plotBottom+20, p.tick(v))
 	}
-	for i, name := range p.Names {
+	for i, name := range p.Groups {
 		y := plotTop + i*groupHeight
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, plotLeft-12, y+groupHeight/2-groupGap/2+4, html.EscapeString(name))
 		for j, s := range p.Series {
@@ -79,29 +80,30 @@ func (p Plot) SVG() string {
 	return b.String()
 }
 
-// axis is around all values. low and high are exponents of ten unless it is linear.
+// axis returns the range of the axis and its ticks. On a logarithmic axis low and high
+// are exponents of ten.
 func (p Plot) axis() (low, high float64, ticks []float64) {
-	least, most := math.Inf(1), 0.0
+	smallest, largest := math.Inf(1), 0.0
 	for _, s := range p.Series {
 		for _, v := range s.Values {
-			least, most = math.Min(least, v), math.Max(most, v)
+			smallest, largest = math.Min(smallest, v), math.Max(largest, v)
 		}
 	}
 	switch {
-	case most == 0:
+	case largest == 0:
 		return 0, 1, nil
 	case p.Linear:
-		step := math.Pow(10, math.Floor(math.Log10(most)))
-		if most < 4*step {
+		step := math.Pow(10, math.Floor(math.Log10(largest)))
+		if largest < 4*step {
 			step /= 2
 		}
-		high = step * math.Ceil(most/step)
+		high = step * math.Ceil(largest/step)
 		for v := 0.0; v <= high; v += step {
 			ticks = append(ticks, v)
 		}
 		return 0, high, ticks
 	}
-	low, high = math.Floor(math.Log10(least)), math.Ceil(math.Log10(most))
+	low, high = math.Floor(math.Log10(smallest)), math.Ceil(math.Log10(largest))
 	if low == high {
 		high++
 	}
@@ -111,7 +113,7 @@ func (p Plot) axis() (low, high float64, ticks []float64) {
 	return low, high, ticks
 }
 
-// tick labels the axis: those of a logarithmic one are powers of ten.
+// tick is the label of a tick. Labels of a logarithmic axis are powers of ten.
 func (p Plot) tick(v float64) string {
 	if !p.Linear {
 		return fmt.Sprintf("%g", v)

@@ -5,19 +5,29 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns. The first column is aligned left, the others
-// right. Columns of one group stand next to one another.
+// Table is text in columns. The first column is aligned left, the others right.
 type Table struct {
 	Columns []Column
 	rows    [][]string
 }
 
+// Column is the heading of a column. Neighbouring columns with the same Group share one
+// heading above their titles.
 type Column struct {
-	Group string // shown above the titles; may be empty
+	Group string // may be empty
 	Title string
 }
 
-// render renders for a terminal, or as Markdown if that is the format.
+// ColumnsOf returns columns without groups.
+func ColumnsOf(titles ...string) []Column {
+	columns := make([]Column, len(titles))
+	for i, title := range titles {
+		columns[i].Title = title
+	}
+	return columns
+}
+
+// render renders the table as Markdown if that is the format, else for a terminal.
 func (t *Table) render(format string) string {
 	if format == "markdown" {
 		return t.markdown()
@@ -25,9 +35,11 @@ func (t *Table) render(format string) string {
 	return t.aligned()
 }
 
+// Add adds a row, which has a cell for each column.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// aligned renders for a terminal: groups, titles, rows.
+// aligned renders the table for a terminal: a line of groups if there are any, the
+// titles, the rows.
 func (t *Table) aligned() string {
 	titles, grouped := make([]string, len(t.Columns)), false
 	for i, c := range t.Columns {
@@ -55,7 +67,8 @@ func (t *Table) aligned() string {
 	return b.String()
 }
 
-// widths also makes the columns of a group wide enough for its name.
+// widths are those of the columns. The last column of a group is widened if the group's
+// name needs more space.
 func (t *Table) widths(titles []string) []int {
 	widths := make([]int, len(t.Columns))
 	for _, row := range append([][]string{titles}, t.rows...) {
@@ -68,14 +81,15 @@ func (t *Table) widths(titles []string) []int {
 		for j := i; j < end; j++ {
 			total += widths[j] + 2
 		}
-		if lack := utf8.RuneCountInString(t.Columns[i].Group) + 2 - total; lack > 0 {
-			widths[end-1] += lack
+		if missing := utf8.RuneCountInString(t.Columns[i].Group) + 2 - total; missing > 0 {
+			widths[end-1] += missing
 		}
 		i = end
 	}
 	return widths
 }
 
+// groupEnd is the index behind the last column of the group that begins at start.
 func groupEnd(columns []Column, start int) int {
 	end := start + 1
 	for end < len(columns) && columns[end].Group == columns[start].Group {
@@ -84,8 +98,8 @@ func groupEnd(columns []Column, start int) int {
 	return end
 }
 
-// groupLine writes each group's name over its columns, filled up with dashes.
-// The widths leave room for the names.
+// groupLine writes each group's name above its columns and fills the rest with dashes.
+// The columns must be wide enough (widths).
 func groupLine(columns []Column, widths []int) string {
 	var line strings.Builder
 	for i := 0; i < len(columns); {
@@ -97,17 +111,18 @@ func groupLine(columns []Column, widths []int) string {
 			line.WriteString("  ")
 		}
 		name := columns[i].Group
-		lack := total - utf8.RuneCountInString(name)
-		if name != "" && lack > 1 {
-			name, lack = name+" "+strings.Repeat("-", lack-1), 0
+		free := total - utf8.RuneCountInString(name)
+		if name != "" && free > 1 {
+			name, free = name+" "+strings.Repeat("-", free-1), 0
 		}
-		line.WriteString(name + strings.Repeat(" ", lack))
+		line.WriteString(name + strings.Repeat(" ", free))
 		i = end
 	}
 	return strings.TrimRight(line.String(), " ") + "\n"
 }
 
-// markdown renders a pipe table; groups become part of the titles.
+// markdown renders a Markdown table. The group of a column becomes the beginning of its
+// title.
 func (t *Table) markdown() string {
 	var b strings.Builder
 	titles, rules := make([]string, len(t.Columns)), make([]string, len(t.Columns))

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Formats are the forms of a report.
-var Formats = []string{"table", "wide", "json", "markdown", "svg"}
+// Formats are the values of --output for a report that has a plot.
+func Formats() []string { return []string{"table", "wide", "json", "markdown", "svg"} }
 
-// ReadReport reads what -o json wrote.
+// ReadReport decodes a file that "-o json" has printed into report.
 func ReadReport(file string, report any) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -22,7 +22,7 @@ func ReadReport(file string, report any) error {
 	return nil
 }
 
-// WriteWithPlot prints a report that has a plot too.
+// WriteWithPlot is WriteReport for a report that also has a plot, for the format "svg".
 func WriteWithPlot(out io.Writer, format string, report any, text func(format string) string, plot func() Plot) error {
 	if format == "svg" {
 		text = func(string) string { return plot().SVG() }
@@ -30,7 +30,8 @@ func WriteWithPlot(out io.Writer, format string, report any, text func(format st
 	return WriteReport(out, format, report, text)
 }
 
-// WriteReport prints a report as JSON, or in another form as its text.
+// WriteReport prints a report: as JSON, or in another format the text that text returns
+// for it.
 func WriteReport(out io.Writer, format string, report any, text func(format string) string) error {
 	if format == "json" {
 		return writeIndented(out, report)

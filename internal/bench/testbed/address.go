@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Address says where a child serves. The child writes it to a file.
+// Address says where a child process listens. The child writes it to a file as
+// JSON, which Child.Await reads.
 type Address struct {
 	URL string `json:"url"`
-	CA  []byte `json:"ca,omitempty"`
+	CA  []byte `json:"ca,omitempty"` // PEM; empty without TLS
 }
 
-// WriteJSON makes the file appear at once with all its content.
+// WriteJSON writes v to a file atomically: a reader never sees a part of it.
 func WriteJSON(path string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -15,35 +15,35 @@ import (
 )
 
 const (
-	// stopGrace is what a server gets to end after SIGTERM.
+	// stopGrace is the time between SIGTERM and SIGKILL.
 	stopGrace = 30 * time.Second
-	// InterruptGrace is the same when the user is waiting for the prompt.
+	// InterruptGrace takes its place after an interrupt, when the user waits for the
+	// prompt.
 	InterruptGrace = 5 * time.Second
-	// serveTimeout is what a child gets to load its data and to serve.
+	// serveTimeout bounds how long a child loads its data before it listens.
 	serveTimeout = time.Minute
-	// tailLines of a child's log are shown when it fails.
+	// tailLines is how many lines of a child's log an error shows.
 	tailLines = 20
 )
 
-// ChildConfig says what to run. All fields are required, except that args may
-// be empty.
+// ChildConfig says what to run. Path and LogFile are required.
 type ChildConfig struct {
 	Path    string
 	Args    []string
-	LogFile string // file for stdout and stderr
+	LogFile string // stdout and stderr are appended to it
 }
 
-// Child is a running process in a process group of its own, so that Ctrl-C
-// reaches only us and children are ended in order. It is always reaped, and
-// the kernel kills it if this process dies without having stopped it.
+// Child is a running process. It has a process group of its own, so that Ctrl-C
+// reaches this process alone, which then ends its children in order. A goroutine
+// reaps the child. On Linux the kernel kills it if this process dies first.
 type Child struct {
 	cfg  ChildConfig
 	proc *os.Process
-	done chan struct{} // closed after the process was reaped
-	err  error         // how it ended; read after done
+	done chan struct{} // closed once the process is reaped
+	err  error         // how it ended; may be read after done is closed
 }
 
-// StartChild starts a process. The caller must call stop.
+// StartChild starts a process. The caller must call Stop.
 func StartChild(cfg ChildConfig) (*Child, error) {
 	log, err := os.OpenFile(cfg.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -51,11 +51,11 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	}
 	cmd := exec.Command(cfg.Path, cfg.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = sysProcAttr()
 	c := &Child{cfg: cfg, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel ties the death signal to the thread that forked, so
+		// The kernel sends the death signal when the thread that forked ends, so
 		// that thread must live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -75,6 +75,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	return c, nil
 }
 
+// PID is the process id. It stays valid for the process group until Stop returns.
 func (c *Child) PID() int { return c.proc.Pid }
 
 // exited reports whether the process has ended.
@@ -87,7 +88,7 @@ func (c *Child) exited() bool {
 	}
 }
 
-// wait returns how the process ended, and stops it when ctx ends first.
+// wait returns how the process ended. If ctx ends first, wait stops the process.
 func (c *Child) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
@@ -96,14 +97,14 @@ func (c *Child) wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if c.err != nil {
-		return fmt.Errorf("run %q: %w%s", c.cfg.Args[0], c.err, c.tail())
+		return fmt.Errorf("run %q: %w%s", c.cfg.Args[0], c.err, c.logTail())
 	}
 	return nil
 }
 
-// Stop ends the process and returns after it was reaped: SIGTERM first,
-// SIGKILL after a grace period, which is short when ctx has ended. It reports
-// whether the process ended without being killed. Safe to call again.
+// Stop sends SIGTERM, and SIGKILL after a grace period that is shorter once ctx has
+// ended. It returns when the process is reaped, and reports whether SIGTERM was
+// enough. It may be called again.
 func (c *Child) Stop(ctx context.Context) bool {
 	if c.exited() {
 		return true
@@ -113,19 +114,20 @@ func (c *Child) Stop(ctx context.Context) bool {
 		grace = InterruptGrace
 	}
 	c.signal(syscall.SIGTERM)
-	late := time.NewTimer(grace)
-	defer late.Stop()
+	timeout := time.NewTimer(grace)
+	defer timeout.Stop()
 	select {
 	case <-c.done:
 		return true
-	case <-late.C:
+	case <-timeout.C:
 	}
 	c.signal(syscall.SIGKILL)
 	<-c.done
 	return false
 }
 
-// Await reads the JSON file that a child writes when it serves.
+// Await waits for the JSON file that the child writes when it listens, and decodes it
+// into v.
 func (c *Child) Await(ctx context.Context, file string, v any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, serveTimeout, fmt.Errorf("not ready within %s", serveTimeout))
 	defer cancel()
@@ -135,32 +137,33 @@ func (c *Child) Await(ctx context.Context, file string, v any) error {
 			return json.Unmarshal(text, v)
 		}
 		if c.exited() {
-			return fmt.Errorf("it ended (%v)%s", c.err, c.tail())
+			return fmt.Errorf("it ended (%v)%s", c.err, c.logTail())
 		}
 		if err := Sleep(ctx, readyPoll); err != nil {
-			return fmt.Errorf("%w%s", err, c.tail())
+			return fmt.Errorf("%w%s", err, c.logTail())
 		}
 	}
 }
 
-// signal reaches the whole group. The child leads it, so the group exists
-// until the child was reaped; a failure means that just that has happened.
+// signal sends a signal to the child's process group. The group exists until the
+// child is reaped, so an error only means that the child has ended meanwhile.
 func (c *Child) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-c.PID(), sig)
 }
 
-// tail returns the last lines of the log, ready to be added to an error.
-func (c *Child) tail() string {
-	const most = 64 << 10
+// logTail returns the last lines of the log in a form that can be appended to an
+// error's text.
+func (c *Child) logTail() string {
+	const maxBytes = 64 << 10
 	f, err := os.Open(c.cfg.LogFile)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > most {
-		_, _ = f.Seek(-most, io.SeekEnd)
+	if info, err := f.Stat(); err == nil && info.Size() > maxBytes {
+		_, _ = f.Seek(-maxBytes, io.SeekEnd)
 	}
-	text, _ := io.ReadAll(io.LimitReader(f, most))
+	text, _ := io.ReadAll(io.LimitReader(f, maxBytes))
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return "; it logged nothing"

@@ -2,8 +2,8 @@ package testbed
 
 import "syscall"
 
-// childAttributes puts a child in its own process group and has the kernel
-// kill it when the thread that started it dies.
-func childAttributes() *syscall.SysProcAttr {
+// sysProcAttr puts a child into a process group of its own. The kernel kills the
+// child when the thread that started it ends.
+func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,7 +4,7 @@ package testbed
 
 import "syscall"
 
-// childAttributes puts a child in its own process group.
-func childAttributes() *syscall.SysProcAttr {
+// sysProcAttr puts a child into a process group of its own.
+func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

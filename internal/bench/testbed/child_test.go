@@ -39,7 +39,7 @@ func TestChildTail(t *testing.T) {
 	if err := os.WriteFile(c.cfg.LogFile, []byte(strings.Repeat("old\n", 99)+"last\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tail := c.tail()
+	tail := c.logTail()
 	if strings.Count(tail, "old") != tailLines-1 || !strings.HasSuffix(tail, "last") {
 		t.Errorf("got %q", tail)
 	}

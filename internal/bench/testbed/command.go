@@ -11,14 +11,14 @@ import (
 	"github.com/millrace/millrace/internal/bench/render"
 )
 
-// Program is what the embedding program decides about the bench commands.
+// Program is what the embedding program decides about the commands of "bench".
 type Program struct {
-	// Executable is the binary that is run as "serve", "fill", "bench
-	// floor-server" and "bench etcd". Zero value: the running binary.
+	// Executable is run as "serve", "fill", "bench floor-server" and "bench etcd".
+	// Zero value: the running binary.
 	Executable string
 }
 
-// executable resolves the binary for child processes.
+// executable is the binary that child processes run.
 func (c Program) executable() (string, error) {
 	if c.Executable != "" {
 		return c.Executable, nil
@@ -30,43 +30,45 @@ func (c Program) executable() (string, error) {
 	return path, nil
 }
 
-// The words of --workloads that every catalogue has.
+// Names in --workloads that stand for several workloads of any catalogue.
 const (
-	// AllWorkloads stands for all that one data set serves, defaults for what is run
-	// without --workloads.
-	AllWorkloads     = "all"
+	// AllWorkloads are those that can share one data set.
+	AllWorkloads = "all"
+	// DefaultWorkloads are those that run without --workloads.
 	DefaultWorkloads = "default"
 )
 
-// Streams are where a command writes to.
+// Streams are the outputs of a command: Out for its report, Err for its progress.
 type Streams struct{ Out, Err io.Writer }
 
-// Report is a report, which a command can print again in another form.
+// Report is what a subcommand measured. Write prints it in a format of --output.
 type Report interface {
-	Write(to io.Writer, output string) error
+	Write(to io.Writer, format string) error
 }
 
-// Runner is what a command of "bench" does: it measures and reports, or prints a
-// report that there is.
+// Runner is the part that all subcommands of "bench" share: it prints the catalogue,
+// or a report that was saved, or validates the flags and measures.
 type Runner struct {
-	// Help lists the workloads, and tells whether that is all that was asked for. Nil
-	// is for commands without.
-	Help     func() (list string, asked bool)
+	// Help returns the catalogue of workloads, and whether the user asked for it. It
+	// is nil in subcommands that have no catalogue.
+	Help     func() (catalogue string, requested bool)
 	Validate func() error
-	// From and output are flags, empty makes the report that from is read into.
+	// From and Output point to the values of the flags --from and --output.
 	From, Output *string
-	NewReport    func() Report
-	Measure      func(context.Context, Streams) error
+	// NewReport makes the empty report that the file of --from is decoded into.
+	NewReport func() Report
+	// Measure measures and writes the report. Its context ends with an interrupt.
+	Measure func(context.Context, Streams) error
 }
 
-// Bind lets a command do it.
+// Bind makes a command run m.
 func (m Runner) Bind(cmd *cobra.Command) {
 	cmd.Args, cmd.SilenceUsage = cobra.NoArgs, true
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		to := Streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
 		if m.Help != nil {
-			if list, asked := m.Help(); asked {
-				_, err := io.WriteString(to.Out, list)
+			if catalogue, requested := m.Help(); requested {
+				_, err := io.WriteString(to.Out, catalogue)
 				return err
 			}
 		}
@@ -86,11 +88,11 @@ func (m Runner) Bind(cmd *cobra.Command) {
 	}
 }
 
-// Conclude is the end of a command that has tried to write its report, in which
-// some workloads may have failed.
-func Conclude(written error, failures int) error {
-	if written != nil {
-		return written
+// ResultError is the error of a command after it has written its report. writeErr is
+// that of writing, failures the number of workloads that were not measured.
+func ResultError(writeErr error, failures int) error {
+	if writeErr != nil {
+		return writeErr
 	}
 	if failures > 0 {
 		return fmt.Errorf("%d workloads failed, see above", failures)

@@ -13,11 +13,11 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// etcdAddress tells where etcd listens, once it serves. It is a file in the
-// directory of the sockets.
-const etcdAddress = "address.json"
+// etcdAddressFile has the Address of etcd once it serves. It is in the directory of
+// the sockets.
+const etcdAddressFile = "address.json"
 
-// NewEtcdCommand is run by --external-etcd and of no use otherwise.
+// NewEtcdCommand returns the hidden command "etcd", which --external-etcd runs.
 func NewEtcdCommand() *cobra.Command {
 	var cfg store.EmbeddedConfig
 	cmd := &cobra.Command{
@@ -46,7 +46,7 @@ func runEtcd(ctx context.Context, cfg store.EmbeddedConfig) error {
 		return err
 	}
 	defer etcd.Close()
-	if err := WriteJSON(filepath.Join(cfg.SocketDir, etcdAddress), Address{URL: etcd.Endpoint()}); err != nil {
+	if err := WriteJSON(filepath.Join(cfg.SocketDir, etcdAddressFile), Address{URL: etcd.Endpoint()}); err != nil {
 		return err
 	}
 	select {
@@ -57,44 +57,45 @@ func runEtcd(ctx context.Context, cfg store.EmbeddedConfig) error {
 	}
 }
 
-// etcdRun says how to run "bench etcd". All fields are required.
-type etcdRun struct {
-	exe string
-	dir string // of the data
-	log string
+// etcdConfig says how to run "bench etcd". All fields are required.
+type etcdConfig struct {
+	executable string
+	dataDir    string
+	logFile    string
 }
 
-// etcdProcess is a running etcd that serves.
+// etcdProcess is a child that serves etcd.
 type etcdProcess struct {
 	*Child
-	endpoint string
-	sockets  string
+	endpoint  string
+	socketDir string // temporary
 }
 
-// startEtcd returns when etcd serves. The caller must call end. Sockets are in
-// a temporary directory, because their paths must be short.
-func startEtcd(ctx context.Context, cfg etcdRun) (*etcdProcess, error) {
-	sockets, err := os.MkdirTemp("", "millrace-bench-etcd-")
+// startEtcd returns when etcd serves. The caller must call end. The sockets are in a
+// temporary directory, because the path of a socket must be short.
+func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
+	socketDir, err := os.MkdirTemp("", "millrace-bench-etcd-")
 	if err != nil {
 		return nil, fmt.Errorf("create temporary directory: %w", err)
 	}
-	process, err := StartChild(ChildConfig{Path: cfg.exe, LogFile: cfg.log,
-		Args: []string{"bench", "etcd", "--dir=" + cfg.dir, "--sockets=" + sockets}})
+	process, err := StartChild(ChildConfig{Path: cfg.executable, LogFile: cfg.logFile,
+		Args: []string{"bench", "etcd", "--dir=" + cfg.dataDir, "--sockets=" + socketDir}})
 	if err != nil {
-		_ = os.RemoveAll(sockets)
+		_ = os.RemoveAll(socketDir)
 		return nil, err
 	}
-	e := &etcdProcess{Child: process, sockets: sockets}
-	var at Address
-	if err := process.Await(ctx, filepath.Join(sockets, etcdAddress), &at); err != nil {
+	e := &etcdProcess{Child: process, socketDir: socketDir}
+	var address Address
+	if err := process.Await(ctx, filepath.Join(socketDir, etcdAddressFile), &address); err != nil {
 		e.end(ctx)
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	e.endpoint = at.URL
+	e.endpoint = address.URL
 	return e, nil
 }
 
+// end stops etcd and removes its sockets. The data stays.
 func (e *etcdProcess) end(ctx context.Context) {
 	e.Stop(ctx)
-	_ = os.RemoveAll(e.sockets)
+	_ = os.RemoveAll(e.socketDir)
 }

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// FillConfig is the data that --compare puts in: nodes and pods, or secrets.
+// FillConfig is the data that --compare fills in: nodes and pods, or, if Secrets is
+// set, secrets alone.
 type FillConfig struct {
 	Nodes      int    `json:"nodes,omitempty"`
 	Pods       int    `json:"pods,omitempty"`
@@ -16,14 +17,14 @@ type FillConfig struct {
 }
 
 func (f FillConfig) String() string {
-	what := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
+	objects := fmt.Sprintf("%d nodes, %d pods of %s", f.Nodes, f.Pods, f.PodSize)
 	if f.Secrets > 0 {
-		what = fmt.Sprintf("%d secrets of %s", f.Secrets, f.SecretSize)
+		objects = fmt.Sprintf("%d secrets of %s", f.Secrets, f.SecretSize)
 	}
-	return fmt.Sprintf("%s in %d namespaces", what, f.Namespaces)
+	return fmt.Sprintf("%s in %d namespaces", objects, f.Namespaces)
 }
 
-// args are those of "fill".
+// args are the flags of "fill" for f.
 func (f FillConfig) args() []string {
 	args := []string{"--nodes=" + strconv.Itoa(f.Nodes), "--pods=" + strconv.Itoa(f.Pods), "--pod-size=" + f.PodSize}
 	if f.Secrets > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/render"
 )
 
-// Machine is what the numbers depend on.
+// Machine describes the computer that a report's numbers depend on.
 type Machine struct {
 	Cores       int    `json:"cores"`
 	CPU         string `json:"cpu,omitempty"`
@@ -18,7 +18,8 @@ type Machine struct {
 	Go          string `json:"go"`
 }
 
-// ThisMachine leaves out what cannot be read.
+// ThisMachine describes this computer. Fields whose source in /proc cannot be read
+// stay empty.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {

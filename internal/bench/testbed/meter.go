@@ -20,18 +20,19 @@ const ClockTick = 10 * time.Millisecond
 
 // Usage is one reading of a process.
 type Usage struct {
-	CPU  time.Duration // user and system time of all threads, dead ones too
-	RSS  int64         // bytes
-	Peak int64         // bytes; since the last reset that was permitted
+	CPU  time.Duration // user and system time of all threads, ended ones too
+	RSS  int64         // resident bytes
+	Peak int64         // highest RSS since the last reset that the kernel permitted
 }
 
-// Meter reads a process's CPU time and memory from /proc. A nil meter is a
-// server whose process is unknown.
+// Meter reads a process's CPU time and memory from /proc. A nil Meter stands for a
+// server whose process id is unknown; only ReadIfKnown may be called on it.
 type Meter struct {
 	root string // "/proc", except in tests
 	pid  int
 }
 
+// NewMeter returns a meter of a process, which need not exist yet.
 func NewMeter(pid int) *Meter { return &Meter{root: "/proc", pid: pid} }
 
 func (m *Meter) path(name string) string {
@@ -63,7 +64,7 @@ func (m *Meter) Read() (Usage, error) {
 	return Usage{CPU: cpu, RSS: rss, Peak: peak}, nil
 }
 
-// ReadIfKnown takes a reading too, or returns the zero value from a nil meter.
+// ReadIfKnown takes a reading, or returns the zero value if m is nil.
 func (m *Meter) ReadIfKnown() (Usage, error) {
 	if m == nil {
 		return Usage{}, nil
@@ -71,19 +72,23 @@ func (m *Meter) ReadIfKnown() (Usage, error) {
 	return m.Read()
 }
 
-// ResetPeak makes the peak start anew from the current RSS and reports whether
-// the kernel permitted it.
+// ResetPeak sets the peak back to the current RSS, and reports whether the kernel
+// permitted that.
 func (m *Meter) ResetPeak() bool {
 	return os.WriteFile(m.path("clear_refs"), []byte("5"), 0) == nil
 }
 
 const (
-	MaxRests  = 20
-	idleShare = 5 // a server that uses less than this part of a core is idle
+	// MaxRests bounds how many periods of rest AwaitIdle waits.
+	MaxRests = 20
+	// idleCoreShare says when a server is idle: it uses less than the fifth part of a
+	// core.
+	idleCoreShare = 5
 )
 
-// AwaitIdle leaves the server alone for some time, and as often again as it takes until it
-// is idle, and reads. A server that was never idle is read all the same.
+// AwaitIdle waits for periods of rest until the server was idle during one of them,
+// then takes a reading. After MaxRests periods it reads in any case, and reports
+// that the server was not idle.
 func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, idle bool, err error) {
 	before, err := m.Read()
 	if err != nil {
@@ -96,7 +101,7 @@ func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, i
 		if now, err = m.Read(); err != nil {
 			return Usage{}, false, err
 		}
-		if now.CPU-before.CPU <= max(rest/idleShare, 2*ClockTick) {
+		if now.CPU-before.CPU <= max(rest/idleCoreShare, 2*ClockTick) {
 			return now, true, nil
 		}
 		before = now
@@ -104,7 +109,8 @@ func (m *Meter) AwaitIdle(ctx context.Context, rest time.Duration) (now Usage, i
 	return now, false, nil
 }
 
-// AwaitIdleLogged is rest, and says so in log. subject names what is measured.
+// AwaitIdleLogged is AwaitIdle, and tells the user of it. subject names the
+// measurement.
 func (m *Meter) AwaitIdleLogged(ctx context.Context, log *Progress, subject string, rest time.Duration) (Usage, error) {
 	log.Step("%s, rest", subject)
 	now, idle, err := m.AwaitIdle(ctx, rest)
@@ -114,16 +120,16 @@ func (m *Meter) AwaitIdleLogged(ctx context.Context, log *Progress, subject stri
 	return now, err
 }
 
-// parseStat returns utime+stime of a /proc/<pid>/stat line. The command name
-// is in parentheses and may itself hold spaces and parentheses, so fields are
-// counted from the last one.
+// parseStat returns utime plus stime of a /proc/<pid>/stat line. The command name is
+// in parentheses and may contain spaces and parentheses itself. Fields are therefore
+// counted from the last closing one.
 func parseStat(line []byte) (time.Duration, error) {
 	end := bytes.LastIndexByte(line, ')')
 	if end < 0 {
 		return 0, fmt.Errorf("no command name in %q", line)
 	}
 	fields := strings.Fields(string(line[end+1:]))
-	const utime, stime = 11, 12 // fields 14 and 15, less pid and command, from zero
+	const utime, stime = 11, 12 // fields 14 and 15 of proc(5), counted from field 3
 	if len(fields) <= stime {
 		return 0, fmt.Errorf("only %d fields in %q", len(fields)+2, line)
 	}
@@ -160,7 +166,7 @@ func parseKB(text []byte, name string) (int64, error) {
 	return 0, fmt.Errorf("no %s line", name)
 }
 
-// ClientCPU is the CPU time that this process has used.
+// ClientCPU is the CPU time that this process, the client, has used.
 func ClientCPU() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -169,7 +175,7 @@ func ClientCPU() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// FileLimit is how many files this process may open.
+// FileLimit is how many files this process may have open.
 func FileLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

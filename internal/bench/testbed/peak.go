@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// PeakSampleInterval is how often RSS is read, for kernels that do not let the peak be
-// reset.
+// PeakSampleInterval is the time between readings of RSS during PeakDuring. They are
+// needed where the kernel does not let the peak be reset.
 const PeakSampleInterval = 20 * time.Millisecond
 
-// PeakDuring runs work and returns RSS before it and the highest meanwhile.
+// PeakDuring runs work. It returns the RSS before work, and the highest RSS during
+// work.
 func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 	reset := m.ResetPeak()
 	start, err := m.Read()
@@ -25,7 +26,7 @@ func (m *Meter) PeakDuring(work func() error) (before, peak int64, err error) {
 		for {
 			select {
 			case <-ticker.C:
-				// That the process has gone is seen below.
+				// If the process has ended, the reading after work fails too.
 				if now, err := m.Read(); err == nil {
 					peak = max(peak, now.RSS)
 				}

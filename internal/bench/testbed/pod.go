@@ -1,6 +1,6 @@
 package testbed
 
-// PodSample is the part of a pod by which workloads choose it.
+// PodSample is the part of a pod that workloads use to choose pods.
 type PodSample struct {
 	Metadata struct {
 		Namespace string            `json:"namespace"`

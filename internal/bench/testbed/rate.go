@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// AtRate calls begin for each of n events when it is due. Who is late catches up:
-// the schedule is that of the start.
+// AtRate calls begin for n events, rate of them a second. All times are counted from
+// the start: after a slow call the next ones follow at once, until the rate is
+// reached again.
 func AtRate(ctx context.Context, n int, rate float64, begin func(int) error) error {
 	start := time.Now()
 	for i := range n {
@@ -20,7 +21,7 @@ func AtRate(ctx context.Context, n int, rate float64, begin func(int) error) err
 	return nil
 }
 
-// dueAfter is when event i begins, counted from the start.
+// dueAfter is the time from the start to event i.
 func dueAfter(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }

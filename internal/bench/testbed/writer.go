@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// writers is how many writes may be in flight. When a server is slower than
-// that, the rate falls; the report has the rate that was reached.
-const writers = 16
+// writerConns is how many connections a Writer has, and so how many writes may be in
+// flight. If the server cannot keep up with them, the rate falls. The report has the
+// rate that was reached.
+const writerConns = 16
 
 // Change is one write.
 type Change struct {
@@ -22,28 +23,29 @@ type Change struct {
 	Body                     []byte
 }
 
-// ChangeFunc makes write i of a run, at the moment when it is sent.
+// ChangeFunc makes write i of a run. It is called right before the write is sent, at
+// time at.
 type ChangeFunc func(i int, at time.Time) Change
 
-// Writer is the source of a server's events.
+// Writer sends writes over several connections. One goroutine may use it at a time.
 type Writer struct {
 	Target *Target
 	Conns  []*Conn
-	Change ChangeFunc // set before emit
-	sent   int        // over all calls of emit
+	Change ChangeFunc // required by Emit
+	sent   int        // writes of all calls of Emit
 }
 
-// NewWriter connects. The caller must call close.
+// NewWriter connects to the server. The caller must call Close.
 func NewWriter(ctx context.Context, t *Target) (*Writer, error) {
-	conns, err := t.Connect(ctx, writers)
+	conns, err := t.Connect(ctx, writerConns)
 	if err != nil {
 		return nil, err
 	}
 	return &Writer{Target: t, Conns: conns}, nil
 }
 
-// Single is a writer of other changes, over one connection of w's. It need not
-// be closed.
+// Single returns a writer of other changes over one of w's connections. It must not
+// be used at the same time as w, and need not be closed.
 func (w *Writer) Single(f ChangeFunc) *Writer {
 	return &Writer{Target: w.Target, Conns: w.Conns[:1], Change: f}
 }
@@ -57,8 +59,11 @@ func (w *Writer) Get(ctx context.Context, r Request) ([]byte, error) {
 	return w.Conns[0].FetchBody(req)
 }
 
+// Close closes the connections.
 func (w *Writer) Close() { CloseAll(w.Conns) }
 
+// Emit sends so many writes, rate of them a second, and returns when the last one is
+// acknowledged.
 func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	first := w.sent
 	w.sent += events
@@ -69,7 +74,7 @@ func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
 	})
 }
 
-// Turns gives n turns as fast as they are taken.
+// Turns returns a feed for Each that offers n turns as fast as they are taken.
 func Turns(n int) func(context.Context, chan<- int) error {
 	return func(ctx context.Context, turns chan<- int) error {
 		for i := range n {
@@ -81,6 +86,7 @@ func Turns(n int) func(context.Context, chan<- int) error {
 	}
 }
 
+// OfferTurn sends turn i, or returns the cause of ctx's end.
 func OfferTurn(ctx context.Context, turns chan<- int, i int) error {
 	select {
 	case turns <- i:
@@ -90,7 +96,8 @@ func OfferTurn(ctx context.Context, turns chan<- int, i int) error {
 	}
 }
 
-// Each has every connection take turns. The first error ends it.
+// Each calls do for the turns that feed offers, with one goroutine for each
+// connection. The first error ends it.
 func (w *Writer) Each(ctx context.Context, feed func(context.Context, chan<- int) error, do func(context.Context, *Conn, int) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -111,7 +118,8 @@ func (w *Writer) Each(ctx context.Context, feed func(context.Context, chan<- int
 	return Cause(ctx, err)
 }
 
-// Write sends one change and reads the whole answer.
+// Write sends one change and reads the whole answer. A status other than the wanted
+// ones is a *StatusError.
 func (t *Target) Write(ctx context.Context, c *Conn, ch Change, want ...int) error {
 	req, err := http.NewRequestWithContext(ctx, ch.Method, t.BaseURL+ch.URI, bytes.NewReader(ch.Body))
 	if err != nil {
@@ -132,27 +140,26 @@ func (t *Target) Write(ctx context.Context, c *Conn, ch Change, want ...int) err
 	return err
 }
 
-// WriteWithRetry sends a change, once more after each 429 when the server asks for that, as
-// client-go does. It returns how often that was.
+// WriteWithRetry sends a change, and sends it again after each 429 that has a
+// Retry-After, as client-go does. It returns how many 429s there were.
 func (t *Target) WriteWithRetry(ctx context.Context, c *Conn, ch Change, want int) (refused int, err error) {
 	for ; ; refused++ {
 		err := t.Write(ctx, c, ch, want)
-		later := retryAfter(err)
-		if later == 0 {
+		wait := retryAfter(err)
+		if wait == 0 {
 			return refused, err
 		}
-		if err := Sleep(ctx, later); err != nil {
+		if err := Sleep(ctx, wait); err != nil {
 			return refused, err
 		}
 	}
 }
 
-// retryAfter is how long a server that has refused a request for now asks to
-// wait; zero for any other error.
+// retryAfter is the Retry-After of a 429, and zero for any other error.
 func retryAfter(err error) time.Duration {
-	var refused *StatusError
-	if !errors.As(err, &refused) || refused.code != http.StatusTooManyRequests {
+	var status *StatusError
+	if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
 		return 0
 	}
-	return refused.retryAfter
+	return status.retryAfter
 }

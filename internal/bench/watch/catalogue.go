@@ -10,47 +10,50 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// watchedObjects says what is watched and written.
+// watchedObjects says which objects a workload watches and writes.
 type watchedObjects int
 
 const (
-	watchAll   watchedObjects = iota // all config maps of a namespace, by everybody
-	watchNames                       // one config map each
-	watchNodes                       // the pods of one node each
-	watchFloor                       // what the floor sends
+	watchAll   watchedObjects = iota // each watcher: all config maps of a namespace
+	watchNames                       // each watcher: one config map, by its name
+	watchNodes                       // each watcher: the pods of one node
+	watchFloor                       // each watcher: the event that the floor sends
 )
 
 const (
-	// allObjects are written in turn when everybody watches all.
+	// allObjects is how many config maps there are for watchAll. They are written in
+	// turn.
 	allObjects = 20
-	// streamsPerConnection is how many watches share a connection where a workload does
-	// not say: kube-apiserver lets a connection have as many.
+	// streamsPerConnection is how many watches share a connection, unless a workload
+	// says otherwise. It is also kube-apiserver's limit.
 	streamsPerConnection = 100
 )
 
-// eventWorkload is one workload of "bench watch": watchers to which the same writes
-// make events.
+// eventWorkload is a workload with watchers: writes at a rate make events, which all
+// watchers receive, or each its own.
 type eventWorkload struct {
-	name, about string
-	group       string // also chooses it
-	byDefault   bool
+	name, description string
+	group             string // another name that chooses the workload
+	byDefault         bool
 
 	kind     watchedObjects
 	watchers int
-	conns    int // 0: one for each linkStreams watchers
+	conns    int // 0: one for streamsPerConnection watchers
 	rate     float64
 	http1    bool
 	encoding string
 	stalled  bool // one of the watchers reads nothing
-	// records says that the floor sends to each connection by itself.
-	records bool
-	// floor is the workload that does the same on the floor; pair the one on the
-	// same server that this one is compared with and therefore chosen with it.
-	floor, pair string
+	// recordStreams is set if one goroutine of the floor sends to all connections.
+	recordStreams bool
+	// floor names the workload that does the same on the floor.
+	floor string
+	// pair names another workload that this one is compared with. It is chosen as well.
+	pair string
 }
 
-// eventWorkloads is the catalogue, in the order in which it is run. One that is compared with
-// another comes right behind it: what others leave behind costs both as much.
+// eventWorkloads is the catalogue, in the order in which workloads run. A workload that
+// is compared with another comes right after it. What earlier workloads have left in the
+// server then costs both of them about the same.
 func eventWorkloads() []eventWorkload {
 	all := eventWorkload{kind: watchAll, watchers: 1000, rate: 20, byDefault: true, group: "all-*"}
 	floor := eventWorkload{kind: watchFloor, watchers: 1000, rate: 20, byDefault: true, group: "floor"}
@@ -75,17 +78,17 @@ func eventWorkloads() []eventWorkload {
 		floor.with("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *eventWorkload) { s.conns = 20 }),
 		floor.with("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *eventWorkload) { s.conns = 1000 }),
 		floor.with("floor-h1", "Go's HTTP server sends the events of all-h1", func(s *eventWorkload) { s.conns, s.http1 = 1000, true }),
-		floor.with("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each", func(s *eventWorkload) { s.conns, s.http1, s.records = 1000, true, true }))
+		floor.with("floor-tls", "a goroutine writes the events of all-h1 to the connections, a TLS record each", func(s *eventWorkload) { s.conns, s.http1, s.recordStreams = 1000, true, true }))
 }
 
-// with names a variant.
-func (s eventWorkload) with(name, about string, change func(*eventWorkload)) eventWorkload {
-	s.name, s.about = name, about
+// with returns a variant of s.
+func (s eventWorkload) with(name, description string, change func(*eventWorkload)) eventWorkload {
+	s.name, s.description = name, description
 	change(&s)
 	return s
 }
 
-// scaled has another number of watchers and of connections.
+// scaled returns s with the numbers of watchers and connections multiplied.
 func (s eventWorkload) scaled(by float64) eventWorkload {
 	times := func(n int) int { return max(1, int(float64(n)*by+0.5)) }
 	s.watchers = max(times(s.watchers), 2)
@@ -97,15 +100,15 @@ func (s eventWorkload) scaled(by float64) eventWorkload {
 	return s
 }
 
-// informerWorkload is a workload of watch-list informers.
+// informerWorkload is a number of informers that begin with a watch-list at once.
 type informerWorkload struct {
 	name      string
 	informers int
 	byDefault bool
-	// single ones are run on the first server only: others would need more
-	// memory than machines have.
-	single bool
-	// form is how they ask; --forms multiplies the workloads.
+	// firstServerOnly workloads do not run on the second, stock server, which would need
+	// more memory for them than machines have.
+	firstServerOnly bool
+	// form is set by inForms.
 	form informerForm
 }
 
@@ -114,36 +117,36 @@ const watchListGroup = "watchlist"
 func informerWorkloads() []informerWorkload {
 	return []informerWorkload{
 		{name: "watchlist-16", informers: 16, byDefault: true},
-		{name: "watchlist-64", informers: 64, single: true},
-		{name: "watchlist-128", informers: 128, single: true},
-		{name: "watchlist-512", informers: 512, single: true},
+		{name: "watchlist-64", informers: 64, firstServerOnly: true},
+		{name: "watchlist-128", informers: 128, firstServerOnly: true},
+		{name: "watchlist-512", informers: 512, firstServerOnly: true},
 	}
 }
 
-// choice is what --workloads asks for, in the catalogue's order.
+// choice is what --workloads asks for, in the order of the catalogues.
 type choice struct {
 	events    []eventWorkload
 	floor     []eventWorkload
 	informers []informerWorkload
 }
 
-// choose resolves the names of --workloads; no names means the default
-// ones.
+// choose returns what the names of --workloads stand for. Without names these are the
+// defaults.
 func choose(names []string) (choice, error) {
 	var c choice
 	known := map[string]bool{testbed.AllWorkloads: true, testbed.DefaultWorkloads: true, watchListGroup: true}
-	wanted := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
+	chosen := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
 	for _, name := range names {
-		wanted[name] = true
+		chosen[name] = true
 	}
 	for _, s := range eventWorkloads() {
 		known[s.name], known[s.group] = true, true
-		if s.pair != "" && (wanted[s.name] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault) {
-			wanted[s.pair] = true
+		if s.pair != "" && (chosen[s.name] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault) {
+			chosen[s.pair] = true
 		}
 	}
 	for _, s := range eventWorkloads() {
-		switch chosen := wanted[s.name] || wanted[s.group] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault; {
+		switch chosen := chosen[s.name] || chosen[s.group] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault; {
 		case chosen && s.kind == watchFloor:
 			c.floor = append(c.floor, s)
 		case chosen:
@@ -152,7 +155,7 @@ func choose(names []string) (choice, error) {
 	}
 	for _, s := range informerWorkloads() {
 		known[s.name] = true
-		if wanted[s.name] || wanted[watchListGroup] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault {
+		if chosen[s.name] || chosen[watchListGroup] || chosen[testbed.AllWorkloads] || chosen[testbed.DefaultWorkloads] && s.byDefault {
 			c.informers = append(c.informers, s)
 		}
 	}
@@ -164,29 +167,29 @@ func choose(names []string) (choice, error) {
 	return c, nil
 }
 
-// needs reports whether a kind of events was chosen.
+// needs reports whether a workload of that kind was chosen.
 func (c choice) needs(kind watchedObjects) bool {
 	return slices.ContainsFunc(c.events, func(s eventWorkload) bool { return s.kind == kind })
 }
 
-// workloadHelp lists the catalogue.
+// workloadHelp is the catalogue as text.
 func workloadHelp() string {
 	var b strings.Builder
-	line := func(name, about string, byDefault bool) {
+	line := func(name, description string, byDefault bool) {
 		if byDefault {
-			about += " (default)"
+			description += " (default)"
 		}
-		fmt.Fprintf(&b, "%-16s %s\n", name, about)
+		fmt.Fprintf(&b, "%-16s %s\n", name, description)
 	}
 	for _, s := range eventWorkloads() {
-		line(s.name, fmt.Sprintf("%s: %d watchers, %g writes/s", s.about, s.watchers, s.rate), s.byDefault)
+		line(s.name, fmt.Sprintf("%s: %d watchers, %g writes/s", s.description, s.watchers, s.rate), s.byDefault)
 	}
 	for _, s := range informerWorkloads() {
-		about := fmt.Sprintf("%d informers at once begin with a watch-list of all secrets, a quarter of them read slowly", s.informers)
-		if s.single {
-			about += "; not on the stock server"
+		description := fmt.Sprintf("%d informers at once begin with a watch-list of all secrets, a quarter of them read slowly", s.informers)
+		if s.firstServerOnly {
+			description += "; not on the stock server"
 		}
-		line(s.name, about, s.byDefault)
+		line(s.name, description, s.byDefault)
 	}
 	line("all-*, floor, names, nodes, "+watchListGroup, "all whose names begin so", false)
 	line(testbed.DefaultWorkloads, "what is marked so; it can be combined with others", false)
@@ -194,7 +197,7 @@ func workloadHelp() string {
 	return b.String()
 }
 
-// uris are what a spec's watchers ask for, from a resource version on.
+// uris are the requests of s's watchers, which watch from a resource version on.
 func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []string {
 	uris := make([]string, s.watchers)
 	for i := range uris {
@@ -202,7 +205,7 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 		path := configMapsPath
 		switch s.kind {
 		case watchFloor:
-			if uris[i] = floor.WatchPath; s.records {
+			if uris[i] = floor.WatchPath; s.recordStreams {
 				uris[i] = floor.RecordsPath
 			}
 			continue
@@ -217,7 +220,7 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 	return uris
 }
 
-// set names the config maps of a kind.
+// set is the part of the names of s's config maps that differs from other workloads'.
 func (s eventWorkload) set() string {
 	if s.kind == watchNames {
 		return "name"
@@ -225,7 +228,7 @@ func (s eventWorkload) set() string {
 	return "all"
 }
 
-// objects is how many are written in turn.
+// objects is how many objects are written in turn.
 func (s eventWorkload) objects() int {
 	if s.kind == watchAll {
 		return allObjects
@@ -233,7 +236,7 @@ func (s eventWorkload) objects() int {
 	return s.watchers
 }
 
-// fanOut is how many watchers get an event of one write.
+// fanOut is how many watchers receive the event of one write and count it.
 func (s eventWorkload) fanOut() int {
 	switch {
 	case s.kind != watchAll && s.kind != watchFloor:

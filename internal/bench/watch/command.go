@@ -53,10 +53,10 @@ type bench struct {
 	opts   *options
 	log    *testbed.Progress
 	report *report
-	pods   []testbed.PodSample // one of each node; found once
+	pods   []testbed.PodSample // one of each node; set when first needed
 }
 
-// execute prints the report also when some workloads failed, and then fails.
+// execute measures and prints the report. It returns an error if any workload failed.
 func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
 	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: &report{
 		Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, ExternalEtcd: o.ExternalEtcd,
@@ -71,7 +71,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 		return err
 	}
 	b.report.noteFailures()
-	return testbed.Conclude(b.report.Write(to.Out, o.output), len(b.report.failed()))
+	return testbed.ResultError(b.report.Write(to.Out, o.output), len(b.report.failed()))
 }
 
 // single measures the server of a kubeconfig.
@@ -105,8 +105,8 @@ func (b *bench) single(ctx context.Context) error {
 	return nil
 }
 
-// events runs the event workloads on a server, and then what is to be done on
-// it at the end.
+// events runs the event workloads on a server, and last after them. last also runs after
+// an interrupt, then with a context that ends soon.
 func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {
 	if b.opts.chosen.needs(watchNodes) && b.pods == nil {
 		var err error
@@ -128,8 +128,8 @@ func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter,
 	return errors.Join(err, last(ctx, r))
 }
 
-// runAll runs workloads in turn. One that fails is in the results; only what
-// ends the run is an error.
+// runAll runs workloads one after another. A failed workload is part of the results. An
+// error ends the whole run.
 func (b *bench) runAll(ctx context.Context, r *runner, specs []eventWorkload) ([]result, error) {
 	var results []result
 	for _, s := range specs {
@@ -149,7 +149,8 @@ func (b *bench) runAll(ctx context.Context, r *runner, specs []eventWorkload) ([
 	return results, nil
 }
 
-// addInformers adds a measurement, or why there is none.
+// addInformers adds a result, or err, with which the measurement failed. It returns the
+// cause if ctx has ended.
 func (b *bench) addInformers(ctx context.Context, to *[]informersResult, s informerWorkload, res informersResult, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// compare measures events and watch-lists over data of their own: the secrets
-// of the latter would be in the memory of every server.
+// compare measures events and watch-lists over separate data. The secrets of the
+// watch-lists would otherwise be in the memory of every server.
 func (b *bench) compare(ctx context.Context, cfg testbed.Program) error {
 	for _, path := range b.opts.ReadPaths {
 		b.report.Servers = append(b.report.Servers, serverReport{Name: path})
@@ -38,7 +38,7 @@ func (b *bench) onTestbed(ctx context.Context, cfg testbed.Program, part string,
 	return measure(ctx, bed)
 }
 
-// fill puts data in, and into the report.
+// fill fills in data and adds it to the report.
 func (b *bench) fill(ctx context.Context, bed *testbed.Testbed, f testbed.FillConfig) error {
 	if bed.Config.SkipFill {
 		return nil
@@ -75,14 +75,14 @@ func (b *bench) compareEvents(ctx context.Context, bed *testbed.Testbed) error {
 	return nil
 }
 
-// turnResults is what one turn of all servers and the floor measured.
+// turnResults is what one turn measured: on every server, and on the floor.
 type turnResults struct {
 	servers [][]result
 	floor   []result
 }
 
-// takeTurn runs the workloads on each server, and then on the floor. The first turn
-// writes the event that the floor sends to dir.
+// takeTurn runs the workloads on each server and then on the floor. In the first turn it
+// stores in dir the event that the floor sends.
 func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, first bool) (t turnResults, err error) {
 	chosen := b.opts.chosen
 	t.servers = make([][]result, len(b.report.Servers))
@@ -96,7 +96,7 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 				if !first || i > 0 || len(chosen.floor) == 0 || ctx.Err() != nil {
 					return nil
 				}
-				return r.sample(ctx, dir)
+				return r.saveFloorEvent(ctx, dir)
 			})
 		})
 		if err != nil {
@@ -120,7 +120,7 @@ func (b *bench) takeTurn(ctx context.Context, bed *testbed.Testbed, dir string, 
 	return t, err
 }
 
-// compareInformers gives each number of informers a fresh server.
+// compareInformers runs each workload of informers on a fresh server.
 func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) error {
 	if err := b.fill(ctx, bed, testbed.FillConfig{Secrets: b.opts.secrets, SecretSize: b.opts.secretSize, Namespaces: 1}); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (b *bench) compareInformers(ctx context.Context, bed *testbed.Testbed) erro
 	for i := range b.report.Servers {
 		s := &b.report.Servers[i]
 		for _, spec := range b.opts.chosen.informers {
-			if spec.single && i > 0 {
+			if spec.firstServerOnly && i > 0 {
 				continue
 			}
 			err := b.onServer(ctx, bed, s, "serve-"+s.Name+"-"+spec.name, func(run *testbed.Server) error {
@@ -174,7 +174,7 @@ func (b *bench) onServer(ctx context.Context, bed *testbed.Testbed, s *serverRep
 	if s.Version == "" {
 		s.StartMillis, s.Version = render.Millis(run.Startup), run.Target.Version(ctx)
 	}
-	return bed.ExplainFailure(ctx, run.Child, measure(run))
+	return bed.ExplainExit(ctx, run.Child, measure(run))
 }
 
 func (b *bench) onFloor(ctx context.Context, bed *testbed.Testbed, dir string, bodies []floor.Body, measure func(*testbed.Server) error) error {
@@ -184,5 +184,5 @@ func (b *bench) onFloor(ctx context.Context, bed *testbed.Testbed, dir string, b
 		return err
 	}
 	defer run.Stop(ctx)
-	return bed.ExplainFailure(ctx, run.Child, measure(run))
+	return bed.ExplainExit(ctx, run.Child, measure(run))
 }

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// contentBytes is about what a config map's data has as JSON; with the rest
-	// the object is one of 2 KB.
+	// contentBytes is the size of a config map's data. The whole object then has about
+	// 2 KB of JSON.
 	contentBytes = 1500
-	// watchNamespace is there on every server.
+	// watchNamespace exists on every server.
 	watchNamespace = "default"
 	configMapsPath = "/api/v1/namespaces/" + watchNamespace + "/configmaps"
-	// watchLabel is on all that "bench watch" creates.
+	// watchLabel is on every object that "bench watch" creates.
 	watchLabel = "bench.millrace.io/watch"
 )
 
 const contentWords = "cache client timeout retry limit queue worker batch index session token buffer route backend " +
 	"health probe interval window budget shard replica region tenant invoice order payment catalog search"
 
-// configMapName is that of object i of one set of them.
+// configMapName is the name of config map i of a set.
 func configMapName(set string, i int) string { return fmt.Sprintf("bench-watch-%s-%05d", set, i) }
 
-// configMap is an object like those that programs keep their settings in: lines
-// of words and numbers, of which a few differ from one round to the next.
+// configMap returns config map i of a set as JSON. It resembles a program's settings:
+// lines of words and numbers, of which some change from round to round.
 func configMap(set string, i, round int, at time.Time) []byte {
 	object := map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
@@ -43,19 +43,19 @@ func configMap(set string, i, round int, at time.Time) []byte {
 	}
 	text, err := json.Marshal(object)
 	if err != nil {
-		panic(fmt.Sprintf("encode a config map: %v", err)) // it is plain strings
+		panic(fmt.Sprintf("encode a config map: %v", err)) // it consists of strings
 	}
 	return text
 }
 
-// properties is the text: a tenth of its lines change in a round.
+// properties is the text of config map i. A tenth of its lines change in each round.
 func properties(i, round int) string {
 	words := strings.Fields(contentWords)
-	lasting := rand.New(rand.NewPCG(uint64(i), 0))
+	constant := rand.New(rand.NewPCG(uint64(i), 0))
 	var b strings.Builder
 	for line := 0; b.Len() < contentBytes; line++ {
-		names := []any{words[lasting.IntN(len(words))], words[lasting.IntN(len(words))], words[lasting.IntN(len(words))]}
-		value := lasting.IntN(100_000)
+		names := []any{words[constant.IntN(len(words))], words[constant.IntN(len(words))], words[constant.IntN(len(words))]}
+		value := constant.IntN(100_000)
 		if line%10 == round%10 {
 			value = rand.New(rand.NewPCG(uint64(i), uint64(round))).IntN(100_000)
 		}
@@ -64,7 +64,7 @@ func properties(i, round int) string {
 	return b.String()
 }
 
-// configMapChanges are updates of the objects of a set in turn.
+// configMapChanges updates the config maps of a set in turn.
 func configMapChanges(set string, objects int) testbed.ChangeFunc {
 	return func(i int, at time.Time) testbed.Change {
 		object, round := i%objects, i/objects+1
@@ -75,7 +75,7 @@ func configMapChanges(set string, objects int) testbed.ChangeFunc {
 	}
 }
 
-// podChanges are status patches of pods in turn, as kubelets send them.
+// podChanges patches the status of pods in turn, as kubelets do.
 func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
 	return func(i int, at time.Time) testbed.Change {
 		pod := pods[i%len(pods)].Metadata
@@ -88,7 +88,7 @@ func podChanges(pods []testbed.PodSample) testbed.ChangeFunc {
 	}
 }
 
-// createConfigMaps makes a set's config maps that are not there yet.
+// createConfigMaps creates those of a set's config maps that do not exist yet.
 func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int) error {
 	return w.Each(ctx, testbed.Turns(n), func(ctx context.Context, c *testbed.Conn, i int) error {
 		ch := testbed.Change{Method: http.MethodPost, URI: configMapsPath, ContentType: testbed.AcceptJSON, Body: configMap(set, i, 0, time.Now())}
@@ -96,7 +96,7 @@ func createConfigMaps(ctx context.Context, w *testbed.Writer, set string, n int)
 	})
 }
 
-// removeConfigMaps deletes all that createConfigMaps made, of any set.
+// removeConfigMaps deletes the config maps of all sets.
 func removeConfigMaps(ctx context.Context, w *testbed.Writer) error {
 	return w.Target.Write(ctx, w.Conns[0], testbed.Change{Method: http.MethodDelete, URI: configMapsPath + "?labelSelector=" + watchLabel}, http.StatusOK)
 }

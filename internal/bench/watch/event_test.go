@@ -26,12 +26,12 @@ func TestScannerAtEveryCut(t *testing.T) {
 	want := []string{"MODIFIED 1700000000000000123", "BOOKMARK 0", "ADDED 1700000000000000124", "DELETED 0", " 0"}
 	for size := 1; size <= len(stream); size++ {
 		var got []string
-		s := eventScanner{mark: []byte(testbed.StampMark), tail: testbed.StampDigits}
+		s := eventScanner{mark: []byte(testbed.StampMark), valueBytes: testbed.StampDigits}
 		for piece := range slices.Chunk([]byte(stream), size) {
 			s.feed(slices.Clone(piece), func(e event) {
 				kind := ""
 				for _, k := range []string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} {
-					if e.is(k) {
+					if e.isType(k) {
 						kind = k
 					}
 				}

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
-// informerForm is how informers ask for their watch-list.
+// informerForm is the encoding in which informers ask for their watch-list.
 type informerForm struct {
 	name             string
 	accept, encoding string
@@ -21,7 +21,7 @@ const (
 	acceptWatchProtobuf = testbed.AcceptProtobuf + ";stream=watch"
 )
 
-// informerForms begin with the one that is measured by default.
+// informerForms are the values of --forms. The first one is the default.
 func informerForms() []informerForm {
 	return []informerForm{
 		{name: "json", accept: testbed.AcceptJSON},
@@ -41,7 +41,7 @@ func informerFormNames() (names []string) {
 	return names
 }
 
-// inForms repeats each workload in all chosen forms.
+// inForms returns each workload in each of the named forms.
 func inForms(specs []informerWorkload, names []string) ([]informerWorkload, error) {
 	for _, name := range names {
 		if !slices.Contains(informerFormNames(), name) {
@@ -64,7 +64,7 @@ func inForms(specs []informerWorkload, names []string) ([]informerWorkload, erro
 	return all, nil
 }
 
-// scanner finds the events and the bookmark that ends initial ones.
+// scanner returns a scanner whose mark is in the bookmark that ends the initial events.
 func (f informerForm) scanner() interface{ feed([]byte, func(event)) } {
 	if strings.HasPrefix(f.accept, testbed.AcceptProtobuf) {
 		return &frameScanner{mark: []byte(initialEndKey)}
@@ -72,19 +72,19 @@ func (f informerForm) scanner() interface{ feed([]byte, func(event)) } {
 	return &eventScanner{mark: []byte(initialEnd)}
 }
 
-// bookmarkMost is more than a bookmark has.
-const bookmarkMost = 4 << 10
+// maxBookmarkBytes is larger than any bookmark.
+const maxBookmarkBytes = 4 << 10
 
-// frameScanner is eventScanner for protobuf: each event is a frame with its length
-// ahead. Only frames as small as bookmarks are looked through for the mark.
+// frameScanner is an eventScanner for protobuf, where each event is a frame that begins
+// with its length. It searches for the mark only in frames as small as a bookmark.
 type frameScanner struct {
 	mark []byte
 
-	frame []byte // the length, and the beginning behind it
-	left  int    // bytes of the frame that are still to come
+	frame     []byte // the length, and the first bytes after it
+	remaining int    // bytes of the frame that have not arrived
 }
 
-// feed takes the next bytes of a stream and calls visit for each event that they end.
+// feed scans the next bytes of a stream. It calls visit for each event that ends in them.
 func (s *frameScanner) feed(p []byte, visit func(event)) {
 	const length = 4
 	for len(p) > 0 {
@@ -94,15 +94,15 @@ func (s *frameScanner) feed(p []byte, visit func(event)) {
 			if len(s.frame) < length {
 				return
 			}
-			s.left = int(binary.BigEndian.Uint32(s.frame))
+			s.remaining = int(binary.BigEndian.Uint32(s.frame))
 		}
-		n := min(s.left, len(p))
-		s.frame = append(s.frame, p[:min(n, length+bookmarkMost-len(s.frame))]...)
-		if s.left, p = s.left-n, p[n:]; s.left > 0 {
+		n := min(s.remaining, len(p))
+		s.frame = append(s.frame, p[:min(n, length+maxBookmarkBytes-len(s.frame))]...)
+		if s.remaining, p = s.remaining-n, p[n:]; s.remaining > 0 {
 			return
 		}
 		body := s.frame[length:]
-		visit(event{head: body[:min(len(body), eventHead)], marked: bytes.Contains(body, s.mark)})
+		visit(event{head: body[:min(len(body), eventHeadBytes)], marked: bytes.Contains(body, s.mark)})
 		s.frame = s.frame[:0]
 	}
 }

@@ -16,17 +16,17 @@ import (
 // plan is how much load the workloads get.
 type plan struct {
 	Duration time.Duration `json:"durationNanos"` // of the measured writes
-	Warmup   time.Duration `json:"warmupNanos"`   // of writes before them
+	Warmup   time.Duration `json:"warmupNanos"`   // of the writes before those
 	Settle   time.Duration `json:"settleNanos"`   // pause before writing
-	Rest     time.Duration `json:"restNanos"`     // before idle memory is read
-	Timeout  time.Duration `json:"timeoutNanos"`  // of one workload
-	Scale    float64       `json:"scale"`         // of the numbers of watchers
-	// Turns is how often each server was started and measured. Reports from before there
-	// were turns have 0, for once.
+	Rest     time.Duration `json:"restNanos"`     // before the memory of an idle server is read
+	Timeout  time.Duration `json:"timeoutNanos"`  // for one workload
+	Scale    float64       `json:"scale"`         // multiplies the numbers of watchers
+	// Turns is how often each server was started and measured. It is 0 in reports that
+	// are older than the flag, whose servers were measured once.
 	Turns int `json:"turns"`
 }
 
-// events is how many writes of a workload take a time.
+// events is how many writes a workload makes within d.
 func (p plan) events(s eventWorkload, d time.Duration) int {
 	return max(1, int(s.rate*d.Seconds()+0.5))
 }
@@ -48,7 +48,7 @@ type options struct {
 	output    string
 	from      string
 
-	chosen choice // what workloads come to; set by validate
+	chosen choice // follows from workloads, forms and scale; set by validate
 }
 
 func formats() []string { return []string{"table", "wide", "json", "markdown"} }
@@ -76,22 +76,17 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.from, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
 }
 
-// validate checks everything that can be checked before starting anything, and
-// chooses the workloads.
-func (o *options) validate(given func(flag string) bool) (err error) {
+// validate checks what can be checked before a server runs, and chooses the workloads.
+// isSet reports whether the user has given a flag.
+func (o *options) validate(isSet func(flag string) bool) (err error) {
 	if !slices.Contains(formats(), o.output) {
 		return fmt.Errorf("-o %s: choose one of %s", o.output, strings.Join(formats(), ", "))
 	}
-	for _, d := range []struct {
-		flag         string
-		value, least time.Duration
-	}{
-		{"duration", o.plan.Duration, time.Millisecond}, {"warmup", o.plan.Warmup, 0}, {"settle", o.plan.Settle, 0},
-		{"rest", o.plan.Rest, 0}, {"timeout", o.plan.Timeout, time.Second}, {"ready-timeout", o.ReadyTimeout, time.Second},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("--%s=%s: must be at least %s", d.flag, d.value, d.least)
-		}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "duration", Value: o.plan.Duration, Min: time.Millisecond}, {Flag: "warmup", Value: o.plan.Warmup, Min: 0}, {Flag: "settle", Value: o.plan.Settle, Min: 0},
+		{Flag: "rest", Value: o.plan.Rest, Min: 0}, {Flag: "timeout", Value: o.plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
 	}
 	switch {
 	case o.plan.Scale <= 0 || o.plan.Scale > 100:
@@ -112,14 +107,14 @@ func (o *options) validate(given func(flag string) bool) (err error) {
 		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", need, most)
 	}
 	if o.compare {
-		return o.validateCompare(given)
+		return o.validateCompare(isSet)
 	}
-	return o.validateSingle(given)
+	return o.validateSingle(isSet)
 }
 
-func (o *options) validateCompare(given func(string) bool) error {
+func (o *options) validateCompare(isSet func(string) bool) error {
 	for _, flag := range []string{"kubeconfig", "data-dir", "server-pid"} {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s and --compare exclude each other", flag)
 		}
 	}
@@ -129,13 +124,13 @@ func (o *options) validateCompare(given func(string) bool) error {
 	return o.Options.Validate()
 }
 
-func (o *options) validateSingle(given func(string) bool) error {
+func (o *options) validateSingle(isSet func(string) bool) error {
 	for _, flag := range append(testbed.CompareFlags(), "secrets", "secret-size", "turns") {
-		if given(flag) {
+		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}
 	}
-	if len(o.workloads) == 0 { // the default ones that one server can do
+	if len(o.workloads) == 0 { // of the defaults, those that need no --compare
 		o.chosen.floor, o.chosen.informers = nil, nil
 	}
 	if len(o.chosen.floor) > 0 {
@@ -152,7 +147,7 @@ func (o *options) validateSingle(given func(string) bool) error {
 	return nil
 }
 
-// scaled multiplies the watchers and informers.
+// scaled returns c with the numbers of watchers and informers multiplied.
 func (c choice) scaled(by float64) choice {
 	for _, specs := range [][]eventWorkload{c.events, c.floor} {
 		for i := range specs {
@@ -165,7 +160,7 @@ func (c choice) scaled(by float64) choice {
 	return c
 }
 
-// files is how many this process opens at the same time, about.
+// files is about how many files this process has open at the same time.
 func (c choice) files() int {
 	const others = 100
 	most := 0
@@ -178,7 +173,7 @@ func (c choice) files() int {
 	return most + others
 }
 
-// nodes is how many nodes need a pod.
+// nodes is how many nodes with a pod the workloads need.
 func (c choice) nodes() int {
 	most := 0
 	for _, s := range c.events {

@@ -18,40 +18,41 @@ func (r *report) text(format string) string {
 	return render.Document(format, events, []render.TitledTable{r.comparedTable(), r.informerTable()}, r.footer())
 }
 
-// cell makes one server's cells from a measurement, which may be nil.
-type cell struct {
+// tableCell is a column of a server. cell formats a result.
+type tableCell struct {
 	title string
 	wide  bool
 	cell  func(*result) string
 }
 
-// floorCells are those that a floor has too.
-func floorCells() []cell {
-	return []cell{
+// floorCells are the columns that servers and the floor have.
+func floorCells() []tableCell {
+	return []tableCell{
 		costCell("CPU µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.EventMicros) }),
 		spanCell("p50 ms", func(l render.Latencies) float64 { return l.P50 }),
 		spanCell("p99 ms", func(l render.Latencies) float64 { return l.P99 }),
 	}
 }
 
-func serverCells() []cell {
+// serverCells are the columns of a server.
+func serverCells() []tableCell {
 	cost := costCell
 	all := append(floorCells(),
 		cost("CPU µs/open", false, func(c *serverCost) string { return render.FormatNumber(c.OpenMicros) }),
 		cost("net µs/event", false, func(c *serverCost) string { return render.FormatNumber(c.NetMicros) }),
 		cost("CPU s", false, func(c *serverCost) string { return render.FormatNumber(c.CPUSeconds) }),
-		cell{"bytes/event", false, func(r *result) string { return render.FormatNumber(r.BytesPerEvent) }},
+		tableCell{"bytes/event", false, func(r *result) string { return render.FormatNumber(r.BytesPerEvent) }},
 		cost("µs/write alone", true, func(c *serverCost) string { return render.FormatNumber(c.AloneMicros) }),
 		cost("RSS", true, func(c *serverCost) string { return render.FormatBytes(c.RSSBytes) }),
 		cost("peak", true, func(c *serverCost) string { return render.FormatBytes(c.PeakBytes) }),
-		cell{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
-		cell{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
-		cell{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientMicros) }})
+		tableCell{"writes/s", true, func(r *result) string { return render.FormatNumber(r.WritesPerSec) }},
+		tableCell{"open s", true, func(r *result) string { return render.FormatNumber(r.OpenSeconds) }},
+		tableCell{"client µs/event", true, func(r *result) string { return render.FormatNumber(r.ClientMicros) }})
 	return all
 }
 
-func costCell(title string, wide bool, value func(*serverCost) string) cell {
-	return cell{title, wide, func(r *result) string {
+func costCell(title string, wide bool, value func(*serverCost) string) tableCell {
+	return tableCell{title, wide, func(r *result) string {
 		if r.Server == nil {
 			return "-"
 		}
@@ -59,15 +60,15 @@ func costCell(title string, wide bool, value func(*serverCost) string) cell {
 	}}
 }
 
-func spanCell(title string, value func(render.Latencies) float64) cell {
-	return cell{title, false, func(r *result) string { return render.FormatNumber(value(r.Millis)) }}
+func spanCell(title string, value func(render.Latencies) float64) tableCell {
+	return tableCell{title, false, func(r *result) string { return render.FormatNumber(value(r.Millis)) }}
 }
 
-// columnGroup is a server's or the floor's columns.
+// columnGroup is the columns of one server or of the floor.
 type columnGroup struct {
 	name  string
-	floor bool // it is the last one
-	cells []cell
+	floor bool // then it is the last group
+	cells []tableCell
 	find  func(workload string) *result
 }
 
@@ -89,7 +90,7 @@ func (r *report) groups() []columnGroup {
 	return groups
 }
 
-// eventTable has a row per workload.
+// eventTable has a row for each workload.
 func (r *report) eventTable(names []string, wide bool) *render.Table {
 	t := &render.Table{Columns: render.ColumnsOf("workload", "watchers", "connections")}
 	groups := r.groups()
@@ -143,9 +144,10 @@ func eventRow(name string, groups []columnGroup, wide bool) []string {
 	return row
 }
 
-type ratio struct{ of, to int } // groups
+// ratio compares two column groups, given by their indices.
+type ratio struct{ of, to int }
 
-// ratios compare the second server with the first, and each with the floor.
+// ratios compare the second server with the first, and each server with the floor.
 func ratios(groups []columnGroup) []ratio {
 	var all []ratio
 	servers := len(groups)
@@ -163,12 +165,12 @@ func ratios(groups []columnGroup) []ratio {
 	return all
 }
 
-// openRatios leaves out the floor, whose streams are no watches.
+// openRatios are the ratios without the floor, whose streams are not watches.
 func openRatios(groups []columnGroup) []ratio {
 	return slices.DeleteFunc(ratios(groups), func(r ratio) bool { return groups[r.of].floor || groups[r.to].floor })
 }
 
-// workloadPair is two workloads on one server, one divided by the other.
+// workloadPair compares a value of two workloads on the same server.
 type workloadPair struct {
 	name, of, to string
 	value        func(*result) float64
@@ -198,7 +200,7 @@ func workloadPairs() []workloadPair {
 	}
 }
 
-// comparedTable has a row for each pair of workloads that some server did.
+// comparedTable has a row for each pair of workloads that both ran on some server.
 func (r *report) comparedTable() render.TitledTable {
 	t := render.TitledTable{Title: "Workloads compared with each other"}
 	t.Table.Columns = render.ColumnsOf("what")
@@ -241,7 +243,7 @@ func (r *report) informerTable() render.TitledTable {
 	return t
 }
 
-// formatKnown leaves out what older reports do not tell.
+// formatKnown formats bytes, or "-" for 0: older reports do not have the value.
 func formatKnown(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -249,12 +251,12 @@ func formatKnown(bytes int64) string {
 	return render.FormatBytes(bytes)
 }
 
-// footer says what was run on what.
+// footer describes the servers, the load, the data and the machine.
 func (r *report) footer() []string {
 	var lines []string
 	for _, s := range r.Servers {
 		if s.Version == "" {
-			continue // it had nothing to do
+			continue // no workload ran on it
 		}
 		line := s.Name + ": " + s.Version
 		if s.StartMillis > 0 {

@@ -12,23 +12,23 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// lateArrival is how long after the last write events may arrive.
-const lateArrival = time.Minute
+// arrivalTimeout is how long events may arrive after the last write is acknowledged.
+const arrivalTimeout = time.Minute
 
 // runner runs the event workloads against one server, or the floor.
 type runner struct {
 	target *testbed.Target
-	meter  *testbed.Meter // nil: unknown process
+	meter  *testbed.Meter // nil: the server's process id is unknown
 	plan   plan
 	log    *testbed.Progress
-	pods   []testbed.PodSample // one of each node; for watchNodes
-	writer *testbed.Writer     // nil: the floor
+	pods   []testbed.PodSample // one of each node, for watchNodes
+	writer *testbed.Writer     // nil: the target is the floor
 
-	alone   map[writeKey]float64 // CPU of a write without watchers, in µs
-	created map[string]int       // config maps, by set
+	writeMicrosAlone map[writeKey]float64 // CPU for a write without watchers
+	created          map[string]int       // how many config maps of each set exist
 }
 
-// writeKey is what the cost of a write depends on.
+// writeKey holds the properties of a workload that the cost of its writes depends on.
 type writeKey struct {
 	kind    watchedObjects
 	objects int
@@ -36,14 +36,14 @@ type writeKey struct {
 
 func (s eventWorkload) aloneKey() writeKey { return writeKey{s.kind, s.objects()} }
 
-// newRunner connects the writer. The caller must call close.
+// newRunner completes base and connects the writer. The caller must call close.
 func newRunner(ctx context.Context, t *testbed.Target, base runner) (*runner, error) {
 	w, err := testbed.NewWriter(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	base.target, base.writer = t, w
-	base.alone, base.created = map[writeKey]float64{}, map[string]int{}
+	base.writeMicrosAlone, base.created = map[writeKey]float64{}, map[string]int{}
 	return &base, nil
 }
 
@@ -55,8 +55,8 @@ func (r *runner) close() {
 
 // run measures one workload.
 //
-// Nothing is under way when the measured writes begin, and all their events
-// have arrived when it ends, so that CPU and events belong together exactly.
+// No event is in flight when the measured writes begin, and all their events have arrived
+// when the measurement ends. The CPU therefore belongs to exactly these events.
 func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Timeout,
 		fmt.Errorf("run %s: not done within --timeout=%s", s.name, r.plan.Timeout))
@@ -72,18 +72,18 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 			return result{}, err
 		}
 	}
-	c := newWatcherGroup(ctx, t, s.encoding)
-	defer c.close()
+	g := newWatcherGroup(ctx, t, s.encoding)
+	defer g.close()
 	before, err := r.meter.ReadIfKnown()
 	if err != nil {
 		return result{}, err
 	}
 	start := time.Now()
-	if err := r.gather(c, s, s.uris(r.pods, resourceVersion)); err != nil {
+	if err := r.openWatches(g, s, s.uris(r.pods, resourceVersion)); err != nil {
 		return result{}, fmt.Errorf("open watches: %w", err)
 	}
 	opened := time.Since(start)
-	if err := testbed.Sleep(c.ctx, r.plan.Settle); err != nil {
+	if err := testbed.Sleep(g.ctx, r.plan.Settle); err != nil {
 		return result{}, err
 	}
 	after, err := r.meter.ReadIfKnown()
@@ -91,10 +91,10 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 		return result{}, err
 	}
 	warm := r.plan.events(s, r.plan.Warmup)
-	if _, err := r.emit(c, s, events, warm); err != nil {
+	if _, err := r.emitAndAwait(g, s, events, warm); err != nil {
 		return result{}, fmt.Errorf("warm up: %w", err)
 	}
-	res, err := r.measure(c, s, events)
+	res, err := r.measure(g, s, events)
 	res.OpenSeconds = opened.Seconds()
 	if res.Server != nil {
 		res.Server.OpenMicros = micros(after.CPU-before.CPU) / float64(s.watchers)
@@ -102,30 +102,33 @@ func (r *runner) run(ctx context.Context, s eventWorkload) (result, error) {
 	return res, err
 }
 
-// gather opens the watches.
-func (r *runner) gather(c *watcherGroup, s eventWorkload, uris []string) error {
+// openWatches opens the watches of a workload. If it has a stalled watcher, that is the
+// last one.
+func (r *runner) openWatches(g *watcherGroup, s eventWorkload, uris []string) error {
 	if s.stalled {
 		last := len(uris) - 1
-		if err := c.open(uris[:last], min(s.conns, last)); err != nil {
+		if err := g.open(uris[:last], min(s.conns, last)); err != nil {
 			return err
 		}
-		return c.stall(uris[last])
+		return g.openStalled(uris[last])
 	}
-	return c.open(uris, min(s.conns, len(uris)))
+	return g.open(uris, min(s.conns, len(uris)))
 }
 
-// emit makes events and waits for them to arrive everywhere.
-func (r *runner) emit(c *watcherGroup, s eventWorkload, from source, events int) (took time.Duration, err error) {
-	wanted := c.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
+// emitAndAwait makes events, and returns when all watchers have received them. took is
+// the time until the last write was acknowledged.
+func (r *runner) emitAndAwait(g *watcherGroup, s eventWorkload, from source, events int) (took time.Duration, err error) {
+	expected := g.arrivedEvents.Load() + int64(events)*int64(s.fanOut())
 	start := time.Now()
-	if err := from.Emit(c.ctx, events, s.rate); err != nil {
+	if err := from.Emit(g.ctx, events, s.rate); err != nil {
 		return 0, err
 	}
 	took = time.Since(start)
-	return took, c.await(wanted, lateArrival)
+	return took, g.await(expected, arrivalTimeout)
 }
 
-func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result, error) {
+// measure makes the measured events. It closes g.
+func (r *runner) measure(g *watcherGroup, s eventWorkload, from source) (result, error) {
 	if r.meter != nil {
 		r.meter.ResetPeak()
 	}
@@ -134,8 +137,8 @@ func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result,
 		return result{}, err
 	}
 	clientBefore, writes := testbed.ClientCPU(), r.plan.events(s, r.plan.Duration)
-	c.measuredSince.Store(time.Now().UnixNano())
-	took, err := r.emit(c, s, from, writes)
+	g.measuredSince.Store(time.Now().UnixNano())
+	took, err := r.emitAndAwait(g, s, from, writes)
 	if err != nil {
 		return result{}, err
 	}
@@ -143,40 +146,41 @@ func (r *runner) measure(c *watcherGroup, s eventWorkload, from source) (result,
 	if err != nil {
 		return result{}, err
 	}
-	clientUsed := testbed.ClientCPU() - clientBefore
-	c.close()
-	spans, bytes := c.sum()
-	wanted := writes * s.fanOut()
-	if len(spans) != wanted {
-		return result{}, fmt.Errorf("%d events arrived, %d were sent: some came twice or without their stamp", len(spans), wanted)
+	clientCPU := testbed.ClientCPU() - clientBefore
+	g.close()
+	spans, bytes := g.totals()
+	expected := writes * s.fanOut()
+	if len(spans) != expected {
+		return result{}, fmt.Errorf("%d events arrived, %d were sent: some came twice or without their stamp", len(spans), expected)
 	}
 	res := result{
-		Workload: s.name, Watchers: s.watchers, Connections: len(c.connections), HTTP1: s.http1, Encoding: s.encoding,
-		Writes: writes, WritesPerSec: float64(writes) / took.Seconds(), Events: wanted,
-		BytesPerEvent: float64(bytes) / float64(wanted), Millis: render.Summarize(spans),
-		ClientMicros: micros(clientUsed) / float64(wanted),
+		Workload: s.name, Watchers: s.watchers, Connections: len(g.connections), HTTP1: s.http1, Encoding: s.encoding,
+		Writes: writes, WritesPerSec: float64(writes) / took.Seconds(), Events: expected,
+		BytesPerEvent: float64(bytes) / float64(expected), Millis: render.Summarize(spans),
+		ClientMicros: micros(clientCPU) / float64(expected),
 	}
 	if r.meter != nil {
-		res.Server = newServerCost(after.CPU-before.CPU, r.alone[s.aloneKey()], res)
+		res.Server = newServerCost(after.CPU-before.CPU, r.writeMicrosAlone[s.aloneKey()], res)
 		res.Server.RSSBytes, res.Server.PeakBytes = after.RSS, after.Peak
 	}
 	return res, nil
 }
 
-// newServerCost shares out CPU time. alone is that of a write without watchers.
-func newServerCost(cpu time.Duration, alone float64, res result) *serverCost {
+// newServerCost divides CPU time among the writes and events of res. aloneMicros is the
+// CPU for a write without watchers.
+func newServerCost(cpu time.Duration, aloneMicros float64, res result) *serverCost {
 	cost := &serverCost{
-		CPUSeconds: cpu.Seconds(), AloneMicros: alone,
+		CPUSeconds: cpu.Seconds(), AloneMicros: aloneMicros,
 		WriteMicros: micros(cpu) / float64(res.Writes), EventMicros: micros(cpu) / float64(res.Events),
 	}
-	cost.NetMicros = max(0, micros(cpu)-alone*float64(res.Writes)) / float64(res.Events)
+	cost.NetMicros = max(0, micros(cpu)-aloneMicros*float64(res.Writes)) / float64(res.Events)
 	return cost
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// prepare makes what is watched, measures writing it alone, and returns the
-// source of events and the resource version to watch from.
+// prepare creates the objects that are watched and measures writes to them without
+// watchers. It returns the source of events, and the resource version to watch from.
 func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, resourceVersion string, err error) {
 	if s.kind == watchFloor {
 		return floor.Emitter{Target: r.target}, "", nil
@@ -189,7 +193,7 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 		}
 		r.writer.Change = podChanges(r.pods[:s.watchers])
 	} else {
-		if lack := s.objects() - r.created[s.set()]; lack > 0 {
+		if r.created[s.set()] < s.objects() {
 			if err := createConfigMaps(ctx, r.writer, s.set(), s.objects()); err != nil {
 				return nil, "", fmt.Errorf("create config maps: %w", err)
 			}
@@ -197,7 +201,7 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 		}
 		r.writer.Change = configMapChanges(s.set(), s.objects())
 	}
-	if err := r.measureAlone(ctx, s); err != nil {
+	if err := r.measureWritesAlone(ctx, s); err != nil {
 		return nil, "", fmt.Errorf("write without watchers: %w", err)
 	}
 	var list struct {
@@ -209,13 +213,14 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 	return r.writer, list.Metadata.ResourceVersion, err
 }
 
-// measureAlone measures the writes without watchers, once for all workloads
-// that have the same.
-func (r *runner) measureAlone(ctx context.Context, s eventWorkload) error {
-	if _, done := r.alone[s.aloneKey()]; done || r.meter == nil {
+// measureWritesAlone measures the writes of a workload without watchers, unless another
+// workload has the same writes and they are measured already.
+func (r *runner) measureWritesAlone(ctx context.Context, s eventWorkload) error {
+	if _, done := r.writeMicrosAlone[s.aloneKey()]; done || r.meter == nil {
 		return nil
 	}
-	if err := testbed.Sleep(ctx, r.plan.Settle); err != nil { // objects may just have been created
+	// The objects may just have been created.
+	if err := testbed.Sleep(ctx, r.plan.Settle); err != nil {
 		return err
 	}
 	if err := r.writer.Emit(ctx, r.plan.events(s, r.plan.Warmup), s.rate); err != nil {
@@ -230,21 +235,21 @@ func (r *runner) measureAlone(ctx context.Context, s eventWorkload) error {
 		return err
 	}
 	after, err := r.meter.Read()
-	r.alone[s.aloneKey()] = micros(after.CPU-before.CPU) / float64(writes)
+	r.writeMicrosAlone[s.aloneKey()] = micros(after.CPU-before.CPU) / float64(writes)
 	return err
 }
 
-// sample writes the event of an object of watchAll to where a floor finds it.
-func (r *runner) sample(ctx context.Context, dir string) error {
-	object, err := r.object(ctx)
+// saveFloorEvent stores in dir the event of a config map, for the floor to send.
+func (r *runner) saveFloorEvent(ctx context.Context, dir string) error {
+	object, err := r.writtenConfigMap(ctx)
 	if err != nil {
 		return fmt.Errorf("get a config map for the floor: %w", err)
 	}
 	return floor.WriteEvent(dir, object)
 }
 
-// object is a config map as the server has it after a write.
-func (r *runner) object(ctx context.Context) ([]byte, error) {
+// writtenConfigMap returns a config map as the server stores it after a write.
+func (r *runner) writtenConfigMap(ctx context.Context) ([]byte, error) {
 	if err := createConfigMaps(ctx, r.writer, "all", 1); err != nil {
 		return nil, err
 	}
@@ -255,8 +260,8 @@ func (r *runner) object(ctx context.Context) ([]byte, error) {
 	return w.Get(ctx, testbed.Request{URI: configMapsPath + "/" + configMapName("all", 0), Accept: testbed.AcceptJSON})
 }
 
-// findPods returns a pod of each node, of those that fill has made: others are
-// not ours to write.
+// findPods returns one pod of each node, of the pods that "fill" has made. Other pods
+// must not be written to.
 func findPods(ctx context.Context, t *testbed.Target) ([]testbed.PodSample, error) {
 	var list struct {
 		Items []testbed.PodSample `json:"items"`
@@ -272,8 +277,8 @@ func findPods(ctx context.Context, t *testbed.Target) ([]testbed.PodSample, erro
 	}), nil
 }
 
-// source makes events. Emit makes some of them at a rate a second and returns
-// when the last was acknowledged.
+// source makes events: a Writer for servers, an Emitter for the floor. Emit makes so many
+// events, rate of them a second, and returns when the last one is acknowledged.
 type source interface {
 	Emit(ctx context.Context, events int, rate float64) error
 }

@@ -2,8 +2,8 @@ package watch
 
 import "slices"
 
-// medians are those of each workload's figures over turns, of which all have the same
-// workloads. One that failed in some turn has failed.
+// medians returns, for each workload, the medians of its figures over all turns. Every
+// turn has the same workloads. A workload that failed in one turn has failed.
 func medians(turns []turnResults, of func(turnResults) []result) []result {
 	results := slices.Clone(of(turns[0]))
 	for i := range results {
@@ -16,14 +16,15 @@ func medians(turns []turnResults, of func(turnResults) []result) []result {
 			}
 		}
 		if len(all) == len(turns) {
-			results[i] = medianResult(all)
+			results[i] = mediansOf(all)
 		}
 	}
 	return results
 }
 
-// medianResult has the median of each figure. What is the same in all is the first's.
-func medianResult(all []result) result {
+// mediansOf returns the median of each figure of one workload. Other fields are the same
+// in all turns and are taken from the first.
+func mediansOf(all []result) result {
 	res := all[0]
 	figure := func(of func(*result) *float64) { *of(&res) = medianOf(all, of) }
 	figure(func(r *result) *float64 { return &r.OpenSeconds })
@@ -50,7 +51,8 @@ func medianResult(all []result) result {
 	return res
 }
 
-// medianOf is the mean of the two in the middle if their number is even.
+// medianOf returns the median of one figure. For an even number of turns it is the mean
+// of the two in the middle.
 func medianOf[T int64 | float64](all []result, figure func(*result) *T) T {
 	values := make([]T, len(all))
 	for i := range all {

@@ -195,7 +195,7 @@ func TestStalledWatcherHoldsServerUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newWatcherGroup(t.Context(), target, "")
-	if err := c.stall("/"); err != nil {
+	if err := c.openStalled("/"); err != nil {
 		t.Fatal(err)
 	}
 	ticker := time.NewTicker(100 * time.Millisecond)

@@ -10,29 +10,29 @@ import (
 	"github.com/millrace/millrace/internal/fill"
 )
 
-// findSubject looks at the first pods of a cluster. It is asked once a run, so
-// that every server gets the same requests.
-func findSubject(ctx context.Context, t *testbed.Target, labelSelector string) (subject, error) {
+// findSample chooses objects from the first pods of a cluster. It runs once, so that
+// every server gets the same requests.
+func findSample(ctx context.Context, t *testbed.Target, labelSelector string) (sampleObjects, error) {
 	var list struct {
 		Items []testbed.PodSample `json:"items"`
 	}
 	if err := t.Get(ctx, "/api/v1/pods?limit=50", &list); err != nil {
-		return subject{}, fmt.Errorf("find subject: %w", err)
+		return sampleObjects{}, fmt.Errorf("find subject: %w", err)
 	}
-	s := chooseSubject(list.Items)
+	s := chooseSample(list.Items)
 	if labelSelector != "" {
 		s.LabelSelector = labelSelector
 	}
 	return s, nil
 }
 
-// chooseSubject takes the first pod that has a node, else the first.
-func chooseSubject(pods []testbed.PodSample) subject {
+// chooseSample takes the first pod that has a node. If none has one, it takes the first.
+func chooseSample(pods []testbed.PodSample) sampleObjects {
 	if len(pods) == 0 {
-		return subject{}
+		return sampleObjects{}
 	}
 	chosen := pods[max(0, slices.IndexFunc(pods, func(p testbed.PodSample) bool { return p.Spec.NodeName != "" }))]
-	return subject{
+	return sampleObjects{
 		Namespace:     chosen.Metadata.Namespace,
 		Pod:           chosen.Metadata.Name,
 		Node:          chosen.Spec.NodeName,
@@ -40,8 +40,8 @@ func chooseSubject(pods []testbed.PodSample) subject {
 	}
 }
 
-// chooseLabel prefers the label with which fill marks a 500th of all pods, then
-// those that clients really select on.
+// chooseLabel prefers the label that fill gives to a 500th of all pods, then labels that
+// clients often select by.
 func chooseLabel(labels map[string]string) string {
 	keys := append([]string{fill.LabelShare, "app", "app.kubernetes.io/name", "k8s-app"}, slices.Sorted(maps.Keys(labels))...)
 	for _, key := range keys {
