@@ -25,13 +25,13 @@ import (
 type base struct {
 	// key says what it is made from, tag what it is.
 	key, tag string
-	// apart are the definitions, by name, that are in it and have no fragment.
-	apart map[string]bool
+	// conflicting are the definitions, by name, that are in it and have no fragment.
+	conflicting map[string]bool
 	// renamed replaces references of fragments to what the merger has renamed; nil
 	// for nothing. renames identifies it.
-	renamed *strings.Replacer
-	renames uint64
-	molds   renamedMolds
+	renamed   *strings.Replacer
+	renames   uint64
+	templates renamedTemplates
 
 	json frame
 	// binary is made when it is first asked for.
@@ -47,15 +47,15 @@ type bases struct {
 		sync.Mutex
 		newest *base
 		// local is where the local servers have something, nil before it is known.
-		local *occupied
+		local *occupiedNames
 		// remote is the same of the services whose tag it is.
-		remote    *occupied
+		remote    *occupiedNames
 		remoteTag string
 	}
 }
 
 // base returns the base for a view.
-func (s *Server) base(v *view, remote *remote) (*base, error) {
+func (s *Server) base(v *view, remote *aggregated) (*base, error) {
 	b := &s.bases
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,22 +111,22 @@ func (s *Server) locals() ([]*spec.Swagger, error) {
 // mergeBase merges as the stock server does: the custom resources into the last
 // local server's spec, and then one spec after the other, those of local
 // servers but the first after they went through JSON.
-func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base, error) {
+func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {
 	var resources []*spec.Swagger
 	for _, shape := range split.shapes {
-		sample, err := buildV2(shape.sample(), sampleVersion)
+		sample, err := BuildV2(shape.Exemplar(), ExemplarVersion)
 		if err != nil {
 			return nil, err
 		}
 		resources = append(resources, sample)
 	}
-	before, err := sampleText(resources...)
+	before, err := exemplarText(resources...)
 	if err != nil {
 		return nil, err
 	}
-	made := &base{apart: map[string]bool{}}
-	for _, d := range split.apart {
-		made.apart[d.Name] = true
+	made := &base{conflicting: map[string]bool{}}
+	for _, d := range split.conflicting {
+		made.conflicting[d.Name] = true
 		built, err := s.buildWhole(d)
 		if err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base
 	merged.Paths, merged.Definitions, merged.Parameters = nil, nil, nil
 	for i, local := range locals {
 		if i > 0 {
-			if local, err = throughJSON(local); err != nil {
+			if local, err = ThroughJSON(local); err != nil {
 				return nil, err
 			}
 		}
@@ -157,14 +157,14 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base
 			return nil, fmt.Errorf("merge specs of services: %w", err)
 		}
 	}
-	after, err := sampleText(merged)
+	after, err := exemplarText(merged)
 	if err != nil {
 		return nil, err
 	}
 	if err := made.rename(before, after); err != nil {
 		return nil, err
 	}
-	removeSamples(merged)
+	removeExemplars(merged)
 	return made, made.encode(merged)
 }
 
@@ -180,20 +180,20 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 		if !version.Served {
 			continue
 		}
-		built, err := buildV2(full, version.Name)
+		built, err := BuildV2(full, version.Name)
 		if err != nil {
-			missing(d, err)
+			logMissing(d, err)
 			return nil, nil
 		}
 		if whole, err = builder.MergeSpecs(whole, built); err != nil {
-			missing(d, err)
+			logMissing(d, err)
 			return nil, nil
 		}
 	}
 	return whole, nil
 }
 
-func throughJSON(s *spec.Swagger) (*spec.Swagger, error) {
+func ThroughJSON(s *spec.Swagger) (*spec.Swagger, error) {
 	plain, err := s.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("encode spec: %w", err)
@@ -205,20 +205,20 @@ func throughJSON(s *spec.Swagger) (*spec.Swagger, error) {
 	return out, nil
 }
 
-// sampleText is what samples have in specs. Later ones win, as in a merge.
-func sampleText(specs ...*spec.Swagger) (string, error) {
+// exemplarText is what samples have in specs. Later ones win, as in a merge.
+func exemplarText(specs ...*spec.Swagger) (string, error) {
 	paths, definitions := map[string]spec.PathItem{}, map[string]spec.Schema{}
 	for _, s := range specs {
 		if s.Paths == nil {
 			continue
 		}
 		for path, item := range s.Paths.Paths {
-			if strings.HasPrefix(path, samplePaths) {
+			if strings.HasPrefix(path, ExemplarPaths) {
 				paths[path] = item
 			}
 		}
 		for name, schema := range s.Definitions {
-			if strings.HasPrefix(name, sampleModels) {
+			if strings.HasPrefix(name, ExemplarModels) {
 				definitions[name] = schema
 			}
 		}
@@ -230,16 +230,16 @@ func sampleText(specs ...*spec.Swagger) (string, error) {
 	return string(out), nil
 }
 
-func removeSamples(s *spec.Swagger) {
+func removeExemplars(s *spec.Swagger) {
 	if s.Paths != nil {
 		for path := range s.Paths.Paths {
-			if strings.HasPrefix(path, samplePaths) {
+			if strings.HasPrefix(path, ExemplarPaths) {
 				delete(s.Paths.Paths, path)
 			}
 		}
 	}
 	for name := range s.Definitions {
-		if strings.HasPrefix(name, sampleModels) {
+		if strings.HasPrefix(name, ExemplarModels) {
 			delete(s.Definitions, name)
 		}
 	}
@@ -262,7 +262,7 @@ func (b *base) rename(before, after string) error {
 	if len(pairs) == 0 {
 		return nil
 	}
-	sum := newSum()
+	sum := newContentHash()
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		list = append(list, name, pairs[name])
@@ -279,7 +279,7 @@ func (b *base) encode(merged *spec.Swagger) error {
 	if err != nil {
 		return fmt.Errorf("encode OpenAPI v2: %w", err)
 	}
-	b.tag = newSum(string(plain)).tag()
+	b.tag = newContentHash(string(plain)).tag()
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(plain, &parts); err != nil {
 		return fmt.Errorf("cut OpenAPI v2: %w", err)
@@ -291,37 +291,37 @@ func (b *base) encode(merged *spec.Swagger) error {
 	if err != nil {
 		return fmt.Errorf("encode head of OpenAPI v2: %w", err)
 	}
-	rest, err := inner(head)
+	rest, err := ObjectEntries(head)
 	if err != nil {
 		return err
 	}
 	b.json = frame{form: v2JSON}
-	b.json.middle = []encode.Piece{constant(`},"definitions":{`)}
-	b.json.tail = []encode.Piece{constant(`}}`)}
-	if b.json.head, err = cutUp([]byte("{" + rest + `,"paths":{`)); err != nil {
+	b.json.middle = []encode.Piece{mustPiece(`},"definitions":{`)}
+	b.json.tail = []encode.Piece{mustPiece(`}}`)}
+	if b.json.head, err = splitPieces([]byte("{" + rest + `,"paths":{`)); err != nil {
 		return err
 	}
-	if b.json.paths, err = cutObject(paths); err != nil {
+	if b.json.paths, err = splitObject(paths); err != nil {
 		return err
 	}
-	b.json.schemas, err = cutObject(schemas)
+	b.json.schemas, err = splitObject(schemas)
 	return err
 }
 
-// cutObject makes pieces of an object's entries; nil has none.
-func cutObject(object []byte) ([]encode.Piece, error) {
+// splitObject makes pieces of an object's entries; nil has none.
+func splitObject(object []byte) ([]encode.Piece, error) {
 	if object == nil {
 		return nil, nil
 	}
-	entries, err := inner(object)
+	entries, err := ObjectEntries(object)
 	if err != nil {
 		return nil, err
 	}
-	return cutUp([]byte(entries))
+	return splitPieces([]byte(entries))
 }
 
-// served are a definition's versions that have documents.
-func served(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinitionVersion {
+// servedVersions are a definition's versions that have documents.
+func servedVersions(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinitionVersion {
 	var found []*apiextensionsv1.CustomResourceDefinitionVersion
 	for i := range full.Spec.Versions {
 		if full.Spec.Versions[i].Served {

@@ -55,7 +55,7 @@ func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
 // collect reads all documents that a handler has.
 func collect(handler http.Handler, found map[string]*builtin) error {
 	var discovery handler3.OpenAPIV3Discovery
-	root, err := read(handler, "/openapi/v3")
+	root, err := fetch(handler, "/openapi/v3")
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func collect(handler http.Handler, found map[string]*builtin) error {
 		return fmt.Errorf("decode OpenAPI v3 root: %w", err)
 	}
 	for path := range discovery.Paths {
-		answer, err := read(handler, "/openapi/v3/"+path)
+		answer, err := fetch(handler, "/openapi/v3/"+path)
 		if err != nil {
 			return err
 		}
-		pieces, err := cutUp(answer.Data())
+		pieces, err := splitPieces(answer.Data())
 		if err != nil {
 			return err
 		}
@@ -76,14 +76,14 @@ func collect(handler http.Handler, found map[string]*builtin) error {
 	return nil
 }
 
-// answer is what a handler of this process has written.
-type answer interface {
+// response is what a handler of this process has written.
+type response interface {
 	Data() []byte
 	Header() http.Header
 	RespCode() int
 }
 
-func read(handler http.Handler, path string) (answer, error) {
+func fetch(handler http.Handler, path string) (response, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Accept": {"application/json"}}}
 	w := responsewriter.NewInMemoryResponseWriter()
 	handler.ServeHTTP(w, r)
@@ -112,7 +112,7 @@ func (s *Server) builtinDocument(b *builtin, f form) (*document, error) {
 		if err != nil {
 			return fragment{}, fmt.Errorf("convert %s to protobuf: %w", b.path, err)
 		}
-		return compressed(binary, nil)
+		return newFragment(binary, nil)
 	})
 	if err != nil {
 		return nil, err

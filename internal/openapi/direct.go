@@ -11,50 +11,50 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// writer writes the entries of a definition from its stored text, which takes a
+// Transcoder writes the entries of a definition from its stored text, which takes a
 // twentieth of what decoding and converting it takes. Its memory is used again.
-type writer struct {
-	stored  storedSchemas
-	press   press
-	schemas []byte
-	paths   paths
+type Transcoder struct {
+	stored     storedSchemas
+	transcoder schemaTranscoder
+	schemas    []byte
+	paths      lazyPaths
 }
 
-// paths are those of some versions, as long as they are not written: they are
+// lazyPaths are those of some versions, as long as they are not written: they are
 // quicker made than inflated.
-type paths []pathsOf
+type lazyPaths []versionPaths
 
-type pathsOf struct {
-	mold  *mold
-	names names
+type versionPaths struct {
+	template *PathTemplate
+	names    resourceNames
 }
 
-func (p paths) append(dst []byte) []byte {
+func (p lazyPaths) append(dst []byte) []byte {
 	for i := range p {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = p[i].names.filler().append(dst, p[i].mold.paths)
+		dst = p[i].names.filler().append(dst, p[i].template.paths)
 	}
 	return dst
 }
 
-var writers = sync.Pool{New: func() any { return new(writer) }}
+var transcoders = sync.Pool{New: func() any { return new(Transcoder) }}
 
-// largestWriter is how many bytes of schemas a writer may have written for its
+// maxPooledSchemas is how many bytes of schemas a writer may have written for its
 // memory to be kept.
-const largestWriter = 1 << 20
+const maxPooledSchemas = 1 << 20
 
-func (w *writer) release() {
-	w.stored.Lexer, w.press.tree = storedjson.Lexer{}, nil
-	if cap(w.schemas) <= largestWriter {
-		writers.Put(w)
+func (w *Transcoder) release() {
+	w.stored.Lexer, w.transcoder.schemaTree = storedjson.Lexer{}, nil
+	if cap(w.schemas) <= maxPooledSchemas {
+		transcoders.Put(w)
 	}
 }
 
-// write writes all served versions of a definition, or the one that is named.
+// writeStored writes all served versions of a definition, or the one that is named.
 // It reports whether that can be done: if not, Kubernetes' code has to.
-func (w *writer) write(s *Server, d *crd.Definition, version string, molds func(shape) (*mold, error)) (bool, error) {
+func (w *Transcoder) writeStored(s *Server, d *crd.Definition, version string, molds func(Shape) (*PathTemplate, error)) (bool, error) {
 	written := false
 	err := s.config.Catalog.Stored(d.Name, func(revision int64, stored []byte) (err error) {
 		now := s.config.Catalog.Get(d.Name)
@@ -82,13 +82,13 @@ func (w *writer) write(s *Server, d *crd.Definition, version string, molds func(
 	return written, err
 }
 
-func (w *writer) version(d *crd.Definition, v *crd.Version, molds func(shape) (*mold, error)) (bool, error) {
-	n := names{group: d.Group, version: v.Name, plural: d.Wanted.Plural, kind: d.Wanted.Kind, list: d.Wanted.ListKind}
+func (w *Transcoder) version(d *crd.Definition, v *crd.Version, molds func(Shape) (*PathTemplate, error)) (bool, error) {
+	n := resourceNames{group: d.Group, version: v.Name, plural: d.Wanted.Plural, kind: d.Wanted.Kind, listKind: d.Wanted.ListKind}
 	schema, found := w.stored.of(v.Name)
-	if !found || !n.plain() || !w.stored.structural(schema, true) {
+	if !found || !n.isPlain() || !w.stored.structural(schema, true) {
 		return false, nil
 	}
-	shape := shapeOf(d.Scope, *v)
+	shape := ShapeOf(d.Scope, *v)
 	if len(v.SelectableFields) > 0 {
 		n.fields = selectableJSON(v.SelectableFields)
 	}
@@ -100,19 +100,19 @@ func (w *writer) version(d *crd.Definition, v *crd.Version, molds func(shape) (*
 		w.schemas = append(w.schemas, ',')
 	}
 	w.schemas = n.filler().append(w.schemas, m.list)
-	w.schemas = append(w.schemas, `,"`+modelPrefix(n.group, n.version)+n.kind+`":`...)
-	w.press = press{tree: &w.stored.tree, root: m.natives.rootTexts, embedded: m.natives.embeddedTexts, v2: m.v2}
-	w.schemas = w.press.kind(w.schemas, schema, n.identity(shape.selectable))
-	w.paths = append(w.paths, pathsOf{m, n})
+	w.schemas = append(w.schemas, `,"`+ModelPrefix(n.group, n.version)+n.kind+`":`...)
+	w.transcoder = schemaTranscoder{schemaTree: &w.stored.schemaTree, root: m.builtin.encodedRoot, embedded: m.builtin.encodedEmbedded, v2: m.v2}
+	w.schemas = w.transcoder.kind(w.schemas, schema, n.encodedIdentity(shape.selectable))
+	w.paths = append(w.paths, versionPaths{m, n})
 	return true, nil
 }
 
 // direct makes a fragment from a definition's text, of all served versions or the one
 // that is named. It reports whether that can be done.
-func (s *Server) direct(d *crd.Definition, version string, f form, molds func(shape) (*mold, error)) (made fragment, can bool, err error) {
-	w := writers.Get().(*writer)
+func (s *Server) direct(d *crd.Definition, version string, f form, molds func(Shape) (*PathTemplate, error)) (made fragment, can bool, err error) {
+	w := transcoders.Get().(*Transcoder)
 	defer w.release()
-	if can, err = w.write(s, d, version, molds); err != nil || !can {
+	if can, err = w.writeStored(s, d, version, molds); err != nil || !can {
 		return fragment{}, false, err
 	}
 	if p := f.proto(); p != nil {
@@ -124,8 +124,8 @@ func (s *Server) direct(d *crd.Definition, version string, f form, molds func(sh
 }
 
 // fragment is that of what was written, as JSON. Of its paths it keeps the names.
-func (w *writer) fragment() (fragment, error) {
-	f, err := compressed(nil, w.schemas)
+func (w *Transcoder) fragment() (fragment, error) {
+	f, err := newFragment(nil, w.schemas)
 	if err == nil {
 		f.paths = encode.NewPieceOf(slices.Clone(w.paths).append)
 	}
@@ -133,63 +133,63 @@ func (w *writer) fragment() (fragment, error) {
 }
 
 // text is what was written, for a protobuf form.
-func (w *writer) text(p *protoForm) text {
+func (w *Transcoder) text(p *Proto) Entries {
 	if binary := p.binaryPaths(w.paths); binary != nil {
-		return text{schemas: w.schemas, binaryPaths: binary}
+		return Entries{Schemas: w.schemas, binaryPaths: binary}
 	}
-	return text{paths: w.paths.append(nil), schemas: w.schemas}
+	return Entries{Paths: w.paths.append(nil), Schemas: w.schemas}
 }
 
-// renamedMolds are a base's, in which references are to what the merger has
+// renamedTemplates are a base's, in which references are to what the merger has
 // renamed.
-type renamedMolds struct {
+type renamedTemplates struct {
 	mu struct {
 		sync.Mutex
-		byShape map[shape]*mold
+		byShape map[Shape]*PathTemplate
 	}
 }
 
-func (b *base) mold(all *molds, s shape) (*mold, error) {
-	made, err := all.v2(s)
+func (b *base) template(all *PathTemplates, s Shape) (*PathTemplate, error) {
+	made, err := all.V2(s)
 	if err != nil || b.renamed == nil {
 		return made, err
 	}
-	b.molds.mu.Lock()
-	defer b.molds.mu.Unlock()
-	if found := b.molds.mu.byShape[s]; found != nil {
+	b.templates.mu.Lock()
+	defer b.templates.mu.Unlock()
+	if found := b.templates.mu.byShape[s]; found != nil {
 		return found, nil
 	}
-	if b.molds.mu.byShape == nil {
-		b.molds.mu.byShape = map[shape]*mold{}
+	if b.templates.mu.byShape == nil {
+		b.templates.mu.byShape = map[Shape]*PathTemplate{}
 	}
-	b.molds.mu.byShape[s] = made.rename(b.renamed)
-	return b.molds.mu.byShape[s], nil
+	b.templates.mu.byShape[s] = made.Rename(b.renamed)
+	return b.templates.mu.byShape[s], nil
 }
 
-// rename is the mold of what is renamed in all that it writes from texts.
-func (m *mold) rename(r *strings.Replacer) *mold {
+// Rename is the mold of what is renamed in all that it writes from texts.
+func (m *PathTemplate) Rename(r *strings.Replacer) *PathTemplate {
 	renamed := *m
-	renamed.proto = new(protoPaths)
+	renamed.proto = new(lazyProtoTemplate)
 	renamed.paths, renamed.list = m.paths.rename(r), m.list.rename(r)
-	renamed.natives.rootTexts = renameTexts(m.natives.rootTexts, r)
-	renamed.natives.embeddedTexts = renameTexts(m.natives.embeddedTexts, r)
+	renamed.builtin.encodedRoot = renameProperties(m.builtin.encodedRoot, r)
+	renamed.builtin.encodedEmbedded = renameProperties(m.builtin.encodedEmbedded, r)
 	return &renamed
 }
 
 // rename needs no part before or behind: no name stands in a reference to what
 // is shared.
-func (t template) rename(r *strings.Replacer) template {
-	renamed := make(template, len(t))
+func (t textTemplate) rename(r *strings.Replacer) textTemplate {
+	renamed := make(textTemplate, len(t))
 	for i, p := range t {
-		renamed[i] = part{r.Replace(p.text), p.word}
+		renamed[i] = templatePart{r.Replace(p.text), p.name}
 	}
 	return renamed
 }
 
-func renameTexts(all []nativeText, r *strings.Replacer) []nativeText {
-	renamed := make([]nativeText, len(all))
+func renameProperties(all []encodedProperty, r *strings.Replacer) []encodedProperty {
+	renamed := make([]encodedProperty, len(all))
 	for i, n := range all {
-		renamed[i] = nativeText{n.name, r.Replace(n.schema)}
+		renamed[i] = encodedProperty{n.name, r.Replace(n.schema)}
 	}
 	return renamed
 }

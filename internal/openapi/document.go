@@ -16,8 +16,8 @@ import (
 // inflated at a time.
 const pieceSize = 128 << 10
 
-// cutUp makes pieces of a text.
-func cutUp(plain []byte) ([]encode.Piece, error) {
+// splitPieces makes pieces of a text.
+func splitPieces(plain []byte) ([]encode.Piece, error) {
 	var pieces []encode.Piece
 	for len(plain) > 0 {
 		n := min(len(plain), pieceSize)
@@ -132,15 +132,15 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// lazily is a document that is put together when its size is asked for, which
+// lazyDocument is a document that is put together when its size is asked for, which
 // http.ServeContent does after all conditions of the request were met.
-type lazily struct {
+type lazyDocument struct {
 	build func() (*document, error)
 	*reader
 }
 
 // Seek implements io.Seeker.
-func (l *lazily) Seek(offset int64, whence int) (int64, error) {
+func (l *lazyDocument) Seek(offset int64, whence int) (int64, error) {
 	if l.reader == nil {
 		built, err := l.build()
 		if err != nil {

@@ -67,21 +67,21 @@ type fragments struct {
 		most int
 		// recent has the last one read in front.
 		recent *list.List
-		making map[fragmentKey]*making
+		making map[fragmentKey]*fragmentBuild
 	}
 }
 
-// kept is a fragment of the content that tag identifies.
-type kept struct {
+// cachedFragment is a fragment of the content that tag identifies.
+type cachedFragment struct {
 	key      fragmentKey
 	tag      uint64
 	fragment fragment
-	// read is set when its plain text was asked for, and tried when it was made in s2,
+	// plainRead is set when its plain text was asked for, and tried when it was made in s2,
 	// whether there was room to keep that or not.
-	read, tried bool
+	plainRead, s2Tried bool
 }
 
-type making struct {
+type fragmentBuild struct {
 	tag      uint64
 	done     chan struct{}
 	fragment fragment
@@ -96,43 +96,43 @@ func newFragments(limit int64) *fragments {
 	f := &fragments{limit: limit}
 	f.mu.byKey = map[fragmentKey]*list.Element{}
 	f.mu.recent = list.New()
-	f.mu.making = map[fragmentKey]*making{}
+	f.mu.making = map[fragmentKey]*fragmentBuild{}
 	return f
 }
 
-// look returns the fragment of what tag identifies if it is there. It reports slow
+// find returns the fragment of what tag identifies if it is there. It reports slow
 // for one whose plain text was asked for before, which is worth quicken.
-func (f *fragments) look(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
+func (f *fragments) find(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := f.lookLocked(key, tag)
+	k := f.findLocked(key, tag)
 	if k == nil {
 		return fragment{}, false, false
 	}
-	slow = plain && k.read && !k.tried && f.mu.used+k.fragment.cost() <= f.limit
-	k.read, k.tried = k.read || plain, k.tried || slow
+	slow = plain && k.plainRead && !k.s2Tried && f.mu.used+k.fragment.cost() <= f.limit
+	k.plainRead, k.s2Tried = k.plainRead || plain, k.s2Tried || slow
 	return k.fragment, true, slow
 }
 
-func (f *fragments) lookLocked(key fragmentKey, tag uint64) *kept {
+func (f *fragments) findLocked(key fragmentKey, tag uint64) *cachedFragment {
 	e := f.mu.byKey[key]
-	if e == nil || e.Value.(*kept).tag != tag {
+	if e == nil || e.Value.(*cachedFragment).tag != tag {
 		return nil
 	}
 	f.mu.recent.MoveToFront(e)
-	return e.Value.(*kept)
+	return e.Value.(*cachedFragment)
 }
 
-// quicken keeps a fragment in s2 besides if there is still room then: nothing is
+// addS2 keeps a fragment in s2 besides if there is still room then: nothing is
 // dropped for it, since what is dropped takes longer to make.
-func (f *fragments) quicken(key fragmentKey, tag uint64, slow fragment) (fragment, error) {
+func (f *fragments) addS2(key fragmentKey, tag uint64, slow fragment) (fragment, error) {
 	quick, err := slow.withS2()
 	if err != nil {
 		return fragment{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := f.lookLocked(key, tag)
+	k := f.findLocked(key, tag)
 	if k == nil {
 		return quick, nil
 	}
@@ -147,16 +147,16 @@ func (f *fragments) quicken(key fragmentKey, tag uint64, slow fragment) (fragmen
 func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, error)) (fragment, error) {
 	for {
 		f.mu.Lock()
-		if k := f.lookLocked(key, tag); k != nil {
+		if k := f.findLocked(key, tag); k != nil {
 			f.mu.Unlock()
 			return k.fragment, nil
 		}
 		m := f.mu.making[key]
 		if m == nil {
-			m = &making{tag: tag, done: make(chan struct{})}
+			m = &fragmentBuild{tag: tag, done: make(chan struct{})}
 			f.mu.making[key] = m
 			f.mu.Unlock()
-			return f.make(key, m, build)
+			return f.build(key, m, build)
 		}
 		f.mu.Unlock()
 		<-m.done
@@ -166,21 +166,21 @@ func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, err
 	}
 }
 
-func (f *fragments) make(key fragmentKey, m *making, build func() (fragment, error)) (fragment, error) {
-	m.fragment, m.err = guarded(key, build)
+func (f *fragments) build(key fragmentKey, m *fragmentBuild, build func() (fragment, error)) (fragment, error) {
+	m.fragment, m.err = buildOrLeaveOut(key, build)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.mu.making, key)
 	close(m.done)
 	if m.err == nil {
-		f.keepLocked(&kept{key: key, tag: m.tag, fragment: m.fragment})
+		f.keepLocked(&cachedFragment{key: key, tag: m.tag, fragment: m.fragment})
 	}
 	return m.fragment, m.err
 }
 
-// guarded leaves out what makes a builder panic: it must not take the server
+// buildOrLeaveOut leaves out what makes a builder panic: it must not take the server
 // along, nor those who wait.
-func guarded(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
+func buildOrLeaveOut(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			klog.ErrorS(nil, "A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
@@ -189,7 +189,7 @@ func guarded(key fragmentKey, build func() (fragment, error)) (made fragment, er
 	return build()
 }
 
-func (f *fragments) keepLocked(k *kept) {
+func (f *fragments) keepLocked(k *cachedFragment) {
 	f.dropLocked(f.mu.byKey[k.key])
 	if k.fragment.cost() > f.limit {
 		return
@@ -206,7 +206,7 @@ func (f *fragments) dropLocked(e *list.Element) {
 	if e == nil {
 		return
 	}
-	k := f.mu.recent.Remove(e).(*kept)
+	k := f.mu.recent.Remove(e).(*cachedFragment)
 	delete(f.mu.byKey, k.key)
 	f.mu.used -= k.fragment.cost()
 	if few := len(f.mu.byKey); few < f.mu.most/shrunk {
@@ -216,8 +216,8 @@ func (f *fragments) dropLocked(e *list.Element) {
 	}
 }
 
-// wanted is a fragment of a document, and how it is built.
-type wanted struct {
+// fragmentRequest is a fragment of a document, and how it is built.
+type fragmentRequest struct {
 	key   fragmentKey
 	tag   uint64
 	build func() (fragment, error)
@@ -225,7 +225,7 @@ type wanted struct {
 
 // all returns what is wanted, as plain text or deflated, and builds what is not
 // there on all processors. One without a build is empty.
-func (f *fragments) all(want []wanted, plain bool) ([]fragment, error) {
+func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) {
 	found := make([]fragment, len(want))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -234,12 +234,12 @@ func (f *fragments) all(want []wanted, plain bool) ([]fragment, error) {
 			continue
 		}
 		var ok, slow bool
-		if found[i], ok, slow = f.look(w.key, w.tag, plain); ok && !slow {
+		if found[i], ok, slow = f.find(w.key, w.tag, plain); ok && !slow {
 			continue
 		}
 		group.Go(func() (err error) {
 			if slow {
-				found[i], err = f.quicken(w.key, w.tag, found[i])
+				found[i], err = f.addS2(w.key, w.tag, found[i])
 			} else {
 				found[i], err = f.get(w.key, w.tag, w.build)
 			}

@@ -28,9 +28,9 @@ func (f *frame) document(found []fragment) *document {
 	d.add(f.head...)
 	switch f.form {
 	case v2Proto:
-		protoV2.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+		ProtoV2.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	case v3Proto:
-		protoV3.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+		ProtoV3.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	default:
 		d.entries(f.paths, paths)
 		d.add(f.middle...)
@@ -52,7 +52,7 @@ func (d *document) entries(first, others []encode.Piece) {
 }
 
 // frameV3 is the frame of documents with members of these shapes.
-func (s *Server) frameV3(found []shape, f form) (*frame, error) {
+func (s *Server) frameV3(found []Shape, f form) (*frame, error) {
 	made, err := s.fragments.get(fragmentKey{f, "", fmt.Sprint(found)}, 0, func() (fragment, error) {
 		shared, err := s.sharedV3(found)
 		if err != nil {
@@ -63,40 +63,40 @@ func (s *Server) frameV3(found []shape, f form) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := headV3()
+	head, err := HeadV3()
 	if err != nil {
 		return nil, err
 	}
 	out := &frame{form: f, schemas: []encode.Piece{made.schemas}}
 	if f == v3Proto {
-		binary, err := protoV3.head(head + "}}")
+		binary, err := ProtoV3.EncodeHead(head + "}}")
 		if err != nil {
 			return nil, err
 		}
-		out.head = []encode.Piece{constant(string(binary))}
+		out.head = []encode.Piece{mustPiece(string(binary))}
 		return out, nil
 	}
-	out.head = []encode.Piece{constant(head)}
-	out.middle = []encode.Piece{constant(`},"components":{"schemas":{`)}
-	out.tail = []encode.Piece{constant(`}}}`)}
+	out.head = []encode.Piece{mustPiece(head)}
+	out.middle = []encode.Piece{mustPiece(`},"components":{"schemas":{`)}
+	out.tail = []encode.Piece{mustPiece(`}}}`)}
 	return out, nil
 }
 
 // sharedV3 is the schemas that custom resources of these shapes refer to.
-func (s *Server) sharedV3(found []shape) (text, error) {
+func (s *Server) sharedV3(found []Shape) (Entries, error) {
 	all := map[string]string{}
 	for _, shape := range found {
-		made, err := s.molds.v3(shape)
+		made, err := s.templates.V3(shape)
 		if err != nil {
-			return text{}, err
+			return Entries{}, err
 		}
-		for name, schema := range made.shared {
+		for name, schema := range made.SharedSchemas {
 			all[name] = schema
 		}
 	}
-	var out text
+	var out Entries
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		out.join(nil, []byte(`"`+name+`":`+all[name]))
+		out.Append(nil, []byte(`"`+name+`":`+all[name]))
 	}
 	return out, nil
 }

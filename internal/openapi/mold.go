@@ -11,31 +11,35 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// mold makes the JSON of all custom resources of one shape.
-type mold struct {
+// PathTemplate makes the JSON of all custom resources of one shape.
+type PathTemplate struct {
 	v2          bool
-	paths, list template
-	proto       *protoPaths
-	natives     natives
-	// shared are the schemas that a v3 document of the shape has besides those of
+	paths, list textTemplate
+	proto       *lazyProtoTemplate
+	builtin     builtinProperties
+	// SharedSchemas are the schemas that a v3 document of the shape has besides those of
 	// its kinds, by name, as JSON. In v2 they are the base's.
-	shared map[string]string
+	SharedSchemas map[string]string
 }
 
-// molds are made from samples when a shape is first met. There are at most 16
+// PathTemplates are made from samples when a shape is first met. There are at most 16
 // shapes, of some 20 kB in each version of OpenAPI.
-type molds struct {
+type PathTemplates struct {
 	mu struct {
 		sync.Mutex
-		v2, v3 map[shape]*mold
+		v2, v3 map[Shape]*PathTemplate
 	}
 }
 
-func (m *molds) v2(s shape) (*mold, error) { return m.get(&m.mu.v2, s, newMoldV2) }
+func (m *PathTemplates) V2(s Shape) (*PathTemplate, error) {
+	return m.get(&m.mu.v2, s, newPathTemplateV2)
+}
 
-func (m *molds) v3(s shape) (*mold, error) { return m.get(&m.mu.v3, s, newMoldV3) }
+func (m *PathTemplates) V3(s Shape) (*PathTemplate, error) {
+	return m.get(&m.mu.v3, s, newPathTemplateV3)
+}
 
-func (m *molds) get(made *map[shape]*mold, s shape, build func(shape) (*mold, error)) (*mold, error) {
+func (m *PathTemplates) get(made *map[Shape]*PathTemplate, s Shape, build func(Shape) (*PathTemplate, error)) (*PathTemplate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if found := (*made)[s]; found != nil {
@@ -46,19 +50,19 @@ func (m *molds) get(made *map[shape]*mold, s shape, build func(shape) (*mold, er
 		return nil, err
 	}
 	if *made == nil {
-		*made = map[shape]*mold{}
+		*made = map[Shape]*PathTemplate{}
 	}
 	(*made)[s] = built
 	return built, nil
 }
 
-func newMoldV2(s shape) (*mold, error) {
-	built, err := published(s.sample(), sampleVersion)
+func newPathTemplateV2(s Shape) (*PathTemplate, error) {
+	built, err := buildPublishedV2(s.Exemplar(), ExemplarVersion)
 	if err != nil {
 		return nil, err
 	}
-	kind, list := built.Definitions[sampleModels+sampleKind], built.Definitions[sampleModels+sampleList]
-	made, err := newMold(built.Paths, &kind, &list)
+	kind, list := built.Definitions[ExemplarModels+exemplarKind], built.Definitions[ExemplarModels+exemplarListKind]
+	made, err := newPathTemplate(built.Paths, &kind, &list)
 	if err != nil {
 		return nil, err
 	}
@@ -66,82 +70,82 @@ func newMoldV2(s shape) (*mold, error) {
 	return made, nil
 }
 
-// published is buildV2 after the aggregator has read it, which sorts the keys of
+// buildPublishedV2 is buildV2 after the aggregator has read it, which sorts the keys of
 // extensions.
-func published(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
-	built, err := buildV2(full, version)
+func buildPublishedV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
+	built, err := BuildV2(full, version)
 	if err != nil {
 		return nil, err
 	}
-	return throughJSON(built)
+	return ThroughJSON(built)
 }
 
-func newMoldV3(s shape) (*mold, error) {
-	built, err := buildV3(s.sample(), sampleVersion)
+func newPathTemplateV3(s Shape) (*PathTemplate, error) {
+	built, err := BuildV3(s.Exemplar(), ExemplarVersion)
 	if err != nil {
 		return nil, err
 	}
-	kind, list := built.Components.Schemas[sampleModels+sampleKind], built.Components.Schemas[sampleModels+sampleList]
+	kind, list := built.Components.Schemas[ExemplarModels+exemplarKind], built.Components.Schemas[ExemplarModels+exemplarListKind]
 	if kind == nil || list == nil {
 		return nil, fmt.Errorf("no schema of a sample's kind")
 	}
 	// References in it are wrapped; wrapping them again, with all of a schema,
 	// changes nothing.
-	made, err := newMold(built.Paths, kind, list)
+	made, err := newPathTemplate(built.Paths, kind, list)
 	if err != nil {
 		return nil, err
 	}
-	made.shared = map[string]string{}
+	made.SharedSchemas = map[string]string{}
 	for name, schema := range built.Components.Schemas {
-		if strings.HasPrefix(name, sampleModels) {
+		if strings.HasPrefix(name, ExemplarModels) {
 			continue
 		}
 		text, err := json.Marshal(schema)
 		if err != nil {
 			return nil, fmt.Errorf("encode schema %s: %w", name, err)
 		}
-		made.shared[name] = string(text)
+		made.SharedSchemas[name] = string(text)
 	}
 	return made, nil
 }
 
-func newMold(paths json.Marshaler, kind, list *spec.Schema) (*mold, error) {
-	made := &mold{proto: new(protoPaths)}
+func newPathTemplate(paths json.Marshaler, kind, list *spec.Schema) (*PathTemplate, error) {
+	made := &PathTemplate{proto: new(lazyProtoTemplate)}
 	var err error
-	if made.natives, err = nativesOf(kind); err != nil {
+	if made.builtin, err = newBuiltinProperties(kind); err != nil {
 		return nil, err
 	}
 	text, err := paths.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("encode a sample's paths: %w", err)
 	}
-	entries, err := inner(text)
+	entries, err := ObjectEntries(text)
 	if err != nil {
 		return nil, err
 	}
-	made.paths = cut(entries)
+	made.paths = newTextTemplate(entries)
 	if text, err = list.MarshalJSON(); err != nil {
 		return nil, fmt.Errorf("encode a sample's list: %w", err)
 	}
-	made.list = cut(`"` + sampleModels + sampleList + `":` + string(text))
+	made.list = newTextTemplate(`"` + ExemplarModels + exemplarListKind + `":` + string(text))
 	return made, nil
 }
 
-// text is the entries of a document that belong to one version of a definition:
+// Entries is the entries of a document that belong to one version of a definition:
 // the inside of JSON objects.
-type text struct {
-	paths, schemas []byte
+type Entries struct {
+	Paths, Schemas []byte
 	// binaryPaths are the paths in protobuf if there are none in JSON.
 	binaryPaths []byte
 }
 
-// join appends what stands behind t in the same objects.
-func (t *text) join(paths, schemas []byte) {
-	t.paths = joined(t.paths, paths)
-	t.schemas = joined(t.schemas, schemas)
+// Append appends what stands behind t in the same objects.
+func (t *Entries) Append(paths, schemas []byte) {
+	t.Paths = appendEntries(t.Paths, paths)
+	t.Schemas = appendEntries(t.Schemas, schemas)
 }
 
-func joined(dst, src []byte) []byte {
+func appendEntries(dst, src []byte) []byte {
 	if len(dst) > 0 && len(src) > 0 {
 		dst = append(dst, ',')
 	}
@@ -149,21 +153,21 @@ func joined(dst, src []byte) []byte {
 }
 
 // fill writes a version's entries.
-func (m *mold) fill(n names, kind *spec.Schema) (text, error) {
+func (m *PathTemplate) fill(n resourceNames, kind *spec.Schema) (Entries, error) {
 	f := n.filler()
-	var out text
-	out.paths = f.append(make([]byte, 0, m.paths.size()+m.paths.size()/4), m.paths)
-	out.schemas = f.append(make([]byte, 0, 4*m.list.size()), m.list)
-	out.schemas = append(out.schemas, `,"`+modelPrefix(n.group, n.version)+n.kind+`":`...)
+	var out Entries
+	out.Paths = f.append(make([]byte, 0, m.paths.size()+m.paths.size()/4), m.paths)
+	out.Schemas = f.append(make([]byte, 0, 4*m.list.size()), m.list)
+	out.Schemas = append(out.Schemas, `,"`+ModelPrefix(n.group, n.version)+n.kind+`":`...)
 	var err error
-	out.schemas, err = appendSchema(out.schemas, kind)
+	out.Schemas, err = appendSchema(out.Schemas, kind)
 	return out, err
 }
 
-func namesOf(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) names {
-	n := names{
+func namesOf(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) resourceNames {
+	n := resourceNames{
 		group: full.Spec.Group, version: version.Name, plural: full.Spec.Names.Plural,
-		kind: full.Spec.Names.Kind, list: full.Spec.Names.ListKind,
+		kind: full.Spec.Names.Kind, listKind: full.Spec.Names.ListKind,
 	}
 	if len(version.SelectableFields) > 0 {
 		n.fields = selectableJSON(jsonPaths(version.SelectableFields))
@@ -171,11 +175,11 @@ func namesOf(full *apiextensionsv1.CustomResourceDefinition, version *apiextensi
 	return n
 }
 
-// fullShape is shapeOf a decoded definition.
-func fullShape(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) shape {
-	s := shape{
+// decodedShape is shapeOf a decoded definition.
+func decodedShape(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) Shape {
+	s := Shape{
 		namespaced: full.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		selectable: len(version.SelectableFields) > 0 && selectors(),
+		selectable: len(version.SelectableFields) > 0 && selectableFieldsEnabled(),
 	}
 	if version.Subresources != nil {
 		s.status = version.Subresources.Status != nil
@@ -184,76 +188,76 @@ func fullShape(full *apiextensionsv1.CustomResourceDefinition, version *apiexten
 	return s
 }
 
-// textV2 is the entries of one version in v2 documents.
-func (m *molds) textV2(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (text, error) {
+// EntriesV2 is the entries of one version in v2 documents.
+func (m *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
 	n := namesOf(full, version)
-	if !n.plain() {
-		built, err := published(full, version.Name)
+	if !n.isPlain() {
+		built, err := buildPublishedV2(full, version.Name)
 		if err != nil {
-			return text{}, err
+			return Entries{}, err
 		}
-		kind, list := built.Definitions[modelPrefix(n.group, n.version)+n.kind], built.Definitions[modelPrefix(n.group, n.version)+n.list]
-		return encoded(n, built.Paths, &kind, &list)
+		kind, list := built.Definitions[ModelPrefix(n.group, n.version)+n.kind], built.Definitions[ModelPrefix(n.group, n.version)+n.listKind]
+		return encodeEntries(n, built.Paths, &kind, &list)
 	}
-	made, err := m.v2(fullShape(full, version))
+	made, err := m.V2(decodedShape(full, version))
 	if err != nil {
-		return text{}, err
+		return Entries{}, err
 	}
-	schema, err := made.natives.schemaV2(full, version.Name)
+	schema, err := made.builtin.schemaV2(full, version.Name)
 	if err != nil {
-		return text{}, err
+		return Entries{}, err
 	}
 	return made.fill(n, schema)
 }
 
-// textV3 is the entries of one version in the v3 document of its group version.
-func (m *molds) textV3(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (text, error) {
+// EntriesV3 is the entries of one version in the v3 document of its group version.
+func (m *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
 	n := namesOf(full, version)
-	if !n.plain() {
-		built, err := buildV3(full, version.Name)
+	if !n.isPlain() {
+		built, err := BuildV3(full, version.Name)
 		if err != nil {
-			return text{}, err
+			return Entries{}, err
 		}
-		models := modelPrefix(n.group, n.version)
-		return encoded(n, built.Paths, built.Components.Schemas[models+n.kind], built.Components.Schemas[models+n.list])
+		models := ModelPrefix(n.group, n.version)
+		return encodeEntries(n, built.Paths, built.Components.Schemas[models+n.kind], built.Components.Schemas[models+n.listKind])
 	}
-	made, err := m.v3(fullShape(full, version))
+	made, err := m.V3(decodedShape(full, version))
 	if err != nil {
-		return text{}, err
+		return Entries{}, err
 	}
-	schema, err := made.natives.schemaV3(full, version.Name)
+	schema, err := made.builtin.schemaV3(full, version.Name)
 	if err != nil {
-		return text{}, err
+		return Entries{}, err
 	}
 	return made.fill(n, schema)
 }
 
-// encoded is the text of what Kubernetes' builder has made.
-func encoded(n names, paths json.Marshaler, kind, list *spec.Schema) (text, error) {
-	var out text
+// encodeEntries is the text of what Kubernetes' builder has made.
+func encodeEntries(n resourceNames, paths json.Marshaler, kind, list *spec.Schema) (Entries, error) {
+	var out Entries
 	object, err := paths.MarshalJSON()
 	if err != nil {
-		return text{}, fmt.Errorf("encode paths of %s: %w", n.kind, err)
+		return Entries{}, fmt.Errorf("encode paths of %s: %w", n.kind, err)
 	}
-	entries, err := inner(object)
+	entries, err := ObjectEntries(object)
 	if err != nil {
-		return text{}, err
+		return Entries{}, err
 	}
-	out.paths = []byte(entries)
-	for name, schema := range map[string]*spec.Schema{n.kind: kind, n.list: list} {
+	out.Paths = []byte(entries)
+	for name, schema := range map[string]*spec.Schema{n.kind: kind, n.listKind: list} {
 		object, err := schema.MarshalJSON()
 		if err != nil {
-			return text{}, fmt.Errorf("encode schema of %s: %w", name, err)
+			return Entries{}, fmt.Errorf("encode schema of %s: %w", name, err)
 		}
-		out.join(nil, append([]byte(`"`+modelPrefix(n.group, n.version)+name+`":`), object...))
+		out.Append(nil, append([]byte(`"`+ModelPrefix(n.group, n.version)+name+`":`), object...))
 	}
 	return out, nil
 }
 
-// headV3 is what v3 documents of custom resources begin with, up to the entries
+// HeadV3 is what v3 documents of custom resources begin with, up to the entries
 // of their paths.
-var headV3 = sync.OnceValues(func() (string, error) {
-	built, err := buildV3(shape{}.sample(), sampleVersion)
+var HeadV3 = sync.OnceValues(func() (string, error) {
+	built, err := BuildV3(Shape{}.Exemplar(), ExemplarVersion)
 	if err != nil {
 		return "", err
 	}
@@ -261,7 +265,7 @@ var headV3 = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode head of a v3 document: %w", err)
 	}
-	entries, err := inner(head)
+	entries, err := ObjectEntries(head)
 	if err != nil {
 		return "", err
 	}

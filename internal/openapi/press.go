@@ -12,19 +12,19 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// nativeText is a property that Kubernetes adds, as JSON.
-type nativeText struct{ name, schema string }
+// encodedProperty is a property that Kubernetes adds, as JSON.
+type encodedProperty struct{ name, schema string }
 
-// nativeTexts are in order of their names.
-func nativeTexts(all map[string]spec.Schema) ([]nativeText, error) {
-	var texts []nativeText
+// encodeProperties are in order of their names.
+func encodeProperties(all map[string]spec.Schema) ([]encodedProperty, error) {
+	var texts []encodedProperty
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		schema := all[name]
 		encoded, err := appendSchema(nil, &schema)
 		if err != nil {
 			return nil, err
 		}
-		texts = append(texts, nativeText{name, string(encoded)})
+		texts = append(texts, encodedProperty{name, string(encoded)})
 	}
 	return texts, nil
 }
@@ -33,7 +33,7 @@ func nativeTexts(all map[string]spec.Schema) ([]nativeText, error) {
 // extensions.
 type identity struct{ kind, fields string }
 
-func (n names) identity(selectable bool) identity {
+func (n resourceNames) encodedIdentity(selectable bool) identity {
 	kind, err := json.Marshal([]any{map[string]any{"group": n.group, "version": n.version, "kind": n.kind}})
 	if err != nil {
 		panic(err) // strings can be marshalled
@@ -45,20 +45,20 @@ func (n names) identity(selectable bool) identity {
 	return id
 }
 
-// press writes schemas as they are published: what Unfold, ToStructuralOpenAPIV2,
+// schemaTranscoder writes schemas as they are published: what Unfold, ToStructuralOpenAPIV2,
 // ToKubeOpenAPI, natives.extend and PruneDefaultsSchema make of those of a
 // tree, written straight from the text. The tree is structural.
-type press struct {
-	*tree
-	root, embedded []nativeText
+type schemaTranscoder struct {
+	*schemaTree
+	root, embedded []encodedProperty
 	v2             bool
 	out            storedjson.Writer
 }
 
 // kind writes a kind's schema behind dst.
-func (p *press) kind(dst []byte, n uint32, id identity) []byte {
+func (p *schemaTranscoder) kind(dst []byte, n uint32, id identity) []byte {
 	p.out = storedjson.Writer{Text: dst, Escaping: storedjson.EscapeMinimal}
-	if p.v2 && p.nodes[n].set.has(fieldPreserve) {
+	if p.v2 && p.nodes[n].set.has(keywordPreserve) {
 		p.out.Raw(`{"type":"object"`)
 		p.extension(endpoints.RouteMetaGVK, id.kind)
 		p.extension(endpoints.RouteMetaSelectableFields, id.fields)
@@ -69,7 +69,7 @@ func (p *press) kind(dst []byte, n uint32, id identity) []byte {
 	return p.out.Text
 }
 
-func (p *press) extension(name, value string) {
+func (p *schemaTranscoder) extension(name, value string) {
 	if value != "" {
 		p.out.PlainName(name)
 		p.out.Raw(value)
@@ -78,94 +78,94 @@ func (p *press) extension(name, value string) {
 
 // schema writes a node with properties of Kubernetes' own besides. Only the root
 // has an identity.
-func (p *press) schema(n uint32, natives []nativeText, id *identity) {
+func (p *schemaTranscoder) schema(n uint32, natives []encodedProperty, id *identity) {
 	s := &p.nodes[n]
-	set := p.published(s)
-	if set.has(fieldEmbedded) && !(p.v2 && set.has(fieldPreserve)) {
+	set := p.publishedKeywords(s)
+	if set.has(keywordEmbedded) && !(p.v2 && set.has(keywordPreserve)) {
 		natives = p.embedded
 	}
 	p.out.Begin('{')
-	for f := fieldDescription; f < fieldRequired; f++ {
+	for f := keywordDescription; f < keywordRequired; f++ {
 		if set.has(f) {
-			p.plain(s, f)
+			p.copyKeyword(s, f)
 		}
 	}
 	p.required(s, set, id == nil && natives != nil)
-	if set.has(fieldItems) {
-		p.out.PlainName(fieldNames[fieldItems])
-		p.schema(s.at[fieldItems].from, nil, nil)
+	if set.has(keywordItems) {
+		p.out.PlainName(keywordNames[keywordItems])
+		p.schema(s.at[keywordItems].from, nil, nil)
 	}
 	p.properties(s, set, natives)
 	p.additional(s, set)
-	p.junctors(s, set)
-	for f := fieldEmbedded; f < fieldCount; f++ { // in order of their names
+	p.applicators(s, set)
+	for f := keywordEmbedded; f < keywordCount; f++ { // in order of their names
 		switch {
-		case f == fieldIntOrString && id != nil:
+		case f == keywordIntOrString && id != nil:
 			p.extension(endpoints.RouteMetaGVK, id.kind)
-		case f == fieldRules && id != nil:
+		case f == keywordRules && id != nil:
 			p.extension(endpoints.RouteMetaSelectableFields, id.fields)
 		}
 		if set.has(f) {
-			p.plain(s, f)
+			p.copyKeyword(s, f)
 		}
 	}
 	p.out.End('}')
 }
 
-// published is the fields of a node that are. In v2 a value that may be null has
+// publishedKeywords is the fields of a node that are. In v2 a value that may be null has
 // no type, and kubectl takes no properties of what keeps unknown fields.
-func (p *press) published(s *node) fieldSet {
+func (p *schemaTranscoder) publishedKeywords(s *schemaNode) keywordSet {
 	set := s.set
 	if !p.v2 {
 		return set
 	}
-	set &^= junctors | setOf(fieldDefault, fieldNullable)
-	if s.set.has(fieldNullable) {
-		set &^= setOf(fieldType, fieldItems, fieldProperties)
+	set &^= applicators | keywords(keywordDefault, keywordNullable)
+	if s.set.has(keywordNullable) {
+		set &^= keywords(keywordType, keywordItems, keywordProperties)
 	}
-	if set.has(fieldPreserve) {
-		set &^= setOf(fieldItems, fieldProperties)
+	if set.has(keywordPreserve) {
+		set &^= keywords(keywordItems, keywordProperties)
 	}
-	switch kind := string(p.text(s.at[fieldType])); {
-	case kind == "array" && !set.has(fieldItems), kind == "object" && set.has(fieldPreserve):
-		set &^= setOf(fieldType)
+	switch kind := string(p.text(s.at[keywordType])); {
+	case kind == "array" && !set.has(keywordItems), kind == "object" && set.has(keywordPreserve):
+		set &^= keywords(keywordType)
 	}
 	return set
 }
 
-// plain writes a field whose value is that of the text.
-func (p *press) plain(s *node, f field) {
+// copyKeyword writes a field whose value is that of the text.
+func (p *schemaTranscoder) copyKeyword(s *schemaNode, f keyword) {
 	value := p.text(s.at[f])
 	switch f {
-	case fieldDescription, fieldType, fieldFormat, fieldTitle, fieldPattern, fieldListType, fieldMapType:
-		p.out.PlainName(fieldNames[f])
+	case keywordDescription, keywordType, keywordFormat, keywordTitle, keywordPattern, keywordListType, keywordMapType:
+		p.out.PlainName(keywordNames[f])
 		p.out.StoredString(value)
 		return
-	case fieldExample: // Kubernetes leaves out those that are empty
+	case keywordExample: // Kubernetes leaves out those that are empty
 		if string(value) == `""` || string(value) == "{}" || string(value) == "[]" {
 			return
 		}
 	}
-	p.out.PlainName(fieldNames[f])
+	p.out.PlainName(keywordNames[f])
 	p.out.Stored(value)
 }
 
 // required writes the names of required properties. Those that may be null are
 // not required in v2.
-func (p *press) required(s *node, set fieldSet, embedded bool) {
+func (p *schemaTranscoder) required(s *schemaNode, set keywordSet, embedded bool) {
 	schema, ok := s.additional()
-	none := p.v2 && ok && p.nodes[schema].set.has(fieldNullable)
-	filtered := p.v2 && set.has(fieldProperties) && s.nullable
-	if !set.has(fieldRequired) || none {
+	none := p.v2 && ok && p.nodes[schema].set.has(keywordNullable)
+	filtered := p.v2 && set.has(keywordProperties) && s.nullable
+	if !set.has(keywordRequired) || none {
 		if embedded {
-			p.out.PlainName(fieldNames[fieldRequired])
+			p.out.PlainName(keywordNames[keywordRequired])
 			p.out.Raw(`["kind","apiVersion"]`)
 		}
 		return
 	}
-	value := p.text(s.at[fieldRequired])
+	value := p.text(s.at[keywordRequired])
 	if !filtered && !embedded {
-		p.out.PlainName(fieldNames[fieldRequired])
+		p.out.PlainName(keywordNames[keywordRequired])
 		p.out.Stored(value)
 		return
 	}
@@ -175,14 +175,14 @@ func (p *press) required(s *node, set fieldSet, embedded bool) {
 		name := list.Quoted()
 		if filtered {
 			plain, _ := storedjson.Unquote(name)
-			if of := p.property(s, plain); of != nil && of.set.has(fieldNullable) {
+			if of := p.property(s, plain); of != nil && of.set.has(keywordNullable) {
 				continue
 			}
 		}
 		names = append(names, name)
 	}
 	if embedded {
-		for _, name := range nativeNames[:2] {
+		for _, name := range builtinNames[:2] {
 			if !slices.ContainsFunc(names, func(n []byte) bool { return string(n) == name }) {
 				names = append(names, []byte(name))
 			}
@@ -191,7 +191,7 @@ func (p *press) required(s *node, set fieldSet, embedded bool) {
 	if len(names) == 0 {
 		return
 	}
-	p.out.PlainName(fieldNames[fieldRequired])
+	p.out.PlainName(keywordNames[keywordRequired])
 	p.out.Begin('[')
 	for _, name := range names {
 		p.out.Comma()
@@ -202,15 +202,15 @@ func (p *press) required(s *node, set fieldSet, embedded bool) {
 
 // properties writes a node's and Kubernetes' own, which stand in the place of
 // those of the same name.
-func (p *press) properties(s *node, set fieldSet, natives []nativeText) {
+func (p *schemaTranscoder) properties(s *schemaNode, set keywordSet, natives []encodedProperty) {
 	var e uint32
-	if set.has(fieldProperties) {
-		e = s.at[fieldProperties].from
+	if set.has(keywordProperties) {
+		e = s.at[keywordProperties].from
 	}
 	if e == 0 && len(natives) == 0 {
 		return
 	}
-	p.out.PlainName(fieldNames[fieldProperties])
+	p.out.PlainName(keywordNames[keywordProperties])
 	p.out.Begin('{')
 	for e != 0 || len(natives) > 0 {
 		order := -1
@@ -235,39 +235,39 @@ func (p *press) properties(s *node, set fieldSet, natives []nativeText) {
 	p.out.End('}')
 }
 
-func (p *press) additional(s *node, set fieldSet) {
-	if !set.has(fieldAdditional) {
+func (p *schemaTranscoder) additional(s *schemaNode, set keywordSet) {
+	if !set.has(keywordAdditional) {
 		return
 	}
-	p.out.PlainName(fieldNames[fieldAdditional])
+	p.out.PlainName(keywordNames[keywordAdditional])
 	if schema, ok := s.additional(); ok {
 		p.schema(schema, nil, nil)
 		return
 	}
-	p.out.Text = append(p.out.Text, p.text(s.at[fieldAdditional])...)
+	p.out.Text = append(p.out.Text, p.text(s.at[keywordAdditional])...)
 }
 
 // intOrString is what an unfolded int-or-string has, unless it says so itself.
 const intOrString = `[{"type":"integer"},{"type":"string"}]`
 
-// junctors writes what only v3 documents have.
-func (p *press) junctors(s *node, set fieldSet) {
-	unfold := !p.v2 && set.has(fieldIntOrString) && !p.intOrString(s, fieldAnyOf) && !p.intOrStringFirst(s)
-	if unfold && !set.has(fieldAnyOf) {
-		p.out.PlainName(fieldNames[fieldAnyOf])
+// applicators writes what only v3 documents have.
+func (p *schemaTranscoder) applicators(s *schemaNode, set keywordSet) {
+	unfold := !p.v2 && set.has(keywordIntOrString) && !p.intOrString(s, keywordAnyOf) && !p.intOrStringFirst(s)
+	if unfold && !set.has(keywordAnyOf) {
+		p.out.PlainName(keywordNames[keywordAnyOf])
 		p.out.Raw(intOrString)
 		unfold = false
 	}
-	if set&junctors == 0 {
+	if set&applicators == 0 {
 		return
 	}
-	for f := fieldAllOf; f <= fieldAnyOf; f++ {
-		if !set.has(f) && !(unfold && f == fieldAllOf) {
+	for f := keywordAllOf; f <= keywordAnyOf; f++ {
+		if !set.has(f) && !(unfold && f == keywordAllOf) {
 			continue
 		}
-		p.out.PlainName(fieldNames[f])
+		p.out.PlainName(keywordNames[f])
 		p.out.Begin('[')
-		if unfold && f == fieldAllOf {
+		if unfold && f == keywordAllOf {
 			p.out.Entries(`{"anyOf":` + intOrString + `}`)
 		}
 		for e := s.at[f].from; e != 0; e = p.entries[e].next {
@@ -276,8 +276,8 @@ func (p *press) junctors(s *node, set fieldSet) {
 		}
 		p.out.End(']')
 	}
-	if set.has(fieldNot) {
-		p.out.PlainName(fieldNames[fieldNot])
-		p.schema(s.at[fieldNot].from, nil, nil)
+	if set.has(keywordNot) {
+		p.out.PlainName(keywordNames[keywordNot])
+		p.schema(s.at[keywordNot].from, nil, nil)
 	}
 }

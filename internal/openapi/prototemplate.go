@@ -19,24 +19,24 @@ type protoPart struct {
 	// before is the fields before it. tag is nil if there is no more.
 	before, tag []byte
 	// The field is a text, or a message if it has an inside.
-	text   template
+	text   textTemplate
 	inside protoTemplate
 }
 
-// cutProto makes a template of a sample's fields.
-func cutProto(sample []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
+// newProtoTemplate makes a template of a sample's fields.
+func newProtoTemplate(sample []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
 	var t protoTemplate
 	var last protoPart
-	err := fields(sample, func(n protowire.Number, field, value []byte) {
+	err := protoFields(sample, func(n protowire.Number, field, value []byte) {
 		made := protoPart{before: last.before, tag: protowire.AppendTag(nil, n, protowire.BytesType)}
 		if known := of.Fields().ByNumber(n); value != nil && known != nil {
 			switch known.Kind() {
 			case protoreflect.MessageKind:
-				if inside, err := cutProto(value, known.Message()); err == nil && len(inside) > 1 {
+				if inside, err := newProtoTemplate(value, known.Message()); err == nil && len(inside) > 1 {
 					made.inside = inside
 				}
 			case protoreflect.StringKind:
-				if text := cut(string(value)); len(text) > 1 {
+				if text := newTextTemplate(string(value)); len(text) > 1 {
 					made.text = text
 				}
 			}
@@ -50,14 +50,14 @@ func cutProto(sample []byte, of protoreflect.MessageDescriptor) (protoTemplate, 
 	return append(t, last), err
 }
 
-// backwards is bytes that are written from their end: so the size of a message is
+// reverseBuffer is bytes that are written from their end: so the size of a message is
 // known when it is to be written.
-type backwards struct {
+type reverseBuffer struct {
 	buf  []byte
 	from int
 }
 
-func (b *backwards) put(p string) {
+func (b *reverseBuffer) put(p string) {
 	if b.from < len(p) {
 		grown := make([]byte, 2*len(b.buf)+len(p)+1024)
 		from := len(grown) - b.size()
@@ -68,15 +68,15 @@ func (b *backwards) put(p string) {
 	copy(b.buf[b.from:], p)
 }
 
-func (b *backwards) bytes() []byte { return b.buf[b.from:] }
-func (b *backwards) size() int     { return len(b.buf) - b.from }
+func (b *reverseBuffer) bytes() []byte { return b.buf[b.from:] }
+func (b *reverseBuffer) size() int     { return len(b.buf) - b.from }
 
-func (b *backwards) fill(t protoTemplate, f *filler) {
+func (b *reverseBuffer) fill(t protoTemplate, f *nameFiller) {
 	for i := len(t) - 1; i >= 0; i-- {
 		if part := &t[i]; part.tag != nil {
 			end := b.size()
 			for k := len(part.text) - 1; k >= 0; k-- {
-				b.put(f.texts[part.text[k].word])
+				b.put(f.forms[part.text[k].name])
 				b.put(part.text[k].text)
 			}
 			b.fill(part.inside, f)
@@ -87,32 +87,32 @@ func (b *backwards) fill(t protoTemplate, f *filler) {
 	}
 }
 
-// protoPaths is the template of a mold's paths.
-type protoPaths struct {
+// lazyProtoTemplate is the template of a mold's paths.
+type lazyProtoTemplate struct {
 	once     sync.Once
 	template protoTemplate
 }
 
-// of makes it when it is first needed. It is empty if it does not write what
+// get makes it when it is first needed. It is empty if it does not write what
 // gnostic makes, which is tried with the names of another resource.
-func (t *protoPaths) of(p *protoForm, m *mold) protoTemplate {
+func (t *lazyProtoTemplate) get(p *Proto, m *PathTemplate) protoTemplate {
 	t.once.Do(func() {
-		sample := names{group: sampleGroup, version: sampleVersion, plural: samplePlural, kind: sampleKind, list: sampleList}
-		sample.fields = selectableJSON([]string{"." + sampleField})
-		made, err := p.pathsOf(m, sample)
+		sample := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
+		sample.fields = selectableJSON([]string{"." + exemplarField})
+		made, err := p.encodePaths(m, sample)
 		if err != nil {
 			return
 		}
-		template, err := cutProto(made, p.entry)
+		template, err := newProtoTemplate(made, p.entry)
 		if err != nil {
 			return
 		}
-		other := names{group: "another.longer.example.com", version: "v12beta3", plural: "lamps", kind: "A", list: "ManyLongerNamesOfLamps"}
+		other := resourceNames{group: "another.longer.example.com", version: "v12beta3", plural: "lamps", kind: "A", listKind: "ManyLongerNamesOfLamps"}
 		other.fields = selectableJSON([]string{".spec.one", ".spec.another"})
-		if made, err = p.pathsOf(m, other); err != nil {
+		if made, err = p.encodePaths(m, other); err != nil {
 			return
 		}
-		var b backwards
+		var b reverseBuffer
 		if b.fill(template, other.filler()); bytes.Equal(b.bytes(), made) {
 			t.template = template
 		}
@@ -120,13 +120,13 @@ func (t *protoPaths) of(p *protoForm, m *mold) protoTemplate {
 	return t.template
 }
 
-// pathsOf is what gnostic makes of a mold's paths.
-func (p *protoForm) pathsOf(m *mold, n names) ([]byte, error) {
-	binary, err := p.binary(p.open + string(n.filler().append(nil, m.paths)) + p.between + p.shut)
+// encodePaths is what gnostic makes of a mold's paths.
+func (p *Proto) encodePaths(m *PathTemplate, n resourceNames) ([]byte, error) {
+	binary, err := p.Encode(p.open + string(n.filler().append(nil, m.paths)) + p.between + p.shut)
 	if err != nil {
 		return nil, err
 	}
-	return only(binary, p.paths[:len(p.paths)-1])
+	return Nested(binary, p.Paths[:len(p.Paths)-1])
 }
 
 // quotedYAML are words that are written in quotes in YAML, in small letters, for
@@ -135,15 +135,15 @@ var quotedYAML = map[string]bool{"true": true, "false": true, "yes": true, "no":
 
 // plainYAML reports whether the names stand in YAML as they are: extensions are
 // YAML in a message. A group that begins with a letter is no number.
-func (n names) plainYAML() bool {
+func (n resourceNames) plainYAML() bool {
 	return n.group[0] >= 'a' && !quotedYAML[n.version] && !quotedYAML[strings.ToLower(n.kind)]
 }
 
 // binaryPaths are a definition's, nil if there is no template of them.
-func (p *protoForm) binaryPaths(all paths) []byte {
-	var b backwards
+func (p *Proto) binaryPaths(all lazyPaths) []byte {
+	var b reverseBuffer
 	for i := len(all) - 1; i >= 0; i-- {
-		template := all[i].mold.proto.of(p, all[i].mold)
+		template := all[i].template.proto.get(p, all[i].template)
 		if template == nil || !all[i].names.plainYAML() {
 			return nil
 		}

@@ -7,28 +7,28 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// remote is the v2 document of the next handler: what Kubernetes' aggregator has
+// aggregated is the v2 document of the next handler: what Kubernetes' aggregator has
 // merged of itself and of the services behind it, in their order of priority. It
 // is not kept, for it is seldom needed: to make a base.
-type remote struct {
+type aggregated struct {
 	tag   string
 	plain []byte
 }
 
-// behindV2 asks for it; one that has none is empty.
-func behindV2(next http.Handler) *remote {
-	answer, err := read(next, "/openapi/v2")
+// fetchAggregated asks for it; one that has none is empty.
+func fetchAggregated(next http.Handler) *aggregated {
+	answer, err := fetch(next, "/openapi/v2")
 	if err != nil {
-		return &remote{} // there is no aggregator
+		return &aggregated{} // there is no aggregator
 	}
-	found := &remote{tag: answer.Header().Get("Etag"), plain: answer.Data()}
+	found := &aggregated{tag: answer.Header().Get("Etag"), plain: answer.Data()}
 	if found.tag == "" {
-		found.tag = newSum(string(found.plain)).tag()
+		found.tag = newContentHash(string(found.plain)).tag()
 	}
 	return found
 }
 
-func (r *remote) specs() ([]*spec.Swagger, error) {
+func (r *aggregated) specs() ([]*spec.Swagger, error) {
 	if r.plain == nil {
 		return nil, nil
 	}

@@ -40,7 +40,7 @@ func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	behind := behindV3(r, next)
+	behind := fetchNextRoot(r, next)
 	view := s.views.get()
 	s.root.mu.Lock()
 	defer s.root.mu.Unlock()
@@ -70,8 +70,8 @@ func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	return made, nil
 }
 
-// behindV3 is the root of the next handler, nil if it has none.
-func behindV3(r *http.Request, next http.Handler) []byte {
+// fetchNextRoot is the root of the next handler, nil if it has none.
+func fetchNextRoot(r *http.Request, next http.Handler) []byte {
 	plain := r.Clone(r.Context())
 	plain.Method = http.MethodGet
 	for name := range plain.Header {

@@ -15,58 +15,58 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// shape is all that the paths of a version depend on besides its names.
-type shape struct {
+// Shape is all that the paths of a version depend on besides its names.
+type Shape struct {
 	namespaced, status, scale, selectable bool
 }
 
-func shapeOf(scope apiextensionsv1.ResourceScope, v crd.Version) shape {
-	return shape{
+func ShapeOf(scope apiextensionsv1.ResourceScope, v crd.Version) Shape {
+	return Shape{
 		namespaced: scope == apiextensionsv1.NamespaceScoped,
 		status:     v.Status,
 		scale:      v.Scale,
-		selectable: len(v.SelectableFields) > 0 && selectors(),
+		selectable: len(v.SelectableFields) > 0 && selectableFieldsEnabled(),
 	}
 }
 
-func selectors() bool {
+func selectableFieldsEnabled() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(apiextensionsfeatures.CustomResourceFieldSelectors)
 }
 
 func v2Options() builder.Options {
-	return builder.Options{V2: true, IncludeSelectableFields: selectors()}
+	return builder.Options{V2: true, IncludeSelectableFields: selectableFieldsEnabled()}
 }
 
 func v3Options() builder.Options {
-	return builder.Options{IncludeSelectableFields: selectors()}
+	return builder.Options{IncludeSelectableFields: selectableFieldsEnabled()}
 }
 
 // A sample's names occur in a document only where the name of a custom resource
 // stands, each in the forms that Kubernetes' builder makes of it.
 const (
-	sampleGroup   = "qqgroup.zz"
-	sampleVersion = "v7qq"
-	samplePlural  = "kxplurals"
-	sampleKind    = "Kxkind"
-	sampleList    = "Kxlisting"
-	sampleField   = "qqfield"
-	// sampleModels begins the names of its schemas, samplePaths those of its paths.
-	sampleModels = "zz.qqgroup." + sampleVersion + "."
-	samplePaths  = "/apis/" + sampleGroup + "/"
-	// sampleEmbedded is a property that holds a whole object.
-	sampleEmbedded = "embedded"
+	exemplarGroup    = "qqgroup.zz"
+	ExemplarVersion  = "v7qq"
+	exemplarPlural   = "kxplurals"
+	exemplarKind     = "Kxkind"
+	exemplarListKind = "Kxlisting"
+	exemplarField    = "qqfield"
+	// ExemplarModels begins the names of its schemas, samplePaths those of its paths.
+	ExemplarModels = "zz.qqgroup." + ExemplarVersion + "."
+	ExemplarPaths  = "/apis/" + exemplarGroup + "/"
+	// exemplarEmbedded is a property that holds a whole object.
+	exemplarEmbedded = "embedded"
 )
 
-// sample is a definition of the shape.
-func (s shape) sample() *apiextensionsv1.CustomResourceDefinition {
+// Exemplar is a definition of the shape.
+func (s Shape) Exemplar() *apiextensionsv1.CustomResourceDefinition {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object"}
 	embedded := object
 	embedded.XEmbeddedResource = true
 	embedded.Properties = map[string]apiextensionsv1.JSONSchemaProps{"spec": object}
 	root := object
-	root.Properties = map[string]apiextensionsv1.JSONSchemaProps{sampleEmbedded: embedded}
+	root.Properties = map[string]apiextensionsv1.JSONSchemaProps{exemplarEmbedded: embedded}
 	version := apiextensionsv1.CustomResourceDefinitionVersion{
-		Name: sampleVersion, Served: true, Storage: true,
+		Name: ExemplarVersion, Served: true, Storage: true,
 		Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &root},
 		Subresources: &apiextensionsv1.CustomResourceSubresources{},
 	}
@@ -77,12 +77,12 @@ func (s shape) sample() *apiextensionsv1.CustomResourceDefinition {
 		version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{}
 	}
 	if s.selectable {
-		version.SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: "." + sampleField}}
+		version.SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: "." + exemplarField}}
 	}
 	out := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: sampleGroup, Scope: apiextensionsv1.ClusterScoped,
+		Group: exemplarGroup, Scope: apiextensionsv1.ClusterScoped,
 		Names: apiextensionsv1.CustomResourceDefinitionNames{
-			Plural: samplePlural, Kind: sampleKind, ListKind: sampleList,
+			Plural: exemplarPlural, Kind: exemplarKind, ListKind: exemplarListKind,
 		},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
 	}}
@@ -92,8 +92,8 @@ func (s shape) sample() *apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// buildV2 is the spec of one version as Kubernetes builds and prunes it.
-func buildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
+// BuildV2 is the spec of one version as Kubernetes builds and prunes it.
+func BuildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
 	built, err := builder.BuildOpenAPIV2(full, version, v2Options())
 	if err != nil {
 		return nil, fmt.Errorf("build OpenAPI v2 of %s: %w", full.Name, err)
@@ -102,7 +102,7 @@ func buildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*s
 	return built, nil
 }
 
-func buildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec3.OpenAPI, error) {
+func BuildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec3.OpenAPI, error) {
 	built, err := builder.BuildOpenAPIV3(full, version, v3Options())
 	if err != nil {
 		return nil, fmt.Errorf("build OpenAPI v3 of %s: %w", full.Name, err)
@@ -110,8 +110,8 @@ func buildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*s
 	return built, nil
 }
 
-// modelPrefix begins the names of a group version's schemas.
-func modelPrefix(group, version string) string {
+// ModelPrefix begins the names of a group version's schemas.
+func ModelPrefix(group, version string) string {
 	parts := strings.Split(group, ".")
 	var name strings.Builder
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -15,38 +15,38 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// natives are the properties that Kubernetes adds to objects and to the objects
+// builtinProperties are the properties that Kubernetes adds to objects and to the objects
 // embedded in them, as they are in a sample.
-type natives struct {
+type builtinProperties struct {
 	root, embedded map[string]spec.Schema
-	// rootTexts and embeddedTexts are the same as JSON.
-	rootTexts, embeddedTexts []nativeText
+	// encodedRoot and encodedEmbedded are the same as JSON.
+	encodedRoot, encodedEmbedded []encodedProperty
 }
 
-// nativeNames are in the order in which they become required.
-var nativeNames = []string{"kind", "apiVersion", "metadata"}
+// builtinNames are in the order in which they become required.
+var builtinNames = []string{"kind", "apiVersion", "metadata"}
 
-func nativesOf(sample *spec.Schema) (natives, error) {
-	n := natives{root: map[string]spec.Schema{}, embedded: map[string]spec.Schema{}}
-	for _, name := range nativeNames {
+func newBuiltinProperties(sample *spec.Schema) (builtinProperties, error) {
+	n := builtinProperties{root: map[string]spec.Schema{}, embedded: map[string]spec.Schema{}}
+	for _, name := range builtinNames {
 		root, ok := sample.Properties[name]
-		embedded, too := sample.Properties[sampleEmbedded].Properties[name]
+		embedded, too := sample.Properties[exemplarEmbedded].Properties[name]
 		if !ok || !too {
-			return natives{}, fmt.Errorf("no property %s in a sample's schema", name)
+			return builtinProperties{}, fmt.Errorf("no property %s in a sample's schema", name)
 		}
 		n.root[name], n.embedded[name] = root, embedded
 	}
 	var err error
-	if n.rootTexts, err = nativeTexts(n.root); err != nil {
-		return natives{}, err
+	if n.encodedRoot, err = encodeProperties(n.root); err != nil {
+		return builtinProperties{}, err
 	}
-	n.embeddedTexts, err = nativeTexts(n.embedded)
+	n.encodedEmbedded, err = encodeProperties(n.embedded)
 	return n, err
 }
 
-// structural is the schema of a version, nil if it has none that can be
+// structuralSchema is the schema of a version, nil if it has none that can be
 // published.
-func structural(full *apiextensionsv1.CustomResourceDefinition, version string) (*structuralschema.Structural, error) {
+func structuralSchema(full *apiextensionsv1.CustomResourceDefinition, version string) (*structuralschema.Structural, error) {
 	found, err := apihelpers.GetSchemaForVersion(full, version)
 	if err != nil {
 		return nil, fmt.Errorf("find schema: %w", err)
@@ -69,8 +69,8 @@ func structural(full *apiextensionsv1.CustomResourceDefinition, version string) 
 }
 
 // schemaV2 is the published schema of a kind, without defaults.
-func (n natives) schemaV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
-	s, err := structural(full, version)
+func (n builtinProperties) schemaV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
+	s, err := structuralSchema(full, version)
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +80,12 @@ func (n natives) schemaV2(full *apiextensionsv1.CustomResourceDefinition, versio
 		roundValues(out)
 		n.extend(out, true)
 	}
-	describe(out, full, version)
+	addIdentity(out, full, version)
 	return handler.PruneDefaultsSchema(out), nil
 }
 
-func (n natives) schemaV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
-	s, err := structural(full, version)
+func (n builtinProperties) schemaV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
+	s, err := structuralSchema(full, version)
 	if err != nil {
 		return nil, err
 	}
@@ -94,26 +94,26 @@ func (n natives) schemaV3(full *apiextensionsv1.CustomResourceDefinition, versio
 		out = s.ToKubeOpenAPI()
 		n.extend(out, false)
 	}
-	describe(out, full, version)
+	addIdentity(out, full, version)
 	return builderutil.WrapRefs(out), nil
 }
 
-// describe adds what identifies the kind.
-func describe(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition, version string) {
+// addIdentity adds what identifies the kind.
+func addIdentity(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition, version string) {
 	s.AddExtension(endpoints.RouteMetaGVK, []any{map[string]any{
 		"group": full.Spec.Group, "version": version, "kind": full.Spec.Names.Kind,
 	}})
-	if !selectors() {
+	if !selectableFieldsEnabled() {
 		return
 	}
 	for _, v := range full.Spec.Versions {
 		if v.Name == version && len(v.SelectableFields) > 0 {
-			s.AddExtension(endpoints.RouteMetaSelectableFields, selectable(jsonPaths(v.SelectableFields)))
+			s.AddExtension(endpoints.RouteMetaSelectableFields, selectableExtension(jsonPaths(v.SelectableFields)))
 		}
 	}
 }
 
-func (n natives) extend(s *spec.Schema, v2 bool) {
+func (n builtinProperties) extend(s *spec.Schema, v2 bool) {
 	for name, property := range n.root {
 		s.SetProperty(name, property)
 	}
@@ -123,7 +123,7 @@ func (n natives) extend(s *spec.Schema, v2 bool) {
 // extendEmbedded adds to the objects embedded in s, and to s if it is one. What
 // keeps unknown fields stays as it is in v2, where a property that is named
 // makes kubectl refuse the others.
-func (n natives) extendEmbedded(s *spec.Schema, v2 bool) {
+func (n builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {
 	if s == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (n natives) extendEmbedded(s *spec.Schema, v2 bool) {
 	for name, property := range n.embedded {
 		s.SetProperty(name, property)
 	}
-	for _, name := range nativeNames[:2] {
+	for _, name := range builtinNames[:2] {
 		s.Required = withRequired(s.Required, name)
 	}
 }

@@ -20,11 +20,11 @@ import (
 type Server struct {
 	config    Config
 	views     views
-	molds     molds
+	templates PathTemplates
 	fragments *fragments
 	bases     bases
 	builtins  builtins
-	dates     dates
+	dates     modifiedTimes
 	root      root
 }
 
@@ -37,13 +37,13 @@ func New(config Config) (*Server, error) {
 		config.CacheBytes = defaultCacheBytes
 	}
 	s := &Server{config: config, fragments: newFragments(config.CacheBytes)}
-	s.views.catalog, s.views.program = config.Catalog, config.Version
-	config.Catalog.AddHandler(s.follow)
+	s.views.catalog, s.views.programVersion = config.Catalog, config.Version
+	config.Catalog.AddHandler(s.definitionChanged)
 	return s, nil
 }
 
-// follow notes a change; the next request looks at what there is.
-func (s *Server) follow(before, after *crd.Definition) {
+// definitionChanged notes a change; the next request looks at what there is.
+func (s *Server) definitionChanged(before, after *crd.Definition) {
 	s.views.changes.Add(1)
 	if before == nil || after != nil {
 		return // the fragments of what changed are replaced when they are needed
@@ -61,7 +61,7 @@ func (s *Server) Kept() int64 { return s.fragments.bytes() }
 // Wrap serves OpenAPI before next, which is asked for the documents of services
 // behind the aggregation layer and gets all other requests.
 func (s *Server) Wrap(next http.Handler) http.Handler {
-	discovery := counted("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
+	discovery := instrumented("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/openapi/v2":
@@ -76,8 +76,8 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// counted has Kubernetes' metrics count what a handler answers.
-func counted(subresource string, h http.HandlerFunc) http.HandlerFunc {
+// instrumented has Kubernetes' metrics count what a handler answers.
+func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }
 
@@ -100,19 +100,19 @@ func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinit
 	return full, nil
 }
 
-// changes is how often a document is begun anew because definitions change
+// maxAttempts is how often a document is begun anew because definitions change
 // while it is put together.
-const changes = 100
+const maxAttempts = 100
 
 // withView calls build with views until one holds.
 func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	var err error
-	for range changes {
+	for range maxAttempts {
 		if err = build(s.views.get()); !errors.Is(err, errChanged) {
 			return err
 		}
 		select {
-		case <-time.After(changePause):
+		case <-time.After(attemptPause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -120,10 +120,10 @@ func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	return err
 }
 
-const changePause = 20 * time.Millisecond
+const attemptPause = 20 * time.Millisecond
 
-// compressed makes a fragment of entries.
-func compressed(paths, schemas []byte) (fragment, error) {
+// newFragment makes a fragment of entries.
+func newFragment(paths, schemas []byte) (fragment, error) {
 	var f fragment
 	var err error
 	if f.paths, err = encode.NewPiece(paths); err != nil {
@@ -135,8 +135,8 @@ func compressed(paths, schemas []byte) (fragment, error) {
 	return f, nil
 }
 
-// constant makes a piece of a short text that never fails to compress.
-func constant(text string) encode.Piece {
+// mustPiece makes a piece of a short text that never fails to compress.
+func mustPiece(text string) encode.Piece {
 	piece, err := encode.NewPiece([]byte(text))
 	if err != nil {
 		panic(err) // memory takes all that is written
@@ -144,30 +144,30 @@ func constant(text string) encode.Piece {
 	return piece
 }
 
-var comma = constant(",")
+var comma = mustPiece(",")
 
-// dates are when the content of documents was first seen here.
-type dates struct {
+// modifiedTimes are when the content of documents was first seen here.
+type modifiedTimes struct {
 	mu struct {
 		sync.Mutex
-		byPath map[string]dated
+		byPath map[string]modifiedTime
 	}
 }
 
-type dated struct {
+type modifiedTime struct {
 	tag  string
 	time time.Time
 }
 
-func (d *dates) of(path, tag string) time.Time {
+func (d *modifiedTimes) of(path, tag string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.byPath == nil {
-		d.mu.byPath = map[string]dated{}
+		d.mu.byPath = map[string]modifiedTime{}
 	}
 	if found := d.mu.byPath[path]; found.tag == tag {
 		return found.time
 	}
-	d.mu.byPath[path] = dated{tag, time.Now()}
+	d.mu.byPath[path] = modifiedTime{tag, time.Now()}
 	return d.mu.byPath[path].time
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// occupied is where specs have paths and schemas.
-type occupied struct {
+// occupiedNames is where specs have paths and schemas.
+type occupiedNames struct {
 	// paths are "/apis/group/version/", models prefixes of the names of schemas.
 	paths, models map[string]bool
 }
 
-func occupiedBy(specs []*spec.Swagger) *occupied {
-	o := &occupied{paths: map[string]bool{}, models: map[string]bool{}}
+func occupiedBy(specs []*spec.Swagger) *occupiedNames {
+	o := &occupiedNames{paths: map[string]bool{}, models: map[string]bool{}}
 	for _, s := range specs {
 		if s.Paths != nil {
 			for path := range s.Paths.Paths {
@@ -32,32 +32,32 @@ func occupiedBy(specs []*spec.Swagger) *occupied {
 	return o
 }
 
-func (o *occupied) meets(group, version string) bool {
-	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[modelPrefix(group, version)]
+func (o *occupiedNames) conflicts(group, version string) bool {
+	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[ModelPrefix(group, version)]
 }
 
-// split is what a base has to know of a view.
-type split struct {
-	remote *occupied // that it was made with
-	// apart are the definitions whose names or paths meet those of others.
-	apart []*crd.Definition
+// baseSplit is what a base has to know of a view.
+type baseSplit struct {
+	remote *occupiedNames // that it was made with
+	// conflicting are the definitions whose names or paths meet those of others.
+	conflicting []*crd.Definition
 	// shapes are those of the rest.
-	shapes []shape
+	shapes []Shape
 	// key identifies both.
 	key string
 }
 
 // splitBy splits once for each view and remote. Local servers never change.
-func (v *view) splitBy(local, remote *occupied) *split {
+func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 	v.v2.Lock()
 	defer v.v2.Unlock()
 	if v.v2.split != nil && v.v2.split.remote == remote {
 		return v.v2.split
 	}
-	found := &split{remote: remote}
-	found.apart, found.shapes = v.divide(local, remote)
-	sum := newSum(fmt.Sprint(found.shapes))
-	for _, d := range found.apart {
+	found := &baseSplit{remote: remote}
+	found.conflicting, found.shapes = v.divide(local, remote)
+	sum := newContentHash(fmt.Sprint(found.shapes))
+	for _, d := range found.conflicting {
 		sum.definition(d)
 	}
 	found.key = sum.tag()
@@ -65,7 +65,7 @@ func (v *view) splitBy(local, remote *occupied) *split {
 	return found
 }
 
-func (v *view) divide(all ...*occupied) ([]*crd.Definition, []shape) {
+func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []Shape) {
 	kinds := map[string]int{}
 	for _, g := range v.groups {
 		for _, m := range g.all {
@@ -78,7 +78,7 @@ func (v *view) divide(all ...*occupied) ([]*crd.Definition, []shape) {
 		for _, m := range g.all {
 			met := kinds[g.path+" "+m.Wanted.Kind] > 1 || kinds[g.path+" "+m.Wanted.ListKind] > 1
 			for _, o := range all {
-				met = met || o.meets(m.Group, m.version.Name)
+				met = met || o.conflicts(m.Group, m.version.Name)
 			}
 			if met {
 				apart[m.Name] = true

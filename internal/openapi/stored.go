@@ -9,7 +9,7 @@ import (
 
 // storedSchemas are the schemas of a stored definition, by node of its tree.
 type storedSchemas struct {
-	tree
+	schemaTree
 	// common is that of all versions, noNode if each has its own.
 	common uint32
 	// byVersion has those that were asked for.
@@ -114,12 +114,12 @@ func (s *storedSchemas) of(version string) (uint32, bool) {
 }
 
 // schema reads one and returns its node.
-func (t *tree) schema(depth int) uint32 {
+func (t *schemaTree) schema(depth int) uint32 {
 	n := uint32(len(t.nodes))
-	t.nodes = append(t.nodes, node{})
+	t.nodes = append(t.nodes, schemaNode{})
 	t.RefuseIf(depth > deepest)
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
-		f, known := fieldByName[string(t.Name())]
+		f, known := keywordByName[string(t.Name())]
 		t.RefuseIf(!known || t.nodes[n].set.has(f))
 		if t.Refused() {
 			break
@@ -133,49 +133,49 @@ func (t *tree) schema(depth int) uint32 {
 
 // content reads the value of a field of node n. What is empty or false Kubernetes
 // leaves out, so it is odd.
-func (t *tree) content(f field, n uint32, depth int) span {
+func (t *schemaTree) content(f keyword, n uint32, depth int) span {
 	from := uint32(t.Offset())
 	switch f {
-	case fieldDescription, fieldType, fieldFormat, fieldTitle, fieldPattern, fieldListType, fieldMapType:
+	case keywordDescription, keywordType, keywordFormat, keywordTitle, keywordPattern, keywordListType, keywordMapType:
 		return t.some(t.string())
-	case fieldItems, fieldNot:
+	case keywordItems, keywordNot:
 		return span{from: t.schema(depth)}
-	case fieldProperties:
+	case keywordProperties:
 		return t.properties(n, depth)
-	case fieldAllOf, fieldOneOf, fieldAnyOf:
+	case keywordAllOf, keywordOneOf, keywordAnyOf:
 		return t.list(depth)
-	case fieldAdditional:
+	case keywordAdditional:
 		if t.Word("true") || t.Word("false") {
 			break
 		}
 		schema := t.schema(depth)
 		return span{from: schema, to: schema}
-	case fieldExclusiveMaximum, fieldExclusiveMinimum, fieldUniqueItems, fieldNullable, fieldEmbedded, fieldIntOrString, fieldPreserve:
+	case keywordExclusiveMaximum, keywordExclusiveMinimum, keywordUniqueItems, keywordNullable, keywordEmbedded, keywordIntOrString, keywordPreserve:
 		t.RefuseIf(!t.Word("true"))
-	case fieldMaximum, fieldMinimum, fieldMultipleOf:
+	case keywordMaximum, keywordMinimum, keywordMultipleOf:
 		t.Number(false)
-	case fieldMaxLength, fieldMinLength, fieldMaxItems, fieldMinItems, fieldMaxProperties, fieldMinProperties:
+	case keywordMaxLength, keywordMinLength, keywordMaxItems, keywordMinItems, keywordMaxProperties, keywordMinProperties:
 		t.Number(true)
-	case fieldDefault, fieldExample:
+	case keywordDefault, keywordExample:
 		t.sortedValue(depth)
 		t.RefuseIf(string(t.Text(int(from), t.Offset())) == "null")
-	case fieldEnum:
+	case keywordEnum:
 		t.RefuseIf(t.items(func() { t.sortedValue(depth) }) == 0)
-	case fieldRequired, fieldMapKeys:
+	case keywordRequired, keywordMapKeys:
 		t.RefuseIf(t.items(func() { t.Quoted() }) == 0)
-	case fieldRules:
+	case keywordRules:
 		t.RefuseIf(t.items(t.rule) == 0)
 	}
 	return span{from, uint32(t.Offset())}
 }
 
-func (t *tree) some(s span) span {
+func (t *schemaTree) some(s span) span {
 	t.RefuseIf(s.from == s.to)
 	return s
 }
 
 // items reads a list whose items read reads, and returns how many there are.
-func (t *tree) items(read func()) (count int) {
+func (t *schemaTree) items(read func()) (count int) {
 	for ok := t.BeginList(); ok; ok = t.NextItem() {
 		read()
 		count++
@@ -184,17 +184,17 @@ func (t *tree) items(read func()) (count int) {
 }
 
 // properties are in order of their names.
-func (t *tree) properties(n uint32, depth int) span {
+func (t *schemaTree) properties(n uint32, depth int) span {
 	var first, last uint32
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
 		name := t.name()
 		key := t.text(name)
 		t.RefuseIf(last != 0 && bytes.Compare(t.text(t.entries[last].name), key) >= 0)
 		made := uint32(len(t.entries))
-		t.entries = append(t.entries, entry{name: name})
+		t.entries = append(t.entries, schemaEntry{name: name})
 		child := t.schema(depth)
 		t.entries[made].node = child
-		t.nodes[n].nullable = t.nodes[n].nullable || t.nodes[child].set.has(fieldNullable)
+		t.nodes[n].nullable = t.nodes[n].nullable || t.nodes[child].set.has(keywordNullable)
 		first, last = t.link(first, last, made)
 	}
 	t.RefuseIf(first == 0)
@@ -202,18 +202,18 @@ func (t *tree) properties(n uint32, depth int) span {
 }
 
 // name reads the name of a field and returns where it stands.
-func (t *tree) name() span {
+func (t *schemaTree) name() span {
 	name := t.Name()
 	to := max(t.Offset()-len(`":`), len(name))
 	return span{uint32(to - len(name)), uint32(to)}
 }
 
 // list is schemas one behind the other.
-func (t *tree) list(depth int) span {
+func (t *schemaTree) list(depth int) span {
 	var first, last uint32
 	for ok := t.BeginList(); ok; ok = t.NextItem() {
 		made := uint32(len(t.entries))
-		t.entries = append(t.entries, entry{})
+		t.entries = append(t.entries, schemaEntry{})
 		child := t.schema(depth)
 		t.entries[made].node = child
 		first, last = t.link(first, last, made)
@@ -222,7 +222,7 @@ func (t *tree) list(depth int) span {
 	return span{from: first}
 }
 
-func (t *tree) link(first, last, made uint32) (uint32, uint32) {
+func (t *schemaTree) link(first, last, made uint32) (uint32, uint32) {
 	if first == 0 {
 		return made, made
 	}
@@ -234,7 +234,7 @@ func (t *tree) link(first, last, made uint32) (uint32, uint32) {
 // writes them.
 var ruleFields = [...]string{"rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf"}
 
-func (t *tree) rule() {
+func (t *schemaTree) rule() {
 	at := 0
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
 		name := t.Name()

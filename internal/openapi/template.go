@@ -11,92 +11,92 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 )
 
-// names are those of a custom resource in one version, in all forms that occur
+// resourceNames are those of a custom resource in one version, in all forms that occur
 // in its paths.
-type names struct {
-	group, version, plural, kind, list string
+type resourceNames struct {
+	group, version, plural, kind, listKind string
 	// fields is the JSON of its selectable fields.
 	fields string
 }
 
 // plain names go through Kubernetes' builder letter by letter; others it may
 // change in ways that a template does not know.
-var plainKind = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+var plainName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-func (n names) plain() bool {
-	return plainKind.MatchString(n.kind) && plainKind.MatchString(n.list)
+func (n resourceNames) isPlain() bool {
+	return plainName.MatchString(n.kind) && plainName.MatchString(n.listKind)
 }
 
-// word is a form of a name.
-type word int
+// nameForm is a form of a name.
+type nameForm int
 
 const (
-	literal word = iota
-	wordGroup
-	wordVersion
-	wordPlural
-	wordKind
-	wordList
-	wordModels    // of the names of schemas: the group backwards
-	wordOperation // of operations: group and version without punctuation
-	wordTag
-	wordCreate // "create" and the kind, with an article
-	wordDelete
-	wordFields
+	noName nameForm = iota
+	groupName
+	versionName
+	pluralName
+	kindName
+	listKindName
+	modelsName    // of the names of schemas: the group backwards
+	operationName // of operations: group and version without punctuation
+	tagName
+	createName // "create" and the kind, with an article
+	deleteName
+	fieldsName
 )
 
-// sampleWords are the forms of a sample's names; of two that begin alike the
+// exemplarForms are the forms of a sample's names; of two that begin alike the
 // longer is first.
-func sampleWords() []struct {
+func exemplarForms() []struct {
 	text string
-	word word
+	word nameForm
 } {
-	n := names{group: sampleGroup, version: sampleVersion, plural: samplePlural, kind: sampleKind, list: sampleList}
-	n.fields = selectableJSON([]string{"." + sampleField})
+	n := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
+	n.fields = selectableJSON([]string{"." + exemplarField})
 	var found []struct {
 		text string
-		word word
+		word nameForm
 	}
-	for _, w := range []word{wordFields, wordCreate, wordDelete, wordTag, wordOperation, wordModels,
-		wordGroup, wordVersion, wordPlural, wordKind, wordList} {
+	for _, w := range []nameForm{fieldsName, createName, deleteName, tagName, operationName, modelsName,
+		groupName, versionName, pluralName, kindName, listKindName} {
 		found = append(found, struct {
 			text string
-			word word
-		}{n.text(w), w})
+			word nameForm
+		}{n.form(w), w})
 	}
 	return found
 }
 
-func (n names) text(w word) string {
+func (n resourceNames) form(w nameForm) string {
 	switch w {
-	case wordGroup:
+	case groupName:
 		return n.group
-	case wordVersion:
+	case versionName:
 		return n.version
-	case wordPlural:
+	case pluralName:
 		return n.plural
-	case wordKind:
+	case kindName:
 		return n.kind
-	case wordList:
-		return n.list
-	case wordModels:
-		return modelPrefix(n.group, n.version)
-	case wordOperation:
+	case listKindName:
+		return n.listKind
+	case modelsName:
+		return ModelPrefix(n.group, n.version)
+	case operationName:
 		return openapi.ToValidOperationID(n.trimmed(), true) + openapi.ToValidOperationID(n.version, true)
-	case wordTag:
+	case tagName:
 		return openapi.ToValidOperationID(n.trimmed(), false) + "_" + openapi.ToValidOperationID(n.version, false)
-	case wordCreate:
+	case createName:
 		return "create" + endpoints.GetArticleForNoun(n.kind, " ") + n.kind
-	case wordDelete:
+	case deleteName:
 		return "delete" + endpoints.GetArticleForNoun(n.kind, " ") + n.kind
-	case wordFields:
+	case fieldsName:
 		return n.fields
 	}
 	return ""
 }
 
 // trimmed is the group as operations and tags are named after it.
-func (n names) trimmed() string { return strings.TrimSuffix(n.group, ".k8s.io") }
+func (n resourceNames) trimmed() string { return strings.TrimSuffix(n.group, ".k8s.io") }
 
 // jsonPaths are those of the fields of selectors.
 func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
@@ -107,8 +107,8 @@ func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
 	return paths
 }
 
-// selectable is the extension that names the fields of selectors.
-func selectable(paths []string) []any {
+// selectableExtension is the extension that names the fields of selectors.
+func selectableExtension(paths []string) []any {
 	out := make([]any, len(paths))
 	for i, path := range paths {
 		out[i] = map[string]any{"fieldPath": strings.TrimPrefix(path, ".")}
@@ -117,31 +117,31 @@ func selectable(paths []string) []any {
 }
 
 func selectableJSON(paths []string) string {
-	out, err := json.Marshal(selectable(paths))
+	out, err := json.Marshal(selectableExtension(paths))
 	if err != nil {
 		panic(err) // strings can be marshalled
 	}
 	return string(out)
 }
 
-// template is text with the names of a custom resource left out.
-type template []part
+// textTemplate is text with the names of a custom resource left out.
+type textTemplate []templatePart
 
-type part struct {
+type templatePart struct {
 	text string // before the word
-	word word
+	name nameForm
 }
 
-// cut makes a template of a sample's text.
-func cut(text string) template {
-	words := sampleWords()
-	var t template
+// newTextTemplate makes a template of a sample's text.
+func newTextTemplate(text string) textTemplate {
+	words := exemplarForms()
+	var t textTemplate
 	start := 0
 next:
 	for i := 0; i < len(text); {
 		for _, w := range words {
 			if strings.HasPrefix(text[i:], w.text) {
-				t = append(t, part{text[start:i], w.word})
+				t = append(t, templatePart{text[start:i], w.word})
 				i += len(w.text)
 				start = i
 				continue next
@@ -149,11 +149,11 @@ next:
 		}
 		i++
 	}
-	return append(t, part{text: text[start:]})
+	return append(t, templatePart{text: text[start:]})
 }
 
 // size is about that of a filled template.
-func (t template) size() int {
+func (t textTemplate) size() int {
 	n := 0
 	for _, p := range t {
 		n += len(p.text) + 24
@@ -161,29 +161,29 @@ func (t template) size() int {
 	return n
 }
 
-// filler writes templates for one custom resource.
-type filler struct {
-	texts [wordFields + 1]string
+// nameFiller writes templates for one custom resource.
+type nameFiller struct {
+	forms [fieldsName + 1]string
 }
 
-func (n names) filler() *filler {
-	f := &filler{}
-	for w := range f.texts {
-		f.texts[w] = n.text(word(w))
+func (n resourceNames) filler() *nameFiller {
+	f := &nameFiller{}
+	for w := range f.forms {
+		f.forms[w] = n.form(nameForm(w))
 	}
 	return f
 }
 
-func (f *filler) append(dst []byte, t template) []byte {
+func (f *nameFiller) append(dst []byte, t textTemplate) []byte {
 	for _, p := range t {
 		dst = append(dst, p.text...)
-		dst = append(dst, f.texts[p.word]...)
+		dst = append(dst, f.forms[p.name]...)
 	}
 	return dst
 }
 
-// inner returns the entries of a JSON object without its braces.
-func inner(object []byte) (string, error) {
+// ObjectEntries returns the entries of a JSON object without its braces.
+func ObjectEntries(object []byte) (string, error) {
 	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' {
 		return "", fmt.Errorf("not a JSON object: %.40q", object)
 	}

@@ -23,7 +23,7 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	var tag string
 	var built *document
-	remote := behindV2(next)
+	remote := fetchAggregated(next)
 	find := func(v *view) (b *base, err error) {
 		if b, err = s.base(v, remote); err == nil {
 			tag = v.tagV2(b, s.config.Version)
@@ -51,7 +51,7 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	w.Header().Set("Content-Type", chosen.returned)
 	w.Header().Set("Etag", strconv.Quote(tag))
-	content := &lazily{build: func() (*document, error) {
+	content := &lazyDocument{build: func() (*document, error) {
 		err := s.withView(r.Context(), build)
 		return built, err
 	}}
@@ -64,13 +64,13 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 // sendV2 sends the whole document from its pieces: to clients that want gzip as they
 // are kept. Parts of a document and other methods, which nobody asks for, go
 // Kubernetes' way.
-func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily, tag string) {
+func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDocument, tag string) {
 	const name = "/openapi/v2"
 	modified := s.dates.of(name, tag)
 	compress := acceptsGzip(r)
 	switch {
 	case r.Method == http.MethodGet && r.Header.Get("Range") == "":
-		outcome := &outcome{header: w.Header(), status: http.StatusOK}
+		outcome := &statusRecorder{header: w.Header(), status: http.StatusOK}
 		asked := r.Clone(r.Context())
 		asked.Method = http.MethodHead
 		http.ServeContent(outcome, asked, name, modified, content)
@@ -104,17 +104,17 @@ func (d *document) send(w http.ResponseWriter, compress bool) error {
 	return encode.WriteGzip(w, d.pieces)
 }
 
-// outcome is what a handler would answer.
-type outcome struct {
+// statusRecorder is what a handler would answer.
+type statusRecorder struct {
 	header http.Header
 	status int
 }
 
-func (o *outcome) Header() http.Header { return o.header }
+func (o *statusRecorder) Header() http.Header { return o.header }
 
-func (o *outcome) WriteHeader(status int) { o.status = status }
+func (o *statusRecorder) WriteHeader(status int) { o.status = status }
 
-func (o *outcome) Write(p []byte) (int, error) { return len(p), nil }
+func (o *statusRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
 // tagV2 identifies the document of a view on a base.
 func (v *view) tagV2(b *base, program string) string {
@@ -123,9 +123,9 @@ func (v *view) tagV2(b *base, program string) string {
 	if v.v2.base == b {
 		return v.v2.tag
 	}
-	sum := newSum(program, "v2", b.tag)
+	sum := newContentHash(program, "v2", b.tag)
 	for _, d := range v.published {
-		if !b.apart[d.Name] {
+		if !b.conflicting[d.Name] {
 			sum.definition(d)
 		}
 	}
@@ -142,10 +142,10 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 			return nil, err
 		}
 	}
-	want := make([]wanted, len(v.published))
+	want := make([]fragmentRequest, len(v.published))
 	for i, d := range v.published {
-		if !b.apart[d.Name] {
-			want[i] = wanted{fragmentKey{f, d.Name, ""}, d.Spec ^ b.renames, func() (fragment, error) { return s.buildV2(d, b, f) }}
+		if !b.conflicting[d.Name] {
+			want[i] = fragmentRequest{fragmentKey{f, d.Name, ""}, d.Spec ^ b.renames, func() (fragment, error) { return s.buildV2(d, b, f) }}
 		}
 	}
 	found, err := s.fragments.all(want, plain)
@@ -158,7 +158,7 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 // buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
 // of its versions all of it is left out, as Kubernetes does.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
-	made, direct, err := s.direct(d, "", f, func(shape shape) (*mold, error) { return b.mold(&s.molds, shape) })
+	made, direct, err := s.direct(d, "", f, func(shape Shape) (*PathTemplate, error) { return b.template(&s.templates, shape) })
 	if direct || err != nil {
 		return made, err
 	}
@@ -171,28 +171,28 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 
 // decodedV2 is the entries of a definition that cannot be written from its text;
 // none if Kubernetes' builder fails.
-func (s *Server) decodedV2(d *crd.Definition, b *base) (text, error) {
+func (s *Server) decodedV2(d *crd.Definition, b *base) (Entries, error) {
 	full, err := s.full(d)
 	if err != nil {
-		return text{}, err
+		return Entries{}, err
 	}
-	var all text
-	for _, version := range served(full) {
-		entries, err := s.molds.textV2(full, version)
+	var all Entries
+	for _, version := range servedVersions(full) {
+		entries, err := s.templates.EntriesV2(full, version)
 		if err != nil {
-			missing(d, err)
-			return text{}, nil
+			logMissing(d, err)
+			return Entries{}, nil
 		}
-		all.join(entries.paths, entries.schemas)
+		all.Append(entries.Paths, entries.Schemas)
 	}
 	if b.renamed != nil {
-		all.paths = []byte(b.renamed.Replace(string(all.paths)))
-		all.schemas = []byte(b.renamed.Replace(string(all.schemas)))
+		all.Paths = []byte(b.renamed.Replace(string(all.Paths)))
+		all.Schemas = []byte(b.renamed.Replace(string(all.Schemas)))
 	}
 	return all, nil
 }
 
-func missing(d *crd.Definition, err error) {
+func logMissing(d *crd.Definition, err error) {
 	klog.ErrorS(err, "A custom resource is missing in OpenAPI v2", "name", d.Name)
 }
 
@@ -211,27 +211,27 @@ func (b *base) proto() (*frame, error) {
 			return nil, err
 		}
 	}
-	binary, err := protoV2.binary(string(plain))
+	binary, err := ProtoV2.Encode(string(plain))
 	if err != nil {
 		return nil, err
 	}
-	head, err := protoV2.rest(binary)
+	head, err := ProtoV2.WithoutEntries(binary)
 	if err != nil {
 		return nil, err
 	}
 	made := &frame{form: v2Proto}
-	if made.head, err = cutUp(head); err != nil {
+	if made.head, err = splitPieces(head); err != nil {
 		return nil, err
 	}
 	for _, part := range []struct {
 		pieces *[]encode.Piece
 		way    []protowire.Number
-	}{{&made.paths, protoV2.paths}, {&made.schemas, protoV2.schemas}} {
-		entries, err := only(binary, part.way[:len(part.way)-1])
+	}{{&made.paths, ProtoV2.Paths}, {&made.schemas, ProtoV2.Schemas}} {
+		entries, err := Nested(binary, part.way[:len(part.way)-1])
 		if err != nil {
 			return nil, err
 		}
-		if *part.pieces, err = cutUp(entries); err != nil {
+		if *part.pieces, err = splitPieces(entries); err != nil {
 			return nil, err
 		}
 	}

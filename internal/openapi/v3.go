@@ -13,24 +13,24 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// source is a v3 document before it is built.
-type source struct {
+// documentSource is a v3 document before it is built.
+type documentSource struct {
 	path, tag string
 	build     func(form) (*document, error)
 }
 
 // find looks for the document of a group version, first among what is built in.
 // It returns nil if there is none.
-func (s *Server) find(v *view, path string) (*source, error) {
+func (s *Server) find(v *view, path string) (*documentSource, error) {
 	builtin, err := s.builtins.all(s.config.Locals())
 	if err != nil {
 		return nil, err
 	}
 	if b := builtin[path]; b != nil {
-		return &source{path, b.tag, func(f form) (*document, error) { return s.builtinDocument(b, f) }}, nil
+		return &documentSource{path, b.tag, func(f form) (*document, error) { return s.builtinDocument(b, f) }}, nil
 	}
 	if g := v.groups[path]; g != nil {
-		return &source{path, g.tag, func(f form) (*document, error) { return s.groupDocument(g, f) }}, nil
+		return &documentSource{path, g.tag, func(f form) (*document, error) { return s.groupDocument(g, f) }}, nil
 	}
 	return nil, nil
 }
@@ -40,7 +40,7 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 	wanted := clauses(r)
 	chosen, acceptable := choose(wanted, typesV3)
 	hash := r.URL.Query().Get("hash")
-	var found *source
+	var found *documentSource
 	var built *document
 	err := s.withView(r.Context(), func(v *view) (err error) {
 		found, err = s.find(v, strings.TrimPrefix(r.URL.Path, "/openapi/v3/"))
@@ -54,7 +54,7 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 		next.ServeHTTP(w, r)
 		return
 	}
-	counted("openapi/v3/", func(w http.ResponseWriter, r *http.Request) {
+	instrumented("openapi/v3/", func(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			klog.ErrorS(err, "OpenAPI v3 cannot be built", "path", r.URL.Path)
 			w.WriteHeader(http.StatusInternalServerError)
@@ -66,7 +66,7 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 
 // answerV3 is the answer to a request for a document.
 type answerV3 struct {
-	found *source
+	found *documentSource
 	// built is nil where the answer needs no document.
 	built      *document
 	wanted     []goautoneg.Accept
@@ -96,7 +96,7 @@ func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a answerV3) {
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
 	}
-	content := &lazily{build: func() (*document, error) { return found.build(chosen.form) }}
+	content := &lazyDocument{build: func() (*document, error) { return found.build(chosen.form) }}
 	if a.built != nil {
 		content.reader = a.built.reader()
 	}
@@ -122,9 +122,9 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := make([]wanted, len(g.members))
+	want := make([]fragmentRequest, len(g.members))
 	for i, m := range g.members {
-		want[i] = wanted{fragmentKey{f, m.Name, m.version.Name}, m.Spec, func() (fragment, error) { return s.buildV3(m, f) }}
+		want[i] = fragmentRequest{fragmentKey{f, m.Name, m.version.Name}, m.Spec, func() (fragment, error) { return s.buildV3(m, f) }}
 	}
 	found, err := s.fragments.all(want, true)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 // buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
 // left out, as Kubernetes does.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
-	made, direct, err := s.direct(m.Definition, m.version.Name, f, s.molds.v3)
+	made, direct, err := s.direct(m.Definition, m.version.Name, f, s.templates.V3)
 	if direct || err != nil {
 		return made, err
 	}
@@ -148,7 +148,7 @@ func (s *Server) buildV3(m member, f form) (fragment, error) {
 	if i < 0 {
 		return fragment{}, errChanged
 	}
-	entries, err := s.molds.textV3(full, &full.Spec.Versions[i])
+	entries, err := s.templates.EntriesV3(full, &full.Spec.Versions[i])
 	if err != nil {
 		klog.ErrorS(err, "A custom resource is missing in OpenAPI v3", "name", m.Name, "version", m.version.Name)
 		return fragment{}, nil

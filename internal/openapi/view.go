@@ -23,7 +23,7 @@ type view struct {
 
 	v2 struct {
 		sync.Mutex
-		split *split
+		split *baseSplit
 		// tag is that of the v2 document on a base.
 		base *base
 		tag  string
@@ -47,10 +47,10 @@ type member struct {
 
 // views follow the catalog.
 type views struct {
-	catalog Catalog
-	program string
-	changes atomic.Uint64
-	mu      struct {
+	catalog        Catalog
+	programVersion string
+	changes        atomic.Uint64
+	mu             struct {
 		sync.Mutex
 		view    *view
 		changes uint64
@@ -63,7 +63,7 @@ func (v *views) get() *view {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.mu.view == nil || v.mu.changes < changes {
-		v.mu.view, v.mu.changes = newView(v.catalog.All(), v.program), changes
+		v.mu.view, v.mu.changes = newView(v.catalog.All(), v.programVersion), changes
 	}
 	return v.mu.view
 }
@@ -90,7 +90,7 @@ func newView(all []*crd.Definition, program string) *view {
 	}
 	for _, g := range v.groups {
 		g.members = slices.DeleteFunc(slices.Clone(g.all), duplicates())
-		sum := newSum(program, "v3")
+		sum := newContentHash(program, "v3")
 		for _, m := range g.members {
 			sum.definition(m.Definition)
 		}
@@ -113,49 +113,49 @@ func duplicates() func(member) bool {
 }
 
 // shapes are those of versions, each once.
-func shapes(members []member) []shape {
-	seen := map[shape]bool{}
-	var found []shape
+func shapes(members []member) []Shape {
+	seen := map[Shape]bool{}
+	var found []Shape
 	for _, m := range members {
-		s := shapeOf(m.Scope, m.version)
+		s := ShapeOf(m.Scope, m.version)
 		if !seen[s] {
 			seen[s] = true
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	slices.SortFunc(found, func(a, b Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return found
 }
 
-// summing identifies content by what it is made from.
-type summing struct{ hash.Hash }
+// contentHash identifies content by what it is made from.
+type contentHash struct{ hash.Hash }
 
-func newSum(parts ...string) summing {
-	s := summing{sha512.New()}
+func newContentHash(parts ...string) contentHash {
+	s := contentHash{sha512.New()}
 	for _, p := range parts {
 		s.text(p)
 	}
 	return s
 }
 
-func (s summing) text(t string) {
+func (s contentHash) text(t string) {
 	s.number(uint64(len(t)))
 	_, _ = s.Write([]byte(t)) // a hash never fails
 }
 
-func (s summing) number(n uint64) {
+func (s contentHash) number(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	_, _ = s.Write(b[:])
 }
 
-func (s summing) definition(d *crd.Definition) {
+func (s contentHash) definition(d *crd.Definition) {
 	s.text(d.Name)
 	s.number(d.Spec)
 }
 
 // short is for where a collision costs little.
-func (s summing) short() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
+func (s contentHash) short() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
 
 // tag is written as Kubernetes writes its own.
-func (s summing) tag() string { return fmt.Sprintf("%X", s.Sum(nil)) }
+func (s contentHash) tag() string { return fmt.Sprintf("%X", s.Sum(nil)) }

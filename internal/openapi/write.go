@@ -57,7 +57,7 @@ func appendSchema(dst []byte, s *spec.Schema) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode schema: %w", err)
 		}
-		entries, err := inner(own)
+		entries, err := ObjectEntries(own)
 		if err != nil {
 			return nil, err
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// yamlOf is what a YAML parser makes of JSON without white space: gnostic reads
+// parseYAML is what a YAML parser makes of JSON without white space: gnostic reads
 // documents as YAML and spends most of its time in the parser.
-func yamlOf(document string, sorted bool) (*yaml.Node, error) {
+func parseYAML(document string, sorted bool) (*yaml.Node, error) {
 	r := yamlReader{Lexer: storedjson.NewLexer([]byte(document)), sorted: sorted}
 	root := r.value()
 	if !r.Done() {
