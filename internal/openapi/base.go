@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // base is a v2 document without the custom resources that are put into it as
@@ -114,7 +115,7 @@ func (s *Server) locals() ([]*spec.Swagger, error) {
 func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {
 	var resources []*spec.Swagger
 	for _, shape := range split.shapes {
-		sample, err := BuildV2(shape.Exemplar(), ExemplarVersion)
+		sample, err := transcode.BuildV2(shape.Exemplar(), transcode.ExemplarVersion)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*
 	merged.Paths, merged.Definitions, merged.Parameters = nil, nil, nil
 	for i, local := range locals {
 		if i > 0 {
-			if local, err = ThroughJSON(local); err != nil {
+			if local, err = transcode.ThroughJSON(local); err != nil {
 				return nil, err
 			}
 		}
@@ -180,7 +181,7 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 		if !version.Served {
 			continue
 		}
-		built, err := BuildV2(full, version.Name)
+		built, err := transcode.BuildV2(full, version.Name)
 		if err != nil {
 			logMissing(d, err)
 			return nil, nil
@@ -193,18 +194,6 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 	return whole, nil
 }
 
-func ThroughJSON(s *spec.Swagger) (*spec.Swagger, error) {
-	plain, err := s.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("encode spec: %w", err)
-	}
-	out := &spec.Swagger{}
-	if err := out.UnmarshalJSON(plain); err != nil {
-		return nil, fmt.Errorf("decode spec: %w", err)
-	}
-	return out, nil
-}
-
 // exemplarText is what samples have in specs. Later ones win, as in a merge.
 func exemplarText(specs ...*spec.Swagger) (string, error) {
 	paths, definitions := map[string]spec.PathItem{}, map[string]spec.Schema{}
@@ -213,12 +202,12 @@ func exemplarText(specs ...*spec.Swagger) (string, error) {
 			continue
 		}
 		for path, item := range s.Paths.Paths {
-			if strings.HasPrefix(path, ExemplarPaths) {
+			if strings.HasPrefix(path, transcode.ExemplarPaths) {
 				paths[path] = item
 			}
 		}
 		for name, schema := range s.Definitions {
-			if strings.HasPrefix(name, ExemplarModels) {
+			if strings.HasPrefix(name, transcode.ExemplarModels) {
 				definitions[name] = schema
 			}
 		}
@@ -233,13 +222,13 @@ func exemplarText(specs ...*spec.Swagger) (string, error) {
 func removeExemplars(s *spec.Swagger) {
 	if s.Paths != nil {
 		for path := range s.Paths.Paths {
-			if strings.HasPrefix(path, ExemplarPaths) {
+			if strings.HasPrefix(path, transcode.ExemplarPaths) {
 				delete(s.Paths.Paths, path)
 			}
 		}
 	}
 	for name := range s.Definitions {
-		if strings.HasPrefix(name, ExemplarModels) {
+		if strings.HasPrefix(name, transcode.ExemplarModels) {
 			delete(s.Definitions, name)
 		}
 	}
@@ -291,7 +280,7 @@ func (b *base) encode(merged *spec.Swagger) error {
 	if err != nil {
 		return fmt.Errorf("encode head of OpenAPI v2: %w", err)
 	}
-	rest, err := ObjectEntries(head)
+	rest, err := transcode.ObjectEntries(head)
 	if err != nil {
 		return err
 	}
@@ -313,7 +302,7 @@ func splitObject(object []byte) ([]encode.Piece, error) {
 	if object == nil {
 		return nil, nil
 	}
-	entries, err := ObjectEntries(object)
+	entries, err := transcode.ObjectEntries(object)
 	if err != nil {
 		return nil, err
 	}
@@ -329,4 +318,30 @@ func servedVersions(full *apiextensionsv1.CustomResourceDefinition) []*apiextens
 		}
 	}
 	return found
+}
+
+// renamedTemplates are a base's, in which references are to what the merger has
+// renamed.
+type renamedTemplates struct {
+	mu struct {
+		sync.Mutex
+		byShape map[transcode.Shape]*transcode.PathTemplate
+	}
+}
+
+func (b *base) template(all *transcode.PathTemplates, s transcode.Shape) (*transcode.PathTemplate, error) {
+	made, err := all.V2(s)
+	if err != nil || b.renamed == nil {
+		return made, err
+	}
+	b.templates.mu.Lock()
+	defer b.templates.mu.Unlock()
+	if found := b.templates.mu.byShape[s]; found != nil {
+		return found, nil
+	}
+	if b.templates.mu.byShape == nil {
+		b.templates.mu.byShape = map[transcode.Shape]*transcode.PathTemplate{}
+	}
+	b.templates.mu.byShape[s] = made.Rename(b.renamed)
+	return b.templates.mu.byShape[s], nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // frame is what surrounds the fragments of a document.
@@ -28,9 +29,9 @@ func (f *frame) document(found []fragment) *document {
 	d.add(f.head...)
 	switch f.form {
 	case v2Proto:
-		ProtoV2.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+		d.addProto(&transcode.ProtoV2, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	case v3Proto:
-		ProtoV3.entries(d, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+		d.addProto(&transcode.ProtoV3, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	default:
 		d.entries(f.paths, paths)
 		d.add(f.middle...)
@@ -38,6 +39,24 @@ func (f *frame) document(found []fragment) *document {
 	}
 	d.add(f.tail...)
 	return d
+}
+
+// addProto adds the entries of a protobuf document. Paths are there even if empty.
+func (d *document) addProto(p *transcode.Proto, paths, schemas []encode.Piece) {
+	d.add(mustPiece(string(p.PathsLead(sizeOf(paths)))))
+	d.add(paths...)
+	if size := sizeOf(schemas); size > 0 {
+		d.add(mustPiece(string(p.SchemasLead(size))))
+		d.add(schemas...)
+	}
+}
+
+// sizeOf is the size of the pieces' plain text.
+func sizeOf(pieces []encode.Piece) (size int64) {
+	for _, piece := range pieces {
+		size += piece.Size()
+	}
+	return size
 }
 
 // entries adds those of a JSON object: some in pieces that were cut anywhere,
@@ -52,7 +71,7 @@ func (d *document) entries(first, others []encode.Piece) {
 }
 
 // frameV3 is the frame of documents with members of these shapes.
-func (s *Server) frameV3(found []Shape, f form) (*frame, error) {
+func (s *Server) frameV3(found []transcode.Shape, f form) (*frame, error) {
 	made, err := s.fragments.get(fragmentKey{f, "", fmt.Sprint(found)}, 0, func() (fragment, error) {
 		shared, err := s.sharedV3(found)
 		if err != nil {
@@ -63,13 +82,13 @@ func (s *Server) frameV3(found []Shape, f form) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := HeadV3()
+	head, err := transcode.HeadV3()
 	if err != nil {
 		return nil, err
 	}
 	out := &frame{form: f, schemas: []encode.Piece{made.schemas}}
 	if f == v3Proto {
-		binary, err := ProtoV3.EncodeHead(head + "}}")
+		binary, err := transcode.ProtoV3.EncodeHead(head + "}}")
 		if err != nil {
 			return nil, err
 		}
@@ -83,18 +102,18 @@ func (s *Server) frameV3(found []Shape, f form) (*frame, error) {
 }
 
 // sharedV3 is the schemas that custom resources of these shapes refer to.
-func (s *Server) sharedV3(found []Shape) (Entries, error) {
+func (s *Server) sharedV3(found []transcode.Shape) (transcode.Entries, error) {
 	all := map[string]string{}
 	for _, shape := range found {
 		made, err := s.templates.V3(shape)
 		if err != nil {
-			return Entries{}, err
+			return transcode.Entries{}, err
 		}
 		for name, schema := range made.SharedSchemas {
 			all[name] = schema
 		}
 	}
-	var out Entries
+	var out transcode.Entries
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		out.Append(nil, []byte(`"`+name+`":`+all[name]))
 	}

@@ -14,13 +14,14 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // Server answers /openapi/v2 and /openapi/v3. It is safe for concurrent use.
 type Server struct {
 	config    Config
 	views     views
-	templates PathTemplates
+	templates transcode.PathTemplates
 	fragments *fragments
 	bases     bases
 	builtins  builtins

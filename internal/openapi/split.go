@@ -7,6 +7,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // occupiedNames is where specs have paths and schemas.
@@ -33,7 +34,7 @@ func occupiedBy(specs []*spec.Swagger) *occupiedNames {
 }
 
 func (o *occupiedNames) conflicts(group, version string) bool {
-	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[ModelPrefix(group, version)]
+	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[transcode.ModelPrefix(group, version)]
 }
 
 // baseSplit is what a base has to know of a view.
@@ -42,7 +43,7 @@ type baseSplit struct {
 	// conflicting are the definitions whose names or paths meet those of others.
 	conflicting []*crd.Definition
 	// shapes are those of the rest.
-	shapes []Shape
+	shapes []transcode.Shape
 	// key identifies both.
 	key string
 }
@@ -65,7 +66,7 @@ func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 	return found
 }
 
-func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []Shape) {
+func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []transcode.Shape) {
 	kinds := map[string]int{}
 	for _, g := range v.groups {
 		for _, m := range g.all {

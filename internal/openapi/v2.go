@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	"github.com/NYTimes/gziphandler"
-	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // serveV2 serves /openapi/v2.
@@ -158,7 +158,7 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 // buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
 // of its versions all of it is left out, as Kubernetes does.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
-	made, direct, err := s.direct(d, "", f, func(shape Shape) (*PathTemplate, error) { return b.template(&s.templates, shape) })
+	made, direct, err := s.fromStored(d, "", f, func(shape transcode.Shape) (*transcode.PathTemplate, error) { return b.template(&s.templates, shape) })
 	if direct || err != nil {
 		return made, err
 	}
@@ -171,17 +171,17 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 
 // decodedV2 is the entries of a definition that cannot be written from its text;
 // none if Kubernetes' builder fails.
-func (s *Server) decodedV2(d *crd.Definition, b *base) (Entries, error) {
+func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error) {
 	full, err := s.full(d)
 	if err != nil {
-		return Entries{}, err
+		return transcode.Entries{}, err
 	}
-	var all Entries
+	var all transcode.Entries
 	for _, version := range servedVersions(full) {
 		entries, err := s.templates.EntriesV2(full, version)
 		if err != nil {
 			logMissing(d, err)
-			return Entries{}, nil
+			return transcode.Entries{}, nil
 		}
 		all.Append(entries.Paths, entries.Schemas)
 	}
@@ -211,11 +211,11 @@ func (b *base) proto() (*frame, error) {
 			return nil, err
 		}
 	}
-	binary, err := ProtoV2.Encode(string(plain))
+	binary, err := transcode.ProtoV2.Encode(string(plain))
 	if err != nil {
 		return nil, err
 	}
-	head, err := ProtoV2.WithoutEntries(binary)
+	head, err := transcode.ProtoV2.WithoutEntries(binary)
 	if err != nil {
 		return nil, err
 	}
@@ -223,17 +223,15 @@ func (b *base) proto() (*frame, error) {
 	if made.head, err = splitPieces(head); err != nil {
 		return nil, err
 	}
-	for _, part := range []struct {
-		pieces *[]encode.Piece
-		way    []protowire.Number
-	}{{&made.paths, ProtoV2.Paths}, {&made.schemas, ProtoV2.Schemas}} {
-		entries, err := Nested(binary, part.way[:len(part.way)-1])
-		if err != nil {
-			return nil, err
-		}
-		if *part.pieces, err = splitPieces(entries); err != nil {
-			return nil, err
-		}
+	paths, schemas, err := transcode.ProtoV2.Entries(binary)
+	if err != nil {
+		return nil, err
+	}
+	if made.paths, err = splitPieces(paths); err != nil {
+		return nil, err
+	}
+	if made.schemas, err = splitPieces(schemas); err != nil {
+		return nil, err
 	}
 	b.binary.frame = made
 	return made, nil

@@ -136,7 +136,7 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 // buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
 // left out, as Kubernetes does.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
-	made, direct, err := s.direct(m.Definition, m.version.Name, f, s.templates.V3)
+	made, direct, err := s.fromStored(m.Definition, m.version.Name, f, s.templates.V3)
 	if direct || err != nil {
 		return made, err
 	}

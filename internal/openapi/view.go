@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // view is the definitions that are published, at one moment. It is immutable.
@@ -113,17 +114,17 @@ func duplicates() func(member) bool {
 }
 
 // shapes are those of versions, each once.
-func shapes(members []member) []Shape {
-	seen := map[Shape]bool{}
-	var found []Shape
+func shapes(members []member) []transcode.Shape {
+	seen := map[transcode.Shape]bool{}
+	var found []transcode.Shape
 	for _, m := range members {
-		s := ShapeOf(m.Scope, m.version)
+		s := transcode.ShapeOf(m.Scope, m.version)
 		if !seen[s] {
 			seen[s] = true
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	slices.SortFunc(found, func(a, b transcode.Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return found
 }
 

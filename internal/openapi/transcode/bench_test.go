@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"fmt"

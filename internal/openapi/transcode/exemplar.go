@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"fmt"
@@ -20,6 +20,7 @@ type Shape struct {
 	namespaced, status, scale, selectable bool
 }
 
+// ShapeOf returns the Shape of a version of a definition.
 func ShapeOf(scope apiextensionsv1.ResourceScope, v crd.Version) Shape {
 	return Shape{
 		namespaced: scope == apiextensionsv1.NamespaceScoped,
@@ -29,6 +30,7 @@ func ShapeOf(scope apiextensionsv1.ResourceScope, v crd.Version) Shape {
 	}
 }
 
+// selectableFieldsEnabled reports whether documents list selectable fields.
 func selectableFieldsEnabled() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(apiextensionsfeatures.CustomResourceFieldSelectors)
 }
@@ -41,8 +43,8 @@ func v3Options() builder.Options {
 	return builder.Options{IncludeSelectableFields: selectableFieldsEnabled()}
 }
 
-// A sample's names occur in a document only where the name of a custom resource
-// stands, each in the forms that Kubernetes' builder makes of it.
+// The exemplar's names occur nowhere in a document but in the places of a custom
+// resource's names.
 const (
 	exemplarGroup    = "qqgroup.zz"
 	ExemplarVersion  = "v7qq"
@@ -50,6 +52,8 @@ const (
 	exemplarKind     = "Kxkind"
 	exemplarListKind = "Kxlisting"
 	exemplarField    = "qqfield"
+	// ExemplarModels is the prefix of the names of the exemplar's schemas, ExemplarPaths
+	// that of its paths.
 	// ExemplarModels begins the names of its schemas, samplePaths those of its paths.
 	ExemplarModels = "zz.qqgroup." + ExemplarVersion + "."
 	ExemplarPaths  = "/apis/" + exemplarGroup + "/"
@@ -57,7 +61,8 @@ const (
 	exemplarEmbedded = "embedded"
 )
 
-// Exemplar is a definition of the shape.
+// Exemplar returns a definition of the Shape. Its schema has one object with built-in
+// properties inside the root.
 func (s Shape) Exemplar() *apiextensionsv1.CustomResourceDefinition {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object"}
 	embedded := object
@@ -92,7 +97,8 @@ func (s Shape) Exemplar() *apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// BuildV2 is the spec of one version as Kubernetes builds and prunes it.
+// BuildV2 returns the v2 spec of one version as Kubernetes builds it and prunes defaults
+// from it.
 func BuildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
 	built, err := builder.BuildOpenAPIV2(full, version, v2Options())
 	if err != nil {
@@ -102,6 +108,7 @@ func BuildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*s
 	return built, nil
 }
 
+// BuildV3 returns the v3 spec of one version as Kubernetes builds it.
 func BuildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec3.OpenAPI, error) {
 	built, err := builder.BuildOpenAPIV3(full, version, v3Options())
 	if err != nil {
@@ -110,7 +117,7 @@ func BuildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*s
 	return built, nil
 }
 
-// ModelPrefix begins the names of a group version's schemas.
+// ModelPrefix returns the prefix of the names of a group version's schemas.
 func ModelPrefix(group, version string) string {
 	parts := strings.Split(group, ".")
 	var name strings.Builder
@@ -119,4 +126,17 @@ func ModelPrefix(group, version string) string {
 		name.WriteByte('.')
 	}
 	return name.String() + version + "."
+}
+
+// ThroughJSON encodes a spec and decodes it again, as Kubernetes' aggregator does.
+func ThroughJSON(s *spec.Swagger) (*spec.Swagger, error) {
+	plain, err := s.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode spec: %w", err)
+	}
+	out := &spec.Swagger{}
+	if err := out.UnmarshalJSON(plain); err != nil {
+		return nil, fmt.Errorf("decode spec: %w", err)
+	}
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"encoding/json"
@@ -11,23 +11,22 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 )
 
-// resourceNames are those of a custom resource in one version, in all forms that occur
-// in its paths.
+// resourceNames are the names of a custom resource in one version.
 type resourceNames struct {
 	group, version, plural, kind, listKind string
-	// fields is the JSON of its selectable fields.
+	// fields is the JSON of the extension that lists its selectable fields.
 	fields string
 }
 
-// plain names go through Kubernetes' builder letter by letter; others it may
-// change in ways that a template does not know.
+// plainName matches kinds that Kubernetes' builder copies letter by letter. It may change
+// others in ways that a template does not know.
 var plainName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 func (n resourceNames) isPlain() bool {
 	return plainName.MatchString(n.kind) && plainName.MatchString(n.listKind)
 }
 
-// nameForm is a form of a name.
+// nameForm is a form in which a name occurs in documents.
 type nameForm int
 
 const (
@@ -37,36 +36,37 @@ const (
 	pluralName
 	kindName
 	listKindName
-	modelsName    // of the names of schemas: the group backwards
-	operationName // of operations: group and version without punctuation
+	modelsName    // prefix of the names of schemas: ModelPrefix
+	operationName // in operations: group and version without punctuation
 	tagName
 	createName // "create" and the kind, with an article
 	deleteName
 	fieldsName
 )
 
-// exemplarForms are the forms of a sample's names; of two that begin alike the
-// longer is first.
+// exemplarForms are the forms of the exemplar's names. Of two that begin alike the longer
+// comes first.
 func exemplarForms() []struct {
 	text string
-	word nameForm
+	form nameForm
 } {
 	n := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
 	n.fields = selectableJSON([]string{"." + exemplarField})
 	var found []struct {
 		text string
-		word nameForm
+		form nameForm
 	}
 	for _, w := range []nameForm{fieldsName, createName, deleteName, tagName, operationName, modelsName,
 		groupName, versionName, pluralName, kindName, listKindName} {
 		found = append(found, struct {
 			text string
-			word nameForm
+			form nameForm
 		}{n.form(w), w})
 	}
 	return found
 }
 
+// form returns the names in one form.
 func (n resourceNames) form(w nameForm) string {
 	switch w {
 	case groupName:
@@ -95,10 +95,10 @@ func (n resourceNames) form(w nameForm) string {
 	return ""
 }
 
-// trimmed is the group as operations and tags are named after it.
+// trimmed is the group as it occurs in operations and tags.
 func (n resourceNames) trimmed() string { return strings.TrimSuffix(n.group, ".k8s.io") }
 
-// jsonPaths are those of the fields of selectors.
+// jsonPaths returns the paths of selectable fields.
 func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
 	paths := make([]string, len(fields))
 	for i, field := range fields {
@@ -107,7 +107,7 @@ func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
 	return paths
 }
 
-// selectableExtension is the extension that names the fields of selectors.
+// selectableExtension is the value of the extension that lists selectable fields.
 func selectableExtension(paths []string) []any {
 	out := make([]any, len(paths))
 	for i, path := range paths {
@@ -116,6 +116,7 @@ func selectableExtension(paths []string) []any {
 	return out
 }
 
+// selectableJSON is its JSON.
 func selectableJSON(paths []string) string {
 	out, err := json.Marshal(selectableExtension(paths))
 	if err != nil {
@@ -124,15 +125,16 @@ func selectableJSON(paths []string) string {
 	return string(out)
 }
 
-// textTemplate is text with the names of a custom resource left out.
+// textTemplate is text from which the names of a custom resource are cut out.
 type textTemplate []templatePart
 
+// templatePart is a text and the name after it.
 type templatePart struct {
-	text string // before the word
+	text string
 	name nameForm
 }
 
-// newTextTemplate makes a template of a sample's text.
+// newTextTemplate makes a template of an exemplar's text.
 func newTextTemplate(text string) textTemplate {
 	words := exemplarForms()
 	var t textTemplate
@@ -141,7 +143,7 @@ next:
 	for i := 0; i < len(text); {
 		for _, w := range words {
 			if strings.HasPrefix(text[i:], w.text) {
-				t = append(t, templatePart{text[start:i], w.word})
+				t = append(t, templatePart{text[start:i], w.form})
 				i += len(w.text)
 				start = i
 				continue next
@@ -152,7 +154,7 @@ next:
 	return append(t, templatePart{text: text[start:]})
 }
 
-// size is about that of a filled template.
+// size is about that of a filled template, in bytes.
 func (t textTemplate) size() int {
 	n := 0
 	for _, p := range t {
@@ -161,7 +163,8 @@ func (t textTemplate) size() int {
 	return n
 }
 
-// nameFiller writes templates for one custom resource.
+// nameFiller writes templates for one custom resource. It computes the forms of its names
+// once.
 type nameFiller struct {
 	forms [fieldsName + 1]string
 }

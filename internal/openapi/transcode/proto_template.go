@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"bytes"
@@ -9,25 +9,26 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// protoTemplate is the fields of a message with the names of a custom resource
-// left out. To make gnostic's messages of the paths of each takes ten times as
-// long as all else.
+// protoTemplate is the fields of a message with the names of a custom resource cut out.
+// Gnostic takes ten times as long for the paths of a resource as all other steps
+// together.
 type protoTemplate []protoPart
 
-// protoPart is a field that has names in it.
+// protoPart is a field that contains names, and the fields before it.
 type protoPart struct {
-	// before is the fields before it. tag is nil if there is no more.
+	// before is the encoded fields before the field. tag is nil after the last field.
 	before, tag []byte
-	// The field is a text, or a message if it has an inside.
+	// The field is either text or a message of the fields inside.
 	text   textTemplate
 	inside protoTemplate
 }
 
-// newProtoTemplate makes a template of a sample's fields.
-func newProtoTemplate(sample []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
+// newProtoTemplate makes a template of an exemplar's encoded fields, which are those of a
+// message of the given type.
+func newProtoTemplate(exemplar []byte, of protoreflect.MessageDescriptor) (protoTemplate, error) {
 	var t protoTemplate
 	var last protoPart
-	err := protoFields(sample, func(n protowire.Number, field, value []byte) {
+	err := protoFields(exemplar, func(n protowire.Number, field, value []byte) {
 		made := protoPart{before: last.before, tag: protowire.AppendTag(nil, n, protowire.BytesType)}
 		if known := of.Fields().ByNumber(n); value != nil && known != nil {
 			switch known.Kind() {
@@ -50,8 +51,8 @@ func newProtoTemplate(sample []byte, of protoreflect.MessageDescriptor) (protoTe
 	return append(t, last), err
 }
 
-// reverseBuffer is bytes that are written from their end: so the size of a message is
-// known when it is to be written.
+// reverseBuffer is written from its end to its beginning, so that the size of a message
+// is known when it has to be written before the message.
 type reverseBuffer struct {
 	buf  []byte
 	from int
@@ -87,19 +88,20 @@ func (b *reverseBuffer) fill(t protoTemplate, f *nameFiller) {
 	}
 }
 
-// lazyProtoTemplate is the template of a mold's paths.
+// lazyProtoTemplate is the protobuf template of a PathTemplate's paths, made when first
+// needed.
 type lazyProtoTemplate struct {
 	once     sync.Once
 	template protoTemplate
 }
 
-// get makes it when it is first needed. It is empty if it does not write what
-// gnostic makes, which is tried with the names of another resource.
+// get returns the template. It is nil if a trial with the names of another resource shows
+// that it does not write what gnostic does.
 func (t *lazyProtoTemplate) get(p *Proto, m *PathTemplate) protoTemplate {
 	t.once.Do(func() {
-		sample := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
-		sample.fields = selectableJSON([]string{"." + exemplarField})
-		made, err := p.encodePaths(m, sample)
+		exemplar := resourceNames{group: exemplarGroup, version: ExemplarVersion, plural: exemplarPlural, kind: exemplarKind, listKind: exemplarListKind}
+		exemplar.fields = selectableJSON([]string{"." + exemplarField})
+		made, err := p.encodePaths(m, exemplar)
 		if err != nil {
 			return
 		}
@@ -120,27 +122,27 @@ func (t *lazyProtoTemplate) get(p *Proto, m *PathTemplate) protoTemplate {
 	return t.template
 }
 
-// encodePaths is what gnostic makes of a mold's paths.
+// encodePaths encodes the paths of a resource with gnostic.
 func (p *Proto) encodePaths(m *PathTemplate, n resourceNames) ([]byte, error) {
 	binary, err := p.Encode(p.open + string(n.filler().append(nil, m.paths)) + p.between + p.shut)
 	if err != nil {
 		return nil, err
 	}
-	return Nested(binary, p.Paths[:len(p.Paths)-1])
+	return nested(binary, p.paths[:len(p.paths)-1])
 }
 
-// quotedYAML are words that are written in quotes in YAML, in small letters, for
-// they would not be read as text.
+// quotedYAML are the words, in lower case, that YAML has in quotes because they would not
+// be read as strings.
 var quotedYAML = map[string]bool{"true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true, "null": true}
 
-// plainYAML reports whether the names stand in YAML as they are: extensions are
-// YAML in a message. A group that begins with a letter is no number.
+// plainYAML reports whether YAML has the names without quotes. Extensions are YAML inside
+// messages. A group that begins with a letter cannot be read as a number.
 func (n resourceNames) plainYAML() bool {
 	return n.group[0] >= 'a' && !quotedYAML[n.version] && !quotedYAML[strings.ToLower(n.kind)]
 }
 
-// binaryPaths are a definition's, nil if there is no template of them.
-func (p *Proto) binaryPaths(all lazyPaths) []byte {
+// binaryPaths encodes paths from templates. It returns nil if gnostic has to.
+func (p *Proto) binaryPaths(all Paths) []byte {
 	var b reverseBuffer
 	for i := len(all) - 1; i >= 0; i-- {
 		template := all[i].template.proto.get(p, all[i].template)

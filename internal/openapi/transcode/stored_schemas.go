@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"bytes"
@@ -7,17 +7,18 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// storedSchemas are the schemas of a stored definition, by node of its tree.
+// storedSchemas are the schemas of a stored definition.
 type storedSchemas struct {
 	schemaTree
-	// common is that of all versions, noNode if each has its own.
+	// common is the node of the schema for all versions, noNode if each version has its
+	// own.
 	common uint32
-	// byVersion has those that were asked for.
+	// byVersion has the nodes of the versions that were read.
 	byVersion map[string]uint32
 }
 
-// read reads a definition's text, and the schemas of a version or, if that is
-// "", of all. It reports whether they can be published from it.
+// read reads a definition's text and the schemas of one version, or of all versions if
+// version is empty. It reports false if they cannot be published from the text.
 func (s *storedSchemas) read(stored []byte, version string) bool {
 	s.reset(stored)
 	s.common = noNode
@@ -45,8 +46,8 @@ func (s *storedSchemas) read(stored []byte, version string) bool {
 	return !s.Refused() && seen == 2
 }
 
-// spec reads a definition's spec. In v1beta1 unknown fields are preserved unless
-// they are said not to be, and a schema may belong to all versions.
+// spec reads a definition's spec. A v1beta1 spec preserves unknown fields unless it says
+// otherwise, and may have one schema for all versions.
 func (s *storedSchemas) spec(apiVersion, version string) bool {
 	const old, current = "apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1"
 	if apiVersion != old && apiVersion != current {
@@ -76,7 +77,7 @@ func (s *storedSchemas) spec(apiVersion, version string) bool {
 	return pruned && seen.preserve <= 1 && seen.validation <= 1 && seen.versions == 1
 }
 
-// version reads a version of the spec. Its name stands first.
+// version reads one version of the spec. Its name must come first.
 func (s *storedSchemas) version(wanted string) {
 	var name string
 	for ok := s.BeginObject(); ok; ok = s.NextField() {
@@ -93,7 +94,7 @@ func (s *storedSchemas) version(wanted string) {
 	}
 }
 
-// validation reads what holds a schema.
+// validation reads an object that holds one schema, and returns the schema's node.
 func (s *storedSchemas) validation() uint32 {
 	var found uint32
 	for ok := s.BeginObject(); ok; ok = s.NextField() {
@@ -104,7 +105,7 @@ func (s *storedSchemas) validation() uint32 {
 	return found
 }
 
-// of is the schema of a version.
+// of returns the node of a version's schema, false if there is none.
 func (s *storedSchemas) of(version string) (uint32, bool) {
 	n := s.common
 	if n == noNode {
@@ -113,7 +114,7 @@ func (s *storedSchemas) of(version string) (uint32, bool) {
 	return n, n != noNode
 }
 
-// schema reads one and returns its node.
+// schema reads a schema and returns its node.
 func (t *schemaTree) schema(depth int) uint32 {
 	n := uint32(len(t.nodes))
 	t.nodes = append(t.nodes, schemaNode{})
@@ -131,8 +132,8 @@ func (t *schemaTree) schema(depth int) uint32 {
 	return n
 }
 
-// content reads the value of a field of node n. What is empty or false Kubernetes
-// leaves out, so it is odd.
+// content reads the value of a keyword of node n and returns its place. Values that are
+// empty or false are refused, because Kubernetes leaves those out.
 func (t *schemaTree) content(f keyword, n uint32, depth int) span {
 	from := uint32(t.Offset())
 	switch f {
@@ -169,12 +170,13 @@ func (t *schemaTree) content(f keyword, n uint32, depth int) span {
 	return span{from, uint32(t.Offset())}
 }
 
+// some refuses an empty string.
 func (t *schemaTree) some(s span) span {
 	t.RefuseIf(s.from == s.to)
 	return s
 }
 
-// items reads a list whose items read reads, and returns how many there are.
+// items reads a list with read, which reads one item, and returns the number of items.
 func (t *schemaTree) items(read func()) (count int) {
 	for ok := t.BeginList(); ok; ok = t.NextItem() {
 		read()
@@ -183,7 +185,8 @@ func (t *schemaTree) items(read func()) (count int) {
 	return count
 }
 
-// properties are in order of their names.
+// properties reads the properties of node n, whose names must be in order, and returns
+// their first entry.
 func (t *schemaTree) properties(n uint32, depth int) span {
 	var first, last uint32
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
@@ -201,14 +204,14 @@ func (t *schemaTree) properties(n uint32, depth int) span {
 	return span{from: first}
 }
 
-// name reads the name of a field and returns where it stands.
+// name reads the name of a field and returns its place.
 func (t *schemaTree) name() span {
 	name := t.Name()
 	to := max(t.Offset()-len(`":`), len(name))
 	return span{uint32(to - len(name)), uint32(to)}
 }
 
-// list is schemas one behind the other.
+// list reads a list of schemas and returns its first entry.
 func (t *schemaTree) list(depth int) span {
 	var first, last uint32
 	for ok := t.BeginList(); ok; ok = t.NextItem() {
@@ -222,6 +225,7 @@ func (t *schemaTree) list(depth int) span {
 	return span{from: first}
 }
 
+// link appends the entry made to a chain, given by its first and last entries.
 func (t *schemaTree) link(first, last, made uint32) (uint32, uint32) {
 	if first == 0 {
 		return made, made
@@ -230,10 +234,11 @@ func (t *schemaTree) link(first, last, made uint32) (uint32, uint32) {
 	return first, made
 }
 
-// ruleFields are those of a validation rule in the order in which Kubernetes
-// writes them.
+// ruleFields are the fields of a validation rule in the order in which Kubernetes writes
+// them.
 var ruleFields = [...]string{"rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf"}
 
+// rule reads a validation rule, whose fields must be in order.
 func (t *schemaTree) rule() {
 	at := 0
 	for ok := t.BeginObject(); ok; ok = t.NextField() {

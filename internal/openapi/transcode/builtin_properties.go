@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"fmt"
@@ -15,37 +15,38 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// builtinProperties are the properties that Kubernetes adds to objects and to the objects
-// embedded in them, as they are in a sample.
+// builtinProperties are the properties that Kubernetes adds to the root of a schema and
+// to the objects embedded in it, as it adds them to the exemplar.
 type builtinProperties struct {
 	root, embedded map[string]spec.Schema
 	// encodedRoot and encodedEmbedded are the same as JSON.
 	encodedRoot, encodedEmbedded []encodedProperty
 }
 
-// builtinNames are in the order in which they become required.
+// builtinNames are in the order in which Kubernetes makes them required.
 var builtinNames = []string{"kind", "apiVersion", "metadata"}
 
-func newBuiltinProperties(sample *spec.Schema) (builtinProperties, error) {
-	n := builtinProperties{root: map[string]spec.Schema{}, embedded: map[string]spec.Schema{}}
+// newBuiltinProperties takes the properties from the exemplar's schema.
+func newBuiltinProperties(exemplar *spec.Schema) (builtinProperties, error) {
+	b := builtinProperties{root: map[string]spec.Schema{}, embedded: map[string]spec.Schema{}}
 	for _, name := range builtinNames {
-		root, ok := sample.Properties[name]
-		embedded, too := sample.Properties[exemplarEmbedded].Properties[name]
+		root, ok := exemplar.Properties[name]
+		embedded, too := exemplar.Properties[exemplarEmbedded].Properties[name]
 		if !ok || !too {
-			return builtinProperties{}, fmt.Errorf("no property %s in a sample's schema", name)
+			return builtinProperties{}, fmt.Errorf("no property %s in an exemplar's schema", name)
 		}
-		n.root[name], n.embedded[name] = root, embedded
+		b.root[name], b.embedded[name] = root, embedded
 	}
 	var err error
-	if n.encodedRoot, err = encodeProperties(n.root); err != nil {
+	if b.encodedRoot, err = encodeProperties(b.root); err != nil {
 		return builtinProperties{}, err
 	}
-	n.encodedEmbedded, err = encodeProperties(n.embedded)
-	return n, err
+	b.encodedEmbedded, err = encodeProperties(b.embedded)
+	return b, err
 }
 
-// structuralSchema is the schema of a version, nil if it has none that can be
-// published.
+// structuralSchema returns the schema of a version, nil if it has none that Kubernetes
+// publishes.
 func structuralSchema(full *apiextensionsv1.CustomResourceDefinition, version string) (*structuralschema.Structural, error) {
 	found, err := apihelpers.GetSchemaForVersion(full, version)
 	if err != nil {
@@ -68,8 +69,8 @@ func structuralSchema(full *apiextensionsv1.CustomResourceDefinition, version st
 	return s.Unfold(), nil
 }
 
-// schemaV2 is the published schema of a kind, without defaults.
-func (n builtinProperties) schemaV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
+// schemaV2 returns the published v2 schema of a kind, without defaults.
+func (b builtinProperties) schemaV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
 	s, err := structuralSchema(full, version)
 	if err != nil {
 		return nil, err
@@ -78,13 +79,14 @@ func (n builtinProperties) schemaV2(full *apiextensionsv1.CustomResourceDefiniti
 	if s != nil && !s.XPreserveUnknownFields && !full.Spec.PreserveUnknownFields {
 		out = openapiv2.ToStructuralOpenAPIV2(s).ToKubeOpenAPI()
 		roundValues(out)
-		n.extend(out, true)
+		b.extend(out, true)
 	}
 	addIdentity(out, full, version)
 	return handler.PruneDefaultsSchema(out), nil
 }
 
-func (n builtinProperties) schemaV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
+// schemaV3 returns the published v3 schema of a kind.
+func (b builtinProperties) schemaV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
 	s, err := structuralSchema(full, version)
 	if err != nil {
 		return nil, err
@@ -92,13 +94,13 @@ func (n builtinProperties) schemaV3(full *apiextensionsv1.CustomResourceDefiniti
 	out := new(spec.Schema).Typed("object", "")
 	if s != nil {
 		out = s.ToKubeOpenAPI()
-		n.extend(out, false)
+		b.extend(out, false)
 	}
 	addIdentity(out, full, version)
 	return builderutil.WrapRefs(out), nil
 }
 
-// addIdentity adds what identifies the kind.
+// addIdentity adds the extensions that name a kind and its selectable fields.
 func addIdentity(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition, version string) {
 	s.AddExtension(endpoints.RouteMetaGVK, []any{map[string]any{
 		"group": full.Spec.Group, "version": version, "kind": full.Spec.Names.Kind,
@@ -113,29 +115,30 @@ func addIdentity(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition,
 	}
 }
 
-func (n builtinProperties) extend(s *spec.Schema, v2 bool) {
-	for name, property := range n.root {
+// extend adds the properties to a root schema.
+func (b builtinProperties) extend(s *spec.Schema, v2 bool) {
+	for name, property := range b.root {
 		s.SetProperty(name, property)
 	}
-	n.extendEmbedded(s, v2)
+	b.extendEmbedded(s, v2)
 }
 
-// extendEmbedded adds to the objects embedded in s, and to s if it is one. What
-// keeps unknown fields stays as it is in v2, where a property that is named
-// makes kubectl refuse the others.
-func (n builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {
+// extendEmbedded adds the properties to the objects embedded in s, and to s if it is one.
+// In v2 an object that keeps unknown fields stays as it is: kubectl refuses all
+// properties but those that are listed.
+func (b builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {
 	if s == nil {
 		return
 	}
 	for name, property := range s.Properties {
-		n.extendEmbedded(&property, v2)
+		b.extendEmbedded(&property, v2)
 		s.Properties[name] = property
 	}
 	if s.Items != nil {
-		n.extendEmbedded(s.Items.Schema, v2)
+		b.extendEmbedded(s.Items.Schema, v2)
 	}
 	if s.AdditionalProperties != nil {
-		n.extendEmbedded(s.AdditionalProperties.Schema, v2)
+		b.extendEmbedded(s.AdditionalProperties.Schema, v2)
 	}
 	if keeps, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields"); keeps && v2 {
 		return
@@ -143,7 +146,7 @@ func (n builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {
 	if whole, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !whole {
 		return
 	}
-	for name, property := range n.embedded {
+	for name, property := range b.embedded {
 		s.SetProperty(name, property)
 	}
 	for _, name := range builtinNames[:2] {
@@ -151,7 +154,7 @@ func (n builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {
 	}
 }
 
-// withRequired leaves the given slice alone, which the definition may share.
+// withRequired adds a name in a copy of the slice, which the definition may share.
 func withRequired(required []string, name string) []string {
 	for _, r := range required {
 		if r == name {

@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"regexp/syntax"
@@ -6,20 +6,21 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// What a schema has to be for Kubernetes to publish it (ValidateStructural of
-// k8s.io/apiextensions-apiserver/pkg/apiserver/schema). What does not meet this
-// is left to that code, so these rules may be stricter than it.
+// This file has the rules of structural schemas, which are the schemas that Kubernetes
+// publishes: ValidateStructural of k8s.io/apiextensions-apiserver/pkg/apiserver/schema.
+// Schemas that break a rule here are left to that code, so the rules may be stricter.
 
 var (
+	// applicators are the keywords that apply other schemas to the same value.
 	applicators = keywords(keywordAllOf, keywordOneOf, keywordAnyOf, keywordNot)
-	// nestedKeywords are those that a schema below a junctor may have.
+	// nestedKeywords are the keywords that a schema below an applicator may have.
 	nestedKeywords = applicators | keywords(keywordFormat, keywordMaximum, keywordExclusiveMaximum, keywordMinimum, keywordExclusiveMinimum,
 		keywordMaxLength, keywordMinLength, keywordPattern, keywordMaxItems, keywordMinItems, keywordUniqueItems, keywordMultipleOf,
 		keywordEnum, keywordMaxProperties, keywordMinProperties, keywordRequired, keywordItems, keywordProperties)
 )
 
-// structural reports whether a node is such a schema, of a whole kind or of a
-// value in it.
+// structural reports whether node n is a structural schema: of a whole object if root is
+// set, of a value inside otherwise.
 func (t *schemaTree) structural(n uint32, root bool) bool {
 	s := &t.nodes[n]
 	if !t.typed(s, root) || !t.validated(s, s, t.intOrString(s, keywordAnyOf), t.intOrStringFirst(s)) {
@@ -68,7 +69,7 @@ func (t *schemaTree) typed(s *schemaNode, root bool) bool {
 		kind == "object" && !s.set.has(keywordAdditional) && (s.set.has(keywordPreserve) || s.set.has(keywordProperties))
 }
 
-// validBuiltin checks a property of an object if it is one that Kubernetes knows.
+// validBuiltin checks entry e if it is a property that every object has.
 func (t *schemaTree) validBuiltin(e uint32, root bool) bool {
 	s := &t.nodes[t.entries[e].node]
 	switch string(t.text(t.entries[e].name)) {
@@ -80,14 +81,16 @@ func (t *schemaTree) validBuiltin(e uint32, root bool) bool {
 	return true
 }
 
-// additional is the schema of a node's additional properties.
+// additional returns the node of the schema of additional properties, false if there is
+// none.
 func (s *schemaNode) additional() (uint32, bool) {
 	at := s.at[keywordAdditional]
 	return at.from, s.set.has(keywordAdditional) && at.from == at.to
 }
 
-// validated checks what v says of the values of whole, which is v itself or has
-// it below its junctors. skip leaves out an anyOf, and that of the first allOf.
+// validated checks the value validations of v, which is whole itself or stands below an
+// applicator of whole. skip leaves out its anyOf, and skipFirst the anyOf of its first
+// allOf: int-or-string schemas have the two types there.
 func (t *schemaTree) validated(v, whole *schemaNode, skip, skipFirst bool) bool {
 	if v.set.has(keywordPattern) && !t.pattern(v.at[keywordPattern]) {
 		return false
@@ -110,8 +113,8 @@ func (t *schemaTree) validated(v, whole *schemaNode, skip, skipFirst bool) bool 
 	return !v.set.has(keywordNot) || t.nested(v.at[keywordNot].from, whole, false)
 }
 
-// nested checks a schema below a junctor of whole: it says nothing of what whole
-// does not have.
+// nested checks node n below an applicator of whole. It must not mention properties or
+// items that whole does not have.
 func (t *schemaTree) nested(n uint32, whole *schemaNode, skip bool) bool {
 	v := &t.nodes[n]
 	if v.set&^nestedKeywords != 0 || !t.validated(v, whole, skip, false) {
@@ -130,7 +133,7 @@ func (t *schemaTree) nested(n uint32, whole *schemaNode, skip bool) bool {
 	return true
 }
 
-// property finds a node's property, nil if it has none of that name.
+// property returns a property of s by name, nil if there is none.
 func (t *schemaTree) property(s *schemaNode, name string) *schemaNode {
 	for e := s.at[keywordProperties].from; e != 0; e = t.entries[e].next {
 		if string(t.text(t.entries[e].name)) == name {
@@ -140,8 +143,7 @@ func (t *schemaTree) property(s *schemaNode, name string) *schemaNode {
 	return nil
 }
 
-// pattern reports whether a regular expression compiles: all that can fail is
-// the parser.
+// pattern reports whether a regular expression compiles. Only its parser can fail.
 func (t *schemaTree) pattern(s span) bool {
 	expression, ok := storedjson.Unquote(t.text(s))
 	if !ok {
@@ -151,7 +153,8 @@ func (t *schemaTree) pattern(s span) bool {
 	return err == nil
 }
 
-// intOrString reports whether a list is the two types and nothing else.
+// intOrString reports whether the list at f is the types integer and string and nothing
+// else.
 func (t *schemaTree) intOrString(s *schemaNode, f keyword) bool {
 	e := s.at[f].from
 	for _, kind := range []string{"integer", "string"} {
@@ -166,7 +169,7 @@ func (t *schemaTree) intOrString(s *schemaNode, f keyword) bool {
 	return e == 0
 }
 
-// intOrStringFirst reports whether the first of all schemas has that list.
+// intOrStringFirst reports whether the first schema of allOf has such a list as anyOf.
 func (t *schemaTree) intOrStringFirst(s *schemaNode) bool {
 	e := s.at[keywordAllOf].from
 	return e != 0 && t.intOrString(&t.nodes[t.entries[e].node], keywordAnyOf)

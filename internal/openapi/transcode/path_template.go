@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"encoding/json"
@@ -11,19 +11,26 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// PathTemplate makes the JSON of all custom resources of one shape.
+// PathTemplate writes the entries of all custom resources of one Shape, given their
+// names.
+//
+// It holds what Kubernetes builds for the Shape's exemplar: its paths and the schema of
+// its list kind as text with names cut out, and the built-in properties of its kind.
+// Kubernetes' builder takes milliseconds for the paths of one resource. A template takes
+// microseconds.
 type PathTemplate struct {
 	v2          bool
 	paths, list textTemplate
 	proto       *lazyProtoTemplate
 	builtin     builtinProperties
-	// SharedSchemas are the schemas that a v3 document of the shape has besides those of
-	// its kinds, by name, as JSON. In v2 they are the base's.
+	// SharedSchemas are the JSON of the schemas that a v3 document of the Shape has
+	// besides those of its kinds, by name. They are nil for v2, whose document has them
+	// anyway.
 	SharedSchemas map[string]string
 }
 
-// PathTemplates are made from samples when a shape is first met. There are at most 16
-// shapes, of some 20 kB in each version of OpenAPI.
+// PathTemplates makes a template for each Shape when it is first asked for. There are at
+// most 16 Shapes. A template takes some 20 kB. The zero value is ready for use.
 type PathTemplates struct {
 	mu struct {
 		sync.Mutex
@@ -31,17 +38,19 @@ type PathTemplates struct {
 	}
 }
 
-func (m *PathTemplates) V2(s Shape) (*PathTemplate, error) {
-	return m.get(&m.mu.v2, s, newPathTemplateV2)
+// V2 returns the template of v2 documents.
+func (t *PathTemplates) V2(s Shape) (*PathTemplate, error) {
+	return t.get(&t.mu.v2, s, newPathTemplateV2)
 }
 
-func (m *PathTemplates) V3(s Shape) (*PathTemplate, error) {
-	return m.get(&m.mu.v3, s, newPathTemplateV3)
+// V3 returns the template of v3 documents.
+func (t *PathTemplates) V3(s Shape) (*PathTemplate, error) {
+	return t.get(&t.mu.v3, s, newPathTemplateV3)
 }
 
-func (m *PathTemplates) get(made *map[Shape]*PathTemplate, s Shape, build func(Shape) (*PathTemplate, error)) (*PathTemplate, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (t *PathTemplates) get(made *map[Shape]*PathTemplate, s Shape, build func(Shape) (*PathTemplate, error)) (*PathTemplate, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if found := (*made)[s]; found != nil {
 		return found, nil
 	}
@@ -70,8 +79,8 @@ func newPathTemplateV2(s Shape) (*PathTemplate, error) {
 	return made, nil
 }
 
-// buildPublishedV2 is buildV2 after the aggregator has read it, which sorts the keys of
-// extensions.
+// buildPublishedV2 is BuildV2 after Kubernetes' aggregator has decoded and encoded the
+// spec, which sorts the keys of extensions.
 func buildPublishedV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
 	built, err := BuildV2(full, version)
 	if err != nil {
@@ -87,10 +96,9 @@ func newPathTemplateV3(s Shape) (*PathTemplate, error) {
 	}
 	kind, list := built.Components.Schemas[ExemplarModels+exemplarKind], built.Components.Schemas[ExemplarModels+exemplarListKind]
 	if kind == nil || list == nil {
-		return nil, fmt.Errorf("no schema of a sample's kind")
+		return nil, fmt.Errorf("no schema of an exemplar's kind")
 	}
-	// References in it are wrapped; wrapping them again, with all of a schema,
-	// changes nothing.
+	// The references in these schemas are wrapped already, and wrapping is idempotent.
 	made, err := newPathTemplate(built.Paths, kind, list)
 	if err != nil {
 		return nil, err
@@ -117,7 +125,7 @@ func newPathTemplate(paths json.Marshaler, kind, list *spec.Schema) (*PathTempla
 	}
 	text, err := paths.MarshalJSON()
 	if err != nil {
-		return nil, fmt.Errorf("encode a sample's paths: %w", err)
+		return nil, fmt.Errorf("encode an exemplar's paths: %w", err)
 	}
 	entries, err := ObjectEntries(text)
 	if err != nil {
@@ -125,21 +133,21 @@ func newPathTemplate(paths json.Marshaler, kind, list *spec.Schema) (*PathTempla
 	}
 	made.paths = newTextTemplate(entries)
 	if text, err = list.MarshalJSON(); err != nil {
-		return nil, fmt.Errorf("encode a sample's list: %w", err)
+		return nil, fmt.Errorf("encode an exemplar's list: %w", err)
 	}
 	made.list = newTextTemplate(`"` + ExemplarModels + exemplarListKind + `":` + string(text))
 	return made, nil
 }
 
-// Entries is the entries of a document that belong to one version of a definition:
-// the inside of JSON objects.
+// Entries are the parts of a document that belong to one definition: the insides of two
+// JSON objects, without braces.
 type Entries struct {
 	Paths, Schemas []byte
-	// binaryPaths are the paths in protobuf if there are none in JSON.
+	// binaryPaths are the paths in protobuf, in the place of Paths.
 	binaryPaths []byte
 }
 
-// Append appends what stands behind t in the same objects.
+// Append appends entries of the same objects.
 func (t *Entries) Append(paths, schemas []byte) {
 	t.Paths = appendEntries(t.Paths, paths)
 	t.Schemas = appendEntries(t.Schemas, schemas)
@@ -152,12 +160,12 @@ func appendEntries(dst, src []byte) []byte {
 	return append(dst, src...)
 }
 
-// fill writes a version's entries.
-func (m *PathTemplate) fill(n resourceNames, kind *spec.Schema) (Entries, error) {
+// fill writes the entries of a version whose schema is kind.
+func (t *PathTemplate) fill(n resourceNames, kind *spec.Schema) (Entries, error) {
 	f := n.filler()
 	var out Entries
-	out.Paths = f.append(make([]byte, 0, m.paths.size()+m.paths.size()/4), m.paths)
-	out.Schemas = f.append(make([]byte, 0, 4*m.list.size()), m.list)
+	out.Paths = f.append(make([]byte, 0, t.paths.size()+t.paths.size()/4), t.paths)
+	out.Schemas = f.append(make([]byte, 0, 4*t.list.size()), t.list)
 	out.Schemas = append(out.Schemas, `,"`+ModelPrefix(n.group, n.version)+n.kind+`":`...)
 	var err error
 	out.Schemas, err = appendSchema(out.Schemas, kind)
@@ -175,7 +183,7 @@ func namesOf(full *apiextensionsv1.CustomResourceDefinition, version *apiextensi
 	return n
 }
 
-// decodedShape is shapeOf a decoded definition.
+// decodedShape is ShapeOf for a decoded definition.
 func decodedShape(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) Shape {
 	s := Shape{
 		namespaced: full.Spec.Scope == apiextensionsv1.NamespaceScoped,
@@ -188,8 +196,9 @@ func decodedShape(full *apiextensionsv1.CustomResourceDefinition, version *apiex
 	return s
 }
 
-// EntriesV2 is the entries of one version in v2 documents.
-func (m *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
+// EntriesV2 makes the entries of one version in v2 documents, with Kubernetes' code for
+// all that is not in a template.
+func (t *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
 	n := namesOf(full, version)
 	if !n.isPlain() {
 		built, err := buildPublishedV2(full, version.Name)
@@ -199,7 +208,7 @@ func (m *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition
 		kind, list := built.Definitions[ModelPrefix(n.group, n.version)+n.kind], built.Definitions[ModelPrefix(n.group, n.version)+n.listKind]
 		return encodeEntries(n, built.Paths, &kind, &list)
 	}
-	made, err := m.V2(decodedShape(full, version))
+	made, err := t.V2(decodedShape(full, version))
 	if err != nil {
 		return Entries{}, err
 	}
@@ -210,8 +219,9 @@ func (m *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition
 	return made.fill(n, schema)
 }
 
-// EntriesV3 is the entries of one version in the v3 document of its group version.
-func (m *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
+// EntriesV3 makes the entries of one version in the v3 document of its group version,
+// with Kubernetes' code for all that is not in a template.
+func (t *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
 	n := namesOf(full, version)
 	if !n.isPlain() {
 		built, err := BuildV3(full, version.Name)
@@ -221,7 +231,7 @@ func (m *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition
 		models := ModelPrefix(n.group, n.version)
 		return encodeEntries(n, built.Paths, built.Components.Schemas[models+n.kind], built.Components.Schemas[models+n.listKind])
 	}
-	made, err := m.V3(decodedShape(full, version))
+	made, err := t.V3(decodedShape(full, version))
 	if err != nil {
 		return Entries{}, err
 	}
@@ -254,8 +264,8 @@ func encodeEntries(n resourceNames, paths json.Marshaler, kind, list *spec.Schem
 	return out, nil
 }
 
-// HeadV3 is what v3 documents of custom resources begin with, up to the entries
-// of their paths.
+// HeadV3 is the beginning of v3 documents of custom resources, up to the entries of their
+// paths.
 var HeadV3 = sync.OnceValues(func() (string, error) {
 	built, err := BuildV3(Shape{}.Exemplar(), ExemplarVersion)
 	if err != nil {

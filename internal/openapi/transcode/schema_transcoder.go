@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"encoding/json"
@@ -12,10 +12,10 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// encodedProperty is a property that Kubernetes adds, as JSON.
+// encodedProperty is a property and the JSON of its schema.
 type encodedProperty struct{ name, schema string }
 
-// encodeProperties are in order of their names.
+// encodeProperties encodes properties in the order of their names.
 func encodeProperties(all map[string]spec.Schema) ([]encodedProperty, error) {
 	var texts []encodedProperty
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -29,8 +29,8 @@ func encodeProperties(all map[string]spec.Schema) ([]encodedProperty, error) {
 	return texts, nil
 }
 
-// identity is what the schema of a kind says of it besides: the JSON of
-// extensions.
+// identity is the JSON of the extensions that name the kind of a schema, and its
+// selectable fields if it has some.
 type identity struct{ kind, fields string }
 
 func (n resourceNames) encodedIdentity(selectable bool) identity {
@@ -45,17 +45,23 @@ func (n resourceNames) encodedIdentity(selectable bool) identity {
 	return id
 }
 
-// schemaTranscoder writes schemas as they are published: what Unfold, ToStructuralOpenAPIV2,
-// ToKubeOpenAPI, natives.extend and PruneDefaultsSchema make of those of a
-// tree, written straight from the text. The tree is structural.
+// schemaTranscoder writes the published form of a structural schema from its stored text.
+//
+// Kubernetes publishes a schema by Unfold, ToStructuralOpenAPIV2 (in v2), ToKubeOpenAPI,
+// the addition of built-in properties, and PruneDefaultsSchema. Each is a copy of the
+// whole schema. Their joint effect on a structural schema is small: some keywords are
+// left out, built-in properties are added, strings have fewer escapes. The transcoder
+// writes the result of all of them in one pass, and must be compared with them at every
+// upgrade of Kubernetes.
 type schemaTranscoder struct {
 	*schemaTree
+	// root and embedded are the built-in properties of the object and of objects in it.
 	root, embedded []encodedProperty
 	v2             bool
 	out            storedjson.Writer
 }
 
-// kind writes a kind's schema behind dst.
+// kind appends the schema of a kind, which is node n, to dst.
 func (p *schemaTranscoder) kind(dst []byte, n uint32, id identity) []byte {
 	p.out = storedjson.Writer{Text: dst, Escaping: storedjson.EscapeMinimal}
 	if p.v2 && p.nodes[n].set.has(keywordPreserve) {
@@ -76,13 +82,12 @@ func (p *schemaTranscoder) extension(name, value string) {
 	}
 }
 
-// schema writes a node with properties of Kubernetes' own besides. Only the root
-// has an identity.
-func (p *schemaTranscoder) schema(n uint32, natives []encodedProperty, id *identity) {
+// schema writes node n with built-in properties. Only the root has an identity.
+func (p *schemaTranscoder) schema(n uint32, builtin []encodedProperty, id *identity) {
 	s := &p.nodes[n]
 	set := p.publishedKeywords(s)
 	if set.has(keywordEmbedded) && !(p.v2 && set.has(keywordPreserve)) {
-		natives = p.embedded
+		builtin = p.embedded
 	}
 	p.out.Begin('{')
 	for f := keywordDescription; f < keywordRequired; f++ {
@@ -90,12 +95,12 @@ func (p *schemaTranscoder) schema(n uint32, natives []encodedProperty, id *ident
 			p.copyKeyword(s, f)
 		}
 	}
-	p.required(s, set, id == nil && natives != nil)
+	p.required(s, set, id == nil && builtin != nil)
 	if set.has(keywordItems) {
 		p.out.PlainName(keywordNames[keywordItems])
 		p.schema(s.at[keywordItems].from, nil, nil)
 	}
-	p.properties(s, set, natives)
+	p.properties(s, set, builtin)
 	p.additional(s, set)
 	p.applicators(s, set)
 	for f := keywordEmbedded; f < keywordCount; f++ { // in order of their names
@@ -112,8 +117,9 @@ func (p *schemaTranscoder) schema(n uint32, natives []encodedProperty, id *ident
 	p.out.End('}')
 }
 
-// publishedKeywords is the fields of a node that are. In v2 a value that may be null has
-// no type, and kubectl takes no properties of what keeps unknown fields.
+// publishedKeywords returns the keywords of a node that are published. In v2 a nullable
+// value has no type, and a value that keeps unknown fields has no properties: kubectl
+// would refuse all others.
 func (p *schemaTranscoder) publishedKeywords(s *schemaNode) keywordSet {
 	set := s.set
 	if !p.v2 {
@@ -133,7 +139,7 @@ func (p *schemaTranscoder) publishedKeywords(s *schemaNode) keywordSet {
 	return set
 }
 
-// copyKeyword writes a field whose value is that of the text.
+// copyKeyword writes a keyword whose value is copied from the stored text.
 func (p *schemaTranscoder) copyKeyword(s *schemaNode, f keyword) {
 	value := p.text(s.at[f])
 	switch f {
@@ -141,7 +147,7 @@ func (p *schemaTranscoder) copyKeyword(s *schemaNode, f keyword) {
 		p.out.PlainName(keywordNames[f])
 		p.out.StoredString(value)
 		return
-	case keywordExample: // Kubernetes leaves out those that are empty
+	case keywordExample: // Kubernetes leaves out empty examples
 		if string(value) == `""` || string(value) == "{}" || string(value) == "[]" {
 			return
 		}
@@ -150,8 +156,8 @@ func (p *schemaTranscoder) copyKeyword(s *schemaNode, f keyword) {
 	p.out.Stored(value)
 }
 
-// required writes the names of required properties. Those that may be null are
-// not required in v2.
+// required writes the names of required properties. In v2 nullable properties are not
+// required.
 func (p *schemaTranscoder) required(s *schemaNode, set keywordSet, embedded bool) {
 	schema, ok := s.additional()
 	none := p.v2 && ok && p.nodes[schema].set.has(keywordNullable)
@@ -200,33 +206,33 @@ func (p *schemaTranscoder) required(s *schemaNode, set keywordSet, embedded bool
 	p.out.End(']')
 }
 
-// properties writes a node's and Kubernetes' own, which stand in the place of
-// those of the same name.
-func (p *schemaTranscoder) properties(s *schemaNode, set keywordSet, natives []encodedProperty) {
+// properties writes the properties of s and the built-in ones in the order of their
+// names. A built-in property replaces one of the same name.
+func (p *schemaTranscoder) properties(s *schemaNode, set keywordSet, builtin []encodedProperty) {
 	var e uint32
 	if set.has(keywordProperties) {
 		e = s.at[keywordProperties].from
 	}
-	if e == 0 && len(natives) == 0 {
+	if e == 0 && len(builtin) == 0 {
 		return
 	}
 	p.out.PlainName(keywordNames[keywordProperties])
 	p.out.Begin('{')
-	for e != 0 || len(natives) > 0 {
+	for e != 0 || len(builtin) > 0 {
 		order := -1
-		if e == 0 || len(natives) > 0 {
+		if e == 0 || len(builtin) > 0 {
 			order = 1
 		}
-		if e != 0 && len(natives) > 0 {
-			order = strings.Compare(string(p.text(p.entries[e].name)), natives[0].name)
+		if e != 0 && len(builtin) > 0 {
+			order = strings.Compare(string(p.text(p.entries[e].name)), builtin[0].name)
 		}
 		if order < 0 {
 			p.out.PlainName(string(p.text(p.entries[e].name)))
 			p.schema(p.entries[e].node, nil, nil)
 		} else {
-			p.out.PlainName(natives[0].name)
-			p.out.Raw(natives[0].schema)
-			natives = natives[1:]
+			p.out.PlainName(builtin[0].name)
+			p.out.Raw(builtin[0].schema)
+			builtin = builtin[1:]
 		}
 		if order <= 0 {
 			e = p.entries[e].next
@@ -247,10 +253,10 @@ func (p *schemaTranscoder) additional(s *schemaNode, set keywordSet) {
 	p.out.Text = append(p.out.Text, p.text(s.at[keywordAdditional])...)
 }
 
-// intOrString is what an unfolded int-or-string has, unless it says so itself.
+// intOrString is the anyOf of an int-or-string schema that has none.
 const intOrString = `[{"type":"integer"},{"type":"string"}]`
 
-// applicators writes what only v3 documents have.
+// applicators writes the keywords that only v3 documents have.
 func (p *schemaTranscoder) applicators(s *schemaNode, set keywordSet) {
 	unfold := !p.v2 && set.has(keywordIntOrString) && !p.intOrString(s, keywordAnyOf) && !p.intOrStringFirst(s)
 	if unfold && !set.has(keywordAnyOf) {
