@@ -137,7 +137,7 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 
 // settled reports whether coercing is sure to leave metadata as it is.
 func (c *coercer) settled(metadata any) bool {
-	if !settled(metadata) {
+	if !metadataRoundTrips(metadata) {
 		return false
 	}
 	_, there := metadata.(map[string]any)["generation"]

@@ -24,7 +24,7 @@ func TestWithoutWords(t *testing.T) {
 		return made
 	}
 	with, without := parse(`"description":"what","title":"it","example":"is","externalDocs":{"url":"about"},`), parse("")
-	withoutWords(with)
+	withoutDescriptions(with)
 	got, err := json.Marshal(with)
 	if err != nil {
 		t.Fatal(err)
@@ -36,5 +36,5 @@ func TestWithoutWords(t *testing.T) {
 	if string(got) != string(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	withoutWords(nil) // of a version without schema
+	withoutDescriptions(nil) // of a version without schema
 }

@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// settled reports whether metadata is sure to come out of Kubernetes' ObjectMeta as it
+// metadataRoundTrips reports whether metadata is sure to come out of Kubernetes' ObjectMeta as it
 // goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta): it has no field that is
 // unknown, malformed or empty. That of nearly all stored objects is; for others nothing
 // is said. To go through that type, each time that an object is decoded or converted, is
 // a fifth of the CPU of a write.
-func settled(metadata any) bool { return metadataRules.hold(metadata) }
+func metadataRoundTrips(metadata any) bool { return metadataRules.allow(metadata) }
 
-// rules say by name how a field's value has to be. There may be no others.
-type rules map[string]func(any) bool
+// fieldRules say by name how a field's value has to be. There may be no others.
+type fieldRules map[string]func(any) bool
 
-func (r rules) hold(value any) bool {
+func (r fieldRules) allow(value any) bool {
 	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {
 		return false
@@ -29,28 +29,28 @@ func (r rules) hold(value any) bool {
 }
 
 var (
-	metadataRules = rules{
-		"name": someText, "generateName": someText, "namespace": someText, "selfLink": someText, "uid": someText, "resourceVersion": someText,
-		"generation":                 func(value any) bool { return number(value) && value != int64(0) },
-		"deletionGracePeriodSeconds": number,
-		"creationTimestamp":          settledTime, "deletionTimestamp": settledTime,
-		"labels": settledTexts, "annotations": settledTexts,
-		"finalizers":      func(value any) bool { return each(value, text) },
-		"ownerReferences": func(value any) bool { return each(value, settledOwner) },
-		"managedFields":   func(value any) bool { return each(value, managerRules.hold) },
+	metadataRules = fieldRules{
+		"name": nonEmptyText, "generateName": nonEmptyText, "namespace": nonEmptyText, "selfLink": nonEmptyText, "uid": nonEmptyText, "resourceVersion": nonEmptyText,
+		"generation":                 func(value any) bool { return integer(value) && value != int64(0) },
+		"deletionGracePeriodSeconds": integer,
+		"creationTimestamp":          canonicalTime, "deletionTimestamp": canonicalTime,
+		"labels": textMap, "annotations": textMap,
+		"finalizers":      func(value any) bool { return nonEmptyList(value, text) },
+		"ownerReferences": func(value any) bool { return nonEmptyList(value, ownerReference) },
+		"managedFields":   func(value any) bool { return nonEmptyList(value, managerRules.allow) },
 	}
-	ownerRules = rules{
+	ownerRules = fieldRules{
 		"apiVersion": text, "kind": text, "name": text, "uid": text,
-		"controller": truth, "blockOwnerDeletion": truth,
+		"controller": boolean, "blockOwnerDeletion": boolean,
 	}
-	managerRules = rules{
-		"manager": someText, "operation": someText, "apiVersion": someText, "fieldsType": someText, "subresource": someText,
-		"time": settledTime, "fieldsV1": settledFields,
+	managerRules = fieldRules{
+		"manager": nonEmptyText, "operation": nonEmptyText, "apiVersion": nonEmptyText, "fieldsType": nonEmptyText, "subresource": nonEmptyText,
+		"time": canonicalTime, "fieldsV1": fieldTree,
 	}
 )
 
-func number(value any) bool { _, ok := value.(int64); return ok }
-func truth(value any) bool  { _, ok := value.(bool); return ok }
+func integer(value any) bool { _, ok := value.(int64); return ok }
+func boolean(value any) bool  { _, ok := value.(bool); return ok }
 
 // text is a string as JSON can have it.
 func text(value any) bool {
@@ -58,11 +58,11 @@ func text(value any) bool {
 	return ok && utf8.ValidString(s)
 }
 
-// someText is one that is not left out for being empty.
-func someText(value any) bool { return text(value) && value != "" }
+// nonEmptyText is one that is not left out for being empty.
+func nonEmptyText(value any) bool { return text(value) && value != "" }
 
-// settledTime is as metav1.Time writes it, and not its zero value.
-func settledTime(value any) bool {
+// canonicalTime is as metav1.Time writes it, and not its zero value.
+func canonicalTime(value any) bool {
 	const written, zero = "2006-01-02T15:04:05Z", "0001-01-01T00:00:00Z"
 	s, ok := value.(string)
 	if !ok || len(s) != len(written) || s[len(s)-1] != 'Z' || s == zero {
@@ -72,7 +72,7 @@ func settledTime(value any) bool {
 	return err == nil
 }
 
-func settledTexts(value any) bool {
+func textMap(value any) bool {
 	texts, ok := value.(map[string]any)
 	if !ok || len(texts) == 0 {
 		return false
@@ -85,8 +85,8 @@ func settledTexts(value any) bool {
 	return true
 }
 
-// each is a list with something in it.
-func each(value any, settled func(any) bool) bool {
+// nonEmptyList is a list with something in it.
+func nonEmptyList(value any, settled func(any) bool) bool {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {
 		return false
@@ -99,9 +99,9 @@ func each(value any, settled func(any) bool) bool {
 	return true
 }
 
-// settledOwner has all of the names that are written also when they are empty.
-func settledOwner(value any) bool {
-	if !ownerRules.hold(value) {
+// ownerReference has all of the names that are written also when they are empty.
+func ownerReference(value any) bool {
+	if !ownerRules.allow(value) {
 		return false
 	}
 	for _, name := range []string{"apiVersion", "kind", "name", "uid"} {
@@ -112,14 +112,14 @@ func settledOwner(value any) bool {
 	return true
 }
 
-// settledFields is a set of fields: maps all the way down.
-func settledFields(value any) bool {
+// fieldTree is a set of fields: maps all the way down.
+func fieldTree(value any) bool {
 	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {
 		return false
 	}
 	for name, inside := range fields {
-		if !utf8.ValidString(name) || !settledFields(inside) {
+		if !utf8.ValidString(name) || !fieldTree(inside) {
 			return false
 		}
 	}

@@ -77,7 +77,7 @@ func TestSettledMetadataStays(t *testing.T) {
 	for i := range 30_000 {
 		m := metadataMaker{random, []int{0, 2, 10}[i%3]}
 		metadata := m.metadata()
-		is := settled(metadata)
+		is := metadataRoundTrips(metadata)
 		count[is]++
 		if m.odd == 0 && !is {
 			t.Fatalf("%#v is not settled", metadata)

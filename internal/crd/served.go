@@ -93,7 +93,7 @@ func (s *served) full() (*apiextensionsv1.CustomResourceDefinition, error) {
 	}
 	for i := range full.Spec.Versions {
 		if v := &full.Spec.Versions[i]; v.Schema != nil {
-			withoutWords(v.Schema.OpenAPIV3Schema)
+			withoutDescriptions(v.Schema.OpenAPIV3Schema)
 		}
 	}
 	return full, nil

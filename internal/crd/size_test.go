@@ -37,7 +37,7 @@ func TestCompiledSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := int64(len(encoded))
-		withoutWords(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		withoutDescriptions(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
 		schemas := func() *schemas {
 			made, err := s.compileSchemas(c.full.DeepCopy(), schema.GroupKind{Group: "a.example", Kind: "Thing"})
 			if err != nil {

@@ -42,8 +42,8 @@ type base struct {
 	}
 }
 
-// bases keeps the newest base.
-type bases struct {
+// baseCache keeps the newest base.
+type baseCache struct {
 	mu struct {
 		sync.Mutex
 		newest *base
@@ -56,7 +56,7 @@ type bases struct {
 }
 
 // base returns the base for a view.
-func (s *Server) base(v *view, remote *aggregated) (*base, error) {
+func (s *Server) base(v *view, remote *aggregatedSpec) (*base, error) {
 	b := &s.bases
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *Server) base(v *view, remote *aggregated) (*base, error) {
 		b.mu.local = occupiedBy(locals)
 	}
 	if b.mu.remote == nil || b.mu.remoteTag != remote.tag {
-		decoded, err := remote.specs()
+		decoded, err := remote.decode()
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (s *Server) base(v *view, remote *aggregated) (*base, error) {
 			return nil, err
 		}
 	}
-	remotes, err := remote.specs()
+	remotes, err := remote.decode()
 	if err != nil {
 		return nil, err
 	}
@@ -255,10 +255,10 @@ func (b *base) rename(before, after string) error {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		list = append(list, name, pairs[name])
-		sum.text(name)
-		sum.text(pairs[name])
+		sum.addText(name)
+		sum.addText(pairs[name])
 	}
-	b.renamed, b.renames = strings.NewReplacer(list...), sum.short()
+	b.renamed, b.renames = strings.NewReplacer(list...), sum.sum64()
 	return nil
 }
 

@@ -48,8 +48,8 @@ func (d *document) add(pieces ...encode.Piece) {
 	}
 }
 
-// list adds pieces with a separator between them.
-func (d *document) list(separator encode.Piece, pieces []encode.Piece) {
+// addSeparated adds pieces with a separator between them.
+func (d *document) addSeparated(separator encode.Piece, pieces []encode.Piece) {
 	first := true
 	for _, p := range pieces {
 		if p.Size() == 0 {
@@ -87,21 +87,21 @@ func (d *document) size() int64 {
 	return d.ends[len(d.ends)-1]
 }
 
-// reader reads a document's plain text, one piece in memory at a time.
-type reader struct {
+// documentReader reads a document's plain text, one piece in memory at a time.
+type documentReader struct {
 	document *document
-	at       int64
+	offset   int64
 	// plain is the text of the piece at index.
 	plain []byte
 	index int
 }
 
-func (d *document) reader() *reader { return &reader{document: d, index: -1} }
+func (d *document) reader() *documentReader { return &documentReader{document: d, index: -1} }
 
 // Read implements io.Reader.
-func (r *reader) Read(dst []byte) (int, error) {
+func (r *documentReader) Read(dst []byte) (int, error) {
 	d := r.document
-	i := sort.Search(len(d.ends), func(i int) bool { return d.ends[i] > r.at })
+	i := sort.Search(len(d.ends), func(i int) bool { return d.ends[i] > r.offset })
 	if i == len(d.ends) {
 		return 0, io.EOF
 	}
@@ -112,23 +112,23 @@ func (r *reader) Read(dst []byte) (int, error) {
 		}
 		r.plain, r.index = plain, i
 	}
-	n := copy(dst, r.plain[r.at-d.ends[i]+int64(len(r.plain)):])
-	r.at += int64(n)
+	n := copy(dst, r.plain[r.offset-d.ends[i]+int64(len(r.plain)):])
+	r.offset += int64(n)
 	return n, nil
 }
 
 // Seek implements io.Seeker.
-func (r *reader) Seek(offset int64, whence int) (int64, error) {
+func (r *documentReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
-		offset += r.at
+		offset += r.offset
 	case io.SeekEnd:
 		offset += r.document.size()
 	}
 	if offset < 0 {
 		return 0, errors.New("seek before the beginning")
 	}
-	r.at = offset
+	r.offset = offset
 	return offset, nil
 }
 
@@ -136,17 +136,17 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 // http.ServeContent does after all conditions of the request were met.
 type lazyDocument struct {
 	build func() (*document, error)
-	*reader
+	*documentReader
 }
 
 // Seek implements io.Seeker.
 func (l *lazyDocument) Seek(offset int64, whence int) (int64, error) {
-	if l.reader == nil {
+	if l.documentReader == nil {
 		built, err := l.build()
 		if err != nil {
 			return 0, err
 		}
-		l.reader = built.reader()
+		l.documentReader = built.reader()
 	}
-	return l.reader.Seek(offset, whence)
+	return l.documentReader.Seek(offset, whence)
 }

@@ -33,9 +33,9 @@ func (f *frame) document(found []fragment) *document {
 	case v3Proto:
 		d.addProto(&transcode.ProtoV3, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	default:
-		d.entries(f.paths, paths)
+		d.addEntries(f.paths, paths)
 		d.add(f.middle...)
-		d.entries(f.schemas, schemas)
+		d.addEntries(f.schemas, schemas)
 	}
 	d.add(f.tail...)
 	return d
@@ -59,15 +59,15 @@ func sizeOf(pieces []encode.Piece) (size int64) {
 	return size
 }
 
-// entries adds those of a JSON object: some in pieces that were cut anywhere,
+// addEntries adds those of a JSON object: some in pieces that were cut anywhere,
 // and some that are whole.
-func (d *document) entries(first, others []encode.Piece) {
+func (d *document) addEntries(first, others []encode.Piece) {
 	before := d.size()
 	d.add(first...)
 	if d.size() > before && slices.ContainsFunc(others, func(p encode.Piece) bool { return p.Size() > 0 }) {
 		d.add(comma)
 	}
-	d.list(comma, others)
+	d.addSeparated(comma, others)
 }
 
 // frameV3 is the frame of documents with members of these shapes.

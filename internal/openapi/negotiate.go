@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// clauses are those of the Accept header in order of preference.
-func clauses(r *http.Request) []goautoneg.Accept {
+// acceptClauses are those of the Accept header in order of preference.
+func acceptClauses(r *http.Request) []goautoneg.Accept {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
 		accept = "*/*"
@@ -39,8 +39,8 @@ func clauses(r *http.Request) []goautoneg.Accept {
 	return goautoneg.ParseAccept(accept)
 }
 
-// choose returns the first type that a clause asks for.
-func choose(wanted []goautoneg.Accept, types []mediaType) (mediaType, bool) {
+// chooseType returns the first type that a clause asks for.
+func chooseType(wanted []goautoneg.Accept, types []mediaType) (mediaType, bool) {
 	for _, clause := range wanted {
 		for _, t := range types {
 			if (clause.Type == "application" || clause.Type == "*") && (clause.SubType == t.subType || clause.SubType == "*") {

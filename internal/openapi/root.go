@@ -13,8 +13,8 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 )
 
-// root keeps the v3 root that was sent last.
-type root struct {
+// rootDocument keeps the v3 root that was sent last.
+type rootDocument struct {
 	mu struct {
 		sync.Mutex
 		view   *view

@@ -20,13 +20,13 @@ import (
 // Server answers /openapi/v2 and /openapi/v3. It is safe for concurrent use.
 type Server struct {
 	config    Config
-	views     views
+	views     viewTracker
 	templates transcode.PathTemplates
 	fragments *fragments
-	bases     bases
-	builtins  builtins
-	dates     modifiedTimes
-	root      root
+	bases     baseCache
+	builtins  builtinDocuments
+	modified  modifiedTimes
+	root      rootDocument
 }
 
 // New makes a server that follows the catalog. It builds nothing.
@@ -160,7 +160,7 @@ type modifiedTime struct {
 	time time.Time
 }
 
-func (d *modifiedTimes) of(path, tag string) time.Time {
+func (d *modifiedTimes) get(path, tag string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.byPath == nil {

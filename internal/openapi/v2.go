@@ -16,7 +16,7 @@ import (
 func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	w.Header().Add("Vary", "Accept")
-	chosen, ok := choose(clauses(r), typesV2)
+	chosen, ok := chooseType(acceptClauses(r), typesV2)
 	if !ok {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -56,7 +56,7 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 		return built, err
 	}}
 	if built != nil {
-		content.reader = built.reader()
+		content.documentReader = built.reader()
 	}
 	s.sendV2(w, r, content, tag)
 }
@@ -66,7 +66,7 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 // Kubernetes' way.
 func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDocument, tag string) {
 	const name = "/openapi/v2"
-	modified := s.dates.of(name, tag)
+	modified := s.modified.get(name, tag)
 	compress := acceptsGzip(r)
 	switch {
 	case r.Method == http.MethodGet && r.Header.Get("Range") == "":
@@ -126,7 +126,7 @@ func (v *view) tagV2(b *base, program string) string {
 	sum := newContentHash(program, "v2", b.tag)
 	for _, d := range v.published {
 		if !b.conflicting[d.Name] {
-			sum.definition(d)
+			sum.addDefinition(d)
 		}
 	}
 	v.v2.base, v.v2.tag = b, sum.tag()

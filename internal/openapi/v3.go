@@ -27,7 +27,7 @@ func (s *Server) find(v *view, path string) (*documentSource, error) {
 		return nil, err
 	}
 	if b := builtin[path]; b != nil {
-		return &documentSource{path, b.tag, func(f form) (*document, error) { return s.builtinDocument(b, f) }}, nil
+		return &documentSource{path, b.tag, func(f form) (*document, error) { return s.buildBuiltin(b, f) }}, nil
 	}
 	if g := v.groups[path]; g != nil {
 		return &documentSource{path, g.tag, func(f form) (*document, error) { return s.groupDocument(g, f) }}, nil
@@ -37,8 +37,8 @@ func (s *Server) find(v *view, path string) (*documentSource, error) {
 
 // serveV3 serves /openapi/v3/<path of a group version>.
 func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	wanted := clauses(r)
-	chosen, acceptable := choose(wanted, typesV3)
+	wanted := acceptClauses(r)
+	chosen, acceptable := chooseType(wanted, typesV3)
 	hash := r.URL.Query().Get("hash")
 	var found *documentSource
 	var built *document
@@ -60,26 +60,26 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		s.sendV3(w, r, answerV3{found: found, built: built, wanted: wanted, chosen: chosen, acceptable: acceptable})
+		s.sendV3(w, r, responseV3{source: found, document: built, accepted: wanted, chosen: chosen, acceptable: acceptable})
 	})(w, r)
 }
 
-// answerV3 is the answer to a request for a document.
-type answerV3 struct {
-	found *documentSource
-	// built is nil where the answer needs no document.
-	built      *document
-	wanted     []goautoneg.Accept
+// responseV3 is the answer to a request for a document.
+type responseV3 struct {
+	source *documentSource
+	// document is nil where the answer needs no document.
+	document   *document
+	accepted   []goautoneg.Accept
 	chosen     mediaType
 	acceptable bool
 }
 
-func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a answerV3) {
-	found, chosen := a.found, a.chosen
+func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a responseV3) {
+	found, chosen := a.source, a.chosen
 	hash := r.URL.Query().Get("hash")
 	w.Header().Add("Vary", "Accept")
 	switch {
-	case len(a.wanted) == 0:
+	case len(a.accepted) == 0:
 		return // as Kubernetes: 200 and nothing in it
 	case !a.acceptable:
 		w.WriteHeader(http.StatusNotAcceptable)
@@ -97,10 +97,10 @@ func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a answerV3) {
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
 	}
 	content := &lazyDocument{build: func() (*document, error) { return found.build(chosen.form) }}
-	if a.built != nil {
-		content.reader = a.built.reader()
+	if a.document != nil {
+		content.documentReader = a.document.reader()
 	}
-	http.ServeContent(w, r, "", s.dates.of(found.path, found.tag), content)
+	http.ServeContent(w, r, "", s.modified.get(found.path, found.tag), content)
 }
 
 // hasTag reports whether a client may have the content already, so that there is

@@ -46,8 +46,8 @@ type member struct {
 	version crd.Version
 }
 
-// views follow the catalog.
-type views struct {
+// viewTracker follow the catalog.
+type viewTracker struct {
 	catalog        Catalog
 	programVersion string
 	changes        atomic.Uint64
@@ -59,7 +59,7 @@ type views struct {
 }
 
 // get returns a view that is as new as the catalog.
-func (v *views) get() *view {
+func (v *viewTracker) get() *view {
 	changes := v.changes.Load()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -90,19 +90,19 @@ func newView(all []*crd.Definition, program string) *view {
 		}
 	}
 	for _, g := range v.groups {
-		g.members = slices.DeleteFunc(slices.Clone(g.all), duplicates())
+		g.members = slices.DeleteFunc(slices.Clone(g.all), newDuplicateKinds())
 		sum := newContentHash(program, "v3")
 		for _, m := range g.members {
-			sum.definition(m.Definition)
+			sum.addDefinition(m.Definition)
 		}
 		g.tag = sum.tag()
 	}
 	return v
 }
 
-// duplicates finds members whose kinds were seen before: Kubernetes' names
+// newDuplicateKinds finds members whose kinds were seen before: Kubernetes' names
 // controller accepts one of them, yet both may be established.
-func duplicates() func(member) bool {
+func newDuplicateKinds() func(member) bool {
 	seen := map[string]bool{}
 	return func(m member) bool {
 		if seen[m.Wanted.Kind] || seen[m.Wanted.ListKind] {
@@ -134,29 +134,29 @@ type contentHash struct{ hash.Hash }
 func newContentHash(parts ...string) contentHash {
 	s := contentHash{sha512.New()}
 	for _, p := range parts {
-		s.text(p)
+		s.addText(p)
 	}
 	return s
 }
 
-func (s contentHash) text(t string) {
-	s.number(uint64(len(t)))
+func (s contentHash) addText(t string) {
+	s.addNumber(uint64(len(t)))
 	_, _ = s.Write([]byte(t)) // a hash never fails
 }
 
-func (s contentHash) number(n uint64) {
+func (s contentHash) addNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	_, _ = s.Write(b[:])
 }
 
-func (s contentHash) definition(d *crd.Definition) {
-	s.text(d.Name)
-	s.number(d.Spec)
+func (s contentHash) addDefinition(d *crd.Definition) {
+	s.addText(d.Name)
+	s.addNumber(d.Spec)
 }
 
-// short is for where a collision costs little.
-func (s contentHash) short() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
+// sum64 is for where a collision costs little.
+func (s contentHash) sum64() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
 
 // tag is written as Kubernetes writes its own.
 func (s contentHash) tag() string { return fmt.Sprintf("%X", s.Sum(nil)) }

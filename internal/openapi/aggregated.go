@@ -7,28 +7,28 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// aggregated is the v2 document of the next handler: what Kubernetes' aggregator has
+// aggregatedSpec is the v2 document of the next handler: what Kubernetes' aggregator has
 // merged of itself and of the services behind it, in their order of priority. It
 // is not kept, for it is seldom needed: to make a base.
-type aggregated struct {
+type aggregatedSpec struct {
 	tag   string
 	plain []byte
 }
 
 // fetchAggregated asks for it; one that has none is empty.
-func fetchAggregated(next http.Handler) *aggregated {
+func fetchAggregated(next http.Handler) *aggregatedSpec {
 	answer, err := fetch(next, "/openapi/v2")
 	if err != nil {
-		return &aggregated{} // there is no aggregator
+		return &aggregatedSpec{} // there is no aggregator
 	}
-	found := &aggregated{tag: answer.Header().Get("Etag"), plain: answer.Data()}
+	found := &aggregatedSpec{tag: answer.Header().Get("Etag"), plain: answer.Data()}
 	if found.tag == "" {
 		found.tag = newContentHash(string(found.plain)).tag()
 	}
 	return found
 }
 
-func (r *aggregated) specs() ([]*spec.Swagger, error) {
+func (r *aggregatedSpec) decode() ([]*spec.Swagger, error) {
 	if r.plain == nil {
 		return nil, nil
 	}

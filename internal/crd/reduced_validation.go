@@ -16,32 +16,32 @@ import (
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
-// remainderStrategy creates definitions. Most of the schema of a large one are properties
+// reducedValidation creates definitions. Most of the schema of a large one are properties
 // that have a type and a description, of which nothing can be wrong, and each of them
 // costs Kubernetes' validation a path, three copies and a validator. So it is given what
 // remains without them, and the whole only if it finds something in that: all errors
 // that a client sees are of the whole.
-type remainderStrategy struct{ rest.RESTCreateStrategy }
+type reducedValidation struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
-func (s remainderStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+func (s reducedValidation) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	if full, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
-		if left, ok := remainderOf(full); ok && len(s.RESTCreateStrategy.Validate(ctx, left)) == 0 {
+		if left, ok := reducedDefinition(full); ok && len(s.RESTCreateStrategy.Validate(ctx, left)) == 0 {
 			return nil
 		}
 	}
 	return s.RESTCreateStrategy.Validate(ctx, obj)
 }
 
-// remainderOf returns a definition that is valid for one that is created just when full
+// reducedDefinition returns a definition that is valid for one that is created just when full
 // is, or false if it has none.
-func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
+func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
 	if sameSchemas(full.Spec.Versions) {
 		return nil, false
 	}
 	left := *full
 	left.Spec.Versions = slices.Clone(full.Spec.Versions)
-	patterns := patterns{}
+	patterns := patternValidity{}
 	for place, schema := range definitioncodec.Schemas(&left) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
@@ -50,11 +50,11 @@ func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.C
 		if place != definitioncodec.AllVersions {
 			selectable = full.Spec.Versions[place].SelectableFields
 		}
-		paths, ok := pathsOf(selectable)
+		paths, ok := selectablePaths(selectable)
 		if !ok {
 			return nil, false
 		}
-		root := *patterns.along((*schema).OpenAPIV3Schema, paths)
+		root := *patterns.reducedAlong((*schema).OpenAPIV3Schema, paths)
 		if place == 0 {
 			// Schemas that differed still do.
 			root.Description += "."
@@ -66,9 +66,9 @@ func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.C
 
 var simplePath = regexp.MustCompile(`^(\.[A-Za-z0-9_]+)+$`)
 
-// pathsOf returns the names on the paths of selectable fields. It returns false if one is
+// selectablePaths returns the names on the paths of selectable fields. It returns false if one is
 // written otherwise.
-func pathsOf(fields []apiextensions.SelectableField) (paths [][]string, ok bool) {
+func selectablePaths(fields []apiextensions.SelectableField) (paths [][]string, ok bool) {
 	for _, f := range fields {
 		if !simplePath.MatchString(f.JSONPath) {
 			return nil, false
@@ -89,10 +89,10 @@ func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool 
 	return len(versions) > 0
 }
 
-// patterns are regular expressions, and whether they are valid.
-type patterns map[string]bool
+// patternValidity are regular expressions, and whether they are valid.
+type patternValidity map[string]bool
 
-func (p patterns) valid(pattern string) bool {
+func (p patternValidity) valid(pattern string) bool {
 	valid, known := p[pattern]
 	if !known {
 		_, err := regexp.Compile(pattern)
@@ -102,9 +102,9 @@ func (p patterns) valid(pattern string) bool {
 	return valid
 }
 
-// along returns what remains of a schema that is to remain, with what is on the paths.
-func (p patterns) along(s *apiextensions.JSONSchemaProps, paths [][]string) *apiextensions.JSONSchemaProps {
-	if !p.plain(s) || s.Type != "object" || s.AdditionalProperties != nil {
+// reducedAlong returns what remains of a schema that is to remain, with what is on the paths.
+func (p patternValidity) reducedAlong(s *apiextensions.JSONSchemaProps, paths [][]string) *apiextensions.JSONSchemaProps {
+	if !p.trivial(s) || s.Type != "object" || s.AdditionalProperties != nil {
 		return s
 	}
 	left := *s
@@ -112,25 +112,25 @@ func (p patterns) along(s *apiextensions.JSONSchemaProps, paths [][]string) *api
 	return &left
 }
 
-// remainder returns what remains of a schema, nil if that is nothing.
+// reduced returns what remains of a schema, nil if that is nothing.
 //
 // A schema that has more than plain may have is left whole, with all that is in it:
 // rules, defaults and the keys of lists refer to what is below them, and nothing refers
 // to what is beside them.
-func (p patterns) remainder(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
-	if !p.plain(s) {
+func (p patternValidity) reduced(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
+	if !p.trivial(s) {
 		return s
 	}
 	left := *s
 	switch {
 	case s.Items != nil:
-		item := p.remainder(s.Items.Schema)
+		item := p.reduced(s.Items.Schema)
 		if item == nil {
 			return nil
 		}
 		left.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: item}
 	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
-		value := p.remainder(s.AdditionalProperties.Schema)
+		value := p.reduced(s.AdditionalProperties.Schema)
 		if value == nil {
 			return nil
 		}
@@ -148,15 +148,15 @@ var metaProperties = sets.New("apiVersion", "kind", "metadata")
 
 // properties returns what remains of properties, with what is on the paths; nil if that
 // is nothing.
-func (p patterns) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
+func (p patternValidity) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
 	for name, s := range of {
-		kept, behind := &s, below(paths, name)
+		kept, behind := &s, pathsBelow(paths, name)
 		switch {
 		case metaProperties.Has(name):
 		case behind != nil:
-			kept = p.along(kept, behind)
+			kept = p.reducedAlong(kept, behind)
 		default:
-			kept = p.remainder(kept)
+			kept = p.reduced(kept)
 		}
 		if kept == nil {
 			continue
@@ -169,8 +169,8 @@ func (p patterns) properties(of map[string]apiextensions.JSONSchemaProps, paths 
 	return left
 }
 
-// below returns the rest of those paths that begin with a name.
-func below(paths [][]string, name string) (rest [][]string) {
+// pathsBelow returns the rest of those paths that begin with a name.
+func pathsBelow(paths [][]string, name string) (rest [][]string) {
 	for _, path := range paths {
 		if len(path) > 0 && path[0] == name {
 			rest = append(rest, path[1:])
@@ -179,10 +179,10 @@ func below(paths [][]string, name string) (rest [][]string) {
 	return rest
 }
 
-// plain reports whether nothing can be wrong with a schema but what is wrong with those
+// trivial reports whether nothing can be wrong with a schema but what is wrong with those
 // of its properties, items or values.
-func (p patterns) plain(s *apiextensions.JSONSchemaProps) bool {
-	if hasMore(s) || s.Pattern != "" && !p.valid(s.Pattern) {
+func (p patternValidity) trivial(s *apiextensions.JSONSchemaProps) bool {
+	if hasOtherKeywords(s) || s.Pattern != "" && !p.valid(s.Pattern) {
 		return false
 	}
 	items, values, properties := s.Items != nil, s.AdditionalProperties != nil, len(s.Properties) > 0
@@ -200,9 +200,9 @@ func (p patterns) plain(s *apiextensions.JSONSchemaProps) bool {
 	return false
 }
 
-// hasMore reports whether a schema has something that Kubernetes' validation looks at,
+// hasOtherKeywords reports whether a schema has something that Kubernetes' validation looks at,
 // but for its type, whether it is an int-or-string, its pattern, and what is within it.
-func hasMore(s *apiextensions.JSONSchemaProps) bool {
+func hasOtherKeywords(s *apiextensions.JSONSchemaProps) bool {
 	return s.ID != "" || s.Schema != "" || s.Ref != nil || s.Default != nil || s.UniqueItems || s.MultipleOf != nil ||
 		len(s.AllOf) > 0 || len(s.OneOf) > 0 || len(s.AnyOf) > 0 || s.Not != nil ||
 		s.PatternProperties != nil || s.Dependencies != nil || s.AdditionalItems != nil || s.Definitions != nil ||

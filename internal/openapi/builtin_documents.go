@@ -14,28 +14,28 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// builtin is a v3 document of what Kubernetes serves itself. It never changes.
-type builtin struct {
+// builtinDocument is a v3 document of what Kubernetes serves itself. It never changes.
+type builtinDocument struct {
 	path, tag string
 	json      []encode.Piece
 }
 
-// builtins are built when any v3 document is asked for, and kept compressed:
+// builtinDocuments are built when any v3 document is asked for, and kept compressed:
 // they are less than 1 MB.
-type builtins struct {
+type builtinDocuments struct {
 	mu struct {
 		sync.Mutex
-		byPath map[string]*builtin
+		byPath map[string]*builtinDocument
 	}
 }
 
-func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
+func (b *builtinDocuments) all(locals []Local) (map[string]*builtinDocument, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.byPath != nil {
 		return b.mu.byPath, nil
 	}
-	found := map[string]*builtin{}
+	found := map[string]*builtinDocument{}
 	for _, local := range locals {
 		if local.V3 == nil {
 			continue
@@ -44,7 +44,7 @@ func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
 		if err != nil {
 			return nil, fmt.Errorf("build OpenAPI v3 of built-in resources: %w", err)
 		}
-		if err := collect(handler, found); err != nil {
+		if err := readDocuments(handler, found); err != nil {
 			return nil, err
 		}
 	}
@@ -52,8 +52,8 @@ func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
 	return found, nil
 }
 
-// collect reads all documents that a handler has.
-func collect(handler http.Handler, found map[string]*builtin) error {
+// readDocuments reads all documents that a handler has.
+func readDocuments(handler http.Handler, found map[string]*builtinDocument) error {
 	var discovery handler3.OpenAPIV3Discovery
 	root, err := fetch(handler, "/openapi/v3")
 	if err != nil {
@@ -71,7 +71,7 @@ func collect(handler http.Handler, found map[string]*builtin) error {
 		if err != nil {
 			return err
 		}
-		found[path] = &builtin{path: path, tag: strings.Trim(answer.Header().Get("Etag"), `"`), json: pieces}
+		found[path] = &builtinDocument{path: path, tag: strings.Trim(answer.Header().Get("Etag"), `"`), json: pieces}
 	}
 	return nil
 }
@@ -93,8 +93,8 @@ func fetch(handler http.Handler, path string) (response, error) {
 	return w, nil
 }
 
-// builtinDocument is the document in the form. Protobuf is made from JSON.
-func (s *Server) builtinDocument(b *builtin, f form) (*document, error) {
+// buildBuiltin is the document in the form. Protobuf is made from JSON.
+func (s *Server) buildBuiltin(b *builtinDocument, f form) (*document, error) {
 	d := &document{}
 	if f == v3JSON {
 		d.add(b.json...)

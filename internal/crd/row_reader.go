@@ -132,9 +132,9 @@ func revisionOf(full *apiextensionsv1.CustomResourceDefinition) (int64, error) {
 	return revision, nil
 }
 
-// shared are the parts of versions that a spec has once if they all say the same,
+// sharedParts are the parts of versions that a spec has once if they all say the same,
 // as versions call them and as the spec does.
-var shared = [...]struct{ version, spec string }{
+var sharedParts = [...]struct{ version, spec string }{
 	{"schema", "validation"}, {"subresources", "subresources"},
 	{"additionalPrinterColumns", "additionalPrinterColumns"}, {"selectableFields", "selectableFields"},
 }
@@ -157,7 +157,7 @@ func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object
 	sum := newDigest()
 	for _, f := range spec {
 		// The name of the first version is there for clients of old.
-		if name := string(f.Name); name != "version" && name != "versions" && !isShared(name) {
+		if name := string(f.Name); name != "version" && name != "versions" && !isSharedPart(name) {
 			sum.add(f.Name, f.Value)
 		}
 	}
@@ -169,8 +169,8 @@ func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object
 	d.Spec = sum.short()
 }
 
-func isShared(name string) bool {
-	return slices.ContainsFunc(shared[:], func(s struct{ version, spec string }) bool { return s.spec == name || s.version == name })
+func isSharedPart(name string) bool {
+	return slices.ContainsFunc(sharedParts[:], func(s struct{ version, spec string }) bool { return s.spec == name || s.version == name })
 }
 
 // readVersion reads a version of a spec.
@@ -186,12 +186,12 @@ func (i interner) readVersion(r *valueReader, version, spec storedjson.Object) V
 	}
 	sum := newDigest()
 	for _, f := range version {
-		if !isShared(string(f.Name)) {
+		if !isSharedPart(string(f.Name)) {
 			sum.add(f.Name, f.Value)
 		}
 	}
 	parts := map[string][]byte{}
-	for _, s := range shared {
+	for _, s := range sharedParts {
 		value := spec.Get(s.spec)
 		if value == nil {
 			value = version.Get(s.version)

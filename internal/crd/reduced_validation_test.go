@@ -212,7 +212,7 @@ func TestRemaindersAreValidAsKubernetesSays(t *testing.T) {
 		want := messages(t.Context(), whole, made)
 		judge := &counting{RESTCreateStrategy: whole}
 		before := made.DeepCopy()
-		got := messages(t.Context(), remainderStrategy{judge}, made)
+		got := messages(t.Context(), reducedValidation{judge}, made)
 		if !slices.Equal(got, want) {
 			t.Fatalf("found\n%s\nwant\n%s\nof\n%+v", strings.Join(got, "\n"), strings.Join(want, "\n"), made.Spec)
 		}

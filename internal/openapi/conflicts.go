@@ -59,7 +59,7 @@ func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 	found.conflicting, found.shapes = v.divide(local, remote)
 	sum := newContentHash(fmt.Sprint(found.shapes))
 	for _, d := range found.conflicting {
-		sum.definition(d)
+		sum.addDefinition(d)
 	}
 	found.key = sum.tag()
 	v.v2.split = found
