@@ -2,8 +2,9 @@ package crd
 
 import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-// withoutDescriptions drops from a schema what it says to people. Nothing that is compiled out
-// of it looks at that, and it would be kept as often as there are compiled forms.
+// withoutDescriptions removes from a schema the texts that are for people: descriptions,
+// titles, documentation and examples. Nothing that is compiled from a schema reads them,
+// and each compiled form would keep a copy.
 func withoutDescriptions(s *apiextensionsv1.JSONSchemaProps) {
 	if s == nil {
 		return

@@ -5,16 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// metadataRoundTrips reports whether metadata is sure to come out of Kubernetes' ObjectMeta as it
-// goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta): it has no field that is
-// unknown, malformed or empty. That of nearly all stored objects is; for others nothing
-// is said. To go through that type, each time that an object is decoded or converted, is
-// a fifth of the CPU of a write.
+// metadataRoundTrips reports whether decoded metadata is sure to come out of Kubernetes'
+// ObjectMeta as it goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta): no field is
+// unknown, malformed or empty.
+//
+// The metadata of nearly all stored objects does. False means that nothing is known.
+// Callers do not convert metadata that round-trips: the conversion takes a fifth of the CPU
+// of a write, each time that an object is decoded or converted.
 func metadataRoundTrips(metadata any) bool { return metadataRules.allow(metadata) }
 
-// fieldRules say by name how a field's value has to be. There may be no others.
+// fieldRules has a test for the value of each field that an object may have.
 type fieldRules map[string]func(any) bool
 
+// allow reports whether a value is an object whose fields pass their tests.
 func (r fieldRules) allow(value any) bool {
 	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {
@@ -50,18 +53,19 @@ var (
 )
 
 func integer(value any) bool { _, ok := value.(int64); return ok }
-func boolean(value any) bool  { _, ok := value.(bool); return ok }
+func boolean(value any) bool { _, ok := value.(bool); return ok }
 
-// text is a string as JSON can have it.
+// text reports whether a value is a string that JSON can hold.
 func text(value any) bool {
 	s, ok := value.(string)
 	return ok && utf8.ValidString(s)
 }
 
-// nonEmptyText is one that is not left out for being empty.
+// nonEmptyText is text that is not left out for being empty.
 func nonEmptyText(value any) bool { return text(value) && value != "" }
 
-// canonicalTime is as metav1.Time writes it, and not its zero value.
+// canonicalTime reports whether a value is a time as metav1.Time writes it, other than
+// the zero time.
 func canonicalTime(value any) bool {
 	const written, zero = "2006-01-02T15:04:05Z", "0001-01-01T00:00:00Z"
 	s, ok := value.(string)
@@ -72,6 +76,7 @@ func canonicalTime(value any) bool {
 	return err == nil
 }
 
+// textMap reports whether a value is an object of strings that is not empty.
 func textMap(value any) bool {
 	texts, ok := value.(map[string]any)
 	if !ok || len(texts) == 0 {
@@ -85,21 +90,23 @@ func textMap(value any) bool {
 	return true
 }
 
-// nonEmptyList is a list with something in it.
-func nonEmptyList(value any, settled func(any) bool) bool {
+// nonEmptyList reports whether a value is a list that is not empty, whose items pass a
+// test.
+func nonEmptyList(value any, holds func(any) bool) bool {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {
 		return false
 	}
 	for _, v := range list {
-		if !settled(v) {
+		if !holds(v) {
 			return false
 		}
 	}
 	return true
 }
 
-// ownerReference has all of the names that are written also when they are empty.
+// ownerReference reports whether a value is an owner with all fields that are written
+// even when they are empty.
 func ownerReference(value any) bool {
 	if !ownerRules.allow(value) {
 		return false
@@ -112,7 +119,7 @@ func ownerReference(value any) bool {
 	return true
 }
 
-// fieldTree is a set of fields: maps all the way down.
+// fieldTree reports whether a value is a set of fields: objects all the way down.
 func fieldTree(value any) bool {
 	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {

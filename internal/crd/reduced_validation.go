@@ -16,11 +16,14 @@ import (
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
-// reducedValidation creates definitions. Most of the schema of a large one are properties
-// that have a type and a description, of which nothing can be wrong, and each of them
-// costs Kubernetes' validation a path, three copies and a validator. So it is given what
-// remains without them, and the whole only if it finds something in that: all errors
-// that a client sees are of the whole.
+// reducedValidation is a strategy that validates new definitions faster.
+//
+// Most of a large schema is properties that have a type and a description only. Nothing
+// can be wrong with them, but each costs Kubernetes' validation a path, three copies and
+// a validator. So Kubernetes first validates a reduced definition, without those
+// properties. If it finds an error, it validates the whole definition, so that all errors
+// that a client sees are about the definition as it was sent. An invalid definition
+// therefore costs more than without the reduction.
 type reducedValidation struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
@@ -33,8 +36,9 @@ func (s reducedValidation) Validate(ctx context.Context, obj runtime.Object) fie
 	return s.RESTCreateStrategy.Validate(ctx, obj)
 }
 
-// reducedDefinition returns a definition that is valid for one that is created just when full
-// is, or false if it has none.
+// reducedDefinition returns a definition without trivial properties, which is valid
+// exactly if full is. It returns false if there is none. The result shares memory with
+// full.
 func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
 	if sameSchemas(full.Spec.Versions) {
 		return nil, false
@@ -56,7 +60,7 @@ func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextens
 		}
 		root := *patterns.reducedAlong((*schema).OpenAPIV3Schema, paths)
 		if place == 0 {
-			// Schemas that differed still do.
+			// The reduced schemas of two versions must differ if the schemas did.
 			root.Description += "."
 		}
 		*schema = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &root}
@@ -64,10 +68,12 @@ func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextens
 	return &left, true
 }
 
+// simplePath matches the paths of selectable fields whose names can be told without a
+// parser.
 var simplePath = regexp.MustCompile(`^(\.[A-Za-z0-9_]+)+$`)
 
-// selectablePaths returns the names on the paths of selectable fields. It returns false if one is
-// written otherwise.
+// selectablePaths returns the names on the paths of selectable fields. It returns false
+// if one of the paths is not simple.
 func selectablePaths(fields []apiextensions.SelectableField) (paths [][]string, ok bool) {
 	for _, f := range fields {
 		if !simplePath.MatchString(f.JSONPath) {
@@ -78,8 +84,8 @@ func selectablePaths(fields []apiextensions.SelectableField) (paths [][]string, 
 	return paths, true
 }
 
-// sameSchemas reports whether all versions have the same schema, which only a common one
-// may be.
+// sameSchemas reports whether all versions have the same schema. Kubernetes' validation
+// demands then that it is one schema for all versions.
 func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool {
 	for i := range versions {
 		if versions[i].Schema == nil || !apiequality.Semantic.DeepEqual(versions[i].Schema, versions[0].Schema) {
@@ -89,7 +95,8 @@ func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool 
 	return len(versions) > 0
 }
 
-// patternValidity are regular expressions, and whether they are valid.
+// patternValidity has regular expressions and whether they are valid, so that each is
+// compiled once for a definition.
 type patternValidity map[string]bool
 
 func (p patternValidity) valid(pattern string) bool {
@@ -102,7 +109,8 @@ func (p patternValidity) valid(pattern string) bool {
 	return valid
 }
 
-// reducedAlong returns what remains of a schema that is to remain, with what is on the paths.
+// reducedAlong reduces a schema but keeps the properties on the paths, and the schema
+// itself.
 func (p patternValidity) reducedAlong(s *apiextensions.JSONSchemaProps, paths [][]string) *apiextensions.JSONSchemaProps {
 	if !p.trivial(s) || s.Type != "object" || s.AdditionalProperties != nil {
 		return s
@@ -112,11 +120,10 @@ func (p patternValidity) reducedAlong(s *apiextensions.JSONSchemaProps, paths []
 	return &left
 }
 
-// reduced returns what remains of a schema, nil if that is nothing.
+// reduced returns a schema without trivial properties, nil if nothing is left.
 //
-// A schema that has more than plain may have is left whole, with all that is in it:
-// rules, defaults and the keys of lists refer to what is below them, and nothing refers
-// to what is beside them.
+// A schema that is not trivial is kept with all that it contains: its rules, defaults and
+// list keys refer to what is below it. Nothing refers to what is beside it.
 func (p patternValidity) reduced(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
 	if !p.trivial(s) {
 		return s
@@ -143,11 +150,11 @@ func (p patternValidity) reduced(s *apiextensions.JSONSchemaProps) *apiextension
 	return &left
 }
 
-// metaProperties are those that Kubernetes' validation looks for.
+// metaProperties are the properties that Kubernetes' validation looks for by name.
 var metaProperties = sets.New("apiVersion", "kind", "metadata")
 
-// properties returns what remains of properties, with what is on the paths; nil if that
-// is nothing.
+// properties returns what is left of properties, with those on the paths. It returns nil
+// if nothing is left.
 func (p patternValidity) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
 	for name, s := range of {
 		kept, behind := &s, pathsBelow(paths, name)
@@ -169,7 +176,7 @@ func (p patternValidity) properties(of map[string]apiextensions.JSONSchemaProps,
 	return left
 }
 
-// pathsBelow returns the rest of those paths that begin with a name.
+// pathsBelow returns the remainders of the paths that begin with a name.
 func pathsBelow(paths [][]string, name string) (rest [][]string) {
 	for _, path := range paths {
 		if len(path) > 0 && path[0] == name {
@@ -179,8 +186,8 @@ func pathsBelow(paths [][]string, name string) (rest [][]string) {
 	return rest
 }
 
-// trivial reports whether nothing can be wrong with a schema but what is wrong with those
-// of its properties, items or values.
+// trivial reports whether a schema can be invalid only by its properties, items or
+// values.
 func (p patternValidity) trivial(s *apiextensions.JSONSchemaProps) bool {
 	if hasOtherKeywords(s) || s.Pattern != "" && !p.valid(s.Pattern) {
 		return false
@@ -200,8 +207,8 @@ func (p patternValidity) trivial(s *apiextensions.JSONSchemaProps) bool {
 	return false
 }
 
-// hasOtherKeywords reports whether a schema has something that Kubernetes' validation looks at,
-// but for its type, whether it is an int-or-string, its pattern, and what is within it.
+// hasOtherKeywords reports whether a schema has keywords that Kubernetes' validation
+// looks at, besides those that trivial and its callers check.
 func hasOtherKeywords(s *apiextensions.JSONSchemaProps) bool {
 	return s.ID != "" || s.Schema != "" || s.Ref != nil || s.Default != nil || s.UniqueItems || s.MultipleOf != nil ||
 		len(s.AllOf) > 0 || len(s.OneOf) > 0 || len(s.AnyOf) > 0 || s.Not != nil ||

@@ -7,15 +7,15 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// aggregatedSpec is the v2 document of the next handler: what Kubernetes' aggregator has
-// merged of itself and of the services behind it, in their order of priority. It
-// is not kept, for it is seldom needed: to make a base.
+// aggregatedSpec is the v2 document of the next handler, in which Kubernetes' aggregator
+// has merged itself and the services behind it by their priority. It is not kept, for it
+// is needed only to make a base.
 type aggregatedSpec struct {
 	tag   string
 	plain []byte
 }
 
-// fetchAggregated asks for it; one that has none is empty.
+// fetchAggregated asks the next handler. The document is empty if the handler has none.
 func fetchAggregated(next http.Handler) *aggregatedSpec {
 	answer, err := fetch(next, "/openapi/v2")
 	if err != nil {
@@ -28,6 +28,7 @@ func fetchAggregated(next http.Handler) *aggregatedSpec {
 	return found
 }
 
+// decode returns the spec in a list, which is empty if there is none.
 func (r *aggregatedSpec) decode() ([]*spec.Swagger, error) {
 	if r.plain == nil {
 		return nil, nil

@@ -19,43 +19,52 @@ import (
 	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
-// base is a v2 document without the custom resources that are put into it as
-// fragments: what Kubernetes' merger makes of the local servers, of samples in
-// the place of custom resources, of definitions that meet others' names, and of
-// the services behind the aggregation layer; the samples are taken out again.
+// base is a v2 document without the custom resources that have fragments.
+//
+// It is what Kubernetes' merger makes of the local servers, of an exemplar for each Shape
+// of custom resources, of conflicting definitions, and of the services behind the
+// aggregation layer. The exemplars are then taken out again. They show where the merger
+// renamed schemas that several servers have, so that fragments can refer to the new
+// names.
+//
+// A base is immutable but for mu.
 type base struct {
-	// key says what it is made from, tag what it is.
+	// key identifies what the base was made from, tag its content.
 	key, tag string
-	// conflicting are the definitions, by name, that are in it and have no fragment.
+	// conflicting has the names of the definitions that are in the base and have no
+	// fragment.
 	conflicting map[string]bool
-	// renamed replaces references of fragments to what the merger has renamed; nil
-	// for nothing. renames identifies it.
+	// renamed replaces references in fragments to schemas that the merger renamed. It is
+	// nil if there are none. renames identifies it.
 	renamed   *strings.Replacer
 	renames   uint64
 	templates renamedTemplates
 
 	json frame
-	// binary is made when it is first asked for.
-	binary struct {
+	mu   struct {
 		sync.Mutex
-		frame *frame
+		// proto is the frame in protobuf, made when first asked for.
+		proto *frame
 	}
 }
 
-// baseCache keeps the newest base.
+// baseCache keeps the newest base. Bases change when services or conflicting definitions
+// do, and when a Shape is met for the first time.
 type baseCache struct {
 	mu struct {
 		sync.Mutex
 		newest *base
-		// local is where the local servers have something, nil before it is known.
+		// local are the names that local servers have. It is nil until they are known.
 		local *occupiedNames
-		// remote is the same of the services whose tag it is.
+		// remote are the names that the services have whose document has the tag
+		// remoteTag.
 		remote    *occupiedNames
 		remoteTag string
 	}
 }
 
-// base returns the base for a view.
+// base returns the base for a view. Requests that need a new base wait for each other
+// here.
 func (s *Server) base(v *view, remote *aggregatedSpec) (*base, error) {
 	b := &s.bases
 	b.mu.Lock()
@@ -97,6 +106,7 @@ func (s *Server) base(v *view, remote *aggregatedSpec) (*base, error) {
 	return made, nil
 }
 
+// locals builds the specs of the local servers. The caller may change them.
 func (s *Server) locals() ([]*spec.Swagger, error) {
 	locals := s.config.Locals()
 	specs := make([]*spec.Swagger, len(locals))
@@ -109,17 +119,17 @@ func (s *Server) locals() ([]*spec.Swagger, error) {
 	return specs, nil
 }
 
-// mergeBase merges as the stock server does: the custom resources into the last
-// local server's spec, and then one spec after the other, those of local
-// servers but the first after they went through JSON.
+// mergeBase merges specs in the order in which the stock server does. Custom resources go
+// into the last local server's spec. Then the specs are merged one after the other; those
+// of all local servers but the first are encoded and decoded before.
 func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {
 	var resources []*spec.Swagger
 	for _, shape := range split.shapes {
-		sample, err := transcode.BuildV2(shape.Exemplar(), transcode.ExemplarVersion)
+		exemplar, err := transcode.BuildV2(shape.Exemplar(), transcode.ExemplarVersion)
 		if err != nil {
 			return nil, err
 		}
-		resources = append(resources, sample)
+		resources = append(resources, exemplar)
 	}
 	before, err := exemplarText(resources...)
 	if err != nil {
@@ -169,7 +179,7 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*
 	return made, made.encode(merged)
 }
 
-// buildWhole is the spec of all versions of a definition, nil if Kubernetes has
+// buildWhole builds the spec of all versions of a definition. It is nil if Kubernetes has
 // none.
 func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 	full, err := s.full(d)
@@ -194,7 +204,8 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 	return whole, nil
 }
 
-// exemplarText is what samples have in specs. Later ones win, as in a merge.
+// exemplarText is the JSON of the exemplars in specs. Where two specs have the same name
+// the later one counts, as in a merge.
 func exemplarText(specs ...*spec.Swagger) (string, error) {
 	paths, definitions := map[string]spec.PathItem{}, map[string]spec.Schema{}
 	for _, s := range specs {
@@ -214,11 +225,12 @@ func exemplarText(specs ...*spec.Swagger) (string, error) {
 	}
 	out, err := json.Marshal([]any{paths, definitions})
 	if err != nil {
-		return "", fmt.Errorf("encode samples: %w", err)
+		return "", fmt.Errorf("encode exemplars: %w", err)
 	}
 	return string(out), nil
 }
 
+// removeExemplars takes the exemplars out of a spec.
 func removeExemplars(s *spec.Swagger) {
 	if s.Paths != nil {
 		for path := range s.Paths.Paths {
@@ -234,13 +246,15 @@ func removeExemplars(s *spec.Swagger) {
 	}
 }
 
+// reference matches references to what documents share.
 var reference = regexp.MustCompile(`"\$ref":"#/(definitions|parameters)/[^"]+"`)
 
-// rename learns from samples what the merger has renamed.
+// rename learns from the exemplars, as they were before and after the merge, which
+// references the merger has renamed.
 func (b *base) rename(before, after string) error {
 	old, renamed := reference.FindAllString(before, -1), reference.FindAllString(after, -1)
 	if len(old) != len(renamed) {
-		return fmt.Errorf("samples have %d references, and %d when merged", len(old), len(renamed))
+		return fmt.Errorf("exemplars have %d references, and %d when merged", len(old), len(renamed))
 	}
 	pairs := map[string]string{}
 	for i := range old {
@@ -262,7 +276,7 @@ func (b *base) rename(before, after string) error {
 	return nil
 }
 
-// encode cuts a merged document into its entries and compresses them.
+// encode splits a merged document into the pieces of a frame.
 func (b *base) encode(merged *spec.Swagger) error {
 	plain, err := merged.MarshalJSON()
 	if err != nil {
@@ -297,7 +311,7 @@ func (b *base) encode(merged *spec.Swagger) error {
 	return err
 }
 
-// splitObject makes pieces of an object's entries; nil has none.
+// splitObject splits the entries of a JSON object into pieces. Nil has none.
 func splitObject(object []byte) ([]encode.Piece, error) {
 	if object == nil {
 		return nil, nil
@@ -309,7 +323,7 @@ func splitObject(object []byte) ([]encode.Piece, error) {
 	return splitPieces([]byte(entries))
 }
 
-// servedVersions are a definition's versions that have documents.
+// servedVersions returns the versions of a definition that have documents.
 func servedVersions(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinitionVersion {
 	var found []*apiextensionsv1.CustomResourceDefinitionVersion
 	for i := range full.Spec.Versions {
@@ -320,8 +334,8 @@ func servedVersions(full *apiextensionsv1.CustomResourceDefinition) []*apiextens
 	return found
 }
 
-// renamedTemplates are a base's, in which references are to what the merger has
-// renamed.
+// renamedTemplates are the templates of a base, with references to the names that the
+// merger gave.
 type renamedTemplates struct {
 	mu struct {
 		sync.Mutex
@@ -329,6 +343,7 @@ type renamedTemplates struct {
 	}
 }
 
+// template returns the template of v2 fragments on this base.
 func (b *base) template(all *transcode.PathTemplates, s transcode.Shape) (*transcode.PathTemplate, error) {
 	made, err := all.V2(s)
 	if err != nil || b.renamed == nil {

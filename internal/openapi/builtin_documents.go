@@ -14,14 +14,15 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// builtinDocument is a v3 document of what Kubernetes serves itself. It never changes.
+// builtinDocument is a v3 document of resources that Kubernetes serves itself. It never
+// changes.
 type builtinDocument struct {
 	path, tag string
 	json      []encode.Piece
 }
 
-// builtinDocuments are built when any v3 document is asked for, and kept compressed:
-// they are less than 1 MB.
+// builtinDocuments are built when a v3 document is first asked for, and kept compressed:
+// they take less than 1 MB.
 type builtinDocuments struct {
 	mu struct {
 		sync.Mutex
@@ -29,6 +30,7 @@ type builtinDocuments struct {
 	}
 }
 
+// all returns the documents by path.
 func (b *builtinDocuments) all(locals []Local) (map[string]*builtinDocument, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,6 +85,7 @@ type response interface {
 	RespCode() int
 }
 
+// fetch reads a path of a handler as JSON.
 func fetch(handler http.Handler, path string) (response, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Accept": {"application/json"}}}
 	w := responsewriter.NewInMemoryResponseWriter()
@@ -93,7 +96,7 @@ func fetch(handler http.Handler, path string) (response, error) {
 	return w, nil
 }
 
-// buildBuiltin is the document in the form. Protobuf is made from JSON.
+// buildBuiltin returns the document in a form. Protobuf is made of the JSON.
 func (s *Server) buildBuiltin(b *builtinDocument, f form) (*document, error) {
 	d := &document{}
 	if f == v3JSON {

@@ -10,12 +10,14 @@ import (
 	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
-// occupiedNames is where specs have paths and schemas.
+// occupiedNames are the places where specs have paths and schemas.
 type occupiedNames struct {
-	// paths are "/apis/group/version/", models prefixes of the names of schemas.
+	// paths have the form "/apis/group/version/". models are prefixes of the names of
+	// schemas.
 	paths, models map[string]bool
 }
 
+// occupiedBy collects the places that specs occupy.
 func occupiedBy(specs []*spec.Swagger) *occupiedNames {
 	o := &occupiedNames{paths: map[string]bool{}, models: map[string]bool{}}
 	for _, s := range specs {
@@ -33,27 +35,30 @@ func occupiedBy(specs []*spec.Swagger) *occupiedNames {
 	return o
 }
 
+// conflicts reports whether a group version has a place that is occupied.
 func (o *occupiedNames) conflicts(group, version string) bool {
 	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[transcode.ModelPrefix(group, version)]
 }
 
 // baseSplit is what a base has to know of a view.
 type baseSplit struct {
-	remote *occupiedNames // that it was made with
-	// conflicting are the definitions whose names or paths meet those of others.
+	// remote is what the split was made with.
+	remote *occupiedNames
+	// conflicting are the definitions whose names or paths others have too.
 	conflicting []*crd.Definition
-	// shapes are those of the rest.
+	// shapes are those of the other definitions.
 	shapes []transcode.Shape
-	// key identifies both.
+	// key identifies conflicting and shapes.
 	key string
 }
 
-// splitBy splits once for each view and remote. Local servers never change.
+// splitBy divides the view's definitions. The result is kept for one remote; local
+// servers never change.
 func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
-	v.v2.Lock()
-	defer v.v2.Unlock()
-	if v.v2.split != nil && v.v2.split.remote == remote {
-		return v.v2.split
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.split != nil && v.mu.split.remote == remote {
+		return v.mu.split
 	}
 	found := &baseSplit{remote: remote}
 	found.conflicting, found.shapes = v.divide(local, remote)
@@ -62,10 +67,11 @@ func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 		sum.addDefinition(d)
 	}
 	found.key = sum.tag()
-	v.v2.split = found
+	v.mu.split = found
 	return found
 }
 
+// divide returns the conflicting definitions, and the Shapes of the others.
 func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []transcode.Shape) {
 	kinds := map[string]int{}
 	for _, g := range v.groups {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// pieceSize is how much of a long text one piece holds, and so how much of it is
+// pieceSize is how many bytes of a long text one piece holds: at most so many are
 // inflated at a time.
 const pieceSize = 128 << 10
 
@@ -30,14 +30,15 @@ func splitPieces(plain []byte) ([]encode.Piece, error) {
 	return pieces, nil
 }
 
-// document is pieces that are sent one behind the other. It is immutable.
+// document is pieces that are sent one after the other. It is immutable once it is put
+// together.
 type document struct {
 	pieces []encode.Piece
-	// ends[i] is where pieces[i] ends in the plain text.
+	// ends[i] is the offset at which pieces[i] ends in the plain text.
 	ends []int64
 }
 
-// add appends pieces.
+// add appends pieces that are not empty.
 func (d *document) add(pieces ...encode.Piece) {
 	for _, p := range pieces {
 		if p.Size() == 0 {
@@ -48,7 +49,7 @@ func (d *document) add(pieces ...encode.Piece) {
 	}
 }
 
-// addSeparated adds pieces with a separator between them.
+// addSeparated appends pieces with a separator between them.
 func (d *document) addSeparated(separator encode.Piece, pieces []encode.Piece) {
 	first := true
 	for _, p := range pieces {
@@ -63,8 +64,8 @@ func (d *document) addSeparated(separator encode.Piece, pieces []encode.Piece) {
 	}
 }
 
-// deflate deflates what is not yet, on all processors. What fails fails again
-// when it is written.
+// deflate deflates the pieces that are not yet, on all processors. An error recurs when
+// the piece is written.
 func (d *document) deflate() {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -80,6 +81,7 @@ func (d *document) deflate() {
 	_ = group.Wait()
 }
 
+// size is that of the plain text.
 func (d *document) size() int64 {
 	if len(d.ends) == 0 {
 		return 0
@@ -87,7 +89,7 @@ func (d *document) size() int64 {
 	return d.ends[len(d.ends)-1]
 }
 
-// documentReader reads a document's plain text, one piece in memory at a time.
+// documentReader reads a document's plain text, with one piece in memory at a time.
 type documentReader struct {
 	document *document
 	offset   int64
@@ -132,8 +134,8 @@ func (r *documentReader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// lazyDocument is a document that is put together when its size is asked for, which
-// http.ServeContent does after all conditions of the request were met.
+// lazyDocument is put together when its size is asked for. http.ServeContent does so only
+// after the conditions of the request hold.
 type lazyDocument struct {
 	build func() (*document, error)
 	*documentReader

@@ -32,8 +32,8 @@ func (f form) fragment(entries transcode.Entries) (fragment, error) {
 	return newFragment(paths, schemas)
 }
 
-// fromStored makes a fragment from a definition's stored text, of all served versions or
-// the one that is named. It reports false if Kubernetes' code has to make it from the
+// fromStored makes a fragment from a definition's stored text: of all served versions, or
+// of the one that is named. It reports false if Kubernetes' code has to make it of the
 // decoded definition.
 func (s *Server) fromStored(d *crd.Definition, version string, f form, templates func(transcode.Shape) (*transcode.PathTemplate, error)) (made fragment, can bool, err error) {
 	t := transcode.NewTranscoder()

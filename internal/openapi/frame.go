@@ -12,14 +12,14 @@ import (
 // frame is what surrounds the fragments of a document.
 type frame struct {
 	form form
-	// head ends before the first path and middle before the first schema. In
-	// protobuf middle is empty: what comes between is the sizes.
+	// head ends before the first path, and middle before the first schema. In protobuf
+	// middle is empty, because sizes come between.
 	head, middle, tail []encode.Piece
-	// paths and schemas are entries that come first.
+	// paths and schemas are entries before those of the fragments.
 	paths, schemas []encode.Piece
 }
 
-// document puts fragments between.
+// document puts fragments into the frame.
 func (f *frame) document(found []fragment) *document {
 	paths, schemas := make([]encode.Piece, len(found)), make([]encode.Piece, len(found))
 	for i, fragment := range found {
@@ -41,7 +41,8 @@ func (f *frame) document(found []fragment) *document {
 	return d
 }
 
-// addProto adds the entries of a protobuf document. Paths are there even if empty.
+// addProto adds entries to a protobuf document. Gnostic writes paths even if there are
+// none, but not schemas.
 func (d *document) addProto(p *transcode.Proto, paths, schemas []encode.Piece) {
 	d.add(mustPiece(string(p.PathsLead(sizeOf(paths)))))
 	d.add(paths...)
@@ -51,7 +52,7 @@ func (d *document) addProto(p *transcode.Proto, paths, schemas []encode.Piece) {
 	}
 }
 
-// sizeOf is the size of the pieces' plain text.
+// sizeOf is the size of the plain text of pieces.
 func sizeOf(pieces []encode.Piece) (size int64) {
 	for _, piece := range pieces {
 		size += piece.Size()
@@ -59,8 +60,8 @@ func sizeOf(pieces []encode.Piece) (size int64) {
 	return size
 }
 
-// addEntries adds those of a JSON object: some in pieces that were cut anywhere,
-// and some that are whole.
+// addEntries adds the entries of a JSON object. Those of first may be cut anywhere; each
+// of others is whole.
 func (d *document) addEntries(first, others []encode.Piece) {
 	before := d.size()
 	d.add(first...)
@@ -70,7 +71,7 @@ func (d *document) addEntries(first, others []encode.Piece) {
 	d.addSeparated(comma, others)
 }
 
-// frameV3 is the frame of documents with members of these shapes.
+// frameV3 returns the frame of v3 documents with members of these Shapes.
 func (s *Server) frameV3(found []transcode.Shape, f form) (*frame, error) {
 	made, err := s.fragments.get(fragmentKey{f, "", fmt.Sprint(found)}, 0, func() (fragment, error) {
 		shared, err := s.sharedV3(found)
@@ -101,7 +102,7 @@ func (s *Server) frameV3(found []transcode.Shape, f form) (*frame, error) {
 	return out, nil
 }
 
-// sharedV3 is the schemas that custom resources of these shapes refer to.
+// sharedV3 returns the schemas that custom resources of these Shapes refer to.
 func (s *Server) sharedV3(found []transcode.Shape) (transcode.Entries, error) {
 	all := map[string]string{}
 	for _, shape := range found {

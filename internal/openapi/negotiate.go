@@ -8,15 +8,15 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// mediaType is one that a document can be asked for in.
+// mediaType is a type that a client can ask for a document in.
 type mediaType struct {
-	subType  string // behind "application/"
-	returned string // of the response
+	subType  string // after "application/"
+	returned string // the response's Content-Type
 	form     form
 }
 
-// In both versions of OpenAPI there is an older name of the protobuf type, which
-// is no valid media type. The order is that of Kubernetes and decides for "*".
+// Both versions of OpenAPI have an older name of the protobuf type, which is no valid
+// media type. The order is Kubernetes' and decides what "*" means.
 var (
 	typesV2 = []mediaType{
 		{"json", "application/json", v2JSON},
@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// acceptClauses are those of the Accept header in order of preference.
+// acceptClauses returns the clauses of the Accept header in their order of preference.
 func acceptClauses(r *http.Request) []goautoneg.Accept {
 	accept := r.Header.Get("Accept")
 	if accept == "" {

@@ -29,7 +29,7 @@ type Server struct {
 	root      rootDocument
 }
 
-// New makes a server that follows the catalog. It builds nothing.
+// New returns a Server that follows the catalog. It builds no document.
 func New(config Config) (*Server, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -43,11 +43,12 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// definitionChanged notes a change; the next request looks at what there is.
+// definitionChanged drops the fragments of a definition that is gone. Other changes are
+// noted only: the next request looks at the catalog.
 func (s *Server) definitionChanged(before, after *crd.Definition) {
 	s.views.changes.Add(1)
 	if before == nil || after != nil {
-		return // the fragments of what changed are replaced when they are needed
+		return // fragments of a changed definition are replaced when needed
 	}
 	var versions []string
 	for _, v := range before.Versions {
@@ -56,11 +57,8 @@ func (s *Server) definitionChanged(before, after *crd.Definition) {
 	s.fragments.forget(before.Name, versions)
 }
 
-// Kept is the number of compressed bytes in the cache.
-func (s *Server) Kept() int64 { return s.fragments.bytes() }
-
-// Wrap serves OpenAPI before next, which is asked for the documents of services
-// behind the aggregation layer and gets all other requests.
+// Wrap serves OpenAPI before next. Next is asked for the documents of services behind the
+// aggregation layer, and gets all other requests.
 func (s *Server) Wrap(next http.Handler) http.Handler {
 	discovery := instrumented("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,15 +75,15 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// instrumented has Kubernetes' metrics count what a handler answers.
+// instrumented has Kubernetes' metrics count the requests of a handler.
 func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }
 
-// errChanged says that a definition is no longer what the view says.
+// errChanged says that a definition is no longer as the view has it.
 var errChanged = errors.New("a definition has changed meanwhile")
 
-// full decodes exactly the definition that d is the row of.
+// full decodes exactly the definition whose row is d.
 func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, err := s.config.Catalog.Full(d.Name)
 	now := s.config.Catalog.Get(d.Name)
@@ -101,11 +99,11 @@ func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinit
 	return full, nil
 }
 
-// maxAttempts is how often a document is begun anew because definitions change
-// while it is put together.
+// maxAttempts is how often a document is begun because definitions change while it is put
+// together.
 const maxAttempts = 100
 
-// withView calls build with views until one holds.
+// withView calls build with new views until none of their definitions changes meanwhile.
 func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	var err error
 	for range maxAttempts {
@@ -121,9 +119,10 @@ func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	return err
 }
 
+// attemptPause is the time between two attempts.
 const attemptPause = 20 * time.Millisecond
 
-// newFragment makes a fragment of entries.
+// newFragment compresses entries.
 func newFragment(paths, schemas []byte) (fragment, error) {
 	var f fragment
 	var err error
@@ -136,18 +135,18 @@ func newFragment(paths, schemas []byte) (fragment, error) {
 	return f, nil
 }
 
-// mustPiece makes a piece of a short text that never fails to compress.
+// mustPiece makes a piece of a short text. Compression in memory cannot fail.
 func mustPiece(text string) encode.Piece {
 	piece, err := encode.NewPiece([]byte(text))
 	if err != nil {
-		panic(err) // memory takes all that is written
+		panic(err)
 	}
 	return piece
 }
 
 var comma = mustPiece(",")
 
-// modifiedTimes are when the content of documents was first seen here.
+// modifiedTime is the time of the content that tag identifies.
 type modifiedTimes struct {
 	mu struct {
 		sync.Mutex
@@ -160,6 +159,7 @@ type modifiedTime struct {
 	time time.Time
 }
 
+// get returns the time of a document with this tag.
 func (d *modifiedTimes) get(path, tag string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -61,9 +61,8 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 	s.sendV2(w, r, content, tag)
 }
 
-// sendV2 sends the whole document from its pieces: to clients that want gzip as they
-// are kept. Parts of a document and other methods, which nobody asks for, go
-// Kubernetes' way.
+// sendV2 sends the document. GET of the whole is sent piece by piece, deflated bytes as
+// they are stored. Ranges and other methods are rare and go Kubernetes' way.
 func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDocument, tag string) {
 	const name = "/openapi/v2"
 	modified := s.modified.get(name, tag)
@@ -92,8 +91,8 @@ func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDoc
 	}
 }
 
-// send writes the document as the whole body of an answer whose headers are set as
-// for plain text.
+// send writes the document as the whole body of an answer. The headers are those of plain
+// text before.
 func (d *document) send(w http.ResponseWriter, compress bool) error {
 	if !compress {
 		return encode.WritePlain(w, d.pieces)
@@ -104,7 +103,7 @@ func (d *document) send(w http.ResponseWriter, compress bool) error {
 	return encode.WriteGzip(w, d.pieces)
 }
 
-// statusRecorder is what a handler would answer.
+// statusRecorder records the status that a handler answers with, and drops the body.
 type statusRecorder struct {
 	header http.Header
 	status int
@@ -116,12 +115,12 @@ func (o *statusRecorder) WriteHeader(status int) { o.status = status }
 
 func (o *statusRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
-// tagV2 identifies the document of a view on a base.
+// tagV2 returns the entity tag of a view's document on a base.
 func (v *view) tagV2(b *base, program string) string {
-	v.v2.Lock()
-	defer v.v2.Unlock()
-	if v.v2.base == b {
-		return v.v2.tag
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.base == b {
+		return v.mu.tag
 	}
 	sum := newContentHash(program, "v2", b.tag)
 	for _, d := range v.published {
@@ -129,11 +128,11 @@ func (v *view) tagV2(b *base, program string) string {
 			sum.addDefinition(d)
 		}
 	}
-	v.v2.base, v.v2.tag = b, sum.tag()
-	return v.v2.tag
+	v.mu.base, v.mu.tag = b, sum.tag()
+	return v.mu.tag
 }
 
-// documentV2 puts together the document of a view, to be sent plain or deflated.
+// documentV2 puts a view's document together. plain says that it will be sent inflated.
 func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, error) {
 	frame := &b.json
 	if f == v2Proto {
@@ -155,8 +154,8 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 	return frame.document(found), nil
 }
 
-// buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
-// of its versions all of it is left out, as Kubernetes does.
+// buildV2 makes a definition's fragment on a base. If Kubernetes' builder fails for one
+// version, the fragment is empty: Kubernetes leaves out the whole definition too.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 	made, direct, err := s.fromStored(d, "", f, func(shape transcode.Shape) (*transcode.PathTemplate, error) { return b.template(&s.templates, shape) })
 	if direct || err != nil {
@@ -169,8 +168,7 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 	return f.fragment(all)
 }
 
-// decodedV2 is the entries of a definition that cannot be written from its text;
-// none if Kubernetes' builder fails.
+// decodedV2 makes the entries of a decoded definition, none if Kubernetes' builder fails.
 func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error) {
 	full, err := s.full(d)
 	if err != nil {
@@ -192,16 +190,17 @@ func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error
 	return all, nil
 }
 
+// logMissing logs that a definition is left out.
 func logMissing(d *crd.Definition, err error) {
 	klog.ErrorS(err, "A custom resource is missing in OpenAPI v2", "name", d.Name)
 }
 
-// proto is the frame in protobuf.
+// proto returns the frame in protobuf.
 func (b *base) proto() (*frame, error) {
-	b.binary.Lock()
-	defer b.binary.Unlock()
-	if b.binary.frame != nil {
-		return b.binary.frame, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.proto != nil {
+		return b.mu.proto, nil
 	}
 	whole := b.json.document(nil)
 	plain := make([]byte, 0, whole.size())
@@ -233,6 +232,6 @@ func (b *base) proto() (*frame, error) {
 	if made.schemas, err = splitPieces(schemas); err != nil {
 		return nil, err
 	}
-	b.binary.frame = made
+	b.mu.proto = made
 	return made, nil
 }

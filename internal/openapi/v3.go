@@ -19,8 +19,8 @@ type documentSource struct {
 	build     func(form) (*document, error)
 }
 
-// find looks for the document of a group version, first among what is built in.
-// It returns nil if there is none.
+// find returns the document of a group version, nil if there is none. A built-in one
+// comes first.
 func (s *Server) find(v *view, path string) (*documentSource, error) {
 	builtin, err := s.builtins.all(s.config.Locals())
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 // responseV3 is the answer to a request for a document.
 type responseV3 struct {
 	source *documentSource
-	// document is nil where the answer needs no document.
+	// document is nil if the answer needs none, or none yet.
 	document   *document
 	accepted   []goautoneg.Accept
 	chosen     mediaType
@@ -80,7 +80,7 @@ func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a responseV3) {
 	w.Header().Add("Vary", "Accept")
 	switch {
 	case len(a.accepted) == 0:
-		return // as Kubernetes: 200 and nothing in it
+		return // Kubernetes answers 200 with an empty body
 	case !a.acceptable:
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -103,20 +103,19 @@ func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a responseV3) {
 	http.ServeContent(w, r, "", s.modified.get(found.path, found.tag), content)
 }
 
-// hasTag reports whether a client may have the content already, so that there is
-// nothing to build for it. Whether it does is decided when it is answered.
+// hasTag reports whether a client may have the content already, so that there may be
+// nothing to build. http.ServeContent decides.
 func hasTag(r *http.Request, tag string) bool {
 	return strings.Contains(r.Header.Get("If-None-Match"), tag)
 }
 
-// hashURL is where the document with this tag is.
+// hashURL is the path of the document with this tag.
 func hashURL(path, tag string) string {
 	u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {tag}}.Encode()}
 	return u.String()
 }
 
-// groupDocument puts together the document of a group version of custom
-// resources.
+// groupDocument puts the document of a group version of custom resources together.
 func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 	frame, err := s.frameV3(shapes(g.members), f)
 	if err != nil {
@@ -133,8 +132,8 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 	return frame.document(found), nil
 }
 
-// buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
-// left out, as Kubernetes does.
+// buildV3 makes a version's fragment. It is empty if Kubernetes' builder fails, as
+// Kubernetes leaves the version out.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
 	made, direct, err := s.fromStored(m.Definition, m.version.Name, f, s.templates.V3)
 	if direct || err != nil {

@@ -15,28 +15,31 @@ import (
 	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
-// view is the definitions that are published, at one moment. It is immutable.
+// view is the definitions that are published at one moment. It is immutable but for mu.
+// Requests use one view from beginning to end and start again with a new one if it turns
+// out to be outdated.
 type view struct {
-	// published are in order of their names.
+	// published are in the order of their names.
 	published []*crd.Definition
-	// groups are the group versions by their path, "apis/group/version".
+	// groups are the group versions by path, "apis/group/version".
 	groups map[string]*groupVersion
 
-	v2 struct {
+	mu struct {
 		sync.Mutex
 		split *baseSplit
-		// tag is that of the v2 document on a base.
+		// tag is the entity tag of the v2 document on base.
 		base *base
 		tag  string
 	}
 }
 
-// groupVersion is a v3 document.
+// groupVersion is a group version that has a v3 document.
 type groupVersion struct {
 	path string
-	// all serve the group version; members are those with a kind of their own.
+	// all are the definitions that serve the group version. members leaves out those
+	// whose kind another one before them has.
 	all, members []member
-	// tag identifies the document's content.
+	// tag identifies the content of the document.
 	tag string
 }
 
@@ -46,7 +49,7 @@ type member struct {
 	version crd.Version
 }
 
-// viewTracker follow the catalog.
+// viewTracker makes a new view when the catalog has changed since the last.
 type viewTracker struct {
 	catalog        Catalog
 	programVersion string
@@ -100,8 +103,9 @@ func newView(all []*crd.Definition, program string) *view {
 	return v
 }
 
-// newDuplicateKinds finds members whose kinds were seen before: Kubernetes' names
-// controller accepts one of them, yet both may be established.
+// newDuplicateKinds returns a function that reports members whose kind it has seen
+// before. Two definitions of one kind may both be established, although Kubernetes
+// accepts the names of only one.
 func newDuplicateKinds() func(member) bool {
 	seen := map[string]bool{}
 	return func(m member) bool {
@@ -113,7 +117,7 @@ func newDuplicateKinds() func(member) bool {
 	}
 }
 
-// shapes are those of versions, each once.
+// shapes returns the Shapes of members, each once and in a fixed order.
 func shapes(members []member) []transcode.Shape {
 	seen := map[transcode.Shape]bool{}
 	var found []transcode.Shape
@@ -132,31 +136,31 @@ func shapes(members []member) []transcode.Shape {
 type contentHash struct{ hash.Hash }
 
 func newContentHash(parts ...string) contentHash {
-	s := contentHash{sha512.New()}
+	h := contentHash{sha512.New()}
 	for _, p := range parts {
-		s.addText(p)
+		h.addText(p)
 	}
-	return s
+	return h
 }
 
-func (s contentHash) addText(t string) {
-	s.addNumber(uint64(len(t)))
-	_, _ = s.Write([]byte(t)) // a hash never fails
+func (h contentHash) addText(t string) {
+	h.addNumber(uint64(len(t)))
+	_, _ = h.Write([]byte(t)) // a hash never fails
 }
 
-func (s contentHash) addNumber(n uint64) {
+func (h contentHash) addNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
-	_, _ = s.Write(b[:])
+	_, _ = h.Write(b[:])
 }
 
-func (s contentHash) addDefinition(d *crd.Definition) {
-	s.addText(d.Name)
-	s.addNumber(d.Spec)
+func (h contentHash) addDefinition(d *crd.Definition) {
+	h.addText(d.Name)
+	h.addNumber(d.Spec)
 }
 
-// sum64 is for where a collision costs little.
-func (s contentHash) sum64() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
+// sum64 is for places where a collision costs little.
+func (h contentHash) sum64() uint64 { return binary.BigEndian.Uint64(h.Sum(nil)) }
 
-// tag is written as Kubernetes writes its own.
-func (s contentHash) tag() string { return fmt.Sprintf("%X", s.Sum(nil)) }
+// tag is written as Kubernetes writes entity tags.
+func (h contentHash) tag() string { return fmt.Sprintf("%X", h.Sum(nil)) }
