@@ -8,8 +8,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestWithoutWords: wherever a schema may stand its words go, and nothing else does.
-func TestWithoutWords(t *testing.T) {
+// TestWithoutDescriptions sees that texts are removed wherever a schema may stand, and
+// that nothing else is.
+func TestWithoutDescriptions(t *testing.T) {
 	const schema = `{WORDS "type":"object","properties":{
 		"list":{WORDS "type":"array","items":{WORDS "type":"string"}},
 		"map":{WORDS "type":"object","additionalProperties":{WORDS "type":"string"}},
