@@ -29,12 +29,13 @@ func outlineOf(tb testing.TB, stored []byte) *apiextensions.CustomResourceDefini
 type convertingAdmission struct {
 	t    *testing.T
 	want *apiextensionsv1.CustomResourceDefinition
-	seen int
+	// compared counts definitions.
+	compared int
 }
 
-func (s *convertingAdmission) Handles(admission.Operation) bool { return true }
+func (c *convertingAdmission) Handles(admission.Operation) bool { return true }
 
-func (s *convertingAdmission) look(a admission.Attributes, o admission.ObjectInterfaces) error {
+func (c *convertingAdmission) compare(a admission.Attributes, o admission.ObjectInterfaces) error {
 	for _, obj := range []runtime.Object{a.GetObject(), a.GetOldObject()} {
 		out, err := o.GetObjectConvertor().ConvertToVersion(obj, apiextensionsv1.SchemeGroupVersion)
 		if err != nil {
@@ -45,31 +46,31 @@ func (s *convertingAdmission) look(a admission.Attributes, o admission.ObjectInt
 			return err
 		}
 		for _, full := range []*apiextensionsv1.CustomResourceDefinition{out.(*apiextensionsv1.CustomResourceDefinition), into} {
-			if s.seen++; !reflect.DeepEqual(full.Spec, s.want.Spec) {
-				s.t.Errorf("admission sees\n%+v\nwant\n%+v", full.Spec, s.want.Spec)
+			if c.compared++; !reflect.DeepEqual(full.Spec, c.want.Spec) {
+				c.t.Errorf("admission sees\n%+v\nwant\n%+v", full.Spec, c.want.Spec)
 			}
 		}
 	}
 	return nil
 }
 
-func (s *convertingAdmission) Admit(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return s.look(a, o)
+func (c *convertingAdmission) Admit(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return c.compare(a, o)
 }
 
-func (s *convertingAdmission) Validate(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return s.look(a, o)
+func (c *convertingAdmission) Validate(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return c.compare(a, o)
 }
 
 // interfaces are those of the scope of status writes.
-type interfaces struct{ admission.ObjectInterfaces }
+type scopeInterfaces struct{ admission.ObjectInterfaces }
 
-func (interfaces) GetObjectConvertor() runtime.ObjectConvertor {
+func (scopeInterfaces) GetObjectConvertor() runtime.ObjectConvertor {
 	return completingConvertor{apiextensionsapiserver.Scheme}
 }
 
-// TestAdmissionSeesWholeDefinitions has the controller's write admitted, which has no
-// spec.
+// TestAdmissionSeesWholeDefinitions admits a write of the controller, whose object is an
+// outline without a spec. Admission must get the spec with its schemas.
 func TestAdmissionSeesWholeDefinitions(t *testing.T) {
 	t.Parallel()
 	full := wide(3)
@@ -84,14 +85,14 @@ func TestAdmissionSeesWholeDefinitions(t *testing.T) {
 	}
 	next := &convertingAdmission{t: t, want: want}
 	admit := statusAdmission{next}
-	if err := admit.Admit(t.Context(), of(), interfaces{}); err != nil {
+	if err := admit.Admit(t.Context(), of(), scopeInterfaces{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := admit.Validate(t.Context(), of(), interfaces{}); err != nil {
+	if err := admit.Validate(t.Context(), of(), scopeInterfaces{}); err != nil {
 		t.Fatal(err)
 	}
-	if next.seen != 8 {
-		t.Errorf("admission saw %d definitions, not 8", next.seen)
+	if next.compared != 8 {
+		t.Errorf("admission compared %d definitions, not 8", next.compared)
 	}
 	if !reflect.DeepEqual(old, outlineOf(t, text)) {
 		t.Error("the outline was made whole in its place")

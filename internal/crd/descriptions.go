@@ -2,27 +2,28 @@ package crd
 
 import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-// withoutWords drops from a schema what it says to people. Nothing that is compiled out
-// of it looks at that, and it would be kept as often as there are compiled forms.
-func withoutWords(s *apiextensionsv1.JSONSchemaProps) {
+// withoutDescriptions removes from a schema the texts that are for people: descriptions,
+// titles, documentation and examples. Nothing that is compiled from a schema reads them,
+// and each compiled form would keep a copy.
+func withoutDescriptions(s *apiextensionsv1.JSONSchemaProps) {
 	if s == nil {
 		return
 	}
 	s.Description, s.Title, s.ExternalDocs, s.Example = "", "", nil, nil
-	withoutWords(s.Not)
+	withoutDescriptions(s.Not)
 	if s.Items != nil {
-		withoutWords(s.Items.Schema)
+		withoutDescriptions(s.Items.Schema)
 	}
 	if s.AdditionalProperties != nil {
-		withoutWords(s.AdditionalProperties.Schema)
+		withoutDescriptions(s.AdditionalProperties.Schema)
 	}
 	for _, list := range [][]apiextensionsv1.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
 		for i := range list {
-			withoutWords(&list[i])
+			withoutDescriptions(&list[i])
 		}
 	}
 	for name, property := range s.Properties {
-		withoutWords(&property)
+		withoutDescriptions(&property)
 		s.Properties[name] = property
 	}
 }

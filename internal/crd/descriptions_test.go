@@ -8,8 +8,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestWithoutWords: wherever a schema may stand its words go, and nothing else does.
-func TestWithoutWords(t *testing.T) {
+// TestWithoutDescriptions sees that texts are removed wherever a schema may stand, and
+// that nothing else is.
+func TestWithoutDescriptions(t *testing.T) {
 	const schema = `{WORDS "type":"object","properties":{
 		"list":{WORDS "type":"array","items":{WORDS "type":"string"}},
 		"map":{WORDS "type":"object","additionalProperties":{WORDS "type":"string"}},
@@ -24,7 +25,7 @@ func TestWithoutWords(t *testing.T) {
 		return made
 	}
 	with, without := parse(`"description":"what","title":"it","example":"is","externalDocs":{"url":"about"},`), parse("")
-	withoutWords(with)
+	withoutDescriptions(with)
 	got, err := json.Marshal(with)
 	if err != nil {
 		t.Fatal(err)
@@ -36,5 +37,5 @@ func TestWithoutWords(t *testing.T) {
 	if string(got) != string(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	withoutWords(nil) // of a version without schema
+	withoutDescriptions(nil) // of a version without schema
 }

@@ -176,7 +176,7 @@ func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	if err != nil {
 		return fmt.Errorf("make storage of definitions: %w", err)
 	}
-	definitions.CreateStrategy = remainderStrategy{definitions.CreateStrategy}
+	definitions.CreateStrategy = reducedValidation{definitions.CreateStrategy}
 	store, ok := definitions.Storage.Storage.(*storage.Store)
 	if !ok {
 		return fmt.Errorf("make storage of definitions: got a %T", definitions.Storage.Storage)

@@ -60,8 +60,8 @@ func TestCompiledSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := int64(len(encoded))
-		withoutWords(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
-		schemas := func() *compiledSchemas {
+		withoutDescriptions(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		schemas := func() *schemas {
 			made, err := s.compileSchemas(c.full.DeepCopy(), schema.GroupKind{Group: "a.example", Kind: "Thing"})
 			if err != nil {
 				t.Fatal(err)

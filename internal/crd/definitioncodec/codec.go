@@ -11,7 +11,7 @@ import (
 )
 
 // Codec is the storage codec of definitions. It embeds Kubernetes' codec for v1beta1,
-// the version that Kubernetes stores, and takes four tenths of its time. Objects of other
+// the version that Kubernetes stores, and decodes in a third of its time. Objects of other
 // types are the embedded codec's.
 type Codec struct{ runtime.Codec }
 

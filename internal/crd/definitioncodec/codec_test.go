@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/crd/definitiontest"
 )
 
-// plain takes what is seldom used out of a schema.
-func plain(s *apiextensions.JSONSchemaProps) {
+// removeUnknown removes from a schema the fields that our reader and writer do not know.
+func removeUnknown(s *apiextensions.JSONSchemaProps) {
 	if s == nil {
 		return
 	}
@@ -26,20 +26,20 @@ func plain(s *apiextensions.JSONSchemaProps) {
 		if s.Items.JSONSchemas = nil; s.Items.Schema == nil {
 			s.Items = nil
 		} else {
-			plain(s.Items.Schema)
+			removeUnknown(s.Items.Schema)
 		}
 	}
 	if s.AdditionalProperties != nil {
-		plain(s.AdditionalProperties.Schema)
+		removeUnknown(s.AdditionalProperties.Schema)
 	}
-	plain(s.Not)
+	removeUnknown(s.Not)
 	for _, list := range [][]apiextensions.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
 		for i := range list {
-			plain(&list[i])
+			removeUnknown(&list[i])
 		}
 	}
 	for name, p := range s.Properties {
-		plain(&p)
+		removeUnknown(&p)
 		s.Properties[name] = p
 	}
 }
@@ -54,8 +54,7 @@ func decodeBoth(tb testing.TB, stored []byte) (ours, theirs *apiextensions.Custo
 	return ours, theirs, ourErr, theirErr
 }
 
-// TestCodecDecodesAsKubernetes compares definitions of all kinds as they are
-// decoded.
+// TestCodecDecodesAsKubernetes compares random definitions as both codecs decode them.
 func TestCodecDecodesAsKubernetes(t *testing.T) {
 	t.Parallel()
 	random := definitiontest.Random(t)
@@ -64,11 +63,11 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 		made := random()
 		if i%4 > 0 {
 			if made.Spec.Validation != nil {
-				plain(made.Spec.Validation.OpenAPIV3Schema)
+				removeUnknown(made.Spec.Validation.OpenAPIV3Schema)
 			}
 			for i := range made.Spec.Versions {
 				if v := made.Spec.Versions[i].Schema; v != nil {
-					plain(v.OpenAPIV3Schema)
+					removeUnknown(v.OpenAPIV3Schema)
 				}
 			}
 		}
@@ -92,7 +91,7 @@ func TestCodecDecodesAsKubernetes(t *testing.T) {
 	}
 }
 
-// TestCodecEncodesAsKubernetes compares definitions of all kinds as they are stored.
+// TestCodecEncodesAsKubernetes compares random definitions as both codecs encode them.
 func TestCodecEncodesAsKubernetes(t *testing.T) {
 	t.Parallel()
 	random := definitiontest.Random(t)
@@ -111,7 +110,7 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 		made := random()
 		for version, schema := range Schemas(made) {
 			if *schema != nil && i%4 > 0 {
-				plain((*schema).OpenAPIV3Schema)
+				removeUnknown((*schema).OpenAPIV3Schema)
 			} else if version == AllVersions && i%8 == 0 {
 				*schema = nil
 			}
@@ -139,7 +138,7 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 	}
 }
 
-// written are schemas as people write them: random ones have little of that.
+// written are schemas as people write them. Random ones have little in common with them.
 var written = []string{`
 type: object
 description: "with \"quotes\", <angles>, ünïcode, a \\ and\na new line"
@@ -165,7 +164,8 @@ properties:
 `, `{}`, `type: object`,
 }
 
-func TestCodecReadsUsualSchemas(t *testing.T) {
+// TestCodecReadsWrittenSchemas sees that our reader refuses none of them.
+func TestCodecReadsWrittenSchemas(t *testing.T) {
 	t.Parallel()
 	for _, text := range written {
 		for _, versions := range []int{1, 2} {
@@ -189,7 +189,7 @@ func TestCodecReadsUsualSchemas(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode decodes a definition of a hundred properties.
+// BenchmarkDecode decodes a definition with a hundred properties.
 func BenchmarkDecode(b *testing.B) {
 	full := definitiontest.Wide(100)
 	full.Name, full.UID, full.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
@@ -208,7 +208,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode encodes a definition of a hundred properties, and decodes and encodes
+// BenchmarkEncode encodes a definition with a hundred properties, and decodes and encodes
 // its outline.
 func BenchmarkEncode(b *testing.B) {
 	made := definitiontest.Wide(100)

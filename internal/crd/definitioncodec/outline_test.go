@@ -28,8 +28,8 @@ func outlineOf(tb testing.TB, stored []byte) *apiextensions.CustomResourceDefini
 	return full
 }
 
-// TestOutlinesAreStoredAsWholeOnes changes definitions around their schemas, and
-// compares what is stored of them.
+// TestOutlinesAreStoredAsWholeOnes changes random definitions, except their schemas, as
+// outlines and as whole definitions. Both must be stored as the same bytes.
 func TestOutlinesAreStoredAsWholeOnes(t *testing.T) {
 	t.Parallel()
 	random := definitiontest.Random(t)
@@ -38,7 +38,7 @@ func TestOutlinesAreStoredAsWholeOnes(t *testing.T) {
 		made := random()
 		version := v1beta1.SchemeGroupVersion
 		if i%10 == 0 {
-			version = apiextensionsv1.SchemeGroupVersion // which is read whole
+			version = apiextensionsv1.SchemeGroupVersion // which no outline is made of
 		}
 		text := definitiontest.Stored(t, made, version)
 		whole, _ := definitiontest.Decoded(t, text)
@@ -74,7 +74,8 @@ func mustEncode(tb testing.TB, codec runtime.Encoder, full *apiextensions.Custom
 	return b.Bytes()
 }
 
-// TestMixedOutlineIsStored stores one of whose schemas one was replaced.
+// TestMixedOutlineIsStored replaces one of an outline's two schemas and stores the
+// result.
 func TestMixedOutlineIsStored(t *testing.T) {
 	t.Parallel()
 	full := definitiontest.Wide(3)

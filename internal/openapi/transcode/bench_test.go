@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"fmt"
@@ -51,13 +51,13 @@ func benchmarkText(b *testing.B) []byte {
 // BenchmarkTranscode writes published schemas from a stored definition.
 func BenchmarkTranscode(b *testing.B) {
 	stored := benchmarkText(b)
-	made, err := newMoldV3(shape{})
+	made, err := newPathTemplateV3(Shape{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var schemas storedSchemas
 	var written []byte
-	n := names{group: "a.example", version: "v1", plural: "things", kind: "Thing", list: "ThingList"}
+	n := resourceNames{group: "a.example", version: "v1", plural: "things", kind: "Thing", listKind: "ThingList"}
 	b.Run("read", func(b *testing.B) {
 		b.SetBytes(int64(len(stored)))
 		b.ReportAllocs()
@@ -75,16 +75,16 @@ func BenchmarkTranscode(b *testing.B) {
 		b.SetBytes(int64(len(stored)))
 		b.ReportAllocs()
 		for b.Loop() {
-			p := press{tree: &schemas.tree, root: made.natives.rootTexts, embedded: made.natives.embeddedTexts}
-			written = p.kind(written[:0], schema, n.identity(false))
+			p := schemaTranscoder{schemaTree: &schemas.schemaTree, root: made.builtin.encodedRoot, embedded: made.builtin.encodedEmbedded}
+			written = p.kind(written[:0], schema, n.encodedIdentity(false))
 		}
 	})
-	document := protoV3.open + protoV3.between + `"a.example.v1.Thing":` + string(written) + protoV3.shut
+	document := ProtoV3.open + ProtoV3.between + `"a.example.v1.Thing":` + string(written) + ProtoV3.shut
 	b.Run("yaml", func(b *testing.B) {
 		b.SetBytes(int64(len(document)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := yamlOf(document, true); err != nil {
+			if _, err := parseYAML(document, true); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -26,8 +26,8 @@ var (
 	wide              = definitiontest.Wide
 )
 
-// rowOf is what a row is to say of a decoded definition, but for digests.
-func rowOf(full *definition) *Definition {
+// wantRow returns the row of a decoded definition, without digests.
+func wantRow(full *definition) *Definition {
 	d := &Definition{
 		Name: full.Name, UID: full.UID, Revision: 7, Group: full.Spec.Group, Scope: full.Spec.Scope,
 		Wanted: full.Spec.Names, Accepted: full.Status.AcceptedNames, StoredVersions: full.Status.StoredVersions,
@@ -52,8 +52,8 @@ func rowOf(full *definition) *Definition {
 	return d
 }
 
-// said is a row without digests.
-func said(d *Definition) *Definition {
+// withoutDigests returns a copy of a row without its digests.
+func withoutDigests(d *Definition) *Definition {
 	plain := *d
 	plain.Spec, plain.Versions = 0, slices.Clone(d.Versions)
 	for i := range plain.Versions {
@@ -62,8 +62,8 @@ func said(d *Definition) *Definition {
 	return &plain
 }
 
-// TestRowsAreRead compares rows that are read out of stored bytes with what
-// Kubernetes decodes of them.
+// TestRowsAreRead compares rows that are read from stored bytes with the definitions that
+// Kubernetes decodes.
 func TestRowsAreRead(t *testing.T) {
 	t.Parallel()
 	random := randomDefinitions(t)
@@ -79,7 +79,7 @@ func TestRowsAreRead(t *testing.T) {
 				continue
 			}
 			read++
-			if row, want := said(row), rowOf(full); !same.DeepEqual(row, want) {
+			if row, want := withoutDigests(row), wantRow(full); !same.DeepEqual(row, want) {
 				t.Fatalf("row of\n%s\nis\n%+v\nwant\n%+v", bytes, row, want)
 			}
 			wantLabels, wantFields, err := customresourcedefinition.GetAttrs(internal)
@@ -97,8 +97,9 @@ func TestRowsAreRead(t *testing.T) {
 	}
 }
 
-// TestNotCanonicalRows: what Kubernetes would fill in, and what it does not write, is not
-// guessed, and what it makes of that is usual.
+// TestNotCanonicalRows has definitions that lack what Kubernetes fills in, or whose JSON
+// is not canonical. No row is read of them, but one is read of what Kubernetes encodes of
+// them.
 func TestNotCanonicalRows(t *testing.T) {
 	t.Parallel()
 	full := wide(3)
@@ -137,8 +138,8 @@ func TestNotCanonicalRows(t *testing.T) {
 	}
 }
 
-// TestDigests: a spec's digest changes with the spec and with nothing else, and a
-// version's whatever the other versions say.
+// TestDigests sees that the digest of a spec changes with the spec and with nothing else,
+// and that of a version whatever other versions have.
 func TestDigests(t *testing.T) {
 	t.Parallel()
 	made := wide(5)
@@ -194,7 +195,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// BenchmarkRow reads the row of a definition of a hundred properties.
+// BenchmarkRow reads the row of a definition with a hundred properties.
 func BenchmarkRow(b *testing.B) {
 	full := wide(100)
 	full.Name, full.UID, full.Status.StoredVersions = "things.a.example", "u", []string{"v1"}

@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"fmt"
@@ -10,9 +10,10 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// yamlOf is what a YAML parser makes of JSON without white space: gnostic reads
-// documents as YAML and spends most of its time in the parser.
-func yamlOf(document string, sorted bool) (*yaml.Node, error) {
+// parseYAML parses compact JSON into the nodes that a YAML parser makes of it. Gnostic
+// reads documents as YAML, and a YAML parser would take most of its time. With sorted,
+// the keys of all objects are put in order.
+func parseYAML(document string, sorted bool) (*yaml.Node, error) {
 	r := yamlReader{Lexer: storedjson.NewLexer([]byte(document)), sorted: sorted}
 	root := r.value()
 	if !r.Done() {
@@ -21,11 +22,12 @@ func yamlOf(document string, sorted bool) (*yaml.Node, error) {
 	return root, nil
 }
 
+// yamlReader makes YAML nodes of canonical JSON.
 type yamlReader struct {
 	storedjson.Lexer
-	// sorted mappings are in order of their keys.
+	// sorted puts the keys of mappings in order.
 	sorted bool
-	// free are nodes that were made with others.
+	// free are nodes that were allocated together and are not used yet.
 	free []yaml.Node
 }
 
@@ -84,7 +86,7 @@ func (r *yamlReader) stringNode() *yaml.Node {
 	return r.node(yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: plain})
 }
 
-// byKey sorts the content of a mapping: keys and values in turn.
+// byKey sorts the content of a mapping, in which keys and values alternate.
 type byKey []*yaml.Node
 
 func (b byKey) Len() int           { return len(b) / 2 }

@@ -1,4 +1,4 @@
-package openapi
+package transcode
 
 import (
 	"bytes"
@@ -7,17 +7,18 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// storedSchemas are the schemas of a stored definition, by node of its tree.
+// storedSchemas are the schemas of a stored definition.
 type storedSchemas struct {
-	tree
-	// common is that of all versions, noNode if each has its own.
+	schemaTree
+	// common is the node of the schema for all versions, noNode if each version has its
+	// own.
 	common uint32
-	// byVersion has those that were asked for.
+	// byVersion has the nodes of the versions that were read.
 	byVersion map[string]uint32
 }
 
-// read reads a definition's text, and the schemas of a version or, if that is
-// "", of all. It reports whether they can be published from it.
+// read reads a definition's text and the schemas of one version, or of all versions if
+// version is empty. It reports false if they cannot be published from the text.
 func (s *storedSchemas) read(stored []byte, version string) bool {
 	s.reset(stored)
 	s.common = noNode
@@ -45,8 +46,8 @@ func (s *storedSchemas) read(stored []byte, version string) bool {
 	return !s.Refused() && seen == 2
 }
 
-// spec reads a definition's spec. In v1beta1 unknown fields are preserved unless
-// they are said not to be, and a schema may belong to all versions.
+// spec reads a definition's spec. A v1beta1 spec preserves unknown fields unless it says
+// otherwise, and may have one schema for all versions.
 func (s *storedSchemas) spec(apiVersion, version string) bool {
 	const old, current = "apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1"
 	if apiVersion != old && apiVersion != current {
@@ -76,7 +77,7 @@ func (s *storedSchemas) spec(apiVersion, version string) bool {
 	return pruned && seen.preserve <= 1 && seen.validation <= 1 && seen.versions == 1
 }
 
-// version reads a version of the spec. Its name stands first.
+// version reads one version of the spec. Its name must come first.
 func (s *storedSchemas) version(wanted string) {
 	var name string
 	for ok := s.BeginObject(); ok; ok = s.NextField() {
@@ -93,7 +94,7 @@ func (s *storedSchemas) version(wanted string) {
 	}
 }
 
-// validation reads what holds a schema.
+// validation reads an object that holds one schema, and returns the schema's node.
 func (s *storedSchemas) validation() uint32 {
 	var found uint32
 	for ok := s.BeginObject(); ok; ok = s.NextField() {
@@ -104,7 +105,7 @@ func (s *storedSchemas) validation() uint32 {
 	return found
 }
 
-// of is the schema of a version.
+// of returns the node of a version's schema, false if there is none.
 func (s *storedSchemas) of(version string) (uint32, bool) {
 	n := s.common
 	if n == noNode {
@@ -113,13 +114,13 @@ func (s *storedSchemas) of(version string) (uint32, bool) {
 	return n, n != noNode
 }
 
-// schema reads one and returns its node.
-func (t *tree) schema(depth int) uint32 {
+// schema reads a schema and returns its node.
+func (t *schemaTree) schema(depth int) uint32 {
 	n := uint32(len(t.nodes))
-	t.nodes = append(t.nodes, node{})
+	t.nodes = append(t.nodes, schemaNode{})
 	t.RefuseIf(depth > deepest)
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
-		f, known := fieldByName[string(t.Name())]
+		f, known := keywordByName[string(t.Name())]
 		t.RefuseIf(!known || t.nodes[n].set.has(f))
 		if t.Refused() {
 			break
@@ -131,51 +132,52 @@ func (t *tree) schema(depth int) uint32 {
 	return n
 }
 
-// content reads the value of a field of node n. What is empty or false Kubernetes
-// leaves out, so it is odd.
-func (t *tree) content(f field, n uint32, depth int) span {
+// content reads the value of a keyword of node n and returns its place. Values that are
+// empty or false are refused, because Kubernetes leaves those out.
+func (t *schemaTree) content(f keyword, n uint32, depth int) span {
 	from := uint32(t.Offset())
 	switch f {
-	case fieldDescription, fieldType, fieldFormat, fieldTitle, fieldPattern, fieldListType, fieldMapType:
+	case keywordDescription, keywordType, keywordFormat, keywordTitle, keywordPattern, keywordListType, keywordMapType:
 		return t.some(t.string())
-	case fieldItems, fieldNot:
+	case keywordItems, keywordNot:
 		return span{from: t.schema(depth)}
-	case fieldProperties:
+	case keywordProperties:
 		return t.properties(n, depth)
-	case fieldAllOf, fieldOneOf, fieldAnyOf:
+	case keywordAllOf, keywordOneOf, keywordAnyOf:
 		return t.list(depth)
-	case fieldAdditional:
+	case keywordAdditional:
 		if t.Word("true") || t.Word("false") {
 			break
 		}
 		schema := t.schema(depth)
 		return span{from: schema, to: schema}
-	case fieldExclusiveMaximum, fieldExclusiveMinimum, fieldUniqueItems, fieldNullable, fieldEmbedded, fieldIntOrString, fieldPreserve:
+	case keywordExclusiveMaximum, keywordExclusiveMinimum, keywordUniqueItems, keywordNullable, keywordEmbedded, keywordIntOrString, keywordPreserve:
 		t.RefuseIf(!t.Word("true"))
-	case fieldMaximum, fieldMinimum, fieldMultipleOf:
+	case keywordMaximum, keywordMinimum, keywordMultipleOf:
 		t.Number(false)
-	case fieldMaxLength, fieldMinLength, fieldMaxItems, fieldMinItems, fieldMaxProperties, fieldMinProperties:
+	case keywordMaxLength, keywordMinLength, keywordMaxItems, keywordMinItems, keywordMaxProperties, keywordMinProperties:
 		t.Number(true)
-	case fieldDefault, fieldExample:
+	case keywordDefault, keywordExample:
 		t.sortedValue(depth)
 		t.RefuseIf(string(t.Text(int(from), t.Offset())) == "null")
-	case fieldEnum:
+	case keywordEnum:
 		t.RefuseIf(t.items(func() { t.sortedValue(depth) }) == 0)
-	case fieldRequired, fieldMapKeys:
+	case keywordRequired, keywordMapKeys:
 		t.RefuseIf(t.items(func() { t.Quoted() }) == 0)
-	case fieldRules:
+	case keywordRules:
 		t.RefuseIf(t.items(t.rule) == 0)
 	}
 	return span{from, uint32(t.Offset())}
 }
 
-func (t *tree) some(s span) span {
+// some refuses an empty string.
+func (t *schemaTree) some(s span) span {
 	t.RefuseIf(s.from == s.to)
 	return s
 }
 
-// items reads a list whose items read reads, and returns how many there are.
-func (t *tree) items(read func()) (count int) {
+// items reads a list with read, which reads one item, and returns the number of items.
+func (t *schemaTree) items(read func()) (count int) {
 	for ok := t.BeginList(); ok; ok = t.NextItem() {
 		read()
 		count++
@@ -183,37 +185,38 @@ func (t *tree) items(read func()) (count int) {
 	return count
 }
 
-// properties are in order of their names.
-func (t *tree) properties(n uint32, depth int) span {
+// properties reads the properties of node n, whose names must be in order, and returns
+// their first entry.
+func (t *schemaTree) properties(n uint32, depth int) span {
 	var first, last uint32
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
 		name := t.name()
 		key := t.text(name)
 		t.RefuseIf(last != 0 && bytes.Compare(t.text(t.entries[last].name), key) >= 0)
 		made := uint32(len(t.entries))
-		t.entries = append(t.entries, entry{name: name})
+		t.entries = append(t.entries, schemaEntry{name: name})
 		child := t.schema(depth)
 		t.entries[made].node = child
-		t.nodes[n].nullable = t.nodes[n].nullable || t.nodes[child].set.has(fieldNullable)
+		t.nodes[n].nullable = t.nodes[n].nullable || t.nodes[child].set.has(keywordNullable)
 		first, last = t.link(first, last, made)
 	}
 	t.RefuseIf(first == 0)
 	return span{from: first}
 }
 
-// name reads the name of a field and returns where it stands.
-func (t *tree) name() span {
+// name reads the name of a field and returns its place.
+func (t *schemaTree) name() span {
 	name := t.Name()
 	to := max(t.Offset()-len(`":`), len(name))
 	return span{uint32(to - len(name)), uint32(to)}
 }
 
-// list is schemas one behind the other.
-func (t *tree) list(depth int) span {
+// list reads a list of schemas and returns its first entry.
+func (t *schemaTree) list(depth int) span {
 	var first, last uint32
 	for ok := t.BeginList(); ok; ok = t.NextItem() {
 		made := uint32(len(t.entries))
-		t.entries = append(t.entries, entry{})
+		t.entries = append(t.entries, schemaEntry{})
 		child := t.schema(depth)
 		t.entries[made].node = child
 		first, last = t.link(first, last, made)
@@ -222,7 +225,8 @@ func (t *tree) list(depth int) span {
 	return span{from: first}
 }
 
-func (t *tree) link(first, last, made uint32) (uint32, uint32) {
+// link appends the entry made to a chain, given by its first and last entries.
+func (t *schemaTree) link(first, last, made uint32) (uint32, uint32) {
 	if first == 0 {
 		return made, made
 	}
@@ -230,11 +234,12 @@ func (t *tree) link(first, last, made uint32) (uint32, uint32) {
 	return first, made
 }
 
-// ruleFields are those of a validation rule in the order in which Kubernetes
-// writes them.
+// ruleFields are the fields of a validation rule in the order in which Kubernetes writes
+// them.
 var ruleFields = [...]string{"rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf"}
 
-func (t *tree) rule() {
+// rule reads a validation rule, whose fields must be in order.
+func (t *schemaTree) rule() {
 	at := 0
 	for ok := t.BeginObject(); ok; ok = t.NextField() {
 		name := t.Name()

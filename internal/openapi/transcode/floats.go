@@ -1,10 +1,10 @@
-package openapi
+package transcode
 
 import "k8s.io/kube-openapi/pkg/validation/spec"
 
-// roundValues makes floats of the whole numbers among a schema's values. Kubernetes
-// reads its v2 document once more before it is served, which rounds what is beyond
-// 2^53; its validation compares with the same floats, so this is what a server accepts.
+// roundValues replaces the whole numbers among a schema's values with floats. Kubernetes
+// decodes its v2 document once before it serves it, which rounds numbers beyond 2^53. Its
+// validation compares with the same floats.
 func roundValues(s *spec.Schema) {
 	if s == nil {
 		return
@@ -25,8 +25,8 @@ func roundValues(s *spec.Schema) {
 	}
 }
 
-// asFloats is a value with floats in place of whole numbers. It leaves what it is given
-// alone.
+// asFloats returns a value with floats in the place of whole numbers. The argument stays
+// as it is.
 func asFloats(value any) any {
 	switch v := value.(type) {
 	case int64:

@@ -14,28 +14,30 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// builtin is a v3 document of what Kubernetes serves itself. It never changes.
-type builtin struct {
+// builtinDocument is a v3 document of resources that Kubernetes serves itself. It never
+// changes.
+type builtinDocument struct {
 	path, tag string
 	json      []encode.Piece
 }
 
-// builtins are built when any v3 document is asked for, and kept compressed:
-// they are less than 1 MB.
-type builtins struct {
+// builtinDocuments are built when a v3 document is first asked for, and kept compressed:
+// they take less than 1 MB.
+type builtinDocuments struct {
 	mu struct {
 		sync.Mutex
-		byPath map[string]*builtin
+		byPath map[string]*builtinDocument
 	}
 }
 
-func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
+// all returns the documents by path.
+func (b *builtinDocuments) all(locals []Local) (map[string]*builtinDocument, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.byPath != nil {
 		return b.mu.byPath, nil
 	}
-	found := map[string]*builtin{}
+	found := map[string]*builtinDocument{}
 	for _, local := range locals {
 		if local.V3 == nil {
 			continue
@@ -44,7 +46,7 @@ func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
 		if err != nil {
 			return nil, fmt.Errorf("build OpenAPI v3 of built-in resources: %w", err)
 		}
-		if err := collect(handler, found); err != nil {
+		if err := readDocuments(handler, found); err != nil {
 			return nil, err
 		}
 	}
@@ -52,10 +54,10 @@ func (b *builtins) all(locals []Local) (map[string]*builtin, error) {
 	return found, nil
 }
 
-// collect reads all documents that a handler has.
-func collect(handler http.Handler, found map[string]*builtin) error {
+// readDocuments reads all documents that a handler has.
+func readDocuments(handler http.Handler, found map[string]*builtinDocument) error {
 	var discovery handler3.OpenAPIV3Discovery
-	root, err := read(handler, "/openapi/v3")
+	root, err := fetch(handler, "/openapi/v3")
 	if err != nil {
 		return err
 	}
@@ -63,27 +65,28 @@ func collect(handler http.Handler, found map[string]*builtin) error {
 		return fmt.Errorf("decode OpenAPI v3 root: %w", err)
 	}
 	for path := range discovery.Paths {
-		answer, err := read(handler, "/openapi/v3/"+path)
+		answer, err := fetch(handler, "/openapi/v3/"+path)
 		if err != nil {
 			return err
 		}
-		pieces, err := cutUp(answer.Data())
+		pieces, err := splitPieces(answer.Data())
 		if err != nil {
 			return err
 		}
-		found[path] = &builtin{path: path, tag: strings.Trim(answer.Header().Get("Etag"), `"`), json: pieces}
+		found[path] = &builtinDocument{path: path, tag: strings.Trim(answer.Header().Get("Etag"), `"`), json: pieces}
 	}
 	return nil
 }
 
-// answer is what a handler of this process has written.
-type answer interface {
+// response is what a handler of this process has written.
+type response interface {
 	Data() []byte
 	Header() http.Header
 	RespCode() int
 }
 
-func read(handler http.Handler, path string) (answer, error) {
+// fetch reads a path of a handler as JSON.
+func fetch(handler http.Handler, path string) (response, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Accept": {"application/json"}}}
 	w := responsewriter.NewInMemoryResponseWriter()
 	handler.ServeHTTP(w, r)
@@ -93,8 +96,8 @@ func read(handler http.Handler, path string) (answer, error) {
 	return w, nil
 }
 
-// builtinDocument is the document in the form. Protobuf is made from JSON.
-func (s *Server) builtinDocument(b *builtin, f form) (*document, error) {
+// buildBuiltin returns the document in a form. Protobuf is made of the JSON.
+func (s *Server) buildBuiltin(b *builtinDocument, f form) (*document, error) {
 	d := &document{}
 	if f == v3JSON {
 		d.add(b.json...)
@@ -112,7 +115,7 @@ func (s *Server) builtinDocument(b *builtin, f form) (*document, error) {
 		if err != nil {
 			return fragment{}, fmt.Errorf("convert %s to protobuf: %w", b.path, err)
 		}
-		return compressed(binary, nil)
+		return newFragment(binary, nil)
 	})
 	if err != nil {
 		return nil, err

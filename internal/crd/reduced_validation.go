@@ -16,32 +16,36 @@ import (
 	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
-// remainderStrategy creates definitions. Most of the schema of a large one are properties
-// that have a type and a description, of which nothing can be wrong, and each of them
-// costs Kubernetes' validation a path, three copies and a validator. So it is given what
-// remains without them, and the whole only if it finds something in that: all errors
-// that a client sees are of the whole.
-type remainderStrategy struct{ rest.RESTCreateStrategy }
+// reducedValidation is a strategy that validates new definitions faster.
+//
+// Most of a large schema is properties that have a type and a description only. Nothing
+// can be wrong with them, but each costs Kubernetes' validation a path, three copies and
+// a validator. So Kubernetes first validates a reduced definition, without those
+// properties. If it finds an error, it validates the whole definition, so that all errors
+// that a client sees are about the definition as it was sent. An invalid definition
+// therefore costs more than without the reduction.
+type reducedValidation struct{ rest.RESTCreateStrategy }
 
 // Validate implements rest.RESTCreateStrategy.
-func (s remainderStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+func (s reducedValidation) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	if full, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
-		if left, ok := remainderOf(full); ok && len(s.RESTCreateStrategy.Validate(ctx, left)) == 0 {
+		if left, ok := reducedDefinition(full); ok && len(s.RESTCreateStrategy.Validate(ctx, left)) == 0 {
 			return nil
 		}
 	}
 	return s.RESTCreateStrategy.Validate(ctx, obj)
 }
 
-// remainderOf returns a definition that is valid for one that is created just when full
-// is, or false if it has none.
-func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
+// reducedDefinition returns a definition without trivial properties, which is valid
+// exactly if full is. It returns false if there is none. The result shares memory with
+// full.
+func reducedDefinition(full *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, bool) {
 	if sameSchemas(full.Spec.Versions) {
 		return nil, false
 	}
 	left := *full
 	left.Spec.Versions = slices.Clone(full.Spec.Versions)
-	patterns := patterns{}
+	patterns := patternValidity{}
 	for place, schema := range definitioncodec.Schemas(&left) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
@@ -50,13 +54,13 @@ func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.C
 		if place != definitioncodec.AllVersions {
 			selectable = full.Spec.Versions[place].SelectableFields
 		}
-		paths, ok := pathsOf(selectable)
+		paths, ok := selectablePaths(selectable)
 		if !ok {
 			return nil, false
 		}
-		root := *patterns.along((*schema).OpenAPIV3Schema, paths)
+		root := *patterns.reducedAlong((*schema).OpenAPIV3Schema, paths)
 		if place == 0 {
-			// Schemas that differed still do.
+			// The reduced schemas of two versions must differ if the schemas did.
 			root.Description += "."
 		}
 		*schema = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &root}
@@ -64,11 +68,13 @@ func remainderOf(full *apiextensions.CustomResourceDefinition) (*apiextensions.C
 	return &left, true
 }
 
+// simplePath matches the paths of selectable fields whose names can be told without a
+// parser.
 var simplePath = regexp.MustCompile(`^(\.[A-Za-z0-9_]+)+$`)
 
-// pathsOf returns the names on the paths of selectable fields. It returns false if one is
-// written otherwise.
-func pathsOf(fields []apiextensions.SelectableField) (paths [][]string, ok bool) {
+// selectablePaths returns the names on the paths of selectable fields. It returns false
+// if one of the paths is not simple.
+func selectablePaths(fields []apiextensions.SelectableField) (paths [][]string, ok bool) {
 	for _, f := range fields {
 		if !simplePath.MatchString(f.JSONPath) {
 			return nil, false
@@ -78,8 +84,8 @@ func pathsOf(fields []apiextensions.SelectableField) (paths [][]string, ok bool)
 	return paths, true
 }
 
-// sameSchemas reports whether all versions have the same schema, which only a common one
-// may be.
+// sameSchemas reports whether all versions have the same schema. Kubernetes' validation
+// demands then that it is one schema for all versions.
 func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool {
 	for i := range versions {
 		if versions[i].Schema == nil || !apiequality.Semantic.DeepEqual(versions[i].Schema, versions[0].Schema) {
@@ -89,10 +95,11 @@ func sameSchemas(versions []apiextensions.CustomResourceDefinitionVersion) bool 
 	return len(versions) > 0
 }
 
-// patterns are regular expressions, and whether they are valid.
-type patterns map[string]bool
+// patternValidity has regular expressions and whether they are valid, so that each is
+// compiled once for a definition.
+type patternValidity map[string]bool
 
-func (p patterns) valid(pattern string) bool {
+func (p patternValidity) valid(pattern string) bool {
 	valid, known := p[pattern]
 	if !known {
 		_, err := regexp.Compile(pattern)
@@ -102,9 +109,10 @@ func (p patterns) valid(pattern string) bool {
 	return valid
 }
 
-// along returns what remains of a schema that is to remain, with what is on the paths.
-func (p patterns) along(s *apiextensions.JSONSchemaProps, paths [][]string) *apiextensions.JSONSchemaProps {
-	if !p.plain(s) || s.Type != "object" || s.AdditionalProperties != nil {
+// reducedAlong reduces a schema but keeps the properties on the paths, and the schema
+// itself.
+func (p patternValidity) reducedAlong(s *apiextensions.JSONSchemaProps, paths [][]string) *apiextensions.JSONSchemaProps {
+	if !p.trivial(s) || s.Type != "object" || s.AdditionalProperties != nil {
 		return s
 	}
 	left := *s
@@ -112,25 +120,24 @@ func (p patterns) along(s *apiextensions.JSONSchemaProps, paths [][]string) *api
 	return &left
 }
 
-// remainder returns what remains of a schema, nil if that is nothing.
+// reduced returns a schema without trivial properties, nil if nothing is left.
 //
-// A schema that has more than plain may have is left whole, with all that is in it:
-// rules, defaults and the keys of lists refer to what is below them, and nothing refers
-// to what is beside them.
-func (p patterns) remainder(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
-	if !p.plain(s) {
+// A schema that is not trivial is kept with all that it contains: its rules, defaults and
+// list keys refer to what is below it. Nothing refers to what is beside it.
+func (p patternValidity) reduced(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
+	if !p.trivial(s) {
 		return s
 	}
 	left := *s
 	switch {
 	case s.Items != nil:
-		item := p.remainder(s.Items.Schema)
+		item := p.reduced(s.Items.Schema)
 		if item == nil {
 			return nil
 		}
 		left.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: item}
 	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
-		value := p.remainder(s.AdditionalProperties.Schema)
+		value := p.reduced(s.AdditionalProperties.Schema)
 		if value == nil {
 			return nil
 		}
@@ -143,20 +150,20 @@ func (p patterns) remainder(s *apiextensions.JSONSchemaProps) *apiextensions.JSO
 	return &left
 }
 
-// metaProperties are those that Kubernetes' validation looks for.
+// metaProperties are the properties that Kubernetes' validation looks for by name.
 var metaProperties = sets.New("apiVersion", "kind", "metadata")
 
-// properties returns what remains of properties, with what is on the paths; nil if that
-// is nothing.
-func (p patterns) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
+// properties returns what is left of properties, with those on the paths. It returns nil
+// if nothing is left.
+func (p patternValidity) properties(of map[string]apiextensions.JSONSchemaProps, paths [][]string) (left map[string]apiextensions.JSONSchemaProps) {
 	for name, s := range of {
-		kept, behind := &s, below(paths, name)
+		kept, behind := &s, pathsBelow(paths, name)
 		switch {
 		case metaProperties.Has(name):
 		case behind != nil:
-			kept = p.along(kept, behind)
+			kept = p.reducedAlong(kept, behind)
 		default:
-			kept = p.remainder(kept)
+			kept = p.reduced(kept)
 		}
 		if kept == nil {
 			continue
@@ -169,8 +176,8 @@ func (p patterns) properties(of map[string]apiextensions.JSONSchemaProps, paths 
 	return left
 }
 
-// below returns the rest of those paths that begin with a name.
-func below(paths [][]string, name string) (rest [][]string) {
+// pathsBelow returns the remainders of the paths that begin with a name.
+func pathsBelow(paths [][]string, name string) (rest [][]string) {
 	for _, path := range paths {
 		if len(path) > 0 && path[0] == name {
 			rest = append(rest, path[1:])
@@ -179,10 +186,10 @@ func below(paths [][]string, name string) (rest [][]string) {
 	return rest
 }
 
-// plain reports whether nothing can be wrong with a schema but what is wrong with those
-// of its properties, items or values.
-func (p patterns) plain(s *apiextensions.JSONSchemaProps) bool {
-	if hasMore(s) || s.Pattern != "" && !p.valid(s.Pattern) {
+// trivial reports whether a schema can be invalid only by its properties, items or
+// values.
+func (p patternValidity) trivial(s *apiextensions.JSONSchemaProps) bool {
+	if hasOtherKeywords(s) || s.Pattern != "" && !p.valid(s.Pattern) {
 		return false
 	}
 	items, values, properties := s.Items != nil, s.AdditionalProperties != nil, len(s.Properties) > 0
@@ -200,9 +207,9 @@ func (p patterns) plain(s *apiextensions.JSONSchemaProps) bool {
 	return false
 }
 
-// hasMore reports whether a schema has something that Kubernetes' validation looks at,
-// but for its type, whether it is an int-or-string, its pattern, and what is within it.
-func hasMore(s *apiextensions.JSONSchemaProps) bool {
+// hasOtherKeywords reports whether a schema has keywords that Kubernetes' validation
+// looks at, besides those that trivial and its callers check.
+func hasOtherKeywords(s *apiextensions.JSONSchemaProps) bool {
 	return s.ID != "" || s.Schema != "" || s.Ref != nil || s.Default != nil || s.UniqueItems || s.MultipleOf != nil ||
 		len(s.AllOf) > 0 || len(s.OneOf) > 0 || len(s.AnyOf) > 0 || s.Not != nil ||
 		s.PatternProperties != nil || s.Dependencies != nil || s.AdditionalItems != nil || s.Definitions != nil ||

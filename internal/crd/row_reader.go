@@ -21,12 +21,12 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// errNotCanonical says that a definition is not stored as Kubernetes stores it now: in
-// another form, or without what it fills in.
+// errNotCanonical says that a definition is not stored as Kubernetes stores it now: its
+// JSON is not canonical, or lacks values that Kubernetes fills in.
 var errNotCanonical = errors.New("definition is not stored as Kubernetes stores it")
 
 // Attributes reads the labels and selectable fields of a stored definition without
-// decoding it. It returns false for one that is not stored as usual.
+// decoding it. It reports false if the definition is not canonical.
 func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
 	r := valueReader{}
 	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).Get("metadata"))
@@ -37,34 +37,35 @@ func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
 	return l, fields.Set{"metadata.name": r.text(metadata.Get("name")), "metadata.namespace": namespace}, !r.notCanonical
 }
 
-// newline ends what Kubernetes stores.
+// newline ends the text of a stored object.
 var newline = []byte("\n")
 
-// valueReader reads values out of text. When something is not written as usual it goes
-// on with nothing, and says so.
+// valueReader decodes parts of a stored text. It returns zero values after the first part
+// that is not canonical or missing, so that callers check for that only once.
 type valueReader struct{ notCanonical bool }
 
+// object returns the fields of an object.
 func (r *valueReader) object(text []byte) storedjson.Object {
 	fields, ok := storedjson.Fields(text)
 	r.notCanonical = r.notCanonical || !ok
 	return fields
 }
 
-// value decodes a field that there is.
+// value decodes a field that must be there.
 func (r *valueReader) value(text []byte, into any) {
 	if r.notCanonical = r.notCanonical || text == nil; !r.notCanonical {
 		r.notCanonical = json.UnmarshalCaseSensitivePreserveInts(text, into) != nil
 	}
 }
 
-// optional decodes a field if there is one.
+// optional decodes a field if it is there.
 func (r *valueReader) optional(text []byte, into any) {
 	if text != nil {
 		r.value(text, into)
 	}
 }
 
-// text decodes a string that is not empty.
+// text decodes a string that must not be empty.
 func (r *valueReader) text(text []byte) string {
 	var s string
 	r.value(text, &s)
@@ -72,8 +73,8 @@ func (r *valueReader) text(text []byte) string {
 	return s
 }
 
-// row makes a row of what is stored. errNotCanonical says that this has to be encoded
-// anew before.
+// row reads the row of a stored definition. After errNotCanonical the caller has
+// Kubernetes decode and encode the definition, and tries again.
 func (i interner) row(stored []byte, revision int64) (*Definition, error) {
 	r := valueReader{}
 	top := r.object(bytes.TrimSuffix(stored, newline))
@@ -97,7 +98,7 @@ func (i interner) row(stored []byte, revision int64) (*Definition, error) {
 	return d, nil
 }
 
-// readStatus fills in what a row says of a status.
+// readStatus sets the fields of a row that come from the status.
 func (i interner) readStatus(d *Definition, status *apiextensionsv1.CustomResourceDefinitionStatus) {
 	full := &apiextensionsv1.CustomResourceDefinition{Status: *status}
 	d.StoredVersions = i.all(status.StoredVersions)
@@ -111,8 +112,7 @@ func (i interner) readStatus(d *Definition, status *apiextensionsv1.CustomResour
 	}
 }
 
-// withStatus is the row of a definition whose spec is as it was when the row was
-// made.
+// withStatus returns the row of full, whose spec must be the one that d was read from.
 func (d *Definition) withStatus(full *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
 	made := *d
 	var err error
@@ -124,6 +124,7 @@ func (d *Definition) withStatus(full *apiextensionsv1.CustomResourceDefinition) 
 	return &made, nil
 }
 
+// revisionOf parses the resource version of a definition.
 func revisionOf(full *apiextensionsv1.CustomResourceDefinition) (int64, error) {
 	revision, err := strconv.ParseInt(full.ResourceVersion, 10, 64)
 	if err != nil {
@@ -132,15 +133,15 @@ func revisionOf(full *apiextensionsv1.CustomResourceDefinition) (int64, error) {
 	return revision, nil
 }
 
-// shared are the parts of versions that a spec has once if they all say the same,
-// as versions call them and as the spec does.
-var shared = [...]struct{ version, spec string }{
+// sharedParts are the parts of versions that v1beta1 stores once, in the spec, if all
+// versions have the same. The two names are those in a version and in the spec.
+var sharedParts = [...]struct{ version, spec string }{
 	{"schema", "validation"}, {"subresources", "subresources"},
 	{"additionalPrinterColumns", "additionalPrinterColumns"}, {"selectableFields", "selectableFields"},
 }
 
-// readSpec reads a spec in which nothing has to be filled in. old is the form in
-// which unknown fields are kept unless it says otherwise.
+// readSpec sets the fields of a row that come from the spec. old says that the spec is
+// v1beta1, which preserves unknown fields unless it says otherwise.
 func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object, old bool) {
 	var names apiextensionsv1.CustomResourceDefinitionNames
 	r.value(spec.Get("names"), &names)
@@ -156,8 +157,8 @@ func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object
 	}
 	sum := newDigest()
 	for _, f := range spec {
-		// The name of the first version is there for clients of old.
-		if name := string(f.Name); name != "version" && name != "versions" && !isShared(name) {
+		// "version" repeats the name of the first version, for old clients.
+		if name := string(f.Name); name != "version" && name != "versions" && !isSharedPart(name) {
 			sum.add(f.Name, f.Value)
 		}
 	}
@@ -169,11 +170,11 @@ func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object
 	d.Spec = sum.short()
 }
 
-func isShared(name string) bool {
-	return slices.ContainsFunc(shared[:], func(s struct{ version, spec string }) bool { return s.spec == name || s.version == name })
+func isSharedPart(name string) bool {
+	return slices.ContainsFunc(sharedParts[:], func(s struct{ version, spec string }) bool { return s.spec == name || s.version == name })
 }
 
-// readVersion reads a version of a spec.
+// readVersion reads one version of the spec.
 func (i interner) readVersion(r *valueReader, version, spec storedjson.Object) Version {
 	var v Version
 	v.Name = i.one(r.text(version.Get("name")))
@@ -186,12 +187,12 @@ func (i interner) readVersion(r *valueReader, version, spec storedjson.Object) V
 	}
 	sum := newDigest()
 	for _, f := range version {
-		if !isShared(string(f.Name)) {
+		if !isSharedPart(string(f.Name)) {
 			sum.add(f.Name, f.Value)
 		}
 	}
 	parts := map[string][]byte{}
-	for _, s := range shared {
+	for _, s := range sharedParts {
 		value := spec.Get(s.spec)
 		if value == nil {
 			value = version.Get(s.version)
@@ -212,7 +213,7 @@ func (i interner) readVersion(r *valueReader, version, spec storedjson.Object) V
 	return v
 }
 
-// digest identifies a content by its parts, in order.
+// digest identifies content by its parts and their order.
 type digest struct{ hash.Hash }
 
 func newDigest() digest { return digest{sha256.New()} }
