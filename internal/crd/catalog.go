@@ -202,7 +202,7 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 }
 
 // outlines decodes definitions as outlines.
-var outlines = outlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+var outlines = definitioncodec.OutlineCodec{Codec: apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
 
 func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
 	if e.Opaque() {

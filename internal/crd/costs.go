@@ -15,7 +15,7 @@ const maxCosts = 100
 
 // Costs reports the memory that definitions take, the most expensive ones first. It visits
 // all definitions.
-func (s *Server) Costs() slo.CRDsReport {
+func (s *Server) Costs() report.CRDsReport {
 	_, bytes := s.compiled.usage()
 	result := report.CRDsReport{
 		Time: s.cfg.Clock.Now(), Top: []report.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
@@ -41,8 +41,8 @@ func (s *Server) Costs() slo.CRDsReport {
 func total(c *report.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
 // cost returns the memory of a definition, and whether it was asked for since the start.
-func (s *Server) cost(d *Definition) (cost slo.CRDCost, asked bool) {
-	cost = slo.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
+func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
+	cost = report.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
 	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]
 	s.mu.Unlock()

@@ -58,7 +58,7 @@ func (s *Server) fromStored(d *crd.Definition, version string, f form, templates
 	}
 	// The paths are not encoded yet: to write them anew is faster than to inflate them.
 	if made, err = newFragment(nil, t.Schemas()); err == nil {
-		made.paths = encode.NewPieceOf(t.Paths().Append)
+		made.paths = encode.NewLazyPiece(t.Paths().Append)
 	}
 	return made, true, err
 }

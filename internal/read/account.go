@@ -22,7 +22,7 @@ import (
 
 // SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called
 // before the first request.
-func (t *Tier) SetAccounts(lists *slo.Lists) { t.lists = lists }
+func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
 
 // account is what a GET or LIST has cost so far. CPU is estimated: it is the time of the
 // request, without the time that it waited.
@@ -48,9 +48,9 @@ func (a *account) setPage(page *cache.Page) {
 }
 
 // cost is the cost of a request that ends now with an answer of so many bytes.
-func (a *account) cost(bytes int) slo.ListCost {
+func (a *account) cost(bytes int) report.ListCost {
 	wall := time.Since(a.startedAt)
-	return slo.ListCost{
+	return report.ListCost{
 		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
 		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
 	}
@@ -63,7 +63,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 	if lists == nil || q.isWatch {
 		return
 	}
-	r := slo.ListRequest{
+	r := usage.Request{
 		Client: clientOf(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
 		Cost: q.account.cost(bytes),
 		Shape: report.Shape{
@@ -90,7 +90,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 }
 
 // clientOf is the client of a request, as accounts know it.
-func clientOf(req *http.Request) slo.Client {
+func clientOf(req *http.Request) report.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
 		name = user.GetName()
@@ -182,7 +182,7 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 	}
 	m := &writeMeter{ResponseWriter: w}
 	defer func() {
-		r := slo.ListRequest{
+		r := usage.Request{
 			Client: clientOf(req), Address: req.RemoteAddr, Relist: p.relist,
 			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
 			Shape: passedOnShape(req, info, w.Header()),
@@ -209,7 +209,7 @@ var accountedSubresources = map[string]bool{"": true, "status": true, "scale": t
 
 // passedOnShape is the shape of a request that was passed on, as far as its parameters and
 // the header of the answer tell. Malformed parameters are ignored.
-func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) slo.Shape {
+func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource

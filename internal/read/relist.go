@@ -59,7 +59,7 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	if lists == nil || q.name != "" {
 		return false
 	}
-	wait := lists.Relist(&slo.Relist{
+	wait := lists.Relist(&usage.Relist{
 		Client: clientOf(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.isFullRelist(), Exempt: exempt(req),
 	})
 	if wait == 0 {
@@ -75,7 +75,7 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 // recordRelist notes how many bytes of initial events a WATCH was sent.
 func (q *query) recordRelist(req *http.Request, bytes int) {
 	if lists := q.tier.lists; lists != nil && q.isFullRelist() {
-		lists.Relisted(clientOf(req).UserAgent, q.route.name, uint64(bytes))
+		lists.AddRelistBytes(clientOf(req).UserAgent, q.route.name, uint64(bytes))
 	}
 }
 

@@ -24,7 +24,7 @@ type Tier struct {
 	metrics  *Metrics
 	failures failureLog
 	// lists are the accounts of GETs and LISTs. Nil keeps none.
-	lists  *slo.Lists
+	lists  *usage.Accounts
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds the routes of custom resources. It is nil before SetFinder.
 	custom atomic.Pointer[Finder]

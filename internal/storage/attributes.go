@@ -71,13 +71,8 @@ func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f f
 	return p.Label, nil, false
 }
 
-<<<<<<< HEAD
-// CoversPredicate reports whether attributes answer a predicate without a decoded object.
+// CoversPredicate reports whether attributes answer a whole predicate, without a decoded object.
 func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool {
-=======
-// Covers reports whether attributes answer a whole predicate, without a decoded object.
-func (s *Store) Covers(p *storage.SelectionPredicate) bool {
->>>>>>> server
 	_, _, whole := s.selectors(p)
 	return whole
 }

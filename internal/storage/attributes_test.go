@@ -55,13 +55,8 @@ func TestSelectorsThatAttributesAnswer(t *testing.T) {
 	} {
 		s := &Store{cfg: Config{coverage: c.coverage}}
 		p := storage.SelectionPredicate{Label: c.label, Field: c.field}
-<<<<<<< HEAD
-		if l, _, whole := s.selectors(&p); (l != nil) != c.asks || whole != c.answer || s.CoversPredicate(&p) != c.answer {
-			t.Errorf("%d told, %s, %s: got %v and %v", c.told, c.label, c.field, l, whole)
-=======
-		if l, _, whole := s.selectors(&p); (l != nil) != c.hasLabels || whole != c.whole || s.Covers(&p) != c.whole {
+		if l, _, whole := s.selectors(&p); (l != nil) != c.hasLabels || whole != c.whole || s.CoversPredicate(&p) != c.whole {
 			t.Errorf("coverage %d, %s, %s: got labels %v, whole %v", c.coverage, c.label, c.field, l, whole)
->>>>>>> server
 		}
 	}
 }

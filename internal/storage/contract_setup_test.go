@@ -83,11 +83,7 @@ type fixture struct {
 	codec       runtime.Codec
 	stopFeed    context.CancelFunc
 	feedEnded   chan struct{}
-<<<<<<< HEAD
-	// firstRevision is the first revision that the cache showed.
-=======
 	// firstRevision is the revision of the cache when it first answered.
->>>>>>> server
 	firstRevision int64
 }
 

@@ -143,7 +143,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		}
 		f.healthy.Store(false)
 		f.lastErr.Store(&err)
-		f.cfg.Account.Broke(err)
+		f.cfg.Account.WatchBroke(err)
 		if loaded && f.caughtUp() {
 			compactedLoads = 0
 		}

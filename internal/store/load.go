@@ -41,7 +41,7 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 		return err
 	}
 	f.applied, f.newestAtLoad = from, newest
-	f.cfg.Account.Loaded()
+	f.cfg.Account.Reloaded()
 	f.cfg.Account.Advance(from, 0, 0)
 	f.cfg.Logger.Info("Feed has loaded what etcd held at a revision and replays what came after; watches resume from there on",
 		"revision", from, "newest", newest, "took", time.Since(began).Round(time.Millisecond))

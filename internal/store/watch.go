@@ -74,7 +74,7 @@ func (f *Feed) followWatch(ctx context.Context) error {
 			f.apply(ctx, &resp)
 			if !f.healthy.Load() && f.caughtUp() {
 				f.healthy.Store(true)
-				f.cfg.Account.Follows()
+				f.cfg.Account.WatchEstablished()
 				ticker.Reset(progressPeriod)
 				f.cfg.Logger.Info("Feed follows etcd", "revision", f.applied, "took", time.Since(began).Round(time.Millisecond))
 			}
@@ -84,7 +84,7 @@ func (f *Feed) followWatch(ctx context.Context) error {
 				return fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
 			}
 			if answersProgress {
-				f.cfg.Account.Asked(f.cfg.Account.Now())
+				f.cfg.Account.ProgressRequested(f.cfg.Account.Now())
 			}
 			// The next tick repeats a request that was lost.
 			_ = f.RequestProgress(ctx)
@@ -104,7 +104,7 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 		f.applied = max(f.applied, resp.Header.Revision)
 		f.cfg.Sink.Progressed(f.applied)
 		f.cfg.Account.Advance(f.applied, 0, 0)
-		f.cfg.Account.Answered(resp.at)
+		f.cfg.Account.ProgressReceived(resp.at)
 	}
 }
 

@@ -5,7 +5,7 @@ import "time"
 // Behind returns the backlog of a watch: the number of events that its client was not
 // sent, an estimate of their bytes as stored, and when the oldest of them became visible.
 // All are zero if there is no backlog, or if the watch is lost. Behind implements
-// slo.Place.
+// slo.Backlog.
 //
 // sent is the number of changes that the client was sent, of those that Next has
 // returned. Changes that are returned and not sent are at hand in the sender; they count.

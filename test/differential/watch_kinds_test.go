@@ -48,14 +48,18 @@ var watchedKinds = []*watchedKind{
 		body: func(a *requestGenerator, _ string) map[string]any {
 			return map[string]any{"data": map[string]any{"key": "<&> " + number(a)}}
 		},
-		touch: func(a *requestGenerator) map[string]any { return map[string]any{"data": map[string]any{"key": number(a)}} },
+		touch: func(a *requestGenerator) map[string]any {
+			return map[string]any{"data": map[string]any{"key": number(a)}}
+		},
 	},
 	{
 		Resource: history.Resource{Name: "secrets", Prefix: "/registry/secrets/", Fields: []string{"type"}}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "Secret",
 		body: func(a *requestGenerator, _ string) map[string]any {
 			return map[string]any{"type": pick(a, "Opaque", "example.com/x"), "stringData": map[string]any{"token": number(a)}}
 		},
-		touch:     func(a *requestGenerator) map[string]any { return map[string]any{"stringData": map[string]any{"token": number(a)}} },
+		touch: func(a *requestGenerator) map[string]any {
+			return map[string]any{"stringData": map[string]any{"token": number(a)}}
+		},
 		selectors: map[string][]string{"type": {"Opaque", "example.com/x", ""}},
 	},
 	{
@@ -116,8 +120,10 @@ var watchedKinds = []*watchedKind{
 	},
 	{
 		Resource: history.Resource{Name: "deployments", Prefix: "/registry/deployments/"}, roots: []string{"/apis/apps/v1"}, namespaced: true, apiVersion: "apps/v1", kind: "Deployment",
-		body:  spec(map[string]any{"replicas": 3, "selector": map[string]any{"matchLabels": map[string]any{"app": "deployment"}}, "template": podTemplate}),
-		touch: func(a *requestGenerator) map[string]any { return map[string]any{"spec": map[string]any{"replicas": a.IntN(1000)}} },
+		body: spec(map[string]any{"replicas": 3, "selector": map[string]any{"matchLabels": map[string]any{"app": "deployment"}}, "template": podTemplate}),
+		touch: func(a *requestGenerator) map[string]any {
+			return map[string]any{"spec": map[string]any{"replicas": a.IntN(1000)}}
+		},
 	},
 	{
 		Resource: history.Resource{Name: "horizontalpodautoscalers", Prefix: "/registry/horizontalpodautoscalers/"}, roots: []string{"/apis/autoscaling/v2", "/apis/autoscaling/v1"}, namespaced: true, apiVersion: "autoscaling/v2", kind: "HorizontalPodAutoscaler",
