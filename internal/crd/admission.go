@@ -8,17 +8,17 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// noCreation lets no object be made while its definition goes, and leaves the
-// rest to another.
-type noCreation struct{ admission.Interface }
+// createForbidding forbids to create objects, because their definition is being deleted.
+// The embedded interface decides about all other operations.
+type createForbidding struct{ admission.Interface }
 
 // Handles implements admission.Interface.
-func (n noCreation) Handles(o admission.Operation) bool {
+func (n createForbidding) Handles(o admission.Operation) bool {
 	return o == admission.Create || n.Interface.Handles(o)
 }
 
 // Admit implements admission.MutationInterface.
-func (n noCreation) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (n createForbidding) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := n.forbid(a); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (n noCreation) Admit(ctx context.Context, a admission.Attributes, o admissi
 }
 
 // Validate implements admission.ValidationInterface.
-func (n noCreation) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (n createForbidding) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := n.forbid(a); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (n noCreation) Validate(ctx context.Context, a admission.Attributes, o admi
 	return nil
 }
 
-func (noCreation) forbid(a admission.Attributes) error {
+func (createForbidding) forbid(a admission.Attributes) error {
 	if a.GetOperation() != admission.Create {
 		return nil
 	}

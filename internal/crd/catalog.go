@@ -19,63 +19,71 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// catalogBatch is how many events are taken from the log at a time.
+// catalogBatch is the number of events that are read from the log at a time.
 const catalogBatch = 64
 
-// Catalog is a row for each definition. It follows the log of definitions with
-// a cursor of its own and reads rows out of the stored bytes, without decoding
-// them. A row costs some hundred bytes for each version.
+// Catalog has a row (Definition) for each definition. Everything that must know all
+// definitions works by rows: handlers, discovery, OpenAPI and the controller. A row takes
+// some hundred bytes for each version, where a decoded definition takes up to megabytes.
 //
-// A definition that cannot be read keeps the row that it had.
+// One goroutine (Run) follows the event log of definitions with a cursor, and reads the
+// rows out of the stored bytes. Rows are immutable, and readers share them. So rows may
+// be a moment behind the cache; CatchUp waits for them.
+//
+// If a stored definition cannot be read, its row stays as it was before.
 type Catalog struct {
-	store *storage.Store
-	logger   *slog.Logger
-	// share belongs to Run.
-	share interner
-	// synced is closed when the rows of all definitions are there.
+	store  *storage.Store
+	logger *slog.Logger
+	// interner belongs to the goroutine of Run.
+	interner interner
+	// synced is closed once all definitions that existed at the start have rows.
 	synced chan struct{}
 
-	// telling is held while followers are told, so that each hears of everything
-	// in order. It is taken before mu.
-	telling   sync.Mutex
-	followers []func(before, after *Definition)
+	// notify serialises changes of rows with the calls of handlers, so that each handler
+	// sees all changes in order. It is taken before mu.
+	notify struct {
+		sync.Mutex
+		handlers []func(before, after *Definition)
+	}
 
 	mu struct {
 		sync.RWMutex
 		byName map[string]*Definition
-		// groups are sorted by name. A slice is replaced, never changed.
+		// groups has the rows of each group, sorted by name. Its slices are never changed, but
+		// replaced.
 		groups map[string][]*Definition
-		// read is the place in the log that the rows have reached. moved is closed when it
-		// changes, and then replaced.
-		read  cache.Cursor
-		moved chan struct{}
+		// applied is the position in the log up to which the rows are current. advanced is
+		// closed when it changes, and then replaced.
+		applied  cache.Cursor
+		advanced chan struct{}
 	}
 }
 
-// NewCatalog makes a catalog over the storage of definitions. It is empty until
-// it is run.
+// NewCatalog makes a catalog over the storage of definitions. It is empty until Run is
+// called.
 func NewCatalog(definitions *storage.Store, log *slog.Logger) *Catalog {
-	c := &Catalog{store: definitions, logger: log, share: interner{}, synced: make(chan struct{})}
+	c := &Catalog{store: definitions, logger: log, interner: interner{}, synced: make(chan struct{})}
 	c.mu.byName, c.mu.groups = map[string]*Definition{}, map[string][]*Definition{}
-	c.mu.moved = make(chan struct{})
+	c.mu.advanced = make(chan struct{})
 	return c
 }
 
-// Get returns the row of a definition by its name, nil if there is none.
+// Get returns the row of a definition by its name, or nil if there is none.
 func (c *Catalog) Get(name string) *Definition {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.mu.byName[name]
 }
 
-// Find returns the row of the definition whose accepted plural is a resource of a
-// group, nil if there is none.
+// Find returns the row of the definition of a resource, by its accepted plural name, or nil
+// if there is none.
 func (c *Catalog) Find(group, resource string) *Definition {
-	// A definition is named by its plural, which cannot be changed.
+	// The name of a definition is that of its plural, which cannot change.
 	if d := c.Get(resource + "." + group); d != nil && d.Accepted.Plural == resource {
 		return d
 	}
@@ -97,7 +105,7 @@ func (c *Catalog) All() []*Definition {
 	return slices.Collect(maps.Values(c.mu.byName))
 }
 
-// Synced reports whether the definitions that were there at the start have rows.
+// Synced reports whether all definitions that existed at the start have rows.
 func (c *Catalog) Synced() bool {
 	select {
 	case <-c.synced:
@@ -107,35 +115,35 @@ func (c *Catalog) Synced() bool {
 	}
 }
 
-// Full decodes the newest state of a definition, which may be newer than its row.
-// The error is a NotFound if there is none. The caller owns what it gets.
+// Full decodes the newest state of a definition, which may be newer than its row. The
+// error is a NotFound if there is none. The caller owns the result.
 func (c *Catalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, notFound(name)
+		return nil, definitionNotFound(name)
 	}
 	return c.convert(e, c.decodeInternal)
 }
 
-// both are Full and the row of the same state.
-func (c *Catalog) both(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
-	return c.bothBy(name, c.decodeInternal)
+// fullWithRow is Full with the row of the same state.
+func (c *Catalog) fullWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.fullWithRowBy(name, c.decodeInternal)
 }
 
-// outline is as both, but for the schemas: they must not be looked at.
-func (c *Catalog) outline(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
-	return c.bothBy(name, c.decodeOutline)
+// outlineWithRow is fullWithRow without decoded schemas: the caller must not read them.
+func (c *Catalog) outlineWithRow(name string) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+	return c.fullWithRowBy(name, c.decodeOutline)
 }
 
-func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
+func (c *Catalog) fullWithRowBy(name string, decode func(*resource.Entry) (runtime.Object, error)) (*apiextensionsv1.CustomResourceDefinition, *Definition, error) {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return nil, nil, notFound(name)
+		return nil, nil, definitionNotFound(name)
 	}
 	row := c.Get(name)
 	if row == nil || row.Revision != e.Revision {
 		var err error
-		if row, err = c.read(e, interner{}); err != nil {
+		if row, err = c.readRow(e, interner{}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -143,16 +151,16 @@ func (c *Catalog) bothBy(name string, decode func(*resource.Entry) (runtime.Obje
 	return full, row, err
 }
 
-func notFound(name string) error {
+func definitionNotFound(name string) error {
 	return apierrors.NewNotFound(apiextensions.Resource("customresourcedefinitions"), name)
 }
 
 // Stored calls use with the newest state of a definition as it is stored, and its
-// revision. The bytes are good until use returns, whose error is returned.
+// revision. The bytes are valid until use returns. Stored returns the error of use.
 func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) error) error {
 	e := c.store.Resource().Snapshot().Get(name)
 	if e == nil {
-		return notFound(name)
+		return definitionNotFound(name)
 	}
 	if e.Opaque() {
 		return fmt.Errorf("read definition %s: not plain", name)
@@ -160,7 +168,7 @@ func (c *Catalog) Stored(name string, use func(revision int64, stored []byte) er
 	return e.Read(func(value []byte) error { return use(e.Revision, value) })
 }
 
-// size is the length of a definition as it is stored, in bytes.
+// size returns the bytes of a stored definition, 0 if there is none.
 func (c *Catalog) size(name string) int64 {
 	if e := c.store.Resource().Snapshot().Get(name); e != nil {
 		return int64(e.Size())
@@ -193,8 +201,8 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 	return stored, nil
 }
 
-// outlines decode outlines.
-var outlines = outlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+// outlines decodes definitions as outlines.
+var outlines = definitioncodec.OutlineCodec{Codec: apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
 
 func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
 	if e.Opaque() {
@@ -206,14 +214,14 @@ func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err e
 		return err
 	})
 	if err != nil {
-		return c.decodeInternal(e) // which says what it is
+		return c.decodeInternal(e) // its error is Kubernetes'
 	}
 	return stored, nil
 }
 
-// read makes a definition's row. What another version of Kubernetes has stored may
-// have to be written as this one would.
-func (c *Catalog) read(e *resource.Entry, share interner) (row *Definition, err error) {
+// readRow reads a row out of a stored definition. If another version of Kubernetes stored
+// it in a way that cannot be read like that, it is decoded and encoded first.
+func (c *Catalog) readRow(e *resource.Entry, share interner) (row *Definition, err error) {
 	if e.Err == nil {
 		err = e.Read(func(stored []byte) error {
 			row, err = share.row(stored, e.Revision)
@@ -237,16 +245,17 @@ func (c *Catalog) read(e *resource.Entry, share interner) (row *Definition, err 
 	return row, nil
 }
 
-// AddHandler tells f of every row there is, with nothing before it, and then of every
-// change in the order of the log: of a deletion with nothing after it. The rows
-// are as f hears of them or newer. f must not block, and not call AddHandler.
+// AddHandler calls f for each row that exists, with before nil, and from then on for each
+// change, in the order of the log. after is nil for a deletion. During a call the rows of
+// the catalog are at least as new as after. f must not block, and must not call
+// AddHandler.
 func (c *Catalog) AddHandler(f func(before, after *Definition)) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
+	c.notify.Lock()
+	defer c.notify.Unlock()
 	for _, d := range c.All() {
 		f(nil, d)
 	}
-	c.followers = append(c.followers, f)
+	c.notify.handlers = append(c.notify.handlers, f)
 }
 
 // Run follows the definitions until the context ends.
@@ -259,7 +268,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		snapshot := r.Snapshot()
 		at, _, err := r.Log().Since(snapshot.Revision)
 		if err != nil {
-			continue // the log has gone on since: so has the state
+			continue // the log no longer has that revision: take a newer snapshot
 		}
 		c.relist(snapshot.Tree)
 		c.advance(at)
@@ -271,21 +280,22 @@ func (c *Catalog) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// relist makes the rows those of a tree.
+// relist brings all rows to the state of a tree.
 func (c *Catalog) relist(now cache.Tree) {
 	for e := range now.All("", "") {
 		if d := c.Get(e.Key); d == nil || d.Revision != e.Revision {
-			c.put(e)
+			c.apply(e)
 		}
 	}
 	for _, d := range c.All() {
 		if now.Get(d.Name) == nil {
-			c.change(d, nil)
+			c.setRow(d, nil)
 		}
 	}
 }
 
-// follow applies the events from a place in the log on, until some are lost.
+// follow applies the events of the log from a position on. It returns when the context
+// ends, or when the log has dropped events before they were read.
 func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 	log, buf := c.store.Resource().Log(), make([]cache.Event, catalogBatch)
 	for {
@@ -295,9 +305,9 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 		}
 		for i := range buf[:n] {
 			if e := buf[i].Entry; e != nil {
-				c.put(e)
+				c.apply(e)
 			} else if d := c.Get(buf[i].Key()); d != nil {
-				c.change(d, nil)
+				c.setRow(d, nil)
 			}
 		}
 		clear(buf[:n])
@@ -314,35 +324,38 @@ func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
 	}
 }
 
-func (c *Catalog) put(e *resource.Entry) {
-	after, err := c.read(e, c.share)
+// apply sets the row of a definition that is new or has changed.
+func (c *Catalog) apply(e *resource.Entry) {
+	after, err := c.readRow(e, c.interner)
 	if err != nil {
 		c.logger.Error("Definition cannot be read; it is served as it was before", "name", e.Key, "revision", e.Revision, "err", err)
 		return
 	}
 	before := c.Get(after.Name)
 	if before != nil && before.UID != after.UID {
-		// A definition that was made anew between two events is another one.
-		c.change(before, nil)
+		// The definition was deleted and created again between two events.
+		c.setRow(before, nil)
 		before = nil
 	}
 	if before != nil && before.Spec == after.Spec {
 		after.Versions = before.Versions
 	}
-	c.change(before, after)
+	c.setRow(before, after)
 }
 
-// change puts a row in another's place and tells the followers.
-func (c *Catalog) change(before, after *Definition) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	c.replace(before, after)
-	for _, f := range c.followers {
+// setRow replaces a row and calls the handlers. before is nil for a new row, after is nil
+// for a deletion.
+func (c *Catalog) setRow(before, after *Definition) {
+	c.notify.Lock()
+	defer c.notify.Unlock()
+	c.storeRow(before, after)
+	for _, f := range c.notify.handlers {
 		f(before, after)
 	}
 }
 
-func (c *Catalog) replace(before, after *Definition) {
+// storeRow changes the maps of rows.
+func (c *Catalog) storeRow(before, after *Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := after
@@ -366,22 +379,22 @@ func (c *Catalog) replace(before, after *Definition) {
 		delete(c.mu.groups, d.Group)
 	}
 	if len(c.mu.byName) == 0 {
-		// Maps do not give room back.
-		c.mu.byName, c.mu.groups, c.share = map[string]*Definition{}, map[string][]*Definition{}, interner{}
+		// Maps do not shrink by themselves.
+		c.mu.byName, c.mu.groups, c.interner = map[string]*Definition{}, map[string][]*Definition{}, interner{}
 	}
 }
 
-// advance notes how far the rows are.
+// advance notes the position in the log that the rows have reached.
 func (c *Catalog) advance(at cache.Cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.read = at
-	close(c.mu.moved)
-	c.mu.moved = make(chan struct{})
+	c.mu.applied = at
+	close(c.mu.advanced)
+	c.mu.advanced = make(chan struct{})
 }
 
-// CatchUp waits until the rows show what the cache held when it was called. Before
-// there are any it does not wait.
+// CatchUp waits until the rows are as new as the cache was when it was called. Before the
+// catalog is synced it does not wait.
 func (c *Catalog) CatchUp(ctx context.Context) error {
 	if !c.Synced() {
 		return nil
@@ -392,13 +405,13 @@ func (c *Catalog) CatchUp(ctx context.Context) error {
 	}
 	for {
 		c.mu.RLock()
-		read, moved := c.mu.read, c.mu.moved
+		applied, advanced := c.mu.applied, c.mu.advanced
 		c.mu.RUnlock()
-		if read >= end {
+		if applied >= end {
 			return nil
 		}
 		select {
-		case <-moved:
+		case <-advanced:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

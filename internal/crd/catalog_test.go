@@ -34,12 +34,12 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// fixture are definitions in an etcd of their own, and the catalog of them.
+// fixture has a storage of definitions over an etcd of its own, and their catalog.
 type fixture struct {
 	catalog *crd.Catalog
 	rest    *customresourcedefinition.REST
 	status  *customresourcedefinition.StatusREST
-	// reload makes the cache read everything anew.
+	// reload makes the cache read all definitions anew.
 	reload func()
 	client *kubernetes.Client
 }
@@ -64,13 +64,13 @@ func newFixture(t *testing.T) *fixture {
 		catalog: crd.NewCatalog(definitions.Storage.Storage.(*storage.Store), quiet),
 		rest:    definitions, client: client, status: customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, definitions),
 	}
-	stop := beneath(func(ctx context.Context) { _ = feed.Run(ctx) })
+	stop := runUntilStopped(func(ctx context.Context) { _ = feed.Run(ctx) })
 	f.reload = func() {
 		stop()
-		stop = beneath(func(ctx context.Context) { _ = feed.Run(ctx) })
+		stop = runUntilStopped(func(ctx context.Context) { _ = feed.Run(ctx) })
 	}
 	t.Cleanup(func() { stop() })
-	t.Cleanup(beneath(func(ctx context.Context) { _ = f.catalog.Run(ctx) }))
+	t.Cleanup(runUntilStopped(func(ctx context.Context) { _ = f.catalog.Run(ctx) }))
 	eventually(t, func() error {
 		if !f.catalog.Synced() {
 			return fmt.Errorf("the catalog is not synced")
@@ -80,8 +80,8 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// beneath runs something until the returned function is called.
-func beneath(run func(context.Context)) func() {
+// runUntilStopped runs a function in the background, until the returned one is called.
+func runUntilStopped(run func(context.Context)) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { run(ctx) })
@@ -98,7 +98,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually waits for what a goroutine does in its own time.
+// eventually waits until a condition returns nil.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	var last error
@@ -112,7 +112,7 @@ func eventually(t *testing.T, condition func() error) {
 
 var ctx = request.WithNamespace(request.NewContext(), "")
 
-// define makes a definition with a field in its schema.
+// define creates a definition with one field in its schema.
 func (f *fixture) define(t *testing.T, plural, group, field string) {
 	t.Helper()
 	_, err := f.rest.Create(ctx, internal(t, definition(plural, group, field)), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
@@ -147,7 +147,7 @@ func internal(t *testing.T, full *apiextensionsv1.CustomResourceDefinition) *api
 	return made
 }
 
-// change changes a definition, or its status.
+// change updates a definition, or its status.
 func (f *fixture) change(t *testing.T, name string, status bool, change func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
 	update := f.rest.Update
@@ -163,7 +163,7 @@ func (f *fixture) change(t *testing.T, name string, status bool, change func(*ap
 	must(t, err)
 }
 
-// row waits until a row is as it is to be.
+// row waits until the row of a definition is ready.
 func (f *fixture) row(t *testing.T, name string, ready func(*crd.Definition) bool) *crd.Definition {
 	t.Helper()
 	var row *crd.Definition
@@ -176,13 +176,13 @@ func (f *fixture) row(t *testing.T, name string, ready func(*crd.Definition) boo
 	return row
 }
 
-func there(d *crd.Definition) bool { return d != nil }
+func exists(d *crd.Definition) bool { return d != nil }
 
-func TestRowsSayWhatDefinitionsAre(t *testing.T) {
+func TestRows(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.define(t, "things", "a.example", "color")
-	made := f.row(t, "things.a.example", there)
+	made := f.row(t, "things.a.example", exists)
 	if made.Group != "a.example" || !made.Namespaced() || made.Established || made.Deleting || made.Webhook || made.UID == "" ||
 		made.Wanted.Kind != "Kthings" || made.Accepted.Plural != "" || !slices.Equal(made.StoredVersions, []string{"v1"}) {
 		t.Errorf("row is %+v", made)
@@ -210,7 +210,7 @@ func TestRowsSayWhatDefinitionsAre(t *testing.T) {
 	}
 
 	f.change(t, made.Name, false, func(full *apiextensionsv1.CustomResourceDefinition) {
-		// Versions with one schema share it.
+		// Versions with the same schema share it in memory.
 		full.Spec.Versions[1].Schema = full.Spec.Versions[1].Schema.DeepCopy()
 		full.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = "other"
 	})
@@ -224,7 +224,7 @@ func TestRowsSayWhatDefinitionsAre(t *testing.T) {
 		t.Errorf("decoded: %+v", full)
 	}
 	if _, err := f.catalog.Full("none.a.example"); !apierrors.IsNotFound(err) {
-		t.Errorf("decoding what is not there: %v", err)
+		t.Errorf("decoding a definition that does not exist: %v", err)
 	}
 	must(t, f.catalog.Stored(made.Name, func(revision int64, stored []byte) error {
 		if revision != other.Revision || !strings.Contains(string(stored), `"description":"other"`) {
@@ -233,12 +233,12 @@ func TestRowsSayWhatDefinitionsAre(t *testing.T) {
 		return nil
 	}))
 	if err := f.catalog.Stored("none.a.example", nil); !apierrors.IsNotFound(err) {
-		t.Errorf("reading what is not there: %v", err)
+		t.Errorf("reading a definition that does not exist: %v", err)
 	}
 }
 
-// TestRowsOfOldDefinitions: what Kubernetes of old has stored has a row with what is
-// filled in since.
+// TestRowsOfOldDefinitions checks the rows of definitions that an old version of Kubernetes
+// has stored. They have the defaults that today's Kubernetes sets.
 func TestRowsOfOldDefinitions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -251,7 +251,7 @@ func TestRowsOfOldDefinitions(t *testing.T) {
 	old := `{"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.a.example", "uid": "u"},
 		"spec": {"group": "a.example", "version": "v1", "names": {"plural": "things", "kind": "Thing"}, "validation": {"openAPIV3Schema": {"type": "object"}}}}`
 	put(old)
-	row := f.row(t, "things.a.example", there)
+	row := f.row(t, "things.a.example", exists)
 	if row.Wanted.ListKind != "ThingList" || row.Wanted.Singular != "thing" || !row.Namespaced() || !row.Unchecked || row.Webhook ||
 		len(row.Versions) != 1 || !row.Served("v1") || row.StorageVersion() != "v1" || !slices.Equal(row.StoredVersions, []string{"v1"}) {
 		t.Errorf("row is %+v", row)
@@ -263,59 +263,68 @@ func TestRowsOfOldDefinitions(t *testing.T) {
 	}
 }
 
-// heard is what a follower was told.
-type heard struct {
-	sync.Mutex
-	rows  map[string]*crd.Definition
-	wrong error
+// recordingHandler records the changes of rows that a handler of the catalog gets.
+type recordingHandler struct {
+	mu struct {
+		sync.Mutex
+		rows map[string]*crd.Definition
+		// err is the first change whose before was not the row that the handler has.
+		err error
+	}
 }
 
-func (h *heard) hear(before, after *crd.Definition) {
-	h.Lock()
-	defer h.Unlock()
+func newRecordingHandler() *recordingHandler {
+	h := &recordingHandler{}
+	h.mu.rows = map[string]*crd.Definition{}
+	return h
+}
+
+func (h *recordingHandler) change(before, after *crd.Definition) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	d := after
 	if d == nil {
 		d = before
 	}
-	if h.rows[d.Name] != before {
-		h.wrong = fmt.Errorf("%s changed from %+v, last was %+v", d.Name, before, h.rows[d.Name])
+	if h.mu.rows[d.Name] != before {
+		h.mu.err = fmt.Errorf("%s changed from %+v, last was %+v", d.Name, before, h.mu.rows[d.Name])
 	}
-	if h.rows[d.Name] = after; after == nil {
-		delete(h.rows, d.Name)
+	if h.mu.rows[d.Name] = after; after == nil {
+		delete(h.mu.rows, d.Name)
 	}
 }
 
-func (h *heard) agrees(c *crd.Catalog) error {
-	h.Lock()
-	defer h.Unlock()
-	if h.wrong != nil {
-		return h.wrong
+func (h *recordingHandler) agrees(c *crd.Catalog) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.err != nil {
+		return h.mu.err
 	}
 	rows := map[string]*crd.Definition{}
 	for _, d := range c.All() {
 		rows[d.Name] = d
 	}
-	if !reflect.DeepEqual(h.rows, rows) {
-		return fmt.Errorf("a follower heard of %d rows, there are %d", len(h.rows), len(rows))
+	if !reflect.DeepEqual(h.mu.rows, rows) {
+		return fmt.Errorf("a handler has %d rows, the catalog %d", len(h.mu.rows), len(rows))
 	}
 	return nil
 }
 
-// TestFollowersHearOfEverything changes definitions at random, under followers
-// from before and from in between, and reloads of the cache.
-func TestFollowersHearOfEverything(t *testing.T) {
+// TestHandlersGetAllChanges changes definitions at random and reloads the cache. Handlers are
+// added before and in between.
+func TestHandlersGetAllChanges(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	f := newFixture(t)
-	var followers []*heard
-	follow := func() {
-		h := &heard{rows: map[string]*crd.Definition{}}
-		followers = append(followers, h)
-		f.catalog.AddHandler(h.hear)
+	var handlers []*recordingHandler
+	addHandler := func() {
+		h := newRecordingHandler()
+		handlers = append(handlers, h)
+		f.catalog.AddHandler(h.change)
 	}
-	follow()
+	addHandler()
 	live := map[string]bool{}
 	for i := range 60 {
 		names := []string{}
@@ -326,7 +335,7 @@ func TestFollowersHearOfEverything(t *testing.T) {
 		switch n := random.IntN(4); {
 		case i%20 == 10:
 			f.reload()
-			follow()
+			addHandler()
 		case n == 0 && len(names) > 0:
 			name := names[random.IntN(len(names))]
 			delete(live, name)
@@ -355,7 +364,7 @@ func TestFollowersHearOfEverything(t *testing.T) {
 		}
 		return nil
 	})
-	for _, h := range followers {
+	for _, h := range handlers {
 		eventually(t, func() error { return h.agrees(f.catalog) })
 	}
 	groups := map[string]bool{}
@@ -375,8 +384,8 @@ func TestFollowersHearOfEverything(t *testing.T) {
 	}
 }
 
-// TestCaughtUp: who has seen a definition in the cache finds its row.
-func TestCaughtUp(t *testing.T) {
+// TestCatchUp checks that a definition which is in the cache has a row after CatchUp.
+func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for i := range 50 {

@@ -14,58 +14,58 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// coercer makes of an object what decoding into a Go type would: metadata is
-// checked, fields that the schema does not know and nulls that it does not allow
-// are dropped.
+// coercer gives an object without a Go type the checks that decoding into a Go type makes:
+// it checks metadata, and drops fields that the schema does not know and nulls that it
+// does not allow.
 type coercer struct {
 	schemas schemaSet
-	// stored objects may be older than the checks: what is wrong with their metadata
-	// is dropped, and a generation is added.
+	// stored is set for objects from storage, which may be older than the checks. Malformed
+	// metadata is dropped then, and a missing generation is added.
 	stored bool
-	// strict collects the paths of what is dropped.
+	// strict has the paths of dropped fields collected.
 	strict bool
 }
 
-// schemaSet are the schemas of one kind.
+// schemaSet has the schemas of all versions of one kind.
 type schemaSet struct {
 	kind      schema.GroupKind
 	byVersion map[string]versionSchema
-	// keepUnknown is spec.preserveUnknownFields.
+	// keepUnknown is the definition's spec.preserveUnknownFields.
 	keepUnknown bool
 }
 
-// versionSchema is the schema of a version, and what of it need not be looked for in
-// each object.
+// versionSchema is the schema of a version, with facts about it that spare walks over each
+// object.
 type versionSchema struct {
 	*structuralschema.Structural // may be nil
-	// embeds says that objects of the schema have other objects in them, defaults that
-	// there is something to fill in.
+	// embeds is set if the schema has embedded resources, and defaults if it has defaults.
 	embeds, defaults bool
 }
 
 func newVersionSchema(s *structuralschema.Structural) versionSchema {
-	made := versionSchema{Structural: s}
-	made.look(s)
-	return made
+	v := versionSchema{Structural: s}
+	v.scan(s)
+	return v
 }
 
-// look finds what is in a schema, where coercing and defaulting would come by.
-func (v *versionSchema) look(s *structuralschema.Structural) {
+// scan sets embeds and defaults by a walk over the schema that goes where coercing and
+// defaulting go.
+func (v *versionSchema) scan(s *structuralschema.Structural) {
 	if s == nil {
 		return
 	}
 	v.embeds = v.embeds || s.XEmbeddedResource
 	v.defaults = v.defaults || s.Default.Object != nil
-	v.look(s.Items)
+	v.scan(s.Items)
 	if s.AdditionalProperties != nil {
-		v.look(s.AdditionalProperties.Structural)
+		v.scan(s.AdditionalProperties.Structural)
 	}
 	for _, property := range s.Properties {
-		v.look(&property)
+		v.scan(&property)
 	}
 }
 
-// hasNull reports whether there is a null in JSON.
+// hasNull reports whether there is a null in a JSON value.
 func hasNull(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -82,10 +82,10 @@ func hasNull(value any) bool {
 	return false
 }
 
-// apply changes an object of the kind, and the metadata of any other. It returns
-// the paths of fields that are not known.
+// apply coerces an object of the kind in place; of other objects it coerces metadata
+// alone. If c.strict is set it returns the paths of unknown fields.
 func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
-	// What every object has stands outside of the schema: it is put back afterwards.
+	// Schemas do not cover apiVersion, kind and metadata. They are put back afterwards.
 	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	metadata, hasMeta := u.Object["metadata"]
 	var meta *metav1.ObjectMeta // nil if metadata stays as it is
 	var unknown []string
-	if hasMeta && !c.settled(metadata) {
+	if hasMeta && !c.leavesMetadata(metadata) {
 		meta, _, unknown, err = schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{
 			DropMalformedFields: c.stored, ReturnUnknownFieldPaths: c.strict,
 		})
@@ -109,7 +109,7 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Options of a deletion come here too.
+	// DeleteOptions are decoded by this coercer, too.
 	if gv.Group == c.schemas.kind.Group && kind == c.schemas.kind.Kind {
 		paths, err := c.applySchema(u, c.schemas.byVersion[gv.Version])
 		if err != nil {
@@ -135,17 +135,18 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	return unknown, err
 }
 
-// settled reports whether coercing is sure to leave metadata as it is.
-func (c *coercer) settled(metadata any) bool {
-	if !settled(metadata) {
+// leavesMetadata reports whether coercing is sure to leave metadata as it is.
+func (c *coercer) leavesMetadata(metadata any) bool {
+	if !metadataRoundTrips(metadata) {
 		return false
 	}
 	_, there := metadata.(map[string]any)["generation"]
 	return there || !c.stored
 }
 
-// applySchema leaves out the walks that would change nothing: they take copies of the
-// schema all along, an eighth of the garbage of a write.
+// applySchema coerces an object by its schema. It leaves out Kubernetes' walks that would
+// change nothing: they copy parts of the schema at each step, which was an eighth of the
+// garbage of a write.
 func (c *coercer) applySchema(u *unstructured.Unstructured, s versionSchema) (unknown []string, err error) {
 	if !c.schemas.keepUnknown {
 		unknown = structuralpruning.PruneWithOptions(u.Object, s.Structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: c.strict})
@@ -165,14 +166,14 @@ func (c *coercer) applySchema(u *unstructured.Unstructured, s versionSchema) (un
 	return append(unknown, paths...), nil
 }
 
-// coercingDecoder coerces what a decoder returns.
+// coercingDecoder coerces the objects that a decoder returns.
 type coercingDecoder struct {
 	runtime.Decoder
 	coercer coercer
 }
 
-// Decode implements runtime.Decoder. Of a strict one, the errors name all unknown
-// fields, and the object is returned with them.
+// Decode implements runtime.Decoder. A strict decoder returns an object together with an
+// error that names all unknown fields.
 func (d coercingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
 	var strict []error
@@ -199,7 +200,7 @@ func (d coercingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	return obj, gvk, nil
 }
 
-// coercingConvertor coerces what is converted.
+// coercingConvertor coerces the objects that a convertor returns.
 type coercingConvertor struct {
 	runtime.ObjectConvertor
 	coercer coercer
@@ -234,9 +235,9 @@ func (c coercingConvertor) coerce(out any) error {
 	return err
 }
 
-// defaulter fills in the defaults of the schemas.
+// defaulter sets the defaults of the schemas in objects of the kind.
 type defaulter struct {
-	// others has the defaults of what is not of the kind.
+	// others sets the defaults of objects of other kinds.
 	others  runtime.ObjectDefaulter
 	schemas schemaSet
 }

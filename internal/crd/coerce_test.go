@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// structuralMaker makes schemas with and without resources within, defaults and fields
-// that may be null, and objects that hold what those are about.
+// structuralMaker makes random schemas, and objects for them. embeds and defaults say whether
+// the schemas may have embedded resources and defaults.
 type structuralMaker struct {
 	*rand.Rand
 	embeds, defaults bool
@@ -48,7 +48,7 @@ func (m structuralMaker) schema(depth int) *structuralschema.Structural {
 	return s
 }
 
-// object follows a schema for the most part.
+// object makes an object that follows a schema for the most part.
 func (m structuralMaker) object(s *structuralschema.Structural) any {
 	switch n := m.IntN(10); {
 	case n == 0:
@@ -78,9 +78,9 @@ func (m structuralMaker) object(s *structuralschema.Structural) any {
 	return made
 }
 
-// TestWalksThatAreLeftOut compares coercing and defaulting with all of Kubernetes'
-// walks, where those are left out that have nothing to do by what the schema says.
-func TestWalksThatAreLeftOut(t *testing.T) {
+// TestSkippedWalks compares coercing and defaulting with all of Kubernetes' walks. The coercer
+// skips those that have nothing to do for a schema.
+func TestSkippedWalks(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -99,7 +99,7 @@ func TestWalksThatAreLeftOut(t *testing.T) {
 		got, want := before.DeepCopy(), before.DeepCopy()
 		wantUnknown, wantErr := allWalks(&c, want.Object, root)
 		gotUnknown, gotErr := c.applySchema(got, c.schemas.byVersion["v1"])
-		// Of several errors Kubernetes finds any one.
+		// Kubernetes reports one of several errors, at random.
 		if (gotErr == nil) != (wantErr == nil) || fmt.Sprint(gotUnknown) != fmt.Sprint(wantUnknown) {
 			t.Fatalf("got %v, %v\nwant %v, %v", gotUnknown, gotErr, wantUnknown, wantErr)
 		}
@@ -120,11 +120,11 @@ func TestWalksThatAreLeftOut(t *testing.T) {
 		}
 	}
 	if t.Log(changed); changed["failed"] < 20 || changed["coerced"] < 500 || changed["defaulted"] < 100 {
-		t.Error("too few objects had something to coerce or to fill in")
+		t.Error("too few objects had anything to coerce or to default")
 	}
 }
 
-// allWalks coerces as Kubernetes does.
+// allWalks coerces an object as Kubernetes does.
 func allWalks(c *coercer, object map[string]any, s *structuralschema.Structural) (unknown []string, err error) {
 	if !c.schemas.keepUnknown {
 		unknown = structuralpruning.PruneWithOptions(object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: c.strict})

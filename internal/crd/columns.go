@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ageColumn is what tables have that define no columns.
+// ageColumn is the column of tables for which a definition has no columns.
 func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
 	return apiextensionsv1.CustomResourceColumnDefinition{
 		Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
@@ -19,8 +19,8 @@ func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensio
 	return []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()}
 }
 
-// scaleColumns are those of a Scale, which has its replicas in the usual places
-// whatever the paths in the custom resource are.
+// scaleColumns returns the columns of a Scale. The paths are those in the Scale, not those
+// in the custom resource.
 func scaleColumns(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensionsv1.CustomResourceColumnDefinition {
 	var columns []apiextensionsv1.CustomResourceColumnDefinition
 	if v.Subresources != nil && v.Subresources.Scale != nil {

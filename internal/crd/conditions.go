@@ -15,15 +15,15 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// Reasons and messages of conditions are those of upstream's controllers: clients
-// and people go by them.
+// Reasons and messages of conditions are those of Kubernetes' controllers, because clients
+// and people rely on them.
 
 type (
 	definition = apiextensionsv1.CustomResourceDefinition
 	condition  = apiextensionsv1.CustomResourceDefinitionCondition
 )
 
-// claims are the names that definitions of a group have been given.
+// claims has the accepted names of all definitions of a group.
 type claims struct{ resources, kinds map[string]bool }
 
 func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
@@ -34,8 +34,9 @@ func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
 	c.kinds[n.Kind], c.kinds[n.ListKind] = true, true
 }
 
-// acceptNames gives a definition the names that it wants and nobody else has,
-// and reports whether it changed anything. The claims include its own.
+// acceptNames accepts the names that a definition wants, unless another definition has
+// them, and reports whether that changed the status. claimed includes the definition's
+// own names.
 func acceptNames(full *definition, claimed claims) bool {
 	wanted, had := &full.Spec.Names, full.Status.AcceptedNames
 	if sameNames(wanted, &had) {
@@ -44,51 +45,52 @@ func acceptNames(full *definition, claimed claims) bool {
 	verdict := condition{
 		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found",
 	}
-	given := had
+	accepted := had
 	conflict := func(reason string, err error) bool {
 		if err != nil {
 			verdict.Status, verdict.Reason, verdict.Message = apiextensionsv1.ConditionFalse, reason, err.Error()
 		}
 		return err != nil
 	}
-	if !conflict("PluralConflict", free(wanted.Plural, had.Plural, claimed.resources)) {
-		given.Plural = wanted.Plural
+	if !conflict("PluralConflict", checkFree(wanted.Plural, had.Plural, claimed.resources)) {
+		accepted.Plural = wanted.Plural
 	}
-	if !conflict("SingularConflict", free(wanted.Singular, had.Singular, claimed.resources)) {
-		given.Singular = wanted.Singular
+	if !conflict("SingularConflict", checkFree(wanted.Singular, had.Singular, claimed.resources)) {
+		accepted.Singular = wanted.Singular
 	}
-	if !conflict("ShortNamesConflict", freeShort(wanted.ShortNames, had.ShortNames, claimed.resources)) {
-		given.ShortNames = wanted.ShortNames
+	if !conflict("ShortNamesConflict", checkShortNamesFree(wanted.ShortNames, had.ShortNames, claimed.resources)) {
+		accepted.ShortNames = wanted.ShortNames
 	}
-	if !conflict("KindConflict", free(wanted.Kind, had.Kind, claimed.kinds)) {
-		given.Kind = wanted.Kind
+	if !conflict("KindConflict", checkFree(wanted.Kind, had.Kind, claimed.kinds)) {
+		accepted.Kind = wanted.Kind
 	}
-	if !conflict("ListKindConflict", free(wanted.ListKind, had.ListKind, claimed.kinds)) {
-		given.ListKind = wanted.ListKind
+	if !conflict("ListKindConflict", checkFree(wanted.ListKind, had.ListKind, claimed.kinds)) {
+		accepted.ListKind = wanted.ListKind
 	}
-	given.Categories = wanted.Categories
-	if sameNames(&given, &had) && apiextensionshelpers.IsCRDConditionEquivalent(&verdict, apiextensionshelpers.FindCRDCondition(full, verdict.Type)) {
+	accepted.Categories = wanted.Categories
+	if sameNames(&accepted, &had) && apiextensionshelpers.IsCRDConditionEquivalent(&verdict, apiextensionshelpers.FindCRDCondition(full, verdict.Type)) {
 		return false
 	}
-	full.Status.AcceptedNames = given
+	full.Status.AcceptedNames = accepted
 	apiextensionshelpers.SetCRDCondition(full, verdict)
-	apiextensionshelpers.SetCRDCondition(full, beforeEstablished(full, verdict.Status))
+	apiextensionshelpers.SetCRDCondition(full, establishedAfterNaming(full, verdict.Status))
 	return true
 }
 
-// free reports an error if a name is taken.
-func free(wanted, had string, taken map[string]bool) error {
+// checkFree returns an error if a name is taken by another definition. had is the accepted
+// name of this one.
+func checkFree(wanted, had string, taken map[string]bool) error {
 	if wanted == had || !taken[wanted] {
 		return nil
 	}
 	return fmt.Errorf("%q is already in use", wanted)
 }
 
-func freeShort(wanted, had []string, taken map[string]bool) error {
+func checkShortNamesFree(wanted, had []string, taken map[string]bool) error {
 	var errs []error
 	for _, name := range wanted {
 		if !slices.Contains(had, name) {
-			errs = append(errs, free(name, "", taken))
+			errs = append(errs, checkFree(name, "", taken))
 		}
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
@@ -97,8 +99,9 @@ func freeShort(wanted, had []string, taken map[string]bool) error {
 	return nil
 }
 
-// beforeEstablished is the condition Established when names have been looked at.
-func beforeEstablished(full *definition, names apiextensionsv1.ConditionStatus) condition {
+// establishedAfterNaming returns the condition Established that follows from the status of
+// the condition NamesAccepted.
+func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionStatus) condition {
 	old := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established)
 	switch {
 	case old != nil && (old.Status == apiextensionsv1.ConditionTrue || names != apiextensionsv1.ConditionTrue):
@@ -115,27 +118,29 @@ func beforeEstablished(full *definition, names apiextensionsv1.ConditionStatus) 
 	}
 }
 
-// establish says that a definition whose names are accepted is served, after the
-// delay if there is one.
-func (c *controller) establish(k *known, full *definition) {
+// establish sets the condition Established of a definition whose names are accepted. If
+// there is a delay and it is not over, establish queues the definition for later.
+func (c *controller) establish(k *definitionState, full *definition) {
 	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
 		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
-		k.accepted = time.Time{}
+		k.acceptedSince = time.Time{}
 		return
 	}
 	if c.delay > 0 {
-		if k.accepted.IsZero() {
-			k.accepted = time.Now()
+		if k.acceptedSince.IsZero() {
+			k.acceptedSince = time.Now()
 		}
-		if left := c.delay - time.Since(k.accepted); left > 0 {
+		if left := c.delay - time.Since(k.acceptedSince); left > 0 {
 			c.queue.AddAfter(full.Name, left)
 			return
 		}
 	}
-	apiextensionshelpers.SetCRDCondition(full, established(full))
+	apiextensionshelpers.SetCRDCondition(full, establishedCondition(full))
 }
 
-func established(full *definition) condition {
+// establishedCondition returns the condition Established of a definition whose names are
+// accepted. It is false if the CA of the conversion webhook is invalid.
+func establishedCondition(full *definition) condition {
 	conversion := full.Spec.Conversion
 	if conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
 		len(webhook.ValidateCABundle(field.NewPath(""), conversion.Webhook.ClientConfig.CABundle)) > 0 {
@@ -150,10 +155,10 @@ func established(full *definition) condition {
 	}
 }
 
-// checkStructure keeps the condition NonStructuralSchema, which only definitions
-// from before it was required have.
-func checkStructure(full *definition) {
-	now, old := structure(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
+// setStructuralCondition sets or removes the condition NonStructuralSchema. Only old
+// definitions can have it: today validation requires structural schemas.
+func setStructuralCondition(full *definition) {
+	now, old := structuralCondition(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
 	case now != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(now, old)):
 		apiextensionshelpers.SetCRDCondition(full, *now)
@@ -162,9 +167,9 @@ func checkStructure(full *definition) {
 	}
 }
 
-// structure is the condition NonStructuralSchema, nil if all schemas are
+// structuralCondition returns the condition NonStructuralSchema, or nil if all schemas are
 // structural.
-func structure(full *definition) *condition {
+func structuralCondition(full *definition) *condition {
 	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
 	var errs field.ErrorList
 	if full.Spec.PreserveUnknownFields {
@@ -195,15 +200,18 @@ func structure(full *definition) *condition {
 	return verdict
 }
 
-// protected reports whether definitions of a group need Kubernetes' approval.
-func protected(d *Definition) bool { return apiextensionshelpers.IsProtectedCommunityGroup(d.Group) }
+// needsApproval reports whether the group of a definition is reserved for definitions that
+// Kubernetes has approved.
+func needsApproval(d *Definition) bool {
+	return apiextensionshelpers.IsProtectedCommunityGroup(d.Group)
+}
 
-// approve keeps the condition KubernetesAPIApprovalPolicyConformant. It returns
-// the annotation that it set it for, nil if it did not.
+// setApprovalCondition sets the condition KubernetesAPIApprovalPolicyConformant, and returns
+// the annotation that it follows from. It returns nil if it did not set it.
 //
-// It sets it once for an annotation: another version of the server may have other
-// words for it.
-func approve(k *known, full *definition) *string {
+// It sets the condition once for each annotation. A server of another version may word it
+// differently, and the two would overwrite each other's for ever.
+func setApprovalCondition(k *definitionState, full *definition) *string {
 	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
 	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {
 		return nil

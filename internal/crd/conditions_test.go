@@ -26,17 +26,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// world is a set of definitions that both sides are told of.
-type world map[string]*definition
+// definitionSet has definitions by name, with the statuses that our controller gives them.
+type definitionSet map[string]*definition
 
-// settle does to a world what the controller does, until nothing is left to do.
-func (w world) settle() {
+// settle does the work of the controller until nothing changes any longer.
+func (set definitionSet) settle() {
 	c := &controller{}
 	for again := true; again; {
 		again = false
-		for name, full := range w {
+		for name, full := range set {
 			claimed := claims{resources: map[string]bool{}, kinds: map[string]bool{}}
-			for _, other := range w {
+			for _, other := range set {
 				if other.Spec.Group == full.Spec.Group {
 					claimed.add(&other.Status.AcceptedNames)
 				}
@@ -44,15 +44,15 @@ func (w world) settle() {
 			if acceptNames(full, claimed) {
 				again = true
 			}
-			c.establish(&known{}, full)
-			approve(&known{}, full)
-			checkStructure(full)
-			w[name] = full
+			c.establish(&definitionState{}, full)
+			setApprovalCondition(&definitionState{}, full)
+			setStructuralCondition(full)
+			set[name] = full
 		}
 	}
 }
 
-// upstream runs upstream's controllers over a client without a server.
+// upstream runs Kubernetes' controllers over a client without a server.
 type upstream struct {
 	client *fake.Clientset
 }
@@ -60,8 +60,8 @@ type upstream struct {
 func startUpstream(t *testing.T) *upstream {
 	t.Helper()
 	u := &upstream{client: fake.NewSimpleClientset()}
-	// The client leaves out resource versions, by which upstream's controllers tell
-	// what is newer and find that another was faster. It is locked meanwhile.
+	// The fake client sets no resource versions. Kubernetes' controllers need them to tell
+	// which object is newer, and to find conflicts. The client holds its lock in reactors.
 	revision := 0
 	gvr := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 	u.client.PrependReactor("*", gvr.Resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -93,8 +93,8 @@ func startUpstream(t *testing.T) *upstream {
 	return u
 }
 
-// facts are what a status says, but for times. Upstream's handler, which establishes
-// definitions when it serves them, is not run here.
+// facts describes a status without its times, and without the condition Established, which
+// Kubernetes' handler sets, and that does not run here.
 func facts(full *definition) string {
 	var lines []string
 	for _, c := range full.Status.Conditions {
@@ -108,8 +108,8 @@ func facts(full *definition) string {
 	return fmt.Sprintf("%s %s %s %s %v %v\n  %s", names.Plural, names.Singular, names.Kind, names.ListKind, names.ShortNames, names.Categories, strings.Join(lines, "\n  "))
 }
 
-// agrees waits until upstream has come to the same.
-func (u *upstream) agrees(t *testing.T, w world, what string) {
+// agrees waits until Kubernetes' controllers have given all definitions the same statuses.
+func (u *upstream) agrees(t *testing.T, set definitionSet, when string) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true, func(ctx context.Context) (bool, error) {
@@ -118,19 +118,19 @@ func (u *upstream) agrees(t *testing.T, w world, what string) {
 			return false, err
 		}
 		last = nil
-		if len(list.Items) != len(w) {
-			last = fmt.Errorf("upstream has %d definitions, we %d", len(list.Items), len(w))
+		if len(list.Items) != len(set) {
+			last = fmt.Errorf("upstream has %d definitions, we %d", len(list.Items), len(set))
 		}
 		for i := range list.Items {
 			theirs := &list.Items[i]
-			if a, b := facts(w[theirs.Name]), facts(theirs); a != b {
+			if a, b := facts(set[theirs.Name]), facts(theirs); a != b {
 				last = errors.Join(last, fmt.Errorf("%s\nours:   %s\ntheirs: %s", theirs.Name, a, b))
 			}
 		}
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("after %s: %v: %v", what, err, last)
+		t.Fatalf("after %s: %v: %v", when, err, last)
 	}
 }
 
@@ -141,7 +141,7 @@ func (u *upstream) put(t *testing.T, full *definition) {
 		now, err := definitions.Get(t.Context(), full.Name, metav1.GetOptions{})
 		changed := full.DeepCopy()
 		if err == nil {
-			// As the API does it, an update leaves the status alone.
+			// Like the API, an update leaves the status alone.
 			changed.Status, changed.ResourceVersion = now.Status, now.ResourceVersion
 			_, err = definitions.Update(t.Context(), changed, metav1.UpdateOptions{})
 		} else {
@@ -156,57 +156,59 @@ func (u *upstream) put(t *testing.T, full *definition) {
 	}
 }
 
-// pool has few names, so that they are in conflict often.
-type pool struct{ *rand.Rand }
+// definitionMaker makes random definitions. It has few names, so that conflicts are frequent.
+type definitionMaker struct{ *rand.Rand }
 
-func (p pool) name(prefix string, n int) string { return fmt.Sprintf("%s%d", prefix, p.IntN(n)) }
+func (m definitionMaker) name(prefix string, n int) string {
+	return fmt.Sprintf("%s%d", prefix, m.IntN(n))
+}
 
-// definition wants names of which its plural is its own.
-func (p pool) definition(i, generation int) *definition {
-	group := []string{"one.example", "two.example", "three.k8s.io"}[p.IntN(3)]
+// definition makes a definition whose plural name no other one wants.
+func (m definitionMaker) definition(i, generation int) *definition {
+	group := []string{"one.example", "two.example", "three.k8s.io"}[m.IntN(3)]
 	plural := fmt.Sprintf("r%d", i)
 	full := &definition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, Generation: int64(generation)},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			PreserveUnknownFields: p.IntN(5) == 0,
-			Versions:              []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: p.schema()}},
+			PreserveUnknownFields: m.IntN(5) == 0,
+			Versions:              []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: m.schema()}},
 		},
 	}
-	if p.IntN(2) == 0 {
+	if m.IntN(2) == 0 {
 		full.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: []string{
 			"", "unapproved, yet", "https://example.com/approval", "nonsense",
-		}[p.IntN(4)]}
+		}[m.IntN(4)]}
 	}
-	full.Spec.Names = p.names(plural)
+	full.Spec.Names = m.names(plural)
 	return full
 }
 
-func (p pool) names(plural string) apiextensionsv1.CustomResourceDefinitionNames {
+func (m definitionMaker) names(plural string) apiextensionsv1.CustomResourceDefinitionNames {
 	names := apiextensionsv1.CustomResourceDefinitionNames{
-		Plural: plural, Singular: p.name("s", 12), Kind: p.name("K", 12), Categories: []string{p.name("c", 3)},
+		Plural: plural, Singular: m.name("s", 12), Kind: m.name("K", 12), Categories: []string{m.name("c", 3)},
 	}
 	names.ListKind = names.Kind + "List"
-	for range p.IntN(3) {
-		names.ShortNames = append(names.ShortNames, p.name("x", 12))
+	for range m.IntN(3) {
+		names.ShortNames = append(names.ShortNames, m.name("x", 12))
 	}
 	return names
 }
 
-func (p pool) schema() *apiextensionsv1.CustomResourceValidation {
+func (m definitionMaker) schema() *apiextensionsv1.CustomResourceValidation {
 	props := &apiextensionsv1.JSONSchemaProps{Type: "object"}
-	if p.IntN(4) == 0 {
-		// An object inside has to have a type.
+	if m.IntN(4) == 0 {
+		// Not structural: a nested schema must have a type.
 		props.Properties = map[string]apiextensionsv1.JSONSchemaProps{"a": {}}
 	}
 	return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props}
 }
 
-// contested reports whether two definitions wait for one name: which of them gets it
-// depends on who asks first.
-func (w world) contested() bool {
+// contested reports whether two definitions wait for the same name. Which of them gets it
+// depends on timing.
+func (set definitionSet) contested() bool {
 	waiting := map[string]bool{}
-	for _, full := range w {
+	for _, full := range set {
 		wanted, had := full.Spec.Names, full.Status.AcceptedNames
 		missing := map[string]bool{}
 		for _, pair := range [][2]string{{wanted.Singular, had.Singular}, {"kind " + wanted.Kind, "kind " + had.Kind}, {"kind " + wanted.ListKind, "kind " + had.ListKind}} {
@@ -229,36 +231,36 @@ func (w world) contested() bool {
 	return false
 }
 
-func (w world) clone() world {
-	c := world{}
-	for name, full := range w {
+func (set definitionSet) clone() definitionSet {
+	c := definitionSet{}
+	for name, full := range set {
 		c[name] = full.DeepCopy()
 	}
 	return c
 }
 
-// TestConditionsAreUpstreams makes, changes and deletes definitions at random and
-// compares statuses with those of upstream's controllers.
-func TestConditionsAreUpstreams(t *testing.T) {
+// TestConditionsAgreeWithKubernetes creates, changes and deletes definitions at random, and
+// compares their statuses with those of Kubernetes' controllers.
+func TestConditionsAgreeWithKubernetes(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	p := pool{rand.New(rand.NewPCG(seed, 0))}
-	u, w := startUpstream(t), world{}
+	m := definitionMaker{rand.New(rand.NewPCG(seed, 0))}
+	u, set := startUpstream(t), definitionSet{}
 	conflicts := 0
 	for step := range 150 {
-		next, changed, gone := w.clone(), (*definition)(nil), ""
-		switch names := slices.Sorted(maps.Keys(w)); {
-		case len(names) > 3 && p.IntN(5) == 0:
-			gone = names[p.IntN(len(names))]
+		next, changed, gone := set.clone(), (*definition)(nil), ""
+		switch names := slices.Sorted(maps.Keys(set)); {
+		case len(names) > 3 && m.IntN(5) == 0:
+			gone = names[m.IntN(len(names))]
 			delete(next, gone)
-		case len(names) > 3 && p.IntN(2) == 0:
-			changed = next[names[p.IntN(len(names))]]
-			changed.Spec.Names = p.names(changed.Spec.Names.Plural)
-			changed.Spec.Versions[0].Schema = p.schema()
+		case len(names) > 3 && m.IntN(2) == 0:
+			changed = next[names[m.IntN(len(names))]]
+			changed.Spec.Names = m.names(changed.Spec.Names.Plural)
+			changed.Spec.Versions[0].Schema = m.schema()
 			changed.Generation++
 		default:
-			changed = p.definition(step, 1)
+			changed = m.definition(step, 1)
 			next[changed.Name] = changed
 		}
 		var asked *definition
@@ -266,7 +268,7 @@ func TestConditionsAreUpstreams(t *testing.T) {
 			asked = changed.DeepCopy()
 		}
 		next.settle()
-		if next.contested() || w.contested() {
+		if next.contested() || set.contested() {
 			continue
 		}
 		what := fmt.Sprintf("step %d: delete %s", step, gone)
@@ -276,9 +278,9 @@ func TestConditionsAreUpstreams(t *testing.T) {
 		} else if err := u.client.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), gone, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		w = next
-		u.agrees(t, w, what)
-		for _, full := range w {
+		set = next
+		u.agrees(t, set, what)
+		for _, full := range set {
 			if apiextensionshelpers.IsCRDConditionFalse(full, apiextensionsv1.NamesAccepted) {
 				conflicts++
 			}
@@ -291,9 +293,9 @@ func TestConditionsAreUpstreams(t *testing.T) {
 
 func TestEstablished(t *testing.T) {
 	t.Parallel()
-	full := pool{rand.New(rand.NewPCG(1, 1))}.definition(0, 1)
+	full := definitionMaker{rand.New(rand.NewPCG(1, 1))}.definition(0, 1)
 	c := &controller{}
-	c.establish(&known{}, full)
+	c.establish(&definitionState{}, full)
 	if apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established) != nil {
 		t.Error("established before names are accepted")
 	}
@@ -304,12 +306,12 @@ func TestEstablished(t *testing.T) {
 	full.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Webhook: &apiextensionsv1.WebhookConversion{
 		ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: []byte("no certificate")},
 	}}
-	c.establish(&known{}, full)
+	c.establish(&definitionState{}, full)
 	if got := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); got.Reason != "InvalidCABundle" || got.Status != apiextensionsv1.ConditionFalse {
 		t.Errorf("with a broken webhook: %+v", got)
 	}
 	full.Spec.Conversion = nil
-	c.establish(&known{}, full)
+	c.establish(&definitionState{}, full)
 	if got := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established); got.Reason != "InitialNamesAccepted" || got.Status != apiextensionsv1.ConditionTrue {
 		t.Errorf("then: %+v", got)
 	}

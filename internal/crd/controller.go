@@ -16,46 +16,47 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// controller keeps the status of definitions, and lets those go that are deleted.
-// It does what upstream has five controllers for. It works by rows: a definition
-// is decoded when something about it has to be found out or written.
+// controller keeps the status of definitions up to date, and finishes their deletion. It
+// replaces five controllers of Kubernetes, which hold all definitions decoded. It works by
+// rows: it decodes a definition only when the row shows that there is work to do.
 type controller struct {
 	server  *Server
 	catalog *Catalog
 	client  statusWriter
-	// delay is how long names are accepted before a definition is established.
+	// delay is the time between accepting the names and establishing a definition.
 	delay time.Duration
 	queue workqueue.TypedRateLimitingInterface[string]
-	// naming is held, by group, while names are accepted.
-	naming [16]sync.Mutex
-	seed   maphash.Seed
+	// groupLocks are taken by the hash of a group while its names are accepted: two
+	// definitions of a group must not get the same name at a time.
+	groupLocks [16]sync.Mutex
+	seed       maphash.Seed
 
 	mu struct {
 		sync.Mutex
-		// written are rows that the catalog has yet to show.
-		written map[string]*Definition
-		// known is what was found out about definitions.
-		known map[types.UID]*known
-		// checked are the specs whose schemas are known to be structural, or said not
-		// to be.
-		checked map[types.UID]uint64
+		// writtenRows are rows that were written and that the catalog does not have yet.
+		writtenRows map[string]*Definition
+		// states has what the controller remembers of definitions.
+		states map[types.UID]*definitionState
+		// checkedSpecs has the hash of the spec (Definition.Spec) whose schemas were last
+		// checked.
+		checkedSpecs map[types.UID]uint64
 	}
 }
 
-// known is what the controller remembers of a definition. Only the worker that
-// has it changes it.
-type known struct {
-	// approval is the annotation that a condition was written for.
+// definitionState is what the controller remembers of a definition. The queue gives a
+// definition to one worker at a time; that worker alone uses the state.
+type definitionState struct {
+	// approval is the annotation that the last condition was written for.
 	approval *string
-	// accepted is when the names were first seen to be accepted.
-	accepted time.Time
-	ending   ending
+	// acceptedSince is when the names were first found to be accepted.
+	acceptedSince time.Time
+	deletion      deletionProgress
 }
 
 const (
-	// workers do what is due. None waits for anything but its own requests.
+	// workers is the number of goroutines. They wait for nothing but their own requests.
 	workers = 4
-	// establishingDelay is what servers of a cluster wait, so that all serve a
+	// establishingDelay is the delay in a cluster of several servers. All of them serve a
 	// definition before one says that it is established.
 	establishingDelay = 5 * time.Second
 )
@@ -68,28 +69,28 @@ func newController(s *Server, definitions statusWriter, servers int) *controller
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "crd_conditions"})
-	c.mu.written, c.mu.known, c.mu.checked = map[string]*Definition{}, map[types.UID]*known{}, map[types.UID]uint64{}
+	c.mu.writtenRows, c.mu.states, c.mu.checkedSpecs = map[string]*Definition{}, map[types.UID]*definitionState{}, map[types.UID]uint64{}
 	s.catalog.AddHandler(c.changed)
 	return c
 }
 
-// changed follows the catalog.
+// changed handles a change of a row. The catalog calls it.
 func (c *controller) changed(before, after *Definition) {
 	d := after
 	if d == nil {
 		d = before
 	}
 	c.mu.Lock()
-	if w := c.mu.written[d.Name]; w != nil && (after == nil || w.UID != after.UID || w.Revision <= after.Revision) {
-		delete(c.mu.written, d.Name)
+	if w := c.mu.writtenRows[d.Name]; w != nil && (after == nil || w.UID != after.UID || w.Revision <= after.Revision) {
+		delete(c.mu.writtenRows, d.Name)
 	}
 	if after == nil {
-		delete(c.mu.known, before.UID)
-		delete(c.mu.checked, before.UID)
+		delete(c.mu.states, before.UID)
+		delete(c.mu.checkedSpecs, before.UID)
 	}
 	c.mu.Unlock()
 	if after == nil {
-		c.freed(d)
+		c.requeueContenders(d)
 		return
 	}
 	if c.due(after) {
@@ -97,30 +98,31 @@ func (c *controller) changed(before, after *Definition) {
 	}
 }
 
-// due reports whether a row may have something to be done.
+// due reports whether there may be work to do for a row.
 func (c *controller) due(d *Definition) bool {
-	return !sameNames(&d.Wanted, &d.Accepted) || d.NamesAccepted && !d.Established || d.Deleting || !c.checked(d) || protected(d)
+	return !sameNames(&d.Wanted, &d.Accepted) || d.NamesAccepted && !d.Established || d.Deleting || !c.checked(d) || needsApproval(d)
 }
 
-// checked reports whether a definition's schemas have been looked at, or need not be.
+// checked reports whether the schemas of a definition were checked, or need no check.
 func (c *controller) checked(d *Definition) bool {
 	if !d.Unchecked {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spec, ok := c.mu.checked[d.UID]
+	spec, ok := c.mu.checkedSpecs[d.UID]
 	return ok && spec == d.Spec
 }
 
-func (c *controller) noteChecked(d *Definition) {
+func (c *controller) setChecked(d *Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.checked[d.UID] = d.Spec
+	c.mu.checkedSpecs[d.UID] = d.Spec
 }
 
-// freed lets those look again that want a name of the group.
-func (c *controller) freed(gone *Definition) {
+// requeueContenders queues the definitions of a group that want names which they do not
+// have: names of gone may be free.
+func (c *controller) requeueContenders(gone *Definition) {
 	for _, d := range c.catalog.Group(gone.Group) {
 		if d.Name != gone.Name && !sameNames(&d.Wanted, &d.Accepted) {
 			c.queue.Add(d.Name)
@@ -128,18 +130,19 @@ func (c *controller) freed(gone *Definition) {
 	}
 }
 
-func (c *controller) knownOf(d *Definition) *known {
+// stateOf returns the state of a definition, made now if there is none.
+func (c *controller) stateOf(d *Definition) *definitionState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.mu.known[d.UID]
+	k := c.mu.states[d.UID]
 	if k == nil {
-		k = &known{}
-		c.mu.known[d.UID] = k
+		k = &definitionState{}
+		c.mu.states[d.UID] = k
 	}
 	return k
 }
 
-// run works until the context ends.
+// run processes the queue until the context ends.
 func (c *controller) run(ctx context.Context) {
 	defer c.queue.ShutDown()
 	select {
@@ -156,6 +159,7 @@ func (c *controller) run(ctx context.Context) {
 	<-ctx.Done()
 }
 
+// work processes one name. It returns false once the queue is shut down.
 func (c *controller) work(ctx context.Context) bool {
 	defer utilruntime.HandleCrash()
 	name, quit := c.queue.Get()
@@ -172,37 +176,38 @@ func (c *controller) work(ctx context.Context) bool {
 	return true
 }
 
-// row is the newest that is known of a definition: the catalog's, or what was
-// written since.
+// row returns the newest row of a definition: the catalog's, or the one that the controller
+// has written since.
 func (c *controller) row(name string) *Definition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.newerLocked(c.catalog.Get(name), name)
 }
 
+// newerLocked returns the row that was written for a name if it is newer than d, else d.
 func (c *controller) newerLocked(d *Definition, name string) *Definition {
-	if w := c.mu.written[name]; d != nil && w != nil && w.UID == d.UID && w.Revision > d.Revision {
+	if w := c.mu.writtenRows[name]; d != nil && w != nil && w.UID == d.UID && w.Revision > d.Revision {
 		return w
 	}
 	return d
 }
 
-// sync does what is due.
+// sync does the work that is due for a definition.
 func (c *controller) sync(ctx context.Context, name string) error {
 	d := c.row(name)
 	if d == nil || !c.due(d) {
 		return nil
 	}
-	full, now, err := c.catalog.outline(name)
+	full, current, err := c.catalog.outlineWithRow(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
-	case now.Revision < d.Revision:
-		return nil // the cache is behind what was written, and will come to it
+	case current.Revision < d.Revision:
+		return nil // the cache is behind what was written; its row will queue the name again
 	}
-	if err := c.conditions(ctx, now, full); err != nil {
+	if err := c.updateConditions(ctx, current, full); err != nil {
 		return err
 	}
 	if d := c.row(name); d != nil && d.Deleting {
@@ -211,18 +216,19 @@ func (c *controller) sync(ctx context.Context, name string) error {
 	return nil
 }
 
-// conditions writes what the definition's spec and its group say about it.
-func (c *controller) conditions(ctx context.Context, d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
-	naming := &c.naming[maphash.String(c.seed, d.Group)%uint64(len(c.naming))]
-	naming.Lock()
-	defer naming.Unlock()
-	k := c.knownOf(d)
+// updateConditions computes the names and conditions that follow from a definition's spec
+// and from the other definitions of its group, and writes the status if it has changed.
+func (c *controller) updateConditions(ctx context.Context, d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
+	groupLock := &c.groupLocks[maphash.String(c.seed, d.Group)%uint64(len(c.groupLocks))]
+	groupLock.Lock()
+	defer groupLock.Unlock()
+	k := c.stateOf(d)
 	before := full.Status.DeepCopy()
-	named := acceptNames(full, c.claims(d.Group))
+	namesChanged := acceptNames(full, c.claims(d.Group))
 	c.establish(k, full)
-	approval := approve(k, full)
+	approval := setApprovalCondition(k, full)
 	if !c.checked(d) {
-		if err := c.checkStructure(d, full); err != nil {
+		if err := c.updateStructuralCondition(d, full); err != nil {
 			return err
 		}
 	}
@@ -232,30 +238,31 @@ func (c *controller) conditions(ctx context.Context, d *Definition, full *apiext
 			return err
 		}
 	}
-	c.noteChecked(d)
+	c.setChecked(d)
 	if approval != nil {
 		k.approval = approval
 	}
-	if named {
-		c.freed(d)
+	if namesChanged {
+		c.requeueContenders(d)
 	}
 	return nil
 }
 
-// checkStructure looks at the schemas, which an outline does not have. If they have
-// changed since, so has the row that they will be looked at for again.
-func (c *controller) checkStructure(d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
+// updateStructuralCondition checks the schemas of the newest state of a definition, since an
+// outline has none. If the schemas have changed meanwhile, so has the row, and the
+// definition is checked again.
+func (c *controller) updateStructuralCondition(d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
 	whole, err := c.catalog.Full(d.Name)
 	if err != nil {
 		return err
 	}
 	whole.Status = full.Status
-	checkStructure(whole)
+	setStructuralCondition(whole)
 	full.Status = whole.Status
 	return nil
 }
 
-// claims are the names that the definitions of a group have.
+// claims returns the accepted names of a group's definitions.
 func (c *controller) claims(group string) claims {
 	rows := c.catalog.Group(group)
 	c.mu.Lock()
@@ -267,8 +274,9 @@ func (c *controller) claims(group string) claims {
 	return claimed
 }
 
-// write writes the status of a definition that a row is of. It returns nil if the
-// definition is gone, or has changed meanwhile: its change will be heard of.
+// write writes the status of a definition, whose row is of, and returns what was written.
+// It returns nil if the definition is gone or has changed meanwhile: the change queues
+// the definition again.
 func (c *controller) write(ctx context.Context, of *Definition, full *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	written, err := c.client.UpdateStatus(ctx, full, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -283,8 +291,8 @@ func (c *controller) write(ctx context.Context, of *Definition, full *apiextensi
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.catalog.Get(d.Name); now != nil && now.UID == d.UID && now.Revision < d.Revision {
-		c.mu.written[d.Name] = d
+	if current := c.catalog.Get(d.Name); current != nil && current.UID == d.UID && current.Revision < d.Revision {
+		c.mu.writtenRows[d.Name] = d
 	}
 	return written, nil
 }

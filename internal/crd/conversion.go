@@ -16,26 +16,33 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// conversions has a webhook convert the objects of one definition. Each stored object
-// is converted once to each version, for all readers that wait for it, and is then
-// found in the conversionCache until it or the definition changes.
+// webhookConverter converts the objects of one definition by its webhook. A stored object
+// is converted once to each version, for all readers that wait for it. The result stays in
+// the conversionCache until the object or the definition changes.
 //
-// Objects that wait go to the webhook together, as many as one review may hold. A
-// review belongs to a goroutine of its own: a reader whose time is over leaves it, and
-// what nobody waits for any more is not sent. An error is told to those who wait and is
-// not kept, so the next reader asks the webhook again.
-type conversions struct {
+//	convertAll ─► findOrJoin ─► in the cache ─────────────────────────────► done
+//	                        └─► pending ─► queue ─► review ─► complete ─► wait returns
+//	                                         └─ abandoned by its last reader: not sent
+//
+// Objects in the queue go to the webhook together, as many as a review may hold: a webhook
+// that takes a millisecond for a review converts a hundred objects in that time. That is
+// why singleflight does not fit here. Reviews run in goroutines of their own, so a reader
+// can give up when its deadline is over. Objects that no reader waits for any longer are
+// not sent. Readers that wait get an error; it is not kept, so the next reader asks the
+// webhook again.
+type webhookConverter struct {
 	cache *conversionCache
 
 	// mu comes before conversionCache.mu.
 	mu struct {
 		sync.Mutex
+		// pending are the objects that are being converted or wait for it.
 		pending map[conversionKey]*pendingConversion
-		// queue are those that no review has taken yet.
+		// queue are the pending objects that no review has taken yet.
 		queue []*pendingConversion
-		// reviews counts the goroutines that empty the queue.
+		// reviews is the number of goroutines that empty the queue.
 		reviews int
-		// objects is how many go into a review at most. It follows the webhook's pace.
+		// objects bounds the objects in a review. It follows the webhook's speed (pace).
 		objects int
 	}
 }
@@ -44,44 +51,45 @@ const (
 	// reviewObjects and reviewBytes bound a review.
 	reviewObjects = 100
 	reviewBytes   = 1 << 20
-	// reviewsAtOnce bounds those of a definition that are under way for the queue.
+	// reviewsAtOnce bounds the goroutines that empty a definition's queue.
 	reviewsAtOnce = 4
-	// slowReview takes so long that the next has half as many objects.
+	// slowReview is the duration of a review from which on the next one has half as many
+	// objects.
 	slowReview = 5 * time.Second
 )
 
-func newConversions(cache *conversionCache) *conversions {
-	c := &conversions{cache: cache}
+func newWebhookConverter(cache *conversionCache) *webhookConverter {
+	c := &webhookConverter{cache: cache}
 	c.mu.pending = map[conversionKey]*pendingConversion{}
 	c.mu.objects = reviewObjects
 	return c
 }
 
-// conversionKey names a stored object in another version: its bytes identify it.
+// conversionKey identifies a stored object in another version. sum is a hash of its bytes.
 type conversionKey struct {
-	of      *conversions
-	version string
-	sum     [16]byte
+	converter *webhookConverter
+	version   string
+	sum       [16]byte
 }
 
-func (c *conversions) key(version string, stored []byte) conversionKey {
+// key returns the key of a stored object in a version.
+func (c *webhookConverter) key(version string, stored []byte) conversionKey {
 	sum := sha256.Sum256(stored)
-	return conversionKey{of: c, version: version, sum: [16]byte(sum[:16])}
+	return conversionKey{converter: c, version: version, sum: [16]byte(sum[:16])}
 }
 
-// convertedObject is a converted object. It is immutable but for what conversionCache.mu
-// guards.
+// convertedObject is the result of a conversion. It is immutable but for its retention.
 type convertedObject struct {
-	// kind is that of the stored object.
+	// kind is the kind of the stored object.
 	kind schema.GroupVersionKind
-	// content is the object's content as CBOR, which tells 1 from 1.0.
+	// content is the object as CBOR, in which 1 and 1.0 differ, unlike in JSON.
 	content []byte
-	// labels are the object's.
+	// labels are the labels of the converted object.
 	labels *resource.Attributes
 	retention
 }
 
-// decodeInto fills an object.
+// decodeInto sets the content of u.
 func (c *convertedObject) decodeInto(u *unstructured.Unstructured) error {
 	var content map[string]any
 	if err := cbor.Unmarshal(c.content, &content); err != nil {
@@ -96,29 +104,30 @@ type pendingConversion struct {
 	key    conversionKey
 	codec  lazyCodec
 	stored []byte
-	// waiting counts the readers. It is guarded by conversions.mu.
+	// waiting is the number of readers that wait. webhookConverter.mu guards it.
 	waiting int
-	// done is closed when made or err is set.
-	done chan struct{}
-	made *convertedObject
-	err  error
+	// done is closed when result or err is set. They do not change afterwards.
+	done   chan struct{}
+	result *convertedObject
+	err    error
 }
 
-// find returns a conversion that there is, or joins those who wait for it. fresh says
-// that the caller is the first of them, and has to send it on its way.
-func (c *conversions) find(l lazyCodec, stored []byte) (made *convertedObject, p *pendingConversion, fresh bool) {
+// findOrJoin returns the converted object from the cache. If it is not there, findOrJoin
+// returns p, and counts the caller as a reader that waits for it. fresh is true for the
+// first of these readers, which must have p converted.
+func (c *webhookConverter) findOrJoin(l lazyCodec, stored []byte) (object *convertedObject, p *pendingConversion, fresh bool) {
 	key := c.key(l.version, stored)
-	if made := c.cache.get(key); made != nil {
-		return made, nil, false
+	if object := c.cache.get(key); object != nil {
+		return object, nil, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p = c.mu.pending[key]; p == nil {
-		if made := c.cache.get(key); made != nil {
-			return made, nil, false
+		if object := c.cache.get(key); object != nil {
+			return object, nil, false
 		}
 		fresh = true
-		// The bytes are only lent.
+		// The caller's bytes are not valid for long.
 		p = &pendingConversion{key: key, codec: l, stored: slices.Clone(stored), done: make(chan struct{})}
 		c.mu.pending[key] = p
 	}
@@ -126,22 +135,22 @@ func (c *conversions) find(l lazyCodec, stored []byte) (made *convertedObject, p
 	return nil, p, fresh
 }
 
-// get converts one object now if need be. It is for callers without a context: what is
-// not under way is converted by the calling goroutine.
-func (c *conversions) get(l lazyCodec, stored []byte) (*convertedObject, error) {
-	made, p, fresh := c.find(l, stored)
+// get returns one converted object. It is for callers without a context: an object that is
+// not pending is converted in the calling goroutine.
+func (c *webhookConverter) get(l lazyCodec, stored []byte) (*convertedObject, error) {
+	object, p, fresh := c.findOrJoin(l, stored)
 	if p == nil {
-		return made, nil
+		return object, nil
 	}
 	if fresh {
 		c.convert([]*pendingConversion{p})
 	}
 	<-p.done
-	return p.made, p.err
+	return p.result, p.err
 }
 
-// enqueue sends objects on their way.
-func (c *conversions) enqueue(fresh []*pendingConversion) {
+// enqueue queues objects and starts reviews for them, up to reviewsAtOnce.
+func (c *webhookConverter) enqueue(fresh []*pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.queue = append(c.mu.queue, fresh...)
@@ -154,10 +163,10 @@ func (c *conversions) enqueue(fresh []*pendingConversion) {
 	}
 }
 
-// review empties the queue.
-func (c *conversions) review() {
+// review converts objects from the queue until it is empty.
+func (c *webhookConverter) review() {
 	for {
-		batch := c.take()
+		batch := c.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
@@ -167,9 +176,9 @@ func (c *conversions) review() {
 	}
 }
 
-// take takes what goes to the webhook together. At the end of the queue it gives up the
-// caller's place.
-func (c *conversions) take() []*pendingConversion {
+// takeBatch takes the objects for one review from the queue. If the queue is empty it
+// returns none, and the calling goroutine no longer counts as a review.
+func (c *webhookConverter) takeBatch() []*pendingConversion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*pendingConversion
@@ -190,8 +199,8 @@ func (c *conversions) take() []*pendingConversion {
 	return batch
 }
 
-// pace learns how many objects the webhook converts in good time.
-func (c *conversions) pace(objects int, took time.Duration) {
+// pace adapts the size of reviews to the time that the last one took.
+func (c *webhookConverter) pace(objects int, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -202,31 +211,32 @@ func (c *conversions) pace(objects int, took time.Duration) {
 	}
 }
 
-// settle tells those who wait what has become of an object.
-func (c *conversions) settle(p *pendingConversion, made *convertedObject, err error) {
+// complete sets the result of an object, or its error, and wakes the readers that wait.
+func (c *webhookConverter) complete(p *pendingConversion, result *convertedObject, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.made, p.err, p.stored = made, err, nil
+	p.result, p.err, p.stored = result, err, nil
 	if err == nil {
-		c.cache.put(p.key, made)
+		c.cache.put(p.key, result)
 	}
 	delete(c.mu.pending, p.key)
 	close(p.done)
 }
 
-// wait waits for a conversion until the context ends.
-func (c *conversions) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
+// wait waits until an object is converted, or the context ends.
+func (c *webhookConverter) wait(ctx context.Context, p *pendingConversion) (*convertedObject, error) {
 	select {
 	case <-p.done:
-		return p.made, p.err
+		return p.result, p.err
 	case <-ctx.Done():
-		c.leave(p)
+		c.abandon(p)
 		return nil, ctx.Err()
 	}
 }
 
-// leave is for those who do not wait any longer. What nobody waits for is not sent.
-func (c *conversions) leave(p *pendingConversion) {
+// abandon is called by a reader that no longer waits. An object that has no reader left
+// is taken out of the queue.
+func (c *webhookConverter) abandon(p *pendingConversion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.waiting--
@@ -236,14 +246,15 @@ func (c *conversions) leave(p *pendingConversion) {
 	}
 }
 
-// convertAll converts entries for a reader and returns when that is done.
-func (c *conversions) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
+// convertAll returns when all of some entries are converted and in the cache, or after an
+// error.
+func (c *webhookConverter) convertAll(ctx context.Context, l lazyCodec, entries []*resource.Entry) error {
 	var waits, fresh []*pendingConversion
 	var sources []*resource.Entry // of waits
 	err := l.eachConverted(entries, func(e *resource.Entry, stored []byte) bool {
-		made, p, first := c.find(l, stored)
+		object, p, first := c.findOrJoin(l, stored)
 		if p == nil {
-			c.cache.setSource(made, e)
+			c.cache.setSource(object, e)
 			return true
 		}
 		waits, sources = append(waits, p), append(sources, e)
@@ -255,19 +266,19 @@ func (c *conversions) convertAll(ctx context.Context, l lazyCodec, entries []*re
 	c.enqueue(fresh)
 	for i, p := range waits {
 		if err != nil {
-			c.leave(p)
+			c.abandon(p)
 			continue
 		}
-		var made *convertedObject
-		if made, err = c.wait(ctx, p); err == nil {
-			c.cache.setSource(made, sources[i])
+		var object *convertedObject
+		if object, err = c.wait(ctx, p); err == nil {
+			c.cache.setSource(object, sources[i])
 		}
 	}
 	return err
 }
 
-// eachConverted calls use with those of some entries that a webhook converts, until it
-// returns false.
+// eachConverted calls use for each of some entries that the webhook has to convert, until
+// use returns false. The bytes are valid until use returns.
 func (l lazyCodec) eachConverted(entries []*resource.Entry, use func(*resource.Entry, []byte) bool) error {
 	more := true
 	for _, e := range entries {
@@ -288,12 +299,12 @@ func (l lazyCodec) eachConverted(entries []*resource.Entry, use func(*resource.E
 }
 
 const (
-	// convertObjects and convertBytes bound what is converted at a time for one reader.
+	// convertObjects and convertBytes bound what one reader has in the queue at a time.
 	convertObjects = reviewObjects * reviewsAtOnce
 	convertBytes   = reviewBytes * reviewsAtOnce
 )
 
-// Convert implements storage.Converting.
+// Convert implements storage.ConvertingCodec.
 func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error {
 	for len(entries) > 0 {
 		n, size := 0, 0
@@ -301,7 +312,7 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 			size += entries[n].Size()
 			n++
 		}
-		if err := l.served.conversions.convertAll(ctx, l, entries[:n]); err != nil {
+		if err := l.served.converter.convertAll(ctx, l, entries[:n]); err != nil {
 			return err
 		}
 		entries = entries[n:]
@@ -309,9 +320,9 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 	return nil
 }
 
-// Converted implements storage.Converting.
+// Converted implements storage.ConvertingCodec.
 func (l lazyCodec) Converted(entries []*resource.Entry) bool {
-	c, all := l.served.conversions, true
+	c, all := l.served.converter, true
 	err := l.eachConverted(entries, func(_ *resource.Entry, stored []byte) bool {
 		all = c.cache.get(c.key(l.version, stored)) != nil
 		return all
@@ -319,7 +330,7 @@ func (l lazyCodec) Converted(entries []*resource.Entry) bool {
 	return all && err == nil
 }
 
-// Excludes implements storage.Converting.
+// Excludes implements storage.ConvertingCodec.
 func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
 	if selector == nil || selector.Empty() || e.Opaque() {
 		return false
@@ -328,11 +339,11 @@ func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
 	err := e.Read(func(stored []byte) error {
 		shown := resource.Entry{Key: e.Key, Attributes: e.Attributes}
 		if l.converts(stored) {
-			made := l.served.conversions.cache.get(l.served.conversions.key(l.version, stored))
-			if made == nil {
-				return nil
+			object := l.served.converter.cache.get(l.served.converter.key(l.version, stored))
+			if object == nil {
+				return nil // not known before it is converted
 			}
-			shown.Attributes = made.labels
+			shown.Attributes = object.labels
 		}
 		excludes = !shown.Matches(selector, nil)
 		return nil

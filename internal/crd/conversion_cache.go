@@ -10,11 +10,14 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// conversionCache keeps what webhooks have converted, of all definitions, within a
-// bound of bytes. For room it drops of a few at random what was used longest ago: of
-// lists that are larger than the cache, most is still there the next time. What belongs
-// to an object that is in no cache and no history any more goes when it is idle.
+// conversionCache keeps the objects that webhooks have converted, of all definitions, and
+// bounds their bytes (evictionPool). Readers that hold an object need not be counted:
+// they have its memory, and dropping it here costs a review later.
+//
+// An object is kept while a cache or a history has the entry that it was converted from.
+// After that it goes when it was not read for the idle time.
 type conversionCache struct {
+	// limit is in bytes.
 	limit int64
 	idle  time.Duration
 	clock clock.PassiveClock
@@ -22,102 +25,94 @@ type conversionCache struct {
 	// mu is a leaf.
 	mu struct {
 		sync.Mutex
-		made  map[conversionKey]*convertedObject
-		bytes int64
+		objects map[conversionKey]*convertedObject
+		pool    evictionPool[*convertedObject]
 	}
 }
 
-// retention is what the cache knows of a conversion. Its lock guards it.
+// retention is the cache's part of a convertedObject. conversionCache.mu guards it.
 type retention struct {
+	poolEntry
 	key conversionKey
-	// source is the entry that was converted, as far as one was met.
+	// source is an entry that the object was converted from: nil if none was noted, or if
+	// it is gone.
 	source weak.Pointer[resource.Entry]
-	used   time.Time
 }
 
 func newConversionCache(limit int64, idle time.Duration, c clock.PassiveClock) *conversionCache {
-	made := &conversionCache{limit: limit, idle: idle, clock: c}
-	made.mu.made = map[conversionKey]*convertedObject{}
-	return made
+	cache := &conversionCache{limit: limit, idle: idle, clock: c}
+	cache.mu.objects = map[conversionKey]*convertedObject{}
+	return cache
 }
 
-// conversionOverhead is about what a conversion takes beside its content.
+// conversionOverhead is about how many bytes a conversion takes beside its content.
 const conversionOverhead = 448
 
 func (c *convertedObject) cost() int64 { return int64(cap(c.content)) + conversionOverhead }
 
-// get returns a conversion, nil if there is none.
+// get returns a converted object, or nil if there is none.
 func (c *conversionCache) get(key conversionKey) *convertedObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := c.mu.made[key]
-	if made != nil {
-		made.used = c.clock.Now()
+	object := c.mu.objects[key]
+	if object != nil {
+		object.use(c.clock.Now())
 	}
-	return made
+	return object
 }
 
-// setSource notes which entry was converted.
-func (c *conversionCache) setSource(made *convertedObject, e *resource.Entry) {
+// setSource notes an entry that an object was converted from, unless one that still
+// exists is noted.
+func (c *conversionCache) setSource(object *convertedObject, e *resource.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if made.source.Value() == nil {
-		made.source = weak.Make(e)
+	if object.source.Value() == nil {
+		object.source = weak.Make(e)
 	}
 }
 
-// put keeps a conversion.
-func (c *conversionCache) put(key conversionKey, made *convertedObject) {
+// put adds a converted object, and drops others to make up for it.
+func (c *conversionCache) put(key conversionKey, object *convertedObject) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made.key, made.used = key, c.clock.Now()
-	c.mu.made[key] = made
-	c.mu.bytes += made.cost()
-	for c.mu.bytes > c.limit {
-		c.dropLocked(c.someLocked())
+	if old := c.mu.objects[key]; old != nil {
+		c.dropLocked(old)
+	}
+	object.key = key
+	object.use(c.clock.Now())
+	c.mu.objects[key] = object
+	c.mu.pool.grow(object, object.cost())
+	for c.mu.pool.bytes > c.limit {
+		c.dropLocked(c.mu.pool.candidate())
 	}
 }
 
-// someLocked chooses a conversion to drop. The order of a map is random.
-func (c *conversionCache) someLocked() *convertedObject {
-	var oldest *convertedObject
-	seen := 0
-	for _, made := range c.mu.made {
-		if oldest == nil || made.used.Before(oldest.used) {
-			oldest = made
-		}
-		if seen++; seen == sampled {
-			break
-		}
-	}
-	return oldest
+func (c *conversionCache) dropLocked(object *convertedObject) {
+	delete(c.mu.objects, object.key)
+	c.mu.pool.remove(object)
 }
 
-func (c *conversionCache) dropLocked(made *convertedObject) {
-	delete(c.mu.made, made.key)
-	c.mu.bytes -= made.cost()
-}
-
-// sweep drops conversions of entries that are gone, when nobody has read them for the
-// time of idle: an object that did not change has another entry after its resource was
-// packed or loaded anew, and the next reader says so.
+// sweep drops objects whose entries are gone, if they were not read for the idle time. An
+// object that did not change has a new entry after its resource was packed or loaded
+// anew. Its next reader notes that entry.
 func (c *conversionCache) sweep() {
-	c.dropIf(func(made *convertedObject) bool {
-		return made.source.Value() == nil && c.clock.Since(made.used) >= c.idle
+	since := c.clock.Now().Add(-c.idle)
+	c.dropWhere(func(object *convertedObject) bool {
+		return object.source.Value() == nil && !object.usedSince(since)
 	})
 }
 
-// forget drops all conversions of a definition.
-func (c *conversionCache) forget(of *conversions) {
-	c.dropIf(func(made *convertedObject) bool { return made.key.of == of })
+// forget drops all objects of a definition.
+func (c *conversionCache) forget(of *webhookConverter) {
+	c.dropWhere(func(object *convertedObject) bool { return object.key.converter == of })
 }
 
-func (c *conversionCache) dropIf(useless func(*convertedObject) bool) {
+func (c *conversionCache) dropWhere(useless func(*convertedObject) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.mu.made {
-		if useless(made) {
-			c.dropLocked(made)
+	for _, object := range c.mu.objects {
+		if useless(object) {
+			c.dropLocked(object)
 		}
 	}
 }

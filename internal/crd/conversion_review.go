@@ -14,27 +14,27 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// reviewed is a stored object on its way through a review.
-type reviewed struct {
+// reviewItem is a stored object in a review. from is the object as decoded.
+type reviewItem struct {
 	*pendingConversion
 	from *unstructured.Unstructured
 	kind schema.GroupVersionKind
 }
 
-// convert converts objects to one version and settles each of them.
-func (c *conversions) convert(batch []*pendingConversion) {
-	settled := map[*pendingConversion]bool{}
-	settle := func(p *pendingConversion, made *convertedObject, err error) {
-		settled[p] = true
-		c.settle(p, made, err)
+// convert converts objects to one version, and completes each of them.
+func (c *webhookConverter) convert(batch []*pendingConversion) {
+	completed := map[*pendingConversion]bool{}
+	complete := func(p *pendingConversion, result *convertedObject, err error) {
+		completed[p] = true
+		c.complete(p, result, err)
 	}
 	defer func() {
-		// What panics in a handler is answered and logged there. Here it would be the end
-		// of the process.
+		// In a handler a panic is logged and ends the request. In this goroutine it would
+		// end the process.
 		if r := recover(); r != nil {
 			for _, p := range batch {
-				if !settled[p] {
-					settle(p, nil, fmt.Errorf("convert %s to %s: panic: %v", p.codec.served.def.Name, p.key.version, r))
+				if !completed[p] {
+					complete(p, nil, fmt.Errorf("convert %s to %s: panic: %v", p.codec.served.def.Name, p.key.version, r))
 				}
 			}
 		}
@@ -42,39 +42,39 @@ func (c *conversions) convert(batch []*pendingConversion) {
 	compiled, err := batch[0].codec.served.schemas()
 	if err != nil {
 		for _, p := range batch {
-			settle(p, nil, err)
+			complete(p, nil, err)
 		}
 		return
 	}
-	r := &review{compiled: compiled, to: schema.GroupVersion{Group: compiled.group, Version: batch[0].key.version}, settle: settle}
-	byKind := map[schema.GroupVersionKind][]reviewed{}
+	r := &review{compiled: compiled, to: schema.GroupVersion{Group: compiled.group, Version: batch[0].key.version}, complete: complete}
+	byKind := map[schema.GroupVersionKind][]reviewItem{}
 	var kinds []schema.GroupVersionKind
 	for _, p := range batch {
 		from, err := r.decode(p)
 		if err != nil {
-			settle(p, nil, err)
+			complete(p, nil, err)
 			continue
 		}
 		kind := from.GroupVersionKind()
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
 		}
-		byKind[kind] = append(byKind[kind], reviewed{p, from, kind})
+		byKind[kind] = append(byKind[kind], reviewItem{p, from, kind})
 	}
 	for _, kind := range kinds {
 		r.convert(byKind[kind])
 	}
 }
 
-// review converts objects by Kubernetes' converter, so what a webhook may answer and
-// the words of errors are Kubernetes'.
+// review converts objects by Kubernetes' converter. So Kubernetes checks the webhook's
+// answers, and words the errors.
 type review struct {
-	compiled *schemas
+	compiled *compiledSchemas
 	to       schema.GroupVersion
-	settle   func(*pendingConversion, *convertedObject, error)
+	complete func(*pendingConversion, *convertedObject, error)
 }
 
-// decode makes an object as Kubernetes' storage has it before it is converted.
+// decode returns an object as Kubernetes' storage has it before it is converted.
 func (r *review) decode(p *pendingConversion) (*unstructured.Unstructured, error) {
 	decoder := coercingDecoder{p.codec.inner, coercer{schemas: r.compiled.schemaSet, stored: true}}
 	obj, _, err := decoder.Decode(p.stored, nil, &unstructured.Unstructured{})
@@ -89,14 +89,14 @@ func (r *review) decode(p *pendingConversion) (*unstructured.Unstructured, error
 	return u, nil
 }
 
-// mostFailures bounds how many objects of a failed review are tried alone while none
-// succeeds.
-const mostFailures = 3
+// maxSingleFailures bounds how many objects of a failed review are tried alone, as long as
+// none of them succeeds.
+const maxSingleFailures = 3
 
-// convert converts objects that are stored in one version. A review that fails does not
-// say for which of its objects, and its error may have other words than that of a single
-// object. So they are tried one by one then, unless the webhook does not answer at all.
-func (r *review) convert(batch []reviewed) {
+// convert converts objects that are stored in one version. The error of a review does not
+// say which object failed, and may be worded differently from that of a single object. So
+// after an error the objects are tried one by one, unless the webhook does not answer.
+func (r *review) convert(batch []reviewItem) {
 	began := time.Now()
 	err := r.try(batch)
 	if err == nil {
@@ -104,19 +104,19 @@ func (r *review) convert(batch []reviewed) {
 	}
 	failures := 0
 	if len(batch) == 1 || time.Since(began) >= slowReview {
-		failures = mostFailures
+		failures = maxSingleFailures
 	}
 	for i, p := range batch {
-		if failures >= mostFailures {
-			r.settle(p.pendingConversion, nil, err)
+		if failures >= maxSingleFailures {
+			r.complete(p.pendingConversion, nil, err)
 			continue
 		}
 		began = time.Now()
 		if alone := r.try(batch[i : i+1]); alone != nil {
-			r.settle(p.pendingConversion, nil, alone)
+			r.complete(p.pendingConversion, nil, alone)
 			err = alone
 			if failures++; time.Since(began) >= slowReview {
-				failures = mostFailures
+				failures = maxSingleFailures
 			}
 		} else {
 			failures = math.MinInt // the webhook works
@@ -124,8 +124,8 @@ func (r *review) convert(batch []reviewed) {
 	}
 }
 
-// try sends one review and settles its objects if all of them could be converted.
-func (r *review) try(batch []reviewed) error {
+// try sends one review, and completes its objects if all of them are converted.
+func (r *review) try(batch []reviewItem) error {
 	converted, err := r.send(batch)
 	if err != nil {
 		return err
@@ -143,13 +143,13 @@ func (r *review) try(batch []reviewed) error {
 		made[i] = &convertedObject{kind: batch[i].kind, content: slices.Clip(content), labels: resource.NewAttributes(u.GetLabels(), nil)}
 	}
 	for i, p := range batch {
-		r.settle(p.pendingConversion, made[i], nil)
+		r.complete(p.pendingConversion, made[i], nil)
 	}
 	return nil
 }
 
-// send has Kubernetes' converter send a review.
-func (r *review) send(batch []reviewed) ([]*unstructured.Unstructured, error) {
+// send sends a review by Kubernetes' converter, and returns its objects in order.
+func (r *review) send(batch []reviewItem) ([]*unstructured.Unstructured, error) {
 	if len(batch) == 1 {
 		obj, err := r.compiled.unsafe.ConvertToVersion(batch[0].from, r.to)
 		if err != nil {
@@ -161,7 +161,7 @@ func (r *review) send(batch []reviewed) ([]*unstructured.Unstructured, error) {
 		}
 		return []*unstructured.Unstructured{u}, nil
 	}
-	// The list has the objects' kind: it is what errors name.
+	// Errors name the kind of the list, so it gets the kind of the objects.
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(batch[0].kind)
 	for _, p := range batch {

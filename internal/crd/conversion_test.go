@@ -15,28 +15,28 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-func TestConversionsTakeBoundedMemory(t *testing.T) {
+func TestConversionCacheIsBounded(t *testing.T) {
 	const limit, objects = 1 << 20, 5000
 	cache := newConversionCache(limit, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
-	c := newConversions(cache)
+	c := newWebhookConverter(cache)
 	for i := range objects {
 		cache.put(c.key("v2", fmt.Append(nil, i)), &convertedObject{content: make([]byte, 1000)})
-		if cache.mu.bytes > limit {
-			t.Fatalf("%d bytes after %d objects, want %d at most", cache.mu.bytes, i+1, limit)
+		if cache.mu.pool.bytes > limit {
+			t.Fatalf("%d bytes after %d objects, want %d at most", cache.mu.pool.bytes, i+1, limit)
 		}
 	}
-	if n := len(cache.mu.made); n < limit/2000 || cache.mu.bytes != int64(n)*(1000+conversionOverhead) {
-		t.Errorf("%d objects are kept, of %d bytes", n, cache.mu.bytes)
+	if n := len(cache.mu.objects); n < limit/2000 || cache.mu.pool.bytes != int64(n)*(1000+conversionOverhead) {
+		t.Errorf("the cache has %d objects of %d bytes", n, cache.mu.pool.bytes)
 	}
 }
 
-func TestConversionsGoWithTheirObjects(t *testing.T) {
+func TestConversionsGoWithTheirEntries(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	cache := newConversionCache(1<<20, time.Minute, clock)
-	c, other := newConversions(cache), newConversions(cache)
+	c, other := newWebhookConverter(cache), newWebhookConverter(cache)
 	current, replaced := &resource.Entry{Key: "current"}, &resource.Entry{Key: "replaced"}
 	keys := map[string]conversionKey{}
-	for name, of := range map[string]*conversions{"current": c, "replaced": c, "unmet": c, "other": other} {
+	for name, of := range map[string]*webhookConverter{"current": c, "replaced": c, "unmet": c, "other": other} {
 		keys[name] = of.key("v2", []byte(name))
 		cache.put(keys[name], &convertedObject{})
 	}
@@ -46,13 +46,13 @@ func TestConversionsGoWithTheirObjects(t *testing.T) {
 		t.Helper()
 		found := 0
 		for _, name := range names {
-			if cache.mu.made[keys[name]] == nil {
-				t.Errorf("%s: the conversion of %q is not kept", when, name)
+			if cache.mu.objects[keys[name]] == nil {
+				t.Errorf("%s: the conversion of %q is not in the cache", when, name)
 			}
 			found++
 		}
-		if len(cache.mu.made) != found {
-			t.Errorf("%s: %d are kept, want %d", when, len(cache.mu.made), found)
+		if len(cache.mu.objects) != found {
+			t.Errorf("%s: the cache has %d objects, want %d", when, len(cache.mu.objects), found)
 		}
 	}
 	runtime.KeepAlive(replaced)
@@ -66,20 +66,20 @@ func TestConversionsGoWithTheirObjects(t *testing.T) {
 	cache.get(keys["unmet"])
 	clock.Step(time.Minute / 2)
 	cache.sweep()
-	want("what was replaced was not read for a while", "current", "unmet")
+	want("a replaced object was not read for a minute", "current", "unmet")
 	clock.Step(time.Minute)
 	cache.sweep()
-	want("nobody came for an object again", "current")
+	want("an object without entry was not read again", "current")
 	runtime.KeepAlive(current)
 }
 
-func TestReviewsHoldWhatWaits(t *testing.T) {
+func TestReviewBatches(t *testing.T) {
 	cache := newConversionCache(1<<20, time.Minute, clocktesting.NewFakePassiveClock(time.Now()))
-	c := newConversions(cache)
-	c.mu.reviews = reviewsAtOnce // the test is the one that takes
+	c := newWebhookConverter(cache)
+	c.mu.reviews = reviewsAtOnce // so that the test alone takes batches
 	var all []*pendingConversion
 	join := func(version string, size, i int) {
-		made, p, fresh := c.find(lazyCodec{version: version}, fmt.Appendf(make([]byte, size), "%d", i))
+		made, p, fresh := c.findOrJoin(lazyCodec{version: version}, fmt.Appendf(make([]byte, size), "%d", i))
 		if made != nil || !fresh {
 			t.Fatalf("object %d is known", i)
 		}
@@ -91,8 +91,8 @@ func TestReviewsHoldWhatWaits(t *testing.T) {
 	join("v3", 0, 0)
 	join("v3", 700<<10, 1)
 	join("v3", 700<<10, 2)
-	if _, p, fresh := c.find(lazyCodec{version: "v2"}, []byte("120")); fresh || p != all[120] || p.waiting != 2 {
-		t.Errorf("a second reader is not joined with the first")
+	if _, p, fresh := c.findOrJoin(lazyCodec{version: "v2"}, []byte("120")); fresh || p != all[120] || p.waiting != 2 {
+		t.Errorf("a second reader did not join the first")
 	}
 	c.enqueue(all)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +104,7 @@ func TestReviewsHoldWhatWaits(t *testing.T) {
 		t.Errorf("a reader whose time is over: %v", err)
 	}
 	for _, want := range []int{100, 49, 2, 1, 0} {
-		if batch := c.take(); len(batch) != want {
+		if batch := c.takeBatch(); len(batch) != want {
 			t.Errorf("a review has %d objects, want %d", len(batch), want)
 		}
 	}
@@ -112,17 +112,17 @@ func TestReviewsHoldWhatWaits(t *testing.T) {
 		t.Errorf("%d reviews and %d in the queue are left", c.mu.reviews, len(c.mu.queue))
 	}
 	failed := errors.New("refused")
-	c.settle(all[0], nil, failed)
+	c.complete(all[0], nil, failed)
 	if _, err := c.wait(context.Background(), all[0]); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
-	if _, _, fresh := c.find(lazyCodec{version: "v2"}, []byte("0")); !fresh {
-		t.Errorf("an error is kept")
+	if _, _, fresh := c.findOrJoin(lazyCodec{version: "v2"}, []byte("0")); !fresh {
+		t.Errorf("an error stayed in the cache")
 	}
 }
 
-func TestReviewsFollowTheWebhooksPace(t *testing.T) {
-	c := newConversions(nil)
+func TestReviewSizesFollowTheWebhook(t *testing.T) {
+	c := newWebhookConverter(nil)
 	for i, step := range []struct {
 		objects int
 		took    time.Duration
@@ -134,8 +134,8 @@ func TestReviewsFollowTheWebhooksPace(t *testing.T) {
 	}
 }
 
-// TestConvertedObjectsComeBack checks that numbers stay what they were.
-func TestConvertedObjectsComeBack(t *testing.T) {
+// TestConvertedObjectsRoundTrip checks that numbers keep their types.
+func TestConvertedObjectsRoundTrip(t *testing.T) {
 	u := &unstructured.Unstructured{}
 	const text = `{"apiVersion":"g/v2","kind":"K","metadata":{"name":"n"},"spec":{"f":1.0,"i":1,"large":9007199254740993,"e":1e3,"null":null,"list":[1,"a",true],"time":"2026-01-01T00:00:00Z","text":"\u00e9\u0000"}}`
 	if err := u.UnmarshalJSON([]byte(text)); err != nil {

@@ -6,50 +6,51 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// maxCosts is how many definitions a report names.
+// maxCosts bounds the definitions in a report.
 const maxCosts = 100
 
-// Costs tells what definitions cost, the most expensive first. It looks at each.
-func (s *Server) Costs() slo.CRDsReport {
-	_, bytes := s.shelf.held()
-	report := slo.CRDsReport{
-		Time: s.cfg.Clock.Now(), Top: []slo.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
+// Costs reports the memory that definitions take, the most expensive ones first. It visits
+// all definitions.
+func (s *Server) Costs() report.CRDsReport {
+	_, bytes := s.compiled.usage()
+	result := report.CRDsReport{
+		Time: s.cfg.Clock.Now(), Top: []report.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
 	}
 	for _, d := range s.catalog.All() {
 		cost, asked := s.cost(d)
-		report.Definitions++
+		result.Definitions++
 		if asked || cost.Objects > 0 {
-			report.Served++
+			result.Served++
 		}
 		if cost.CompiledBytes > 0 {
-			report.Compiled++
+			result.Compiled++
 		}
-		report.Top = append(report.Top, cost)
+		result.Top = append(result.Top, cost)
 	}
-	slices.SortFunc(report.Top, func(a, b slo.CRDCost) int {
+	slices.SortFunc(result.Top, func(a, b report.CRDCost) int {
 		return cmp.Or(cmp.Compare(total(&b), total(&a)), cmp.Compare(a.Name, b.Name))
 	})
-	report.Top = report.Top[:min(len(report.Top), maxCosts)]
-	return report
+	result.Top = result.Top[:min(len(result.Top), maxCosts)]
+	return result
 }
 
-func total(c *slo.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
+func total(c *report.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
-// cost is a definition's, and whether its objects were asked for.
-func (s *Server) cost(d *Definition) (cost slo.CRDCost, asked bool) {
-	cost = slo.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
+// cost returns the memory of a definition, and whether it was asked for since the start.
+func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
+	cost = report.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
-	now, held := s.mu.served[d.UID], s.mu.kept[d.UID]
+	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]
 	s.mu.Unlock()
-	if now != nil {
-		cost.CompiledBytes = s.shelf.size(&now.reading.shelved, &now.writing.shelved)
+	if current != nil {
+		cost.CompiledBytes = s.compiled.size(&current.schemaSlot.entry, &current.writerSlot.entry)
 	}
-	if held != nil {
-		snapshot := held.resource.Snapshot()
+	if retained != nil {
+		snapshot := retained.resource.Snapshot()
 		cost.Objects, cost.ObjectBytes = snapshot.Len(), snapshot.Packed
 		return cost, true
 	}
@@ -58,5 +59,5 @@ func (s *Server) cost(d *Definition) (cost slo.CRDCost, asked bool) {
 		prefix := storage.EtcdPrefix(options.StorageConfig.Prefix, options.ResourcePrefix)
 		cost.Objects, cost.ObjectBytes = s.catalog.store.Cache().Unclaimed(prefix)
 	}
-	return cost, now != nil
+	return cost, current != nil
 }

@@ -1,30 +1,26 @@
 package crd
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/features"
 	apistorage "k8s.io/apiserver/pkg/storage"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-
-	"github.com/millrace/millrace/internal/storage"
 )
 
-// count tells metrics how many objects there are of a resource, as Kubernetes' storages
-// do in a goroutine each.
-func (s *Server) count(k *kept) {
-	if s.counts.Load() {
-		etcdmetrics.UpdateStoreStats(k.resource.GroupResource(), k.stats(), nil)
+// reportCount sets the metrics of how many objects a resource has. Kubernetes' storages do
+// so in a goroutine each.
+func (s *Server) reportCount(r *retainedResource) {
+	if s.countObjects.Load() {
+		etcdmetrics.UpdateStoreStats(r.resource.GroupResource(), r.stats(), nil)
 	}
 }
 
-func (k *kept) stats() apistorage.Stats {
-	snapshot := k.resource.Snapshot()
+func (r *retainedResource) stats() apistorage.Stats {
+	snapshot := r.resource.Snapshot()
 	stats := apistorage.Stats{ObjectCount: int64(snapshot.Len())}
 	if stats.ObjectCount > 0 && utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
 		stats.EstimatedAverageObjectSizeBytes = snapshot.Bytes / stats.ObjectCount
@@ -32,69 +28,30 @@ func (k *kept) stats() apistorage.Stats {
 	return stats
 }
 
-// Stats returns how many objects there are of a custom resource. It returns false if
-// none is in use, or nobody wants to know. Kubernetes' tracker, which storages tell of
-// them, would remember resources for an hour after they are gone.
+// Stats returns how many objects a custom resource has. It returns false if the resource
+// is not in use, or if objects are not counted at all. It takes the place of Kubernetes'
+// tracker, which storages report to, and which remembers resources for an hour after they
+// are gone.
 func (s *Server) Stats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	d := s.catalog.Get(gr.String())
-	if d == nil || !s.counts.Load() {
+	if d == nil || !s.countObjects.Load() {
 		return apistorage.Stats{}, false
 	}
 	s.mu.Lock()
-	k := s.mu.kept[d.UID]
+	r := s.mu.retained[d.UID]
 	s.mu.Unlock()
-	if k == nil {
+	if r == nil {
 		return apistorage.Stats{}, false
 	}
-	return k.stats(), true
+	return r.stats(), true
 }
 
-// countAll counts the objects of all resources that are in use.
-func (s *Server) countAll() {
+// reportCounts sets the metrics of all resources that are in use.
+func (s *Server) reportCounts() {
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.mu.kept))
+	all := slices.Collect(maps.Values(s.mu.retained))
 	s.mu.Unlock()
-	for _, k := range all {
-		s.count(k)
-	}
-}
-
-// release lets a resource go whose definition is gone.
-func (s *Server) release(k *kept) {
-	gr := k.resource.GroupResource()
-	etcdmetrics.DeleteStoreStats(gr)
-	k.cache.Release(k.resource)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.gone[gr] = true
-}
-
-// goneNow returns the resources that went since it last returned any. While more go it
-// waits for them, up to forgetPatience calls: what is done for them costs as much for
-// one as for all.
-func (s *Server) goneNow() map[schema.GroupResource]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.waits++; len(s.mu.gone) != s.mu.went && s.mu.waits < forgetPatience {
-		s.mu.went = len(s.mu.gone)
-		return nil
-	}
-	gone := s.mu.gone
-	s.mu.gone, s.mu.went, s.mu.waits = map[schema.GroupResource]bool{}, 0, 0
-	return gone
-}
-
-// forgetGone drops what is known of resources that went.
-func (s *Server) forgetGone() {
-	gone := s.goneNow()
-	maps.DeleteFunc(gone, func(gr schema.GroupResource, _ bool) bool { return s.catalog.Get(gr.String()) != nil })
-	if len(gone) == 0 {
-		return
-	}
-	if s.cfg.Gone != nil {
-		s.cfg.Gone(gone)
-	}
-	if err := storage.ForgetMetrics(gone); err != nil {
-		utilruntime.HandleError(fmt.Errorf("drop metrics of %d resources that are gone: %w", len(gone), err))
+	for _, r := range all {
+		s.reportCount(r)
 	}
 }

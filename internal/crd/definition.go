@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Definition is what is known of a CustomResourceDefinition without decoding
-// it. It is immutable.
+// Definition is a row of the Catalog: the facts about a CustomResourceDefinition that are
+// needed of all definitions, without their schemas. It is immutable.
 type Definition struct {
 	// Name is plural.group.
 	Name string
@@ -17,26 +17,26 @@ type Definition struct {
 	Revision int64
 	Group    string
 	Scope    apiextensionsv1.ResourceScope
-	// Wanted are the names of the spec, Accepted those of the status: only the
-	// latter are served.
+	// Wanted are the names in the spec, Accepted those in the status. Only accepted names
+	// are served.
 	Wanted, Accepted apiextensionsv1.CustomResourceDefinitionNames
 	// Versions are in the order of the spec.
 	Versions []Version
-	// StoredVersions are those that objects may be stored in (status).
+	// StoredVersions are the versions that objects may be stored in, by the status.
 	StoredVersions []string
-	// Conditions of the status that are True.
+	// Conditions that are True in the status.
 	Established, NamesAccepted, Terminating bool
 	// EstablishedAt is when the condition Established last changed.
 	EstablishedAt time.Time
-	// Deleting definitions have a deletion timestamp.
+	// Deleting is set if the definition has a deletion timestamp.
 	Deleting bool
-	// Webhook says that versions are converted by a webhook.
+	// Webhook is set if a webhook converts between versions.
 	Webhook bool
-	// Unchecked says that the schemas may not be structural, or that a condition calls
-	// them so. Of others Kubernetes' validation has made sure.
+	// Unchecked is set if the schemas may be not structural, or if a condition says that
+	// they are not. The schemas of other definitions passed Kubernetes' validation.
 	Unchecked bool
-	// Spec identifies the spec as it is stored: it is another when anything in it has
-	// changed, and when another version of Kubernetes wrote the same in other words.
+	// Spec is a hash of the stored spec. It changes with the spec, and also if another
+	// version of Kubernetes encodes the same spec differently.
 	Spec uint64
 	// KeepsUnknown is the spec's preserveUnknownFields.
 	KeepsUnknown bool
@@ -47,13 +47,13 @@ type Version struct {
 	Name            string
 	Served, Storage bool
 	Deprecated      bool
-	// DeprecationWarning is nil for Kubernetes' own words.
+	// DeprecationWarning is nil for Kubernetes' default warning.
 	DeprecationWarning *string
-	// Status and Scale are the subresources that it has.
+	// Status and Scale are set if the version has that subresource.
 	Status, Scale bool
-	// SelectableFields are JSON paths as the spec has them.
+	// SelectableFields are JSON paths as in the spec.
 	SelectableFields []string
-	// Content identifies all of this version in the spec, its schema included.
+	// Content is a hash of this version in the spec, with its schema.
 	Content uint64
 }
 
@@ -63,7 +63,7 @@ func (d *Definition) Served(version string) bool {
 	return v != nil && v.Served
 }
 
-// Version returns a version of the spec, nil if there is none of that name.
+// Version returns a version of the spec, or nil if there is none of that name.
 func (d *Definition) Version(name string) *Version {
 	for i := range d.Versions {
 		if d.Versions[i].Name == name {
@@ -76,8 +76,8 @@ func (d *Definition) Version(name string) *Version {
 // Namespaced reports whether the resource's objects live in namespaces.
 func (d *Definition) Namespaced() bool { return d.Scope == apiextensionsv1.NamespaceScoped }
 
-// StorageVersion is the version that objects are written in, "" if the spec
-// names none, which validation does not allow.
+// StorageVersion returns the version that objects are stored in. It is "" if the spec names
+// none, which validation does not allow.
 func (d *Definition) StorageVersion() string {
 	for _, v := range d.Versions {
 		if v.Storage {

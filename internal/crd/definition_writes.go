@@ -28,23 +28,29 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/millrace/millrace/internal/storage"
+
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
-// definitionWrites answers what makes a definition known: creating it, and the
-// controller's writes of its status. Handlers and storage are Kubernetes'; what they
-// need not know of schemas is kept from them. All else is answered by the routes that
-// Kubernetes installs.
+// definitionWrites answers the two requests that installing a definition takes: its
+// creation, and the controller's writes of its status. Handlers and storage are
+// Kubernetes', but do not get the schemas where they would only copy and convert them,
+// which costs Kubernetes' routes much time and memory.
+// All other requests for definitions are left to those routes.
+//
+// It also limits how many definitions are written at a time, whichever way.
 type definitionWrites struct {
 	create, status http.HandlerFunc
-	room           room
-	// size is what a definition that is stored has, in bytes.
+	limiter        limiter
+	// size returns the bytes of a stored definition.
 	size func(name string) int64
 }
 
 const definitionsName = "customresourcedefinitions"
 
-// newDefinitionWrites is given the storage of definitions, where its options are from,
-// and the types of fields.
+// newDefinitionWrites makes the routes over the storage of definitions. getter made that
+// storage's options. models are the OpenAPI types of definitions, by which the manager of
+// fields works.
 func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter, models map[string]*spec.Schema) (*definitionWrites, error) {
 	outlined, err := openOutlines(definitions, getter)
 	if err != nil {
@@ -55,7 +61,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 		return nil, err
 	}
 	status := customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, outlined)
-	creation, err := s.definitionScope("", definitions, types, withoutSchemas{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
+	creation, err := s.definitionScope("", definitions, types, schemalessConvertor{runtime.UnsafeObjectConvertor(apiextensionsapiserver.Scheme)})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +69,7 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	if err != nil {
 		return nil, err
 	}
-	update.Convertor = wholeConvertor{apiextensionsapiserver.Scheme}
+	update.Convertor = completingConvertor{apiextensionsapiserver.Scheme}
 	var admit admission.Interface
 	if s.admission != nil {
 		admit = statusAdmission{s.admission}
@@ -72,9 +78,10 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 		gv := apiextensionsv1.SchemeGroupVersion
 		return metrics.InstrumentHandlerFunc(verb, gv.Group, gv.Version, definitionsName, subresource, "resource", metrics.APIServerComponent, false, "", h)
 	}
-	// Kubernetes' handlers are for one request each: they wrap admission anew.
+	// A handler is made for each request: making one wraps admission in state of that
+	// request.
 	return &definitionWrites{
-		room: newRoom(), size: s.catalog.size,
+		limiter: newLimiter(), size: s.catalog.size,
 		create: counted("POST", "", func(w http.ResponseWriter, req *http.Request) {
 			handlers.CreateResource(definitions, creation, s.admission)(w, req)
 		}),
@@ -84,7 +91,8 @@ func (s *Server) newDefinitionWrites(definitions *customresourcedefinition.REST,
 	}, nil
 }
 
-// openOutlines makes a storage of what another has, as outlines.
+// openOutlines makes a storage of the same definitions that reads and writes them as
+// outlines (outlineCodec).
 func openOutlines(definitions *customresourcedefinition.REST, getter generic.RESTOptionsGetter) (*customresourcedefinition.REST, error) {
 	store, ok := definitions.Storage.Storage.(*storage.Store)
 	if !ok {
@@ -94,15 +102,15 @@ func openOutlines(definitions *customresourcedefinition.REST, getter generic.RES
 	if err != nil {
 		return nil, err
 	}
-	outlines, err := store.With(outlineCodec{options.StorageConfig.Codec})
+	outlines, err := store.With(definitioncodec.OutlineCodec{Codec: options.StorageConfig.Codec})
 	if err != nil {
 		return nil, err
 	}
 	return customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, sharedOptions{getter, outlines})
 }
 
-// definitionScope is what Kubernetes' installer makes for definitions. The manager of
-// fields converts with a convertor of its own.
+// definitionScope makes the scope that Kubernetes' installer makes for definitions, or for
+// a subresource of them. convertor is that of the manager of fields.
 func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStrategy, types managedfields.TypeConverter, convertor runtime.ObjectConvertor) (*handlers.RequestScope, error) {
 	scheme, kind := apiextensionsapiserver.Scheme, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 	tables := rest.NewDefaultTableConvertor(apiextensions.Resource(definitionsName))
@@ -128,7 +136,7 @@ func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStr
 	return scope, err
 }
 
-// filter is a restful.FilterFunction.
+// filter is a restful.FilterFunction. It answers, or passes on to Kubernetes' routes.
 func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
 	ctx := req.Request.Context()
 	info, ok := request.RequestInfoFrom(ctx)
@@ -136,16 +144,16 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 		chain.ProcessFilter(req, resp)
 		return
 	}
-	if info.Subresource == "" && (writes(info.Verb) || info.Verb == "delete") {
-		leave, err := d.room.enter(ctx, d.weigh(req.Request, info))
+	if info.Subresource == "" && (isWrite(info.Verb) || info.Verb == "delete") {
+		release, err := d.limiter.acquire(ctx, d.weight(req.Request, info))
 		if err != nil {
 			responsewriters.ErrorNegotiated(apierrors.NewTimeoutError("other definitions are being written: try again", 1),
 				apiextensionsapiserver.Codecs, apiextensionsv1.SchemeGroupVersion, resp.ResponseWriter, req.Request)
 			return
 		}
-		defer leave()
+		defer release()
 	}
-	switch h := d.of(req.Request, info); h {
+	switch h := d.handlerFor(req.Request, info); h {
 	case nil:
 		chain.ProcessFilter(req, resp)
 	default:
@@ -153,25 +161,26 @@ func (d *definitionWrites) filter(req *restful.Request, resp *restful.Response, 
 	}
 }
 
-// weigh returns how many bytes of definitions a request is about, negative if that is
-// not known.
-func (d *definitionWrites) weigh(req *http.Request, info *request.RequestInfo) int64 {
+// weight returns the bytes of the definition that a request sends or is for, whichever are
+// more. It is negative if they are not known.
+func (d *definitionWrites) weight(req *http.Request, info *request.RequestInfo) int64 {
 	if info.Name == "" || req.ContentLength < 0 {
 		return req.ContentLength
 	}
 	return max(req.ContentLength, d.size(info.Name))
 }
 
-// of returns what answers a request, nil for Kubernetes' own route.
-func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
+// handlerFor returns the handler of a request, or nil for Kubernetes' own route.
+func (d *definitionWrites) handlerFor(req *http.Request, info *request.RequestInfo) http.HandlerFunc {
 	if info.APIVersion != apiextensionsv1.SchemeGroupVersion.Version {
 		return nil
 	}
 	switch {
 	case req.Method == http.MethodPost && info.Name == "" && info.Subresource == "":
 		return d.create
-	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataAlone:
-		// Nobody but this process is given to read what it did not send.
+	case req.Method == http.MethodPut && info.Subresource == "status" && req.Header.Get("Accept") == metadataOnlyAccept:
+		// Only the controller of this process sends such writes. Another client would get an
+		// answer without the spec.
 		if u, ok := request.UserFrom(req.Context()); ok && u.GetName() == user.APIServerUser {
 			return d.status
 		}
@@ -179,26 +188,27 @@ func (d *definitionWrites) of(req *http.Request, info *request.RequestInfo) http
 	return nil
 }
 
-// withoutSchemas converts definitions for the manager of fields of those that are
-// created: their versions are one field, whatever is in it.
-type withoutSchemas struct{ runtime.ObjectConvertor }
+// schemalessConvertor converts definitions without their schemas. It is for the manager of
+// fields when definitions are created: their versions are one field to it, whatever they
+// contain.
+type schemalessConvertor struct{ runtime.ObjectConvertor }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (c withoutSchemas) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+func (c schemalessConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		in = bareOf(full)
+		in = definitioncodec.WithoutSchemas(full)
 	}
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
 
-// wholeConvertor converts definitions for those beyond this server: an outline is made
-// whole.
-type wholeConvertor struct{ runtime.ObjectConvertor }
+// completingConvertor converts outlines to definitions with schemas, for webhooks and
+// policies of admission.
+type completingConvertor struct{ runtime.ObjectConvertor }
 
 // Convert implements runtime.ObjectConvertor.
-func (c wholeConvertor) Convert(in, out, context any) error {
+func (c completingConvertor) Convert(in, out, context any) error {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		whole, err := wholeOf(full)
+		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
 			return err
 		}
@@ -208,9 +218,9 @@ func (c wholeConvertor) Convert(in, out, context any) error {
 }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (c wholeConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+func (c completingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		whole, err := wholeOf(full)
+		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
 			return nil, err
 		}
@@ -219,8 +229,9 @@ func (c wholeConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVers
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
 
-// statusAdmission gives admission the spec that there is, which the controller does
-// not send. What it has converted is whole (wholeConvertor).
+// statusAdmission is admission for writes of the status by the controller, which does not
+// send the spec. The object gets the stored spec; its schemas are added when admission
+// converts it (completingConvertor).
 type statusAdmission struct{ admission.Interface }
 
 // Admit implements admission.MutationInterface.
@@ -229,10 +240,10 @@ func (s statusAdmission) Admit(ctx context.Context, a admission.Attributes, o ad
 	if !ok {
 		return nil
 	}
-	now, isNow := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	old, isOld := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
-	if isNow && isOld {
-		old.Spec.DeepCopyInto(&now.Spec)
+	updated, isDefinition := a.GetObject().(*apiextensions.CustomResourceDefinition)
+	old, hasOld := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	if isDefinition && hasOld {
+		old.Spec.DeepCopyInto(&updated.Spec)
 	}
 	return next.Admit(ctx, a, o)
 }

@@ -1,30 +1,39 @@
-// Package crd serves custom resources, and keeps the conditions of their
-// definitions, in place of Kubernetes' apiextensions server.
+// Package crd serves custom resources, and keeps the conditions of their definitions, in
+// place of Kubernetes' apiextensions server. It exists because that server keeps every
+// definition decoded and compiled, with a cache for each version, which takes gigabytes
+// for some thousand definitions.
 //
-// What is known of a definition without decoding it is a row of the Catalog
-// (Definition), which follows the cache's log of definitions and is read out of
-// stored bytes. The definition itself stays in the byte cache and is decoded when
-// it is asked for (Catalog.Full). Its schemas are decoded by a codec of ours
-// (definitionCodec), which knows how Kubernetes writes them.
+//	event log of definitions ─► Catalog ─► handlers: Server, controller, Registration,
+//	                            (rows)     package discovery, package openapi
 //
-// A definition that is served has a storage for each version that was asked for,
-// which holds no schema. What has to be compiled out of the schema is compiled
-// on first need, shared by all requests, and dropped when it was not used for a
-// while or when it takes too much memory (shelf). Watches live on the storages:
-// they neither hold what is compiled nor end when it is dropped. They end, as
-// with Kubernetes, when the definition's spec or accepted names change.
+//	request ─► handler ─► servedDefinition ─┬─► version: storage, route, no schemas
+//	           or route   (lifecycle.go)    ├─► compiledSlot: compiledSchemas ─┐ compiled-
+//	                                        ├─► compiledSlot: writerSet ───────┘ Cache
+//	                                        └─► webhookConverter ─► conversionCache
 //
-// What a conversion webhook makes of stored objects is asked for in reviews of many
-// objects (conversions), and kept until an object or its definition changes
-// (conversionCache). Decoding at a version finds it there.
+// A row of the Catalog (Definition) has the facts about a definition that are needed of
+// all definitions. It is read out of the stored bytes without decoding them. The definition
+// itself stays in the byte cache, and is decoded when it is needed (Catalog.Full), by a
+// codec that knows how Kubernetes writes definitions (definitioncodec.Codec).
 //
-// Creating a definition and the controller's writes of its status are answered by
-// routes of this package (definitionWrites); the latter work on definitions without
-// schemas (outlineCodec). All other writes of definitions are Kubernetes' routes'.
+// A servedDefinition is the state by which a definition is served. It has a storage for
+// each version that was asked for, which holds no schema. Schemas, validators and rules
+// are compiled when they are first needed, shared by all requests, and dropped when they
+// are idle or take too much memory (compiledCache). Watches live on the storages: they hold
+// nothing that is compiled, and do not end when it is dropped. As in Kubernetes they end
+// when the definition's spec or accepted names change.
 //
-// The schemas, strategies and request handlers are Kubernetes' own, so what is
-// answered is what Kubernetes answers.
+// Objects that a conversion webhook has to convert go to it in reviews of many objects
+// (webhookConverter). Converted objects are kept until the object or its definition changes
+// (conversionCache), and decoding at a version finds them there.
 //
-// A caller makes a Server with New, which starts nothing: the goroutines begin
-// with the generic server's post-start hooks and end with their context.
+// Routes of this package answer the creation of definitions and the controller's writes of
+// their status (definitionWrites). The latter work on definitions without schemas
+// (definitioncodec.OutlineCodec). Kubernetes' routes answer all other writes of definitions.
+//
+// Schemas, strategies and request handlers are Kubernetes' own, so answers are, too.
+//
+// The caller must give New a configuration whose storage comes from storage.Decorator, and
+// must run the generic server: its post-start hooks start the goroutines, which end with
+// their context. The package is not for built-in resources, nor for discovery and OpenAPI.
 package crd

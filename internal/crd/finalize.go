@@ -19,48 +19,51 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// ending is how far the deletion of a definition is. A round says that it is
-// under way, deletes the objects, and looks until they are gone:
+// deletionProgress is the progress of a definition's deletion. A round sets the condition
+// Terminating, deletes the objects, and waits until they are gone:
 //
 //	none ──began, objects deleted──► waiting ──no object left──► finalizer removed
 //	  ▲                                │
 //	  └────── failed, or too long ─────┘  the next round begins after a back-off
-type ending struct {
-	// until is when a wait is over, zero when there is none.
-	until time.Time
-	// wrote is the revision of the last status written. Unless the definition has
-	// changed since, the next round begins at next. pause is what a failure makes it
-	// wait.
-	wrote int64
-	next  time.Time
-	pause time.Duration
+type deletionProgress struct {
+	// waitUntil is when waiting for the objects times out, and zero before they are deleted.
+	waitUntil time.Time
+	// writtenRevision is the revision of the last status that was written. Unless the
+	// definition has changed since, the next round begins at nextRound. backoff is the
+	// time between the last two rounds.
+	writtenRevision int64
+	nextRound       time.Time
+	backoff         time.Duration
 }
 
 const (
+	// goneTimeout bounds the wait for deleted objects to be gone, and gonePeriod is the time
+	// between two looks.
 	goneTimeout = time.Minute
 	gonePeriod  = time.Second
-	// A failed round is followed by another after firstPause, then twice that, up to
-	// lastPause.
-	firstPause = time.Second
-	lastPause  = time.Minute
+	// minBackoff is the time after the first failed round. It doubles up to maxBackoff.
+	minBackoff = time.Second
+	maxBackoff = time.Minute
 )
 
-func terminating(status apiextensionsv1.ConditionStatus, reason, message string) condition {
+// terminatingCondition returns the condition Terminating.
+func terminatingCondition(status apiextensionsv1.ConditionStatus, reason, message string) condition {
 	return condition{Type: apiextensionsv1.Terminating, Status: status, Reason: reason, Message: message}
 }
 
-func failedDeletion(format string, err error) condition {
-	return terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionFailed", fmt.Sprintf(format, err))
+func deletionFailedCondition(format string, err error) condition {
+	return terminatingCondition(apiextensionsv1.ConditionTrue, "InstanceDeletionFailed", fmt.Sprintf(format, err))
 }
 
-// finalize lets a deleted definition go when its objects are gone.
+// finalize deletes the objects of a deleted definition, and removes its finalizer when they
+// are gone.
 func (c *controller) finalize(ctx context.Context, d *Definition) error {
-	e := &c.knownOf(d).ending
-	if wait := time.Until(e.next); e.until.IsZero() && d.Revision <= e.wrote && wait > 0 {
+	e := &c.stateOf(d).deletion
+	if wait := time.Until(e.nextRound); e.waitUntil.IsZero() && d.Revision <= e.writtenRevision && wait > 0 {
 		c.queue.AddAfter(d.Name, wait)
 		return nil
 	}
-	full, d, err := c.catalog.outline(d.Name)
+	full, d, err := c.catalog.outlineWithRow(d.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -70,9 +73,9 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	if full.DeletionTimestamp == nil || !apiextensionshelpers.CRDHasFinalizer(full, apiextensionsv1.CustomResourceCleanupFinalizer) {
 		return nil
 	}
-	if e.until.IsZero() {
-		apiextensionshelpers.SetCRDCondition(full, terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"))
-		if full, err = c.writeEnding(ctx, e, d, full); full == nil || err != nil {
+	if e.waitUntil.IsZero() {
+		apiextensionshelpers.SetCRDCondition(full, terminatingCondition(apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"))
+		if full, err = c.writeDeletionStatus(ctx, e, d, full); full == nil || err != nil {
 			return err
 		}
 	}
@@ -81,62 +84,64 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 		c.queue.AddAfter(d.Name, gonePeriod)
 		return nil
 	}
-	e.until, e.pause = time.Time{}, min(max(2*e.pause, firstPause), lastPause)
-	e.next = time.Now().Add(e.pause)
+	e.waitUntil, e.backoff = time.Time{}, min(max(2*e.backoff, minBackoff), maxBackoff)
+	e.nextRound = time.Now().Add(e.backoff)
 	if err != nil {
 		apiextensionshelpers.SetCRDCondition(full, *last)
-		if _, failed := c.writeEnding(ctx, e, d, full); failed != nil {
+		if _, failed := c.writeDeletionStatus(ctx, e, d, full); failed != nil {
 			utilruntime.HandleError(failed)
 		}
 		return err
 	}
 	apiextensionshelpers.SetCRDCondition(full, *last)
 	apiextensionshelpers.CRDRemoveFinalizer(full, apiextensionsv1.CustomResourceCleanupFinalizer)
-	_, err = c.writeEnding(ctx, e, d, full)
+	_, err = c.writeDeletionStatus(ctx, e, d, full)
 	return err
 }
 
-func (c *controller) writeEnding(ctx context.Context, e *ending, d *Definition, full *definition) (*definition, error) {
+// writeDeletionStatus writes the status, and notes its revision.
+func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*definition, error) {
 	written, err := c.write(ctx, d, full)
 	if written != nil && err == nil {
-		e.wrote, err = revisionOf(written)
+		e.writtenRevision, err = revisionOf(written)
 	}
 	return written, err
 }
 
-// deleteObjects deletes the objects of a definition, or looks whether they are
-// gone. It returns the condition to end with, and why if that is not the last
-// one; nil and no error while objects are left.
-func (c *controller) deleteObjects(ctx context.Context, e *ending, d *Definition, full *definition) (*condition, error) {
-	verdict := func(v condition, err error) (*condition, error) { return &v, err }
+// deleteObjects deletes the objects of a definition in the first call of a round, and
+// checks whether they are gone. It returns nil while objects are left, and afterwards the
+// condition with which the round ends. With an error the deletion needs another round.
+func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*condition, error) {
+	result := func(v condition, err error) (*condition, error) { return &v, err }
 	switch {
 	case finalizer.OverlappingBuiltInResources()[schema.GroupResource{Group: full.Spec.Group, Resource: full.Spec.Names.Plural}]:
-		return verdict(terminating(apiextensionsv1.ConditionFalse, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"), nil)
+		return result(terminatingCondition(apiextensionsv1.ConditionFalse, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"), nil)
 	case !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established):
-		return verdict(terminating(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), nil)
+		return result(terminatingCondition(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), nil)
 	}
-	completed := terminating(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
-	if e.until.IsZero() && c.server.storesNone(ctx, d) {
+	completed := terminatingCondition(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
+	if e.waitUntil.IsZero() && c.server.storesNone(ctx, d) {
 		return &completed, nil
 	}
-	v, err := c.stored(d)
+	v, release, err := c.acquireStored(d)
 	if err != nil {
 		err = fmt.Errorf("unable to find a custom resource client for %s.%s: %w", full.Status.AcceptedNames.Plural, full.Spec.Group, err)
-		return verdict(failedDeletion("could not list instances: %v", err), err)
+		return result(deletionFailedCondition("could not list instances: %v", err), err)
 	}
-	if e.until.IsZero() {
+	defer release()
+	if e.waitUntil.IsZero() {
 		if v, err := deleteAll(ctx, v); err != nil {
 			return &v, err
 		}
-		e.until = time.Now().Add(goneTimeout)
+		e.waitUntil = time.Now().Add(goneTimeout)
 	}
 	left, err := anyLeft(ctx, v)
-	if err == nil && left && time.Now().After(e.until) {
+	if err == nil && left && time.Now().After(e.waitUntil) {
 		err = context.DeadlineExceeded
 	}
 	switch {
 	case err != nil:
-		return verdict(terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionCheck",
+		return result(terminatingCondition(apiextensionsv1.ConditionTrue, "InstanceDeletionCheck",
 			fmt.Sprintf("could not confirm zero CustomResources remaining: %v", err)), err)
 	case left:
 		return nil, nil
@@ -144,14 +149,14 @@ func (c *controller) deleteObjects(ctx context.Context, e *ending, d *Definition
 	return &completed, nil
 }
 
-// storesNone reports whether it is known that there is no object of a definition that
-// is served. Most that are deleted have none, and need no storage opened to see that.
+// storesNone reports whether etcd has no object of a definition, as far as that can be
+// found out without opening its storage. Most deleted definitions have no objects.
 func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
-	now := s.serve(d.Name)
-	if s.cfg.Stored == nil || now == nil || now.check() != nil {
+	current := s.servedDefinition(d.Name)
+	if s.cfg.Stored == nil || current == nil || current.checkNames() != nil {
 		return false
 	}
-	options, err := s.options.GetRESTOptions(now.resource("").GroupResource(), nil)
+	options, err := s.options.GetRESTOptions(current.resource("").GroupResource(), nil)
 	if err != nil {
 		return false
 	}
@@ -159,47 +164,52 @@ func (s *Server) storesNone(ctx context.Context, d *Definition) bool {
 	return err == nil && n == 0
 }
 
-// stored is the version that a definition's objects are stored in.
-func (c *controller) stored(d *Definition) (*version, error) {
-	now := c.server.serve(d.Name)
-	if now == nil {
-		return nil, errChanged
+// acquireStored returns the version that a definition's objects are stored in. Unless it
+// returns an error, the caller must call release when it no longer uses the version.
+func (c *controller) acquireStored(d *Definition) (v *version, release func(), err error) {
+	current := c.server.acquire(d.Name)
+	if current == nil {
+		return nil, nil, errChanged
 	}
-	return now.version(now.def.StorageVersion())
+	if v, err = current.version(current.def.StorageVersion()); err != nil {
+		current.references.release()
+		return nil, nil, err
+	}
+	return v, current.references.release, nil
 }
 
-// anyLeft reports whether there is an object.
+// anyLeft reports whether there is any object.
 func anyLeft(ctx context.Context, v *version) (bool, error) {
-	list, err := v.rest.List(ctx, &internalversion.ListOptions{Limit: 1})
+	list, err := v.registry.List(ctx, &internalversion.ListOptions{Limit: 1})
 	if err != nil {
 		return false, err
 	}
 	return meta.LenList(list) > 0, nil
 }
 
-// deleteAll deletes all objects, one namespace after another, as clients would
-// but for admission. It returns what to say of an error.
+// deleteAll deletes all objects, one namespace after another, as clients would, but without
+// admission. With an error it returns the condition for it.
 func deleteAll(ctx context.Context, v *version) (condition, error) {
-	// The list makes sure that the cache has all of them.
+	// A consistent LIST waits until the cache has all objects.
 	if _, err := anyLeft(ctx, v); err != nil {
-		return failedDeletion("could not list instances: %v", err), err
+		return deletionFailedCondition("could not list instances: %v", err), err
 	}
 	namespaces := map[string]bool{}
 	for e := range v.store.Resource().Snapshot().All("", "") {
 		namespace := ""
-		if v.rest.CreateStrategy.NamespaceScoped() {
+		if v.registry.CreateStrategy.NamespaceScoped() {
 			namespace, _, _ = strings.Cut(e.Key, "/")
 		}
 		namespaces[namespace] = true
 	}
 	var errs []error
 	for namespace := range namespaces {
-		if _, err := v.rest.DeleteCollection(request.WithNamespace(ctx, namespace), rest.ValidateAllObjectFunc, nil, nil); err != nil {
+		if _, err := v.registry.DeleteCollection(request.WithNamespace(ctx, namespace), rest.ValidateAllObjectFunc, nil, nil); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
-		return failedDeletion("could not issue all deletes: %v", err), err
+		return deletionFailedCondition("could not issue all deletes: %v", err), err
 	}
 	return condition{}, nil
 }

@@ -24,11 +24,11 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// handler answers for custom resources, and passes on the rest. Their discovery is
-// package discovery's.
+// handler answers requests for custom resources, and passes on all others. Package
+// discovery answers for their discovery.
 type handler struct{ server *Server }
 
-// longRunning are the requests that do not end by themselves.
+// longRunning reports requests that do not end by themselves.
 var longRunning = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString())
 
 // ServeHTTP implements http.Handler.
@@ -42,13 +42,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.server.next.ServeHTTP(w, req)
 		return
 	}
-	row := h.find(req, info)
+	row := h.findRow(req, info)
 	if row == nil {
 		h.server.next.ServeHTTP(w, req)
 		return
 	}
 	gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-	now, v, err := h.version(req, info)
+	current, v, err := h.resolve(req, info)
 	switch {
 	case errors.Is(err, errNotServed):
 		h.server.next.ServeHTTP(w, req)
@@ -56,7 +56,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		utilruntime.HandleError(fmt.Errorf("serve %s: %w", row.Name, err))
 		h.fail(w, req, gv, apierrors.NewInternalError(errors.New("error resolving resource")))
 	default:
-		h.serve(w, req, &call{info: info, row: row, served: now, version: v})
+		h.serve(w, req, &resourceRequest{info: info, row: row, served: current, version: v})
 	}
 }
 
@@ -65,10 +65,10 @@ func (*handler) fail(w http.ResponseWriter, req *http.Request, gv schema.GroupVe
 	responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, gv, w, req)
 }
 
-// find returns the row of the definition that a request is for, nil if it is for
-// none that is served. A client that has just seen a definition in a watch may be
-// ahead of the rows: who finds nothing waits until they have caught up.
-func (h *handler) find(req *http.Request, info *request.RequestInfo) *Definition {
+// findRow returns the row of the definition that serves a request, or nil if none does.
+// A client may have seen a definition in a watch before the catalog has its row. So if no
+// row is found, findRow waits until the catalog has caught up, and looks again.
+func (h *handler) findRow(req *http.Request, info *request.RequestInfo) *Definition {
 	catalog := h.server.catalog
 	name := info.Resource + "." + info.APIGroup
 	if row := catalog.Get(name); row.serves(info) {
@@ -83,13 +83,12 @@ func (h *handler) find(req *http.Request, info *request.RequestInfo) *Definition
 	return nil
 }
 
-// active reports whether objects are served in a version. The definition may be
-// nil.
+// active reports whether objects are served in a version. d may be nil.
 func (d *Definition) active(version string) bool {
 	return d != nil && (d.NamesAccepted || d.Established) && d.Served(version)
 }
 
-// serves reports whether a request is for the definition, which may be nil.
+// serves reports whether the definition serves a request. d may be nil.
 func (d *Definition) serves(info *request.RequestInfo) bool {
 	switch {
 	case !d.active(info.APIVersion):
@@ -100,27 +99,28 @@ func (d *Definition) serves(info *request.RequestInfo) bool {
 	return !d.Namespaced() || info.Verb == "list" || info.Verb == "watch"
 }
 
-// errNotServed says that nothing is served under a version, not any more perhaps.
+// errNotServed says that a version is not served, or not any longer.
 var errNotServed = errors.New("version is not served")
 
-// attempts bounds how often a definition may change while a request is looked at.
-const attempts = 10
+// maxVersionAttempts bounds how often resolve tries again because a definition has changed.
+const maxVersionAttempts = 10
 
-// version returns how the version of a request is served, with its schemas made.
-func (h *handler) version(req *http.Request, info *request.RequestInfo) (now *served, v *version, err error) {
-	for range attempts {
-		now = h.server.serve(info.Resource + "." + info.APIGroup)
-		if now == nil || !now.def.Served(info.APIVersion) {
-			return nil, nil, errNotServed
-		}
-		if v, err = now.version(info.APIVersion); err == nil {
-			_, err = now.schemas()
+// resolve returns the servedDefinition and the version that answer a request, with schemas
+// compiled. Unless it returns an error, the caller must release the reference that it
+// gets to the servedDefinition.
+func (h *handler) resolve(req *http.Request, info *request.RequestInfo) (*servedDefinition, *version, error) {
+	var err error
+	for range maxVersionAttempts {
+		var current *servedDefinition
+		var v *version
+		if current, v, err = h.tryResolve(info); err == nil {
+			return current, v, nil
 		}
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil, nil, errNotServed
 		case !errors.Is(err, errChanged):
-			return now, v, err
+			return nil, nil, err
 		}
 		// The rows are behind the definition.
 		if err := h.server.catalog.CatchUp(req.Context()); err != nil {
@@ -130,45 +130,74 @@ func (h *handler) version(req *http.Request, info *request.RequestInfo) (now *se
 	return nil, nil, err
 }
 
-// call is a request and what serves it.
-type call struct {
+// tryResolve is resolve for one attempt. It returns errChanged if the definition has
+// changed and its row has not.
+func (h *handler) tryResolve(info *request.RequestInfo) (current *servedDefinition, v *version, err error) {
+	current = h.server.acquire(info.Resource + "." + info.APIGroup)
+	if current == nil {
+		return nil, nil, errNotServed
+	}
+	resolved := false
+	defer func() {
+		if !resolved { // an error or a panic
+			current.references.release()
+		}
+	}()
+	if !current.def.Served(info.APIVersion) {
+		return nil, nil, errNotServed
+	}
+	if v, err = current.version(info.APIVersion); err != nil {
+		return nil, nil, err
+	}
+	if _, err = current.schemas(); err != nil {
+		return nil, nil, err
+	}
+	resolved = true
+	return current, v, nil
+}
+
+// resourceRequest is a request and the state that answers it.
+type resourceRequest struct {
 	info *request.RequestInfo
-	// row has the conditions as of now.
-	row     *Definition
-	served  *served
+	// row is newer than served.def: it has the conditions of now.
+	row *Definition
+	// served comes with a reference, which handler.serve releases.
+	served  *servedDefinition
 	version *version
 }
 
-func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *call) {
+// serve answers a request. It holds the reference to the servedDefinition until then. A
+// watch holds none, because it ends with the servedDefinition.
+func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *resourceRequest) {
+	if longRunning(req, c.info) {
+		c.served.references.release()
+	} else {
+		defer c.served.references.release()
+	}
 	if c.version.warning != "" {
 		warning.AddWarning(req.Context(), "", c.version.warning)
 	}
-	if !longRunning(req, c.info) {
-		c.served.requests.Add(1)
-		defer c.served.requests.Add(-1)
-	}
-	answer, err := h.answer(req, c)
+	answer, err := h.handlerFor(req, c)
 	if err != nil {
 		h.fail(w, req, schema.GroupVersion{Group: c.info.APIGroup, Version: c.info.APIVersion}, err)
 		return
 	}
 	deprecated := c.served.def.Version(c.info.APIVersion).Deprecated
-	counted := metrics.InstrumentHandlerFunc(strings.ToUpper(c.info.Verb), c.info.APIGroup, c.info.APIVersion, c.info.Resource, c.info.Subresource,
-		metrics.CleanScope(c.info), metrics.APIServerComponent, deprecated, "", answer)
-	genericfilters.WithWaitGroup(counted, longRunning, &c.served.draining).ServeHTTP(w, req)
+	metrics.InstrumentHandlerFunc(strings.ToUpper(c.info.Verb), c.info.APIGroup, c.info.APIVersion, c.info.Resource, c.info.Subresource,
+		metrics.CleanScope(c.info), metrics.APIServerComponent, deprecated, "", answer).ServeHTTP(w, req)
 }
 
-// answer returns what answers a request.
-func (h *handler) answer(req *http.Request, c *call) (http.HandlerFunc, error) {
+// handlerFor returns the handler of Kubernetes that answers a request.
+func (h *handler) handlerFor(req *http.Request, c *resourceRequest) (http.HandlerFunc, error) {
 	row := c.row.Version(c.info.APIVersion)
 	switch {
-	case c.info.Subresource == "" && !writes(c.info.Verb):
-		return h.read(c)
+	case c.info.Subresource == "" && !isWrite(c.info.Verb):
+		return h.readHandler(c)
 	case c.info.Subresource == "":
 	case c.info.Subresource == "status" && row.Status:
 	case c.info.Subresource == "scale" && row.Scale:
 	default:
-		return nil, apierrors.NewNotFound(c.gr(), c.info.Name)
+		return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
 	}
 	writer, err := c.served.writer(c.version)
 	if err != nil {
@@ -177,30 +206,32 @@ func (h *handler) answer(req *http.Request, c *call) (http.HandlerFunc, error) {
 	}
 	switch c.info.Subresource {
 	case "":
-		return h.write(req, c, writer)
+		return h.writeHandler(req, c, writer)
 	case "status":
 		if writer.Status == nil {
-			return nil, apierrors.NewNotFound(c.gr(), c.info.Name)
+			return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
 		}
-		return h.subresource(c, writer.Status, writer.status)
+		return h.subresourceHandler(c, writer.Status, writer.status)
 	}
 	if writer.Scale == nil {
-		return nil, apierrors.NewNotFound(c.gr(), c.info.Name)
+		return nil, apierrors.NewNotFound(c.groupResource(), c.info.Name)
 	}
-	return h.subresource(c, writer.Scale, writer.scale)
+	return h.subresourceHandler(c, writer.Scale, writer.scale)
 }
 
-func (c *call) gr() schema.GroupResource {
+func (c *resourceRequest) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: c.info.APIGroup, Resource: c.info.Resource}
 }
 
-func (c *call) notSupported() error { return apierrors.NewMethodNotSupported(c.gr(), c.info.Verb) }
+func (c *resourceRequest) notSupported() error {
+	return apierrors.NewMethodNotSupported(c.groupResource(), c.info.Verb)
+}
 
-func writes(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
+func isWrite(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
 
-// read answers what needs no more than schemas.
-func (h *handler) read(c *call) (http.HandlerFunc, error) {
-	storage, scope := c.version.rest, c.version.scope
+// readHandler returns the handler of a verb that needs schemas alone.
+func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
+	storage, scope := c.version.registry, c.version.scope
 	switch c.info.Verb {
 	case "get":
 		return handlers.GetResource(storage, scope), nil
@@ -216,20 +247,20 @@ func (h *handler) read(c *call) (http.HandlerFunc, error) {
 	return nil, c.notSupported()
 }
 
-// settling is how long a definition has been established before the first object
-// is made. By then the other servers know of it too.
-const settling = 2 * time.Second
+// establishedDelay is the wait of creates while a definition has been established for less
+// than that. After it the other servers of the cluster serve the definition, too.
+const establishedDelay = 2 * time.Second
 
-func (h *handler) write(req *http.Request, c *call, w *writer) (http.HandlerFunc, error) {
+func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *versionWriter) (http.HandlerFunc, error) {
 	admit := h.server.admission
 	if c.row.Terminating {
-		admit = noCreation{admit}
+		admit = createForbidding{admit}
 	}
 	switch c.info.Verb {
 	case "create":
-		if time.Since(c.row.EstablishedAt) < settling {
+		if time.Since(c.row.EstablishedAt) < establishedDelay {
 			select {
-			case <-time.After(settling):
+			case <-time.After(establishedDelay):
 			case <-req.Context().Done():
 			}
 		}
@@ -240,13 +271,13 @@ func (h *handler) write(req *http.Request, c *call, w *writer) (http.HandlerFunc
 	return handlers.PatchResource(w.CustomResource, w.scope, admit, patchTypes()), nil
 }
 
-// subresourceStorage is what the handlers of subresources need.
+// subresourceStorage is the storage of a subresource, as Kubernetes' handlers need it.
 type subresourceStorage interface {
 	rest.Getter
 	rest.Patcher
 }
 
-func (h *handler) subresource(c *call, storage subresourceStorage, scope *handlers.RequestScope) (http.HandlerFunc, error) {
+func (h *handler) subresourceHandler(c *resourceRequest, storage subresourceStorage, scope *handlers.RequestScope) (http.HandlerFunc, error) {
 	switch c.info.Verb {
 	case "get":
 		return handlers.GetResource(storage, scope), nil
@@ -258,7 +289,7 @@ func (h *handler) subresource(c *call, storage subresourceStorage, scope *handle
 	return nil, c.notSupported()
 }
 
-// patchTypes are those of objects without Go types: they have no strategic merge.
+// patchTypes are the patches of objects without Go types: strategic merge needs one.
 func patchTypes() []string {
 	known := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {

@@ -16,13 +16,13 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// The types of this file stand for what is made out of schemas, which they ask
-// for each time that they are used. So what holds them, a storage or a watch,
-// holds no schema.
+// The types in this file stand for codecs, convertors and the like that are compiled out
+// of schemas. They get the schemas from the servedDefinition at each use. So a storage or
+// a watch that has one of them holds no schema in memory.
 
 // lazyCodec is the storage codec of a version.
 type lazyCodec struct {
-	served  *served
+	served  *servedDefinition
 	version string
 	inner   runtime.Codec
 }
@@ -32,11 +32,11 @@ var _ runtime.Codec = lazyCodec{}
 // Decode implements runtime.Decoder.
 func (l lazyCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if u, ok := into.(*unstructured.Unstructured); ok && u.GetAPIVersion() == l.apiVersion() && l.converts(data) {
-		made, err := l.served.conversions.get(l, data)
+		converted, err := l.served.converter.get(l, data)
 		if err != nil {
 			return nil, nil, err
 		}
-		return into, &made.kind, made.decodeInto(u)
+		return into, &converted.kind, converted.decodeInto(u)
 	}
 	compiled, err := l.served.schemas()
 	if err != nil {
@@ -61,29 +61,29 @@ func (l lazyCodec) Identifier() runtime.Identifier {
 
 func (l lazyCodec) apiVersion() string { return l.served.def.Group + "/" + l.version }
 
-// converts reports whether a webhook has to make an object of the version out of a
-// stored one. Of objects that are stored in the version it is not asked.
+// converts reports whether a webhook has to convert a stored object to the version. It does
+// not convert objects that are stored in that version.
 func (l lazyCodec) converts(stored []byte) bool {
 	if !l.served.def.Webhook {
 		return false
 	}
-	rest, ok := bytes.CutPrefix(stored, storedPrefix)
+	version, ok := bytes.CutPrefix(stored, storedPrefix)
 	if !ok {
 		return true
 	}
-	rest, ok = bytes.CutPrefix(rest, []byte(l.apiVersion()))
-	return !ok || len(rest) == 0 || rest[0] != '"'
+	after, ok := bytes.CutPrefix(version, []byte(l.apiVersion()))
+	return !ok || len(after) == 0 || after[0] != '"'
 }
 
-// storedPrefix begins what Kubernetes stores as JSON.
+// storedPrefix is how Kubernetes begins an object that it stores as JSON.
 var storedPrefix = []byte(`{"apiVersion":"`)
 
-// ConvertsLabels implements storage.Converting.
+// ConvertsLabels implements storage.ConvertingCodec.
 func (l lazyCodec) ConvertsLabels() bool { return l.served.def.Webhook }
 
-// lazyConvertor converts between versions.
+// lazyConvertor converts between versions. An unsafe one may return parts of its argument.
 type lazyConvertor struct {
-	served *served
+	served *servedDefinition
 	unsafe bool
 }
 
@@ -127,9 +127,9 @@ func (l lazyConvertor) ConvertFieldLabel(gvk schema.GroupVersionKind, label, val
 	return c.ConvertFieldLabel(gvk, label, value)
 }
 
-// lazyDefaulter fills in defaults.
+// lazyDefaulter sets defaults.
 type lazyDefaulter struct {
-	served *served
+	served *servedDefinition
 	others runtime.ObjectDefaulter
 }
 
@@ -143,14 +143,14 @@ func (l lazyDefaulter) Default(in runtime.Object) {
 	defaulter{l.others, compiled.schemaSet}.Default(in)
 }
 
-// lazyTable prints objects of a version.
-type lazyTable struct {
-	served  *served
+// lazyTableConvertor makes tables of objects of a version.
+type lazyTableConvertor struct {
+	served  *servedDefinition
 	version string
 }
 
 // ConvertToTable implements rest.TableConvertor.
-func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (l lazyTableConvertor) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	compiled, err := l.served.schemas()
 	if err != nil {
 		return nil, err
@@ -158,21 +158,21 @@ func (l lazyTable) ConvertToTable(ctx context.Context, obj, options runtime.Obje
 	return compiled.tables[l.version].ConvertToTable(ctx, obj, options)
 }
 
-// negotiated knows the media types that custom resources are served in.
-type negotiated struct {
-	served *served
+// negotiatedSerializer encodes and decodes custom resources in all media types.
+type negotiatedSerializer struct {
+	served *servedDefinition
 	types  []runtime.SerializerInfo
-	// convertor is the encoders'.
+	// convertor converts objects before they are encoded.
 	convertor runtime.ObjectConvertor
 }
 
-var _ runtime.NegotiatedSerializer = negotiated{}
+var _ runtime.NegotiatedSerializer = negotiatedSerializer{}
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
-func (n negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
+func (n negotiatedSerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
 
 // EncoderForVersion implements runtime.NegotiatedSerializer.
-func (n negotiated) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+func (n negotiatedSerializer) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	scheme := apiextensionsapiserver.Scheme
 	if own, ok := gv.(schema.GroupVersion); ok && own.Group == n.served.def.Group {
 		gv = versionOnly{own}
@@ -180,16 +180,16 @@ func (n negotiated) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupV
 	return versioning.NewCodec(encoder, nil, n.convertor, scheme, scheme, scheme, gv, nil, "crdNegotiatedSerializer")
 }
 
-// versionOnly is a group version whose identifier does not tell the group. Kubernetes
-// keeps an identifier of each encoder for good, to tell the encodings of an object from
-// one another: its versions do that.
+// versionOnly is a group version whose identifier does not name the group. Kubernetes keeps
+// the identifiers of encoders for ever, to tell the encodings of one object apart. An
+// object has one group, so its versions suffice, and groups that are gone leave nothing.
 type versionOnly struct{ schema.GroupVersion }
 
 // Identifier implements runtime.GroupVersioner.
 func (v versionOnly) Identifier() string { return v.Version + " of its group" }
 
 // DecoderToVersion implements runtime.NegotiatedSerializer.
-func (n negotiated) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+func (n negotiatedSerializer) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	compiled, err := n.served.schemas()
 	if err != nil {
 		return failingDecoder{err}
@@ -204,13 +204,14 @@ func (n negotiated) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVe
 		defaulter{scheme, compiled.schemaSet}, nil, gv, "unstructuredNegotiatedSerializer")
 }
 
+// failingDecoder returns an error for all that it is to decode.
 type failingDecoder struct{ err error }
 
 func (d failingDecoder) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	return nil, nil, d.err
 }
 
-// creator makes empty objects of any kind.
+// creator makes an empty object of any kind.
 type creator struct{}
 
 // New implements runtime.ObjectCreater.

@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestIdentifiers: encodings of one object are told from one another, and no group
-// leaves identifiers behind.
+// TestIdentifiers checks that the encoders of different versions have different identifiers,
+// and that the encoders of different groups have the same ones.
 func TestIdentifiers(t *testing.T) {
 	text := mediaTypes(typer{ObjectTyper: runtime.NewScheme()})[0].Serializer
 	id := func(group string, gv schema.GroupVersion) runtime.Identifier {
-		n := negotiated{served: &served{def: &Definition{Group: group}}}
+		n := negotiatedSerializer{served: &servedDefinition{def: &Definition{Group: group}}}
 		return n.EncoderForVersion(text, gv).Identifier()
 	}
 	v1 := id("a", schema.GroupVersion{Group: "a", Version: "v1"})

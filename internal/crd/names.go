@@ -7,12 +7,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// interner shares equal strings among rows: thousands of definitions have few
-// distinct groups, versions, categories and warnings. What is a definition's own,
-// its names, is copied: it may share memory with all of what it was decoded from.
+// interner shares equal strings among rows: thousands of definitions have few distinct
+// groups, versions, categories and warnings. The names of a definition are its own and are
+// copied: a string that was decoded may hold all of the decoded text in memory.
 type interner map[string]string
 
-// maxInterned bounds what is remembered of definitions that are gone.
+// maxInterned bounds the strings, since those of deleted definitions are not taken out.
 const maxInterned = 10_000
 
 func (i interner) one(s string) string {
@@ -38,7 +38,7 @@ func (i interner) all(list []string) []string {
 	return shared
 }
 
-// names copies names that are mostly those of another set.
+// names copies names, and shares those that are equal in another set.
 func (i interner) names(n, like *apiextensionsv1.CustomResourceDefinitionNames) apiextensionsv1.CustomResourceDefinitionNames {
 	own := func(s, other string) string {
 		if s == other {
@@ -59,34 +59,34 @@ func (i interner) names(n, like *apiextensionsv1.CustomResourceDefinitionNames) 
 	return copied
 }
 
-// sameNames compares names as Kubernetes does: without a list is as with an empty
-// one.
+// sameNames compares names as Kubernetes does: no list equals an empty list.
 func sameNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
 	return a.Plural == b.Plural && a.Singular == b.Singular && a.Kind == b.Kind && a.ListKind == b.ListKind &&
 		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }
 
-// Names makes names that outlive definitions. They lie one after another: each by
-// itself would keep a page of the heap, which was at its largest when most were made.
-// The zero value is ready.
-type Names struct{ room strings.Builder }
+// NameArena allocates names that outlive definitions, one after another in blocks. Most
+// names are made while definitions are installed and the heap is at its largest. If each
+// name were allocated by itself, it would keep a page of that heap from being released.
+// The zero value is ready. It is not safe for concurrent use.
+type NameArena struct{ block strings.Builder }
 
-// namesRoom is how many bytes of names lie together.
-const namesRoom = 4 << 10
+// nameBlockBytes is the size of a block.
+const nameBlockBytes = 4 << 10
 
-// Join returns one name, made of parts.
-func (n *Names) Join(parts ...string) string {
+// Join returns the concatenation of parts.
+func (n *NameArena) Join(parts ...string) string {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
 	}
-	if n.room.Cap()-n.room.Len() < size {
-		n.room.Reset()
-		n.room.Grow(max(size, namesRoom))
+	if n.block.Cap()-n.block.Len() < size {
+		n.block.Reset()
+		n.block.Grow(max(size, nameBlockBytes))
 	}
-	before := n.room.Len()
+	before := n.block.Len()
 	for _, p := range parts {
-		n.room.WriteString(p)
+		n.block.WriteString(p)
 	}
-	return n.room.String()[before:]
+	return n.block.String()[before:]
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestNames looks at all names once the last is made: they share room.
-func TestNames(t *testing.T) {
-	var n Names
+// TestNameArena checks all names after the last one is made, since they share blocks.
+func TestNameArena(t *testing.T) {
+	var n NameArena
 	var names, want []string
 	for i := range 1000 {
 		group := fmt.Sprintf("group%d.example.com", i)

@@ -9,37 +9,40 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// The priorities of custom resources: behind what is built in, in the order of
-// their version names.
+// GroupPriority and VersionPriority are the priorities of custom resources: behind built-in
+// groups, and in the order of their versions' names.
 const (
 	GroupPriority   = 1000
 	VersionPriority = 100
 )
 
-// APIServices is what makes the aggregator know group versions.
+// APIServices is the aggregator's controller of automatically registered APIServices.
 type APIServices interface {
 	AddAPIServiceToSync(*apiregistrationv1.APIService)
 	RemoveAPIServiceToSync(name string)
 }
 
-// Registration tells the aggregator of the group versions that definitions serve,
-// in a goroutine of its own. Changes of one that come together are one.
+// Registration registers the group versions that definitions serve with the aggregator. It
+// does so in the goroutine of Run, since registering may block. Changes of a group version
+// that come together are one registration.
 type Registration struct {
 	catalog  *Catalog
 	services APIServices
 	complete chan struct{}
-	wake     chan struct{}
+	// wake has a token if there is work for Run.
+	wake chan struct{}
 
-	// names are the aggregator's: it keeps every name that it was ever told.
-	names Names
+	// names allocates the names of APIServices, which the aggregator keeps for ever.
+	names NameArena
 
 	mu struct {
 		sync.Mutex
+		// dirty has the group versions to register or remove.
 		dirty map[schema.GroupVersion]bool
 	}
 }
 
-// NewRegistration makes a registration. It starts nothing.
+// NewRegistration makes a Registration. It starts nothing.
 func NewRegistration(c *Catalog, services APIServices) *Registration {
 	r := &Registration{catalog: c, services: services, complete: make(chan struct{}), wake: make(chan struct{}, 1)}
 	r.mu.dirty = map[schema.GroupVersion]bool{}
@@ -47,6 +50,7 @@ func NewRegistration(c *Catalog, services APIServices) *Registration {
 	return r
 }
 
+// changed handles a change of a row. The catalog calls it.
 func (r *Registration) changed(before, after *Definition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,6 +68,7 @@ func (r *Registration) changed(before, after *Definition) {
 	}
 }
 
+// take returns the group versions that have changed since it was last called.
 func (r *Registration) take() map[schema.GroupVersion]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +77,7 @@ func (r *Registration) take() map[schema.GroupVersion]bool {
 	return dirty
 }
 
-// Run registers until the context ends.
+// Run registers group versions until the context ends.
 func (r *Registration) Run(ctx context.Context) {
 	select {
 	case <-r.catalog.synced:
@@ -94,10 +99,11 @@ func (r *Registration) Run(ctx context.Context) {
 	}
 }
 
-// Complete is closed when what there was at first is registered.
+// Complete returns a channel that is closed when all group versions that existed at the
+// start are registered.
 func (r *Registration) Complete() <-chan struct{} { return r.complete }
 
-// register tells of a version, or that it is gone.
+// register registers a group version, or removes it if no definition serves it.
 func (r *Registration) register(gv schema.GroupVersion) {
 	name := r.names.Join(gv.Version, ".", gv.Group)
 	for _, d := range r.catalog.Group(gv.Group) {

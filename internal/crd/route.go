@@ -7,34 +7,36 @@ import (
 	"github.com/millrace/millrace/internal/read"
 )
 
-// Route returns what answers reads of a version from bytes. It is nil for what is not
-// served: Kubernetes' handlers say so. It implements read.Finder.
+// Route returns the route that answers reads of a version from stored bytes. It is nil for
+// a version that is not served: Kubernetes' handlers answer then. It implements
+// read.Finder.
 func (s *Server) Route(gvr schema.GroupVersionResource) *read.Route {
 	row := s.catalog.Find(gvr.Group, gvr.Resource)
 	if !row.active(gvr.Version) {
 		return nil
 	}
-	now := s.serve(row.Name)
-	if now == nil || !now.is(row) {
+	current := s.servedDefinition(row.Name)
+	if current == nil || !current.matches(row) {
 		return nil
 	}
-	v, err := now.version(gvr.Version)
+	v, err := current.version(gvr.Version)
 	if err != nil {
-		return nil // the handler says so
+		return nil // the handler answers with the error
 	}
 	return v.route
 }
 
-// newRoute makes the route of a version, nil where there is none.
-func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
-	if s.server.cfg.Route == nil || kept == nil {
+// newRoute makes the route of a version. It returns nil if reads are left to Kubernetes'
+// handlers, or if retained is nil because the definition has changed.
+func (s *servedDefinition) newRoute(v *version, retained *retainedResource) (*read.Route, error) {
+	if s.server.cfg.Route == nil || retained == nil {
 		return nil, nil
 	}
 	cfg := read.RouteConfig{
 		Resource: s.resource(v.name), Kind: s.kind(v.name), Namespaced: s.def.Namespaced(),
 		Gets: true, Lists: true, Watches: true,
-		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.rest, Warning: v.warning,
-		Source: v.store, Hub: kept.hub,
+		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.registry, Warning: v.warning,
+		Source: v.store, Hub: retained.hub,
 		Custom: &read.Custom{Standard: v.scope.StandardSerializers, Begin: s.begin},
 	}
 	if s.def.Webhook {
@@ -43,13 +45,13 @@ func (s *served) newRoute(v *version, kept *kept) (*read.Route, error) {
 	return s.server.cfg.Route(cfg)
 }
 
-// convertedSerializer is the version's for objects that are in the version: its encoders
-// do not have them converted again.
-func (v *version) convertedSerializer(s *served) negotiated {
-	return negotiated{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
+// convertedSerializer is the serializer of the version for objects that are converted to it
+// already. Its encoders do not convert them again.
+func (v *version) convertedSerializer(s *servedDefinition) negotiatedSerializer {
+	return negotiatedSerializer{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
 }
 
-// sameVersion converts nothing.
+// sameVersion is a convertor that returns objects as they are.
 type sameVersion struct{ lazyConvertor }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
@@ -57,14 +59,11 @@ func (sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner)
 	return in, nil
 }
 
-// begin counts a request that ends by itself.
-func (s *served) begin() (end func(), ok bool) {
-	if s.draining.Add(1) != nil {
+// begin takes a reference for a request that a route answers, until end is called. It
+// returns false if the servedDefinition is retired.
+func (s *servedDefinition) begin() (end func(), ok bool) {
+	if !s.references.acquire() {
 		return nil, false
 	}
-	s.requests.Add(1)
-	return func() {
-		s.requests.Add(-1)
-		s.draining.Done()
-	}, true
+	return s.references.release, true
 }

@@ -19,27 +19,27 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// schemas is what reading objects of a definition needs, of all versions: schemas,
-// conversion, columns. It is immutable but for codecs, which are made as they are
-// asked for.
-type schemas struct {
+// compiledSchemas has what reads of a definition's objects need, for all versions: schemas,
+// convertors and columns. It is immutable but for its codecs.
+type compiledSchemas struct {
 	schemaSet
 	group, storageVersion string
-	// safe copies what it converts, unsafe does not.
+	// safe copies the objects that it converts, and unsafe writes into them.
 	safe, unsafe runtime.ObjectConvertor
 	tables       map[string]rest.TableConvertor
 
 	mu struct {
 		sync.Mutex
+		// codecs are by version, and made when they are first asked for.
 		codecs map[string]runtime.Codec
 	}
 }
 
 var errSchema = errors.New("the server could not properly serve the CR schema")
 
-// compileSchemas makes what reading needs.
-func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) (*schemas, error) {
-	made := &schemas{
+// compileSchemas compiles the schemas of a definition.
+func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) (*compiledSchemas, error) {
+	made := &compiledSchemas{
 		schemaSet: schemaSet{kind: kind, byVersion: map[string]versionSchema{}, keepUnknown: full.Spec.PreserveUnknownFields},
 		group:     full.Spec.Group, tables: map[string]rest.TableConvertor{},
 	}
@@ -56,7 +56,7 @@ func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, 
 			}
 			made.byVersion[v.Name] = newVersionSchema(structural)
 		}
-		// With columns that do not parse there are those before them.
+		// If a column does not parse, the table has the columns before it.
 		made.tables[v.Name], _ = tableconvertor.New(columnsOf(v))
 	}
 	var err error
@@ -67,8 +67,9 @@ func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, 
 	return made, nil
 }
 
-// structuralOf makes the structural form of a schema, with defaults that obey it.
-// Schemas of old that have none are left out where unknown fields are kept.
+// structuralOf returns the structural schema of a schema, with defaults pruned by it. Old
+// schemas may have no structural form. If unknown fields are kept such a schema is left
+// out, and otherwise it is an error.
 func structuralOf(v *apiextensionsv1.CustomResourceValidation, keepUnknown bool) (*structuralschema.Structural, error) {
 	internal := &apiextensions.CustomResourceValidation{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v, internal, nil); err != nil {
@@ -81,14 +82,15 @@ func structuralOf(v *apiextensionsv1.CustomResourceValidation, keepUnknown bool)
 	if err != nil {
 		return nil, err
 	}
-	// The defaults still belong to the definition.
+	// Without a copy pruning would change the defaults of the definition.
 	structural = structural.DeepCopy()
 	return structural, structuraldefaulting.PruneDefaults(structural)
 }
 
-// codec translates between stored bytes and objects of a version. inner is the
-// storage's codec of objects without schema.
-func (c *schemas) codec(version string, inner runtime.Codec) runtime.Codec {
+// codec returns the codec between stored bytes and objects of a version. inner is the
+// storage's codec, which knows no schema. A codec is cheap to make, so the lock is held
+// meanwhile.
+func (c *compiledSchemas) codec(version string, inner runtime.Codec) runtime.Codec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	made := c.mu.codecs[version]

@@ -19,9 +19,9 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// newScope makes what Kubernetes' handlers of a version need, but for tables and
-// the field manager.
-func (s *served) newScope(row *Version) *handlers.RequestScope {
+// newScope makes the scope of Kubernetes' handlers for a version, without the table
+// convertor and the field manager.
+func (s *servedDefinition) newScope(row *Version) *handlers.RequestScope {
 	kind := s.kind(row.Name)
 	parameters := runtime.NewScheme()
 	parameters.AddUnversionedTypes(kind.GroupVersion(),
@@ -30,9 +30,9 @@ func (s *served) newScope(row *Version) *handlers.RequestScope {
 	types := mediaTypes(typer)
 	return &handlers.RequestScope{
 		Namer:          handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !s.def.Namespaced()},
-		Serializer:     negotiated{s, types, lazyConvertor{served: s}},
+		Serializer:     negotiatedSerializer{s, types, lazyConvertor{served: s}},
 		ParameterCodec: runtime.NewParameterCodec(parameters),
-		// Objects cannot be encoded as protobuf, but tables and metadata can.
+		// Custom resources have no protobuf encoding. Tables and metadata have one.
 		StandardSerializers: slices.DeleteFunc(slices.Clone(types), func(t runtime.SerializerInfo) bool {
 			return t.MediaType == runtime.ContentTypeProtobuf
 		}),
@@ -51,8 +51,8 @@ func (s *served) newScope(row *Version) *handlers.RequestScope {
 	}
 }
 
-// equivalents says that the versions of a resource are the same objects.
-func (s *served) equivalents() runtime.EquivalentResourceMapper {
+// equivalents registers the versions of a resource as equivalent: they are the same objects.
+func (s *servedDefinition) equivalents() runtime.EquivalentResourceMapper {
 	registry := runtime.NewEquivalentResourceRegistry()
 	for _, v := range s.def.Versions {
 		resource := s.resource(v.Name)
@@ -67,7 +67,7 @@ func (s *served) equivalents() runtime.EquivalentResourceMapper {
 	return registry
 }
 
-// typer knows the kinds of objects without a Go type, and of some that have one.
+// typer knows the kinds of objects without Go types, and of the options that have one.
 type typer struct{ runtime.ObjectTyper }
 
 // ObjectKinds implements runtime.ObjectTyper.
@@ -83,13 +83,13 @@ func (t typer) Recognizes(gvk schema.GroupVersionKind) bool {
 	return t.ObjectTyper.Recognizes(gvk) || crdserverscheme.NewUnstructuredObjectTyper().Recognizes(gvk)
 }
 
-// mediaTypes are those that custom resources, and what stands for them in
-// answers, are encoded in.
+// mediaTypes returns the media types of custom resources, and of tables and metadata about
+// them.
 func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
-	make := creator{}
+	creater := creator{}
 	streamed := utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToJSON)
 	text := func(o json.SerializerOptions) *json.Serializer {
-		return json.NewSerializerWithOptions(json.DefaultMetaFactory, make, typer, o)
+		return json.NewSerializerWithOptions(json.DefaultMetaFactory, creater, typer, o)
 	}
 	types := []runtime.SerializerInfo{
 		{
@@ -108,21 +108,21 @@ func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 		},
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer: protobuf.NewSerializerWithOptions(make, typer, protobuf.SerializerOptions{
+			Serializer: protobuf.NewSerializerWithOptions(creater, typer, protobuf.SerializerOptions{
 				StreamingCollectionsEncoding: utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToProtobuf),
 			}),
 			StreamSerializer: &runtime.StreamSerializerInfo{
-				Serializer: protobuf.NewRawSerializer(make, typer), Framer: protobuf.LengthDelimitedFramer,
+				Serializer: protobuf.NewRawSerializer(creater, typer), Framer: protobuf.LengthDelimitedFramer,
 			},
 		},
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
-		types = append(types, cbor.NewSerializerInfo(make, typer))
+		types = append(types, cbor.NewSerializerInfo(creater, typer))
 	}
 	return types
 }
 
-// warning is what clients of a deprecated version are told, "" of others.
+// warning returns the warning for clients of a deprecated version, and "" for others.
 func (d *Definition) warning(v *Version) string {
 	switch {
 	case !v.Deprecated:

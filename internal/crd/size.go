@@ -5,26 +5,24 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// What is compiled takes so many bytes of memory for a byte of a definition's JSON
-// (TestCompiledSizes).
+// The factors are bytes of memory for each byte of a definition's JSON. They are estimates;
+// TestCompiledSizes compares them with measurements.
 const (
-	// schemaFactor is for what reading needs.
+	// schemaFactor is the factor of compiledSchemas.
 	schemaFactor = 4
-	// typesFactor and writerFactor are for what writing needs beside it: for all
-	// versions, and for each of them.
+	// typesFactor is the factor of a writerSet, and writerFactor that of a versionWriter
+	// for its share of the JSON.
 	typesFactor  = 2
 	writerFactor = 5
 )
 
-// ruleSize is what a compiled CEL expression takes, in bytes: each holds a table of
-// all functions.
+// ruleSize is the bytes of a compiled CEL expression. Each has a table of all functions.
 const ruleSize = 60 << 10
 
-// size is the length of the definition's JSON, in bytes.
-func (s *served) size() int64 { return s.server.catalog.size(s.def.Name) }
+// size returns the bytes of the definition's JSON.
+func (s *servedDefinition) size() int64 { return s.server.catalog.size(s.def.Name) }
 
-// rulesSize is what the compiled rules of a schema take, in bytes. There may be no
-// schema.
+// rulesSize returns the bytes of the compiled rules of a schema, which may be nil.
 func rulesSize(schema *structuralschema.Structural) int64 {
 	if schema == nil {
 		return 0

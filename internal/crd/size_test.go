@@ -15,31 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// wide is a definition with many fields, some of them with rules.
-func wide(fields int) *definition {
-	properties := map[string]apiextensionsv1.JSONSchemaProps{}
-	most := int64(64)
-	for i := range fields {
-		p := apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most, Description: fmt.Sprintf("This says what the field of number %d is good for, in as many words as is usual.", i)}
-		if i%10 == 0 {
-			p.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.startsWith('a') || self.size() > 3", Message: "is neither"}}
-		}
-		properties[fmt.Sprintf("field%d", i)] = p
-	}
-	return &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "a.example", Scope: apiextensionsv1.NamespaceScoped,
-		Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
-		Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-				"spec": {Type: "object", Properties: properties},
-			}},
-		}}},
-	}}
-}
-
-// TestCompiledSizes compares what memory is estimated as with what is really taken.
-// They are to be of the same order: schemas differ.
+// TestCompiledSizes compares estimates of memory with measurements. They need only be of the
+// same order, since schemas differ.
 func TestCompiledSizes(t *testing.T) {
 	converters, err := conversion.NewCRConverterFactory(nil, nil)
 	if err != nil {
@@ -60,8 +37,8 @@ func TestCompiledSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := int64(len(encoded))
-		withoutWords(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
-		schemas := func() *schemas {
+		withoutDescriptions(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		schemas := func() *compiledSchemas {
 			made, err := s.compileSchemas(c.full.DeepCopy(), schema.GroupKind{Group: "a.example", Kind: "Thing"})
 			if err != nil {
 				t.Fatal(err)
@@ -71,7 +48,7 @@ func TestCompiledSizes(t *testing.T) {
 		compiled := schemas().byVersion["v1"].Structural
 		wantSize(t, "schemas "+c.what, schemaFactor*size, func() any { return schemas() })
 		wantSize(t, "types "+c.what, typesFactor*size, func() any {
-			made, err := (&served{server: s}).newWriting(c.full.DeepCopy())
+			made, err := (&servedDefinition{server: s}).newWriterSet(c.full.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,14 +72,14 @@ func specOf(full *definition) *apiextensionsv1.JSONSchemaProps {
 
 func wantSize(t *testing.T, what string, estimate int64, make func() any) {
 	t.Helper()
-	really := perByte(20, 1, make)
-	t.Logf("%s: %.0f bytes, estimated as %d", what, really, estimate)
-	if really > 2*float64(estimate) || really < float64(estimate)/3 {
-		t.Errorf("%s: %.0f bytes, estimated as %d", what, really, estimate)
+	measured := perByte(20, 1, make)
+	t.Logf("%s: %.0f bytes, estimated as %d", what, measured, estimate)
+	if measured > 2*float64(estimate) || measured < float64(estimate)/3 {
+		t.Errorf("%s: %.0f bytes, estimated as %d", what, measured, estimate)
 	}
 }
 
-// TestRowsAreSmall: a row takes some hundred bytes, whatever its schema.
+// TestRowsAreSmall checks that a row takes some hundred bytes, however large its schema is.
 func TestRowsAreSmall(t *testing.T) {
 	share, i := interner{}, 0
 	size := perByte(5000, 1, func() any {
@@ -125,18 +102,19 @@ func TestRowsAreSmall(t *testing.T) {
 	}
 }
 
-// perByte returns the memory of copies of what is made, in bytes for each of size.
+// perByte returns the bytes of memory that a value of make takes, divided by size. It
+// measures the mean of some copies.
 func perByte(copies, size int, make func() any) float64 {
-	make() // what is made once for all
+	make() // the first one may allocate shared state
 	var before, after runtime.MemStats
-	kept := slices.Repeat([]any{nil}, copies)
+	values := slices.Repeat([]any{nil}, copies)
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	for i := range kept {
-		kept[i] = make()
+	for i := range values {
+		values[i] = make()
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	runtime.KeepAlive(kept)
+	runtime.KeepAlive(values)
 	return float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)) / float64(copies*size)
 }

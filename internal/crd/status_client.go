@@ -16,19 +16,21 @@ type statusWriter interface {
 	UpdateStatus(ctx context.Context, full *apiextensionsv1.CustomResourceDefinition, opts metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error)
 }
 
-// statusClient writes the status of definitions without sending their specs, which a
-// write of the status leaves alone, and has the server answer with metadata alone
-// (definitionWrites): the rest is known, and takes long to convert and encode.
+// statusClient writes the status of definitions over the loopback connection. It does not
+// send the spec, which such a write does not change, and asks for metadata alone as the
+// answer: the controller knows the rest, which takes long to convert and encode.
+// definitionWrites answers these requests.
 type statusClient struct{ rest.Interface }
 
-const metadataAlone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+// metadataOnlyAccept is the Accept header by which definitionWrites knows these requests.
+const metadataOnlyAccept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // UpdateStatus implements statusWriter.
 func (c statusClient) UpdateStatus(ctx context.Context, full *apiextensionsv1.CustomResourceDefinition, _ metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
 	sent := *full
 	sent.Spec = apiextensionsv1.CustomResourceDefinitionSpec{}
 	answer, err := c.Put().Resource(definitionsName).Name(full.Name).SubResource("status").
-		SetHeader("Accept", metadataAlone).Body(&sent).Do(ctx).Raw()
+		SetHeader("Accept", metadataOnlyAccept).Body(&sent).Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// warm has Kubernetes and cel-go make what they make once, with the first definition:
-// the parser of rules, the types of OpenAPI. That is thousands of small objects, which
-// stay: made while thousands of definitions are installed, and the heap is at its
-// largest, each of them keeps a page of it from being given back.
+// warm processes a definition, so that Kubernetes and cel-go allocate at the start what
+// they allocate once: the parser of rules, the types of OpenAPI. These are thousands of
+// small objects that stay for ever. If they were allocated while thousands of definitions
+// are installed, each of them would keep a page of the heap at its largest from being
+// released.
 func warm(ctx context.Context) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "warms.warm.millrace.dev"},

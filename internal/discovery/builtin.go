@@ -10,17 +10,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 )
 
-// builtin are the group versions that Kubernetes serves by itself, with the
-// pages that its handlers wrote. It is replaced as a whole when one of them
-// changes, which they do while the server is made and never after.
+// builtin are the group versions that Kubernetes' servers in this process serve, and the
+// recorded answers of their handlers. A change replaces the whole, so that no outdated
+// answer stays; group versions change only while the server is being made.
 type builtin struct {
 	versions map[schema.GroupVersion]bool
 	groups   map[string]bool
-	pages    sync.Map // of paths, *pages
+	// documents maps a path, a string, to its *representations.
+	documents sync.Map
 }
 
-// findBuiltinLocked notes what there is now.
-func (d *Documents) findBuiltinLocked() {
+// updateBuiltinLocked replaces the built-in group versions by those of now.
+func (d *Documents) updateBuiltinLocked() {
 	found := &builtin{versions: map[schema.GroupVersion]bool{}, groups: map[string]bool{}}
 	for _, g := range d.mu.groups {
 		for key := range g.versions {
@@ -33,26 +34,27 @@ func (d *Documents) findBuiltinLocked() {
 	d.builtin.Store(found)
 }
 
-// serve answers with what next, a handler behind Kubernetes' router, once
-// answered. Paths are few: the caller names none but those of known groups.
-func (b *builtin) serve(n negotiated, next http.Handler, w http.ResponseWriter, req *http.Request) {
-	found, ok := b.pages.Load(req.URL.Path)
+// serve answers with a recorded answer of next, a handler behind Kubernetes' router. The
+// caller must pass paths of known groups only: each path takes memory for good.
+func (b *builtin) serve(n negotiatedForm, next http.Handler, w http.ResponseWriter, req *http.Request) {
+	found, ok := b.documents.Load(req.URL.Path)
 	if !ok {
-		found, _ = b.pages.LoadOrStore(req.URL.Path, &pages{})
+		found, _ = b.documents.LoadOrStore(req.URL.Path, &representations{})
 	}
-	found.(*pages).serve(n.form, next, w, req)
+	found.(*representations).serveRecorded(n.form, next, w, req)
 }
 
-// keeps reports whether a document is there.
-func (b *builtin) keeps(n negotiated, req *http.Request) bool {
-	found, ok := b.pages.Load(req.URL.Path)
-	return ok && found.(*pages).keeps(n.form)
+// has reports whether the answer to a request is recorded.
+func (b *builtin) has(n negotiatedForm, req *http.Request) bool {
+	found, ok := b.documents.Load(req.URL.Path)
+	return ok && found.(*representations).has(n.form)
 }
 
-// negotiateRouted is negotiate for handlers behind Kubernetes' router.
-func negotiateRouted(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiated, bool) {
+// negotiateRouted is negotiate for handlers behind Kubernetes' router. It returns false if
+// the router would not let the request through to its handler.
+func negotiateRouted(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiatedForm, bool) {
 	if !routable(req.Header.Get("Accept"), s) {
-		return negotiated{}, false
+		return negotiatedForm{}, false
 	}
 	n, err := negotiate(req, s, r)
 	return n, err == nil

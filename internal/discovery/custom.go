@@ -18,29 +18,33 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// Custom derives the documents of custom groups from the rows of definitions,
-// each group's when it is asked for: a change of a row costs nothing but a note.
+// Custom derives the documents of custom groups from the rows of definitions. It derives
+// those of a group when a client asks for one, so a change of a row only drops them.
 type Custom struct {
 	serializer runtime.NegotiatedSerializer
-	// changed is told of each change.
-	changed func()
-	// groups have definitions each. They are read without the lock below, and change under it.
-	groups sync.Map // of names, *customGroup
+	// invalidate is called after each change.
+	invalidate func()
+	// groups maps the name of a group to its *customGroup. It has no groups without
+	// definitions. Reading it takes no lock; mu is held while it changes.
+	groups sync.Map
 
 	mu struct {
 		sync.Mutex
-		// touched groups changed since Documents took them last. Nobody may ask for
-		// documents for long after all groups are gone.
+		// touched has the groups that changed since takeTouched. It may hold names of groups
+		// that are gone for a long time, if no client asks for the document.
 		touched map[string]bool
-		names   crd.Names
-		// told is nil unless Tell was called, last what it was told.
-		told aggregated.ResourceManager
-		last map[string][]apidiscoveryv2.APIVersionDiscovery
+		names   crd.NameArena
+		// manager is the one of SetManager. sent are the versions of each group that it was
+		// told.
+		manager aggregated.ResourceManager
+		sent    map[string][]apidiscoveryv2.APIVersionDiscovery
 	}
 }
 
-// customGroup are the definitions of a group.
+// customGroup has the definitions of a group, and what is derived from them.
 type customGroup struct {
+	// view is nil after a change. It is set under mu, which guards the rows that it is
+	// derived from, so the readers that wait for it need no other lock.
 	view atomic.Pointer[customView]
 	mu   struct {
 		sync.Mutex
@@ -48,58 +52,61 @@ type customGroup struct {
 	}
 }
 
-// customView is what rows say. It is immutable but for the pages.
+// customView has the documents of a group. It is immutable but for their representations.
+// It has no documents if no version is served.
 type customView struct {
-	group    *sheet
-	versions map[string]*sheet
-	// aggregated are the versions in the aggregated document.
+	group    *cachedDocument
+	versions map[string]*cachedDocument
+	// aggregated are the group's versions in the aggregated document.
 	aggregated []apidiscoveryv2.APIVersionDiscovery
 }
 
 func newCustom(s runtime.NegotiatedSerializer) *Custom {
-	c := &Custom{serializer: s, changed: func() {}}
-	c.mu.touched, c.mu.last = map[string]bool{}, map[string][]apidiscoveryv2.APIVersionDiscovery{}
+	c := &Custom{serializer: s, invalidate: func() {}}
+	c.mu.touched, c.mu.sent = map[string]bool{}, map[string][]apidiscoveryv2.APIVersionDiscovery{}
 	return c
 }
 
-// Change takes a definition that is new (before is nil), another than before, or
-// gone (after is nil). Changes of one definition come in order, and the first
-// names no before. It never blocks, and has taken effect when it returns.
+// Change reports that a definition is new (before is nil), has changed, or is gone (after
+// is nil). The caller must report the changes of one definition in order. Change does not
+// block, and documents show the change when it returns.
 func (c *Custom) Change(before, after *crd.Definition) {
 	row := after
 	if after == nil {
 		row = before
 	}
-	told := c.change(row.Group, row.Name, after)
-	c.changed()
-	if told != nil {
-		c.tell(told, row.Group)
+	manager := c.change(row.Group, row.Name, after)
+	c.invalidate()
+	if manager != nil {
+		c.forward(manager, row.Group)
 	}
 }
 
-// change changes a row of a group, and returns who is to be told.
+// change sets a row of a group, or deletes it if row is nil. It returns the manager to
+// forward the change to, or nil.
 func (c *Custom) change(group, name string, row *crd.Definition) aggregated.ResourceManager {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made, _ := c.groups.LoadOrStore(group, &customGroup{})
-	if left := made.(*customGroup).change(name, row); left == 0 {
+	found, _ := c.groups.LoadOrStore(group, &customGroup{})
+	if left := found.(*customGroup).change(name, row); left == 0 {
 		c.groups.Delete(group)
 	}
 	if !c.mu.touched[group] {
 		c.mu.touched[c.mu.names.Join(group)] = true
 	}
-	return c.mu.told
+	return c.mu.manager
 }
 
-// Tell has another manager told of each change, at once: one whose document is
-// Kubernetes'. It is called before the first change.
-func (c *Custom) Tell(m aggregated.ResourceManager) {
+// SetManager sets a manager of Kubernetes that each change is forwarded to at once. It must
+// be called before the first change.
+func (c *Custom) SetManager(m aggregated.ResourceManager) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.told = m
+	c.mu.manager = m
 }
 
-func (c *Custom) tell(m aggregated.ResourceManager, group string) {
+// forward brings a manager's versions of a group up to date.
+func (c *Custom) forward(m aggregated.ResourceManager, group string) {
 	versions := c.versions(group)
 	for _, v := range versions {
 		m.AddGroupVersion(group, v)
@@ -107,19 +114,19 @@ func (c *Custom) tell(m aggregated.ResourceManager, group string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, v := range c.mu.last[group] {
-		if !slices.ContainsFunc(versions, func(now apidiscoveryv2.APIVersionDiscovery) bool { return now.Version == v.Version }) {
+	for _, v := range c.mu.sent[group] {
+		if !slices.ContainsFunc(versions, func(current apidiscoveryv2.APIVersionDiscovery) bool { return current.Version == v.Version }) {
 			m.RemoveGroupVersion(metav1.GroupVersion{Group: group, Version: v.Version})
 		}
 	}
 	if len(versions) == 0 {
-		delete(c.mu.last, group)
+		delete(c.mu.sent, group)
 		return
 	}
-	c.mu.last[group] = versions
+	c.mu.sent[group] = versions
 }
 
-// change returns how many rows there are then.
+// change sets or deletes a row, and returns the number of rows.
 func (g *customGroup) change(name string, row *crd.Definition) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,8 +142,8 @@ func (g *customGroup) change(name string, row *crd.Definition) int {
 	return len(g.mu.rows)
 }
 
-// take returns the groups that changed since it was called last.
-func (c *Custom) take() []string {
+// takeTouched returns the groups that changed since the last call.
+func (c *Custom) takeTouched() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	names := slices.Collect(maps.Keys(c.mu.touched))
@@ -144,12 +151,12 @@ func (c *Custom) take() []string {
 	return names
 }
 
-// versions are what the aggregated document says of a group's versions.
+// versions returns the versions of a group for the aggregated document.
 func (c *Custom) versions(group string) []apidiscoveryv2.APIVersionDiscovery {
 	return c.view(group).aggregated
 }
 
-// view returns what the rows of a group say.
+// view returns the documents of a group. The first caller after a change derives them.
 func (c *Custom) view(name string) *customView {
 	found, ok := c.groups.Load(name)
 	if !ok {
@@ -171,17 +178,17 @@ func (c *Custom) view(name string) *customView {
 
 // derive makes the documents of a group out of its definitions.
 func (c *Custom) derive(group string, rows []*crd.Definition) *customView {
-	versions := servedVersions(rows)
+	versions := servedVersionNames(rows)
 	if len(versions) == 0 {
 		return &customView{}
 	}
-	view := &customView{versions: map[string]*sheet{}}
+	view := &customView{versions: map[string]*cachedDocument{}}
 	object := apiGroup(group, versions)
-	view.group = c.sheet(func() http.Handler { return discovery.NewAPIGroupHandler(c.serializer, object) })
+	view.group = c.newCachedDocument(func() http.Handler { return discovery.NewAPIGroupHandler(c.serializer, object) })
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: group, Version: version}
 		resources := apiResources(gv, rows)
-		view.versions[version] = c.sheet(func() http.Handler { return discovery.NewAPIVersionHandler(c.serializer, gv, resources) })
+		view.versions[version] = c.newCachedDocument(func() http.Handler { return discovery.NewAPIVersionHandler(c.serializer, gv, resources) })
 		view.aggregated = append(view.aggregated, apidiscoveryv2.APIVersionDiscovery{
 			Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: version, Resources: resourceDiscovery(gv, rows),
 		})
@@ -189,8 +196,8 @@ func (c *Custom) derive(group string, rows []*crd.Definition) *customView {
 	return view
 }
 
-// serve answers for a group, or for one of its versions if that is not "". It
-// reports false if there is none.
+// serve answers for a group, or for one of its versions unless that is "". It returns false
+// if the group or the version is not served.
 func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.Request) bool {
 	view := c.view(gv.Group)
 	found := view.group
@@ -204,10 +211,10 @@ func (c *Custom) serve(gv schema.GroupVersion, w http.ResponseWriter, req *http.
 	return true
 }
 
-// sheet has a handler made for each use: while one encodes its object, it
-// writes into it.
-func (c *Custom) sheet(handler func() http.Handler) *sheet {
-	return &sheet{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+// newCachedDocument makes a document whose handler is made anew for each use: the handlers
+// write into their objects while they encode them.
+func (c *Custom) newCachedDocument(handler func() http.Handler) *cachedDocument {
+	return &cachedDocument{serializer: c.serializer, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler().ServeHTTP(w, req)
 	})}
 }

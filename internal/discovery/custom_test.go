@@ -25,14 +25,14 @@ import (
 	"github.com/millrace/millrace/internal/discovery"
 )
 
-// TestCustomAgreesWithKubernetes changes definitions at random, and compares
-// every document with those of Kubernetes' own controller.
+// TestCustomAgreesWithKubernetes changes definitions at random, and compares all documents
+// with those of Kubernetes' discovery controller.
 func TestCustomAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := &definer{Rand: rand.New(rand.NewPCG(seed, 3)), crds: map[string]*apiextensionsv1.CustomResourceDefinition{}}
-			s, told := newServer(t), aggregated.NewResourceManager("apis")
-			s.Custom().Tell(told.WithSource(aggregated.CRDSource))
+			r := &definitionChanges{Rand: rand.New(rand.NewPCG(seed, 3)), crds: map[string]*apiextensionsv1.CustomResourceDefinition{}}
+			s, forwarded := newServer(t), aggregated.NewResourceManager("apis")
+			s.Custom().SetManager(forwarded.WithSource(aggregated.CRDSource))
 			for range 20 {
 				for range 1 + r.IntN(6) {
 					s.Custom().Change(r.next())
@@ -40,7 +40,7 @@ func TestCustomAgreesWithKubernetes(t *testing.T) {
 				o := oracleOf(t, r.crds)
 				agreeOnCustom(t, s, o)
 				header := http.Header{"Accept": {accepts[0]}}
-				compare(t, "told", ask(told, "/apis", header), ask(o.manager, "/apis", header))
+				compare(t, "forwarded", ask(forwarded, "/apis", header), ask(o.manager, "/apis", header))
 				if t.Failed() {
 					t.FailNow()
 				}
@@ -49,15 +49,14 @@ func TestCustomAgreesWithKubernetes(t *testing.T) {
 	}
 }
 
-// oracle is what Kubernetes' discovery controller made of definitions.
+// oracle has the documents that Kubernetes' discovery controller makes of definitions.
 type oracle struct {
 	manager         aggregated.ResourceManager
 	groups, version http.Handler
 }
 
-// oracleOf runs the controller to its first synchronisation. The handlers that
-// it fills have types without a name outside of their package, and are made by
-// their fields.
+// oracleOf runs the controller until it has processed all definitions once. The types of
+// the handlers that it fills are not exported, so they are made by reflection.
 func oracleOf(t *testing.T, crds map[string]*apiextensionsv1.CustomResourceDefinition) oracle {
 	t.Helper()
 	var objects []runtime.Object
@@ -86,7 +85,8 @@ func oracleOf(t *testing.T, crds map[string]*apiextensionsv1.CustomResourceDefin
 	return o
 }
 
-// handlerOf makes a handler with an empty map that passes nothing on.
+// handlerOf makes a handler of a type of that package, with an empty map and a delegate that
+// answers 404.
 func handlerOf(pointer reflect.Type) reflect.Value {
 	v := reflect.New(pointer.Elem())
 	for i := range v.Elem().NumField() {
@@ -120,7 +120,7 @@ func agreeOnCustom(t *testing.T, s *discovery.Server, o oracle) {
 			path := fmt.Sprintf("/apis/%s/%s", groupName(group), version)
 			ours, theirs := ask(h, path, http.Header{}), ask(o.version, path, http.Header{})
 			if theirs.Code == http.StatusOK {
-				// Kubernetes' order is that of a map.
+				// Kubernetes lists resources in the order of a map.
 				ours.Body, theirs.Body = inOrder(t, ours.Body), inOrder(t, theirs.Body)
 			}
 			compare(t, path, ours, theirs)
@@ -128,7 +128,7 @@ func agreeOnCustom(t *testing.T, s *discovery.Server, o oracle) {
 	}
 }
 
-// inOrder sorts the resources of a document, subresources behind theirs.
+// inOrder sorts the resources of a document, each followed by its subresources.
 func inOrder(t *testing.T, body *bytes.Buffer) *bytes.Buffer {
 	t.Helper()
 	var list metav1.APIResourceList
@@ -149,18 +149,19 @@ func inOrder(t *testing.T, body *bytes.Buffer) *bytes.Buffer {
 
 const groupCount = 4
 
-// groupName names groups; one is a name that Kubernetes encodes in an old way.
+// groupName returns the name of a group. Kubernetes encodes the document of the group
+// "extensions" in an old way.
 func groupName(n int) string {
 	return []string{"a.example.com", "b.example.com", "extensions", "d.example.com"}[n]
 }
 
-// definer makes up definitions.
-type definer struct {
+// definitionChanges makes random changes of definitions.
+type definitionChanges struct {
 	*rand.Rand
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
 }
 
-func (r *definer) next() (before, after *crd.Definition) {
+func (r *definitionChanges) next() (before, after *crd.Definition) {
 	made := r.definition()
 	if last := r.crds[made.Name]; last != nil {
 		before = row(last)
@@ -173,7 +174,7 @@ func (r *definer) next() (before, after *crd.Definition) {
 	return before, row(made)
 }
 
-func (r *definer) definition() *apiextensionsv1.CustomResourceDefinition {
+func (r *definitionChanges) definition() *apiextensionsv1.CustomResourceDefinition {
 	group, plural := groupName(r.IntN(groupCount)), fmt.Sprintf("things%d", r.IntN(4))
 	names := apiextensionsv1.CustomResourceDefinitionNames{
 		Plural: plural, Singular: plural[:6], Kind: strings.ToUpper(plural[:1]) + plural[1:], ListKind: "List",
@@ -214,7 +215,7 @@ func (r *definer) definition() *apiextensionsv1.CustomResourceDefinition {
 	return c
 }
 
-// row is what the catalog keeps of a definition.
+// row returns the row of a definition in the catalog.
 func row(c *apiextensionsv1.CustomResourceDefinition) *crd.Definition {
 	d := &crd.Definition{Name: c.Name, Group: c.Spec.Group, Scope: c.Spec.Scope, Wanted: c.Spec.Names, Accepted: c.Status.AcceptedNames}
 	for _, condition := range c.Status.Conditions {

@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// discard is a client that takes everything and keeps nothing.
-type discard struct{ header http.Header }
+// discardWriter is a http.ResponseWriter that drops what is written.
+type discardWriter struct{ header http.Header }
 
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}
+func (d *discardWriter) Header() http.Header         { return d.header }
+func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discardWriter) WriteHeader(int)             {}
 
 func get(b *testing.B, h http.Handler, header http.Header) {
 	b.Helper()
@@ -25,26 +25,26 @@ func get(b *testing.B, h http.Handler, header http.Header) {
 		b.Fatal(err)
 	}
 	req.Header = header
-	h.ServeHTTP(&discard{header: http.Header{}}, req)
+	h.ServeHTTP(&discardWriter{header: http.Header{}}, req)
 }
 
-// BenchmarkAggregated asks for the aggregated document, and changes one group
-// before each time.
+// BenchmarkAggregated reads the aggregated document: unchanged, and after a change of one
+// group each time.
 func BenchmarkAggregated(b *testing.B) {
 	for _, groups := range []int{421, 4000} {
-		both := newBoth(b)
+		pair := newManagerPair(b)
 		for _, side := range []struct {
 			name string
 			m    aggregated.ResourceManager
-		}{{"ours", both.ours}, {"kubernetes", both.theirs}} {
+		}{{"ours", pair.ours}, {"kubernetes", pair.theirs}} {
 			fillManager(side.m, groups)
 			json := http.Header{"Accept": {accepts[0]}}
-			packed := http.Header{"Accept": {accepts[0]}, "Accept-Encoding": {"gzip"}}
+			gzipped := http.Header{"Accept": {accepts[0]}, "Accept-Encoding": {"gzip"}}
 			known := http.Header{"Accept": {accepts[0]}, "If-None-Match": {ask(side.m, "/apis", json).Header().Get("ETag")}}
 			for _, c := range []struct {
 				name   string
 				header http.Header
-			}{{"json", json}, {"gzip", packed}, {"protobuf", http.Header{"Accept": {accepts[1]}}}, {"unmodified", known}} {
+			}{{"json", json}, {"gzip", gzipped}, {"protobuf", http.Header{"Accept": {accepts[1]}}}, {"unmodified", known}} {
 				b.Run(fmt.Sprintf("%d/%s/%s", groups, c.name, side.name), func(b *testing.B) {
 					get(b, side.m, c.header)
 					for b.Loop() {
@@ -55,7 +55,7 @@ func BenchmarkAggregated(b *testing.B) {
 			for _, c := range []struct {
 				name   string
 				header http.Header
-			}{{"json", json}, {"gzip", packed}} {
+			}{{"json", json}, {"gzip", gzipped}} {
 				b.Run(fmt.Sprintf("%d/changed %s/%s", groups, c.name, side.name), func(b *testing.B) {
 					n := 0
 					for b.Loop() {
@@ -70,7 +70,7 @@ func BenchmarkAggregated(b *testing.B) {
 	}
 }
 
-// BenchmarkChange changes one definition of many, and asks for nothing.
+// BenchmarkChange changes one definition of many, and reads nothing.
 func BenchmarkChange(b *testing.B) {
 	for _, groups := range []int{421, 4000} {
 		b.Run(fmt.Sprint(groups), func(b *testing.B) {
@@ -94,7 +94,7 @@ func definition(group int, established bool) *crd.Definition {
 	return d
 }
 
-// BenchmarkGroups asks for the list of groups that the aggregator answers with.
+// BenchmarkGroups reads the list of groups, unchanged and after a change of one group.
 func BenchmarkGroups(b *testing.B) {
 	s := newServer(b)
 	for i := range 421 {

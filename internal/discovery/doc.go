@@ -1,21 +1,29 @@
 // Package discovery keeps the discovery documents of an API server encoded: the
-// aggregated document of all groups, the list of groups, and the document of
+// aggregated document of all groups, the list of groups, and the documents of
 // each group and of each group version, in the forms that clients ask for.
 //
-// Documents is a ResourceManager in place of Kubernetes' own
-// (k8s.io/apiserver/pkg/endpoints/discovery/aggregated): built-in groups, and
-// the aggregator for the servers behind it, feed it as they feed that one.
-// Custom resources come as rows of definitions, APIServices as an informer's
-// events. A change costs its own group: the group's item is encoded anew, and a
-// document is put together from the items when it is next asked for, once for
-// all who ask.
+//	built-in groups, ─► manager ───► Documents ─► document ─────► representations
+//	proxied servers                      ▲        (all groups)    of /apis, aggregated
+//	definitions ──────► Custom ──────────┘
+//	                    └───────────► cachedDocuments of /apis/GROUP[/VERSION]
+//	APIServices ──────► Services ───► cachedDocuments of /apis and /apis/GROUP
+//	Kubernetes' handlers ───────────► builtin: recorded /api and /apis/GROUP/VERSION
 //
-// Answers are byte for byte Kubernetes' own, the ETag included, so servers of
-// both kinds may stand behind one address. Bytes come from Kubernetes' encoders
-// and handlers; requests that the package does not know are passed on.
+// Documents replaces Kubernetes' ResourceManager
+// (k8s.io/apiserver/pkg/endpoints/discovery/aggregated). Built-in groups report to it,
+// and so does the aggregator for the servers behind it. Custom resources come as rows of
+// definitions, and APIServices as events of an informer.
 //
-// The caller puts Server.Manager in the servers' configuration before they are
-// made, Server.Wrap around the aggregator's handler behind authorization, and
-// feeds Server.Services, and Server.Custom if no other controller tells the
-// manager of custom resources. The package starts nothing.
+// A change costs as much as its group is large: the item of the group is encoded anew. A
+// document is joined from the items when a client next asks for it, once for all clients.
+//
+// Answers are the bytes of Kubernetes' answers, and have its ETags. So servers of both
+// kinds may stand behind one address. The bytes come from Kubernetes' encoders and
+// handlers. Requests that the package does not know are passed on.
+//
+// The caller must put Server.Manager into the configuration of the servers before they are
+// made, put Server.Wrap between authorization and the aggregator's handler, and feed
+// Server.Services. It must feed Server.Custom, too, unless another controller reports
+// custom resources to the manager. The package starts no goroutine. It is not for
+// the documents of OpenAPI.
 package discovery

@@ -8,35 +8,30 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// document is the aggregated document at a moment. It is immutable but for the
-// forms that were asked for.
+// document is the aggregated document as of one change. It is immutable but for its
+// representations, which are made when clients first ask for them.
 type document struct {
 	items []*item
-	// etag is unquoted, quoted as it is sent.
+	// etag is the ETag without quotes. quoted is the ETag as it is sent.
 	etag, quoted string
-
-	mu struct {
-		sync.Mutex
-		forms map[form]*page
-	}
+	representations
 }
 
-// newDocument puts the items, which are in order, together.
+// newDocument makes the document of some items, which must be in order.
 func newDocument(items []*item) *document {
 	d := &document{items: items, etag: etag(items)}
 	d.quoted = strconv.Quote(d.etag)
-	d.mu.forms = map[form]*page{}
 	return d
 }
 
-// etag is Kubernetes': the SHA-512 of the list in JSON, of no kind.
+// etag returns the ETag that Kubernetes computes: the SHA-512 of the list in JSON, without
+// apiVersion and kind.
 func etag(items []*item) string {
 	sum := sha512.New()
 	sum.Write([]byte(`{"metadata":{},"items":[`))
@@ -50,7 +45,7 @@ func etag(items []*item) string {
 	return strings.ToUpper(hex.EncodeToString(sum.Sum(nil)))
 }
 
-// list is the document as an object. Its items are shared.
+// list returns the document as an object. It shares its items with the document.
 func (d *document) list() *apidiscoveryv2.APIGroupDiscoveryList {
 	list := &apidiscoveryv2.APIGroupDiscoveryList{Items: make([]apidiscoveryv2.APIGroupDiscovery, len(d.items))}
 	for i, item := range d.items {
@@ -67,26 +62,22 @@ func (d *document) fragments() []fragment {
 	return all
 }
 
-// page returns the document in a form, made now if it is the first time.
-func (d *document) page(n negotiated, frame *frame, s runtime.NegotiatedSerializer) (*page, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if made := d.mu.forms[n.form]; made != nil {
-		return made, nil
-	}
-	body, err := d.encode(n, frame, s)
-	if err != nil {
-		return nil, err
-	}
-	made := newPage(http.Header{
-		"Content-Type": {n.contentType()}, "Etag": {d.quoted}, "Vary": {"Accept"}, "Cache-Control": {"public"},
-	}, body)
-	d.mu.forms[n.form] = made
-	return made, nil
+// representation returns the document in a form.
+func (d *document) representation(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) (*representation, error) {
+	return d.get(n.form, func() (*representation, error) {
+		body, err := d.encode(n, frame, s)
+		if err != nil {
+			return nil, err
+		}
+		return newRepresentation(http.Header{
+			"Content-Type": {n.contentType()}, "Etag": {d.quoted}, "Vary": {"Accept"}, "Cache-Control": {"public"},
+		}, body), nil
+	})
 }
 
-// encode joins the fragments of the usual forms. Others are rare.
-func (d *document) encode(n negotiated, frame *frame, s runtime.NegotiatedSerializer) ([]byte, error) {
+// encode joins the items' fragments in the forms that frame.join knows. Kubernetes'
+// encoders write all other forms, which clients rarely ask for.
+func (d *document) encode(n negotiatedForm, frame *frame, s runtime.NegotiatedSerializer) ([]byte, error) {
 	if n.as == frame.kind {
 		if body, err := frame.join(n.form, d.fragments()); body != nil || err != nil {
 			return body, err
@@ -99,16 +90,16 @@ func (d *document) encode(n negotiated, frame *frame, s runtime.NegotiatedSerial
 	return out.Bytes(), nil
 }
 
-// serve answers, by Kubernetes' own means if the answer is to be logged or
-// something cannot be encoded.
-func (d *document) serve(n negotiated, m *Documents, w http.ResponseWriter, req *http.Request) {
+// serve answers a request for the document. It uses Kubernetes' handler if the body is to
+// be logged or cannot be encoded here.
+func (d *document) serve(n negotiatedForm, m *Documents, w http.ResponseWriter, req *http.Request) {
 	if unmodified(w.Header(), d.quoted, req) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	if !audited(req) {
-		if p, err := d.page(n, &m.frame, m.serializer); err == nil {
-			p.serve(w, req)
+		if r, err := d.representation(n, &m.frame, m.serializer); err == nil {
+			r.serve(w, req)
 			return
 		}
 	}

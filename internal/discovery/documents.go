@@ -21,31 +21,35 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// Documents holds what is known of all groups and the aggregated document of
-// them. Kubernetes' own makes the whole document anew after each change: it
-// copies, sorts and encodes all groups, and encodes them again for each client.
-// Here the group that changed loses its encoded item and the document its
-// validity; who asks next encodes that item and joins all of them. A burst of
-// changes that nobody looks at costs no encoding at all. What it costs is the
-// bytes of all groups twice, in JSON and in protobuf, and of the whole document
-// in each form that was asked for, plain and compressed.
+// Documents holds the groups of all sources, and the aggregated document of them.
 //
-// Writers and who makes a document hold the lock; readers of a valid document
-// take none.
+// Kubernetes' manager makes the document anew after each change: it copies, sorts and
+// encodes all groups, and encodes them again for each client. Here a change only drops
+// the encoded item of its group and outdates the document. The next reader encodes that
+// item and joins all items. So a burst of changes without readers costs no encoding.
+//
+// In memory it costs the bytes of all groups twice, as JSON and as protobuf, and those of
+// the whole document in each form that was asked for, plain and compressed.
+//
+// Writers hold the lock, and so does the reader that makes a document: it reads what
+// the lock guards, so a separate lock or singleflight could not replace it. Readers
+// of a current document take no lock.
 type Documents struct {
 	serializer runtime.NegotiatedSerializer
 	frame      frame
 	instrument http.HandlerFunc
-	// custom groups are taken over when a document is made.
+	// custom has the custom groups. They are copied into groups when a document is made.
 	custom *Custom
 
-	// generation counts changes, current says which it has seen.
+	// generation counts changes. The document in current is outdated if its generation is
+	// another.
 	generation atomic.Uint64
-	current    atomic.Pointer[dated]
-	callback   atomic.Pointer[func()]
-	builtin    atomic.Pointer[builtin]
-	// accepted are the words by which a client last asked for the aggregated document.
-	accepted atomic.Pointer[string]
+	current    atomic.Pointer[versionedDocument]
+	// callback is called after each change, unless it is nil.
+	callback atomic.Pointer[func()]
+	builtin  atomic.Pointer[builtin]
+	// lastAccept is the last Accept header that was found to accept the document.
+	lastAccept atomic.Pointer[string]
 
 	mu struct {
 		sync.Mutex
@@ -53,14 +57,14 @@ type Documents struct {
 	}
 }
 
-// dated is the document as of a generation.
-type dated struct {
+// versionedDocument is the document with the generation that it was made at.
+type versionedDocument struct {
 	generation uint64
 	*document
 }
 
-// newDocuments makes the documents of no groups. path names the endpoint in
-// Kubernetes' metrics.
+// newDocuments makes Documents without groups. path is the endpoint's name in Kubernetes'
+// metrics.
 func newDocuments(path string, custom *Custom) (*Documents, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -83,44 +87,44 @@ func newDocuments(path string, custom *Custom) (*Documents, error) {
 	return d, nil
 }
 
-// valid returns the document if nothing has changed since it was made, or nil.
-func (d *Documents) valid() *document {
-	if now := d.current.Load(); now != nil && now.generation == d.generation.Load() {
-		return now.document
+// currentDocument returns the document, or nil if there was a change since it was made.
+func (d *Documents) currentDocument() *document {
+	if current := d.current.Load(); current != nil && current.generation == d.generation.Load() {
+		return current.document
 	}
 	return nil
 }
 
-// document returns the newest one. All who ask for it after a change wait for
-// one of them to make it.
+// document returns the current document. After a change its first reader makes it, and
+// the others wait for the lock.
 func (d *Documents) document() *document {
-	if now := d.valid(); now != nil {
-		return now
+	if current := d.currentDocument(); current != nil {
+		return current
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// What changes from here on is seen by the next.
+	// A change from here on outdates the document that is made here.
 	generation := d.generation.Load()
 	last := d.current.Load()
 	if last != nil && last.generation == generation {
 		return last.document
 	}
-	d.takeCustomLocked()
+	d.applyCustomLocked()
 	items := d.itemsLocked()
 	if last != nil && slices.Equal(last.items, items) {
-		d.current.Store(&dated{generation, last.document})
+		d.current.Store(&versionedDocument{generation, last.document})
 		return last.document
 	}
 	made := newDocument(items)
-	d.current.Store(&dated{generation, made})
+	d.current.Store(&versionedDocument{generation, made})
 	return made
 }
 
-// itemsLocked returns all groups in Kubernetes' order.
+// itemsLocked returns the items of all groups in Kubernetes' order.
 func (d *Documents) itemsLocked() []*item {
 	items := make([]*item, 0, len(d.mu.groups))
 	for _, g := range d.mu.groups {
-		if item := g.encoded(); item != nil {
+		if item := g.encodedItem(); item != nil {
 			items = append(items, item)
 		}
 	}
@@ -133,9 +137,9 @@ func (d *Documents) itemsLocked() []*item {
 	return items
 }
 
-// takeCustomLocked takes over the custom groups that changed.
-func (d *Documents) takeCustomLocked() {
-	for _, name := range d.custom.take() {
+// applyCustomLocked copies the custom groups that have changed into the groups.
+func (d *Documents) applyCustomLocked() {
+	for _, name := range d.custom.takeTouched() {
 		g := d.groupLocked(name)
 		versions := d.custom.versions(name)
 		for key := range g.versions {
@@ -147,13 +151,14 @@ func (d *Documents) takeCustomLocked() {
 			g.add(aggregated.CRDSource, v)
 			g.prioritize(aggregated.CRDSource, v.Version, customPriority)
 		}
-		d.forgetLocked(g)
+		d.dropIfEmptyLocked(g)
 	}
 }
 
-// customPriority is that of custom resources.
+// customPriority is the priority of custom resources' versions.
 var customPriority = priority{group: crd.GroupPriority, version: crd.VersionPriority}
 
+// groupLocked returns a group, made now if there is none.
 func (d *Documents) groupLocked(name string) *group {
 	g := d.mu.groups[name]
 	if g == nil {
@@ -163,22 +168,23 @@ func (d *Documents) groupLocked(name string) *group {
 	return g
 }
 
-func (d *Documents) forgetLocked(g *group) {
+// dropIfEmptyLocked drops a group about which no source says anything.
+func (d *Documents) dropIfEmptyLocked(g *group) {
 	if g.empty() {
 		delete(d.mu.groups, g.name)
 	}
 }
 
-// changed makes the document invalid.
-func (d *Documents) changed() {
+// invalidate outdates the document.
+func (d *Documents) invalidate() {
 	d.generation.Add(1)
 	if callback := d.callback.Load(); callback != nil {
 		(*callback)()
 	}
 }
 
-// serve answers requests for the aggregated document. Others do not come here:
-// who calls it has looked at what the client accepts.
+// serve answers a request for the aggregated document. The caller must have checked that
+// the client accepts it.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
 	if known := settledOf(req.Context()); known != nil {
 		unmodified(w.Header(), known.quoted, req)

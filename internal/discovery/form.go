@@ -9,29 +9,29 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 )
 
-// form is what a client gets a document as.
+// form is the encoding in which a client gets a document.
 type form struct {
 	mediaType string
 	pretty    bool
-	// as is the kind of an aggregated document, empty for others.
+	// as is the kind of the aggregated document, and empty for other documents.
 	as schema.GroupVersionKind
 }
 
-// negotiated is the form that Kubernetes' endpoints would choose.
-type negotiated struct {
+// negotiatedForm is the form that Kubernetes' endpoints would choose for a request.
+type negotiatedForm struct {
 	form
-	// serializer is the form's.
+	// serializer encodes in the form.
 	serializer runtime.Serializer
-	// profile is "nopeer" where a client wants to know of one server only.
+	// profile is "nopeer" if the client asks for the resources of this server alone.
 	profile string
 }
 
-func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiated, error) {
+func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.EndpointRestrictions) (negotiatedForm, error) {
 	media, info, err := negotiation.NegotiateOutputMediaType(req, s, r)
 	if err != nil {
-		return negotiated{}, err
+		return negotiatedForm{}, err
 	}
-	n := negotiated{serializer: info.Serializer, profile: media.Profile}
+	n := negotiatedForm{serializer: info.Serializer, profile: media.Profile}
 	n.mediaType = info.MediaType
 	n.pretty = info.PrettySerializer != nil && info.Serializer == info.PrettySerializer
 	if media.Convert != nil {
@@ -40,7 +40,7 @@ func negotiate(req *http.Request, s runtime.NegotiatedSerializer, r negotiation.
 	return n, nil
 }
 
-// contentType is how the form is named in an answer.
+// contentType is the Content-Type of answers in the form.
 func (f form) contentType() string {
 	name := f.mediaType
 	if !f.as.Empty() {
@@ -49,7 +49,7 @@ func (f form) contentType() string {
 	return name
 }
 
-// accept asks for just this form.
+// accept is the Accept header that asks for this form alone.
 func (f form) accept() string {
 	if f.pretty {
 		return f.contentType() + ";pretty=1"
@@ -57,9 +57,9 @@ func (f form) accept() string {
 	return f.contentType()
 }
 
-// routable reports whether Kubernetes' router for built-in groups, which knows
-// no ranges but */*, would hand the request to a handler: one of the words must
-// be a media type that it serves. CBOR is served behind a feature gate only.
+// routable reports whether Kubernetes' router for built-in groups would pass a request
+// with this Accept header to a handler. One of its media types must be served, or be */*:
+// the router knows no other ranges. CBOR is never routable, since a feature gate decides.
 func routable(accept string, s runtime.NegotiatedSerializer) bool {
 	if accept == "" {
 		return true
@@ -67,14 +67,14 @@ func routable(accept string, s runtime.NegotiatedSerializer) bool {
 	if strings.Contains(accept, "cbor") {
 		return false
 	}
-	for word := range strings.SplitSeq(accept, ",") {
-		word, _, _ = strings.Cut(word, ";")
-		word = strings.Trim(word, " ")
-		if word == "*/*" {
+	for mediaType := range strings.SplitSeq(accept, ",") {
+		mediaType, _, _ = strings.Cut(mediaType, ";")
+		mediaType = strings.Trim(mediaType, " ")
+		if mediaType == "*/*" {
 			return true
 		}
 		for _, info := range s.SupportedMediaTypes() {
-			if word == info.MediaType {
+			if mediaType == info.MediaType {
 				return true
 			}
 		}

@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fragment is an item of a list as it stands inside of the encoded list.
+// fragment is an encoded item of a list, as it stands inside the encoded list. It is
+// immutable.
 type fragment struct{ json, proto []byte }
 
-// wireObject is a type of Kubernetes' API that encodes itself.
+// wireObject is an object of Kubernetes' API that encodes itself as protobuf.
 type wireObject interface{ Marshal() ([]byte, error) }
 
-// newFragment encodes an item. Discovery's are made of strings, which always
-// encode: an error is a fault of the program.
+// newFragment encodes an item. It panics if that fails: the items of discovery are made
+// of strings, which always encode.
 func newFragment(obj wireObject) fragment {
 	asJSON, err := json.Marshal(obj)
 	if err != nil {
@@ -30,23 +31,25 @@ func newFragment(obj wireObject) fragment {
 	return fragment{json: asJSON, proto: asProto}
 }
 
-// frame is what surrounds the items of a list.
+// frame is the encoding of a list without its items. Joining fragments inside a frame
+// gives the bytes of Kubernetes' encoders.
 type frame struct {
 	jsonHead, jsonTail []byte
 	protoHead          []byte
-	// field is the number of the items in protobuf.
+	// field is the number of the field of items in protobuf.
 	field protowire.Number
 	kind  schema.GroupVersionKind
 }
 
-// wireList is a list that encodes itself.
+// wireList is a list that encodes itself as protobuf.
 type wireList interface {
 	runtime.Object
 	wireObject
 }
 
-// newFrame cuts an empty list open. Its items must be an empty slice, not nil,
-// and its kind must be set.
+// newFrame makes the frame of a list by encoding it without items, and cutting the result
+// where the items belong. The list's items must be an empty slice, not nil, and its kind
+// must be set. field is the number of the field of items in protobuf.
 func newFrame(empty wireList, field protowire.Number) (frame, error) {
 	asJSON, err := json.Marshal(empty)
 	if err != nil {
@@ -66,7 +69,7 @@ func newFrame(empty wireList, field protowire.Number) (frame, error) {
 	}, nil
 }
 
-// join encodes a list in one of the usual forms. It returns nil for others.
+// join encodes a list as JSON or protobuf. It returns nil for other forms.
 func (f *frame) join(as form, items []fragment) ([]byte, error) {
 	switch {
 	case as.pretty:
@@ -78,7 +81,7 @@ func (f *frame) join(as form, items []fragment) ([]byte, error) {
 	return nil, nil
 }
 
-// json joins items as Kubernetes' JSON encoder does.
+// json encodes a list as Kubernetes' JSON encoder does.
 func (f *frame) json(items []fragment) []byte {
 	size := len(f.jsonHead) + len(f.jsonTail) + len(items)
 	for i := range items {
@@ -95,11 +98,11 @@ func (f *frame) json(items []fragment) []byte {
 	return append(out, '\n')
 }
 
-// protobufPrefix begins what Kubernetes encodes as protobuf.
+// protobufPrefix is the first bytes of all that Kubernetes encodes as protobuf.
 var protobufPrefix = []byte("k8s\x00")
 
-// proto joins items as Kubernetes' protobuf encoder does: a list in a
-// runtime.Unknown behind the prefix.
+// proto encodes a list as Kubernetes' protobuf encoder does: the prefix, then a
+// runtime.Unknown with the list inside.
 func (f *frame) proto(items []fragment) ([]byte, error) {
 	size := len(f.protoHead)
 	for i := range items {

@@ -12,24 +12,24 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// sourcedVersion is a version of a group as one source tells of it.
+// sourcedVersion identifies a version of a group as one source describes it.
 type sourcedVersion struct {
 	source  aggregated.Source
 	version string
 }
 
+// priority orders groups, and the versions of a group. Higher ones come first.
 type priority struct{ group, version int }
 
-// unset is the priority of a version that nobody set one for.
-var unset = priority{group: 1000, version: 15}
+// defaultPriority is the priority of a version until its source sets one.
+var defaultPriority = priority{group: 1000, version: 15}
 
-// group is what the sources say of a group. It is guarded by the lock of its
-// Documents.
+// group is a group as all sources describe it. Documents.mu guards it.
 type group struct {
 	name       string
 	versions   map[sourcedVersion]apidiscoveryv2.APIVersionDiscovery
 	priorities map[sourcedVersion]priority
-	// item is what is made of them, nil if that has to be made anew.
+	// item is made of versions and priorities. It is nil after they have changed.
 	item *item
 }
 
@@ -46,7 +46,7 @@ func newGroup(name string) *group {
 	}
 }
 
-// add reports whether anything changed.
+// add sets the version of a source, and reports whether that changed anything.
 func (g *group) add(source aggregated.Source, v apidiscoveryv2.APIVersionDiscovery) bool {
 	key := sourcedVersion{source, v.Version}
 	known, ok := g.versions[key]
@@ -55,12 +55,13 @@ func (g *group) add(source aggregated.Source, v apidiscoveryv2.APIVersionDiscove
 	}
 	g.versions[key] = v
 	if _, ok := g.priorities[key]; !ok {
-		g.priorities[key] = unset
+		g.priorities[key] = defaultPriority
 	}
 	g.item = nil
 	return true
 }
 
+// remove removes the version of a source, and reports whether that changed anything.
 func (g *group) remove(source aggregated.Source, version string) bool {
 	key := sourcedVersion{source, version}
 	if _, ok := g.versions[key]; !ok {
@@ -72,6 +73,7 @@ func (g *group) remove(source aggregated.Source, version string) bool {
 	return true
 }
 
+// removeAll removes all versions of a source, and reports whether that changed anything.
 func (g *group) removeAll(source aggregated.Source) bool {
 	before := len(g.versions) + len(g.priorities)
 	maps.DeleteFunc(g.versions, func(k sourcedVersion, _ apidiscoveryv2.APIVersionDiscovery) bool { return k.source == source })
@@ -83,6 +85,8 @@ func (g *group) removeAll(source aggregated.Source) bool {
 	return true
 }
 
+// prioritize sets the priority of a version, which need not exist yet, and reports whether
+// that changed anything.
 func (g *group) prioritize(source aggregated.Source, version string, p priority) bool {
 	key := sourcedVersion{source, version}
 	if known, ok := g.priorities[key]; ok && known == p {
@@ -93,12 +97,12 @@ func (g *group) prioritize(source aggregated.Source, version string, p priority)
 	return true
 }
 
-// empty groups can be forgotten.
+// empty reports whether no source says anything about the group.
 func (g *group) empty() bool { return len(g.versions)+len(g.priorities) == 0 }
 
-// encoded returns the item, nil for a group of no versions. Of the sources that
-// tell of a version, the least counts.
-func (g *group) encoded() *item {
+// encodedItem returns the item, or nil for a group without versions. If several sources
+// describe a version, the source with the lowest number counts.
+func (g *group) encodedItem() *item {
 	if g.item != nil || len(g.versions) == 0 {
 		return g.item
 	}
@@ -108,7 +112,7 @@ func (g *group) encoded() *item {
 			used[key.version] = key.source
 		}
 	}
-	made := &item{priority: g.highest(used)}
+	made := &item{priority: g.priority(used)}
 	made.ObjectMeta = metav1.ObjectMeta{Name: g.name}
 	for name, source := range used {
 		made.Versions = append(made.Versions, g.versions[sourcedVersion{source, name}])
@@ -126,10 +130,10 @@ func (g *group) encoded() *item {
 	return made
 }
 
-// highest is the group's priority: the highest that one of the used versions
-// brings along. A version that is not there counts as the aggregator's, whose
-// number is zero: so it does in Kubernetes, and other servers' ETags follow.
-func (g *group) highest(used map[string]aggregated.Source) int {
+// priority returns the group's priority: the highest group priority of the versions that
+// are used. A version that does not exist counts as one of source zero, the aggregator.
+// Kubernetes does the same, and the ETag depends on it.
+func (g *group) priority(used map[string]aggregated.Source) int {
 	found, highest := false, 0
 	for key, p := range g.priorities {
 		if used[key.version] != key.source {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// manager is Documents as one source sees it.
+// manager is the aggregated.ResourceManager of one source, over Documents.
 type manager struct {
 	documents *Documents
 	source    aggregated.Source
@@ -17,8 +17,8 @@ type manager struct {
 
 var _ aggregated.ResourceManager = manager{}
 
-// AddGroupVersion implements aggregated.ResourceManager. What is known already
-// changes nothing.
+// AddGroupVersion implements aggregated.ResourceManager. It outdates the document only if
+// the version is new or another one.
 func (m manager) AddGroupVersion(name string, value apidiscoveryv2.APIVersionDiscovery) {
 	m.edit(name, func(g *group) bool { return g.add(m.source, value) })
 }
@@ -40,29 +40,29 @@ func (m manager) RemoveGroupVersion(gv metav1.GroupVersion) {
 	m.edit(gv.Group, func(g *group) bool { return g.remove(m.source, gv.Version) })
 }
 
-// edit changes a group, and the document if change reports so.
+// edit changes a group, and outdates the document if change returns true.
 func (m manager) edit(name string, change func(*group) bool) {
 	d := m.documents
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g := d.groupLocked(name)
 	changed := change(g)
-	d.forgetLocked(g)
+	d.dropIfEmptyLocked(g)
 	if changed {
-		m.changedLocked()
+		m.invalidateLocked()
 	}
 }
 
-func (m manager) changedLocked() {
+func (m manager) invalidateLocked() {
 	if m.source == aggregated.BuiltinSource {
-		m.documents.findBuiltinLocked()
+		m.documents.updateBuiltinLocked()
 	}
-	m.documents.changed()
+	m.documents.invalidate()
 }
 
-// SetGroups implements aggregated.ResourceManager. As in Kubernetes it forgets
-// the groups of all sources, and all priorities but those of what this source
-// has afterwards.
+// SetGroups implements aggregated.ResourceManager. As in Kubernetes it removes the versions
+// of all sources, and the priorities of all versions that this source does not have
+// afterwards.
 func (m manager) SetGroups(groups []apidiscoveryv2.APIGroupDiscovery) {
 	d := m.documents
 	d.mu.Lock()
@@ -81,10 +81,10 @@ func (m manager) SetGroups(groups []apidiscoveryv2.APIGroupDiscovery) {
 			_, ok := g.versions[sourcedVersion{m.source, key.version}]
 			return !ok
 		})
-		d.forgetLocked(g)
+		d.dropIfEmptyLocked(g)
 	}
-	d.findBuiltinLocked()
-	d.changed()
+	d.updateBuiltinLocked()
+	d.invalidate()
 }
 
 // WithSource implements aggregated.ResourceManager.
@@ -92,8 +92,8 @@ func (m manager) WithSource(source aggregated.Source) aggregated.ResourceManager
 	return manager{documents: m.documents, source: source}
 }
 
-// AddInvalidationCallback implements aggregated.ResourceManager. The last one
-// replaces those before. It is called with locks held, and must not call back.
+// AddInvalidationCallback implements aggregated.ResourceManager. A callback replaces the
+// one before. It is called with locks held, and must not call the manager.
 func (m manager) AddInvalidationCallback(callback func()) { m.documents.callback.Store(&callback) }
 
 // ServeHTTP implements http.Handler.

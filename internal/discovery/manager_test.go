@@ -19,8 +19,7 @@ const (
 	protobuf    = "application/vnd.kubernetes.protobuf"
 )
 
-// accepts are what clients send for the aggregated document, and what they may
-// not get.
+// accepts has Accept headers for the aggregated document. It is not served for some of them.
 var accepts = []string{
 	"application/json" + asDiscovery, protobuf + asDiscovery, "application/yaml" + asDiscovery,
 	"application/json" + asDiscovery + ";pretty=1",
@@ -31,26 +30,26 @@ var accepts = []string{
 	"application/json", "", "*/*" + asDiscovery, "application/cbor" + asDiscovery, "application/json;as=APIGroupDiscoveryList",
 }
 
-// both are our manager and Kubernetes', told the same.
-type both struct {
+// managerPair has our manager and Kubernetes', which get the same changes.
+type managerPair struct {
 	ours, theirs aggregated.ResourceManager
 	server       *discovery.Server
 }
 
-func newBoth(t testing.TB) both {
+func newManagerPair(t testing.TB) managerPair {
 	s := newServer(t)
-	return both{ours: s.Manager(), theirs: aggregated.NewResourceManager("apis"), server: s}
+	return managerPair{ours: s.Manager(), theirs: aggregated.NewResourceManager("apis"), server: s}
 }
 
-// settled asks ours and lets it settle first what it can, which is all that has not
-// changed.
-func (b both) settled(t *testing.T, path string, h http.Header) *httptest.ResponseRecorder {
+// settled sends a request to our manager by way of Server.Settle. Settle must decide the
+// request if and only if the answer is 304.
+func (p managerPair) settled(t *testing.T, path string, h http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	settled := false
 	w := ask(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		req = b.server.Settle(req)
+		req = p.server.Settle(req)
 		settled = discovery.Settled(req.Context())
-		b.ours.ServeHTTP(w, req)
+		p.ours.ServeHTTP(w, req)
 	}), path, h)
 	if settled != (w.Code == http.StatusNotModified) {
 		t.Errorf("%s %v: status %d, settled: %t", path, h, w.Code, settled)
@@ -58,16 +57,17 @@ func (b both) settled(t *testing.T, path string, h http.Header) *httptest.Respon
 	return w
 }
 
-func (b both) each(source aggregated.Source, tell func(aggregated.ResourceManager)) {
-	tell(b.ours.WithSource(source))
-	tell(b.theirs.WithSource(source))
+// apply applies a change to both.
+func (p managerPair) apply(source aggregated.Source, change func(aggregated.ResourceManager)) {
+	change(p.ours.WithSource(source))
+	change(p.theirs.WithSource(source))
 }
 
-// agree sends requests in all forms to both.
-func (b both) agree(t *testing.T) {
+// agree compares the answers of both, in all forms.
+func (p managerPair) agree(t *testing.T) {
 	t.Helper()
 	for _, accept := range accepts {
-		for _, way := range []struct {
+		for _, variant := range []struct {
 			path   string
 			header http.Header
 		}{
@@ -77,12 +77,12 @@ func (b both) agree(t *testing.T) {
 			{"/apis", http.Header{"User-Agent": {"curl/8"}}},
 			{"/apis?pretty=0", http.Header{"User-Agent": {"curl/8"}}},
 		} {
-			h := way.header
+			h := variant.header
 			h.Set("Accept", accept)
 			same := func() *httptest.ResponseRecorder {
-				theirs := ask(b.theirs, way.path, h)
-				compare(t, fmt.Sprintf("%s %v", way.path, h), ask(b.ours, way.path, h), theirs)
-				compare(t, fmt.Sprintf("%s %v, settled", way.path, h), b.settled(t, way.path, h), theirs)
+				theirs := ask(p.theirs, variant.path, h)
+				compare(t, fmt.Sprintf("%s %v", variant.path, h), ask(p.ours, variant.path, h), theirs)
+				compare(t, fmt.Sprintf("%s %v, settled", variant.path, h), p.settled(t, variant.path, h), theirs)
 				return theirs
 			}
 			if tag := same().Header().Get("ETag"); tag != "" {
@@ -95,19 +95,19 @@ func (b both) agree(t *testing.T) {
 	}
 }
 
-// TestManagerAgreesWithKubernetes tells both managers the same at random.
+// TestManagerAgreesWithKubernetes applies random changes to both managers.
 func TestManagerAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := &teller{Rand: rand.New(rand.NewPCG(seed, 7))}
-			b := newBoth(t)
-			b.agree(t)
+			r := &sourceChanges{Rand: rand.New(rand.NewPCG(seed, 7))}
+			p := newManagerPair(t)
+			p.agree(t)
 			for range 12 {
 				for range 1 + r.IntN(8) {
-					source, tell := r.next()
-					b.each(source, tell)
+					source, change := r.next()
+					p.apply(source, change)
 				}
-				b.agree(t)
+				p.agree(t)
 				if t.Failed() {
 					t.FailNow()
 				}
@@ -116,37 +116,37 @@ func TestManagerAgreesWithKubernetes(t *testing.T) {
 	}
 }
 
-// TestSettledStaysSettled changes the document between the question and the answer, and
-// before the question.
+// TestSettledStaysSettled changes the document between Settle and the answer, and before
+// Settle.
 func TestSettledStaysSettled(t *testing.T) {
-	b := newBoth(t)
+	p := newManagerPair(t)
 	h := http.Header{"Accept": {accepts[0]}}
-	h.Set("If-None-Match", ask(b.ours, "/apis", h).Header().Get("ETag"))
+	h.Set("If-None-Match", ask(p.ours, "/apis", h).Header().Get("ETag"))
 	req := httptest.NewRequest(http.MethodGet, "/apis", nil)
 	req.Header = h
 	for _, change := range []bool{true, false} {
-		if asked := b.server.Settle(req); discovery.Settled(asked.Context()) != change {
+		if asked := p.server.Settle(req); discovery.Settled(asked.Context()) != change {
 			t.Errorf("settled: %t", !change)
 		} else if change {
-			b.ours.AddGroupVersion("new.example.com", version(metav1.GroupVersion{Group: "new.example.com", Version: "v1"}, 1, 1))
+			p.ours.AddGroupVersion("new.example.com", version(metav1.GroupVersion{Group: "new.example.com", Version: "v1"}, 1, 1))
 			w := httptest.NewRecorder()
-			if b.ours.ServeHTTP(w, asked); w.Code != http.StatusNotModified || w.Header().Get("ETag") != h.Get("If-None-Match") {
+			if p.ours.ServeHTTP(w, asked); w.Code != http.StatusNotModified || w.Header().Get("ETag") != h.Get("If-None-Match") {
 				t.Errorf("status %d, %v", w.Code, w.Header())
 			}
 		}
 	}
 	for _, req := range []*http.Request{httptest.NewRequest(http.MethodGet, "/api", nil), httptest.NewRequest(http.MethodHead, "/apis", nil)} {
-		h.Set("If-None-Match", ask(b.ours, "/apis", http.Header{"Accept": {accepts[0]}}).Header().Get("ETag"))
-		if req.Header = h; discovery.Settled(b.server.Settle(req).Context()) {
+		h.Set("If-None-Match", ask(p.ours, "/apis", http.Header{"Accept": {accepts[0]}}).Header().Get("ETag"))
+		if req.Header = h; discovery.Settled(p.server.Settle(req).Context()) {
 			t.Errorf("%s %s is settled", req.Method, req.URL)
 		}
 	}
 }
 
-// teller makes up what sources tell.
-type teller struct{ *rand.Rand }
+// sourceChanges makes random changes of sources.
+type sourceChanges struct{ *rand.Rand }
 
-func (r *teller) next() (aggregated.Source, func(aggregated.ResourceManager)) {
+func (r *sourceChanges) next() (aggregated.Source, func(aggregated.ResourceManager)) {
 	source := []aggregated.Source{aggregated.AggregatorSource, aggregated.BuiltinSource, aggregated.CRDSource}[r.IntN(3)]
 	gv := metav1.GroupVersion{Group: fmt.Sprintf("g%d.example.com", r.IntN(12)), Version: versions[r.IntN(len(versions))]}
 	switch n := r.IntN(40); {
@@ -170,7 +170,7 @@ func (r *teller) next() (aggregated.Source, func(aggregated.ResourceManager)) {
 
 var versions = []string{"v1", "v2", "v1beta1", "v1alpha3", "v10", "foo", "bar2"}
 
-// version makes up a version of some resources.
+// version makes a version with some resources.
 func version(gv metav1.GroupVersion, resources, fresh int) apidiscoveryv2.APIVersionDiscovery {
 	v := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
 	if fresh == 0 {
@@ -189,21 +189,21 @@ func version(gv metav1.GroupVersion, resources, fresh int) apidiscoveryv2.APIVer
 	return v
 }
 
-// TestManagerAgreesOnLargeDocuments is for those that are compressed.
+// TestManagerAgreesOnLargeDocuments compares documents that are compressed.
 func TestManagerAgreesOnLargeDocuments(t *testing.T) {
-	b := newBoth(t)
-	fillManager(b.ours, 200)
-	fillManager(b.theirs, 200)
-	b.agree(t)
-	if w := ask(b.ours, "/apis", http.Header{"Accept": {accepts[0]}, "Accept-Encoding": {"gzip"}}); w.Header().Get("Content-Encoding") != "gzip" {
+	p := newManagerPair(t)
+	fillManager(p.ours, 200)
+	fillManager(p.theirs, 200)
+	p.agree(t)
+	if w := ask(p.ours, "/apis", http.Header{"Accept": {accepts[0]}, "Accept-Encoding": {"gzip"}}); w.Header().Get("Content-Encoding") != "gzip" {
 		t.Errorf("%d bytes were not compressed", w.Body.Len())
 	}
 }
 
-// TestCodings asks for a large document with all that clients say of gzip.
+// TestCodings asks for a large document with many Accept-Encoding headers.
 func TestCodings(t *testing.T) {
-	b := newBoth(t)
-	fillManager(b.ours, 200)
+	p := newManagerPair(t)
+	fillManager(p.ours, 200)
 	for accepted, compressed := range map[string]bool{
 		"gzip": true, "GZIP": true, "gzip;q=1.0,deflate;q=0.6,identity;q=0.3": true, "gzip, deflate, br, zstd": true,
 		"gzip;q=0": false, "identity;q=1, gzip;q=0": false, "gzip, gzip;q=0": false, "identity, gzip;q=0.5": false,
@@ -214,13 +214,13 @@ func TestCodings(t *testing.T) {
 		if compressed {
 			coding = "gzip"
 		}
-		if w := ask(b.ours, "/apis", header); w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != coding {
+		if w := ask(p.ours, "/apis", header); w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != coding {
 			t.Errorf("%q: status %d, header %v, want %q", accepted, w.Code, w.Header(), coding)
 		}
 	}
 }
 
-// fillManager adds groups of one version each.
+// fillManager adds groups with one version each.
 func fillManager(m aggregated.ResourceManager, groups int) {
 	for i := range groups {
 		gv := metav1.GroupVersion{Group: fmt.Sprintf("g%04d.example.com", i), Version: "v1"}
@@ -228,27 +228,27 @@ func fillManager(m aggregated.ResourceManager, groups int) {
 	}
 }
 
-// TestInvalidation tells who asked for it of changes, and of nothing else.
+// TestInvalidation checks that changes call the invalidation callback, and nothing else does.
 func TestInvalidation(t *testing.T) {
 	m := newServer(t).Manager()
-	told := 0
-	m.AddInvalidationCallback(func() { told++ })
+	calls := 0
+	m.AddInvalidationCallback(func() { calls++ })
 	gv := metav1.GroupVersion{Group: "apps", Version: "v1"}
 	for _, step := range []struct {
-		name string
-		do   func()
-		told int
+		name  string
+		do    func()
+		calls int
 	}{
 		{"new version", func() { m.AddGroupVersion("apps", version(gv, 1, 1)) }, 1},
-		{"the same again", func() { m.AddGroupVersion("apps", version(gv, 1, 1)) }, 1},
+		{"the same version", func() { m.AddGroupVersion("apps", version(gv, 1, 1)) }, 1},
 		{"priority", func() { m.SetGroupVersionPriority(gv, 5, 6) }, 2},
 		{"the same priority", func() { m.SetGroupVersionPriority(gv, 5, 6) }, 2},
 		{"another version", func() { m.AddGroupVersion("apps", version(gv, 2, 1)) }, 3},
-		{"remove what is not there", func() { m.RemoveGroup("batch") }, 3},
+		{"remove an unknown group", func() { m.RemoveGroup("batch") }, 3},
 		{"remove", func() { m.RemoveGroupVersion(gv) }, 4},
 	} {
-		if step.do(); told != step.told {
-			t.Errorf("%s: told %d times, want %d", step.name, told, step.told)
+		if step.do(); calls != step.calls {
+			t.Errorf("%s: %d calls so far, want %d", step.name, calls, step.calls)
 		}
 	}
 }

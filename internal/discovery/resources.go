@@ -15,9 +15,9 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// servedVersions are those that an established definition serves, preferred
-// ones first.
-func servedVersions(rows []*crd.Definition) []string {
+// servedVersionNames returns the versions that established definitions of a group serve,
+// preferred ones first.
+func servedVersionNames(rows []*crd.Definition) []string {
 	var versions []string
 	for _, row := range rows {
 		for i := range row.Versions {
@@ -30,6 +30,8 @@ func servedVersions(rows []*crd.Definition) []string {
 	return versions
 }
 
+// apiGroup returns the document of a group. versions must not be empty; the first is the
+// preferred one.
 func apiGroup(name string, versions []string) metav1.APIGroup {
 	group := metav1.APIGroup{Name: name}
 	for _, v := range versions {
@@ -39,16 +41,17 @@ func apiGroup(name string, versions []string) metav1.APIGroup {
 	return group
 }
 
-// served is a definition in one of the versions that it serves.
-type served struct {
+// servedVersion is a version that a definition serves.
+type servedVersion struct {
 	row     *crd.Definition
 	version *crd.Version
 }
 
-func (s served) namespaced() bool { return s.row.Scope == apiextensionsv1.NamespaceScoped }
+func (s servedVersion) namespaced() bool { return s.row.Scope == apiextensionsv1.NamespaceScoped }
 
-// verbs of a definition that is going away are those that empty it.
-func (s served) verbs() metav1.Verbs {
+// verbs returns the verbs of the resource. While the definition is being deleted, objects
+// can only be read and deleted.
+func (s servedVersion) verbs() metav1.Verbs {
 	if s.row.Terminating {
 		return metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 	}
@@ -57,8 +60,9 @@ func (s served) verbs() metav1.Verbs {
 
 func subresourceVerbs() metav1.Verbs { return metav1.Verbs{"get", "patch", "update"} }
 
-// storage names the version that objects are stored in, if it is served.
-func (s served) storage() string {
+// storageVersionHash identifies the version that objects are stored in. It is "" if that
+// version is not served.
+func (s servedVersion) storageVersionHash() string {
 	for i := range s.row.Versions {
 		if v := &s.row.Versions[i]; v.Served && v.Storage {
 			return discovery.StorageVersionHash(s.row.Group, v.Name, s.row.Wanted.Kind)
@@ -67,25 +71,25 @@ func (s served) storage() string {
 	return ""
 }
 
-// serving are the definitions that serve a version, by plural name.
-func serving(version string, rows []*crd.Definition) []served {
-	var all []served
+// definitionsServing returns the definitions that serve a version, sorted by plural name.
+func definitionsServing(version string, rows []*crd.Definition) []servedVersion {
+	var all []servedVersion
 	for _, row := range rows {
 		if !row.Established {
 			continue
 		}
 		for i := range row.Versions {
 			if v := &row.Versions[i]; v.Served && v.Name == version {
-				all = append(all, served{row, v})
+				all = append(all, servedVersion{row, v})
 				break
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b served) int { return cmp.Compare(a.row.Accepted.Plural, b.row.Accepted.Plural) })
+	slices.SortStableFunc(all, func(a, b servedVersion) int { return cmp.Compare(a.row.Accepted.Plural, b.row.Accepted.Plural) })
 	return all
 }
 
-// resourceList are the resources of a version in a document of its own.
+// resourceList has the resources in the document of a version.
 type resourceList []metav1.APIResource
 
 var _ discovery.APIResourceLister = resourceList{}
@@ -93,15 +97,15 @@ var _ discovery.APIResourceLister = resourceList{}
 // ListAPIResources implements discovery.APIResourceLister.
 func (l resourceList) ListAPIResources() []metav1.APIResource { return l }
 
-// apiResources lists resources by name, each with its subresources behind it. In
-// Kubernetes the order of definitions is another each time.
+// apiResources returns the resources of a version by name, each followed by its
+// subresources. In Kubernetes their order is random.
 func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 	list := resourceList{}
-	for _, s := range serving(gv.Version, rows) {
+	for _, s := range definitionsServing(gv.Version, rows) {
 		names := &s.row.Accepted
 		list = append(list, metav1.APIResource{
 			Name: names.Plural, SingularName: names.Singular, Namespaced: s.namespaced(), Kind: names.Kind,
-			Verbs: s.verbs(), ShortNames: names.ShortNames, Categories: names.Categories, StorageVersionHash: s.storage(),
+			Verbs: s.verbs(), ShortNames: names.ShortNames, Categories: names.Categories, StorageVersionHash: s.storageVersionHash(),
 		})
 		if s.version.Status {
 			list = append(list, metav1.APIResource{
@@ -118,10 +122,10 @@ func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 	return list
 }
 
-// resourceDiscovery lists the same for the aggregated document.
+// resourceDiscovery returns the resources of a version for the aggregated document.
 func resourceDiscovery(gv schema.GroupVersion, rows []*crd.Definition) []apidiscoveryv2.APIResourceDiscovery {
 	var list []apidiscoveryv2.APIResourceDiscovery
-	for _, s := range serving(gv.Version, rows) {
+	for _, s := range definitionsServing(gv.Version, rows) {
 		names := &s.row.Accepted
 		kind := metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: names.Kind}
 		resource := apidiscoveryv2.APIResourceDiscovery{

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Config is what discovery answers by.
+// Config of a Server.
 type Config struct {
-	// Aggregator encodes what the aggregator answers, Extensions what the server of
-	// custom resources does.
+	// Aggregator encodes the answers of the aggregator, and Extensions those of the server
+	// of custom resources.
 	Aggregator, Extensions runtime.NegotiatedSerializer
 }
 
@@ -24,40 +24,40 @@ type Server struct {
 	documents *Documents
 	services  *Services
 	custom    *Custom
-	// core are the pages of the core group.
+	// core has the recorded answers for the core group.
 	core builtin
 	cfg  Config
 }
 
-// New makes a server that knows of no groups but its own.
+// New makes a server that knows no groups but the aggregator's own. It starts nothing.
 func New(cfg Config) (*Server, error) {
 	s := &Server{custom: newCustom(cfg.Extensions), cfg: cfg}
 	var err error
 	if s.documents, err = newDocuments("apis", s.custom); err != nil {
 		return nil, err
 	}
-	s.custom.changed = s.documents.changed
+	s.custom.invalidate = s.documents.invalidate
 	if s.services, err = newServices(cfg.Aggregator); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Manager takes the place of Kubernetes' own in the configuration of each
-// server. It answers for the aggregated document.
+// Manager is to replace Kubernetes' manager in the configuration of each server. It
+// answers requests for the aggregated document.
 func (s *Server) Manager() aggregated.ResourceManager {
 	return manager{documents: s.documents, source: aggregated.BuiltinSource}
 }
 
-// Services are the APIServices that the aggregator knows.
+// Services returns the APIServices. The caller must feed them from an informer.
 func (s *Server) Services() *Services { return s.services }
 
-// Custom are the definitions of custom resources. It stays empty where
-// Kubernetes' own controller tells the manager of them.
+// Custom returns the groups of custom resources. They stay empty if Kubernetes' own
+// controller reports custom resources to the manager.
 func (s *Server) Custom() *Custom { return s.custom }
 
-// Wrap returns the server in front of the aggregator's handler. It stands behind
-// authorization. What the server does not know it passes on.
+// Wrap returns a handler that answers discovery requests, and passes all others on to
+// next, the aggregator's handler. Requests must be authorized before they come here.
 func (s *Server) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		answered := true
@@ -67,7 +67,7 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 		case req.Method == http.MethodGet:
 			answered = s.serve(next, w, req)
 		default:
-			answered = s.serveAnyway(w, req)
+			answered = s.serveOtherMethods(w, req)
 		}
 		if !answered {
 			next.ServeHTTP(w, req)
@@ -75,9 +75,10 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// serveAnyway answers other methods where Kubernetes' handlers do not look at it:
-// for versions of custom resources. It reports whether it did.
-func (s *Server) serveAnyway(w http.ResponseWriter, req *http.Request) bool {
+// serveOtherMethods answers requests with a method other than GET for versions of custom
+// resources, whose handlers in Kubernetes do not look at the method. It reports whether it
+// has answered.
+func (s *Server) serveOtherMethods(w http.ResponseWriter, req *http.Request) bool {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	if len(parts) != 3 || parts[0] != "apis" {
 		return false
@@ -86,20 +87,21 @@ func (s *Server) serveAnyway(w http.ResponseWriter, req *http.Request) bool {
 	return !s.services.Proxied(gv) && !s.documents.builtin.Load().groups[gv.Group] && s.custom.serve(gv, w, req)
 }
 
-// serve reports whether it answered.
+// serve answers a GET, and reports whether it has.
 func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Request) bool {
-	rest, ok := strings.CutPrefix(req.URL.Path, "/api")
-	if !ok || strings.Count(rest, "/") > 3 {
+	path, ok := strings.CutPrefix(req.URL.Path, "/api")
+	if !ok || strings.Count(path, "/") > 3 {
 		return false
 	}
-	rest, slash := strings.CutSuffix(rest, "/")
-	parts := strings.Split(rest, "/")
+	path, slash := strings.CutSuffix(path, "/")
+	parts := strings.Split(path, "/")
 	switch {
 	case parts[0] == "":
 		return !slash && s.serveCore(parts[1:], next, w, req)
 	case parts[0] != "s":
 	case len(parts) == 1:
-		// With a slash the path is another to Kubernetes, and has one form only.
+		// For Kubernetes a slash at the end makes another path, which has no aggregated
+		// form.
 		if !slash && s.documents.aggregated(req) {
 			return false
 		}
@@ -113,8 +115,8 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, req *http.Reque
 	return false
 }
 
-// serveCore answers for the core group, aggregated or by version. Its plain
-// document depends on where the client is.
+// serveCore answers for the core group: its aggregated document, or a version. It leaves
+// the group's plain document to Kubernetes, because it depends on the client's address.
 func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	if s.services.Proxied(schema.GroupVersion{Version: "v1"}) {
 		return false
@@ -127,15 +129,15 @@ func (s *Server) serveCore(version []string, next http.Handler, w http.ResponseW
 		return false
 	}
 	serve := func(w http.ResponseWriter, req *http.Request) { s.core.serve(n, next, w, req) }
-	if s.core.keeps(n, req) {
+	if s.core.has(n, req) {
 		serve = metrics.InstrumentHandlerFunc(request.MethodGet, "", "", "", "api", "", metrics.APIServerComponent, false, "", serve)
-	} // else Kubernetes' handler is asked, which counts the request itself
+	} // else Kubernetes' handler answers, which counts the request itself
 	serve(w, req)
 	return true
 }
 
-// serveGroup answers for a group: as its APIServices say, and before there are
-// any as the server behind the aggregator does.
+// serveGroup answers for a group by its APIServices. Before it has any, it answers as the
+// server behind the aggregator would.
 func (s *Server) serveGroup(name string, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	if s.services.serveGroup(name, w, req) {
 		return true
@@ -146,19 +148,19 @@ func (s *Server) serveGroup(name string, next http.Handler, w http.ResponseWrite
 	return s.custom.serve(schema.GroupVersion{Group: name}, w, req)
 }
 
-// serveVersion answers for a group version unless it is another server's.
+// serveVersion answers for a group version, unless another server serves it.
 func (s *Server) serveVersion(gv schema.GroupVersion, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	if s.services.Proxied(gv) {
 		return false
 	}
 	if b := s.documents.builtin.Load(); b.groups[gv.Group] {
-		// Other versions of its own groups Kubernetes' router does not let through.
+		// Kubernetes' router does not let requests for other versions of these groups through.
 		return b.versions[gv] && s.serveBuiltin(b, next, w, req)
 	}
 	return s.custom.serve(gv, w, req)
 }
 
-// serveBuiltin answers with what Kubernetes' handler once did.
+// serveBuiltin answers with a recorded answer of Kubernetes' handler.
 func (s *Server) serveBuiltin(b *builtin, next http.Handler, w http.ResponseWriter, req *http.Request) bool {
 	n, ok := negotiateRouted(req, s.cfg.Aggregator, negotiation.DefaultEndpointRestrictions)
 	if !ok || audited(req) || strings.HasSuffix(req.URL.Path, "/") {

@@ -14,11 +14,11 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// behind counts the requests that come through to Kubernetes' handler.
-type behind struct{ asked []string }
+// upstreamHandler stands for Kubernetes' handlers, and records the requests that it gets.
+type upstreamHandler struct{ requests []string }
 
-func (b *behind) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	b.asked = append(b.asked, req.Method+" "+req.URL.Path+" "+req.Header.Get("Accept"))
+func (u *upstreamHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	u.requests = append(u.requests, req.Method+" "+req.URL.Path+" "+req.Header.Get("Accept"))
 	w.Header().Set("Content-Type", "application/json")
 	if req.URL.Path == "/api" {
 		w.Header().Set("ETag", `"x"`)
@@ -28,10 +28,10 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	fmt.Fprintf(w, "%s as %s", req.URL.Path, req.Header.Get("Accept"))
 }
 
-// TestBuiltinIsAskedOnce asks for what Kubernetes' handlers write.
-func TestBuiltinIsAskedOnce(t *testing.T) {
-	s, b := newServer(t), &behind{}
-	h := s.Wrap(b)
+// TestBuiltinAnswersAreRecorded checks that Kubernetes' handlers write each form once.
+func TestBuiltinAnswersAreRecorded(t *testing.T) {
+	s, u := newServer(t), &upstreamHandler{}
+	h := s.Wrap(u)
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v1"}, 1, 1))
 	core := "application/json" + asDiscovery
 	for _, c := range []struct{ path, accept, body string }{
@@ -51,18 +51,18 @@ func TestBuiltinIsAskedOnce(t *testing.T) {
 			}
 		}
 	}
-	if want := 7; len(b.asked) != want {
-		t.Errorf("asked %d times, want %d: %q", len(b.asked), want, b.asked)
+	if want := 7; len(u.requests) != want {
+		t.Errorf("the handler got %d requests, want %d: %q", len(u.requests), want, u.requests)
 	}
 	if w := ask(h, "/api", http.Header{"Accept": {core}, "If-None-Match": {`"x"`}}); w.Code != http.StatusNotModified || w.Header().Get("ETag") != `"x"` {
 		t.Errorf("status %d, %v", w.Code, w.Header())
 	}
 }
 
-// TestPassedOn finds requests that Kubernetes has to answer, each time.
+// TestPassedOn sends requests that are passed on to Kubernetes' handlers each time.
 func TestPassedOn(t *testing.T) {
-	s, b := newServer(t), &behind{}
-	h := s.Wrap(b)
+	s, u := newServer(t), &upstreamHandler{}
+	h := s.Wrap(u)
 	s.Manager().WithSource(aggregated.CRDSource).AddGroupVersion("crd.example.com", version(metav1.GroupVersion{Group: "crd.example.com", Version: "v1"}, 1, 1))
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v1"}, 1, 1))
 	s.Manager().AddGroupVersion("apps", version(metav1.GroupVersion{Group: "apps", Version: "v2"}, 1, 1))
@@ -90,17 +90,18 @@ func TestPassedOn(t *testing.T) {
 		{"/healthz", ""},
 	} {
 		for n := range 2 {
-			b.asked = nil
-			if ask(h, c.path, http.Header{"Accept": {c.accept}}); len(b.asked) != 1 {
-				t.Errorf("%s %s: asked %d times the %d. time", c.path, c.accept, len(b.asked), n+1)
+			u.requests = nil
+			if ask(h, c.path, http.Header{"Accept": {c.accept}}); len(u.requests) != 1 {
+				t.Errorf("%s %s: attempt %d: the handler got %d requests, want 1", c.path, c.accept, n+1, len(u.requests))
 			}
 		}
 	}
 }
 
-// TestAuditedBodies are written by Kubernetes, which logs them.
+// TestAuditedBodies checks that answers whose bodies are logged come from Kubernetes'
+// handlers.
 func TestAuditedBodies(t *testing.T) {
-	s, b := newServer(t), &behind{}
+	s, u := newServer(t), &upstreamHandler{}
 	gv := metav1.GroupVersion{Group: "apps", Version: "v1"}
 	s.Manager().AddGroupVersion("apps", version(gv, 1, 1))
 	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -108,18 +109,18 @@ func TestAuditedBodies(t *testing.T) {
 		if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.Wrap(b).ServeHTTP(w, req.WithContext(ctx))
+		s.Wrap(u).ServeHTTP(w, req.WithContext(ctx))
 	})
 	for range 2 {
 		ask(h, "/apis/apps/v1", http.Header{})
 	}
-	if len(b.asked) != 2 {
-		t.Errorf("asked %d times, want 2", len(b.asked))
+	if len(u.requests) != 2 {
+		t.Errorf("the handler got %d requests, want 2", len(u.requests))
 	}
 }
 
-// TestChangesAreSeenAtOnce asks after each change, with others asking all the
-// time.
+// TestChangesAreSeenAtOnce reads documents after each change, while other goroutines read
+// all the time.
 func TestChangesAreSeenAtOnce(t *testing.T) {
 	s := newServer(t)
 	h := s.Wrap(http.NotFoundHandler())

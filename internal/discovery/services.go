@@ -17,32 +17,33 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Services is the list of groups, and the document of each, as the aggregator
-// tells of them: by the APIServices that there are, available or not. It keeps
-// them sorted by group, where Kubernetes lists and sorts all for each request.
+// Services has the list of groups and the document of each group, as the aggregator derives
+// them from the APIServices, whether these are available or not. A change makes the
+// documents of one group anew; Kubernetes lists and sorts all APIServices for each
+// request.
 type Services struct {
 	serializer runtime.NegotiatedSerializer
 	frame      frame
-	// own comes first in the list. No APIService names it.
-	own servedGroup
+	// ownGroup is the aggregator's group. It comes first in the list and has no APIService.
+	ownGroup servedGroup
 
 	mu struct {
 		sync.Mutex
 		groups map[string]*serviceGroup
-		// list is nil when a group changed.
-		list *sheet
+		// list is nil after a group has changed.
+		list *cachedDocument
 	}
 }
 
-// service is what an APIService says.
+// service is an APIService, without what discovery does not show.
 type service struct {
-	name           string
-	gv             schema.GroupVersion
-	group, version int32
-	proxied        bool
+	name                           string
+	gv                             schema.GroupVersion
+	groupPriority, versionPriority int32
+	proxied                        bool
 }
 
-// serviceGroup are the APIServices of a group. It is immutable.
+// serviceGroup has the APIServices of a group, and its documents. It is immutable.
 type serviceGroup struct {
 	services []service
 	servedGroup
@@ -52,7 +53,7 @@ type serviceGroup struct {
 type servedGroup struct {
 	object   metav1.APIGroup
 	fragment fragment
-	sheet    *sheet
+	document *cachedDocument
 }
 
 func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
@@ -63,27 +64,27 @@ func newServices(s runtime.NegotiatedSerializer) (*Services, error) {
 		return nil, err
 	}
 	made := &Services{serializer: s, frame: frame}
-	made.own = made.newServedGroup(apiGroup(apiregistrationv1.GroupName, []string{apiregistrationv1.SchemeGroupVersion.Version}))
+	made.ownGroup = made.newServedGroup(apiGroup(apiregistrationv1.GroupName, []string{apiregistrationv1.SchemeGroupVersion.Version}))
 	made.mu.groups = map[string]*serviceGroup{}
 	return made, nil
 }
 
 func (s *Services) newServedGroup(object metav1.APIGroup) servedGroup {
 	write := func(w http.ResponseWriter, req *http.Request) {
-		copied := object // while it is encoded, it is written into
+		copied := object // the encoder writes into it
 		s.write(&copied, w, req)
 	}
 	return servedGroup{
-		object: object, fragment: newFragment(&object), sheet: &sheet{serializer: s.serializer, handler: http.HandlerFunc(write)},
+		object: object, fragment: newFragment(&object), document: &cachedDocument{serializer: s.serializer, handler: http.HandlerFunc(write)},
 	}
 }
 
-// write answers with an object as Kubernetes does.
+// write answers with an object by Kubernetes' encoders.
 func (s *Services) write(obj runtime.Object, w http.ResponseWriter, req *http.Request) {
 	responsewriters.WriteObjectNegotiated(s.serializer, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{}, w, req, http.StatusOK, obj, false)
 }
 
-// Handler takes an informer's events.
+// Handler returns the handler for the events of an informer of APIServices.
 func (s *Services) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.set(obj.(*apiregistrationv1.APIService)) },
@@ -100,7 +101,7 @@ func (s *Services) Handler() cache.ResourceEventHandler {
 func (s *Services) set(obj *apiregistrationv1.APIService) {
 	row := service{
 		name: obj.Name, gv: schema.GroupVersion{Group: obj.Spec.Group, Version: obj.Spec.Version},
-		group: obj.Spec.GroupPriorityMinimum, version: obj.Spec.VersionPriority, proxied: obj.Spec.Service != nil,
+		groupPriority: obj.Spec.GroupPriorityMinimum, versionPriority: obj.Spec.VersionPriority, proxied: obj.Spec.Service != nil,
 	}
 	s.edit(row.gv.Group, func(services []service) []service {
 		if slices.Contains(services, row) {
@@ -114,11 +115,13 @@ func (s *Services) delete(obj *apiregistrationv1.APIService) {
 	s.edit(obj.Spec.Group, func(services []service) []service { return without(services, obj.Name) })
 }
 
+// without returns a copy of services without the one of a name.
 func without(services []service, name string) []service {
 	return slices.DeleteFunc(slices.Clone(services), func(s service) bool { return s.name == name })
 }
 
-// edit replaces a group's services.
+// edit replaces the services of a group by those that change returns. change must not
+// write into its argument.
 func (s *Services) edit(group string, change func([]service) []service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,11 +141,11 @@ func (s *Services) edit(group string, change func([]service) []service) {
 	s.mu.groups[group] = s.newServiceGroup(group, next)
 }
 
-// newServiceGroup sorts services as Kubernetes does.
+// newServiceGroup makes the documents of a group. It sorts services as Kubernetes does.
 func (s *Services) newServiceGroup(name string, services []service) *serviceGroup {
 	slices.SortFunc(services, func(a, b service) int {
-		if a.version != b.version {
-			return cmp.Compare(b.version, a.version)
+		if a.versionPriority != b.versionPriority {
+			return cmp.Compare(b.versionPriority, a.versionPriority)
 		}
 		return version.CompareKubeAwareVersionStrings(b.gv.Version, a.gv.Version)
 	})
@@ -153,19 +156,20 @@ func (s *Services) newServiceGroup(name string, services []service) *serviceGrou
 	return &serviceGroup{services: services, servedGroup: s.newServedGroup(apiGroup(name, versions))}
 }
 
-// first is the service that a group's place in the list goes by: that of the
-// highest priority, by name.
+// first returns the service that determines the position of a group in the list: the one
+// of the highest group priority, and of these the first by name.
 func (g *serviceGroup) first() service { return slices.MinFunc(g.services, byGroupPriority) }
 
 func byGroupPriority(a, b service) int {
-	if a.group != b.group {
-		return cmp.Compare(b.group, a.group)
+	if a.groupPriority != b.groupPriority {
+		return cmp.Compare(b.groupPriority, a.groupPriority)
 	}
 	return strings.Compare(a.name, b.name)
 }
 
-// list returns the list of all groups but the one without a name.
-func (s *Services) list() *sheet {
+// list returns the list of all groups but the core group. The first caller after a change
+// makes it under the lock, without encoding anything.
+func (s *Services) list() *cachedDocument {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.list == nil {
@@ -176,16 +180,17 @@ func (s *Services) list() *sheet {
 			}
 		}
 		slices.SortFunc(sorted, func(a, b *serviceGroup) int { return byGroupPriority(a.first(), b.first()) })
-		groups := append(make([]servedGroup, 0, len(sorted)+1), s.own)
+		groups := append(make([]servedGroup, 0, len(sorted)+1), s.ownGroup)
 		for _, g := range sorted {
 			groups = append(groups, g.servedGroup)
 		}
-		s.mu.list = &sheet{serializer: s.serializer, handler: listHandler{s, groups}}
+		s.mu.list = &cachedDocument{serializer: s.serializer, handler: listHandler{s, groups}}
 	}
 	return s.mu.list
 }
 
-// listHandler writes the list of groups: the usual forms out of fragments.
+// listHandler writes the list of groups. It joins fragments in the forms that frame.join
+// knows, and uses Kubernetes' encoders for others.
 type listHandler struct {
 	services *Services
 	groups   []servedGroup
@@ -218,7 +223,7 @@ func (s *Services) find(group string) *serviceGroup {
 	return s.mu.groups[group]
 }
 
-// Proxied reports whether a group version is another server's.
+// Proxied reports whether another server serves a group version.
 func (s *Services) Proxied(gv schema.GroupVersion) bool {
 	g := s.find(gv.Group)
 	return g != nil && slices.ContainsFunc(g.services, func(s service) bool { return s.proxied && s.gv == gv })
@@ -227,12 +232,12 @@ func (s *Services) Proxied(gv schema.GroupVersion) bool {
 // serveList answers with the list of groups.
 func (s *Services) serveList(w http.ResponseWriter, req *http.Request) { s.list().ServeHTTP(w, req) }
 
-// serveGroup answers for a group. It reports false if there is none.
+// serveGroup answers for a group. It returns false if the group has no APIServices.
 func (s *Services) serveGroup(name string, w http.ResponseWriter, req *http.Request) bool {
 	g := s.find(name)
 	if g == nil {
 		return false
 	}
-	g.sheet.ServeHTTP(w, req)
+	g.document.ServeHTTP(w, req)
 	return true
 }

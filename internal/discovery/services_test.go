@@ -19,8 +19,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 )
 
-// TestServicesAgreeWithKubernetes changes APIServices at random. The order is
-// that of the aggregator's helper, and the bytes are those of its writer.
+// TestServicesAgreeWithKubernetes changes APIServices at random. It compares documents with
+// those that the aggregator's helper sorts and its writer encodes.
 func TestServicesAgreeWithKubernetes(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -73,11 +73,11 @@ func agreeOnServices(t *testing.T, h http.Handler, all []*apiregistrationv1.APIS
 	for _, accept := range []string{"application/json", protobuf, "application/yaml", "application/json;pretty=1", "", "*/*", "text/html", "application/json;as=Table;v=v1;g=meta.k8s.io"} {
 		header := http.Header{"Accept": {accept}}
 		for _, path := range []string{"/apis", "/apis/"} {
-			compare(t, path+" "+accept, ask(h, path, header), ask(written(list), path, header))
+			compare(t, path+" "+accept, ask(h, path, header), ask(writtenByKubernetes(list), path, header))
 		}
 		for name, g := range groups {
 			if name != "" {
-				compare(t, name+" "+accept, ask(h, "/apis/"+name, header), ask(written(g), "/apis/"+name, header))
+				compare(t, name+" "+accept, ask(h, "/apis/"+name, header), ask(writtenByKubernetes(g), "/apis/"+name, header))
 			}
 		}
 	}
@@ -86,7 +86,8 @@ func agreeOnServices(t *testing.T, h http.Handler, all []*apiregistrationv1.APIS
 	}
 }
 
-func written(obj runtime.Object) http.Handler {
+// writtenByKubernetes returns a handler that answers with an object.
+func writtenByKubernetes(obj runtime.Object) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		responsewriters.WriteObjectNegotiated(aggregatorscheme.Codecs, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{}, w, req, http.StatusOK, obj, false)
 	})

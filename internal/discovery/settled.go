@@ -9,40 +9,42 @@ import (
 
 type settledKey struct{}
 
-// Settle looks at a request before it is known who sends it. If that asks whether the
-// aggregated document has changed, and it has not, it returns the request with that
-// answer, which changes no more: it takes no time to give, and has no body. Nothing is
-// made for who may not ask.
+// Settle decides a conditional request (If-None-Match) for the aggregated document before
+// the client is authenticated. If the client has the current document, Settle returns the
+// request with that decision in its context, and Documents.serve answers 304 without a
+// body, even if the document changes meanwhile. Such an answer takes no time, so it needs
+// neither a timeout nor a goroutine of its own. Settle makes no document: the client may
+// turn out not to be allowed to read it. All other requests are returned as they are.
 func (s *Server) Settle(req *http.Request) *http.Request {
 	if req.Method != http.MethodGet || req.URL.Path != "/apis" {
 		return req
 	}
-	d := s.documents.valid()
+	d := s.documents.currentDocument()
 	if d == nil || req.Header.Get("If-None-Match") != d.quoted || !s.documents.aggregated(req) {
 		return req
 	}
 	return req.WithContext(context.WithValue(req.Context(), settledKey{}, d))
 }
 
-// aggregated reports whether a client takes the aggregated document. Most clients
-// ask for it in the same words.
+// aggregated reports whether a client accepts the aggregated document. Most clients send
+// the same Accept header, so the last one that was found to accept it is remembered.
 func (d *Documents) aggregated(req *http.Request) bool {
 	accept := req.Header.Get("Accept")
-	if last := d.accepted.Load(); last != nil && *last == accept {
+	if last := d.lastAccept.Load(); last != nil && *last == accept {
 		return true
 	}
 	n, err := negotiate(req, d.serializer, aggregated.DiscoveryEndpointRestrictions)
 	if err != nil || !aggregated.IsAggregatedDiscoveryGVK(&n.as) {
 		return false
 	}
-	d.accepted.Store(&accept)
+	d.lastAccept.Store(&accept)
 	return true
 }
 
-// Settled reports whether a request was settled.
+// Settled reports whether Settle has decided a request.
 func Settled(ctx context.Context) bool { return settledOf(ctx) != nil }
 
-// settledOf is the document that the client has, nil if it was not settled.
+// settledOf returns the document that the client has, or nil if Settle did not decide.
 func settledOf(ctx context.Context) *document {
 	known, _ := ctx.Value(settledKey{}).(*document)
 	return known

@@ -16,15 +16,15 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// normals are the normalisers of the two sides.
-type normals [2]*normaliser
+// normaliserPair are the normalisers of the two sides.
+type normaliserPair [2]*normaliser
 
-func newNormals() normals { return normals{newNormaliser(), newNormaliser()} }
+func newNormaliserPair() normaliserPair { return normaliserPair{newNormaliser(), newNormaliser()} }
 
-func (n normals) fork() normals { return normals{n[0].fork(), n[1].fork()} }
+func (n normaliserPair) fork() normaliserPair { return normaliserPair{n[0].fork(), n[1].fork()} }
 
 // difference describes how two answers differ, "" if they do not.
-func (n normals) difference(answers [2]*answer, s scope) string {
+func (n normaliserPair) difference(answers [2]*answer, s scope) string {
 	var out strings.Builder
 	a, b := answers[0], answers[1]
 	if a.status != b.status {
@@ -39,7 +39,7 @@ func (n normals) difference(answers [2]*answer, s scope) string {
 	return out.String()
 }
 
-func (n normals) headers(out *strings.Builder, answers [2]*answer) {
+func (n normaliserPair) headers(out *strings.Builder, answers [2]*answer) {
 	names := map[string]bool{}
 	for _, a := range answers {
 		for name := range a.header {
@@ -57,7 +57,7 @@ func (n normals) headers(out *strings.Builder, answers [2]*answer) {
 		switch {
 		// Etags are digests of bytes, which canonical JSON leaves free, and
 		// lengths count the digits of versions.
-		case harness.HeaderByNature(name), name == "Etag", name == "Content-Length":
+		case harness.IsVolatileHeader(name), name == "Etag", name == "Content-Length":
 		case !slices.Equal(values[0], values[1]):
 			fmt.Fprintf(out, "  header %s: ours %q, theirs %q\n", name, values[0], values[1])
 		}

@@ -14,6 +14,8 @@ package crds
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,16 +35,16 @@ func TestServersAgree(t *testing.T) {
 	}
 	p := startPair(t)
 	t.Logf("repeat with %s=%d", harness.SeedVariable, p.seed)
-	t.Run("tampered", p.tampered)
+	t.Run("tampered", p.findTampering)
 	p.phase(t, "scripts", scriptNames(t), func(t *testing.T, r *run, name string) { r.script(t, name) })
-	p.phase(t, "shipped", sortedKeys(shipped.Modules), func(t *testing.T, r *run, name string) { r.shipped(t, name) })
+	p.phase(t, "shipped", slices.Sorted(maps.Keys(shipped.Modules)), func(t *testing.T, r *run, name string) { r.shipped(t, name) })
 	p.phase(t, "random", randomNames(t), func(_ *testing.T, r *run, name string) { r.random(name) })
 	t.Logf("compared %d requests, %d definitions, %d objects and events", p.requests.Load(), p.definitions.Load(), p.objects.Load())
 }
 
-// atOnce is how many runs share the servers. They wait most of the time: an
+// maxConcurrentRuns is how many runs share the servers. They wait most of the time: an
 // object can be made two seconds after its definition only.
-const atOnce = 8
+const maxConcurrentRuns = 8
 
 // phase runs something for each name, several at a time, then compares what
 // concerns all definitions and deletes them.
@@ -51,7 +53,7 @@ func (p *pair) phase(t *testing.T, what string, names []string, do func(*testing
 	var mu sync.Mutex
 	var runs []*run
 	t.Run(what, func(t *testing.T) {
-		slots := make(chan struct{}, atOnce)
+		slots := make(chan struct{}, maxConcurrentRuns)
 		var running sync.WaitGroup
 		for _, name := range names {
 			running.Go(func() {
@@ -98,8 +100,8 @@ func (p *pair) together(t *testing.T, runs []*run) {
 		}
 	}
 	all.at = "all groups: discovery"
-	all.compareOnceTold("/apis", accepts["aggregated"], func([]byte) error { return nil })
-	all.compareOnceTold("/apis", "application/json", func([]byte) error { return nil })
+	all.compareWhenReady("/apis", accepts["aggregated"], func([]byte) error { return nil })
+	all.compareWhenReady("/apis", "application/json", func([]byte) error { return nil })
 	all.at = "all groups: OpenAPI v2"
 	all.document("/openapi/v2", everywhere)
 	all.at = "all groups: index of OpenAPI v3"
@@ -132,12 +134,12 @@ func (r *run) remove() {
 	}
 	r.at = "what is left"
 	for _, group := range r.defined {
-		r.compareOnceTold("/apis/"+group, "application/json", func(body []byte) error {
+		r.compareWhenReady("/apis/"+group, "application/json", func(body []byte) error {
 			if strings.Contains(string(body), `"APIGroup"`) {
 				return fmt.Errorf("%s is still served", group)
 			}
 			return nil
 		})
 	}
-	r.stored(nil)
+	r.compareStored(nil)
 }

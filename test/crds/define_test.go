@@ -113,15 +113,15 @@ func markVersions(d object, name string) {
 // define creates a definition on both sides and waits until it is served, or
 // until what the option "until" names: conditions such as "NamesAccepted=False".
 func (r *run) define(s *step) {
-	calls, mark := r.marked(s)
+	calls, mark := r.markedCalls(s)
 	s.status, s.fixed = http.StatusCreated, true
 	r.report(r.ask(calls, s, false))
 	r.pair.definitions.Add(1)
-	r.settled(s, calls[0], mark)
+	r.awaitDefinition(s, calls[0], mark)
 }
 
-// marked are the calls that create a step's definition, with its mark.
-func (r *run) marked(s *step) (calls [2]call, mark string) {
+// markedCalls are the calls that create a step's definition, with its mark.
+func (r *run) markedCalls(s *step) (calls [2]call, mark string) {
 	calls, err := r.definitionCalls(s, func(i int, d object) {
 		r.defined[nameOf(d)] = groupOf(d)
 		if i == 0 {
@@ -168,7 +168,7 @@ func groupOf(d object) string {
 // redefine replaces a definition by another, from which only the resource
 // version stays.
 func (r *run) redefine(s *step) {
-	calls, mark := r.marked(s)
+	calls, mark := r.markedCalls(s)
 	if s.status == 0 {
 		s.status = http.StatusOK
 	}
@@ -202,7 +202,7 @@ func (r *run) redefine(s *step) {
 	if s.status != http.StatusOK {
 		return
 	}
-	r.settled(s, calls[0], mark)
+	r.awaitDefinition(s, calls[0], mark)
 }
 
 // update turns the call that creates a definition into one that updates it.
@@ -251,11 +251,11 @@ func (r *run) settleStep(s *step) {
 	if !strings.Contains(name, ".") {
 		name += "." + r.group
 	}
-	r.settledAs(name, strings.Fields(s.options["until"]))
+	r.awaitConditions(name, strings.Fields(s.options["until"]))
 }
 
-// settled waits for a definition and then compares it.
-func (r *run) settled(s *step, c call, mark string) {
+// awaitDefinition waits for a definition and then compares it.
+func (r *run) awaitDefinition(s *step, c call, mark string) {
 	var d apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal([]byte(c.body), &d); err != nil {
 		r.fatalf("%s: %v", r.at, err)
@@ -265,13 +265,13 @@ func (r *run) settled(s *step, c call, mark string) {
 	if given {
 		want = strings.Fields(until)
 	}
-	r.settledAs(d.Name, want)
+	r.awaitConditions(d.Name, want)
 	if slices.Contains(want, "Established=True") {
-		r.served(&d, mark)
+		r.awaitServed(&d, mark)
 	}
 }
 
-func (r *run) settledAs(name string, want []string) {
+func (r *run) awaitConditions(name string, want []string) {
 	c := jsonCall(http.MethodGet, definitionsPath+"/"+name, "")
 	r.eventually(func() (string, error) {
 		normals := r.normals.fork()
@@ -316,8 +316,8 @@ func hasConditions(body []byte, want []string) error {
 	return nil
 }
 
-// served waits until both sides serve a definition's versions as it says.
-func (r *run) served(d *apiextensionsv1.CustomResourceDefinition, mark string) {
+// awaitServed waits until both sides serve a definition's versions as it says.
+func (r *run) awaitServed(d *apiextensionsv1.CustomResourceDefinition, mark string) {
 	r.eventually(func() (string, error) {
 		return "", r.pair.both(func(_ int, side *side) error {
 			for _, v := range d.Spec.Versions {
@@ -349,11 +349,11 @@ func (r *run) undefine(s *step) {
 	if _, ok := s.options["unwaited"]; ok {
 		return
 	}
-	r.gone(name)
+	r.awaitGone(name)
 }
 
-// gone waits until neither side has a definition any more.
-func (r *run) gone(name string) {
+// awaitGone waits until neither side has a definition any more.
+func (r *run) awaitGone(name string) {
 	c := jsonCall(http.MethodGet, definitionsPath+"/"+name, "")
 	r.eventually(func() (string, error) {
 		return r.ask([2]call{c, c}, &step{status: http.StatusNotFound}, true)

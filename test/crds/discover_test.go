@@ -73,13 +73,13 @@ func (r *run) discovery(*step) {
 		for _, version := range slices.Sorted(maps.Keys(want[group])) {
 			r.discoverVersion(group, version, want[group][version])
 		}
-		r.compareOnceTold("/apis/"+group, "application/json", func([]byte) error { return nil })
+		r.compareWhenReady("/apis/"+group, "application/json", func([]byte) error { return nil })
 		r.aggregated(group)
 	}
 }
 
 func (r *run) discoverVersion(group, version string, shown []*apiextensionsv1.CustomResourceDefinition) {
-	r.compareOnceTold("/apis/"+group+"/"+version, "application/json", func(body []byte) error {
+	r.compareWhenReady("/apis/"+group+"/"+version, "application/json", func(body []byte) error {
 		var list metav1.APIResourceList
 		// What is not there is no JSON.
 		_ = json.Unmarshal(body, &list)
@@ -102,9 +102,9 @@ func (r *run) discoverVersion(group, version string, shown []*apiextensionsv1.Cu
 	})
 }
 
-// compareOnceTold compares a document of discovery, whatever its status, when
+// compareWhenReady compares a document of discovery, whatever its status, when
 // both sides' satisfy a condition.
-func (r *run) compareOnceTold(path, accept string, ready func(body []byte) error) {
+func (r *run) compareWhenReady(path, accept string, ready func(body []byte) error) {
 	c := call{method: http.MethodGet, path: path, header: http.Header{"Accept": {accept}}}
 	r.eventually(func() (string, error) {
 		var answers [2]*answer

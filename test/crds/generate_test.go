@@ -2,6 +2,7 @@ package crds
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -19,22 +20,22 @@ type generator struct {
 	wrong int
 }
 
-func (g *generator) once(n int) bool { return g.IntN(n) == 0 }
+func (g *generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-// deepest is where optional fields end.
-const deepest = 6
+// maxOptionalDepth is where optional fields end.
+const maxOptionalDepth = 6
 
 // value makes one of a schema.
 func (g *generator) value(schema object, depth int) any {
-	if g.wrong > 0 && depth > 0 && g.once(g.wrong) {
-		return g.odd()
+	if g.wrong > 0 && depth > 0 && g.oneIn(g.wrong) {
+		return g.wrongValue()
 	}
 	if enum, ok := schema["enum"].([]any); ok && len(enum) > 0 {
 		return pick(g, enum...)
 	}
-	if schema["nullable"] == true && g.once(4) {
+	if schema["nullable"] == true && g.oneIn(4) {
 		return nil
 	}
 	if schema["x-kubernetes-int-or-string"] == true {
@@ -52,42 +53,42 @@ func (g *generator) value(schema object, depth int) any {
 	case "number":
 		return float64(g.integer(schema)) + pick(g, 0, 0.5)
 	case "boolean":
-		return g.once(2)
+		return g.oneIn(2)
 	}
-	return g.loose(depth)
+	return g.untypedValue(depth)
 }
 
-// odd is of any type.
-func (g *generator) odd() any {
+// wrongValue is of any type.
+func (g *generator) wrongValue() any {
 	return pick[any](g, nil, "", "odd", -1, 1.5, true, []any{}, []any{nil}, object{}, object{"odd": 1}, "a b", 1<<40)
 }
 
-// loose is what stands where the schema does not tell.
-func (g *generator) loose(depth int) any {
-	if depth > deepest || g.once(2) {
+// untypedValue is what stands where the schema does not tell.
+func (g *generator) untypedValue(depth int) any {
+	if depth > maxOptionalDepth || g.oneIn(2) {
 		return pick[any](g, "x", 5, 2.5, false, "<&>", object{}, []any{1, "a"})
 	}
-	return object{"x": g.loose(depth + 1), "z": g.loose(depth + 1)}
+	return object{"x": g.untypedValue(depth + 1), "z": g.untypedValue(depth + 1)}
 }
 
 func (g *generator) object(schema object, depth int) object {
 	o := object{}
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)
-	for _, name := range sortedKeys(properties) {
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		property, ok := properties[name].(map[string]any)
 		if !ok || depth == 0 && (name == "metadata" || name == "apiVersion" || name == "kind") {
 			continue
 		}
-		if slices.Contains(required, any(name)) || depth == 0 && name == "spec" || g.full && depth < deepest && g.once(2) {
+		if slices.Contains(required, any(name)) || depth == 0 && name == "spec" || g.full && depth < maxOptionalDepth && g.oneIn(2) {
 			o[name] = g.value(property, depth+1)
 		}
 	}
-	if g.wrong > 0 && len(o) > 0 && g.once(g.wrong) {
-		delete(o, pick(g, sortedKeys(o)...))
+	if g.wrong > 0 && len(o) > 0 && g.oneIn(g.wrong) {
+		delete(o, pick(g, slices.Sorted(maps.Keys(o))...))
 	}
-	if g.wrong > 0 && g.once(g.wrong) {
-		o["unknownField"] = g.loose(depth)
+	if g.wrong > 0 && g.oneIn(g.wrong) {
+		o["unknownField"] = g.untypedValue(depth)
 	}
 	if more, ok := schema["additionalProperties"].(map[string]any); ok && g.full {
 		for i := range g.IntN(3) {
@@ -95,7 +96,7 @@ func (g *generator) object(schema object, depth int) object {
 		}
 	}
 	if schema["x-kubernetes-preserve-unknown-fields"] == true && g.full {
-		o["anything"] = g.loose(depth)
+		o["anything"] = g.untypedValue(depth)
 	}
 	if schema["x-kubernetes-embedded-resource"] == true && depth > 0 {
 		o["apiVersion"], o["kind"], o["metadata"] = "v1", "Thing", object{"name": "embedded"}
@@ -179,13 +180,4 @@ func (g *generator) text(schema object) string {
 		}
 	}
 	return "none-fits"
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

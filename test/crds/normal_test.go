@@ -17,36 +17,36 @@ import (
 // common: identities and resource versions by the order in which they first
 // appear, and the time by a word. One reads the answers of one side.
 type normaliser struct {
-	// seen numbers identities and versions.
-	seen map[string]string
+	// ordinals numbers identities and versions.
+	ordinals map[string]string
 	// counts are of each sort of them.
 	counts map[string]int
 	// generated are names that the server made up, with their prefix.
 	generated map[string]string
-	// loose leaves out which of several errors structured merging names: it
+	// ignoreErrorOrder leaves out which of several errors structured merging names: it
 	// stops at the first that it comes upon in the order of a map.
-	loose bool
+	ignoreErrorOrder bool
 	// now is when the run began.
 	now time.Time
 }
 
 func newNormaliser() *normaliser {
-	return &normaliser{seen: map[string]string{}, counts: map[string]int{}, generated: map[string]string{}, now: time.Now()}
+	return &normaliser{ordinals: map[string]string{}, counts: map[string]int{}, generated: map[string]string{}, now: time.Now()}
 }
 
 // fork is a copy for a comparison that may have to be made again.
 func (n *normaliser) fork() *normaliser {
-	return &normaliser{seen: maps.Clone(n.seen), counts: maps.Clone(n.counts), generated: maps.Clone(n.generated), loose: n.loose, now: n.now}
+	return &normaliser{ordinals: maps.Clone(n.ordinals), counts: maps.Clone(n.counts), generated: maps.Clone(n.generated), ignoreErrorOrder: n.ignoreErrorOrder, now: n.now}
 }
 
 // ordinal names a value by when it was first seen among its sort.
 func (n *normaliser) ordinal(sort, value string) string {
 	key := sort + " " + value
-	if _, ok := n.seen[key]; !ok {
+	if _, ok := n.ordinals[key]; !ok {
 		n.counts[sort]++
-		n.seen[key] = fmt.Sprintf("<%s %d>", sort, n.counts[sort])
+		n.ordinals[key] = fmt.Sprintf("<%s %d>", sort, n.counts[sort])
 	}
-	return n.seen[key]
+	return n.ordinals[key]
 }
 
 // scope says how the trees of an answer are read.
@@ -171,7 +171,7 @@ func (n *normaliser) text(s string) string {
 		slices.Sort(lines)
 		s = head + "errors:\n" + strings.Join(lines, "\n")
 	}
-	if head, _, ok := strings.Cut(s, "failed to create typed patch object"); ok && n.loose {
+	if head, _, ok := strings.Cut(s, "failed to create typed patch object"); ok && n.ignoreErrorOrder {
 		s = head + "failed to create typed patch object"
 	}
 	s = loopback.ReplaceAllString(s, "<address>")

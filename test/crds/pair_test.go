@@ -31,7 +31,7 @@ type side struct {
 type pair struct {
 	// sides are ours and theirs, in this order.
 	sides [2]*side
-	hook  *hook
+	hook  *conversionWebhook
 	// seed is that of everything random.
 	seed uint64
 	// requests, definitions and objects count what was compared.
@@ -42,7 +42,7 @@ var sideNames = [2]string{"ours", "theirs"}
 
 func startPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{hook: startHook(t), seed: harness.Seed(t)}
+	p := &pair{hook: startConversionWebhook(t), seed: harness.Seed(t)}
 	for i, path := range []string{"millrace", "kubernetes"} {
 		server := harness.Launch(t, harness.ShortTempDir(t), "--read-path="+path,
 			// Leases of identity write every few seconds.

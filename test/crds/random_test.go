@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,9 +39,9 @@ func randomNames(t *testing.T) []string {
 }
 
 const (
-	// attempts is how many definitions a run makes up before one is accepted:
+	// maxRandomDefinitions is how many definitions a run makes up before one is accepted:
 	// some are refused, which is compared as well.
-	attempts = 6
+	maxRandomDefinitions = 6
 	// redefinitions is how often it changes afterwards.
 	redefinitions = 2
 	randomObjects = 4
@@ -47,12 +49,12 @@ const (
 
 // random makes up a definition, objects of it, and changes of both.
 func (r *run) random(name string) {
-	r.loosen()
+	r.ignoreErrorOrder()
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	m := &maker{generator: generator{Rand: rand.New(rand.NewPCG(r.pair.seed, h.Sum64())), full: true}, group: r.group}
+	m := &definitionMaker{generator: generator{Rand: rand.New(rand.NewPCG(r.pair.seed, h.Sum64())), full: true}, group: r.group}
 	var d object
-	for range attempts {
+	for range maxRandomDefinitions {
 		d = m.definition()
 		if r.install(d) {
 			break
@@ -81,7 +83,7 @@ func (r *run) random(name string) {
 	r.at = name + ": OpenAPI"
 	r.openAPI(nil)
 	r.at = name + ": stored"
-	r.stored(nil)
+	r.compareStored(nil)
 }
 
 // replace updates a definition and reports whether it was accepted.
@@ -101,16 +103,16 @@ func (r *run) replace(d object) bool {
 	}
 	s := &step{}
 	r.report(r.ask(calls, s, false))
-	if s.answered != http.StatusOK {
+	if s.theirStatus != http.StatusOK {
 		return false
 	}
 	r.pair.definitions.Add(1)
-	r.settled(&step{}, calls[0], mark)
+	r.awaitDefinition(&step{}, calls[0], mark)
 	return true
 }
 
 // mutate patches, applies and deletes some of the objects that objects made.
-func (r *run) mutate(m *maker, d object) {
+func (r *run) mutate(m *definitionMaker, d object) {
 	spec := d["spec"].(map[string]any)
 	for _, v := range spec["versions"].([]any) {
 		version := v.(map[string]any)
@@ -149,19 +151,19 @@ func (r *run) mutate(m *maker, d object) {
 	}
 }
 
-// maker makes up definitions.
-type maker struct {
+// definitionMaker makes up definitions.
+type definitionMaker struct {
 	generator
 	group string
 }
 
-func (m *maker) definition() object {
+func (m *definitionMaker) definition() object {
 	versions := []any{}
 	storage := m.IntN(2)
 	for i, name := range []string{"v1", "v1beta1", "v2alpha1"}[:1+m.IntN(3)] {
 		versions = append(versions, m.version(name, i == storage))
 	}
-	if storage >= len(versions) && !m.once(8) {
+	if storage >= len(versions) && !m.oneIn(8) {
 		versions[0].(map[string]any)["storage"] = true
 	}
 	return object{
@@ -177,24 +179,24 @@ func (m *maker) definition() object {
 	}
 }
 
-func (m *maker) version(name string, storage bool) object {
+func (m *definitionMaker) version(name string, storage bool) object {
 	schema := object{"type": "object", "properties": object{"spec": m.structure(0), "status": m.structure(1)}}
-	if m.once(8) {
+	if m.oneIn(8) {
 		schema["x-kubernetes-preserve-unknown-fields"] = true
 	}
-	v := object{"name": name, "served": !m.once(6), "storage": storage, "schema": object{"openAPIV3Schema": schema}}
-	if m.once(5) {
+	v := object{"name": name, "served": !m.oneIn(6), "storage": storage, "schema": object{"openAPIV3Schema": schema}}
+	if m.oneIn(5) {
 		v["deprecated"] = true
 	}
 	sub := object{}
-	if m.once(2) {
+	if m.oneIn(2) {
 		sub["status"] = object{}
 	}
-	if m.once(3) {
+	if m.oneIn(3) {
 		sub["scale"] = object{"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.b"}
 	}
 	v["subresources"] = sub
-	if m.once(3) {
+	if m.oneIn(3) {
 		v["selectableFields"] = []any{object{"jsonPath": ".spec." + pick(&m.generator, fieldNames...)}}
 	}
 	columns := []any{}
@@ -212,7 +214,7 @@ func (m *maker) version(name string, storage bool) object {
 var fieldNames = []string{"a", "b", "c", "long-name", "x.z", "kind"}
 
 // structure is a structural schema of an object, or now and then something else.
-func (m *maker) structure(depth int) object {
+func (m *definitionMaker) structure(depth int) object {
 	properties := object{}
 	for range 1 + m.IntN(4) {
 		properties[pick(&m.generator, fieldNames...)] = m.schema(depth + 1)
@@ -220,7 +222,7 @@ func (m *maker) structure(depth int) object {
 	s := object{"type": "object", "properties": properties}
 	switch m.IntN(10) {
 	case 0:
-		s["required"] = []any{pick(&m.generator, sortedKeys(properties)...)}
+		s["required"] = []any{pick(&m.generator, slices.Sorted(maps.Keys(properties))...)}
 	case 1:
 		s["x-kubernetes-preserve-unknown-fields"] = true
 	case 2:
@@ -228,7 +230,7 @@ func (m *maker) structure(depth int) object {
 	case 3:
 		s["maxProperties"] = 2
 	case 4:
-		field := pick(&m.generator, sortedKeys(properties)...)
+		field := pick(&m.generator, slices.Sorted(maps.Keys(properties))...)
 		if !strings.ContainsAny(field, "-.") {
 			s["x-kubernetes-validations"] = []any{object{"rule": "has(self." + field + ")", "message": field + " is missing"}}
 		}
@@ -236,7 +238,7 @@ func (m *maker) structure(depth int) object {
 	return s
 }
 
-func (m *maker) schema(depth int) object {
+func (m *definitionMaker) schema(depth int) object {
 	var s object
 	switch what := m.IntN(12); {
 	case what < 3 && depth < 4:
@@ -260,12 +262,12 @@ func (m *maker) schema(depth int) object {
 	case 1:
 		g := m.generator
 		g.full = false
-		if m.once(10) {
+		if m.oneIn(10) {
 			g.wrong = 2
 		}
 		s["default"] = g.value(s, 1)
 	case 2:
-		if m.once(6) {
+		if m.oneIn(6) {
 			s[pick(&m.generator, "uniqueItems", "nullable", "exclusiveMinimum")] = true
 		}
 	case 3:
@@ -276,7 +278,7 @@ func (m *maker) schema(depth int) object {
 	return s
 }
 
-func (m *maker) list(depth int) object {
+func (m *definitionMaker) list(depth int) object {
 	s := object{"type": "array", "maxItems": 1 + m.IntN(4)}
 	switch m.IntN(3) {
 	case 0:
@@ -292,13 +294,13 @@ func (m *maker) list(depth int) object {
 	return s
 }
 
-func (m *maker) string() object {
+func (m *definitionMaker) string() object {
 	s := object{"type": "string"}
 	switch m.IntN(5) {
 	case 0:
 		s["enum"] = []any{"red", "green", ""}
 	case 1:
-		s["format"] = pick(&m.generator, sortedKeys(formats)...)
+		s["format"] = pick(&m.generator, slices.Sorted(maps.Keys(formats))...)
 	case 2:
 		s["pattern"] = pick(&m.generator, "^[a-z]+$", "^v[0-9]", "^$")
 	case 3:

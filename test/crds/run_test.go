@@ -17,7 +17,7 @@ type run struct {
 	pair *pair
 	// group is that of the definitions, unless they say otherwise.
 	group   string
-	normals normals
+	normals normaliserPair
 	// vars are what later requests refer to, of each side.
 	vars [2]map[string]string
 	// at tells what is being done.
@@ -34,7 +34,7 @@ type run struct {
 
 func newRun(t *testing.T, p *pair, group string) *run {
 	return &run{
-		pair: p, group: group, normals: newNormals(), errorf: t.Errorf, fatalf: t.Fatalf,
+		pair: p, group: group, normals: newNormaliserPair(), errorf: t.Errorf, fatalf: t.Fatalf,
 		vars:    [2]map[string]string{{}, {}},
 		defined: map[string]string{}, watches: map[string]*watch{},
 	}

@@ -34,10 +34,10 @@ type step struct {
 	// the script's.
 	status int
 	fixed  bool
-	// answered is what the stock server answered.
-	answered int
-	options  map[string]string
-	body     string
+	// theirStatus is what the stock server answered.
+	theirStatus int
+	options     map[string]string
+	body        string
 }
 
 func (s *step) String() string {
@@ -97,7 +97,7 @@ var verbs = map[string]func(*run, *step){
 	"settle":    (*run).settleStep,
 	"discovery": (*run).discovery,
 	"openapi":   (*run).openAPI,
-	"stored":    (*run).stored,
+	"stored":    (*run).compareStored,
 	"until":     (*run).until,
 	"watch":     (*run).watch,
 	"events":    (*run).events,
@@ -197,7 +197,7 @@ func (r *run) ask(calls [2]call, s *step, again bool) (string, error) {
 	}
 	mismatch := normals.difference(answers, scopeOf(calls[0]))
 	theirs := answers[1].status
-	s.answered = theirs
+	s.theirStatus = theirs
 	if *rewrite && !again && !s.fixed {
 		s.status = theirs
 	} else if s.status != 0 && theirs != s.status {

@@ -38,7 +38,7 @@ const objectsPerKind = 4
 // shipped installs a module's definitions and makes objects of all kinds.
 func (r *run) shipped(t *testing.T, name string) {
 	definitions := r.sample(shippedDefinitions(t, name))
-	r.loosen()
+	r.ignoreErrorOrder()
 	for _, d := range definitions {
 		r.install(d)
 	}
@@ -50,15 +50,15 @@ func (r *run) shipped(t *testing.T, name string) {
 		r.objects(d, objectsPerKind)
 	}
 	r.at = name + ": stored"
-	r.stored(nil)
+	r.compareStored(nil)
 }
 
-// sampled is how many of a module's definitions are installed in a short run:
+// shippedSampleSize is how many of a module's definitions are installed in a short run:
 // OpenAPI is built anew after each.
-const sampled = 2
+const shippedSampleSize = 2
 
-// largest is how many bytes of JSON such a definition has at most.
-const largest = 200 << 10
+// maxSampledBytes is how many bytes of JSON such a definition has at most.
+const maxSampledBytes = 200 << 10
 
 // sample picks definitions by the seed, or all of them if a number of random
 // definitions is asked for.
@@ -70,15 +70,17 @@ func (r *run) sample(all []object) []object {
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var some []object
 	for _, d := range all {
-		if raw, err := json.Marshal(d); err == nil && len(raw) <= largest && len(some) < sampled {
+		if raw, err := json.Marshal(d); err == nil && len(raw) <= maxSampledBytes && len(some) < shippedSampleSize {
 			some = append(some, d)
 		}
 	}
 	return some
 }
 
-// loosen is for objects with several errors at a time.
-func (r *run) loosen() { r.normals[0].loose, r.normals[1].loose = true, true }
+// ignoreErrorOrder is for objects with several errors at a time.
+func (r *run) ignoreErrorOrder() {
+	r.normals[0].ignoreErrorOrder, r.normals[1].ignoreErrorOrder = true, true
+}
 
 // install makes a definition on both sides and reports whether it is served. One
 // that is refused is compared, too.
@@ -92,12 +94,12 @@ func (r *run) install(d object) bool {
 	c := jsonCall(http.MethodPost, definitionsPath, string(raw))
 	s := &step{}
 	r.report(r.ask([2]call{c, c}, s, false))
-	if s.answered != http.StatusCreated {
+	if s.theirStatus != http.StatusCreated {
 		return false
 	}
 	r.defined[nameOf(d)] = groupOf(d)
 	r.pair.definitions.Add(1)
-	r.settled(&step{}, c, mark)
+	r.awaitDefinition(&step{}, c, mark)
 	return true
 }
 
@@ -153,7 +155,7 @@ func (r *run) post(path string, o object) {
 func (r *run) compare(c call) int {
 	s := &step{}
 	r.report(r.ask([2]call{c, c}, s, false))
-	return s.answered
+	return s.theirStatus
 }
 
 // read compares lists in several forms.

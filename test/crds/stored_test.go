@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// stored compares what both etcds hold of this run's groups and definitions.
+// compareStored compares what both etcds hold of this run's groups and definitions.
 // Controllers may still be at work on definitions.
-func (r *run) stored(*step) {
+func (r *run) compareStored(*step) {
 	r.eventually(func() (string, error) {
 		normals := r.normals.fork()
 		prefixes := []string{"/registry/" + r.group + "/"}

@@ -13,16 +13,16 @@ import (
 // What only some cases need is made when the first of these asks for it.
 type fixture struct {
 	*pair
-	objects *fixtures
+	objects *objectSet
 	kinds   []*kind
 	seed    uint64
 	// now is etcd's revision before the first case.
 	now int64
-	// base has the revisions and tokens that every asker begins with, nil before
-	// the first asker.
-	base *asker
+	// base has the revisions and tokens that every generator begins with, nil before
+	// the first generator.
+	base *requestGenerator
 	// lost is what the compaction took, nil before it.
-	lost *gone
+	lost *compaction
 }
 
 func startFixture(t *testing.T) *fixture {
@@ -30,7 +30,7 @@ func startFixture(t *testing.T) *fixture {
 	f := &fixture{seed: harness.Seed(t)}
 	t.Logf("repeat with %s=%d", harness.SeedVariable, f.seed)
 	f.pair = startPair(t)
-	f.objects = newFixtures(f.pair)
+	f.objects = newObjectSet(f.pair)
 	f.objects.create()
 	f.settle()
 	f.kinds = discover(t, f.pair)
@@ -49,12 +49,12 @@ func (f *fixture) random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(f.seed, hash.Sum64()))
 }
 
-// asker makes up requests for one case.
-func (f *fixture) asker(t *testing.T) *asker {
+// generator makes up requests for one case.
+func (f *fixture) generator(t *testing.T) *requestGenerator {
 	t.Helper()
 	random := f.random(t)
 	if f.base == nil {
-		f.base = newAsker(t, f.pair, f.objects, f.kinds, random)
+		f.base = newRequestGenerator(t, f.pair, f.objects, f.kinds, random)
 	}
 	a := *f.base
 	a.Rand = random
@@ -62,11 +62,11 @@ func (f *fixture) asker(t *testing.T) *asker {
 }
 
 // compactOnce has etcd drop what is old, once, and changes objects afterwards. The
-// asker knows the revisions since. Kubernetes' caches take up to fifteen seconds to
+// generator knows the revisions since. Kubernetes' caches take up to fifteen seconds to
 // notice: cases that follow have that time.
-func (f *fixture) compactOnce(t *testing.T) (*asker, gone) {
+func (f *fixture) compactOnce(t *testing.T) (*requestGenerator, compaction) {
 	t.Helper()
-	a := f.asker(t)
+	a := f.generator(t)
 	if f.lost == nil {
 		lost := f.compact(t, a)
 		f.lost = &lost
@@ -115,20 +115,20 @@ func cases() []testCase {
 			f.agree(t, requests)
 		}},
 		testCase{"after writes", func(t *testing.T, f *fixture) { f.afterWrites(t, f.objects, f.kinds, f.random(t)) }},
-		testCase{"watch", func(t *testing.T, f *fixture) { f.watch(t, f.asker(t)) }},
-		testCase{"matrix", func(t *testing.T, f *fixture) { f.matrix(t, f.asker(t)) }},
+		testCase{"watch", func(t *testing.T, f *fixture) { f.watch(t, f.generator(t)) }},
+		testCase{"matrix", func(t *testing.T, f *fixture) { f.matrix(t, f.generator(t)) }},
 		testCase{"under writes", func(t *testing.T, f *fixture) {
 			a, _ := f.compactOnce(t)
 			f.underWrites(t, a)
 		}},
 	)
 	for _, s := range settings {
-		all = append(all, testCase{"settings/" + s.name, func(t *testing.T, f *fixture) { f.agreesWith(t, s, f.asker(t)) }})
+		all = append(all, testCase{"settings/" + s.name, func(t *testing.T, f *fixture) { f.agreesWith(t, s, f.generator(t)) }})
 	}
 	return append(all,
 		testCase{"served", func(t *testing.T, f *fixture) { f.served(t, f.kinds) }},
 		testCase{"passed on", func(t *testing.T, f *fixture) { f.passedOn(t) }},
-		testCase{"altered", func(t *testing.T, f *fixture) { f.irregular(t, f.kinds, f.random(t)) }},
+		testCase{"altered", func(t *testing.T, f *fixture) { f.alteredObjects(t, f.kinds, f.random(t)) }},
 		testCase{"compacted", func(t *testing.T, f *fixture) {
 			a, lost := f.compactOnce(t)
 			f.compacted(t, a, lost)

@@ -1,0 +1,131 @@
+package crd
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A servedDefinition begins with the first request for its definition, and ends when the
+// definition's spec or accepted names change:
+//
+//	           acquire                    changed                 tearDown
+//	(none) ─────────────► in mu.served ─────────────► retired ─────────────► ended
+//	                      new requests                 no new requests;       storages and
+//	                      take references              those under way,       watches are
+//	                                                   and watches, go on     gone
+//
+// A request takes its reference under the lock under which changed retires the
+// servedDefinition (Server.mu). So a request has either a reference that tearDown waits
+// for, or it finds the successor. Routes, which are looked up without a reference, take
+// one before they answer (servedDefinition.begin), and pass the request on if the
+// servedDefinition is retired by then.
+
+// watchGrace is how long watches of a retired servedDefinition go on, as in Kubernetes, so
+// that they deliver the events from before the change. Nothing else depends on it.
+const watchGrace = time.Second
+
+// servedDefinition returns the state by which the newest row of a name is served, or nil
+// if there is no row. The caller has no reference to it.
+func (s *Server) servedDefinition(name string) *servedDefinition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.servedDefinitionLocked(name)
+}
+
+// acquire is servedDefinition with a reference, which the caller must release.
+func (s *Server) acquire(name string) *servedDefinition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := s.servedDefinitionLocked(name)
+	if current != nil {
+		// It cannot fail: what is in mu.served is not retired.
+		current.references.acquire()
+	}
+	return current
+}
+
+func (s *Server) servedDefinitionLocked(name string) *servedDefinition {
+	// If the row changes after it was read here, changed waits for the lock and retires
+	// the servedDefinition that is made below.
+	d := s.catalog.Get(name)
+	if d == nil {
+		return nil
+	}
+	current := s.mu.served[d.UID]
+	if current == nil {
+		current = newServedDefinition(s, d)
+		s.mu.served[d.UID] = current
+	}
+	return current
+}
+
+// changed handles a change of a row. The catalog calls it.
+func (s *Server) changed(before, after *Definition) {
+	if before == nil {
+		return
+	}
+	old, released := s.retireOutdated(before, after)
+	if old != nil {
+		go s.tearDown(old, released)
+	} else if released != nil {
+		s.releaseRetained(released)
+	}
+}
+
+// retireOutdated retires the servedDefinition that a change outdates, and returns it. If
+// the definition is gone it returns the resource that need not be retained any longer,
+// too. Either result may be nil.
+func (s *Server) retireOutdated(before, after *Definition) (*servedDefinition, *retainedResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := s.mu.served[before.UID]
+	if after != nil && (current == nil || current.matches(after)) {
+		return nil, nil
+	}
+	var released *retainedResource
+	if after == nil {
+		released = s.mu.retained[before.UID]
+		delete(s.mu.retained, before.UID)
+	}
+	if current != nil {
+		delete(s.mu.served, before.UID)
+		current.retire()
+	}
+	return current, released
+}
+
+// tearDown ends a retired servedDefinition when its requests are answered, and releases
+// the resource that is no longer retained, unless that is nil. Watches end with it: after
+// watchGrace, or without it if their events cannot be decoded because no schemas are
+// compiled. Requests that take too long are not waited for.
+func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.timeouts.request)
+	defer cancel()
+	if !old.schemaSlot.empty() {
+		select {
+		case <-time.After(watchGrace):
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case <-old.references.drained:
+	case <-ctx.Done():
+	}
+	old.end()
+	if released != nil {
+		s.releaseRetained(released)
+	}
+}
+
+// destroy ends all storages when the server has shut down.
+func (s *Server) destroy() {
+	s.mu.Lock()
+	all := s.mu.served
+	s.mu.served = map[types.UID]*servedDefinition{}
+	s.mu.Unlock()
+	for _, current := range all {
+		current.end()
+	}
+}

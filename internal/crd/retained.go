@@ -1,0 +1,90 @@
+package crd
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/watch"
+)
+
+// retainedResource is a resource that stays in the cache, with its history, until its
+// definition is gone. It outlives the storages, which end with each change of the
+// definition's spec, so watches can resume after one.
+type retainedResource struct {
+	cache    *cache.Cache
+	resource *cache.Resource
+	hub      *watch.Hub
+}
+
+// retain retains a store's resource until its definition is gone. It returns nil if the
+// servedDefinition is retired already.
+func (s *Server) retain(current *servedDefinition, store *storage.Store) *retainedResource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uid := current.def.UID
+	if s.mu.served[uid] != current {
+		return nil
+	}
+	if s.mu.retained[uid] == nil {
+		store.Cache().Retain(store.Resource())
+		r := &retainedResource{store.Cache(), store.Resource(), watch.NewHub(store.Resource())}
+		s.mu.retained[uid] = r
+		s.reportCount(r)
+	}
+	return s.mu.retained[uid]
+}
+
+// releaseRetained gives up a resource whose definition is gone. What else is remembered
+// of it goes later, with that of others (forgetGone).
+func (s *Server) releaseRetained(r *retainedResource) {
+	gr := r.resource.GroupResource()
+	etcdmetrics.DeleteStoreStats(gr)
+	r.cache.Release(r.resource)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.gone[gr] = true
+}
+
+const (
+	// forgetPeriod is the time between two calls of forgetGone.
+	forgetPeriod = 10 * time.Second
+	// maxForgetDelays bounds by how many periods forgetting is postponed.
+	maxForgetDelays = 6
+)
+
+// forgetGone drops metrics and whatever else is remembered of resources that are gone.
+func (s *Server) forgetGone() {
+	gone := s.takeGone()
+	maps.DeleteFunc(gone, func(gr schema.GroupResource, _ bool) bool { return s.catalog.Get(gr.String()) != nil })
+	if len(gone) == 0 {
+		return
+	}
+	if s.cfg.Gone != nil {
+		s.cfg.Gone(gone)
+	}
+	if err := storage.ForgetMetrics(gone); err != nil {
+		utilruntime.HandleError(fmt.Errorf("drop metrics of %d resources that are gone: %w", len(gone), err))
+	}
+}
+
+// takeGone returns the resources that went since it last returned any. It returns none
+// while more of them go, but for maxForgetDelays calls at most: forgetting one resource
+// costs as much as forgetting all of them.
+func (s *Server) takeGone() map[schema.GroupResource]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.delays++; len(s.mu.gone) != s.mu.goneBefore && s.mu.delays < maxForgetDelays {
+		s.mu.goneBefore = len(s.mu.gone)
+		return nil
+	}
+	gone := s.mu.gone
+	s.mu.gone, s.mu.goneBefore, s.mu.delays = map[schema.GroupResource]bool{}, 0, 0
+	return gone
+}
