@@ -30,8 +30,8 @@ type side struct {
 // pair has the server under test and the stock server.
 type pair struct {
 	// sides are ours and theirs, in this order.
-	sides [2]*side
-	webhook  *conversionWebhook
+	sides   [2]*side
+	webhook *conversionWebhook
 	// seed is the seed of all random choices.
 	seed uint64
 	// requests, definitions and objects count comparisons.
