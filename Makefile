@@ -53,6 +53,12 @@ race: export CGO_ENABLED := 1
 race: ## run the tests with the race detector
 	$(GO) test -race -timeout 30m ./...
 
+# The packages whose tests change the checked structures. Only these packages are built
+# anew, not their dependencies.
+.PHONY: invariants
+invariants: ## run the tests of the cache and its readers with checks after each change
+	$(GO) test -tags invariants -timeout 30m ./internal/cache ./internal/watch ./internal/encode ./internal/storage ./internal/read
+
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and want a quiet machine
@@ -101,6 +107,7 @@ FUZZTIME ?= 1m
 fuzz: ## fuzz what takes apart encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/encode
 	$(GO) test -run NONE -fuzz FuzzZstdFrame -fuzztime $(FUZZTIME) ./internal/encode
+	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/storedjson
 	$(GO) test -c -o bin/differential.test ./test/differential
 	cd test/differential && for target in FuzzSelectors FuzzPages FuzzAccept FuzzRaw; do \
 		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \

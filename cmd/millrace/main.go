@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/cli"
 )
 
-// version is set by the linker.
+// version is replaced by the linker (see Makefile).
 var version = "dev"
 
 func main() { os.Exit(cli.Main(version)) }

@@ -1,21 +1,18 @@
 package bench
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/bench/crd"
+	"github.com/millrace/millrace/internal/bench/discovery"
+	"github.com/millrace/millrace/internal/bench/floor"
+	"github.com/millrace/millrace/internal/bench/list"
+	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/bench/watch"
 )
 
 // Config is what the embedding program decides about the bench commands.
-type Config struct {
-	// Executable is the binary that is run as "serve", "fill", "bench
-	// floor-server" and "bench etcd". Zero value: the running binary.
-	Executable string
-}
+type Config = testbed.Program
 
 // NewCommand returns the "bench" command with its subcommands. It expects to
 // be mounted directly below the root of Config.Executable.
@@ -28,28 +25,7 @@ func NewCommand(cfg Config) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newListCommand(cfg), newWatchCommand(cfg), newCRDCommand(cfg), newDiscoveryCommand(cfg),
-		newFloorCommand(), newEtcdCommand())
+	cmd.AddCommand(list.NewCommand(cfg), watch.NewCommand(cfg), crd.NewCommand(cfg), discovery.NewCommand(cfg),
+		floor.NewCommand(), testbed.NewEtcdCommand())
 	return cmd
-}
-
-// executable resolves the binary for child processes.
-func (c Config) executable() (string, error) {
-	if c.Executable != "" {
-		return c.Executable, nil
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find executable: %w", err)
-	}
-	return path, nil
-}
-
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
-// ends. A second one has its default effect and ends the process at once; children
-// follow it (see child).
-func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }

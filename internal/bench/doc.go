@@ -1,23 +1,31 @@
-// Package bench measures API servers: what a LIST, a GET or the events of a
-// WATCH cost in server CPU, memory and time, and how far that is from what
-// sending the same bytes costs at least.
+// Package bench is the command "bench": it measures what requests cost an API
+// server in CPU, memory and time, and how far that is from the least possible cost.
 //
-// The caller adds NewCommand's result to a command tree. "bench list" measures
-// whatever server a kubeconfig points to, or with --compare runs both read
-// paths of this binary in turn over one data directory or one etcd, and then a floor
-// server: Go's own HTTP server writing the captured response bodies from
-// memory. "bench watch" does the same for many watchers, to which writes of its
-// own make events; writer and watchers share a process and so a clock. "bench
-// crd" and "bench discovery" run servers over empty data, install custom resource
-// definitions with package fill and measure what those cost. CPU and memory of a
-// server come from /proc by process id and are measured in the same way for all of
-// them, so the ratios between them do not depend on the machine as much as the
-// numbers themselves do.
+// NewCommand joins the subcommands, each of which is a package:
 //
-// The client runs on the same machine as the servers and competes with them
-// for cores. CPU per request is therefore the number to compare; throughput
-// and latency say how the pair of client and server did together.
+//	list       LIST and GET requests, and the memory of concurrent LISTs
+//	watch      events to many watchers, and the memory of watch-list informers
+//	crd        custom resource definitions and custom objects
+//	discovery  discovery and OpenAPI with many definitions
 //
-// The package is not for checking correctness (it validates one response of a
-// workload and sizes of the others), nor for loading production clusters.
+// They stand on rooms that know nothing of one another's measurements:
+//
+//	bench ─► list, watch, crd, discovery (which uses crd's servers)
+//	             │
+//	             ├─► load       the same request from several clients at once
+//	             ├─► floor      Go's HTTP server sending the same bytes from memory
+//	             ├─► testbed    processes, connections, writes, CPU and memory
+//	             └─► render     tables, plots, percentiles, JSON
+//
+// With --compare a subcommand runs both read paths of this binary in turn over the
+// same data, and then the floor. CPU and memory come from /proc by process id, in
+// the same way for every server. Their ratios therefore depend on the machine much
+// less than the numbers themselves.
+//
+// The client shares the machine's cores with the servers. CPU per request is
+// therefore the number to compare. Throughput and latency describe the pair of
+// client and server.
+//
+// The package does not check correctness: one response of a workload is validated,
+// and only the sizes of the others. It must not be run against production clusters.
 package bench

@@ -6,23 +6,28 @@ import (
 	"time"
 )
 
-// bounds are what all logs of a cache keep. An event stays while it is young, in bytes
-// that each log has for itself. The last events of a log stay however old they are: a
-// client of a quiet resource resumes after hours. For these all logs share some bytes,
-// in equal parts but for what logs with less do not need; so those with few events lose
-// none because others have many. It costs a walk over all logs for each sweep, which
-// divides the bytes anew.
+// bounds say which events the logs of a cache keep.
+//
+// An event that is younger than the window stays as long as its log is below maxBytes.
+// The last events of a log may stay however old they are, for a client of a quiet
+// resource resumes after hours. All logs together have a fixed number of bytes for that.
+// It is divided equally, and what a log does not need is divided among the others. So a
+// log with few events loses none because others have many.
+//
+// Each sweep (Cache.Expire) divides the bytes anew, which takes a walk over all logs.
 type bounds struct {
-	// window is how long an event is young, and maxBytes bounds a log.
-	window   time.Duration
+	// window is the age up to which an event is young.
+	window time.Duration
+	// maxBytes bounds one log.
 	maxBytes int64
-	// lasting is how many events of a log stay however old.
+	// lasting is the number of a log's last events that may stay when they are old.
 	lasting int
-	// share is the most bytes of a log that keeps old events.
+	// share is the size up to which a log keeps old events.
 	share atomic.Int64
 }
 
-// oldShare is the part of a log's bytes that old events of all logs take.
+// oldShare is the fraction of maxBytes that is for old events: an eighth of one log's
+// bytes, for all logs together.
 const oldShare = 8
 
 func newBounds(cfg *Config) *bounds {
@@ -31,15 +36,16 @@ func newBounds(cfg *Config) *bounds {
 	return b
 }
 
-// oldBytes bounds the logs that keep old events, together.
+// oldBytes bounds the size of all logs that keep old events.
 func (b *bounds) oldBytes() int64 { return b.maxBytes / oldShare }
 
-// divide makes shares of what logs would keep with all of their last events.
-func (b *bounds) divide(wanted []int64) {
-	slices.Sort(wanted)
+// divide sets the share. demands are the sizes that the logs would have with all of
+// their last events. divide sorts them.
+func (b *bounds) divide(demands []int64) {
+	slices.Sort(demands)
 	left := b.oldBytes()
-	for i, bytes := range wanted {
-		if equal := left / int64(len(wanted)-i); bytes > equal {
+	for i, bytes := range demands {
+		if equal := left / int64(len(demands)-i); bytes > equal {
 			b.share.Store(equal)
 			return
 		}
@@ -48,13 +54,13 @@ func (b *bounds) divide(wanted []int64) {
 	b.share.Store(b.oldBytes())
 }
 
-// trimLocked drops what is out of bounds, but for the newest event.
+// trimLocked drops events that are out of bounds. It never drops the newest event.
 func (l *Log) trimLocked(now time.Time) {
 	drop := 0
-	for drop < len(l.mu.events)-1 && !l.keepsLocked(drop, now) {
+	for drop < len(l.mu.events)-1 && !l.withinBoundsLocked(drop, now) {
 		e := &l.mu.events[drop]
 		l.mu.bytes -= e.cost()
-		l.mu.since = e.Revision
+		l.mu.completeAfter = e.Revision
 		*e = timedEvent{}
 		drop++
 	}
@@ -62,8 +68,9 @@ func (l *Log) trimLocked(now time.Time) {
 	l.mu.first += int64(drop)
 }
 
-// keepsLocked reports whether an event is within bounds when those before it are gone.
-func (l *Log) keepsLocked(i int, now time.Time) bool {
+// withinBoundsLocked reports whether the i-th event is within bounds once all events
+// before it are dropped.
+func (l *Log) withinBoundsLocked(i int, now time.Time) bool {
 	switch b := l.bounds; {
 	case l.mu.bytes > b.maxBytes:
 		return false
@@ -74,9 +81,9 @@ func (l *Log) keepsLocked(i int, now time.Time) bool {
 	}
 }
 
-// wants is how many bytes the log takes with all of its last events, if one of them is
-// old; of the newest alone it is 0, for that stays anyway.
-func (l *Log) wants() (bytes int64) {
+// oldDemand returns the size of the log's last events if one of them is old, else 0. A
+// single event does not count, for the newest event always stays.
+func (l *Log) oldDemand() (bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.mu.events[max(0, len(l.mu.events)-l.bounds.lasting):]
@@ -89,8 +96,8 @@ func (l *Log) wants() (bytes int64) {
 	return bytes
 }
 
-// expire drops what is out of bounds, with the room that it took, and returns the
-// bytes. The follower hears of it with the next event, and readers when they read on.
+// expire drops events that are out of bounds and frees their memory. It returns their
+// bytes. The follower learns of it with the next event, a reader when it reads on.
 func (l *Log) expire() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,33 +109,33 @@ func (l *Log) expire() int64 {
 	return before - l.mu.bytes
 }
 
-// Expire drops events that are out of bounds, and returns their bytes. Logs drop them
-// when others come; this is for those of resources that have fallen quiet.
+// Expire drops events that are out of bounds in all logs and returns their bytes. A log
+// also drops events when new ones come; Expire is for resources that have become quiet.
 func (c *Cache) Expire() (bytes int64) {
-	c.writing.Lock()
+	c.write.Lock()
 	logs := []*Log{c.unclaimed.log}
-	c.writing.Unlock()
+	c.write.Unlock()
 	for _, r := range c.Resources() {
 		logs = append(logs, r.log)
 	}
-	wanted := make([]int64, len(logs))
+	demands := make([]int64, len(logs))
 	for i, l := range logs {
-		wanted[i] = l.wants()
+		demands[i] = l.oldDemand()
 	}
-	c.bounds.divide(wanted)
+	c.bounds.divide(demands)
 	for _, l := range logs {
 		bytes += l.expire()
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	for prefix, r := range c.released {
+	c.write.Lock()
+	defer c.write.Unlock()
+	for prefix, r := range c.write.released {
 		if c.cfg.Clock.Since(r.at) > c.cfg.HistoryWindow {
-			c.unclaimed.log.begin(r.revision)
-			delete(c.released, prefix)
+			c.unclaimed.log.raiseCompleteAfter(r.revision)
+			delete(c.write.released, prefix)
 		}
 	}
-	if len(c.released) == 0 {
-		c.released = map[string]release{} // maps do not give room back
+	if len(c.write.released) == 0 {
+		c.write.released = map[string]release{} // a map does not shrink
 	}
 	return bytes
 }

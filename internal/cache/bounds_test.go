@@ -3,10 +3,15 @@ package cache_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -135,4 +140,61 @@ func TestAdoptedResourcesKeepOldEvents(t *testing.T) {
 	now.SetTime(now.Now().Add(time.Hour))
 	c.Expire()
 	wantRevisions(t, r.Log(), 10, 11, 12)
+}
+
+// sweepClock pauses Expire between the sizes of the logs and the drop of events.
+type sweepClock struct {
+	clock.PassiveClock
+	asked   atomic.Int32
+	reached chan struct{}
+	resume  chan struct{}
+}
+
+func (c *sweepClock) Since(t time.Time) time.Duration {
+	if c.asked.Add(1) == 2 { // of the second log
+		close(c.reached)
+		<-c.resume
+	}
+	return c.PassiveClock.Since(t)
+}
+
+// TestAdoptionWhileEventsExpire: if the unclaimed log drops events while a resource
+// adopts them, the resource's log has no gap.
+func TestAdoptionWhileEventsExpire(t *testing.T) {
+	t.Parallel()
+	const last = 5000
+	for attempt := range 40 {
+		now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+		paused := &sweepClock{PassiveClock: now, reached: make(chan struct{}), resume: make(chan struct{})}
+		c := newCache(cache.Config{Clock: paused, HistoryWindow: time.Minute, HistoryEvents: 2})
+		c.Register(cache.Spec{Prefix: widgets})
+		load(t, c, 10)
+		c.Apply(t.Context(), apply(put(widgets+"a", "1", 11), put(widgets+"a", "2", 12)))
+		var events []*clientv3.Event
+		for revision := int64(13); revision <= last; revision++ {
+			events = append(events, put(pods+"a", "1", revision))
+		}
+		c.Apply(t.Context(), events)
+		now.SetTime(now.Now().Add(time.Hour))
+		var swept sync.WaitGroup
+		swept.Go(func() { c.Expire() })
+		<-paused.reached
+		go func() {
+			for range attempt {
+				runtime.Gosched()
+			}
+			close(paused.resume)
+		}()
+		r := c.Register(cache.Spec{Prefix: pods})
+		swept.Wait()
+		_, oldest, _ := r.Log().Since(0)
+		wantEvents := int(last - max(oldest, 12))
+		cursor, _, err := r.Log().Since(oldest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(revisions(t, r.Log(), cursor)); got != wantEvents {
+			t.Fatalf("the log is complete after revision %d and has %d events, want %d", oldest, got, wantEvents)
+		}
+	}
 }

@@ -6,17 +6,22 @@ import (
 	"time"
 )
 
-// Source answers where etcd is.
+// Source says how far etcd is.
 type Source interface {
 	// Revision reads the current revision from a quorum.
 	Revision(context.Context) (int64, error)
-	// RequestProgress asks for a progress notification on the feed's watch.
+	// RequestProgress asks etcd for a progress notification on the feed's watch.
 	RequestProgress(context.Context) error
 }
 
-// Consistent makes reads linearizable: a read that begins after a write was
-// acknowledged sees it. All that wait at one moment share one revision read and
-// one progress request, so their number costs etcd nothing.
+// Consistent makes reads linearizable: a read that begins after a write was acknowledged
+// sees that write. Kubernetes promises that of reads without a resourceVersion.
+//
+// It reads etcd's current revision from a quorum and waits until the feed has passed it.
+// All reads that wait at one moment share one revision read and one progress request, so
+// their number costs etcd nothing. A read cannot join a revision read that has already
+// begun, for a write may have been acknowledged since. So a read waits for up to two
+// round trips.
 type Consistent struct {
 	progress *Progress
 	source   Source
@@ -24,14 +29,16 @@ type Consistent struct {
 
 	mu struct {
 		sync.Mutex
-		// running says that a revision read is on its way.
+		// running says that a revision read is under way.
 		running bool
-		// next collects the reads that came too late for it.
+		// next is the round of the reads that came too late for the running one. Nil
+		// without such reads.
 		next *round
 	}
 }
 
-// round is one revision read and those that wait for it.
+// round is one revision read, shared by all its waiters. revision and err may be read
+// once done is closed.
 type round struct {
 	done     chan struct{}
 	revision int64
@@ -39,21 +46,21 @@ type round struct {
 }
 
 const (
-	// consistentTimeout bounds a shared revision read, and each reader's wait for
-	// it and for the cache. A reader's own context may end before.
+	// consistentTimeout bounds a shared revision read. It also bounds each reader's wait
+	// for that read and for the cache. A reader's own context may end before.
 	consistentTimeout = 10 * time.Second
-	// nudge is the pause between progress requests while the feed is behind. One
-	// is enough unless the watch is being opened anew.
-	nudge = 100 * time.Millisecond
+	// nudgePeriod is the time between progress requests while the feed is behind. One
+	// request suffices unless the watch is being reopened.
+	nudgePeriod = 100 * time.Millisecond
 )
 
-// NewConsistent waits for a cache to catch up with a source.
+// NewConsistent makes a Consistent of a cache and the source that its feed follows.
 func NewConsistent(c *Cache, source Source) *Consistent {
 	return &Consistent{progress: c.Progress(), source: source, timeout: consistentTimeout}
 }
 
-// Wait returns when the cache holds every write that was acknowledged before
-// the call, and the revision that proves it. It waits 10 s at most.
+// Wait returns once the cache holds every write that was acknowledged before the call. It
+// returns the revision that proves it. It waits for at most 10 s.
 func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -69,7 +76,7 @@ func (c *Consistent) Wait(ctx context.Context) (int64, error) {
 	return r.revision, c.progress.Wait(ctx, r.revision)
 }
 
-// join returns a round whose revision read has not begun.
+// join returns a round whose revision read had not begun before the call.
 func (c *Consistent) join() *round {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +91,7 @@ func (c *Consistent) join() *round {
 	return r
 }
 
-// run does one round and starts the next if somebody waits for it.
+// run does one round, and starts the next one if it has waiters.
 func (c *Consistent) run(r *round) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
@@ -102,16 +109,16 @@ func (c *Consistent) run(r *round) {
 	}
 }
 
-// catchUp asks for progress until the feed has passed a revision.
+// catchUp requests progress notifications until the feed has passed a revision.
 func (c *Consistent) catchUp(ctx context.Context, revision int64) {
-	ticker := time.NewTicker(nudge)
+	ticker := time.NewTicker(nudgePeriod)
 	defer ticker.Stop()
 	for {
 		now, moved := c.progress.Watch()
 		if now >= revision {
 			return
 		}
-		// A request that is lost is repeated with the next tick.
+		// The next tick repeats a request that was lost.
 		_ = c.source.RequestProgress(ctx)
 		select {
 		case <-moved:

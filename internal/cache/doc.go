@@ -1,11 +1,22 @@
-// Package cache keeps every stored object as bytes, in key order, with the
-// events that lately changed it.
+// Package cache keeps every stored object as bytes, in key order, with the recent
+// events that changed it. LIST, GET and WATCH are answered from it instead of etcd.
 //
-// A Cache is fed by one feed and holds one Resource for each resource prefix
-// in etcd. Only the feed writes. A reader takes a Snapshot, which never changes
-// and blocks nobody, and asks the Cache first to wait until it is fresh enough.
-// Watchers read the resource's Log with a cursor of their own.
+//	          etcd ──► store.Feed
+//	                       │ BeginLoad, Apply, Progressed
+//	                       ▼
+//	                     Cache ──one for each prefix──► Resource
+//	                       │                            ├─ state: Tree and its indexes
+//	                       ▼                            └─ Log: recent Events
+//	                   Progress
+//	                       ▲
+//	a read: Consistent.Wait, Resource.Snapshot, Snapshot.Select
+//	a watch: Log.Since, then Log.Read or a Follower
 //
-// The package decodes nothing by itself: what a resource's bytes mean is told
-// at registration. It answers no requests; packages read and storage do.
+// A Cache is a store.Sink: one feed writes to it, and nothing else does. The caller
+// registers each resource with the functions that decrypt and decode it. A reader
+// waits until the cache is fresh enough, then takes a Snapshot. Snapshots never change
+// and hold no lock. A watch reads the resource's Log with a cursor of its own.
+//
+// The package decodes nothing by itself and answers no requests. Packages read and
+// storage do.
 package cache

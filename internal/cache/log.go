@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// ErrExpired says that the events behind a revision are no longer all there.
-// The client must list again.
+// ErrExpired says that some events after a revision are gone. The client must list
+// again.
 var ErrExpired = errors.New("events expired")
 
 // Event is one change of one object.
@@ -24,10 +24,10 @@ type Event struct {
 	Previous *resource.Entry
 	// Revision is the etcd revision of the change.
 	Revision int64
-	// Frames keeps what watchers are sent of the event.
+	// Frames caches the event's encoded forms for all watches.
 	Frames *encode.Frames
-	// Arrival is when the event came, nil if that is not known. The events of a
-	// resource that came together share it.
+	// Arrival has the times at which the event arrived. Nil means that they are unknown.
+	// The events of a resource that arrived together share it.
 	Arrival *slo.Arrival
 }
 
@@ -39,10 +39,18 @@ func (e *Event) Key() string {
 	return e.Previous.Key
 }
 
-// Log is the recent history of one resource, bounded by bytes and, but for its last
-// events, by time. One
-// writer appends; any number of readers follow with cursors. A reader that is
-// overtaken by the bounds learns so from ErrExpired and delays nobody.
+// Log is the recent history of one resource. One writer appends, and any number of
+// readers follow with cursors.
+//
+// A cursor is the position of an event since the log began, not a pointer. Readers hold
+// no memory of the log, so its bounds (see bounds) are the only limit of what slow
+// readers can keep alive. A reader that the bounds overtake gets ErrExpired. It delays
+// neither the writer nor other readers. In return each read takes the log's lock, and a
+// watch that has been away for too long must list again.
+//
+// Readers wait on a channel that is closed at the next event. The follower, of which
+// there is one at most, is called by the writer instead. It serves many watches with one
+// call (watch.Hub).
 type Log struct {
 	bounds *bounds
 	clock  clock.PassiveClock
@@ -50,12 +58,12 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		events []timedEvent
-		// first is the position of events[0]: how many events were dropped.
+		// first is the position of events[0]: the number of dropped events.
 		first int64
+		// bytes is the cost of all events.
 		bytes int64
-		// since is the revision from which on the log is complete: every event
-		// with a larger revision is in it.
-		since int64
+		// completeAfter is a revision: the log has every event with a larger one.
+		completeAfter int64
 		// grown is closed when an event is appended, and then replaced.
 		grown chan struct{}
 		// follower may be nil.
@@ -63,18 +71,21 @@ type Log struct {
 	}
 }
 
-// Follower is told of every event by the log's writer, so that it can wake those
-// that wait for it. Its methods must not block.
+// Follower is called by the log's writer at every change. Its methods must not block.
 type Follower interface {
-	// Appended says that events became visible, the first of them at a cursor, and
-	// that those before oldest are gone. The log is locked.
+	// Appended says that events became visible. at is the position of the first one, and
+	// events before oldest are gone. The log is locked. The follower must not keep the
+	// slice.
 	Appended(at, oldest Cursor, events []Event)
-	// Forgotten says that the history was broken: no cursor from before leads on.
-	// The log is locked.
+	// Forgotten says that the history was interrupted: cursors before end are lost. The
+	// log is locked.
 	Forgotten(end Cursor)
-	// Settled is called after each of them, when the log is not locked any more.
+	// Settled follows each call of the other methods, once the log is unlocked. The
+	// follower wakes its readers here.
 	Settled()
 }
+
+// timedEvent is an event and the time at which it became visible.
 
 type timedEvent struct {
 	Event
@@ -84,26 +95,27 @@ type timedEvent struct {
 // Cursor is a reader's place in a Log: the position of its next event.
 type Cursor int64
 
-func newLog(b *bounds, since int64, c clock.PassiveClock) *Log {
+// newLog makes an empty log that is complete after a revision.
+func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 	l := &Log{bounds: b, clock: c}
-	l.mu.since = since
+	l.mu.completeAfter = completeAfter
 	l.mu.grown = make(chan struct{})
 	return l
 }
 
-// append adds events, which are in order, and drops what is out of bounds.
-// publish makes the state visible that the events lead to, at the same moment
-// for who holds the lock.
-// arrival may be nil, or what all events share but for the time at which they are
-// visible.
+// append adds events, which are in order, and drops events that are out of bounds.
+// publish makes visible the state that the events lead to. It is called under the log's
+// lock, so that a goroutine with the lock sees neither without the other. arrival may be
+// nil; append sets its field Cached.
 func (l *Log) append(events []Event, arrival *slo.Arrival, publish func()) {
-	if follower := l.add(events, arrival, publish); follower != nil {
+	if follower := l.appendEvents(events, arrival, publish); follower != nil {
 		follower.Settled()
 	}
 }
 
-// add returns who has to be told.
-func (l *Log) add(events []Event, arrival *slo.Arrival, publish func()) Follower {
+// appendEvents does append's work under the lock. It returns the follower to settle, or
+// nil.
+func (l *Log) appendEvents(events []Event, arrival *slo.Arrival, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
@@ -129,15 +141,15 @@ func (l *Log) add(events []Event, arrival *slo.Arrival, publish func()) Follower
 	return l.mu.follower
 }
 
-// begin says that events up to a revision are not in the log, if they were.
-func (l *Log) begin(revision int64) {
+// raiseCompleteAfter notes that the log may lack events up to a revision.
+func (l *Log) raiseCompleteAfter(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.since = max(l.mu.since, revision)
+	l.mu.completeAfter = max(l.mu.completeAfter, revision)
 }
 
-// SetFollower makes a follower of the log's, which has one at most. It is told of all
-// events that the log holds.
+// SetFollower sets the log's follower and calls its Appended with all events that the
+// log holds.
 func (l *Log) SetFollower(f Follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +161,19 @@ func (l *Log) SetFollower(f Follower) {
 	f.Appended(Cursor(l.mu.first), Cursor(l.mu.first), events)
 }
 
-// Held says what the log holds, and when the oldest of it came. It implements
-// slo.History.
+// all returns copies of all events, and the revision after which they are complete.
+func (l *Log) all() (events []Event, completeAfter int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events = make([]Event, len(l.mu.events))
+	for i, e := range l.mu.events {
+		events[i] = e.Event
+	}
+	return events, l.mu.completeAfter
+}
+
+// Held returns the number of events in the log, their bytes, and when the oldest became
+// visible; a zero time if there is none. It implements slo.History.
 func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,33 +183,35 @@ func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 	return events, l.mu.bytes, oldest
 }
 
-// sampled is how many events tell how large others are.
-const sampled = 16
+// backlogSample is the number of events from which Backlog estimates a mean size.
+const backlogSample = 16
 
-// Waiting says when the event at a cursor came, and about how large it and those
-// that follow are, in bytes as they are stored.
-func (l *Log) Waiting(at Cursor) (oldest time.Time, size int64) {
+// Backlog returns when the event at a cursor became visible, and an estimate of the mean
+// size of that event and those that follow, in bytes as stored. If there is none, both
+// are zero.
+func (l *Log) Backlog(at Cursor) (oldest time.Time, meanBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := max(0, int64(at)-l.mu.first)
 	if i >= int64(len(l.mu.events)) {
 		return time.Time{}, 0
 	}
-	some := l.mu.events[i:min(i+sampled, int64(len(l.mu.events)))]
-	for _, e := range some {
+	sample := l.mu.events[i:min(i+backlogSample, int64(len(l.mu.events)))]
+	for _, e := range sample {
 		shown := e.Entry
 		if shown == nil {
 			shown = e.Previous
 		}
-		size += int64(shown.Size())
+		meanBytes += int64(shown.Size())
 	}
-	return some[0].at, size / int64(len(some))
+	return sample[0].at, meanBytes / int64(len(sample))
 }
 
+// eventOverhead is the memory that an event takes beside values, in bytes.
 const eventOverhead = 128
 
-// cost counts the version that the event replaced: the newer one is in the
-// tree or is counted by the event that replaced it.
+// cost returns the memory that the event keeps, in bytes. It counts the replaced version
+// alone. The newer one is in the tree, or the event that replaced it counts it.
 func (e *Event) cost() int64 {
 	n := int64(eventOverhead)
 	if e.Previous != nil {
@@ -195,21 +220,24 @@ func (e *Event) cost() int64 {
 	return n
 }
 
-// reset forgets everything up to a revision: the feed was broken and what
-// happened before is unknown. Readers that are behind get ErrExpired. publish is
-// as in append.
-func (l *Log) reset(since int64, publish func()) {
-	if follower := l.forget(since, publish); follower != nil {
+// reset drops all events. The log is then complete after a revision: the feed was
+// interrupted, and the events before are unknown. Cursors from before get ErrExpired.
+// publish is as in append.
+func (l *Log) reset(completeAfter int64, publish func()) {
+	if follower := l.discardAll(completeAfter, publish); follower != nil {
 		follower.Settled()
 	}
 }
 
-func (l *Log) forget(since int64, publish func()) Follower {
+// discardAll does reset's work under the lock. It returns the follower to settle, or
+// nil.
+func (l *Log) discardAll(completeAfter int64, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
+	// One position is skipped, so that a cursor at the end of the old log is lost too.
 	l.mu.first += int64(len(l.mu.events)) + 1
-	l.mu.events, l.mu.bytes, l.mu.since = nil, 0, since
+	l.mu.events, l.mu.bytes, l.mu.completeAfter = nil, 0, completeAfter
 	close(l.mu.grown)
 	l.mu.grown = make(chan struct{})
 	if l.mu.follower != nil {
@@ -218,23 +246,23 @@ func (l *Log) forget(since int64, publish func()) Follower {
 	return l.mu.follower
 }
 
-// Since returns a cursor at the first event with a revision above rv, or
-// ErrExpired with the oldest revision that can be asked for.
+// Since returns a cursor at the first event with a revision above rv. It always returns
+// the smallest revision that is not expired; the error is nil or ErrExpired.
 func (l *Log) Since(rv int64) (Cursor, int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if rv < l.mu.since {
-		return 0, l.mu.since, ErrExpired
+	if rv < l.mu.completeAfter {
+		return 0, l.mu.completeAfter, ErrExpired
 	}
 	i := len(l.mu.events)
 	for i > 0 && l.mu.events[i-1].Revision > rv {
 		i--
 	}
-	return Cursor(l.mu.first + int64(i)), l.mu.since, nil
+	return Cursor(l.mu.first + int64(i)), l.mu.completeAfter, nil
 }
 
-// Read fills buf with the events at the cursor and returns how many there are
-// and the cursor behind them. With none, grown is closed when that changes.
+// Read copies the events from a cursor on to buf. It returns their number and the cursor
+// behind them. grown is closed when the log has more events than were read before.
 func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +277,7 @@ func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan str
 	return n, at + Cursor(n), l.mu.grown, nil
 }
 
-// Get fills buf with the events at some cursors, which are in order.
+// Get copies to buf the events at some cursors, which are in order.
 func (l *Log) Get(at []Cursor, buf []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,16 +291,16 @@ func (l *Log) Get(at []Cursor, buf []Event) error {
 	return nil
 }
 
-// maxUndo bounds how many events are undone for one old state: 12 ms worth
-// (docs/bench/cache.md). etcd answers too.
+// maxUndo is the largest number of events that are undone for one old state. They take
+// 12 ms (docs/bench/cache.md). For older states there is etcd.
 const maxUndo = 20_000
 
-// later returns copies of all events with a revision above rv and calls observe
-// at the moment when the newest of them is the last one of the visible state.
-func (l *Log) later(rv int64, observe func()) ([]Event, error) {
+// eventsAfter returns copies of all events with a revision above rv. It calls observe
+// under the lock: a state that observe loads is the one that the newest event led to.
+func (l *Log) eventsAfter(rv int64, observe func()) ([]Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if rv < l.mu.since {
+	if rv < l.mu.completeAfter {
 		return nil, ErrExpired
 	}
 	i := len(l.mu.events)

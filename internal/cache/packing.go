@@ -6,13 +6,14 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// packThreshold is the size from which a resource is worth a dictionary of its
-// own, which costs some 100 KiB with its encoder.
+// packThreshold is the size from which a resource gets a dictionary of its own. With its
+// encoder a dictionary takes some 100 KiB.
 const packThreshold = 128 << 10
 
-// learn makes a dictionary out of changes that have enough bytes, and packs
-// them. Nobody else knows the entries yet. Cache.writing is held.
-func (r *Resource) learn(c *Cache, changes []change) {
+// packNewLocked trains the resource's dictionary with the entries of some changes, if
+// they are large enough, and packs these entries. No other goroutine has the entries
+// yet, so they are changed in place.
+func (r *Resource) packNewLocked(c *Cache, changes []change) {
 	if r == c.unclaimed || r.packing.Load() != nil {
 		return
 	}
@@ -27,7 +28,7 @@ func (r *Resource) learn(c *Cache, changes []change) {
 	if size < packThreshold {
 		return
 	}
-	p := r.newPacking(c, func(yield func(*resource.Entry) bool) {
+	p := r.trainPackingLocked(c, func(yield func(*resource.Entry) bool) {
 		for _, e := range entries {
 			if !yield(e) {
 				return
@@ -37,36 +38,36 @@ func (r *Resource) learn(c *Cache, changes []change) {
 	c.parallel(len(entries), func(i int) { entries[i].Pack(p) })
 }
 
-// grown packs a state that has come to be worth it by single changes, and
-// returns the packed one. Cache.writing is held.
-func (r *Resource) grown(c *Cache, s *state) *state {
+// packGrownLocked packs a state that single changes have made large enough. It returns
+// the packed state, or s if there is nothing to do.
+func (r *Resource) packGrownLocked(c *Cache, s *state) *state {
 	if r == c.unclaimed || r.packing.Load() != nil || s.bytes < packThreshold {
 		return s
 	}
-	p := r.newPacking(c, s.tree.All("", ""), s.bytes)
-	x := s.edit(&c.cfg)
+	p := r.trainPackingLocked(c, s.tree.All("", ""), s.bytes)
+	edit := s.edit(r.cfg)
 	for e := range s.tree.All("", "") {
 		if e.Err == nil {
 			packed := *e
 			packed.Pack(p)
-			x.step(change{key: e.Key, entry: &packed, revision: e.Revision})
+			edit.apply(change{key: e.Key, entry: &packed, revision: e.Revision})
 		}
 	}
-	return x.end()
+	return edit.finish()
 }
 
-// newPacking makes a dictionary of samples spread over entries that have size
-// bytes together. It returns nil when none can be made, and values stay plain.
-func (r *Resource) newPacking(c *Cache, entries iter.Seq[*resource.Entry], size int64) *resource.Packing {
+// trainPackingLocked makes a dictionary of samples that are spread over entries of size
+// bytes together. It returns nil if that fails; values then stay unpacked.
+func (r *Resource) trainPackingLocked(c *Cache, entries iter.Seq[*resource.Entry], size int64) *resource.Packing {
 	var samples [][]byte
-	var seen, taken int64
+	var passed, sampled int64
 	for e := range entries {
-		// A sample is due whenever this many bytes have gone by.
-		if due := taken * size / int64(resource.SampleBytes()); seen >= due && !e.Packed() {
+		// The share of samples taken follows the share of bytes passed.
+		if due := sampled * size / int64(resource.MaxSampleBytes()); passed >= due && !e.Packed() {
 			samples = append(samples, e.Value)
-			taken += int64(len(e.Value))
+			sampled += int64(len(e.Value))
 		}
-		seen += int64(e.Size())
+		passed += int64(e.Size())
 	}
 	p, err := resource.NewPacking(samples)
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// Progress is how far the feed has come: all events up to the revision are in
-// the cache. It only grows.
+// Progress is the revision up to which the cache holds all events. It only grows.
 type Progress struct {
 	revision atomic.Int64
 	mu       struct {
 		sync.Mutex
-		// moved is closed when the revision grows, and then replaced.
+		// moved is closed when the revision grows, and then replaced. Nil means that no
+		// goroutine waits.
 		moved chan struct{}
 	}
 }
 
-// Revision is the newest revision up to which the cache is complete, 0 before
-// the first load.
+// Revision is the newest revision up to which the cache is complete, 0 before the
+// first load.
 func (p *Progress) Revision() int64 { return p.revision.Load() }
 
 // Watch returns the revision and a channel that is closed when it grows.
@@ -31,7 +31,7 @@ func (p *Progress) Watch() (int64, <-chan struct{}) {
 	return p.revision.Load(), p.mu.moved
 }
 
-// Wait returns when the revision is at least rv, or with the context's error.
+// Wait returns once the revision is at least rv, or with the context's error.
 func (p *Progress) Wait(ctx context.Context, rv int64) error {
 	for {
 		now, moved := p.Watch()
@@ -46,6 +46,7 @@ func (p *Progress) Wait(ctx context.Context, rv int64) error {
 	}
 }
 
+// advance moves the revision forward. An older one is ignored.
 func (p *Progress) advance(rv int64) {
 	if rv <= p.revision.Load() {
 		return

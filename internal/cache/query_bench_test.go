@@ -27,7 +27,7 @@ func BenchmarkSelect(b *testing.B) {
 		{"index 20 of 100000", "", "spec.nodeName=n7", 1},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			cached := newCache(cache.Config{IndexFrom: c.indexFrom})
+			cached := newCache(cache.Config{IndexMinScan: c.indexFrom})
 			r := cached.Register(cache.Spec{Prefix: pods, Describe: describe})
 			loader := cached.BeginLoad()
 			loader.Add(b.Context(), kvs)
@@ -47,7 +47,7 @@ func BenchmarkSelect(b *testing.B) {
 	b.Run("make index", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
-			cached := newCache(cache.Config{IndexFrom: 1})
+			cached := newCache(cache.Config{IndexMinScan: 1})
 			r := cached.Register(cache.Spec{Prefix: pods, Describe: describe})
 			loader := cached.BeginLoad()
 			loader.Add(b.Context(), kvs)

@@ -9,49 +9,59 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Tree is an ordered map from key to entry. A Tree value never changes: an Edit
-// copies the path from the root to each leaf that it touches and shares the
-// rest, so that any number of readers can hold any number of versions.
+// Tree is an ordered map from key to entry. A Tree value never changes: an Edit copies
+// the path from the root to each leaf that it touches and shares all other nodes.
+// Readers can hold any number of versions without a lock.
 //
-// It is a B+tree of our own rather than a library's because its leaves are
-// what wire bytes hang on: a leaf holds neighbours that are sent and compressed
-// together, and is replaced exactly when one of them changes.
+// It is a B+tree whose nodes are copied on write. Why not a library's: wire bytes hang
+// on the leaves. A leaf is the unit that is encoded, compressed and cached (its memo),
+// so the tree must hold neighbours together, bound their number and bytes, and replace
+// a leaf exactly when one of its entries changes. Each node also counts the entries
+// below it, so that counts of a range and the rest of a paged list need no walk.
 //
-// An index is a Tree too, ordered by an attribute ahead of the key; its leaves
-// keep no wire bytes.
+// What it costs: a change copies one leaf (up to 48 pointers) and the inner nodes above
+// it (up to 64 children each), some 4 KiB (docs/bench/cache.md). A batch copies each node
+// once. The leaf's wire bytes have to be made anew.
+//
+// An index is a Tree too. It is ordered by an attribute ahead of the key, and its leaves
+// have no memo.
 //
 // The zero value is an empty tree, ordered by key.
 type Tree struct {
 	root *node
-	by   *order
+	// by is the order of the entries. Nil is the order of their keys.
+	by *indexOrder
 }
 
-// node is a leaf or an inner node. Those of a finished tree are immutable but
-// for the memo, which synchronizes itself.
+// node is a leaf or an inner node. A node of a finished tree is immutable, but for the
+// memo, which synchronizes itself.
 type node struct {
-	// entries and memo are a leaf's.
+	// entries and memo belong to leaves. Leaves of an index have no memo.
 	entries []*resource.Entry
 	memo    *encode.Memo
-	// kids are an inner node's; firsts[i] is not above any key in kids[i], and
-	// above all in kids[i-1].
-	kids   []*node
-	firsts []string
-	count  int
-	// edit may change the node in place: it made it and is not finished.
+	// children and firstKeys belong to inner nodes. firstKeys[i] is at most the
+	// smallest key in children[i] and above every key in children[i-1].
+	children  []*node
+	firstKeys []string
+	// count is the number of entries below the node.
+	count int
+	// edit is the unfinished edit that made the node and may change it in place. Nil in
+	// a finished tree.
 	edit *Edit
 }
 
 const (
-	// maxLeaf trades what one change costs (a leaf is compressed anew) against
-	// how well neighbours compress together and how many writes a LIST takes.
-	maxLeaf = 48
-	maxKids = 64
-	// maxLeafBytes of stored objects share a leaf. A reader holds the wire bytes
-	// of one leaf at a time, and compressors look back 32 KiB.
+	// maxLeafEntries is a compromise. Each change has its leaf compressed anew, which
+	// asks for small leaves. Neighbours compress better together, and a LIST takes fewer
+	// writes, with large ones.
+	maxLeafEntries = 48
+	maxChildren    = 64
+	// maxLeafBytes is the size of stored objects above which a leaf is split. A reader
+	// holds the wire bytes of one leaf at a time, and compressors look back 32 KiB.
 	maxLeafBytes = 192 << 10
 )
 
-func (n *node) leaf() bool { return n.kids == nil }
+func (n *node) leaf() bool { return n.children == nil }
 
 // Len is the number of entries.
 func (t Tree) Len() int {
@@ -69,23 +79,23 @@ func (t Tree) Get(key string) *resource.Entry {
 	return nil
 }
 
-// Find returns the place of a key's entry.
+// Find returns the span of one entry: that of the key.
 func (t Tree) Find(key string) (encode.Span, bool) {
 	n := t.root
 	if n == nil {
 		return encode.Span{}, false
 	}
 	for !n.leaf() {
-		n = n.kids[n.kidFor(key)]
+		n = n.children[n.childIndex(key)]
 	}
 	i, ok := n.find(t.by, key)
 	return encode.Span{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}, ok
 }
 
-// Count is the number of entries whose key begins with prefix.
+// Count returns the number of entries whose key begins with prefix.
 func (t Tree) Count(prefix string) int { return t.CountFrom(prefix, "") }
 
-// CountFrom is the number of entries that All yields.
+// CountFrom returns the number of entries that All yields.
 func (t Tree) CountFrom(prefix, from string) int {
 	last := t.Len()
 	if end := prefixEnd(prefix); end != "" {
@@ -94,18 +104,18 @@ func (t Tree) CountFrom(prefix, from string) int {
 	return max(0, last-t.rank(max(prefix, from)))
 }
 
-// rank is the number of entries whose key is below key.
+// rank returns the number of entries whose key is below a key.
 func (t Tree) rank(key string) int {
 	n, below := t.root, 0
 	if n == nil {
 		return 0
 	}
 	for !n.leaf() {
-		i := n.kidFor(key)
-		for _, kid := range n.kids[:i] {
-			below += kid.count
+		i := n.childIndex(key)
+		for _, child := range n.children[:i] {
+			below += child.count
 		}
-		n = n.kids[i]
+		n = n.children[i]
 	}
 	i, _ := n.find(t.by, key)
 	return below + i
@@ -129,7 +139,8 @@ func (t Tree) All(prefix, from string) iter.Seq[*resource.Entry] {
 	}
 }
 
-// walkRange visits the entries from one key to below another, "" for no bound.
+// walkRange visits the entries whose key is at least from and below end. An empty end
+// is no bound.
 func (t Tree) walkRange(from, end string, visit func(*resource.Entry)) {
 	if t.root == nil {
 		return
@@ -142,6 +153,7 @@ func (t Tree) walkRange(from, end string, visit func(*resource.Entry)) {
 	})
 }
 
+// spans yields the entries that All yields, leaf by leaf.
 func (t Tree) spans(prefix, from string) iter.Seq[encode.Span] {
 	return func(yield func(encode.Span) bool) {
 		if t.root != nil {
@@ -150,8 +162,8 @@ func (t Tree) spans(prefix, from string) iter.Seq[encode.Span] {
 	}
 }
 
-// walk yields the leaves' parts from the first bound to the one below the
-// second. An empty second one is no bound.
+// walk yields, leaf by leaf, the entries whose key is at least bounds[0] and below
+// bounds[1]. An empty bounds[1] is no bound. It returns false if yield did.
 func (t Tree) walk(n *node, bounds [2]string, yield func(encode.Span) bool) bool {
 	from, end := bounds[0], bounds[1]
 	if n.leaf() {
@@ -165,29 +177,30 @@ func (t Tree) walk(n *node, bounds [2]string, yield func(encode.Span) bool) bool
 		}
 		return yield(encode.Span{Memo: n.memo, Entries: n.entries, From: first, To: last})
 	}
-	for i := n.kidFor(from); i < len(n.kids); i++ {
-		if end != "" && i > 0 && n.firsts[i] >= end {
+	for i := n.childIndex(from); i < len(n.children); i++ {
+		if end != "" && i > 0 && n.firstKeys[i] >= end {
 			break
 		}
-		if !t.walk(n.kids[i], bounds, yield) {
+		if !t.walk(n.children[i], bounds, yield) {
 			return false
 		}
 	}
 	return true
 }
 
-// kidFor is the index of the kid that holds key if the tree does.
-func (n *node) kidFor(key string) int {
-	return max(0, sort.Search(len(n.firsts), func(i int) bool { return n.firsts[i] > key })-1)
+// childIndex returns the index of the child that covers a key.
+func (n *node) childIndex(key string) int {
+	return max(0, sort.Search(len(n.firstKeys), func(i int) bool { return n.firstKeys[i] > key })-1)
 }
 
-// find is the index of the first entry that is not below key, and whether it is
-// that key's.
-func (n *node) find(by *order, key string) (int, bool) {
+// find returns the index of the first entry that is not below a key, and whether it is
+// the key's own.
+func (n *node) find(by *indexOrder, key string) (int, bool) {
 	return slices.BinarySearchFunc(n.entries, key, by.compare)
 }
 
-// prefixEnd is the first key behind all that begin with prefix, "" for none.
+// prefixEnd returns the smallest key above all keys that begin with prefix, "" if there
+// is none.
 func prefixEnd(prefix string) string {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {

@@ -40,11 +40,12 @@ func TestUsage(t *testing.T) {
 	}
 	c.Apply(t.Context(), apply(put("/registry/pods/a/000", "short", 1001), remove("/registry/pods/a/001", 1002)))
 	now.SetTime(now.Now().Add(7 * time.Second))
-	if u := check("after two changes"); u.Log <= 0 {
-		t.Error("the log holds two versions and tells of none")
+	u := check("after two changes")
+	if u.Log <= 0 {
+		t.Error("the log holds two versions and reports no bytes")
 	}
-	if e := r.Log().Extent(); e.Events != 2 || e.Bytes <= 0 || e.Age != 7*time.Second {
-		t.Errorf("the log tells of %+v", e)
+	if events, bytes, oldest := r.Log().Held(); events != 2 || bytes != u.Log || now.Since(oldest) != 7*time.Second {
+		t.Errorf("the log holds %d events of %d bytes, the oldest from %v", events, bytes, oldest)
 	}
 	if n, bytes := c.Unclaimed("/registry/g/widgets/"); n != 2 || bytes != 8 {
 		t.Errorf("%d objects of %d bytes are unclaimed, want 2 of 8", n, bytes)

@@ -1,6 +1,8 @@
-// Package cli is the command line of the one binary: it puts the commands
-// together and hands Kubernetes' own the data directory's credentials. What a
-// command does is in the packages that it calls.
+// Package cli is the command line of the one binary. It puts the commands together,
+// and gives Kubernetes' own components the credentials of the data directory. main
+// calls Main and exits with its result.
+//
+// The package is not for what a command does, which is in the packages it calls.
 package cli
 
 import (
@@ -35,7 +37,7 @@ const longHelp = `Millrace is a Kubernetes API server for very large clusters.
 With --etcd-servers and kube-apiserver's flags, millrace serve takes the place of
 kube-apiserver in an existing control plane.`
 
-// NewCommand makes the root command. version is Millrace's own.
+// NewCommand makes the root command. version is Millrace's own, not Kubernetes'.
 func NewCommand(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "millrace",
@@ -81,7 +83,7 @@ number of servers may. All flags of kube-apiserver are accepted.`,
 				return err
 			}
 			if options.ReadPath == string(server.ReadPathMillrace) {
-				relaxTimers(options.TimerSlack)
+				relaxTimers(options.TimerSlack, server.NewLogger())
 			}
 			nameProgram("kube-apiserver")
 			return s.Run(genericapiserver.SetupSignalContext())

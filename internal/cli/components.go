@@ -9,16 +9,15 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"k8s.io/component-base/cli"
-
 	"github.com/millrace/millrace/internal/datadir"
 )
 
-// newKubectlCommand is kubectl. It parses its own flags.
+// newKubectlCommand makes a command that is kubectl, which parses its own flags.
 func newKubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",
@@ -28,7 +27,7 @@ func newKubectlCommand() *cobra.Command {
 			dataDir, args := takeDataDir(args)
 			explainFatal(useKubeconfig(dataDir))
 			full := append([]string{"kubectl"}, args...)
-			// Plugins and exec credentials look at the process's own arguments.
+			// Plugins and exec credentials read the process's own arguments.
 			os.Args = full
 			streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 			cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
@@ -50,8 +49,9 @@ const dataDirHelp = `
 Millrace adds --data-dir: the directory of a millrace serve, ` + datadir.DefaultPath + ` by default,
 whose kubeconfigs and keys take the place of flags that are not given.`
 
-// useKubeconfig points kubectl at the data directory if it is named, or if the
-// user has no kubeconfig of their own. The error says why that cannot be.
+// useKubeconfig has kubectl use the data directory's kubeconfig if --data-dir is
+// given, or if the user has no kubeconfig of their own. It returns an error if there
+// is no such directory.
 func useKubeconfig(dataDir string) error {
 	if dataDir == "" {
 		if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
@@ -68,8 +68,8 @@ func useKubeconfig(dataDir string) error {
 	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, paths.AdminKubeconfig)
 }
 
-// explainFatal has kubectl, when it fails at the server that it tries without
-// any kubeconfig, say why it has none.
+// explainFatal has kubectl print why it has no kubeconfig when it fails for that
+// reason: without one it tries localhost:8080. A nil error changes nothing.
 func explainFatal(noKubeconfig error) {
 	if noKubeconfig == nil {
 		return
@@ -83,8 +83,8 @@ func explainFatal(noKubeconfig error) {
 	})
 }
 
-// newComponentCommand is a component of Kubernetes with defaults out of the data
-// directory. It parses its own flags.
+// newComponentCommand makes a command that is a component of Kubernetes, which parses
+// its own flags. defaults are flags and their values for a data directory.
 func newComponentCommand(name, short string, component func() *cobra.Command, defaults func(datadir.Paths) [][2]string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
@@ -106,12 +106,14 @@ func newComponentCommand(name, short string, component func() *cobra.Command, de
 	}
 }
 
-// nameProgram has the process's own clients call themselves what they are called where
-// each component is a program of its own. That name is the field manager of the objects that they
-// write, and client-go takes it from the process's arguments.
+// nameProgram gives the process the name that a component has as a program of its own.
+// client-go takes its user agent from the process's arguments, and that becomes the
+// field manager of the objects that the component writes.
 func nameProgram(name string) { os.Args[0] = name }
 
-// withDefaults puts flags that the user did not give in front of those given.
+// withDefaults puts the default flags in front of the user's arguments, except those
+// that the user gave. Without --data-dir it adds none if the user names another
+// configuration or asks for help.
 func withDefaults(args []string, dataDir string, defaults func(datadir.Paths) [][2]string) ([]string, error) {
 	if dataDir == "" && (hasFlag(args, "kubeconfig") || hasFlag(args, "config") || hasFlag(args, "help") || hasFlag(args, "h")) {
 		return args, nil
@@ -154,25 +156,28 @@ func schedulerDefaults(p datadir.Paths) [][2]string {
 	}
 }
 
-// takeDataDir removes --data-dir from arguments that another program parses.
-func takeDataDir(args []string) (dataDir string, rest []string) {
+// takeDataDir removes --data-dir, up to an argument "--", from arguments that a
+// component parses. It returns the flag's value and the other arguments.
+func takeDataDir(args []string) (dataDir string, others []string) {
 	for i := 0; i < len(args); i++ {
 		value, inline := strings.CutPrefix(args[i], "--data-dir=")
 		switch {
 		case args[i] == "--":
-			return dataDir, append(rest, args[i:]...)
+			return dataDir, append(others, args[i:]...)
 		case inline:
 			dataDir = value
 		case args[i] == "--data-dir" && i+1 < len(args):
 			i++
 			dataDir = args[i]
 		default:
-			rest = append(rest, args[i])
+			others = append(others, args[i])
 		}
 	}
-	return dataDir, rest
+	return dataDir, others
 }
 
+// hasFlag reports whether the arguments set a flag, in any of the forms that pflag
+// and package flag accept.
 func hasFlag(args []string, name string) bool {
 	for _, arg := range args {
 		arg = strings.TrimLeft(arg, "-")

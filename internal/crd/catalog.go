@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storage"
 )
@@ -201,7 +202,7 @@ func (c *Catalog) decodeInternal(e *resource.Entry) (runtime.Object, error) {
 }
 
 // outlines decodes definitions as outlines.
-var outlines = outlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+var outlines = definitioncodec.OutlineCodec{Codec: apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
 
 func (c *Catalog) decodeOutline(e *resource.Entry) (stored runtime.Object, err error) {
 	if e.Opaque() {

@@ -135,9 +135,9 @@ func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	return unknown, err
 }
 
-// leavesMetadata reports whether coercing certainly leaves metadata as it is.
+// leavesMetadata reports whether coercing is sure to leave metadata as it is.
 func (c *coercer) leavesMetadata(metadata any) bool {
-	if !settled(metadata) {
+	if !metadataRoundTrips(metadata) {
 		return false
 	}
 	_, there := metadata.(map[string]any)["generation"]

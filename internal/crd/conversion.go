@@ -304,7 +304,7 @@ const (
 	convertBytes   = reviewBytes * reviewsAtOnce
 )
 
-// Convert implements storage.Converting.
+// Convert implements storage.ConvertingCodec.
 func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error {
 	for len(entries) > 0 {
 		n, size := 0, 0
@@ -320,7 +320,7 @@ func (l lazyCodec) Convert(ctx context.Context, entries []*resource.Entry) error
 	return nil
 }
 
-// Converted implements storage.Converting.
+// Converted implements storage.ConvertingCodec.
 func (l lazyCodec) Converted(entries []*resource.Entry) bool {
 	c, all := l.served.converter, true
 	err := l.eachConverted(entries, func(_ *resource.Entry, stored []byte) bool {
@@ -330,7 +330,7 @@ func (l lazyCodec) Converted(entries []*resource.Entry) bool {
 	return all && err == nil
 }
 
-// Excludes implements storage.Converting.
+// Excludes implements storage.ConvertingCodec.
 func (l lazyCodec) Excludes(e *resource.Entry, selector labels.Selector) bool {
 	if selector == nil || selector.Empty() || e.Opaque() {
 		return false

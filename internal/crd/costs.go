@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/storage"
 )
 
@@ -15,34 +15,34 @@ const maxCosts = 100
 
 // Costs reports the memory that definitions take, the most expensive ones first. It visits
 // all definitions.
-func (s *Server) Costs() slo.CRDsReport {
+func (s *Server) Costs() report.CRDsReport {
 	_, bytes := s.compiled.usage()
-	report := slo.CRDsReport{
-		Time: s.cfg.Clock.Now(), Top: []slo.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
+	result := report.CRDsReport{
+		Time: s.cfg.Clock.Now(), Top: []report.CRDCost{}, CompiledBytes: bytes, CompiledLimit: s.cfg.CompiledBytes,
 	}
 	for _, d := range s.catalog.All() {
 		cost, asked := s.cost(d)
-		report.Definitions++
+		result.Definitions++
 		if asked || cost.Objects > 0 {
-			report.Served++
+			result.Served++
 		}
 		if cost.CompiledBytes > 0 {
-			report.Compiled++
+			result.Compiled++
 		}
-		report.Top = append(report.Top, cost)
+		result.Top = append(result.Top, cost)
 	}
-	slices.SortFunc(report.Top, func(a, b slo.CRDCost) int {
+	slices.SortFunc(result.Top, func(a, b report.CRDCost) int {
 		return cmp.Or(cmp.Compare(total(&b), total(&a)), cmp.Compare(a.Name, b.Name))
 	})
-	report.Top = report.Top[:min(len(report.Top), maxCosts)]
-	return report
+	result.Top = result.Top[:min(len(result.Top), maxCosts)]
+	return result
 }
 
-func total(c *slo.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
+func total(c *report.CRDCost) int64 { return c.DefinitionBytes + c.ObjectBytes + c.CompiledBytes }
 
 // cost returns the memory of a definition, and whether it was asked for since the start.
-func (s *Server) cost(d *Definition) (cost slo.CRDCost, asked bool) {
-	cost = slo.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
+func (s *Server) cost(d *Definition) (cost report.CRDCost, asked bool) {
+	cost = report.CRDCost{Name: d.Name, DefinitionBytes: s.catalog.size(d.Name), Webhook: d.Webhook}
 	s.mu.Lock()
 	current, retained := s.mu.served[d.UID], s.mu.retained[d.UID]
 	s.mu.Unlock()

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/millrace/millrace/internal/storage"
+
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 )
 
 // definitionWrites answers the two requests that installing a definition takes: its
@@ -100,7 +102,7 @@ func openOutlines(definitions *customresourcedefinition.REST, getter generic.RES
 	if err != nil {
 		return nil, err
 	}
-	outlines, err := store.With(outlineCodec{options.StorageConfig.Codec})
+	outlines, err := store.With(definitioncodec.OutlineCodec{Codec: options.StorageConfig.Codec})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +196,7 @@ type schemalessConvertor struct{ runtime.ObjectConvertor }
 // ConvertToVersion implements runtime.ObjectConvertor.
 func (c schemalessConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		in = bareOf(full)
+		in = definitioncodec.WithoutSchemas(full)
 	}
 	return c.ObjectConvertor.ConvertToVersion(in, gv)
 }
@@ -206,7 +208,7 @@ type completingConvertor struct{ runtime.ObjectConvertor }
 // Convert implements runtime.ObjectConvertor.
 func (c completingConvertor) Convert(in, out, context any) error {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		whole, err := wholeOf(full)
+		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
 			return err
 		}
@@ -218,7 +220,7 @@ func (c completingConvertor) Convert(in, out, context any) error {
 // ConvertToVersion implements runtime.ObjectConvertor.
 func (c completingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	if full, ok := in.(*apiextensions.CustomResourceDefinition); ok {
-		whole, err := wholeOf(full)
+		whole, err := definitioncodec.WithSchemas(full)
 		if err != nil {
 			return nil, err
 		}

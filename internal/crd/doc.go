@@ -14,7 +14,7 @@
 // A row of the Catalog (Definition) has the facts about a definition that are needed of
 // all definitions. It is read out of the stored bytes without decoding them. The definition
 // itself stays in the byte cache, and is decoded when it is needed (Catalog.Full), by a
-// codec that knows how Kubernetes writes definitions (definitionCodec).
+// codec that knows how Kubernetes writes definitions (definitioncodec.Codec).
 //
 // A servedDefinition is the state by which a definition is served. It has a storage for
 // each version that was asked for, which holds no schema. Schemas, validators and rules
@@ -29,7 +29,7 @@
 //
 // Routes of this package answer the creation of definitions and the controller's writes of
 // their status (definitionWrites). The latter work on definitions without schemas
-// (outlineCodec). Kubernetes' routes answer all other writes of definitions.
+// (definitioncodec.OutlineCodec). Kubernetes' routes answer all other writes of definitions.
 //
 // Schemas, strategies and request handlers are Kubernetes' own, so answers are, too.
 //

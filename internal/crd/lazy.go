@@ -78,7 +78,7 @@ func (l lazyCodec) converts(stored []byte) bool {
 // storedPrefix is how Kubernetes begins an object that it stores as JSON.
 var storedPrefix = []byte(`{"apiVersion":"`)
 
-// ConvertsLabels implements storage.Converting.
+// ConvertsLabels implements storage.ConvertingCodec.
 func (l lazyCodec) ConvertsLabels() bool { return l.served.def.Webhook }
 
 // lazyConvertor converts between versions. An unsafe one may return parts of its argument.

@@ -5,17 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// settled reports whether metadata is sure to come out of Kubernetes' ObjectMeta as it
-// goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta): it has no field that is
-// unknown, malformed or empty. That of nearly all stored objects is; for others nothing
-// is said. To go through that type, each time that an object is decoded or converted, is
-// a fifth of the CPU of a write.
-func settled(metadata any) bool { return metadataRules.hold(metadata) }
+// metadataRoundTrips reports whether decoded metadata is sure to come out of Kubernetes'
+// ObjectMeta as it goes in (schemaobjectmeta.GetObjectMeta, SetObjectMeta): no field is
+// unknown, malformed or empty.
+//
+// The metadata of nearly all stored objects does. False means that nothing is known.
+// Callers do not convert metadata that round-trips: the conversion takes a fifth of the CPU
+// of a write, each time that an object is decoded or converted.
+func metadataRoundTrips(metadata any) bool { return metadataRules.allow(metadata) }
 
-// rules say by name how a field's value has to be. There may be no others.
-type rules map[string]func(any) bool
+// fieldRules has a test for the value of each field that an object may have.
+type fieldRules map[string]func(any) bool
 
-func (r rules) hold(value any) bool {
+// allow reports whether a value is an object whose fields pass their tests.
+func (r fieldRules) allow(value any) bool {
 	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {
 		return false
@@ -29,40 +32,41 @@ func (r rules) hold(value any) bool {
 }
 
 var (
-	metadataRules = rules{
-		"name": someText, "generateName": someText, "namespace": someText, "selfLink": someText, "uid": someText, "resourceVersion": someText,
-		"generation":                 func(value any) bool { return number(value) && value != int64(0) },
-		"deletionGracePeriodSeconds": number,
-		"creationTimestamp":          settledTime, "deletionTimestamp": settledTime,
-		"labels": settledTexts, "annotations": settledTexts,
-		"finalizers":      func(value any) bool { return each(value, text) },
-		"ownerReferences": func(value any) bool { return each(value, settledOwner) },
-		"managedFields":   func(value any) bool { return each(value, managerRules.hold) },
+	metadataRules = fieldRules{
+		"name": nonEmptyText, "generateName": nonEmptyText, "namespace": nonEmptyText, "selfLink": nonEmptyText, "uid": nonEmptyText, "resourceVersion": nonEmptyText,
+		"generation":                 func(value any) bool { return integer(value) && value != int64(0) },
+		"deletionGracePeriodSeconds": integer,
+		"creationTimestamp":          canonicalTime, "deletionTimestamp": canonicalTime,
+		"labels": textMap, "annotations": textMap,
+		"finalizers":      func(value any) bool { return nonEmptyList(value, text) },
+		"ownerReferences": func(value any) bool { return nonEmptyList(value, ownerReference) },
+		"managedFields":   func(value any) bool { return nonEmptyList(value, managerRules.allow) },
 	}
-	ownerRules = rules{
+	ownerRules = fieldRules{
 		"apiVersion": text, "kind": text, "name": text, "uid": text,
-		"controller": truth, "blockOwnerDeletion": truth,
+		"controller": boolean, "blockOwnerDeletion": boolean,
 	}
-	managerRules = rules{
-		"manager": someText, "operation": someText, "apiVersion": someText, "fieldsType": someText, "subresource": someText,
-		"time": settledTime, "fieldsV1": settledFields,
+	managerRules = fieldRules{
+		"manager": nonEmptyText, "operation": nonEmptyText, "apiVersion": nonEmptyText, "fieldsType": nonEmptyText, "subresource": nonEmptyText,
+		"time": canonicalTime, "fieldsV1": fieldTree,
 	}
 )
 
-func number(value any) bool { _, ok := value.(int64); return ok }
-func truth(value any) bool  { _, ok := value.(bool); return ok }
+func integer(value any) bool { _, ok := value.(int64); return ok }
+func boolean(value any) bool { _, ok := value.(bool); return ok }
 
-// text is a string as JSON can have it.
+// text reports whether a value is a string that JSON can hold.
 func text(value any) bool {
 	s, ok := value.(string)
 	return ok && utf8.ValidString(s)
 }
 
-// someText is one that is not left out for being empty.
-func someText(value any) bool { return text(value) && value != "" }
+// nonEmptyText is text that is not left out for being empty.
+func nonEmptyText(value any) bool { return text(value) && value != "" }
 
-// settledTime is as metav1.Time writes it, and not its zero value.
-func settledTime(value any) bool {
+// canonicalTime reports whether a value is a time as metav1.Time writes it, other than
+// the zero time.
+func canonicalTime(value any) bool {
 	const written, zero = "2006-01-02T15:04:05Z", "0001-01-01T00:00:00Z"
 	s, ok := value.(string)
 	if !ok || len(s) != len(written) || s[len(s)-1] != 'Z' || s == zero {
@@ -72,7 +76,8 @@ func settledTime(value any) bool {
 	return err == nil
 }
 
-func settledTexts(value any) bool {
+// textMap reports whether a value is an object of strings that is not empty.
+func textMap(value any) bool {
 	texts, ok := value.(map[string]any)
 	if !ok || len(texts) == 0 {
 		return false
@@ -85,23 +90,25 @@ func settledTexts(value any) bool {
 	return true
 }
 
-// each is a list with something in it.
-func each(value any, settled func(any) bool) bool {
+// nonEmptyList reports whether a value is a list that is not empty, whose items pass a
+// test.
+func nonEmptyList(value any, holds func(any) bool) bool {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {
 		return false
 	}
 	for _, v := range list {
-		if !settled(v) {
+		if !holds(v) {
 			return false
 		}
 	}
 	return true
 }
 
-// settledOwner has all of the names that are written also when they are empty.
-func settledOwner(value any) bool {
-	if !ownerRules.hold(value) {
+// ownerReference reports whether a value is an owner with all fields that are written
+// even when they are empty.
+func ownerReference(value any) bool {
+	if !ownerRules.allow(value) {
 		return false
 	}
 	for _, name := range []string{"apiVersion", "kind", "name", "uid"} {
@@ -112,14 +119,14 @@ func settledOwner(value any) bool {
 	return true
 }
 
-// settledFields is a set of fields: maps all the way down.
-func settledFields(value any) bool {
+// fieldTree reports whether a value is a set of fields: objects all the way down.
+func fieldTree(value any) bool {
 	fields, ok := value.(map[string]any)
 	if !ok || fields == nil {
 		return false
 	}
 	for name, inside := range fields {
-		if !utf8.ValidString(name) || !settledFields(inside) {
+		if !utf8.ValidString(name) || !fieldTree(inside) {
 			return false
 		}
 	}

@@ -90,7 +90,7 @@ func (s *servedDefinition) decode() (*apiextensionsv1.CustomResourceDefinition, 
 	}
 	for i := range full.Spec.Versions {
 		if v := &full.Spec.Versions[i]; v.Schema != nil {
-			withoutWords(v.Schema.OpenAPIV3Schema)
+			withoutDescriptions(v.Schema.OpenAPIV3Schema)
 		}
 	}
 	return full, nil

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/utils/clock"
 
+	"github.com/millrace/millrace/internal/crd/definitioncodec"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/storage"
 )
@@ -171,11 +172,11 @@ func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserve
 // their storage.
 func (s *Server) install(config apiextensionsapiserver.CompletedConfig) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
-	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, definitionOptions{config.GenericConfig.RESTOptionsGetter})
+	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, definitioncodec.RESTOptions{RESTOptionsGetter: config.GenericConfig.RESTOptionsGetter})
 	if err != nil {
 		return fmt.Errorf("make storage of definitions: %w", err)
 	}
-	definitions.CreateStrategy = remainderStrategy{definitions.CreateStrategy}
+	definitions.CreateStrategy = reducedValidation{definitions.CreateStrategy}
 	store, ok := definitions.Storage.Storage.(*storage.Store)
 	if !ok {
 		return fmt.Errorf("make storage of definitions: got a %T", definitions.Storage.Storage)

@@ -15,29 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// wide returns a definition with many fields, some of them with rules.
-func wide(fields int) *definition {
-	properties := map[string]apiextensionsv1.JSONSchemaProps{}
-	most := int64(64)
-	for i := range fields {
-		p := apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most, Description: fmt.Sprintf("This says what the field of number %d is good for, in as many words as is usual.", i)}
-		if i%10 == 0 {
-			p.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.startsWith('a') || self.size() > 3", Message: "is neither"}}
-		}
-		properties[fmt.Sprintf("field%d", i)] = p
-	}
-	return &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "a.example", Scope: apiextensionsv1.NamespaceScoped,
-		Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
-		Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-				"spec": {Type: "object", Properties: properties},
-			}},
-		}}},
-	}}
-}
-
 // TestCompiledSizes compares estimates of memory with measurements. They need only be of the
 // same order, since schemas differ.
 func TestCompiledSizes(t *testing.T) {
@@ -60,7 +37,7 @@ func TestCompiledSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := int64(len(encoded))
-		withoutWords(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		withoutDescriptions(c.full.Spec.Versions[0].Schema.OpenAPIV3Schema)
 		schemas := func() *compiledSchemas {
 			made, err := s.compileSchemas(c.full.DeepCopy(), schema.GroupKind{Group: "a.example", Kind: "Thing"})
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/dashboard/fake"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
 func ask(h http.Handler, method, path string, header ...string) *http.Response {
@@ -83,9 +83,9 @@ func TestHandler(t *testing.T) {
 // made for all of them.
 func TestReportsAreShared(t *testing.T) {
 	var made atomic.Int64
-	h := dashboard.Handler(dashboard.Source{Memory: func() slo.MemoryReport {
+	h := dashboard.Handler(dashboard.Source{Memory: func() report.MemoryReport {
 		made.Add(1)
-		return slo.MemoryReport{Goroutines: 7}
+		return report.MemoryReport{Goroutines: 7}
 	}})
 	began := time.Now()
 	var readers sync.WaitGroup

@@ -4,18 +4,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
 // Source makes the reports. A nil function is of something that the server does
 // not measure: its path is not found. They are called from any goroutine.
 type Source struct {
-	SLO      func() slo.SLOReport
-	Watchers func() slo.WatchersReport
-	Lists    func() slo.ListsReport
-	Memory   func() slo.MemoryReport
-	CRDs     func() slo.CRDsReport
-	Feed     func() slo.FeedReport
+	SLO      func() report.SLOReport
+	Watchers func() report.WatchersReport
+	Lists    func() report.ListsReport
+	Memory   func() report.MemoryReport
+	CRDs     func() report.CRDsReport
+	Feed     func() report.FeedReport
 }
 
 // reports are the source's by their name in the path.

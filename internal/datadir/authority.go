@@ -12,26 +12,29 @@ const (
 
 	authorityLife = 10 * 365 * day
 	leafLife      = 365 * day
-	// renewBefore is how long before its end a certificate is issued again.
+	// renewBefore is how long before its expiry a certificate is issued again.
 	renewBefore = 30 * day
-	// backdate lets clients whose clock is late accept a certificate at once.
+	// backdate is how far in the past a certificate's validity begins. It lets clients
+	// whose clock is late accept a new certificate.
 	backdate = 5 * time.Minute
 )
 
-// authority is a certificate authority. Its key may be absent, and is needed
-// only to issue something.
+// authority is a certificate authority.
 type authority struct {
 	certFile, keyFile string
-	certPEM           []byte
-	// certs are never empty; the key belongs to the first. Further ones are
-	// trusted too, as in the change from one authority to the next.
+	// certPEM is the content of certFile.
+	certPEM []byte
+	// certs has at least one certificate. The key belongs to the first. The others are
+	// trusted too, as during the change from one authority to the next.
 	certs []*x509.Certificate
-	key   crypto.Signer // nil when there is none
-	fresh bool          // the certificate is about to be made
+	// key is nil if there is none. It is needed only to issue certificates.
+	key crypto.Signer
+	// fresh says that the certificate is new and has not been written yet.
+	fresh bool
 }
 
-// authority reads an authority or plans a new one.
-func (p *plan) authority(certFile, keyFile, name string) (*authority, error) {
+// loadAuthority reads an authority, or plans a new one if there is no certificate.
+func (p *plan) loadAuthority(certFile, keyFile, name string) (*authority, error) {
 	certPEM, err := readOptional(certFile)
 	if err != nil {
 		return nil, err
@@ -53,32 +56,35 @@ func (p *plan) authority(certFile, keyFile, name string) (*authority, error) {
 		return nil, err
 	}
 	if a.key != nil && !keyFits(a.key, a.certs[0]) {
-		return nil, fail(ErrBadState, nil, "%s does not belong to %s: restore the one that does, or remove it, after which nothing can be issued", keyFile, certFile)
+		return nil, newFailure(ErrBadState, nil, "%s does not belong to %s: restore the one that does, or remove it, after which nothing can be issued", keyFile, certFile)
 	}
 	return a, p.judgeAuthority(a)
 }
 
+// restoreOrStartOver is the advice for a damaged authority.
 func (p *plan) restoreOrStartOver() string {
-	return "restore it, or remove " + p.all() + " to have everything made anew"
+	return "restore it, or remove " + p.credentialFiles() + " to have everything made anew"
 }
 
+// judgeAuthority checks that a certificate may issue others and is valid now, and
+// warns if it expires soon.
 func (p *plan) judgeAuthority(a *authority) error {
 	first := a.certs[0]
 	switch {
 	case !first.BasicConstraintsValid || !first.IsCA:
-		return fail(ErrBadState, nil, "%s is not the certificate of an authority: %s", a.certFile, p.restoreOrStartOver())
+		return newFailure(ErrBadState, nil, "%s is not the certificate of an authority: %s", a.certFile, p.restoreOrStartOver())
 	case p.now.After(first.NotAfter):
-		return fail(ErrBadState, nil, "%s expired on %s: restore a valid one, or remove %s to have everything made anew", a.certFile, date(first.NotAfter), p.all())
+		return newFailure(ErrBadState, nil, "%s expired on %s: restore a valid one, or remove %s to have everything made anew", a.certFile, date(first.NotAfter), p.credentialFiles())
 	case p.now.Before(first.NotBefore):
-		return fail(ErrBadState, nil, "%s is valid only from %s: correct the clock, or %s", a.certFile, date(first.NotBefore), p.restoreOrStartOver())
+		return newFailure(ErrBadState, nil, "%s is valid only from %s: correct the clock, or %s", a.certFile, date(first.NotBefore), p.restoreOrStartOver())
 	case p.now.After(first.NotAfter.Add(-renewBefore)):
-		p.warn("%s expires on %s: replace it, or remove %s before that day to have everything made anew", a.certFile, date(first.NotAfter), p.all())
+		p.warn("%s expires on %s: replace it, or remove %s before that day to have everything made anew", a.certFile, date(first.NotAfter), p.credentialFiles())
 	}
 	return nil
 }
 
-// newAuthority plans a new certificate, and a key unless there is one, which
-// then is what a crash left of the last attempt or of a lost certificate.
+// newAuthority plans a new certificate, and a new key unless there is one. A key
+// without a certificate is left by a crash, or the certificate was lost.
 func (p *plan) newAuthority(a *authority, name string) error {
 	if a.key == nil {
 		key, keyPEM, err := generateKey()

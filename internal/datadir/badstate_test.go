@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 )
 
-// TestBadState damages one thing at a time: the error names the file and the
-// remedy, and no file changes, though the expired leafs would call for it.
+// TestBadState damages one file at a time. The error names the file and the remedy, and
+// no file changes, although the leafs have expired.
 func TestBadState(t *testing.T) {
 	type paths = datadir.Paths
 	truncate := func(t *testing.T, file string) {
@@ -54,10 +54,10 @@ func TestBadState(t *testing.T) {
 		"scheduler.kubeconfig":      {func(t *testing.T, p, _ paths) { otherName(t, p) }, []string{"scheduler.kubeconfig", "millrace-admin", "remove it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, foreign := made(t), made(t)
+			own, foreign := makeFiles(t), makeFiles(t)
 			test.damage(t, own, foreign)
 			before := content(t, own.Root)
-			report, err := start(t, own, 400*day, datadir.Hosts{Port: 7443})
+			report, err := restart(t, own, 400*day, datadir.Hosts{Port: 7443})
 			wantError(t, err, datadir.ErrBadState, append(test.parts, own.Root)...)
 			wantWritten(t, report)
 			wantUnchanged(t, own.Root, before)
@@ -65,7 +65,7 @@ func TestBadState(t *testing.T) {
 	}
 }
 
-// appendHalf leaves a whole certificate followed by half of one.
+// appendHalf appends half of a certificate to a whole one.
 func appendHalf(t *testing.T, file string) {
 	data := read(t, file)
 	writeFile(t, file, string(data)+string(data[:len(data)/2]), 0o600)
@@ -97,7 +97,7 @@ func otherKey(t *testing.T, own, foreign datadir.Paths) {
 	}
 }
 
-// otherName puts the admin's certificate where the scheduler's belongs.
+// otherName puts the admin's certificate into the scheduler's kubeconfig.
 func otherName(t *testing.T, p datadir.Paths) {
 	admin, config := loadAccount(t, p.AdminKubeconfig), loadConfig(t, p.SchedulerKubeconfig)
 	user := config.AuthInfos["system:kube-scheduler"]
@@ -108,28 +108,28 @@ func otherName(t *testing.T, p datadir.Paths) {
 }
 
 func TestBadTimes(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	before := content(t, paths.Root)
-	_, err := start(t, paths, 3651*day, datadir.Hosts{})
+	_, err := restart(t, paths, 3651*day, datadir.Hosts{})
 	wantError(t, err, datadir.ErrBadState, "ca.crt expired on 2039-12-30", "restore", "remove")
-	_, err = start(t, paths, -day, datadir.Hosts{})
+	_, err = restart(t, paths, -day, datadir.Hosts{})
 	wantError(t, err, datadir.ErrBadState, "ca.crt is valid only from 2029-12-31", "clock")
 	wantUnchanged(t, paths.Root, before)
 }
 
 func TestLeafFromTheFuture(t *testing.T) {
-	paths := made(t)
-	if _, err := start(t, paths, 400*day, datadir.Hosts{}); err != nil {
+	paths := makeFiles(t)
+	if _, err := restart(t, paths, 400*day, datadir.Hosts{}); err != nil {
 		t.Fatal(err)
 	}
 	before := content(t, paths.Root)
-	_, err := start(t, paths, 390*day, datadir.Hosts{})
+	_, err := restart(t, paths, 390*day, datadir.Hosts{})
 	wantError(t, err, datadir.ErrBadState, "apiserver.crt is valid only from 2031-02-04", "clock", "remove it")
 	wantUnchanged(t, paths.Root, before)
 }
 
 func TestMissingAuthorityKey(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	remove(t, paths.CAKey, paths.FrontProxyCAKey)
 	before := content(t, paths.Root)
 	for _, test := range []struct {
@@ -145,7 +145,7 @@ func TestMissingAuthorityKey(t *testing.T) {
 		{"new name", 0, datadir.Hosts{ExtraHosts: []string{"new"}}, 0, []string{"apiserver.crt does not name new", "restore", "ca.key"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			report, err := start(t, paths, test.after, test.hosts)
+			report, err := restart(t, paths, test.after, test.hosts)
 			if test.parts != nil {
 				wantError(t, err, datadir.ErrBadState, test.parts...)
 				wantUnchanged(t, paths.Root, before)
@@ -157,19 +157,19 @@ func TestMissingAuthorityKey(t *testing.T) {
 			}
 		})
 	}
-	report, err := start(t, paths, 0, datadir.Hosts{Port: 7443})
+	report, err := restart(t, paths, 0, datadir.Hosts{Port: 7443})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantWritten(t, report, "admin.kubeconfig", "controller-manager.kubeconfig", "scheduler.kubeconfig")
 	remove(t, paths.AdminKubeconfig)
-	_, err = start(t, paths, 0, datadir.Hosts{Port: 7443})
+	_, err = restart(t, paths, 0, datadir.Hosts{Port: 7443})
 	wantError(t, err, datadir.ErrBadState, "cannot issue", "admin.kubeconfig", "restore", "ca.key")
 }
 
-// TestRemedies follows the advice which the errors give.
+// TestRemedies follows the advice of the errors.
 func TestRemedies(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	for _, files := range [][]string{
 		{paths.ServingCert}, {paths.ServingCert, paths.ServingKey}, {paths.AdminKubeconfig},
 		{paths.ServiceAccountKey, paths.ServiceAccountPub}, {paths.CACert},
@@ -180,10 +180,10 @@ func TestRemedies(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := start(t, paths, 0, datadir.Hosts{}); err != nil {
+		if _, err := restart(t, paths, 0, datadir.Hosts{}); err != nil {
 			t.Fatalf("without %s: %v", files, err)
 		}
-		report, err := start(t, paths, 0, datadir.Hosts{})
+		report, err := restart(t, paths, 0, datadir.Hosts{})
 		if err != nil {
 			t.Fatalf("after %s: %v", files, err)
 		}
@@ -191,7 +191,8 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestInterruptedStart stops the first start after every file it writes.
+// TestInterruptedStart checks a start after a first one that ended after each of its
+// files.
 func TestInterruptedStart(t *testing.T) {
 	d := open(t, datadir.Config{Path: t.TempDir(), Now: at(0)})
 	order := ensure(t, d, datadir.Hosts{}).Written
@@ -211,7 +212,7 @@ func TestInterruptedStart(t *testing.T) {
 		next := open(t, datadir.Config{Path: root, Now: at(0)})
 		report := ensure(t, next, datadir.Hosts{})
 		if len(report.Written) != len(order)-done {
-			t.Errorf("after %d files %v were written", done, written(report))
+			t.Errorf("after a crash behind %d files, the next start wrote %v", done, writtenNames(report))
 		}
 	}
 }

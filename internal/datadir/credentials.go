@@ -12,21 +12,21 @@ import (
 
 // Report says what EnsureCredentials did.
 type Report struct {
-	// Written lists the files made anew or changed, in order; it is empty when
-	// all were sound.
+	// Written lists the files that were made or changed, in order. It is empty if all
+	// were sound.
 	Written []Change
-	// Warnings name what works today and needs somebody soon.
+	// Warnings are sentences about what works today but needs attention soon.
 	Warnings []string
 }
 
-// Change is one file written and why.
+// Change is a file that was written, and the reason.
 type Change struct {
 	File   string
 	Reason string
 }
 
-// plan collects what is to be written. Nothing is written before every file
-// has been judged, so an error leaves the directory as it was.
+// plan collects the files to write. Nothing is written before every file has been
+// judged, so an error leaves the directory as it was.
 type plan struct {
 	root     string
 	now      time.Time
@@ -41,27 +41,28 @@ type write struct {
 	reason string
 }
 
+// missing is the reason of a write whose file does not exist.
 const missing = "missing"
 
-// EnsureCredentials makes the credentials that are missing, issues again those
-// about to expire or lacking a name in hosts, points the kubeconfigs at the
-// server's address, and keeps all others. A certificate issued again keeps its
-// private key, so that a crash between two files leaves a pair that fits.
+// EnsureCredentials makes the credentials that are missing. It issues certificates
+// again that expire soon or lack a name in hosts, and points the kubeconfigs at the
+// server's address. It leaves all others as they are. A certificate that is issued
+// again keeps its private key, so a crash between two files leaves a pair that fits.
 //
-// Errors are ErrBadState or ErrInvalidHosts, and nothing has been written then;
-// any other error comes from writing, and the call can be repeated.
+// After ErrBadState or ErrInvalidHosts nothing has been written. Any other error
+// comes from writing, and the call can be repeated.
 func (d *Dir) EnsureCredentials(hosts Hosts) (Report, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.lock == nil {
 		return Report{}, fmt.Errorf("ensure credentials: %w", ErrClosed)
 	}
-	end, err := hosts.resolve()
+	endpoint, err := hosts.resolve()
 	if err != nil {
 		return Report{}, err
 	}
 	p := &plan{root: d.paths.Root, now: d.now()}
-	if err := p.judgeAll(d.paths, end); err != nil {
+	if err := p.judgeAll(d.paths, endpoint); err != nil {
 		return Report{}, err
 	}
 	report := Report{Warnings: p.warnings}
@@ -80,29 +81,30 @@ func (d *Dir) EnsureCredentials(hosts Hosts) (Report, error) {
 	return report, nil
 }
 
-func (p *plan) judgeAll(paths Paths, end endpoint) error {
-	ca, err := p.authority(paths.CACert, paths.CAKey, "millrace-ca")
+// judgeAll judges every file and plans the writes.
+func (p *plan) judgeAll(paths Paths, target endpoint) error {
+	ca, err := p.loadAuthority(paths.CACert, paths.CAKey, "millrace-ca")
 	if err != nil {
 		return err
 	}
-	proxyCA, err := p.authority(paths.FrontProxyCACert, paths.FrontProxyCAKey, "millrace-front-proxy-ca")
+	proxyCA, err := p.loadAuthority(paths.FrontProxyCACert, paths.FrontProxyCAKey, "millrace-front-proxy-ca")
 	if err != nil {
 		return err
 	}
 	serving := leafSpec{
 		subject:  pkix.Name{CommonName: "kube-apiserver"},
 		usage:    x509.ExtKeyUsageServerAuth,
-		dnsNames: end.dnsNames,
-		ips:      end.ips,
+		dnsNames: target.dnsNames,
+		ips:      target.ips,
 	}
-	if err := p.pair(ca, paths.ServingCert, paths.ServingKey, serving); err != nil {
+	if err := p.ensurePair(ca, paths.ServingCert, paths.ServingKey, serving); err != nil {
 		return err
 	}
 	proxyClient := clientSpec(pkix.Name{CommonName: "front-proxy-client"})
-	if err := p.pair(proxyCA, paths.FrontProxyClientCert, paths.FrontProxyClientKey, proxyClient); err != nil {
+	if err := p.ensurePair(proxyCA, paths.FrontProxyClientCert, paths.FrontProxyClientKey, proxyClient); err != nil {
 		return err
 	}
-	if err := p.serviceAccountKeys(paths.ServiceAccountKey, paths.ServiceAccountPub); err != nil {
+	if err := p.ensureServiceAccountKeys(paths.ServiceAccountKey, paths.ServiceAccountPub); err != nil {
 		return err
 	}
 	kubeconfigs := []struct {
@@ -114,7 +116,7 @@ func (p *plan) judgeAll(paths Paths, end endpoint) error {
 		{paths.SchedulerKubeconfig, pkix.Name{CommonName: "system:kube-scheduler"}},
 	}
 	for _, k := range kubeconfigs {
-		if err := p.kubeconfig(ca, k.file, end.server, clientSpec(k.name)); err != nil {
+		if err := p.ensureKubeconfig(ca, k.file, target.server, clientSpec(k.name)); err != nil {
 			return err
 		}
 	}
@@ -129,8 +131,8 @@ func (p *plan) warn(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
 }
 
-// all is what to remove so that the next start makes a new authority and
-// everything that depends on it.
-func (p *plan) all() string {
+// credentialFiles names what to remove so that the next start makes a new authority
+// and everything that depends on it.
+func (p *plan) credentialFiles() string {
 	return filepath.Join(p.root, "pki") + " and " + filepath.Join(p.root, "*.kubeconfig")
 }

@@ -44,11 +44,11 @@ func TestCredentialsFirstStart(t *testing.T) {
 	}
 }
 
-func TestCredentialsKeptOverRestarts(t *testing.T) {
-	paths := made(t)
+func TestCredentialsSurviveRestarts(t *testing.T) {
+	paths := makeFiles(t)
 	before := content(t, paths.Root)
 	for _, after := range []time.Duration{0, day, 334 * day} {
-		report, err := start(t, paths, after, datadir.Hosts{})
+		report, err := restart(t, paths, after, datadir.Hosts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestServingCertificateNamesMachine(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	cert := certificate(t, read(t, made(t).ServingCert))
+	cert := certificate(t, read(t, makeFiles(t).ServingCert))
 	if err := cert.VerifyHostname(name); err != nil {
 		t.Error(err)
 	}
@@ -113,37 +113,37 @@ func TestInvalidHosts(t *testing.T) {
 }
 
 func TestNewNameReissuesServingCertificate(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	key := read(t, paths.ServingKey)
 	for _, hosts := range []datadir.Hosts{
 		{ExtraHosts: []string{"api.example.com"}},
 		{ExtraHosts: []string{"api.example.com"}, ServiceIPs: []net.IP{net.IPv4(10, 0, 0, 1)}},
 	} {
-		report, err := start(t, paths, 0, hosts)
+		report, err := restart(t, paths, 0, hosts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantWritten(t, report, "apiserver.crt")
 		keyPair(t, read(t, paths.ServingCert), read(t, paths.ServingKey))
 		wantEqual(t, "key", read(t, paths.ServingKey), key)
-		report, err = start(t, paths, 0, hosts)
+		report, err = restart(t, paths, 0, hosts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantWritten(t, report)
 	}
-	report, err := start(t, paths, 0, datadir.Hosts{})
+	report, err := restart(t, paths, 0, datadir.Hosts{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantWritten(t, report) // a name too many does no harm
+	wantWritten(t, report) // a certificate with more names is kept
 }
 
 func TestNearExpiryReissuesLeafs(t *testing.T) {
 	for _, after := range []time.Duration{336 * day, 400 * day} {
-		paths := made(t)
+		paths := makeFiles(t)
 		before := content(t, paths.Root)
-		report, err := start(t, paths, after, datadir.Hosts{})
+		report, err := restart(t, paths, after, datadir.Hosts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,9 +164,9 @@ func TestNearExpiryReissuesLeafs(t *testing.T) {
 }
 
 func TestLeafsEndWithTheirAuthority(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	late := 3640 * day
-	report, err := start(t, paths, late, datadir.Hosts{})
+	report, err := restart(t, paths, late, datadir.Hosts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestLeafsEndWithTheirAuthority(t *testing.T) {
 	if !leaf.NotAfter.Equal(ca.NotAfter) {
 		t.Errorf("leaf ends %v, authority %v", leaf.NotAfter, ca.NotAfter)
 	}
-	report, err = start(t, paths, late, datadir.Hosts{})
+	report, err = restart(t, paths, late, datadir.Hosts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestLeafsEndWithTheirAuthority(t *testing.T) {
 }
 
 func TestKubeconfigs(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	for _, test := range []struct {
 		file, name string
 		groups     []string
@@ -216,7 +216,7 @@ func TestKubeconfigs(t *testing.T) {
 }
 
 func TestKubeconfigsFollowTheServer(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	for _, test := range []struct {
 		hosts  datadir.Hosts
 		server string
@@ -227,11 +227,11 @@ func TestKubeconfigsFollowTheServer(t *testing.T) {
 		{datadir.Hosts{Host: "api.example.com", Port: 443}, "https://api.example.com:443"},
 	} {
 		before := loadAccount(t, paths.AdminKubeconfig)
-		report, err := start(t, paths, 0, test.hosts)
+		report, err := restart(t, paths, 0, test.hosts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := written(report); !slices.Contains(got, "admin.kubeconfig") || !slices.Contains(got, "scheduler.kubeconfig") {
+		if got := writtenNames(report); !slices.Contains(got, "admin.kubeconfig") || !slices.Contains(got, "scheduler.kubeconfig") {
 			t.Errorf("written %v", got)
 		}
 		after := loadAccount(t, paths.AdminKubeconfig)
@@ -243,7 +243,7 @@ func TestKubeconfigsFollowTheServer(t *testing.T) {
 }
 
 func TestKubeconfigKeepsOwnersEntries(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	config := loadConfig(t, paths.AdminKubeconfig)
 	config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other.example.com"}
 	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "other"}
@@ -251,7 +251,7 @@ func TestKubeconfigKeepsOwnersEntries(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, paths.AdminKubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := start(t, paths, 0, datadir.Hosts{Port: 7443}); err != nil {
+	if _, err := restart(t, paths, 0, datadir.Hosts{Port: 7443}); err != nil {
 		t.Fatal(err)
 	}
 	config = loadConfig(t, paths.AdminKubeconfig)
@@ -264,7 +264,7 @@ func TestKubeconfigKeepsOwnersEntries(t *testing.T) {
 }
 
 func TestServiceAccountKeys(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	key, err := keyutil.PrivateKeyFromFile(paths.ServiceAccountKey)
 	if err != nil {
 		t.Fatal(err)
@@ -278,24 +278,24 @@ func TestServiceAccountKeys(t *testing.T) {
 	}
 	public := read(t, paths.ServiceAccountPub)
 	remove(t, paths.ServiceAccountPub)
-	report, err := start(t, paths, 0, datadir.Hosts{})
+	report, err := restart(t, paths, 0, datadir.Hosts{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantWritten(t, report, "sa.pub")
 	wantEqual(t, "public key", read(t, paths.ServiceAccountPub), public)
-	// An earlier key in front keeps its tokens valid.
-	writeFile(t, paths.ServiceAccountPub, string(read(t, made(t).ServiceAccountPub))+string(public), 0o644)
-	report, err = start(t, paths, 0, datadir.Hosts{})
+	// An older key may come first. Its tokens stay valid.
+	writeFile(t, paths.ServiceAccountPub, string(read(t, makeFiles(t).ServiceAccountPub))+string(public), 0o644)
+	report, err = restart(t, paths, 0, datadir.Hosts{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantWritten(t, report)
 }
 
-// TestHandshake proves that server and clients accept one another, over a pipe.
+// TestHandshake checks that server and client accept each other's certificates.
 func TestHandshake(t *testing.T) {
-	paths := made(t)
+	paths := makeFiles(t)
 	admin := loadAccount(t, paths.AdminKubeconfig)
 	near, far := net.Pipe()
 	defer near.Close()
@@ -312,14 +312,14 @@ func TestHandshake(t *testing.T) {
 		ServerName:   "127.0.0.1",
 		Time:         at(day),
 	})
-	served := make(chan error, 1)
-	go func() { served <- server.Handshake() }()
+	handshake := make(chan error, 1)
+	go func() { handshake <- server.Handshake() }()
 	if err := client.Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	// The server's last message, its session tickets, waits for a reader.
+	// The server blocks in its last message, the session tickets, until it is read.
 	go client.Read(make([]byte, 1))
-	if err := <-served; err != nil {
+	if err := <-handshake; err != nil {
 		t.Fatal(err)
 	}
 	if got := server.ConnectionState().PeerCertificates[0].Subject.CommonName; got != "millrace-admin" {

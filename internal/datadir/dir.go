@@ -16,9 +16,9 @@ const (
 	dirMode  fs.FileMode = 0o700
 	keyMode  fs.FileMode = 0o600
 	certMode fs.FileMode = 0o644
-	// othersMode are the bits that a private directory does not have.
+	// othersMode are the permissions of other users, which a private directory lacks.
 	othersMode fs.FileMode = 0o077
-	// othersWrite are those by which others may write.
+	// othersWrite are the permissions of other users to write.
 	othersWrite fs.FileMode = 0o022
 )
 
@@ -26,16 +26,15 @@ const (
 type Config struct {
 	// Path of the directory; empty means DefaultPath. It is made absolute once.
 	Path string
-	// Now is the clock that certificates are judged and issued by; nil means
-	// time.Now.
+	// Now is the clock for judging and issuing certificates. Nil means time.Now.
 	Now func() time.Time
-	// TempDir is where the socket directory goes when Path is too long for
-	// sockets; empty means the system's.
+	// TempDir has the socket directory when Path is too long for sockets. Empty means
+	// the system's directory for temporary files.
 	TempDir string
 }
 
-// Dir is a data directory held by this process. Its methods may be called from
-// any goroutine.
+// Dir is a data directory whose lock this process holds. Its methods may be called
+// from any goroutine.
 type Dir struct {
 	paths   Paths
 	now     func() time.Time
@@ -48,14 +47,14 @@ type Dir struct {
 	}
 }
 
-// Open creates the directory if need be, makes it private to its user and
-// takes its lock. It refuses one that belongs to another user, for that one could
-// exchange the keys in it. It fails with ErrInUse when another process, or another Dir
-// of this one, holds the lock.
+// Open creates the directory if it is missing, makes it private to its user and takes
+// its lock. It refuses a directory of another user, who could exchange the keys in it.
+// It fails with ErrInUse when another process, or another Dir of this process, holds
+// the lock.
 //
-// A directory which others may read is tightened only when it is empty or was
-// a data directory before, so that naming a shared directory by mistake does
-// not close it to its other users.
+// A directory that others may read is made private only if it is empty or already a
+// data directory. So a shared directory that is named by mistake stays open to its
+// other users.
 func Open(cfg Config) (*Dir, error) {
 	root, err := absolute(cfg.Path)
 	if err != nil {
@@ -82,11 +81,11 @@ func Open(cfg Config) (*Dir, error) {
 	return d, nil
 }
 
-// Paths names the directory's files.
+// Paths returns the names of the directory's files.
 func (d *Dir) Paths() Paths { return d.paths }
 
-// Close removes the temporary socket directory, if there is one, and releases
-// the lock. Nothing may use the directory any more. A second call does nothing.
+// Close removes the temporary socket directory, if there is one, and releases the
+// lock. Nothing may use the directory any more. A second call does nothing.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,26 +105,26 @@ func (d *Dir) Close() error {
 	return errors.Join(errs...)
 }
 
-// prepareRoot makes sure of a private, writable directory.
+// prepareRoot makes sure that there is a private directory that this user may write.
 func prepareRoot(root string) error {
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
-		return fail(ErrUnusable, err, "cannot create data directory %s: %v: choose another with --data-dir", root, err)
+		return newFailure(ErrUnusable, err, "cannot create data directory %s: %v: choose another with --data-dir", root, err)
 	}
 	if err := os.Mkdir(root, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fail(ErrUnusable, err, "cannot create data directory %s: %v: choose another with --data-dir", root, cause(err))
+		return newFailure(ErrUnusable, err, "cannot create data directory %s: %v: choose another with --data-dir", root, cause(err))
 	}
 	info, err := os.Stat(root)
 	if err != nil {
-		return fail(ErrUnusable, err, "cannot use data directory %s: %v: choose another with --data-dir", root, cause(err))
+		return newFailure(ErrUnusable, err, "cannot use data directory %s: %v: choose another with --data-dir", root, cause(err))
 	}
 	if !info.IsDir() {
-		return fail(ErrUnusable, nil, "data directory %s is not a directory: remove it or choose another with --data-dir", root)
+		return newFailure(ErrUnusable, nil, "data directory %s is not a directory: remove it or choose another with --data-dir", root)
 	}
 	if err := checkOwner(root); err != nil {
 		return err
 	}
 	if err := unix.Access(root, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
-		return fail(ErrUnusable, err, "data directory %s is not writable (%v): run as its owner or choose another with --data-dir", root, err)
+		return newFailure(ErrUnusable, err, "data directory %s is not writable (%v): run as its owner or choose another with --data-dir", root, err)
 	}
 	if info.Mode().Perm()&othersMode != 0 {
 		return tighten(root, info)
@@ -133,24 +132,24 @@ func prepareRoot(root string) error {
 	return nil
 }
 
-// tighten takes the directory away from all users but its owner.
+// tighten removes the permissions of other users from a data directory.
 func tighten(root string, info fs.FileInfo) error {
 	ours, err := isOurs(root)
 	if err != nil {
-		return fail(ErrUnusable, err, "cannot read data directory %s: %v: choose another with --data-dir", root, cause(err))
+		return newFailure(ErrUnusable, err, "cannot read data directory %s: %v: choose another with --data-dir", root, cause(err))
 	}
 	if !ours {
-		return fail(ErrUnusable, nil, "data directory %s is open to other users and holds files that are not millrace's: choose a directory of its own with --data-dir, or run `chmod 700 %s` if it is meant", root, root)
+		return newFailure(ErrUnusable, nil, "data directory %s is open to other users and holds files that are not millrace's: choose a directory of its own with --data-dir, or run `chmod 700 %s` if it is meant", root, root)
 	}
 	mode := info.Mode() &^ othersMode
 	if err := os.Chmod(root, mode); err != nil {
-		return fail(ErrUnusable, err, "cannot make data directory %s private (%v): run as its owner or choose another with --data-dir", root, cause(err))
+		return newFailure(ErrUnusable, err, "cannot make data directory %s private (%v): run as its owner or choose another with --data-dir", root, cause(err))
 	}
 	return nil
 }
 
-// isOurs tells a data directory, or one that is about to become one, from a
-// directory with other uses.
+// isOurs reports whether a directory is a data directory, or empty. A directory with
+// other files and without a lock has other uses.
 func isOurs(root string) (bool, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -161,7 +160,7 @@ func isOurs(root string) (bool, error) {
 		switch {
 		case entry.Name() == "lock" && entry.Type().IsRegular():
 			return true, nil
-		case entry.Name() == "lost+found": // an empty volume
+		case entry.Name() == "lost+found": // in an empty volume
 		default:
 			foreign = true
 		}

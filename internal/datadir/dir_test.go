@@ -99,7 +99,7 @@ func TestLockExcludes(t *testing.T) {
 	open(t, datadir.Config{Path: root})
 }
 
-func TestStaleOwnerDoesNotLock(t *testing.T) {
+func TestStaleHolderDoesNotLock(t *testing.T) {
 	root := t.TempDir()
 	lock := filepath.Join(root, "lock")
 	writeFile(t, lock, "1234567890\nand more", 0o600)
@@ -136,7 +136,7 @@ func TestLookup(t *testing.T) {
 	_, err = datadir.Lookup(root)
 	wantError(t, err, datadir.ErrNotFound, want)
 	ensure(t, d, datadir.Hosts{})
-	for range 2 { // first while the lock is held, then after
+	for range 2 { // first while the lock is held, then afterwards
 		paths, err := datadir.Lookup(root)
 		if err != nil || paths != d.Paths() {
 			t.Errorf("got %+v, %v", paths, err)
@@ -204,7 +204,8 @@ func TestEtcdSocketDir(t *testing.T) {
 	})
 }
 
-// socketDir asks twice, and binds the longest socket name it may.
+// socketDir returns the socket directory, after it has checked that a second call
+// returns the same, and that the longest socket name can be bound.
 func socketDir(t *testing.T, d *datadir.Dir) string {
 	t.Helper()
 	dir, err := d.EtcdSocketDir()

@@ -1,22 +1,21 @@
-// Package datadir keeps the data directory of a server that runs alone: its
-// lock, its certificates and kubeconfigs, and the place of its embedded etcd.
+// Package datadir keeps the data directory of a server: its lock, the certificates
+// and kubeconfigs that no flag names, and the place of the embedded etcd.
 //
-// The process that serves calls Open, which takes the directory for itself,
-// then EnsureCredentials, then reads the files named by Paths, and calls Close
-// after everything that uses the directory has stopped. Commands which only
-// read (a client, a controller manager, a scheduler) call Lookup, which takes
-// no lock and writes nothing.
+// The process that serves calls Open, which takes the lock, then EnsureCredentials.
+// It reads the files named by Paths, and calls Close after everything that uses the
+// directory has stopped. Commands that only read, such as a client or a scheduler,
+// call Lookup, which takes no lock and writes nothing.
 //
-// EnsureCredentials judges every file before it writes the first one. State
-// which it did not make itself and cannot prove to be sound is never
-// overwritten: it is reported, with the file's name and what to do about it.
+// EnsureCredentials judges every file before it writes the first one. It never
+// overwrites a file that it did not make and cannot prove to be sound. The error
+// names that file and says what to do about it.
 //
-// The package is not for a control plane which brings certificates of its own:
-// such a server takes their names as flags and needs no data directory.
+// The package is not for a control plane with certificates of its own. Such a
+// server takes their names as flags and needs no data directory.
 //
 // Layout:
 //
-//	lock                            process id of the owner, held by flock
+//	lock                            process id of the holder, locked by flock
 //	pki/ca.crt, ca.key              authority for servers and clients, 10 years
 //	pki/apiserver.crt, .key         serving certificate, 1 year
 //	pki/sa.key, sa.pub              signs service-account tokens

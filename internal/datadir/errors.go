@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// What callers may tell apart with errors.Is. The error's text is made for the
-// person who runs the command and says what to do next.
+// The kinds of errors, for errors.Is. The text of an error is for the person who runs
+// the command, and says what to do next.
 var (
 	// ErrInUse: another process holds the directory's lock.
 	ErrInUse = errors.New("data directory in use")
@@ -16,14 +16,14 @@ var (
 	ErrNotFound = errors.New("data directory not found")
 	// ErrBadState: a file in the directory is damaged or does not fit the others.
 	ErrBadState = errors.New("bad file in data directory")
-	// ErrInvalidHosts: the Hosts given to EnsureCredentials make no sense.
+	// ErrInvalidHosts: a name or a port of the Hosts for EnsureCredentials is invalid.
 	ErrInvalidHosts = errors.New("invalid hosts")
 	// ErrClosed: the Dir was used after Close.
 	ErrClosed = errors.New("data directory is closed")
 )
 
-// failure is an error whose text stands alone, without the texts of its kind
-// and cause, which stay reachable for errors.Is and errors.As.
+// failure is an error whose text does not contain the texts of its kind and its cause.
+// errors.Is and errors.As find both.
 type failure struct {
 	text  string
 	kind  error
@@ -39,8 +39,8 @@ func (f *failure) Unwrap() []error {
 	return []error{f.kind, f.cause}
 }
 
-// fail makes an error of a kind; a cause is among the args of the text when it
-// is worth reading.
-func fail(kind, cause error, format string, args ...any) error {
+// newFailure makes an error of a kind, with a cause that may be nil. The text contains
+// the cause only if that is among the args.
+func newFailure(kind, cause error, format string, args ...any) error {
 	return &failure{text: fmt.Sprintf(format, args...), kind: kind, cause: cause}
 }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// readOptional returns a file's content, or nil when there is no such file. An
-// empty file gives an empty slice, which is not nil.
+// readOptional returns a file's content, or nil if there is no such file. The content
+// of an empty file is an empty slice that is not nil.
 func readOptional(file string) ([]byte, error) {
 	data, err := os.ReadFile(file)
 	switch {
@@ -20,12 +20,12 @@ func readOptional(file string) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	}
-	return nil, fail(ErrBadState, err, "cannot read %s (%v): make it readable to the user that runs millrace, or restore it", file, cause(err))
+	return nil, newFailure(ErrBadState, err, "cannot read %s (%v): make it readable to the user that runs millrace, or restore it", file, cause(err))
 }
 
-// writeFile puts data in place of file in one step: after a crash the file is
-// either the old or the new one. The caller holds the directory's lock, so the
-// temporary name needs no randomness and a left-over one is replaced.
+// writeFile replaces a file in one step: after a crash the file is either the old or
+// the new one. The caller holds the directory's lock, so the name of the temporary
+// file is fixed, and one that a crash left is replaced.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
 	temp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp")
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -42,6 +42,7 @@ func writeFile(file string, data []byte, mode fs.FileMode) error {
 	return syncDir(filepath.Dir(file))
 }
 
+// writeTemp creates a file and writes it to the disk.
 func writeTemp(temp string, data []byte, mode fs.FileMode) error {
 	out, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -61,6 +62,7 @@ func writeTemp(temp string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
+// syncDir writes a directory's entries to the disk.
 func syncDir(dir string) error {
 	handle, err := os.Open(dir)
 	if err != nil {

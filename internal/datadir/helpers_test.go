@@ -23,9 +23,10 @@ import (
 
 const day = 24 * time.Hour
 
-// epoch is when the tests' directories are made.
+// epoch is the time at which the tests make their directories.
 func epoch() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 
+// at returns a clock that stands still at a time after epoch.
 func at(after time.Duration) func() time.Time {
 	return func() time.Time { return epoch().Add(after) }
 }
@@ -53,8 +54,8 @@ func ensure(t *testing.T, d *datadir.Dir, hosts datadir.Hosts) datadir.Report {
 	return report
 }
 
-// made returns the files of a directory filled at epoch and closed again.
-func made(t *testing.T) datadir.Paths {
+// makeFiles makes a directory with all credentials at epoch, and closes it.
+func makeFiles(t *testing.T) datadir.Paths {
 	t.Helper()
 	d := open(t, datadir.Config{Path: t.TempDir(), Now: at(0)})
 	ensure(t, d, datadir.Hosts{})
@@ -64,16 +65,16 @@ func made(t *testing.T) datadir.Paths {
 	return d.Paths()
 }
 
-// start opens an existing directory some time after epoch, once.
-func start(t *testing.T, paths datadir.Paths, after time.Duration, hosts datadir.Hosts) (datadir.Report, error) {
+// restart ensures the credentials of an existing directory some time after epoch.
+func restart(t *testing.T, paths datadir.Paths, after time.Duration, hosts datadir.Hosts) (datadir.Report, error) {
 	t.Helper()
 	d := open(t, datadir.Config{Path: paths.Root, Now: at(after)})
 	defer d.Close()
 	return d.EnsureCredentials(hosts)
 }
 
-// written lists the base names of what was written.
-func written(report datadir.Report) []string {
+// writtenNames lists the base names of the files that were written.
+func writtenNames(report datadir.Report) []string {
 	var names []string
 	for _, change := range report.Written {
 		names = append(names, filepath.Base(change.File))
@@ -83,12 +84,12 @@ func written(report datadir.Report) []string {
 
 func wantWritten(t *testing.T, report datadir.Report, want ...string) {
 	t.Helper()
-	if got := written(report); !slices.Equal(got, want) {
+	if got := writtenNames(report); !slices.Equal(got, want) {
 		t.Errorf("written %v, want %v", got, want)
 	}
 }
 
-// wantError checks an error's kind, that it is one line, and its parts.
+// wantError checks that an error is of a kind, is one line, and contains some parts.
 func wantError(t *testing.T, err, kind error, parts ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -162,7 +163,7 @@ func sameFile(t *testing.T, a, b string) bool {
 	return os.SameFile(infoA, infoB)
 }
 
-// content reads all regular files below root, but the lock.
+// content reads all regular files below root except the lock.
 func content(t *testing.T, root string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -219,7 +220,7 @@ func keyPair(t *testing.T, certPEM, keyPEM []byte) tls.Certificate {
 	return pair
 }
 
-// account is the current context's part of a kubeconfig.
+// account is what a kubeconfig says of its current context.
 type account struct {
 	server         string
 	ca, cert, key  []byte

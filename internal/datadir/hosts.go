@@ -11,30 +11,31 @@ import (
 // DefaultPort is the port in the kubeconfigs when Hosts names none.
 const DefaultPort = 6443
 
-// Hosts says under which names and addresses the server is reached. The zero
-// value stands for https://127.0.0.1:6443.
+// Hosts are the names and addresses by which clients reach the server. The zero value
+// means https://127.0.0.1:6443.
 type Hosts struct {
-	// Host is the address that the kubeconfigs lead to. Empty and the
-	// unspecified addresses mean the loopback address of their family.
+	// Host is the address in the kubeconfigs. An unspecified address, such as 0.0.0.0,
+	// means the loopback address of its family. Empty means 127.0.0.1.
 	Host string
-	// Port is the port that the kubeconfigs lead to; 0 means DefaultPort.
+	// Port is the port in the kubeconfigs. 0 means DefaultPort.
 	Port int
-	// ServiceIPs are the cluster addresses of the service "kubernetes", the
-	// first of every service range.
+	// ServiceIPs are the cluster addresses of the service "kubernetes": the first of
+	// every service range.
 	ServiceIPs []net.IP
-	// Hostname is this machine's name; empty means what the system says.
+	// Hostname is this machine's name. Empty means the system's.
 	Hostname string
 	// ExtraHosts are further names and addresses for the serving certificate.
 	ExtraHosts []string
 }
 
-// endpoint is Hosts made complete and checked.
+// endpoint is a complete and valid form of Hosts.
 type endpoint struct {
 	server   string // URL
 	dnsNames []string
 	ips      []net.IP
 }
 
+// resolve checks the hosts and fills in what they leave empty.
 func (h Hosts) resolve() (endpoint, error) {
 	host, err := h.serverHost()
 	if err != nil {
@@ -45,7 +46,7 @@ func (h Hosts) resolve() (endpoint, error) {
 		port = DefaultPort
 	}
 	if port < 0 || port > 65535 {
-		return endpoint{}, fail(ErrInvalidHosts, nil, "port %d is out of range: give one from 1 to 65535", port)
+		return endpoint{}, newFailure(ErrInvalidHosts, nil, "port %d is out of range: give one from 1 to 65535", port)
 	}
 	result := endpoint{server: "https://" + net.JoinHostPort(host, strconv.Itoa(port))}
 	names := []string{
@@ -55,12 +56,12 @@ func (h Hosts) resolve() (endpoint, error) {
 	}
 	for _, ip := range h.ServiceIPs {
 		if ip.To16() == nil {
-			return endpoint{}, fail(ErrInvalidHosts, nil, "service address of %d bytes is not an IP address: give one of 4 or 16 bytes", len(ip))
+			return endpoint{}, newFailure(ErrInvalidHosts, nil, "service address of %d bytes is not an IP address: give one of 4 or 16 bytes", len(ip))
 		}
 		names = append(names, ip.String())
 	}
-	// The system's name is beyond the reach of whoever starts the server, so
-	// one that fits no certificate is left out instead of refused.
+	// A user cannot always change the machine's name. So a name that fits no certificate
+	// is left out and not refused.
 	hostname := h.Hostname
 	if hostname == "" {
 		hostname, _ = os.Hostname()
@@ -70,7 +71,7 @@ func (h Hosts) resolve() (endpoint, error) {
 	}
 	for _, extra := range h.ExtraHosts {
 		if !isHost(extra) {
-			return endpoint{}, fail(ErrInvalidHosts, nil, "%q is not a host name or an IP address: give it without scheme and port", extra)
+			return endpoint{}, newFailure(ErrInvalidHosts, nil, "%q is not a host name or an IP address: give it without scheme and port", extra)
 		}
 		names = append(names, extra)
 	}
@@ -78,12 +79,13 @@ func (h Hosts) resolve() (endpoint, error) {
 	return result, nil
 }
 
+// serverHost returns the host in the kubeconfigs.
 func (h Hosts) serverHost() (string, error) {
 	if h.Host == "" {
 		return "127.0.0.1", nil
 	}
 	if !isHost(h.Host) {
-		return "", fail(ErrInvalidHosts, nil, "%q is not a host name or an IP address: give it without scheme and port", h.Host)
+		return "", newFailure(ErrInvalidHosts, nil, "%q is not a host name or an IP address: give it without scheme and port", h.Host)
 	}
 	addr, err := netip.ParseAddr(h.Host)
 	switch {
@@ -95,7 +97,7 @@ func (h Hosts) serverHost() (string, error) {
 	return "::1", nil
 }
 
-// addNames sorts names into DNS names and addresses, each once.
+// addNames adds names to the DNS names or the addresses, without duplicates.
 func (e *endpoint) addNames(names []string) {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -117,8 +119,8 @@ func (e *endpoint) addNames(names []string) {
 	}
 }
 
-// isHost accepts IP addresses and DNS names, with a leading wildcard and with
-// underscores, which occur in machine names.
+// isHost reports whether a name is an IP address or a DNS name. It accepts a leading
+// wildcard, and underscores, which occur in machine names.
 func isHost(name string) bool {
 	if net.ParseIP(name) != nil {
 		return true
@@ -135,4 +137,5 @@ func isHost(name string) bool {
 	return true
 }
 
+// hostCharacters are those of a label of a DNS name.
 const hostCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"

@@ -9,14 +9,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// entry names the cluster and the context in a kubeconfig; the user's entry has
-// the certificate's common name.
-const entry = "millrace"
+// kubeconfigEntry is the name of our cluster and context in a kubeconfig. The name of
+// our user is the certificate's common name.
+const kubeconfigEntry = "millrace"
 
-// kubeconfig brings a kubeconfig with an embedded client certificate up to
-// date. Only the entries made here are touched: further clusters, users and
-// contexts, and the choice of the current one, are the owner's.
-func (p *plan) kubeconfig(a *authority, file, server string, spec leafSpec) error {
+// ensureKubeconfig plans a kubeconfig with a client certificate in it, or the changes
+// to an existing one. It changes only our own entries. Other clusters, users and
+// contexts, and which context is current, are up to the user.
+func (p *plan) ensureKubeconfig(a *authority, file, server string, spec leafSpec) error {
 	data, err := readOptional(file)
 	if err != nil {
 		return err
@@ -26,11 +26,11 @@ func (p *plan) kubeconfig(a *authority, file, server string, spec leafSpec) erro
 	}
 	config, err := clientcmd.Load(data)
 	if err != nil {
-		return fail(ErrBadState, err, "%s is not a kubeconfig: remove it to have a new one made, or restore it", file)
+		return newFailure(ErrBadState, err, "%s is not a kubeconfig: remove it to have a new one made, or restore it", file)
 	}
-	cluster, user := config.Clusters[entry], config.AuthInfos[spec.subject.CommonName]
-	if cluster == nil || user == nil || config.Contexts[entry] == nil || len(user.ClientCertificateData) == 0 || len(user.ClientKeyData) == 0 {
-		return fail(ErrBadState, nil, "%s lacks the cluster and context %q or the user %q with its certificate: remove it to have a new one made, or restore it", file, entry, spec.subject.CommonName)
+	cluster, user := config.Clusters[kubeconfigEntry], config.AuthInfos[spec.subject.CommonName]
+	if cluster == nil || user == nil || config.Contexts[kubeconfigEntry] == nil || len(user.ClientCertificateData) == 0 || len(user.ClientKeyData) == 0 {
+		return newFailure(ErrBadState, nil, "%s lacks the cluster and context %q or the user %q with its certificate: remove it to have a new one made, or restore it", file, kubeconfigEntry, spec.subject.CommonName)
 	}
 	reason, err := p.renewUser(a, file, user, spec)
 	if err != nil {
@@ -48,7 +48,8 @@ func (p *plan) kubeconfig(a *authority, file, server string, spec leafSpec) erro
 	return p.writeKubeconfig(file, config, reason)
 }
 
-// renewUser issues the user's certificate again if need be and says why.
+// renewUser issues the user's certificate again if that is necessary, and returns the
+// reason.
 func (p *plan) renewUser(a *authority, file string, user *clientcmdapi.AuthInfo, spec leafSpec) (string, error) {
 	const remedy = "remove the file to have a new one made, or restore it"
 	key, err := parseKey("client-key-data in "+file, user.ClientKeyData, remedy)
@@ -60,7 +61,7 @@ func (p *plan) renewUser(a *authority, file string, user *clientcmdapi.AuthInfo,
 		return "", err
 	}
 	if !keyFits(key, chain[0]) {
-		return "", fail(ErrBadState, nil, "key and certificate in %s do not belong together: %s", file, remedy)
+		return "", newFailure(ErrBadState, nil, "key and certificate in %s do not belong together: %s", file, remedy)
 	}
 	reason, err := p.renewal(a, file, chain, spec)
 	if err != nil || reason == "" {
@@ -70,6 +71,7 @@ func (p *plan) renewUser(a *authority, file string, user *clientcmdapi.AuthInfo,
 	return reason, err
 }
 
+// newKubeconfig plans a kubeconfig with a new key and certificate.
 func (p *plan) newKubeconfig(a *authority, file, server string, spec leafSpec) error {
 	key, keyPEM, err := generateKey()
 	if err != nil {
@@ -81,10 +83,10 @@ func (p *plan) newKubeconfig(a *authority, file, server string, spec leafSpec) e
 	}
 	user := spec.subject.CommonName
 	config := clientcmdapi.NewConfig()
-	config.Clusters[entry] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.certPEM}
+	config.Clusters[kubeconfigEntry] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.certPEM}
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}
-	config.Contexts[entry] = &clientcmdapi.Context{Cluster: entry, AuthInfo: user}
-	config.CurrentContext = entry
+	config.Contexts[kubeconfigEntry] = &clientcmdapi.Context{Cluster: kubeconfigEntry, AuthInfo: user}
+	config.CurrentContext = kubeconfigEntry
 	return p.writeKubeconfig(file, config, missing)
 }
 

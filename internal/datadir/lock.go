@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeLock takes the directory's lock without waiting and writes this
-// process's id into the file. The kernel drops the lock when the process ends,
-// however it ends; the file itself is never removed, since a lock on a removed
-// file excludes nobody.
+// takeLock takes the directory's lock without waiting, and writes this process's id
+// into the file. The kernel releases the lock when the process ends, however it ends.
+// The file is never removed: a lock on a removed file excludes no other process.
 func takeLock(paths Paths) (*os.File, error) {
 	file, err := os.OpenFile(paths.Lock, os.O_RDWR|os.O_CREATE, keyMode)
 	if err != nil {
-		return nil, fail(ErrUnusable, err, "cannot open %s: %v: make it writable or choose another directory with --data-dir", paths.Lock, cause(err))
+		return nil, newFailure(ErrUnusable, err, "cannot open %s: %v: make it writable or choose another directory with --data-dir", paths.Lock, cause(err))
 	}
 	if err := flock(file); err != nil {
 		defer file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fail(ErrInUse, nil, "data directory %s is in use by %s: stop it or choose another with --data-dir", paths.Root, owner(file))
+			return nil, newFailure(ErrInUse, nil, "data directory %s is in use by %s: stop it or choose another with --data-dir", paths.Root, lockHolder(file))
 		}
-		return nil, fail(ErrUnusable, err, "cannot lock %s: %v: choose a directory on a local file system with --data-dir", paths.Lock, err)
+		return nil, newFailure(ErrUnusable, err, "cannot lock %s: %v: choose a directory on a local file system with --data-dir", paths.Lock, err)
 	}
-	if err := writeOwner(file); err != nil {
+	if err := writeHolder(file); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return file, nil
 }
 
+// flock locks a file without waiting. A signal does not interrupt it.
 func flock(file *os.File) error {
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -43,7 +43,8 @@ func flock(file *os.File) error {
 	}
 }
 
-func writeOwner(file *os.File) error {
+// writeHolder replaces the lock file's content by this process's id.
+func writeHolder(file *os.File) error {
 	if err := file.Truncate(0); err != nil {
 		return fmt.Errorf("truncate lock file: %w", err)
 	}
@@ -53,9 +54,10 @@ func writeOwner(file *os.File) error {
 	return nil
 }
 
-// owner names the process that holds the lock. The file is empty for a moment
-// after the lock was taken and before it is released.
-func owner(file *os.File) string {
+// lockHolder returns the name of the process that holds the lock, for errors. The file
+// may be empty: the id is written after the lock is taken, and removed before it is
+// released.
+func lockHolder(file *os.File) string {
 	data, err := io.ReadAll(io.LimitReader(file, 32))
 	if err != nil {
 		return "another process"
@@ -67,6 +69,7 @@ func owner(file *os.File) string {
 	return "process " + strconv.Itoa(pid)
 }
 
+// releaseLock empties the lock file and releases the lock, also if it cannot be emptied.
 func releaseLock(file *os.File) error {
 	truncateErr := file.Truncate(0)
 	if err := file.Close(); err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 )
 
-// foreign is a private directory of another user, or the system's temporary one for who
-// cannot make such a directory.
-func foreign(t *testing.T) string {
+// otherUsersDir returns a private directory of another user. Without the permission to
+// make one it returns the system's directory for temporary files.
+func otherUsersDir(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return "/tmp"
 	}
 	dir := t.TempDir()
-	give(t, dir)
+	giveAway(t, dir)
 	return dir
 }
 
-// give makes a file another user's, or skips the test.
-func give(t *testing.T, file string) {
+// giveAway gives a file to another user, or skips the test.
+func giveAway(t *testing.T, file string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
@@ -36,7 +36,7 @@ func give(t *testing.T, file string) {
 }
 
 func TestOpenRefusesAnotherUsersDirectory(t *testing.T) {
-	root := foreign(t)
+	root := otherUsersDir(t)
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestOpenRefusesAnotherUsersDirectory(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesAnotherUsersLink has one that its owner may point elsewhere.
+// TestOpenRefusesAnotherUsersLink opens a link, which its owner may point elsewhere.
 func TestOpenRefusesAnotherUsersLink(t *testing.T) {
 	root, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
@@ -63,13 +63,13 @@ func TestOpenRefusesAnotherUsersLink(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	give(t, link)
+	giveAway(t, link)
 	_, err = datadir.Open(datadir.Config{Path: link})
 	wantError(t, err, datadir.ErrUnusable, link, "belongs to user", "--data-dir")
 }
 
-// TestOpenRefusesAnotherUsersPart has keys or the database in a directory that is not
-// this user's, or that others may write to where the data directory does not cover it.
+// TestOpenRefusesAnotherUsersPart has the keys or the database in a directory outside,
+// which belongs to another user, or which other users may write to.
 func TestOpenRefusesAnotherUsersPart(t *testing.T) {
 	for _, part := range []string{"pki", "etcd", "etcd/data"} {
 		root := t.TempDir()
@@ -93,13 +93,14 @@ func TestOpenRefusesAnotherUsersPart(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		give(t, elsewhere)
+		giveAway(t, elsewhere)
 		_, err = datadir.Open(datadir.Config{Path: root})
 		wantError(t, err, datadir.ErrUnusable, dir, "belongs to user", "chown")
 	}
 }
 
-// TestLookupRefusesAnotherUsersDirectory: a kubeconfig may name a program to run.
+// TestLookupRefusesAnotherUsersDirectory checks that no kubeconfig of another user is
+// used, since a kubeconfig may name a program to run.
 func TestLookupRefusesAnotherUsersDirectory(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, datadir.Config{Path: root})
@@ -107,10 +108,10 @@ func TestLookupRefusesAnotherUsersDirectory(t *testing.T) {
 	if _, err := datadir.Lookup(root); err != nil {
 		t.Fatal(err)
 	}
-	give(t, root)
+	giveAway(t, root)
 	_, err := datadir.Lookup(root)
 	wantError(t, err, datadir.ErrNotFound, root, "belongs to user", "--kubeconfig")
 	if strings.Contains(err.Error(), "no millrace data directory") {
-		t.Errorf("told that there is none: %v", err)
+		t.Errorf("the error says that there is no directory: %v", err)
 	}
 }

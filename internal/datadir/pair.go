@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// pair brings a certificate and its key, in two files, up to date.
-func (p *plan) pair(a *authority, certFile, keyFile string, spec leafSpec) error {
+// ensurePair plans a certificate and its key in two files, or a new certificate if the
+// existing one has to be issued again.
+func (p *plan) ensurePair(a *authority, certFile, keyFile string, spec leafSpec) error {
 	certPEM, err := readOptional(certFile)
 	if err != nil {
 		return err
@@ -25,7 +26,7 @@ func (p *plan) pair(a *authority, certFile, keyFile string, spec leafSpec) error
 	}
 	if keyPEM == nil {
 		if certPEM != nil {
-			return fail(ErrBadState, nil, "%s is missing, the key of %s: restore it, or remove %s to have both made anew", keyFile, certFile, certFile)
+			return newFailure(ErrBadState, nil, "%s is missing, the key of %s: restore it, or remove %s to have both made anew", keyFile, certFile, certFile)
 		}
 		return p.newPair(a, certFile, keyFile, spec)
 	}
@@ -41,7 +42,7 @@ func (p *plan) pair(a *authority, certFile, keyFile string, spec leafSpec) error
 			return err
 		}
 		if !keyFits(key, chain[0]) {
-			return fail(ErrBadState, nil, "%s does not belong to %s: %s", keyFile, certFile, both)
+			return newFailure(ErrBadState, nil, "%s does not belong to %s: %s", keyFile, certFile, both)
 		}
 		if reason, err = p.renewal(a, certFile, chain, spec); err != nil || reason == "" {
 			return err
@@ -55,8 +56,8 @@ func (p *plan) pair(a *authority, certFile, keyFile string, spec leafSpec) error
 	return nil
 }
 
-// newPair plans the key first: a key without a certificate is a state that the
-// next start completes, the reverse is not.
+// newPair plans a new key and certificate. The key is written first: after a crash the
+// next start completes a key without a certificate, but not the reverse.
 func (p *plan) newPair(a *authority, certFile, keyFile string, spec leafSpec) error {
 	key, keyPEM, err := generateKey()
 	if err != nil {
@@ -71,9 +72,9 @@ func (p *plan) newPair(a *authority, certFile, keyFile string, spec leafSpec) er
 	return nil
 }
 
-// serviceAccountKeys makes the pair that signs and checks service-account
+// ensureServiceAccountKeys plans the pair of keys that signs and verifies service-account
 // tokens. The public file may hold further keys, whose tokens stay valid.
-func (p *plan) serviceAccountKeys(keyFile, pubFile string) error {
+func (p *plan) ensureServiceAccountKeys(keyFile, pubFile string) error {
 	keyPEM, err := readOptional(keyFile)
 	if err != nil {
 		return err
@@ -82,18 +83,18 @@ func (p *plan) serviceAccountKeys(keyFile, pubFile string) error {
 	if err != nil {
 		return err
 	}
-	anew := fmt.Sprintf("restore it, or remove %s and %s to have both made anew, which ends all issued service-account tokens", keyFile, pubFile)
+	advice := fmt.Sprintf("restore it, or remove %s and %s to have both made anew, which ends all issued service-account tokens", keyFile, pubFile)
 	var key crypto.Signer
 	switch {
 	case keyPEM == nil && pubPEM != nil:
-		return fail(ErrBadState, nil, "%s is missing, the key of %s: %s", keyFile, pubFile, anew)
+		return newFailure(ErrBadState, nil, "%s is missing, the key of %s: %s", keyFile, pubFile, advice)
 	case keyPEM == nil:
 		if key, keyPEM, err = generateKey(); err != nil {
 			return err
 		}
 		p.write(keyFile, keyPEM, keyMode, missing)
 	default:
-		if key, err = parseKey(keyFile, keyPEM, anew); err != nil {
+		if key, err = parseKey(keyFile, keyPEM, advice); err != nil {
 			return err
 		}
 	}
@@ -107,16 +108,17 @@ func (p *plan) serviceAccountKeys(keyFile, pubFile string) error {
 	}
 	publics, err := keyutil.ParsePublicKeysPEM(pubPEM)
 	if err != nil {
-		return fail(ErrBadState, err, "%s holds no public key in PEM form: restore it, or remove it to have it derived from %s", pubFile, keyFile)
+		return newFailure(ErrBadState, err, "%s holds no public key in PEM form: restore it, or remove it to have it derived from %s", pubFile, keyFile)
 	}
 	for _, public := range publics {
 		if samePublic(key, public) {
 			return nil
 		}
 	}
-	return fail(ErrBadState, nil, "%s does not hold the public key of %s: restore it, or remove it to have it derived", pubFile, keyFile)
+	return newFailure(ErrBadState, nil, "%s does not hold the public key of %s: restore it, or remove it to have it derived", pubFile, keyFile)
 }
 
+// generateKey returns a new private key, also in PEM form.
 func generateKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -129,19 +131,20 @@ func generateKey() (crypto.Signer, []byte, error) {
 	return key, keyPEM, nil
 }
 
-// sign makes a certificate; the library picks serial number and key ids.
+// sign returns a new certificate, also in PEM form. The library chooses the serial
+// number and the ids of keys.
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, []byte, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sign certificate: %w", err)
 	}
-	made, err := x509.ParseCertificate(der)
+	signed, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, nil, fmt.Errorf("parse certificate: %w", err)
 	}
-	certPEM, err := cert.EncodeCertificates(made)
+	certPEM, err := cert.EncodeCertificates(signed)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode certificate: %w", err)
 	}
-	return made, certPEM, nil
+	return signed, certPEM, nil
 }

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// DefaultPath is the data directory when none is named, relative to the
-// working directory.
+// DefaultPath is the data directory if no other is named. It is relative to the working
+// directory.
 const DefaultPath = "./millrace-data"
 
-// Paths holds the absolute name of everything in a data directory. A name says
-// nothing about whether the file exists.
+// Paths has the absolute names of the files in a data directory, whether they exist or
+// not.
 type Paths struct {
 	Root string
 	Lock string
@@ -56,7 +56,7 @@ func newPaths(root string) Paths {
 	}
 }
 
-// absolute resolves the path of a data directory; empty means DefaultPath.
+// absolute returns the absolute path of a data directory. Empty means DefaultPath.
 func absolute(path string) (string, error) {
 	if path == "" {
 		path = DefaultPath
@@ -68,10 +68,10 @@ func absolute(path string) (string, error) {
 	return abs, nil
 }
 
-// Lookup finds a data directory for reading, with no lock taken and nothing
-// written; it works while a server runs in it and after it has stopped. An
-// empty path means DefaultPath. It fails with ErrNotFound unless the directory
-// holds the authority's certificate and all three kubeconfigs.
+// Lookup finds a data directory for reading. It takes no lock and writes nothing, and
+// works while a server runs in the directory and after it has stopped. An empty path
+// means DefaultPath. Lookup fails with ErrNotFound unless the directory holds the
+// authority's certificate and all three kubeconfigs.
 func Lookup(path string) (Paths, error) {
 	root, err := absolute(path)
 	if err != nil {
@@ -83,11 +83,11 @@ func Lookup(path string) (Paths, error) {
 		return Paths{}, lookupError(root, root, err)
 	}
 	if !info.IsDir() {
-		return Paths{}, fail(ErrNotFound, nil, "%s is not a directory: name a millrace data directory with --data-dir or give --kubeconfig", root)
+		return Paths{}, newFailure(ErrNotFound, nil, "%s is not a directory: name a millrace data directory with --data-dir or give --kubeconfig", root)
 	}
-	// Root's are as good: nobody else can exchange them.
-	if uid, found, err := stranger(root); err == nil && found && uid != superuser {
-		return Paths{}, fail(ErrNotFound, nil, "millrace data directory %s belongs to user %d and this is user %d: run as its owner or give --kubeconfig", root, uid, os.Geteuid())
+	// A directory of root is accepted: no other user can exchange the files in it.
+	if uid, found, err := otherOwner(root); err == nil && found && uid != superuser {
+		return Paths{}, newFailure(ErrNotFound, nil, "millrace data directory %s belongs to user %d and this is user %d: run as its owner or give --kubeconfig", root, uid, os.Geteuid())
 	}
 	needed := []string{paths.AdminKubeconfig, paths.CACert, paths.ControllerManagerKubeconfig, paths.SchedulerKubeconfig}
 	for i, file := range needed {
@@ -95,7 +95,7 @@ func Lookup(path string) (Paths, error) {
 		switch {
 		case err == nil:
 		case i > 0 && errors.Is(err, fs.ErrNotExist):
-			return Paths{}, fail(ErrNotFound, err, "millrace data directory %s is incomplete, %s is missing: start `millrace serve` once more to have it made or give --kubeconfig", root, relative(root, file))
+			return Paths{}, newFailure(ErrNotFound, err, "millrace data directory %s is incomplete, %s is missing: start `millrace serve` once more to have it made or give --kubeconfig", root, relative(root, file))
 		default:
 			return Paths{}, lookupError(root, file, err)
 		}
@@ -103,17 +103,18 @@ func Lookup(path string) (Paths, error) {
 	return paths, nil
 }
 
+// lookupError returns the error of Lookup for a file that cannot be read.
 func lookupError(root, file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(ErrNotFound, err, "no millrace data directory at %s: start `millrace serve` first or give --kubeconfig", root)
+		return newFailure(ErrNotFound, err, "no millrace data directory at %s: start `millrace serve` first or give --kubeconfig", root)
 	case errors.Is(err, fs.ErrPermission):
-		return fail(ErrNotFound, err, "millrace data directory %s is not open to this user: run as the user that runs `millrace serve` or give --kubeconfig", root)
+		return newFailure(ErrNotFound, err, "millrace data directory %s is not open to this user: run as the user that runs `millrace serve` or give --kubeconfig", root)
 	}
-	return fail(ErrNotFound, err, "check %s: %v: repair it or give --kubeconfig", file, cause(err))
+	return newFailure(ErrNotFound, err, "check %s: %v: repair it or give --kubeconfig", file, cause(err))
 }
 
-// relative shortens a name below root for messages that name root already.
+// relative returns a file's name relative to root, for messages that name root too.
 func relative(root, file string) string {
 	rel, err := filepath.Rel(root, file)
 	if err != nil {
@@ -122,8 +123,8 @@ func relative(root, file string) string {
 	return rel
 }
 
-// cause strips the operation and the path from an error of package os, for
-// messages that name the file already.
+// cause returns the reason within an error of package os, for messages that name the
+// file themselves.
 func cause(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {

@@ -9,15 +9,15 @@ const (
 	// MaxSocketName is the longest file name, in bytes, that EtcdSocketDir
 	// leaves room for.
 	MaxSocketName = 16
-	// socketPathLimit is what a socket's whole path stays below. Kernels cut
-	// off at 104 or 108 bytes, the terminating zero included.
+	// socketPathLimit is above the length of a socket's whole path. Kernels allow 104 or
+	// 108 bytes, including the terminating zero.
 	socketPathLimit = 100
 )
 
-// EtcdSocketDir returns a private directory for the embedded etcd's unix
-// sockets, and creates it. It is Paths().Etcd if socket paths stay short enough
-// there, and otherwise a temporary directory which Close removes. Later calls
-// return the same directory.
+// EtcdSocketDir creates a private directory for the embedded etcd's unix sockets, and
+// returns its path. It is Paths().Etcd if socket paths are short enough there, and
+// otherwise a temporary directory, which Close removes. Later calls return the same
+// directory.
 func (d *Dir) EtcdSocketDir() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,12 +40,13 @@ func (d *Dir) EtcdSocketDir() (string, error) {
 	}
 	if !socketsFit(dir) {
 		os.Remove(dir)
-		return "", fail(ErrUnusable, nil, "no room for sockets: both data directory %s and temporary directory %s have too long names: choose a shorter --data-dir or TMPDIR", d.paths.Root, d.tempDir)
+		return "", newFailure(ErrUnusable, nil, "no room for sockets: both data directory %s and temporary directory %s have too long names: choose a shorter --data-dir or TMPDIR", d.paths.Root, d.tempDir)
 	}
 	d.mu.sockets = dir
 	return dir, nil
 }
 
+// socketsFit reports whether the paths of sockets in a directory are short enough.
 func socketsFit(dir string) bool {
 	return len(dir)+len("/")+MaxSocketName < socketPathLimit
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Negotiate chooses the coding of an answer out of those that are offered, the
-// preferred ones first, by the Accept-Encoding of a request (RFC 9110, 12.5.3).
+// Negotiate chooses one of the offered codings by the Accept-Encoding of a request (RFC
+// 9110, 12.5.3). The offers stand in order of preference.
 //
-// A coding is chosen only if the client names it with a weight above zero, and no lower
-// than that of identity. The highest weight wins. "*" asks for no coding, as in Kubernetes;
-// it only weighs an identity that is not named. Identity is the answer to everything else,
-// also to clients that refuse it. What does not follow the grammar is ignored.
+// A coding is chosen only if the client names it, with a weight above zero and not below
+// the weight of identity. The highest weight wins. "*" names no coding, as in Kubernetes; it
+// is only the weight of an identity that is not named. Otherwise the answer is Identity,
+// even if the client refuses it. Elements that do not follow the grammar are ignored.
 func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	lines := header["Accept-Encoding"]
 	if len(lines) == 0 {
@@ -19,7 +19,7 @@ func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	}
 	accepted := weightsOf(lines)
 	least := accepted.identity
-	if least == unnamed {
+	if least == weightUnnamed {
 		least = accepted.any
 	}
 	chosen, most := Identity, 0
@@ -31,26 +31,28 @@ func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	return chosen
 }
 
-// weights are what a header says of the codings that are known here, in thousandths.
-// That of a coding that is named more than once is the lowest.
+// weights are the weights of codings in a header, in thousandths. A coding that is named
+// more than once has the lowest of its weights.
 type weights struct{ any, identity, gzip, zstd, other int }
 
 const (
-	unnamed    = -1
-	fullWeight = 1000
+	// weightUnnamed is the weight of a coding that the header does not name, and of an
+	// element that does not follow the grammar.
+	weightUnnamed = -1
+	fullWeight    = 1000
 )
 
 func weightsOf(lines []string) weights {
-	w := weights{unnamed, unnamed, unnamed, unnamed, unnamed}
+	w := weights{weightUnnamed, weightUnnamed, weightUnnamed, weightUnnamed, weightUnnamed}
 	for _, line := range lines {
 		for element := range strings.SplitSeq(line, ",") {
 			name, parameter, weighed := strings.Cut(element, ";")
 			weight := fullWeight
 			if weighed {
-				weight = parseWeight(strings.Trim(parameter, optionalSpace))
+				weight = parseWeight(strings.Trim(parameter, optionalWhitespace))
 			}
-			known := w.of(strings.Trim(name, optionalSpace))
-			if weight != unnamed && (*known == unnamed || weight < *known) {
+			known := w.of(strings.Trim(name, optionalWhitespace))
+			if weight != weightUnnamed && (*known == weightUnnamed || weight < *known) {
 				*known = weight
 			}
 		}
@@ -58,6 +60,7 @@ func weightsOf(lines []string) weights {
 	return w
 }
 
+// of returns the weight of a coding. All unknown codings share one.
 func (w *weights) of(name string) *int {
 	switch {
 	case name == "*":
@@ -72,16 +75,17 @@ func (w *weights) of(name string) *int {
 	return &w.other
 }
 
-const optionalSpace = " \t"
+// optionalWhitespace is OWS of RFC 9110, 5.6.3.
+const optionalWhitespace = " \t"
 
-// parseWeight reads "q=" and a number from 0 to 1 with up to three decimals.
+// parseWeight parses "q=" and a number from 0 to 1 with up to three decimals.
 func parseWeight(text string) int {
 	if len(text) < len("q=0") || len(text) > len("q=0.000") || text[0]|0x20 != 'q' || text[1] != '=' {
-		return unnamed
+		return weightUnnamed
 	}
 	number := text[len("q="):]
 	if len(number) > 1 && number[1] != '.' {
-		return unnamed
+		return weightUnnamed
 	}
 	weight, unit := 0, fullWeight
 	for i := range len(number) {
@@ -90,13 +94,13 @@ func parseWeight(text string) int {
 		}
 		digit := int(number[i]) - '0'
 		if digit < 0 || digit > 9 {
-			return unnamed
+			return weightUnnamed
 		}
 		weight += digit * unit
 		unit /= 10
 	}
 	if weight > fullWeight {
-		return unnamed
+		return weightUnnamed
 	}
 	return weight
 }

@@ -5,142 +5,126 @@ import (
 	"sync/atomic"
 )
 
-// Budget bounds the bytes that all memos of a process keep. When it is full,
-// what has not been read since it was last looked at goes first (CLOCK, a
-// second chance in order of arrival). Plain bytes make room for compressed
-// ones, which hold eight times as much, and never the other way round.
+// Budget bounds the bytes of the segments that all memos of a process keep. A memo owns
+// its cells and fills them; the budget may empty any cell at any time. A segment in a cell
+// is immutable, so a reader that has loaded it may use it for as long as it likes: the
+// budget bounds what is kept, not what readers have.
 //
-// The zero value keeps nothing.
+// Eviction is CLOCK: cells stand in a queue in order of arrival, and a cell that was read
+// since the hand last passed goes back to the end. That comes close to LRU, which would
+// have to take a lock and move a list element with each read. CLOCK sets one flag.
+//
+// Plain and compressed segments have a queue each. A compressed segment may evict plain
+// ones, because it holds about eight times as many objects in the same memory, and a
+// reader gets the plain bytes back from it without a decoder. A plain segment never evicts
+// compressed ones. Without this rule a single walk over a large resource would replace
+// what answers most readers by what answers the walk.
+//
+// The costs: one lock for all cells of the process, taken when a cell is filled or
+// emptied, never when it is read; and a scan of cells that were emptied by their memos,
+// which stay in the queue until the hand reaches them or a sweep removes them.
+//
+// A nil Budget and the zero value keep nothing.
 type Budget struct {
 	limit int64
-	used  atomic.Int64
-	// flights are the large segments that nobody keeps, and readers have.
-	flights flights
+	// used is the sum of the costs of all cells that are filled. It changes with mu held,
+	// and is read without.
+	used atomic.Int64
+	// admission limits the large segments that readers have, which no cell keeps.
+	admission segmentAdmission
 
 	mu struct {
 		sync.Mutex
 		plain, packed queue
-		// lately are large segments, the oldest first, and their bytes.
-		lately      []*wire
-		latelyBytes int64
+		transient     transientRing
 	}
-}
-
-const (
-	// latelyShare of the budget, and at most latelyMost bytes, are held on top of
-	// it for readers that go through large objects one behind the other: enough
-	// for some tens of the largest (docs/bench/watch.md).
-	latelyShare = 4
-	latelyMost  = 24 << 20
-)
-
-// hold keeps a large segment for a while. Its slot knows it as recent.
-func (b *Budget) hold(w *wire) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.mu.lately = append(b.mu.lately, w)
-	b.mu.latelyBytes += w.cost()
-	for b.mu.latelyBytes > min(b.limit/latelyShare, latelyMost) {
-		b.mu.latelyBytes -= b.mu.lately[0].cost()
-		b.mu.lately[0] = nil
-		b.mu.lately = b.mu.lately[1:]
-	}
-}
-
-// ReleaseTransient lets go of what is held for readers that are on their way, when there
-// are none.
-func (b *Budget) ReleaseTransient() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.mu.lately, b.mu.latelyBytes = nil, 0
-}
-
-// queue holds cells in order of arrival. Cells that were emptied by their owners
-// stay until the hand reaches them or a sweep finds too many.
-type queue struct {
-	cells []*cell
-	empty int
 }
 
 // NewBudget makes a budget of limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Used is the number of bytes kept now.
+// Used is the number of bytes that cells keep now.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Limit is the number of bytes that may be kept.
+// Limit is the number of bytes that cells may keep.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// tight reports whether little room would be left behind so many bytes more: it
-// is time to keep things compressed.
+// tight reports whether less than an eighth of the budget would be left with cost more
+// bytes. Segments are kept compressed then.
 func (b *Budget) tight(cost int64) bool {
 	return b == nil || b.used.Load()+cost > b.limit-b.limit/8
 }
 
-// cell holds one wire of one memo, or nothing.
+// cell holds one segment of one memo, or none. The memo that owns the cell fills it, one
+// goroutine at a time and only while it is empty. The owner and the budget empty it.
 type cell struct {
-	held atomic.Pointer[wire]
-	read atomic.Bool
+	segment atomic.Pointer[segment]
+	// referenced is CLOCK's flag: the segment was read since the hand last passed.
+	referenced atomic.Bool
 }
 
-// load returns what the cell holds, nil for nothing.
-func (c *cell) load() *wire {
-	w := c.held.Load()
-	if w != nil && !c.read.Load() {
-		c.read.Store(true)
+// load returns the cell's segment, nil if it is empty.
+func (c *cell) load() *segment {
+	seg := c.segment.Load()
+	// The flag is seldom false, and a write would take the cache line from other readers.
+	if seg != nil && !c.referenced.Load() {
+		c.referenced.Store(true)
 	}
-	return w
+	return seg
 }
 
-// keepPlain puts w into an empty cell unless there is no room for it. The caller
-// must be the only one that fills this cell.
-func (b *Budget) keepPlain(c *cell, w *wire) { b.keep(c, w, false) }
+// keepPlain puts a plain segment into an empty cell, unless there is no room for it. No
+// other goroutine may fill the cell meanwhile.
+func (b *Budget) keepPlain(c *cell, seg *segment) { b.keep(c, seg, false) }
 
-// keepPacked is keepPlain for compressed bytes.
-func (b *Budget) keepPacked(c *cell, w *wire) { b.keep(c, w, true) }
+// keepPacked is keepPlain for compressed segments.
+func (b *Budget) keepPacked(c *cell, seg *segment) { b.keep(c, seg, true) }
 
-func (b *Budget) keep(c *cell, w *wire, packed bool) {
-	if b == nil || w.cost() > b.limit {
+func (b *Budget) keep(c *cell, seg *segment, packed bool) {
+	if b == nil || seg.cost() > b.limit {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.used.Load()+w.cost() > b.limit {
+	for b.used.Load()+seg.cost() > b.limit {
 		if !b.evictLocked(&b.mu.plain) && !(packed && b.evictLocked(&b.mu.packed)) {
 			return
 		}
 	}
-	b.used.Add(w.cost())
-	c.held.Store(w)
+	b.used.Add(seg.cost())
+	c.segment.Store(seg)
 	q := &b.mu.plain
 	if packed {
 		q = &b.mu.packed
 	}
 	q.cells = append(q.cells, c)
+	b.checkLocked()
 }
 
-// drop empties a cell whose owner needs it no more.
+// drop empties a cell whose owner no longer needs it.
 func (b *Budget) drop(c *cell) {
-	w := c.held.Swap(nil)
-	if w == nil || b == nil {
+	if b == nil || c.segment.Load() == nil {
 		return
 	}
-	b.used.Add(-w.cost())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Which queue the cell is in is not known: a sweep that comes early is cheap.
+	seg := c.segment.Swap(nil)
+	if seg == nil {
+		return
+	}
+	b.used.Add(-seg.cost())
+	// The cell does not know its queue, so both count it. A sweep that comes too early
+	// costs little.
 	for _, q := range []*queue{&b.mu.plain, &b.mu.packed} {
 		if q.empty++; q.empty > len(q.cells)/2 {
 			q.sweep()
 		}
 	}
+	b.checkLocked()
 }
 
-// evictLocked moves a queue's hand by one cell. It returns false when there is
-// none.
+// evictLocked moves a queue's hand by one cell: it empties the cell, or gives it a second
+// chance. It returns false if the queue has no cells.
 func (b *Budget) evictLocked(q *queue) bool {
 	if len(q.cells) == 0 {
 		return false
@@ -148,22 +132,31 @@ func (b *Budget) evictLocked(q *queue) bool {
 	c := q.cells[0]
 	q.cells = q.cells[1:]
 	switch {
-	case c.held.Load() == nil:
+	case c.segment.Load() == nil:
 		q.empty = max(0, q.empty-1)
-	case c.read.Swap(false):
+	case c.referenced.Swap(false):
 		q.cells = append(q.cells, c)
 	default:
-		if w := c.held.Swap(nil); w != nil {
-			b.used.Add(-w.cost())
-		}
+		b.used.Add(-c.segment.Swap(nil).cost())
 	}
 	return true
 }
 
+// queue is a CLOCK: the cells in order of arrival, the hand at the first. Cells that
+// their owners emptied stay until the hand reaches them or a sweep removes them. A cell
+// that was emptied and filled again may stand in the queue twice; then it is only looked
+// at more often.
+type queue struct {
+	cells []*cell
+	// empty is an upper bound of the number of empty cells, as far as drop has counted.
+	empty int
+}
+
+// sweep removes the empty cells.
 func (q *queue) sweep() {
 	live := make([]*cell, 0, len(q.cells)/2)
 	for _, c := range q.cells {
-		if c.held.Load() != nil {
+		if c.segment.Load() != nil {
 			live = append(live, c)
 		}
 	}

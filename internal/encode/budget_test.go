@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func wireOf(size int) *wire { return &wire{bytes: make([]byte, size), size: int64(size)} }
+func segmentOf(size int) *segment { return &segment{bytes: make([]byte, size), size: int64(size)} }
 
 func TestBudgetStaysWithinItsLimit(t *testing.T) {
 	const limit = 64 << 10
@@ -38,7 +38,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 					// A cell is filled by one at a time, and only when empty, as memos do.
 					owners[i].Lock()
 					if cells[i].load() == nil {
-						b.keepPlain(&cells[i], wireOf(random.IntN(4000)))
+						b.keepPlain(&cells[i], segmentOf(random.IntN(4000)))
 					}
 					owners[i].Unlock()
 				case 2:
@@ -54,7 +54,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 	watcher.Wait()
 	var held int64
 	for i := range cells {
-		if w := cells[i].held.Load(); w != nil {
+		if w := cells[i].segment.Load(); w != nil {
 			held += w.cost()
 		}
 	}
@@ -71,41 +71,41 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 
 func TestBudgetKeepsWhatIsRead(t *testing.T) {
 	const each = 1000
-	b := NewBudget(4 * (each + wireOverhead))
+	b := NewBudget(4 * (each + segmentOverhead))
 	read, others := new(cell), make([]cell, 12)
-	b.keepPlain(read, wireOf(each))
+	b.keepPlain(read, segmentOf(each))
 	for i := range others {
 		if read.load() == nil {
 			t.Fatalf("what is read was dropped at the %dth arrival", i)
 		}
-		b.keepPlain(&others[i], wireOf(each))
+		b.keepPlain(&others[i], segmentOf(each))
 	}
-	if others[0].held.Load() != nil {
+	if others[0].segment.Load() != nil {
 		t.Error("what was never read is still there")
 	}
-	if others[len(others)-1].held.Load() == nil {
+	if others[len(others)-1].segment.Load() == nil {
 		t.Error("the newest is gone")
 	}
 }
 
 func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
 	const each = 1000
-	b := NewBudget(3 * (each + wireOverhead))
+	b := NewBudget(3 * (each + segmentOverhead))
 	once := new(cell)
-	b.keepPlain(once, wireOf(each))
+	b.keepPlain(once, segmentOf(each))
 	once.load()
 	for range 12 {
-		b.keepPlain(new(cell), wireOf(each))
+		b.keepPlain(new(cell), segmentOf(each))
 	}
-	if once.held.Load() != nil {
+	if once.segment.Load() != nil {
 		t.Error("what was read once stays for good")
 	}
 }
 
 func TestBudgetOfNothing(t *testing.T) {
-	for name, b := range map[string]*Budget{"nil": nil, "zero": new(Budget), "small": NewBudget(wireOverhead)} {
+	for name, b := range map[string]*Budget{"nil": nil, "zero": new(Budget), "small": NewBudget(segmentOverhead)} {
 		c := new(cell)
-		b.keepPlain(c, wireOf(1))
+		b.keepPlain(c, segmentOf(1))
 		if c.load() != nil {
 			t.Errorf("%s budget keeps something", name)
 		}
@@ -116,7 +116,7 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 	b := NewBudget(1 << 20)
 	for range 10_000 {
 		c := new(cell)
-		b.keepPlain(c, wireOf(10))
+		b.keepPlain(c, segmentOf(10))
 		b.drop(c)
 	}
 	b.mu.Lock()
@@ -131,12 +131,12 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 func TestBudgetRefillsCells(t *testing.T) {
 	b := NewBudget(1 << 20)
 	stays, comesAndGoes := new(cell), new(cell)
-	b.keepPlain(stays, wireOf(10))
+	b.keepPlain(stays, segmentOf(10))
 	for range 1000 {
-		b.keepPlain(comesAndGoes, wireOf(10))
+		b.keepPlain(comesAndGoes, segmentOf(10))
 		b.drop(comesAndGoes)
 	}
-	b.keepPlain(comesAndGoes, wireOf(10))
+	b.keepPlain(comesAndGoes, segmentOf(10))
 	if want := stays.load().cost() + comesAndGoes.load().cost(); b.Used() != want {
 		t.Errorf("%d bytes kept, want %d", b.Used(), want)
 	}
@@ -149,7 +149,7 @@ func TestBudgetRefillsCells(t *testing.T) {
 
 func BenchmarkBudgetKeepDrop(b *testing.B) {
 	budget := NewBudget(1 << 20)
-	w := wireOf(4096)
+	w := segmentOf(4096)
 	b.RunParallel(func(pb *testing.PB) {
 		c := new(cell)
 		for pb.Next() {

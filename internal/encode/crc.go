@@ -2,11 +2,10 @@ package encode
 
 import "hash/crc32"
 
-// A CRC is a polynomial over GF(2) modulo the IEEE one; appending n bytes
-// multiplies what came before by x^(8n). So crc(a‖b) = crc(a)·x^(8·len b) ⊕
-// crc(b), and x^(8n) takes one multiplication for each bit of n
-// (Ross Williams, "A painless guide to CRC error detection algorithms", and
-// zlib's crc32_combine).
+// A CRC is a polynomial over GF(2) modulo the IEEE polynomial. To append n bytes multiplies
+// the polynomial before them by x^(8n). So crc(a‖b) = crc(a)·x^(8·len b) ⊕ crc(b), and
+// x^(8n) takes one multiplication for each bit of n. See Ross Williams, "A painless guide to
+// CRC error detection algorithms", and zlib's crc32_combine.
 
 // crcPowers[k] is x^(8·2^k) modulo the polynomial, bits reversed as in hash/crc32.
 var crcPowers = func() (powers [63]uint32) {
@@ -17,8 +16,8 @@ var crcPowers = func() (powers [63]uint32) {
 	return powers
 }()
 
-// combineCRC32 returns the checksum of two runs of bytes, one after the other,
-// the second sizeB long.
+// combineCRC32 returns the checksum of two runs of bytes, one after the other. a and b are
+// their checksums, sizeB is the length of the second.
 func combineCRC32(a, b uint32, sizeB int64) uint32 {
 	return crcMultiply(a, crcPower(sizeB)) ^ b
 }
@@ -34,8 +33,8 @@ func crcPower(n int64) uint32 {
 	return power
 }
 
-// crcMultiply multiplies two polynomials modulo the IEEE one. The highest bit
-// is x^0. It has no branches, which would be mispredicted half of the time.
+// crcMultiply multiplies two polynomials modulo the IEEE polynomial. The highest bit is
+// x^0. The loop has no branches, because half of them would be mispredicted.
 func crcMultiply(a, b uint32) uint32 {
 	var product uint32
 	for range 32 {

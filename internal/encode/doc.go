@@ -1,16 +1,48 @@
-// Package encode turns stored bytes into wire bytes that are byte for byte what
-// Kubernetes would send, and keeps them for the next reader.
+// Package encode turns stored bytes into wire bytes that are byte for byte what Kubernetes
+// would send, and keeps them for the next reader.
 //
-// A Form is one media type of one API version of one resource. What it makes
-// for a group of neighbouring objects is a segment: the objects as they stand
-// inside a LIST, joined by their separator. A LIST is a header, segments with
-// separators between them, and a trailer. Segments live in the Memo of the
-// cache's leaf that they were made from, within the Budget of the process.
+// A Form is one media type of one API version of one resource. What it makes of a group of
+// neighbouring objects is a segment: the objects as they stand inside a LIST, joined by
+// their separator. A LIST is a header, segments with separators between them, and a
+// trailer. A WATCH is frames; its initial events are segments of frames.
 //
-// The bytes come from Kubernetes' own encoders: a list of one object is encoded
-// and what surrounds the object is cut away. So a form needs to know nothing of
-// the type, and a shape that it does not recognise is an error, never a guess.
+// The bytes come from Kubernetes' own encoders: a list of one object is encoded, and what
+// surrounds the object is cut away. So a form needs to know nothing of the type, and a
+// shape that it does not recognise is an error (ErrShape), never a guess. The cost is that
+// an item is encoded together with an empty list around it.
 //
-// The package does not choose forms for requests (package read does), and it
-// keeps no decoded objects.
+// # Where bytes are kept
+//
+//	 leaf of the cache's tree: a group of neighbouring entries
+//	  │ owns
+//	  ▼
+//	Memo ──► slot for each Form ──┬─► cell plain ─────┐
+//	  │                           ├─► cell deflated ──┤
+//	  │                           ├─► cell zipped ────┼──► Budget: queues plain and packed
+//	  │                           ├─► cells singles ──┘     (CLOCK empties cells)
+//	  │                           └─► build: weak pointers ◄── transient ring of large segments
+//	  └─► inherited slots of the leaf that this one replaced: sources to copy from
+//
+//	 event of the log
+//	  │ owns
+//	  ▼
+//	Frames ──► frameCell for each Form ──► build: weak pointer to a Frame ◄── RecentFrames
+//
+// A memo owns its slots, and a slot its cells. A cell owns a segment until the budget
+// evicts it, the memo drops it, or the leaf leaves the tree. Then only readers hold the
+// segment, and the garbage collector frees it behind the last of them. Segments and frames
+// are immutable, so readers share them without a lock and without a count of references.
+//
+// Plain segments are kept while there is room. A slot also keeps the coding that a client
+// asked for, and in a tight budget the zipped segment, from which the plain one is
+// unpacked. singles hold items that were asked for alone, until the whole group is
+// encoded. Segments of large objects are not kept plain: readers share them by weak
+// pointers, the transient ring keeps the newest alive, and segmentAdmission bounds how
+// many bytes readers have at once.
+//
+// When an object changes, the cache makes a new leaf. Its memo inherits the slots of the
+// old one, copies the items that did not change when it is first read, and drops the rest.
+//
+// The package does not choose forms for requests (package read does), and it keeps no
+// decoded objects.
 package encode

@@ -13,57 +13,70 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// ErrShape says that an encoder's output is not what the form's framing
-// expects. The request must be answered by Kubernetes' own code.
+// ErrShape says that an encoder's output does not have the shape that the form's framing
+// expects. Kubernetes' own code must answer the request.
 var ErrShape = errors.New("unexpected shape of an encoded list")
 
-// Config is what a Form needs to know about its resource.
+// Config of a Form. Decode, List, Encoder and MediaType are required, with the exceptions
+// that are noted.
 type Config struct {
-	// Name tells people which form it is, as in "v1 json".
+	// Name is the form's name in logs and reports, as in "v1 json".
 	Name string
 	// Decode turns an entry into the object that Kubernetes' storage layer would
 	// return: defaulted, in internal form, with its resourceVersion set.
 	Decode func(*resource.Entry) (runtime.Object, error)
-	// List makes the list of an object, or of none, as Kubernetes' handlers give
-	// it to the encoder.
+	// List makes the list of an object, or of none, as Kubernetes' handlers give it to
+	// the encoder. Forms of watches have none.
 	List func(Meta, ...runtime.Object) (runtime.Object, error)
-	// Object makes what a GET gives to the encoder. Nil is the object itself.
+	// Object turns an object into what a GET gives to the encoder. Nil means the object
+	// itself.
 	Object func(runtime.Object) (runtime.Object, error)
-	// Row encodes an item of a table, nil for what is no table. A form has either
-	// rows or items.
+	// Row makes an object's row of a table. A form with Row has rows in place of items.
+	// Nil means that the form is not a table's.
 	Row func(*resource.Entry) (Row, error)
-	// Volatile says that the bytes tell ages, so that those of a group are not kept, and
-	// those of an event for no longer than a second.
+	// Volatile says that the bytes tell ages. The bytes of a group are not kept then, and
+	// those of an event for a second at most.
 	Volatile bool
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder
-	// Framing says how the media type joins items into a list.
+	// Framing says how the media type joins items to a list.
 	Framing Framing
 	// MediaType is the Content-Type of the answer.
 	MediaType string
-	// Events and Framer write what surrounds a watch's objects. Only forms of
-	// watches have them.
+	// Events and Framer write what surrounds an object in a watch. Only forms of watches
+	// have them.
 	Events runtime.Encoder
 	Framer runtime.Framer
-	// Budget bounds what memos keep, Recent what is kept of events. They are
-	// shared by all forms of a process.
-	Budget *Budget
-	Recent *Recent
+	// Budget bounds what memos keep, RecentFrames what is kept of events. All forms of a
+	// process share them. Nil keeps nothing.
+	Budget       *Budget
+	RecentFrames *RecentFrames
 }
 
-// Form is one wire form of a resource. It is immutable and safe for concurrent use.
+// Form is one wire form of a resource: a media type, and a kind of object or table.
+//
+// It knows no types. It has Kubernetes' encoder write a list of one object, and cuts away
+// what the encoder writes for a list of none. So its items are those of Kubernetes, also
+// after an upgrade. The cost is the encoding of an empty list with each item, and a check:
+// if the output does not begin and end like the empty list, the form returns ErrShape, and
+// Kubernetes answers the request.
+//
+// A Form is immutable once SetModel was called, and safe for concurrent use. Memos find
+// their slots by the pointer, so a form is made once for each route.
 type Form struct {
 	cfg Config
-	// empty surrounds the items of a list without metadata.
-	empty frame
-	// alone surrounds an item as a GET answers it; nil where that is not known.
-	alone *frame
+	// empty is what surrounds the items of a list without metadata.
+	empty listEnvelope
+	// alone is what surrounds an item in the answer to a GET. If it is nil, GETs encode
+	// the object.
+	alone *listEnvelope
 }
 
-// NewForm checks that the encoder's lists have the shape that the framing expects.
+// NewForm makes a form. It checks that the encoder writes an empty list, or a frame, in the
+// shape that the framing expects.
 func NewForm(cfg Config) (*Form, error) {
 	f := &Form{cfg: cfg}
-	if cfg.Framing.frames() {
+	if cfg.Framing.isWatch() {
 		return f, f.checkFrames()
 	}
 	encoded, err := f.encodeList(Meta{})
@@ -76,9 +89,10 @@ func NewForm(cfg Config) (*Form, error) {
 	return f, nil
 }
 
-// Model tells the form what an object looks like alone, so that a GET can be
-// answered from an item's bytes. obj is any object; it is not kept.
-func (f *Form) Model(obj runtime.Object) error {
+// SetModel lets GETs be answered from an item's bytes. The form learns from obj, which is
+// any object of the kind, what surrounds an object alone in place of a list's item. obj is
+// not kept. SetModel is called before the form is used, or never.
+func (f *Form) SetModel(obj runtime.Object) error {
 	var alone bytes.Buffer
 	if err := f.encodeAlone(&alone, obj); err != nil {
 		return err
@@ -93,14 +107,14 @@ func (f *Form) Model(obj runtime.Object) error {
 	return nil
 }
 
-// Name tells people which form it is.
+// Name is the form's name in logs and reports.
 func (f *Form) Name() string { return f.cfg.Name }
 
-// MediaType is the Content-Type of what the form encodes.
+// MediaType is the Content-Type of the form's answers.
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
-// Rows reports whether the form is a table's.
-func (f *Form) Rows() bool { return f.cfg.Row != nil }
+// IsTable reports whether the form is a table's.
+func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 
 // Object encodes the one object of a span as a GET answers it.
 func (f *Form) Object(span Span) ([]byte, error) {
@@ -114,11 +128,11 @@ func (f *Form) Object(span Span) ([]byte, error) {
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return nil, err
+		return nil, entryError(e, err)
 	}
 	var buf bytes.Buffer
 	err = f.encodeAlone(&buf, obj)
-	return buf.Bytes(), err
+	return buf.Bytes(), entryError(e, err)
 }
 
 // encodeAlone encodes an object as a GET answers it.
@@ -139,8 +153,8 @@ func (f *Form) encodeObject(buf *bytes.Buffer, obj runtime.Object) error {
 	return nil
 }
 
-// envelope returns what surrounds a list's items. size is the number of bytes
-// of all items with their separators; framings other than protobuf ignore it.
+// envelope returns what surrounds a list's items. size is the number of bytes of all items
+// with their separators. Only protobuf needs it, whose header states it.
 func (f *Form) envelope(m Meta, size int64) (header, trailer []byte, err error) {
 	encoded, err := f.encodeList(m)
 	if err != nil {
@@ -171,19 +185,18 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 	return nil
 }
 
-// appendItem appends an object as it stands inside a list, or as the frame that
-// adds it.
+// appendItem appends an entry as an item of a list or, for watches, as an ADDED frame.
 func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
-	if f.cfg.Framing.frames() {
+	if f.cfg.Framing.isWatch() {
 		return f.event(dst, watch.Added, e, e.Revision)
 	}
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
-		return dst, err
+		return dst, entryError(e, err)
 	}
 	dst, err = f.appendObject(dst, obj, scratch)
 	if err != nil {
-		return dst, fmt.Errorf("encode item %s: %w", e.Key, err)
+		return dst, entryError(e, fmt.Errorf("encode item %s: %w", e.Key, err))
 	}
 	return dst, nil
 }
@@ -197,7 +210,7 @@ func (f *Form) appendObject(dst []byte, obj runtime.Object, scratch *bytes.Buffe
 	return append(dst, item...), err
 }
 
-// SetMeta writes a list's metadata as Kubernetes' storage does.
+// SetMeta sets a list's metadata as Kubernetes' storage does.
 func (m Meta) SetMeta(list runtime.Object) error {
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
@@ -211,11 +224,11 @@ func (m Meta) SetMeta(list runtime.Object) error {
 	return nil
 }
 
-// PlainList makes Config.List of a function that makes empty lists.
+// PlainList makes a Config.List out of a function that makes empty lists.
 func PlainList(newList func() runtime.Object) func(Meta, ...runtime.Object) (runtime.Object, error) {
 	return func(m Meta, objs ...runtime.Object) (runtime.Object, error) {
 		list := newList()
-		// Without objects this makes the items [] and not null.
+		// A slice that is not nil makes the items of an empty list [] and not null.
 		if err := meta.SetList(list, append([]runtime.Object{}, objs...)); err != nil {
 			return nil, err
 		}

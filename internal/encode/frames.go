@@ -9,10 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Frames keeps the wire bytes of one event in every form that watchers asked
-// for. Each is encoded by one of them while the others that want it wait. What
-// nobody is busy with stays as long as Recent has room for it, and is encoded
-// again for who comes late. The zero value is ready. Frames must not be copied.
+// Frames finds the wire bytes of one event in every form that watches asked for. The event
+// log owns one Frames for each event, so it lives as long as the event is in the log.
+//
+// The frames themselves are only held weakly. Most events are sent to all watches within
+// milliseconds, and to none after that: to keep their bytes for the life of the log would
+// cost many times the log's own memory. So a frame stays while a connection sends it, and
+// while RecentFrames has room for it. A watch that comes later encodes it again, and shares
+// it with others that are as late. The cost is one lock and one weak pointer for each event
+// and form.
+//
+// The zero value is ready. Frames must not be copied.
 type Frames struct {
 	mu struct {
 		sync.Mutex
@@ -20,12 +27,20 @@ type Frames struct {
 	}
 }
 
+// frameCell is an event in one form.
 type frameCell struct {
 	form *Form
 	kind watch.EventType
-	// build is held by who encodes; it is never taken with Frames.mu held.
-	build sync.Mutex
-	frame weak.Pointer[Frame]
+	// build is held by the goroutine that encodes the frame. Others that need it wait. It
+	// is never taken with Frames.mu held.
+	//
+	// It is like slot.build: the result may vanish, so neither a sync.Once nor a single
+	// flight fits. It is not shared with it, because a frame has one result, which may
+	// also be outdated by the clock, where a slot has three that depend on each other.
+	build struct {
+		sync.Mutex
+		frame weak.Pointer[Frame]
+	}
 }
 
 func (m *Frames) cell(f *Form, kind watch.EventType) *frameCell {
@@ -41,7 +56,7 @@ func (m *Frames) cell(f *Form, kind watch.EventType) *frameCell {
 	return c
 }
 
-// Event returns the frame of a change.
+// Event returns the frame of a change. It encodes the frame unless another watch has it.
 func (f *Form) Event(c *Change) (*Frame, error) {
 	cell := c.Frames.cell(f, c.Kind)
 	cell.build.Lock()
@@ -50,7 +65,7 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	if f.cfg.Volatile {
 		second = time.Now().Unix()
 	}
-	if frame := cell.frame.Value(); frame != nil && frame.second == second {
+	if frame := cell.build.frame.Value(); frame != nil && frame.second == second {
 		return frame, nil
 	}
 	text, err := f.event(nil, c.Kind, c.Entry, c.Revision)
@@ -59,53 +74,64 @@ func (f *Form) Event(c *Change) (*Frame, error) {
 	}
 	frame := &Frame{bytes: text, second: second}
 	frame.self = weak.Make(frame)
-	cell.frame = frame.self
-	f.cfg.Recent.keep(frame)
+	cell.build.frame = frame.self
+	f.cfg.RecentFrames.keep(frame)
 	return frame, nil
 }
 
-// Frame is one event on the wire. It is shared by all watchers that are sent it.
+// HasFrame reports whether Event would find a change's frame.
+func (f *Form) HasFrame(c *Change) bool {
+	cell := c.Frames.cell(f, c.Kind)
+	cell.build.Lock()
+	defer cell.build.Unlock()
+	return !f.cfg.Volatile && cell.build.frame.Value() != nil
+}
+
+// Frame is one event on the wire. All watches that are sent the event in this form share it,
+// so their connections hold a pointer and no copy.
 type Frame struct {
+	// bytes are not changed.
 	bytes []byte
-	// second is when bytes that tell ages were encoded, in Unix time, and 0 for others.
-	// Kubernetes tells them as they are when the event is sent; most timestamps are of
-	// whole seconds, so they change together.
+	// second is when volatile bytes were encoded, in Unix time, and 0 for others. Volatile
+	// bytes tell ages as they are when the event is sent. Most timestamps are whole
+	// seconds, so all ages change at the same time.
 	second int64
-	// self is for those who want to know later whether it is still around.
+	// self lets a stream ask later whether the frame is still in memory.
 	self weak.Pointer[Frame]
 
 	mu struct {
 		sync.Mutex
 		sum frameSum
-		// deflated are gzip segments, by the frame that went before them in the
-		// stream: none for one that refers to nothing.
-		deflated []deflatedFrame
+		// deflated are the compressed forms of bytes. They differ by the frame before them
+		// in the stream, to which they refer. The zero pointer refers to none.
+		deflated []frameSegment
 	}
 }
 
-// frameSum is what a gzip stream's checksum is advanced by.
+// frameSum advances a gzip stream's checksum by a frame.
 type frameSum struct {
 	crc, power uint32
 	size       int64
 }
 
-type deflatedFrame struct {
+// frameSegment is a frame deflated for a stream that ends with the frame after.
+type frameSegment struct {
 	after weak.Pointer[Frame]
 	bytes []byte
 }
 
-// maxDeflated bounds the segments of a frame. Who follows after yet another
-// frame is sent the one that refers to nothing.
-const maxDeflated = 4
+// maxFrameSegments bounds the segments of a frame. Streams that end with yet another frame
+// are sent the segment that refers to none.
+const maxFrameSegments = 4
 
-// deflate returns the frame compressed for a stream whose last bytes are those
-// of before, which may be nil.
+// deflate returns the frame compressed for a stream whose last bytes are those of before,
+// which may be nil.
 func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var after weak.Pointer[Frame]
 	var dictionary []byte
-	if before != nil && (len(f.mu.deflated) < maxDeflated || f.findLocked(before.self) != nil) {
+	if before != nil && (len(f.mu.deflated) < maxFrameSegments || f.findLocked(before.self) != nil) {
 		after, dictionary = before.self, before.bytes
 	}
 	if segment = f.findLocked(after); segment != nil {
@@ -116,7 +142,7 @@ func (f *Frame) deflate(before *Frame) (segment []byte, sum frameSum, err error)
 	}
 	size := int64(len(f.bytes))
 	f.mu.sum = frameSum{crc: crc32.ChecksumIEEE(f.bytes), power: crcPower(size), size: size}
-	f.mu.deflated = append(f.mu.deflated, deflatedFrame{after, segment})
+	f.mu.deflated = append(f.mu.deflated, frameSegment{after, segment})
 	return segment, f.mu.sum, nil
 }
 
@@ -127,41 +153,4 @@ func (f *Frame) findLocked(after weak.Pointer[Frame]) []byte {
 		}
 	}
 	return nil
-}
-
-// Recent keeps the newest frames of a process, so that those who are a moment
-// late do not encode them again. The nil value keeps none.
-type Recent struct {
-	limit int
-	mu    struct {
-		sync.Mutex
-		frames []*Frame
-		bytes  int
-	}
-}
-
-// NewRecent keeps frames of some bytes in all.
-func NewRecent(limit int64) *Recent { return &Recent{limit: int(limit)} }
-
-// Release lets go of all frames, when nobody is late.
-func (r *Recent) Release() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.frames, r.mu.bytes = nil, 0
-}
-
-func (r *Recent) keep(f *Frame) {
-	if r == nil || len(f.bytes) > r.limit/4 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.frames = append(r.mu.frames, f)
-	r.mu.bytes += len(f.bytes)
-	drop := 0
-	for ; r.mu.bytes > r.limit; drop++ {
-		r.mu.bytes -= len(r.mu.frames[drop].bytes)
-		r.mu.frames[drop] = nil
-	}
-	r.mu.frames = r.mu.frames[drop:]
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Framing is how a media type joins items into a list.
+// Framing is how a media type joins items to a list.
 type Framing int
 
 const (
@@ -21,17 +21,17 @@ const (
 	// Protobuf is Kubernetes' envelope: the magic number, then runtime.Unknown,
 	// whose field 2 is the list: metadata in field 1, items in field 2.
 	Protobuf
-	// WatchJSON and WatchProtobuf have frames of watch events for items and
-	// nothing around or between them.
+	// WatchJSON and WatchProtobuf have frames of watch events for items, and nothing
+	// around or between them.
 	WatchJSON
 	WatchProtobuf
 )
 
-// frame is an encoded list without its items.
-type frame struct {
+// listEnvelope is an encoded list without its items.
+type listEnvelope struct {
 	// before ends where the first item begins, after begins where the last ends.
 	before, after []byte
-	// list is the protobuf message without items, nil for other framings.
+	// list is the protobuf message without its items, nil for other framings.
 	list []byte
 }
 
@@ -52,8 +52,8 @@ func (f Framing) separator() []byte {
 	return nil
 }
 
-// brackets are what a list that has items opens and closes them with, and what
-// one without has instead.
+// brackets are what opens and closes the items of a list, and what a list without items
+// may have in their place.
 func (f Framing) brackets() (open, shut string, empty []string) {
 	switch f {
 	case PrettyJSON:
@@ -64,53 +64,54 @@ func (f Framing) brackets() (open, shut string, empty []string) {
 	return `"items":[`, "]", []string{`"items":[]`, `"items":null`}
 }
 
-// split takes an encoded list without items apart.
-func (f Framing) split(encoded []byte) (frame, error) {
+// split finds the envelope of an encoded list without items.
+func (f Framing) split(encoded []byte) (listEnvelope, error) {
 	if f == Protobuf {
 		return splitProtobuf(encoded)
 	}
 	open, shut, empty := f.brackets()
 	for _, none := range empty {
-		// Metadata stand ahead of the items, and descriptions of a table's columns:
-		// neither holds an unescaped quotation mark.
+		// Only metadata and descriptions of a table's columns stand ahead of the items.
+		// Neither has an unescaped quotation mark inside, so the first match is right.
 		if i := bytes.Index(encoded, []byte(none)); i >= 0 {
-			return frame{
+			return listEnvelope{
 				before: append(bytes.Clone(encoded[:i]), open...),
 				after:  append([]byte(shut), encoded[i+len(none):]...),
 			}, nil
 		}
 	}
-	return frame{}, fmt.Errorf("%w: no %s", ErrShape, empty[0])
+	return listEnvelope{}, fmt.Errorf("%w: no %s", ErrShape, empty[0])
 }
 
-func splitProtobuf(encoded []byte) (frame, error) {
+func splitProtobuf(encoded []byte) (listEnvelope, error) {
 	rest, ok := bytes.CutPrefix(encoded, protobufMagic)
 	if !ok {
-		return frame{}, fmt.Errorf("%w: no magic number", ErrShape)
+		return listEnvelope{}, fmt.Errorf("%w: no magic number", ErrShape)
 	}
 	for len(rest) > 0 {
 		number, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 {
-			return frame{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(n))
+			return listEnvelope{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(n))
 		}
 		if number == unknownRaw && kind == protowire.BytesType {
 			list, m := protowire.ConsumeBytes(rest[n:])
 			if m < 0 {
-				return frame{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
+				return listEnvelope{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
 			}
-			return frame{before: encoded[:len(encoded)-len(rest)], list: list, after: rest[n+m:]}, nil
+			return listEnvelope{before: encoded[:len(encoded)-len(rest)], list: list, after: rest[n+m:]}, nil
 		}
 		m := protowire.ConsumeFieldValue(number, kind, rest[n:])
 		if m < 0 {
-			return frame{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
+			return listEnvelope{}, fmt.Errorf("%w: %w", ErrShape, protowire.ParseError(m))
 		}
 		rest = rest[n+m:]
 	}
-	return frame{}, fmt.Errorf("%w: no list in the envelope", ErrShape)
+	return listEnvelope{}, fmt.Errorf("%w: no list in the envelope", ErrShape)
 }
 
-// join makes the header and trailer of a list whose items take size bytes.
-func (f Framing) join(surrounding frame, size int64) (header, trailer []byte) {
+// join makes the header and trailer of a list whose items, with separators, take size
+// bytes.
+func (f Framing) join(surrounding listEnvelope, size int64) (header, trailer []byte) {
 	if f != Protobuf {
 		return surrounding.before, surrounding.after
 	}
@@ -120,9 +121,9 @@ func (f Framing) join(surrounding frame, size int64) (header, trailer []byte) {
 	return append(header, surrounding.list...), surrounding.after
 }
 
-// cut returns the item out of an encoded list of one. empty is the same list
-// without it.
-func (f Framing) cut(encoded []byte, empty frame) ([]byte, error) {
+// cut returns the item of an encoded list of one. It is part of encoded. empty is the
+// envelope of the same list without items.
+func (f Framing) cut(encoded []byte, empty listEnvelope) ([]byte, error) {
 	if f == Protobuf {
 		one, err := splitProtobuf(encoded)
 		if err != nil {
@@ -144,35 +145,36 @@ func (f Framing) cut(encoded []byte, empty frame) ([]byte, error) {
 	return item, nil
 }
 
-// around finds what surrounds an item when it is sent alone.
-func (f Framing) around(alone, item []byte) (frame, bool) {
+// around finds what surrounds an item in alone, the answer to a GET of the same object.
+func (f Framing) around(alone, item []byte) (listEnvelope, bool) {
 	switch f {
 	case Protobuf:
 		surrounding, err := splitProtobuf(alone)
 		body, n := consumeItem(item)
 		if err != nil || n < 0 || !bytes.Equal(surrounding.list, body) {
-			return frame{}, false
+			return listEnvelope{}, false
 		}
-		return frame{before: bytes.Clone(surrounding.before), after: bytes.Clone(surrounding.after)}, true
+		return listEnvelope{before: bytes.Clone(surrounding.before), after: bytes.Clone(surrounding.after)}, true
 	case JSON:
-		// An item begins like the object, but for the kind that a typed one leaves out.
+		// An item is the object as it is sent alone, but typed items leave out the kind,
+		// which stands first.
 		if len(item) < 2 {
-			return frame{}, false
+			return listEnvelope{}, false
 		}
 		if after, ok := bytes.CutPrefix(alone, item); ok {
-			return frame{before: item[:1:1], after: bytes.Clone(after)}, true
+			return listEnvelope{before: item[:1:1], after: bytes.Clone(after)}, true
 		}
 		i := bytes.LastIndex(alone, item[1:])
 		if i < 2 || alone[i-1] != ',' {
-			return frame{}, false
+			return listEnvelope{}, false
 		}
-		return frame{before: bytes.Clone(alone[:i]), after: bytes.Clone(alone[i+len(item)-1:])}, true
+		return listEnvelope{before: bytes.Clone(alone[:i]), after: bytes.Clone(alone[i+len(item)-1:])}, true
 	}
-	return frame{}, false
+	return listEnvelope{}, false
 }
 
-// wrap makes of an item what is sent alone.
-func (f Framing) wrap(item []byte, surrounding *frame) ([]byte, error) {
+// wrap makes the answer to a GET out of an item.
+func (f Framing) wrap(item []byte, surrounding *listEnvelope) ([]byte, error) {
 	if f != Protobuf {
 		out := make([]byte, 0, len(surrounding.before)+len(item)+len(surrounding.after))
 		out = append(out, surrounding.before...)
@@ -190,7 +192,8 @@ func (f Framing) wrap(item []byte, surrounding *frame) ([]byte, error) {
 	return append(out, surrounding.after...), nil
 }
 
-// consumeItem returns the object of one field of a list's items.
+// consumeItem returns the object in a field of a list's items. n is its length on the wire,
+// negative for an error.
 func consumeItem(item []byte) (body []byte, n int) {
 	if _, _, n = protowire.ConsumeTag(item); n < 0 {
 		return nil, n

@@ -10,33 +10,35 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Segments are compressed apart from one another and end on a byte boundary
-// (a sync flush), so any sequence of them under one gzip header is a valid
-// stream (RFC 1951, 3.2.4; RFC 1952). What is too short to be worth compressing
-// travels as a stored block.
+// Segments are compressed apart from one another and end on a byte boundary (a sync flush).
+// So any sequence of them under one gzip header is a valid stream (RFC 1951, 3.2.4; RFC
+// 1952). Bytes that are too few to be worth compressing are sent as a stored block.
 
-// deflateLevel is chosen by docs/bench/list.md: each segment is compressed once
-// for all readers, so bytes on the wire count for more than the CPU to make them.
+// deflateLevel was chosen by docs/bench/list.md. Each segment is compressed once for all
+// readers, so the bytes on the wire matter more than the CPU to compress them.
 const deflateLevel = 5
 
-// gzipHeader has no name and no time; the extra flags and the operating system
-// are those that Go's compress/gzip writes at its fastest level.
+// gzipHeader has no name and no time. Its extra flags and operating system are those that
+// Go's compress/gzip writes at its fastest level.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
-// lastBlock is an empty final block with fixed codes.
-var lastBlock = []byte{0x03, 0x00}
+// deflateLastBlock is an empty final block with fixed codes.
+var deflateLastBlock = []byte{0x03, 0x00}
 
-// emptyBlock is a stored block of nothing, as a sync flush writes.
-var emptyBlock = []byte{0, 0, 0, 0xff, 0xff}
+// deflateEmptyBlock is an empty stored block, as a sync flush writes it.
+var deflateEmptyBlock = []byte{0, 0, 0, 0xff, 0xff}
 
-const maxStored = 1<<16 - 1
+// maxStoredBlock is the largest stored block in bytes (RFC 1951, 3.2.4).
+const maxStoredBlock = 1<<16 - 1
 
-// deflaters compress what is kept for all readers, followers what is kept for
-// those who have received something before, hasty ones what is sent once.
+// segmentDeflaters compress segments, which refer to nothing before them. frameDeflaters
+// compress frames, which may refer to the frame before. They have a pool of their own,
+// because Reset does not take the dictionary from a writer that once had one. fastDeflaters compress bytes that
+// are sent once.
 var (
-	deflaters = deflaterPool(deflateLevel)
-	followers = deflaterPool(deflateLevel)
-	hasty     = deflaterPool(flate.BestSpeed)
+	segmentDeflaters = deflaterPool(deflateLevel)
+	frameDeflaters   = deflaterPool(deflateLevel)
+	fastDeflaters    = deflaterPool(flate.BestSpeed)
 )
 
 func deflaterPool(level int) *sync.Pool {
@@ -49,26 +51,27 @@ func deflaterPool(level int) *sync.Pool {
 	}}
 }
 
-// deflate compresses src into blocks that end on a byte boundary and refer to
-// nothing before them.
+// deflate compresses src to blocks that end on a byte boundary and refer to nothing before
+// them. The result is the caller's.
 func deflate(src []byte) ([]byte, error) {
-	out := scratches.Get().(*bytes.Buffer)
+	out := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(out)
-	if err := deflateTo(out, src, deflaters); err != nil {
+	if err := deflateTo(out, src, segmentDeflaters); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(out.Bytes()), nil
 }
 
-// window is how far back deflate can refer (RFC 1951).
-const window = 32 << 10
+// deflateWindow is how many bytes deflate can refer back (RFC 1951).
+const deflateWindow = 32 << 10
 
-// deflateAfter compresses src for a stream whose last bytes are before.
+// deflateAfter compresses src for a stream that ends with the bytes of before. The result
+// is the caller's.
 func deflateAfter(src, before []byte) ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(len(src)/6 + 64)
-	w := followers.Get().(*flate.Writer)
-	defer followers.Put(w)
+	w := frameDeflaters.Get().(*flate.Writer)
+	defer frameDeflaters.Put(w)
 	w.ResetDict(&out, before)
 	if _, err := w.Write(src); err != nil {
 		return nil, fmt.Errorf("deflate frame: %w", err)
@@ -79,6 +82,7 @@ func deflateAfter(src, before []byte) ([]byte, error) {
 	return bytes.Clone(out.Bytes()), nil
 }
 
+// deflateTo appends src, compressed by a writer of the pool, to out.
 func deflateTo(out *bytes.Buffer, src []byte, pool *sync.Pool) error {
 	w := pool.Get().(*flate.Writer)
 	defer pool.Put(w)
@@ -95,7 +99,7 @@ func deflateTo(out *bytes.Buffer, src []byte, pool *sync.Pool) error {
 // appendStored appends src as stored blocks.
 func appendStored(dst, src []byte) []byte {
 	for len(src) > 0 {
-		n := min(len(src), maxStored)
+		n := min(len(src), maxStoredBlock)
 		dst = append(dst, 0)
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(n))
 		dst = binary.LittleEndian.AppendUint16(dst, ^uint16(n))
@@ -105,33 +109,34 @@ func appendStored(dst, src []byte) []byte {
 	return dst
 }
 
-// gzipSum is the checksum and length of what a gzip stream holds so far.
+// gzipSum is the checksum and length of the plain bytes of a gzip stream so far. The zero
+// value is an empty stream's.
 type gzipSum struct {
 	crc  uint32
 	size int64
 }
 
-// addBytes accounts for src, which follows what has been accounted for.
+// addBytes adds src.
 func (s *gzipSum) addBytes(src []byte) {
 	s.crc = crc32.Update(s.crc, crc32.IEEETable, src)
 	s.size += int64(len(src))
 }
 
-// addSum accounts for size bytes whose checksum is known.
+// addSum adds size bytes whose checksum is crc.
 func (s *gzipSum) addSum(crc uint32, size int64) {
 	s.crc = combineCRC32(s.crc, crc, size)
 	s.size += size
 }
 
-// addFrame accounts for a frame.
+// addFrame adds a frame.
 func (s *gzipSum) addFrame(f frameSum) {
 	s.crc = crcMultiply(s.crc, f.power) ^ f.crc
 	s.size += f.size
 }
 
-// appendTrailer ends the stream.
+// appendTrailer appends the end of the stream.
 func (s *gzipSum) appendTrailer(dst []byte) []byte {
-	dst = append(dst, lastBlock...)
+	dst = append(dst, deflateLastBlock...)
 	dst = binary.LittleEndian.AppendUint32(dst, s.crc)
 	return binary.LittleEndian.AppendUint32(dst, uint32(s.size))
 }

@@ -56,7 +56,7 @@ func TestCombineCRC32OfManyZeros(t *testing.T) {
 // TestGzipStreams reads streams of stored blocks and segments in any order.
 func TestGzipStreams(t *testing.T) {
 	random := newRandom(t)
-	sizes := []int{0, 1, 2, 100, 5000, maxStored, maxStored + 1, 200_000}
+	sizes := []int{0, 1, 2, 100, 5000, maxStoredBlock, maxStoredBlock + 1, 200_000}
 	for range 60 {
 		var want []byte
 		var sum gzipSum

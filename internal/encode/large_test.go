@@ -30,7 +30,7 @@ func newStalledWriters() *stalledWriters {
 
 // Write implements io.Writer for any number of readers.
 func (s *stalledWriters) Write(b []byte) (int, error) {
-	if len(b) >= direct {
+	if len(b) >= minDirectWrite {
 		s.mu.Lock()
 		s.mu.with[&b[0]] = len(b)
 		s.mu.Unlock()
@@ -75,7 +75,7 @@ type largeForm struct {
 	read func(out io.Writer, spans iter.Seq[Span]) error
 }
 
-func (w *world) largeForms(tb testing.TB) []largeForm {
+func (w *fixture) largeForms(tb testing.TB) []largeForm {
 	tb.Helper()
 	var all []largeForm
 	for name, framing := range framings {
@@ -103,7 +103,7 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 	const size, readers = 1 << 20, 40
 	all := largeGroups(t, readers, size, false)
 	zip([]byte("the process's encoder is made outside of the bubbles"))
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, form := range w.largeForms(t) {
 		t.Run(form.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if got := out.bytes(); got > flightMost || got < flightMost/2 {
-					t.Errorf("readers that stall have %d bytes of segments, %d allowed", got, flightMost)
+				if got := out.bytes(); got > maxAdmittedBytes || got < maxAdmittedBytes/2 {
+					t.Errorf("readers that stall have %d bytes of segments, %d allowed", got, maxAdmittedBytes)
 				}
 				close(out.released)
 				group.Wait()
@@ -135,7 +135,7 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 // that makes much less of them.
 func TestLargeSegmentsThatShrinkAreKept(t *testing.T) {
 	const size, objects = 1 << 20, 4
-	w := newWorld(t)
+	w := newFixture(t)
 	all := largeGroups(t, objects, size, true)
 	list := newList(w.form(t, JSON), all, 0, objects)
 	for range 3 {

@@ -10,20 +10,20 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Span is a run of entries out of one group.
+// Span is a run of neighbouring entries of one group.
 type Span struct {
-	// Memo and Entries are the group's. Neither changes.
+	// Memo and Entries are the whole group's. Entries must not be changed.
 	Memo    *Memo
 	Entries []*resource.Entry
 	// From and To bound the run: Entries[From:To].
 	From, To int
 }
 
-func (s Span) whole() bool { return s.From == 0 && s.To == len(s.Entries) }
+func (s Span) isWhole() bool { return s.From == 0 && s.To == len(s.Entries) }
 
-// most reports whether the run is so much of its group that the whole is worth
-// encoding.
-func (s Span) most() bool { return 2*(s.To-s.From) > len(s.Entries) }
+// coversMost reports whether the run is more than half of its group. Then the whole group
+// is encoded.
+func (s Span) coversMost() bool { return 2*(s.To-s.From) > len(s.Entries) }
 
 // Meta is a list's metadata.
 type Meta struct {
@@ -31,12 +31,13 @@ type Meta struct {
 	ResourceVersion int64
 	// Continue is the token of the next page, "" on the last.
 	Continue string
-	// Remaining is how many objects the next pages hold, nil for not known.
+	// Remaining is how many objects the next pages hold, nil if that is not known.
 	Remaining *int64
 }
 
-// List is a LIST that is about to be written. It holds no items: its spans are
-// walked anew for each question, and segments come from memos one at a time.
+// List is a LIST that is about to be written. It holds no items: each method walks the
+// spans anew, and has one segment at a time. So a list of any length takes the memory of
+// one segment and of output's buffers.
 type List struct {
 	// Form is the wire form.
 	Form *Form
@@ -46,12 +47,12 @@ type List struct {
 	Spans iter.Seq[Span]
 	// Empty says that Spans yields nothing.
 	Empty bool
-	// Now is the time that ages in tables are told for.
+	// Now is the time from which ages in tables are counted.
 	Now time.Time
 }
 
-// LongerThan reports whether the whole answer, uncompressed, has more than n
-// bytes. It looks at no more segments than it must.
+// LongerThan reports whether the whole answer, uncompressed, has more than n bytes. It
+// encodes no more segments than it needs to know.
 func (l *List) LongerThan(n int64) (bool, error) {
 	size, err := l.sizeUpTo(n)
 	if err != nil || size > n {
@@ -64,15 +65,15 @@ func (l *List) LongerThan(n int64) (bool, error) {
 	return size+int64(len(header)+len(trailer)) > n, nil
 }
 
-// Prepare encodes the rows of a table, so that one that cannot be made is known
-// before the first byte. Lists of items need not be prepared.
+// Prepare encodes the rows of a table. So a row that cannot be made is known before the
+// first byte, when the request can still be passed on. It does nothing for lists of items.
 func (l *List) Prepare() error {
 	if l.Form.cfg.Row == nil {
 		return nil
 	}
 	for span := range l.Spans {
-		if span.most() {
-			if _, err := l.Form.plain(span.Memo, span.Entries); err != nil {
+		if span.coversMost() {
+			if _, err := l.Form.plainSegment(span.Memo, span.Entries); err != nil {
 				return err
 			}
 			continue
@@ -86,12 +87,12 @@ func (l *List) Prepare() error {
 	return nil
 }
 
-// sizeUpTo adds up the items' bytes with separators and stops beyond n.
+// sizeUpTo adds up the bytes of items and separators. It stops when there are more than n.
 func (l *List) sizeUpTo(n int64) (int64, error) {
 	separator := int64(len(l.Form.cfg.Framing.separator()))
 	spans := l.Spans
 	if n == noBound {
-		spans = (&ahead{list: l, cold: (*slot).unknown, prepare: func(s Span) error {
+		spans = (&prefetcher{list: l, cold: (*slot).sizeUnknown, prepare: func(s Span) error {
 			_, err := l.Form.size(s.Memo, s.Entries)
 			return err
 		}}).spans()
@@ -114,7 +115,7 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 }
 
 func (l *List) spanSize(span Span) (size int64, err error) {
-	if span.whole() && l.Form.cfg.Row == nil {
+	if span.isWhole() && l.Form.cfg.Row == nil {
 		return l.Form.size(span.Memo, span.Entries)
 	}
 	err = l.eachPart(span, func(part []byte) error {
@@ -124,14 +125,14 @@ func (l *List) spanSize(span Span) (size int64, err error) {
 	return size, err
 }
 
-// eachPart calls use with the plain bytes of a run, in one or more parts with the
-// separators between them. The bytes are only good until use returns.
+// eachPart calls use with the plain bytes of a run, in one or more parts, with the
+// separators between items. The bytes are valid until use returns.
 func (l *List) eachPart(span Span, use func([]byte) error) error {
 	f, separator := l.Form, l.Form.cfg.Framing.separator()
-	if span.most() {
-		return f.borrow(span.Memo, span.Entries, func(w *wire) error {
+	if span.coversMost() {
+		return f.borrow(span.Memo, span.Entries, func(w *segment) error {
 			if w.rows != nil {
-				return l.useRows(w.rows[span.From:span.To], use)
+				return l.renderRows(w.rows[span.From:span.To], use)
 			}
 			return use(w.items(span.From, span.To, len(separator)))
 		})
@@ -147,7 +148,7 @@ func (l *List) eachPart(span Span, use func([]byte) error) error {
 			}
 		}
 		if row != nil {
-			err = l.useRows([]Row{row}, use)
+			err = l.renderRows([]Row{row}, use)
 		} else {
 			err = use(item)
 		}
@@ -158,8 +159,8 @@ func (l *List) eachPart(span Span, use func([]byte) error) error {
 	return nil
 }
 
-// useRows writes rows as they read now.
-func (l *List) useRows(rows []Row, use func([]byte) error) error {
+// renderRows calls use with rows as they read at List.Now.
+func (l *List) renderRows(rows []Row, use func([]byte) error) error {
 	buf := rowBuffers.Get().(*[]byte)
 	defer rowBuffers.Put(buf)
 	text := (*buf)[:0]
@@ -175,6 +176,7 @@ func (l *List) useRows(rows []Row, use func([]byte) error) error {
 
 var rowBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
+// noBound lets sizeUpTo add up everything.
 const noBound = 1<<63 - 1
 
 func (l *List) surroundings() (header, trailer []byte, err error) {
@@ -191,9 +193,9 @@ func (l *List) surroundings() (header, trailer []byte, err error) {
 	return l.Form.envelope(l.Meta, size)
 }
 
-// Write writes the answer, a segment at a time. Nothing is written before the
-// first segment is encoded. An error after the first byte leaves a truncated
-// answer: the connection must be cut.
+// Write writes the answer, a segment at a time. Nothing is written before the first segment
+// is encoded. After an error behind the first byte, the answer is truncated, and the caller
+// must cut the connection.
 func (l *List) Write(w io.Writer, encoding Encoding) error {
 	header, trailer, err := l.surroundings()
 	if err != nil {
@@ -204,7 +206,7 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 	out.pending = append(out.pending, header...)
 	separator := l.Form.cfg.Framing.separator()
 	first := true
-	for span := range l.ahead(encoding).spans() {
+	for span := range l.prefetcher(encoding).spans() {
 		if !first {
 			out.pending = append(out.pending, separator...)
 		}
@@ -219,7 +221,7 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 	return out.end()
 }
 
-// writeSpan sends whole groups as they were compressed for everybody.
+// writeSpan writes a run, from shared compressed segments where it can.
 func (l *List) writeSpan(out *output, span Span) error {
 	if !l.packs(out.encoding, span) {
 		return l.eachPart(span, out.plain)
@@ -227,31 +229,33 @@ func (l *List) writeSpan(out *output, span Span) error {
 	return l.Form.borrowPacked(span.Memo, span.Entries, out.encoding, out.packed)
 }
 
-// packs reports whether a run is sent as it was compressed for everybody.
+// packs reports whether a run is sent as a shared compressed segment. Rows change with the
+// time, and parts of a group are not compressed apart.
 func (l *List) packs(encoding Encoding, span Span) bool {
-	return encoding != Identity && l.Form.cfg.Row == nil && span.whole()
+	return encoding != Identity && l.Form.cfg.Row == nil && span.isWhole()
 }
 
-// ahead encodes the segments that Write needs.
-func (l *List) ahead(encoding Encoding) *ahead {
-	a := &ahead{list: l, cold: (*slot).cold, prepare: func(s Span) error {
+// prefetcher encodes the segments that Write needs, ahead of it.
+func (l *List) prefetcher(encoding Encoding) *prefetcher {
+	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(s Span) error {
 		if l.packs(encoding, s) {
-			_, err := l.Form.packed(s.Memo, s.Entries, encoding)
+			_, err := l.Form.packedSegment(s.Memo, s.Entries, encoding)
 			return err
 		}
-		_, err := l.Form.plain(s.Memo, s.Entries)
+		_, err := l.Form.plainSegment(s.Memo, s.Entries)
 		return err
 	}}
 	switch encoding {
 	case Gzip:
-		a.cold = (*slot).undeflated
+		a.cold = (*slot).missingDeflated
 	case Zstd:
-		a.cold = (*slot).unzipped
+		a.cold = (*slot).missingZipped
 	}
 	return a
 }
 
-// Compress compresses one answer as a whole, for objects that are sent once.
+// Compress compresses an answer as a whole, for objects that are sent once. src stays the
+// caller's; with Identity it is the result.
 func Compress(src []byte, encoding Encoding) ([]byte, error) {
 	switch encoding {
 	case Zstd:

@@ -13,7 +13,7 @@ func benchmarkList(b *testing.B, write func(*List) error) {
 	for name, framing := range framings {
 		for _, memo := range []string{"warm", "cold"} {
 			b.Run(fmt.Sprintf("%s/%s", name, memo), func(b *testing.B) {
-				w := newWorld(b)
+				w := newFixture(b)
 				if memo == "cold" {
 					w.budget = nil
 				}
@@ -49,9 +49,9 @@ func BenchmarkListWriteZstd(b *testing.B) {
 
 // BenchmarkSegment packs and unpacks what a budget without room keeps.
 func BenchmarkSegment(b *testing.B) {
-	w := newWorld(b)
+	w := newFixture(b)
 	g := groups(b, 480, 480)[0]
-	plain, err := w.form(b, JSON).plain(g.memo, g.entries)
+	plain, err := w.form(b, JSON).plainSegment(g.memo, g.entries)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func BenchmarkSegment(b *testing.B) {
 		b.SetBytes(plain.size)
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := zipped.unzippedFor(func(*wire) error { return nil }); err != nil {
+			if err := zipped.unzippedFor(func(*segment) error { return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -79,7 +79,7 @@ func BenchmarkSegment(b *testing.B) {
 func BenchmarkLeafChange(b *testing.B) {
 	for name, framing := range framings {
 		b.Run(name, func(b *testing.B) {
-			w := newWorld(b)
+			w := newFixture(b)
 			f := w.form(b, framing)
 			g := groups(b, 48, 48)[0]
 			changed := entry(b, 7, "changed")

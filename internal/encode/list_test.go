@@ -18,26 +18,26 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// world is config maps in their own scheme.
-type world struct {
+// fixture is config maps in their own scheme.
+type fixture struct {
 	codecs serializer.CodecFactory
 	// decoded counts calls of Decode.
 	decoded atomic.Int64
 	budget  *Budget
 }
 
-func newWorld(tb testing.TB) *world {
+func newFixture(tb testing.TB) *fixture {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		tb.Fatal(err)
 	}
-	return &world{codecs: serializer.NewCodecFactory(scheme), budget: NewBudget(64 << 20)}
+	return &fixture{codecs: serializer.NewCodecFactory(scheme), budget: NewBudget(64 << 20)}
 }
 
 var errNotDecoded = errors.New("not to be decoded")
 
-func (w *world) decode(e *resource.Entry) (runtime.Object, error) {
+func (w *fixture) decode(e *resource.Entry) (runtime.Object, error) {
 	w.decoded.Add(1)
 	if e.Size() == 0 {
 		return nil, errNotDecoded
@@ -50,7 +50,7 @@ func (w *world) decode(e *resource.Entry) (runtime.Object, error) {
 	return obj, nil
 }
 
-func (w *world) encoder(tb testing.TB, framing Framing) (runtime.Encoder, string) {
+func (w *fixture) encoder(tb testing.TB, framing Framing) (runtime.Encoder, string) {
 	tb.Helper()
 	mediaType := runtime.ContentTypeJSON
 	if framing == Protobuf {
@@ -67,7 +67,7 @@ func (w *world) encoder(tb testing.TB, framing Framing) (runtime.Encoder, string
 	return w.codecs.EncoderForVersion(chosen, corev1.SchemeGroupVersion), mediaType
 }
 
-func (w *world) form(tb testing.TB, framing Framing) *Form {
+func (w *fixture) form(tb testing.TB, framing Framing) *Form {
 	tb.Helper()
 	encoder, mediaType := w.encoder(tb, framing)
 	f, err := NewForm(Config{
@@ -128,7 +128,7 @@ func between(all []group, from, to int) iter.Seq[Span] {
 }
 
 // expected is the list as the encoder alone writes it.
-func (w *world) expected(tb testing.TB, framing Framing, all []group, from, to int) []byte {
+func (w *fixture) expected(tb testing.TB, framing Framing, all []group, from, to int) []byte {
 	tb.Helper()
 	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "4711"}, Items: []corev1.ConfigMap{}}
 	for span := range between(all, from, to) {
@@ -155,7 +155,7 @@ func newList(f *Form, all []group, from, to int) *List {
 var framings = map[string]Framing{"json": JSON, "pretty": PrettyJSON, "protobuf": Protobuf}
 
 func TestListIsWhatTheEncoderWrites(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := groups(t, 130, 48)
 	ranges := [][2]int{{0, 130}, {0, 0}, {0, 1}, {0, 48}, {0, 49}, {47, 49}, {48, 96}, {50, 60}, {95, 130}, {129, 130}, {1, 129}}
 	for name, framing := range framings {
@@ -206,7 +206,7 @@ func checkList(t *testing.T, what string, list *List, want []byte) {
 }
 
 func TestListWithoutBudget(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.budget = nil
 	all := groups(t, 60, 20)
 	for name, framing := range framings {
@@ -218,7 +218,7 @@ func TestListWithoutBudget(t *testing.T) {
 }
 
 func TestLongerThanStopsEarly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := groups(t, 1000, 10)
 	w.decoded.Store(0)
 	longer, err := newList(w.form(t, JSON), all, 0, 1000).LongerThan(100)
@@ -231,7 +231,7 @@ func TestLongerThanStopsEarly(t *testing.T) {
 }
 
 func TestListFailsBeforeItsFirstByte(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := groups(t, 10, 10)
 	all[0].entries[5] = &resource.Entry{Key: "team/broken"}
 	for name, framing := range framings {
@@ -247,12 +247,12 @@ func TestListFailsBeforeItsFirstByte(t *testing.T) {
 // TestObject compares GETs with the encoder's bytes, with and without a model of
 // what surrounds an object.
 func TestObject(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	g := groups(t, 10, 10)[0]
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
 			bare, modelled := w.form(t, framing), w.form(t, framing)
-			if err := modelled.Model(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "model"}}); err != nil {
+			if err := modelled.SetModel(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "model"}}); err != nil {
 				t.Fatal(err)
 			}
 			if (modelled.alone != nil) != (framing != PrettyJSON) {
@@ -285,7 +285,7 @@ func TestObject(t *testing.T) {
 // TestRunsAreEncodedAlone asks for single items: their neighbours cost nothing,
 // and what was encoded is kept and used for the whole.
 func TestRunsAreEncodedAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := groups(t, 40, 40)
 	f := w.form(t, JSON)
 	read := func(from, to int) int64 {
@@ -319,7 +319,7 @@ func TestRunsAreEncodedAlone(t *testing.T) {
 // TestTightBudgetKeepsCompressedBytes lists more than the budget holds: what is
 // read again is unpacked, and nothing is encoded anew once it has settled.
 func TestTightBudgetKeepsCompressedBytes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := groups(t, 2000, 40)
 	f := w.form(t, JSON)
 	size, err := newList(f, all, 0, 2000).sizeUpTo(noBound)

@@ -13,7 +13,7 @@ import (
 )
 
 // write reads a group through a form and returns how many objects that decoded.
-func (w *world) write(t *testing.T, f *Form, g group) int64 {
+func (w *fixture) write(t *testing.T, f *Form, g group) int64 {
 	t.Helper()
 	want := w.expected(t, f.cfg.Framing, []group{g}, 0, len(g.entries))
 	before := w.decoded.Load()
@@ -28,14 +28,14 @@ func (w *world) write(t *testing.T, f *Form, g group) int64 {
 }
 
 // successor is a group that replaces g.
-func (w *world) successor(g group) group {
+func (w *fixture) successor(g group) group {
 	next := group{memo: new(Memo), entries: slices.Clone(g.entries)}
 	next.memo.Succeed(g.memo, w.budget)
 	return next
 }
 
 func TestMemoEncodesOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	g := groups(t, 40, 40)[0]
 	f := w.form(t, JSON)
 	if n := w.write(t, f, g); n != 40 {
@@ -55,7 +55,7 @@ func TestWarm(t *testing.T) {
 		text int
 		want int64
 	}{"small objects": {10, 3}, "large as they are stored": {100 << 10, 0}, "large as they are encoded": {40 << 10, 3}} {
-		w := newWorld(t)
+		w := newFixture(t)
 		f := w.form(t, JSON)
 		g := group{memo: new(Memo)}
 		var stored int64
@@ -76,7 +76,7 @@ func TestWarm(t *testing.T) {
 }
 
 func TestMemoCopiesWhatDidNotChange(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
 			f := w.form(t, framing)
@@ -104,7 +104,7 @@ func TestMemoCopiesWhatDidNotChange(t *testing.T) {
 
 // TestMemoCopiesOverUnreadGenerations changes a leaf several times between two reads.
 func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	w.write(t, f, g)
@@ -120,7 +120,7 @@ func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
 // TestMemoGivesBackItems: items that were asked for alone give back what they hold when
 // their group has been replaced twice, and others were asked for.
 func TestMemoGivesBackItems(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	ask := func(i int) {
@@ -143,7 +143,7 @@ func TestMemoGivesBackItems(t *testing.T) {
 }
 
 func TestMemoCopiesAfterSplit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	w.write(t, f, g)
@@ -160,7 +160,7 @@ func TestMemoCopiesAfterSplit(t *testing.T) {
 }
 
 func TestRetiredMemoKeepsNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	w.write(t, f, g)
@@ -185,7 +185,7 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 // TestBudgetHoldsNoEntries: what a retired memo knew of goes, though the budget has
 // not noticed yet that its cells are empty.
 func TestBudgetHoldsNoEntries(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.form(t, JSON)
 	living := groups(t, 160, 40)
 	gone := func() weak.Pointer[resource.Entry] {
@@ -210,7 +210,7 @@ func TestBudgetHoldsNoEntries(t *testing.T) {
 }
 
 func TestReplacedMemoKeepsNothingNew(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.form(t, JSON)
 	g := groups(t, 40, 40)[0]
 	next := w.successor(g)
@@ -226,7 +226,7 @@ func TestReplacedMemoKeepsNothingNew(t *testing.T) {
 
 // TestRetireGivesEverythingBack retires a leaf whose predecessor still holds bytes.
 func TestRetireGivesEverythingBack(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	g := groups(t, 40, 40)[0]
 	for _, framing := range framings {
 		f := w.form(t, framing)
@@ -241,7 +241,7 @@ func TestRetireGivesEverythingBack(t *testing.T) {
 // TestMemoUnderLoad reads every generation of a leaf in all forms while newer
 // ones are made.
 func TestMemoUnderLoad(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.budget = NewBudget(40 << 10)
 	g := groups(t, 40, 40)[0]
 	var readers sync.WaitGroup

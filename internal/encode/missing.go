@@ -2,22 +2,23 @@ package encode
 
 import "github.com/millrace/millrace/internal/resource"
 
-// AppendMissing appends the entries of a span that would have to be decoded for it now:
-// nobody has kept bytes of them in this form.
+// AppendMissing appends the entries of a span that would have to be decoded to write it in
+// this form now, because no memo keeps their bytes. A conversion webhook is asked for these
+// ahead. The answer may be outdated when the span is written.
 func (f *Form) AppendMissing(dst []*resource.Entry, span Span) []*resource.Entry {
 	if f.cfg.Volatile {
 		return append(dst, span.Entries[span.From:span.To]...)
 	}
-	own, before, _ := span.Memo.slotOf(f, span.Entries)
+	own, inherited, _ := span.Memo.slotOf(f, span.Entries)
 	if !own.cold() {
 		return dst
 	}
 	from, to := span.From, span.To
-	if span.most() {
+	if span.coversMost() {
 		from, to = 0, len(span.Entries)
 	}
 	separator := len(f.cfg.Framing.separator())
-	sources := []*source{own.source(false), before.source(span.most())}
+	sources := []*copySource{own.copySource(false), inherited.copySource(span.coversMost())}
 next:
 	for _, e := range span.Entries[from:to] {
 		for _, s := range sources {
@@ -28,12 +29,4 @@ next:
 		dst = append(dst, e)
 	}
 	return dst
-}
-
-// Framed reports whether a change's frame is there already.
-func (f *Form) Framed(c *Change) bool {
-	cell := c.Frames.cell(f, c.Kind)
-	cell.build.Lock()
-	defer cell.build.Unlock()
-	return !f.cfg.Volatile && cell.frame.Value() != nil
 }

@@ -16,25 +16,26 @@ const (
 	Zstd     Encoding = "zstd"
 )
 
-// output gathers small parts into writes that are worth a system call, and
-// compresses what nobody compressed before. A list's memory is its buffers: they
-// come from a pool and go back.
+// output gathers small parts into writes that are worth a system call, and compresses parts
+// that were not compressed before. Its buffers are all the memory that a list or stream
+// takes for writing. They come from a pool, and release gives them back.
 type output struct {
 	w        io.Writer
 	encoding Encoding
-	// pending are plain bytes to come. ready are wire bytes.
+	// pending are plain bytes that are not compressed yet. They come behind ready, which
+	// are wire bytes that are not written yet.
 	pending []byte
 	ready   bytes.Buffer
 	sum     gzipSum
-	// stored says that the stream ends with a stored block.
+	// stored says that the gzip stream ends with a stored block. See sync.
 	stored bool
 }
 
 const (
-	// chunk is the size from which bytes are passed on.
-	chunk = 64 << 10
-	// direct parts are written without being copied.
-	direct = 16 << 10
+	// chunkBytes is how many bytes are gathered before they are written.
+	chunkBytes = 64 << 10
+	// minDirectWrite is the size from which a part is written without being copied.
+	minDirectWrite = 16 << 10
 )
 
 var outputs = sync.Pool{New: func() any { return new(output) }}
@@ -53,7 +54,8 @@ func newOutput(w io.Writer, encoding Encoding) *output {
 	return out
 }
 
-// resume goes on with a stream whose beginning was written before.
+// resume continues a stream whose beginning another output wrote: it has no header, and
+// its checksum begins with sum.
 func (o *output) resume(sum gzipSum) {
 	o.sum = sum
 	o.ready.Reset()
@@ -61,14 +63,14 @@ func (o *output) resume(sum gzipSum) {
 
 func (o *output) release() {
 	o.w = nil
-	if cap(o.pending)+o.ready.Cap() <= 8*chunk {
+	if cap(o.pending)+o.ready.Cap() <= 8*chunkBytes {
 		outputs.Put(o)
 	}
 }
 
-// plain adds bytes that were not compressed before.
+// plain adds bytes that are not compressed. part stays the caller's.
 func (o *output) plain(part []byte) error {
-	if o.encoding == Identity && len(part) >= direct {
+	if o.encoding == Identity && len(part) >= minDirectWrite {
 		if err := o.flush(); err != nil {
 			return err
 		}
@@ -76,14 +78,14 @@ func (o *output) plain(part []byte) error {
 		return wrapWrite(err)
 	}
 	o.pending = append(o.pending, part...)
-	if len(o.pending) < chunk {
+	if len(o.pending) < chunkBytes {
 		return nil
 	}
 	return o.flush()
 }
 
-// packed adds a segment that is compressed already.
-func (o *output) packed(w *wire) error {
+// packed adds a segment that is compressed with the output's coding.
+func (o *output) packed(w *segment) error {
 	if err := o.compress(); err != nil {
 		return err
 	}
@@ -95,14 +97,14 @@ func (o *output) packed(w *wire) error {
 	case Zstd:
 		segment = blocksOf(segment)
 	}
-	if o.ready.Len()+len(segment) < 2*chunk {
+	if o.ready.Len()+len(segment) < 2*chunkBytes {
 		o.ready.Write(segment)
 		return nil
 	}
 	if err := o.drain(); err != nil {
 		return err
 	}
-	if len(segment) < direct {
+	if len(segment) < minDirectWrite {
 		o.ready.Write(segment)
 		return nil
 	}
@@ -110,7 +112,7 @@ func (o *output) packed(w *wire) error {
 	return wrapWrite(err)
 }
 
-// compress turns what is pending into wire bytes.
+// compress moves the pending bytes to the ready ones.
 func (o *output) compress() error {
 	src := o.pending
 	o.pending = o.pending[:0]
@@ -124,17 +126,18 @@ func (o *output) compress() error {
 		o.ready.Write(appendBlocks(o.ready.AvailableBuffer(), src))
 	case Gzip:
 		o.sum.addBytes(src)
-		if o.stored = len(src) <= shortest; o.stored {
+		if o.stored = len(src) <= maxUncompressed; o.stored {
 			o.ready.Write(appendStored(o.ready.AvailableBuffer(), src))
 			return nil
 		}
-		return deflateTo(&o.ready, src, hasty)
+		return deflateTo(&o.ready, src, fastDeflaters)
 	}
 	return nil
 }
 
-// shortest is what is not worth compressing, such as a separator.
-const shortest = 128
+// maxUncompressed is the number of bytes that are not worth compressing, such as a
+// separator.
+const maxUncompressed = 128
 
 // flush writes everything that was added.
 func (o *output) flush() error {
@@ -144,14 +147,14 @@ func (o *output) flush() error {
 	return o.drain()
 }
 
-// sync writes everything so that the client can decode all of it. Some decoders
-// hold the bytes of a stored block back until another block begins.
+// sync writes everything, so that the client can decode all of it. Some decoders hold back
+// the bytes of a stored block until another block begins, so sync begins an empty one.
 func (o *output) sync() error {
 	if err := o.compress(); err != nil {
 		return err
 	}
 	if o.stored {
-		o.ready.Write(emptyBlock)
+		o.ready.Write(deflateEmptyBlock)
 		o.stored = false
 	}
 	return o.drain()
@@ -166,7 +169,7 @@ func (o *output) drain() error {
 	return wrapWrite(err)
 }
 
-// end writes the rest and ends the stream.
+// end writes the remaining bytes and the trailer.
 func (o *output) end() error {
 	if err := o.compress(); err != nil {
 		return err

@@ -12,22 +12,24 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Piece is a part of a document, deflated apart from what surrounds it. A
-// document whose parts change one by one is kept as pieces: with gzip they are
-// sent as they are, one behind the other, and plain they are inflated one at a
-// time. It is immutable; the zero value is empty.
+// Piece is a part of a document, deflated apart from the other parts. It is for documents
+// whose parts change one by one: with gzip the pieces are sent as they are, one behind the
+// other; plain they are inflated one at a time. A piece is immutable, and owns its bytes.
+// The zero value is empty.
 type Piece struct {
 	deflated []byte
-	// s2 is the same, if it was asked for.
-	s2   []byte
+	// s2 has the same bytes in another format, if WithS2 was called.
+	s2 []byte
+	// crc and size are of the plain bytes.
 	crc  uint32
 	size int64
-	// again is set of a piece that is made again for plain bytes, and is deflated
-	// when that is first needed.
-	again *again
+	// lazy is set for pieces of NewLazyPiece, which have neither deflated nor s2.
+	lazy *lazyDeflate
 }
 
-type again struct {
+// lazyDeflate generates a piece's plain bytes each time they are needed, and deflates them
+// when that is first needed. All copies of the piece share it.
+type lazyDeflate struct {
 	plain    func(dst []byte) []byte
 	done     atomic.Bool
 	once     sync.Once
@@ -35,8 +37,8 @@ type again struct {
 	err      error
 }
 
-// shortPiece and what is shorter is not worth compressing.
-const shortPiece = 64
+// maxStoredPiece is the largest piece, in bytes, that is stored uncompressed.
+const maxStoredPiece = 64
 
 // NewPiece makes a piece of plain, which stays the caller's.
 func NewPiece(plain []byte) (Piece, error) {
@@ -45,59 +47,60 @@ func NewPiece(plain []byte) (Piece, error) {
 	}
 	var sum gzipSum
 	sum.addBytes(plain)
-	if len(plain) <= shortPiece {
+	if len(plain) <= maxStoredPiece {
 		return Piece{deflated: appendStored(nil, plain), crc: sum.crc, size: sum.size}, nil
 	}
 	var out bytes.Buffer
 	out.Grow(len(plain)/8 + 64)
-	if err := deflateTo(&out, plain, deflaters); err != nil {
+	if err := deflateTo(&out, plain, segmentDeflaters); err != nil {
 		return Piece{}, err
 	}
 	return Piece{deflated: bytes.Clone(out.Bytes()), crc: sum.crc, size: sum.size}, nil
 }
 
-// NewPieceOf makes a piece of what plain appends, always the same: for bytes that
-// are quicker made than inflated.
-func NewPieceOf(plain func(dst []byte) []byte) Piece {
+// NewLazyPiece makes a piece of the bytes that plain appends. plain must append the same
+// bytes each time, and be safe for concurrent use. It is for bytes that are generated
+// faster than they are inflated.
+func NewLazyPiece(plain func(dst []byte) []byte) Piece {
 	size := int64(len(plain(nil)))
 	if size == 0 {
 		return Piece{}
 	}
-	return Piece{size: size, again: &again{plain: plain}}
+	return Piece{size: size, lazy: &lazyDeflate{plain: plain}}
 }
 
-// Deflated is the piece with its bytes deflated, which all but those of NewPieceOf
-// are from the beginning. Those stay deflated once they were.
+// Deflated is the piece with its bytes deflated. Pieces of NewPiece are deflated from the
+// beginning. A lazy piece is deflated by the first call, and keeps the result.
 func (p Piece) Deflated() (Piece, error) {
-	if p.again == nil {
+	if p.lazy == nil {
 		return p, nil
 	}
-	p.again.once.Do(func() {
-		p.again.deflated, p.again.err = NewPiece(p.again.plain(make([]byte, 0, p.size)))
-		p.again.done.Store(true)
+	p.lazy.once.Do(func() {
+		p.lazy.deflated, p.lazy.err = NewPiece(p.lazy.plain(make([]byte, 0, p.size)))
+		p.lazy.done.Store(true)
 	})
-	return p.again.deflated, p.again.err
+	return p.lazy.deflated, p.lazy.err
 }
 
 // IsDeflated reports whether Deflated has nothing to do.
-func (p Piece) IsDeflated() bool { return p.again == nil || p.again.done.Load() }
+func (p Piece) IsDeflated() bool { return p.lazy == nil || p.lazy.done.Load() }
 
 // Size is the number of plain bytes.
 func (p Piece) Size() int64 { return p.size }
 
-// Cost is the number of bytes that the piece keeps in memory. What is not
-// deflated yet is taken for compressed to a sixteenth.
+// Cost is the number of bytes that the piece keeps in memory. A lazy piece costs a
+// sixteenth of its plain bytes, which is about what it keeps when it is deflated.
 func (p Piece) Cost() int64 {
-	if p.again != nil {
+	if p.lazy != nil {
 		return p.size / 16
 	}
 	return int64(cap(p.deflated) + cap(p.s2))
 }
 
-// WithS2 is the piece with its bytes in s2 besides, from which AppendPlain has them
-// in a fourth of the time. It costs about as much memory again.
+// WithS2 is the piece with its bytes in s2 besides. AppendPlain then takes a fourth of the
+// time. The piece costs about twice as much memory.
 func (p Piece) WithS2() (Piece, error) {
-	if p.again != nil || p.size <= shortPiece {
+	if p.lazy != nil || p.size <= maxStoredPiece {
 		return p, nil
 	}
 	plain, err := p.AppendPlain(make([]byte, 0, p.size))
@@ -115,10 +118,10 @@ func (p Piece) AppendPlain(dst []byte) ([]byte, error) {
 	if p.size == 0 {
 		return dst, nil
 	}
-	if p.again != nil {
-		return p.again.plain(dst), nil
+	if p.lazy != nil {
+		return p.lazy.plain(dst), nil
 	}
-	if p.size <= shortPiece { // one stored block
+	if p.size <= maxStoredPiece { // one stored block
 		return append(dst, p.deflated[len(p.deflated)-int(p.size):]...), nil
 	}
 	start := len(dst)
@@ -165,7 +168,7 @@ func WriteGzip(w io.Writer, pieces []Piece) error {
 	return nil
 }
 
-// WritePlain writes the plain bytes of pieces, some at a time.
+// WritePlain writes the plain bytes of pieces. It gathers small pieces into larger writes.
 func WritePlain(w io.Writer, pieces []Piece) error {
 	buf := plainBuffers.Get().(*[]byte)
 	defer plainBuffers.Put(buf)
@@ -175,7 +178,7 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 		if plain, err = p.AppendPlain(plain); err != nil {
 			return err
 		}
-		if len(plain) < plainWrite && i < len(pieces)-1 {
+		if len(plain) < minPlainWrite && i < len(pieces)-1 {
 			continue
 		}
 		if _, err := w.Write(plain); err != nil {
@@ -186,7 +189,7 @@ func WritePlain(w io.Writer, pieces []Piece) error {
 	return nil
 }
 
-// plainWrite is how many bytes WritePlain gathers at least.
-const plainWrite = 64 << 10
+// minPlainWrite is the number of bytes that WritePlain gathers before it writes.
+const minPlainWrite = 64 << 10
 
 var plainBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -12,7 +12,7 @@ import (
 func TestPieces(t *testing.T) {
 	long := strings.Repeat("some text that is long enough ", 100)
 	made := 0
-	again := NewPieceOf(func(dst []byte) []byte {
+	again := NewLazyPiece(func(dst []byte) []byte {
 		made++
 		return append(dst, long...)
 	})
@@ -31,7 +31,7 @@ func TestPieces(t *testing.T) {
 	if more := quick.Cost() - deflated.Cost(); more <= 0 || more > deflated.Size() {
 		t.Errorf("%d bytes of %d in s2 besides", more, deflated.Size())
 	}
-	pieces := []Piece{first, {}, again, NewPieceOf(func(dst []byte) []byte { return dst }), first, deflated, first, quick, first}
+	pieces := []Piece{first, {}, again, NewLazyPiece(func(dst []byte) []byte { return dst }), first, deflated, first, quick, first}
 	from, to := "first ", "first "+long+"first "+long+"first "
 	var plain []byte
 	for _, p := range pieces {

@@ -12,39 +12,52 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// Change is what an event means to one watch.
+// Change is an event as one watch sees it.
 type Change struct {
-	// Frames are the event's.
+	// Frames finds the wire bytes of the event. All watches share it.
 	Frames *Frames
-	// Kind is ADDED for what comes to be selected, DELETED for what ceases to be.
+	// Kind is ADDED for an object that the watch begins to select, and DELETED for one that
+	// it selects no longer, whatever happened to the object.
 	Kind watch.EventType
-	// Entry is what is shown, with the revision of the change for its own.
+	// Entry is the object that is shown, with Revision in place of its own revision.
 	Entry    *resource.Entry
 	Revision int64
-	// Arrival is when the event came, nil if that is not known.
+	// Arrival says when the event arrived, nil if that is not known.
 	Arrival *slo.Arrival
 }
 
-// Stream writes the frames of one watch. Between writes it holds no buffers. It
-// is used by one goroutine at a time.
+// Stream writes the frames of one watch.
+//
+// A server has tens of thousands of idle watches, so a stream must cost little while
+// nothing happens: it holds no buffers and no compressor between writes. A compressor of
+// its own would take hundreds of kilobytes, and compress each event once per watch.
+// Instead each frame is compressed once for all watches, against the frame before it
+// (Frame.deflate), and the stream only keeps its checksum and a weak pointer to its last
+// frame. The costs: a frame refers to one frame before it and no further, and streams whose
+// last frames differ need segments of their own.
+//
+// One goroutine uses a stream at a time. The zero value needs Form, Writer and Observe.
 type Stream struct {
-	// Form encodes frames. Head, if there is one, encodes the first instead: a
-	// watch of tables describes the columns once.
+	// Form encodes frames. Head, unless it is nil, encodes the first one: a watch of
+	// tables describes the columns once.
 	Form, Head *Form
-	// Writer takes the wire bytes of what is not events. Who calls flushes it.
+	// Writer takes the wire bytes of initial events, bookmarks and errors. The caller
+	// flushes it.
 	Writer io.Writer
 	// Encoding is Identity or Gzip.
 	Encoding Encoding
-	// Observe is told the uncompressed size of every frame.
+	// Observe is called with the uncompressed size of each frame.
 	Observe func(size int)
 
+	// begun says that the header was written.
 	begun bool
 	sum   gzipSum
-	// last is the frame that the bytes so far end with, as long as it is around.
+	// last is the frame that the stream ends with, as long as it is in memory. It is zero
+	// if the stream ends otherwise.
 	last weak.Pointer[Frame]
 }
 
-// form is that of the next frame.
+// form returns the form of the next frame.
 func (s *Stream) form() *Form {
 	f := s.Form
 	if s.Head != nil {
@@ -62,7 +75,8 @@ func (s *Stream) output() *output {
 	return out
 }
 
-// end writes what was gathered.
+// end writes what out has gathered, unless err says that gathering failed. It takes the
+// checksum back and releases out.
 func (s *Stream) end(out *output, err error) error {
 	if err == nil {
 		err = out.sync()
@@ -72,7 +86,7 @@ func (s *Stream) end(out *output, err error) error {
 	return err
 }
 
-// Initial writes ADDED frames of everything in some spans, a group at a time.
+// Initial writes ADDED frames of all entries of some spans, a group at a time.
 func (s *Stream) Initial(spans iter.Seq[Span]) error {
 	s.last = weak.Pointer[Frame]{}
 	out := s.output()
@@ -90,15 +104,15 @@ func (s *Stream) span(out *output, span Span) error {
 		return s.eachEntry(out, span)
 	}
 	switch {
-	case s.Encoding == Gzip && span.whole():
-		return s.Form.borrowPacked(span.Memo, span.Entries, s.Encoding, func(w *wire) error {
+	case s.Encoding == Gzip && span.isWhole():
+		return s.Form.borrowPacked(span.Memo, span.Entries, s.Encoding, func(w *segment) error {
 			for _, size := range w.sizes {
 				s.Observe(int(size))
 			}
 			return out.packed(w)
 		})
-	case span.most():
-		return s.Form.borrow(span.Memo, span.Entries, func(w *wire) error {
+	case span.coversMost():
+		return s.Form.borrow(span.Memo, span.Entries, func(w *segment) error {
 			for _, size := range w.itemSizes()[span.From:span.To] {
 				s.Observe(int(size))
 			}
@@ -117,13 +131,13 @@ func (s *Stream) span(out *output, span Span) error {
 	return nil
 }
 
-// plain adds a frame that was not compressed before.
+// plain adds a frame that is not compressed.
 func (s *Stream) plain(out *output, frame []byte) error {
 	s.Observe(len(frame))
 	return out.plain(frame)
 }
 
-// eachEntry encodes what cannot be shared.
+// eachEntry encodes frames that are volatile, so no memo keeps them.
 func (s *Stream) eachEntry(out *output, span Span) error {
 	for _, e := range span.Entries[span.From:span.To] {
 		frame, err := s.form().event(nil, watch.Added, e, e.Revision)
@@ -137,9 +151,10 @@ func (s *Stream) eachEntry(out *output, span Span) error {
 	return nil
 }
 
-// Append gives the frames of some events to one who sends the bytes himself, from
-// where they are: they stay as they are. It takes about room bytes, and returns the
-// changes that it left.
+// Append appends the frames of changes to segments, for a caller that sends the bytes
+// itself. The bytes are shared and must not be changed. It stops when it has appended room
+// bytes, and returns the changes that are left. There is one segment for each change, and
+// one before them with the header of gzip if the stream begins.
 func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]byte, rest []Change, err error) {
 	if s.Encoding == Gzip && !s.begun {
 		segments = append(segments, gzipHeader)
@@ -173,21 +188,21 @@ func (s *Stream) frame(c *Change) (*Frame, error) {
 	return frame, err
 }
 
-// deflate compresses a frame behind the one before it.
+// deflate returns a frame compressed behind the one before it.
 func (s *Stream) deflate(frame *Frame) ([]byte, error) {
 	segment, sum, err := frame.deflate(s.last.Value())
 	if err != nil {
 		return nil, err
 	}
 	s.last = weak.Pointer[Frame]{}
-	if len(frame.bytes) <= window {
+	if len(frame.bytes) <= deflateWindow {
 		s.last = frame.self
 	}
 	s.sum.addFrame(sum)
 	return segment, nil
 }
 
-// Signal writes a bookmark, or an error with a metav1.Status.
+// Signal writes a bookmark or, with a metav1.Status, an error.
 func (s *Stream) Signal(kind watch.EventType, obj runtime.Object) error {
 	frame, err := s.form().signal(kind, obj)
 	if err != nil {
@@ -198,7 +213,7 @@ func (s *Stream) Signal(kind watch.EventType, obj runtime.Object) error {
 	return s.end(out, s.plain(out, frame))
 }
 
-// Close ends the stream, whether it was written to or not.
+// Close writes the end of the stream, even if nothing was written before.
 func (s *Stream) Close() error {
 	if s.Encoding == Identity {
 		return nil

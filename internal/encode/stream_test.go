@@ -23,7 +23,7 @@ import (
 )
 
 // watchForm makes a form of frames.
-func (w *world) watchForm(tb testing.TB, framing Framing) *Form {
+func (w *fixture) watchForm(tb testing.TB, framing Framing) *Form {
 	tb.Helper()
 	mediaType := runtime.ContentTypeJSON
 	if framing == WatchProtobuf {
@@ -33,7 +33,7 @@ func (w *world) watchForm(tb testing.TB, framing Framing) *Form {
 	f, err := NewForm(Config{
 		Decode: w.decode, Encoder: w.codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
 		Events: w.codecs.EncoderForVersion(info.StreamSerializer.Serializer, corev1.SchemeGroupVersion), Framer: info.StreamSerializer.Framer,
-		Framing: framing, MediaType: mediaType, Budget: w.budget, Recent: NewRecent(1 << 20),
+		Framing: framing, MediaType: mediaType, Budget: w.budget, RecentFrames: NewRecentFrames(1 << 20),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -42,7 +42,7 @@ func (w *world) watchForm(tb testing.TB, framing Framing) *Form {
 }
 
 // oracle writes frames with the media type's own encoder.
-func (w *world) oracle(tb testing.TB, f *Form, out io.Writer, kind watch.EventType, obj runtime.Object) {
+func (w *fixture) oracle(tb testing.TB, f *Form, out io.Writer, kind watch.EventType, obj runtime.Object) {
 	tb.Helper()
 	var object, event bytes.Buffer
 	if err := f.cfg.Encoder.Encode(obj, &object); err != nil {
@@ -56,7 +56,7 @@ func (w *world) oracle(tb testing.TB, f *Form, out io.Writer, kind watch.EventTy
 	}
 }
 
-func (w *world) oracleOf(tb testing.TB, f *Form, out io.Writer, c Change) {
+func (w *fixture) oracleOf(tb testing.TB, f *Form, out io.Writer, c Change) {
 	tb.Helper()
 	e := *c.Entry
 	e.Revision = c.Revision
@@ -128,7 +128,7 @@ func TestStreams(t *testing.T) {
 	for _, framing := range []Framing{WatchJSON, WatchProtobuf} {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(framing, seed), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				f := w.watchForm(t, framing)
 				random := rand.New(rand.NewPCG(seed, 1))
 				all := groups(t, 20, 4)
@@ -159,7 +159,7 @@ func TestStreams(t *testing.T) {
 }
 
 // join makes a client, which may want initial events.
-func (w *world) join(t *testing.T, f *Form, all []group, random *rand.Rand) *client {
+func (w *fixture) join(t *testing.T, f *Form, all []group, random *rand.Rand) *client {
 	t.Helper()
 	c := newClient(f, []Encoding{Identity, Gzip}[random.IntN(2)])
 	from := random.IntN(20)
@@ -177,7 +177,7 @@ func (w *world) join(t *testing.T, f *Form, all []group, random *rand.Rand) *cli
 }
 
 // step sends the newest events, a bookmark, or nothing.
-func (w *world) step(t *testing.T, c *client, log []Change, random *rand.Rand) {
+func (w *fixture) step(t *testing.T, c *client, log []Change, random *rand.Rand) {
 	t.Helper()
 	var err error
 	switch random.IntN(8) {
@@ -222,7 +222,7 @@ func (c *client) pull(changes []Change, room int) error {
 
 // TestEventIsEncodedOnce says that watches share what is encoded.
 func TestEventIsEncodedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
 	e := entry(t, 1, "text")
 	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
@@ -243,7 +243,7 @@ func TestEventIsEncodedOnce(t *testing.T) {
 // encoded even where it tells ages, and that one which comes later is told them anew:
 // also behind, and before, a frame that it shares with one which was told others.
 func TestAgesAreOfNow(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	cfg := w.watchForm(t, WatchJSON).cfg
 	cfg.Volatile = true
 	cfg.Object = func(obj runtime.Object) (runtime.Object, error) {
@@ -305,9 +305,9 @@ func TestAgesAreOfNow(t *testing.T) {
 // TestRecentIsBounded says that frames beyond the bound are let go of and are
 // made again for who is late.
 func TestRecentIsBounded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
-	f.cfg.Recent = NewRecent(4000)
+	f.cfg.RecentFrames = NewRecentFrames(4000)
 	var log []Change
 	for i := range 30 {
 		e := entry(t, i, strings.Repeat("x", 400))
@@ -335,7 +335,7 @@ func TestRecentIsBounded(t *testing.T) {
 
 // TestRecentRests says that what rests holds no frame, and keeps new ones again.
 func TestRecentRests(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
 	e := entry(t, 1, "some text")
 	change := Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision}
@@ -347,7 +347,7 @@ func TestRecentRests(t *testing.T) {
 			t.Errorf("decoded %d times, want %d", n, want)
 		}
 		if want == 1 {
-			f.cfg.Recent.Release()
+			f.cfg.RecentFrames.Release()
 		}
 		runtimeGC()
 	}
@@ -356,7 +356,7 @@ func TestRecentRests(t *testing.T) {
 // TestFollowingFramesShrink says that a frame is compressed behind the one
 // before it.
 func TestFollowingFramesShrink(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
 	random := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 300)
@@ -381,7 +381,7 @@ func TestFollowingFramesShrink(t *testing.T) {
 }
 
 func TestStreamFails(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
 	bad := &resource.Entry{Key: "a/bad"}
 	c := newClient(f, Identity)

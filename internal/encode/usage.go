@@ -1,33 +1,33 @@
 package encode
 
-// Usage adds the bytes that the memo keeps to those of each form, by its name. It
-// leaves out what is kept of the leaves that this one replaced, which goes when it
-// is copied or no longer needed.
+// Usage adds the bytes that the memo keeps to byForm, under the names of its forms. It
+// leaves out inherited slots, whose bytes are dropped when they are copied or no longer
+// needed.
 func (m *Memo) Usage(byForm map[string]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.mu.slots {
-		if n := s.kept(); n > 0 {
+		if n := s.keptBytes(); n > 0 {
 			byForm[s.form.cfg.Name] += n
 		}
 	}
 }
 
-// kept is what the slot holds within the budget, in bytes.
-func (s *slot) kept() int64 {
+// keptBytes is what the slot's cells hold, as the budget counts it.
+func (s *slot) keptBytes() int64 {
 	n := s.plain.cost() + s.deflated.cost() + s.zipped.cost()
-	if single := s.single.Load(); single != nil {
-		for i := range *single {
-			n += (*single)[i].cost()
+	if singles := s.singles.Load(); singles != nil {
+		for i := range *singles {
+			n += (*singles)[i].cost()
 		}
 	}
 	return n
 }
 
-// cost is what the cell holds. It does not count as a read.
+// cost is what the cell's segment costs. It does not count as a read of the cell.
 func (c *cell) cost() int64 {
-	if w := c.held.Load(); w != nil {
-		return w.cost()
+	if seg := c.segment.Load(); seg != nil {
+		return seg.cost()
 	}
 	return 0
 }

@@ -8,7 +8,7 @@ import (
 // TestUsageIsTheBudget: what memos tell of themselves is what the budget counts, in
 // all kinds of bytes.
 func TestUsageIsTheBudget(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	g := groups(t, 40, 40)[0]
 	plain, pretty := w.form(t, JSON), w.form(t, PrettyJSON)
 	plain.cfg.Name, pretty.cfg.Name = "v1 json", "v1 json pretty"

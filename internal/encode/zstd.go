@@ -10,22 +10,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// An answer with zstd is one frame, since many decoders end with the first. Its blocks
-// are those of segments that were compressed apart: a header that suits all of them
-// stands in front, an empty last block ends it (RFC 8878, 3.1.1).
+// An answer with zstd is one frame, because many decoders end with the first. The frame is
+// composed of the blocks of segments that were compressed apart: one header that suits all
+// of them, their blocks, and an empty last block (RFC 8878, 3.1.1).
 //
-// The blocks of a segment may stand behind any others only if they use nothing that
-// a frame starts with. Tables of codes cannot be used before a block brings them, and
-// distances stay within the segment. What is left are the repeat offsets, which a frame
-// starts with as 1, 4 and 8. This encoder uses none before three sequences of the same
-// block have set all of them; the reference encoder does, in half of all segments.
-// FuzzZstdFrame guards that. Raw blocks leave the offsets as they are.
+// Blocks of a segment may only stand behind those of another if they do not depend on the
+// state that a frame starts with. Code tables are no problem, because a block must bring
+// its tables before it can refer to them. Nor are distances, which stay within the segment.
+// What remains are the three repeat offsets, which a frame starts with as 1, 4 and 8. This
+// encoder does not use them before three sequences of the same block have set all of them.
+// The reference encoder does, in half of all segments. FuzzZstdFrame guards this. Raw
+// blocks leave the offsets as they are.
 //
-// Segments are also kept like this when there is no room for plain bytes: they unpack
-// ten times faster than an object is encoded (docs/bench/list.md).
+// Segments are also kept in this form when the budget is tight. They unpack ten times
+// faster than an object is encoded (docs/bench/list.md).
 
-// codec is the process's, because its memory grows with each encoder and not
-// with their use. EncodeAll and DecodeAll are safe for concurrent use.
+// codec is shared by the process, because each encoder has much memory of its own.
+// EncodeAll and DecodeAll are safe for concurrent use.
 var codec = sync.OnceValue(func() *zstdCodec {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true),
 		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(1<<zstdWindowLog), zstd.WithSingleSegment(false))
@@ -44,21 +45,21 @@ type zstdCodec struct {
 	decoder *zstd.Decoder
 }
 
-// zstdWindowLog is that of a window of 1 MiB. It covers a segment and stays below the
-// 8 MiB that every client must support (RFC 9659).
+// zstdWindowLog is the logarithm of a window of 1 MiB. The window covers a segment, and is
+// smaller than the 8 MiB that every client must support (RFC 9659).
 const zstdWindowLog = 20
 
 var (
-	// zstdHeader has the magic number, a descriptor that promises neither a size nor a
-	// checksum, and the window.
+	// zstdHeader has the magic number, a descriptor without size and checksum, and the
+	// window.
 	zstdHeader = []byte{0x28, 0xb5, 0x2f, 0xfd, 0, (zstdWindowLog - 10) << 3}
-	// zstdEnd is a raw block of nothing that is the last.
+	// zstdEnd is an empty raw block, marked as the last.
 	zstdEnd = []byte{zstdLast, 0, 0}
 )
 
 const (
-	// zstdBlockHeader is the size of a block's header: in little endian the mark of the
-	// last block in one bit, the type in two, and the size.
+	// zstdBlockHeader is the size in bytes of a block's header. In little endian it has
+	// the mark of the last block in one bit, the type in two, and the size.
 	zstdBlockHeader = 3
 	zstdLast        = 1
 	zstdTypeShift   = 1
@@ -66,12 +67,12 @@ const (
 	zstdSizeShift   = 3
 )
 
-// zip compresses src into one frame of open blocks, which zstdEnd ends. Its header tells
-// the size, which makes unpacking faster.
+// zip compresses src to one frame whose last block is zstdEnd, so blocksOf can take the
+// others out. The frame's header states the size, which makes unpacking faster.
 func zip(src []byte) []byte {
-	scratch := scratches.Get().(*bytes.Buffer)
+	scratch := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(scratch)
-	// It must have room for all: EncodeAll would grow a buffer of its own.
+	// Without room for the whole result, EncodeAll would allocate a buffer of its own.
 	scratch.Grow(len(src) + len(src)/64 + 64)
 	frame := codec().encoder.EncodeAll(src, scratch.AvailableBuffer())
 	openBlocks(frame)
@@ -79,14 +80,14 @@ func zip(src []byte) []byte {
 	return append(out, zstdEnd...)
 }
 
-// blocksOf are the open blocks of what zip made.
+// blocksOf returns the blocks of a frame that zip made, without the last one.
 func blocksOf(frame []byte) []byte {
 	return frame[zstdHeaderSize(frame) : len(frame)-len(zstdEnd)]
 }
 
-// appendBlocks compresses src into open blocks, of which none is the last.
+// appendBlocks appends src as blocks, none of which is marked as the last.
 func appendBlocks(dst, src []byte) []byte {
-	if len(src) <= shortest {
+	if len(src) <= maxUncompressed {
 		dst = appendBlockHeader(dst, len(src))
 		return append(dst, src...)
 	}
@@ -96,13 +97,13 @@ func appendBlocks(dst, src []byte) []byte {
 	return dst[:start+copy(dst[start:], blocks)]
 }
 
-// appendBlockHeader begins a raw block that is not the last.
+// appendBlockHeader appends the header of a raw block that is not the last.
 func appendBlockHeader(dst []byte, size int) []byte {
 	return append(dst, byte(size<<zstdSizeShift), byte(size>>(8-zstdSizeShift)), byte(size>>(16-zstdSizeShift)))
 }
 
-// openBlocks returns the blocks of a frame that the encoder made, without the mark on the
-// last one.
+// openBlocks removes the mark from the last block of a frame that the encoder made, in
+// place, and returns the blocks.
 func openBlocks(frame []byte) []byte {
 	blocks := frame[zstdHeaderSize(frame):]
 	for rest := blocks; ; {
@@ -119,14 +120,15 @@ func openBlocks(frame []byte) []byte {
 	}
 }
 
-// zstdHeaderSize is that of the encoder's frames, which have no dictionary and no
-// single segment: the magic number, the descriptor, the window and the size.
+// zstdHeaderSize is the size of a frame's header, for frames of this encoder. They have no
+// dictionary and are not a single segment (RFC 8878, 3.1.1.1), so the header is the magic
+// number, the descriptor, the window and the size.
 func zstdHeaderSize(frame []byte) int {
 	sizes := [4]int{0, 2, 4, 8}
 	return len(zstdHeader) + sizes[frame[4]>>6]
 }
 
-// unzip appends what a frame holds.
+// unzip appends the plain bytes of a frame to dst.
 func unzip(frame, dst []byte) ([]byte, error) {
 	out, err := codec().decoder.DecodeAll(frame, dst)
 	if err != nil {
@@ -135,5 +137,6 @@ func unzip(frame, dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// unzipBuffers are as large as segments get, which the cache's leaves bound.
+// unzipBuffers grow to the size of the largest segments, which the size of the cache's
+// leaves bounds.
 var unzipBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -113,7 +113,7 @@ func composed(tb testing.TB, parts [][]byte, packed func(i int) bool) []byte {
 	for i, part := range parts {
 		var err error
 		if packed(i) && len(part) > 0 {
-			err = out.packed((&wire{bytes: part, size: int64(len(part))}).zipped())
+			err = out.packed((&segment{bytes: part, size: int64(len(part))}).zipped())
 		} else {
 			err = out.plain(part)
 		}
@@ -219,7 +219,7 @@ func TestEmptyZstd(t *testing.T) {
 func TestSegmentUnpacks(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, size := range []int{1, 100, 5000, 400_000, 3 << 20} {
-		plain := &wire{bytes: repetitive(random, size), size: int64(size)}
+		plain := &segment{bytes: repetitive(random, size), size: int64(size)}
 		again, err := plain.zipped().unzipped()
 		if err != nil || !bytes.Equal(again.bytes, plain.bytes) {
 			t.Errorf("%d bytes are %d when they are unpacked: %v", size, len(again.bytes), err)

@@ -15,18 +15,20 @@ import (
 )
 
 const (
-	// turn is how many bytes a source is asked for at once.
-	turn = 16 << 10
-	// maxChunk makes a chunk, with its size and ends of line, fill a batch.
+	// askBytes is how many bytes a source is asked for at once.
+	askBytes = 16 << 10
+	// maxChunk is the payload of a chunk which, with its size line and line ends, fills a
+	// batch.
 	maxChunk = pull.BatchSize - 16
-	// keptSegments is the room for segments that a stream keeps while it has none.
-	keptSegments = 4
+	// maxIdleSegments is the capacity of the segment list that a stream without segments
+	// keeps.
+	maxIdleSegments = 4
 )
 
 type connKey struct{}
 
-// Configure makes a server remember connections for New. It must be called before the
-// server serves.
+// Configure makes a server attach connections to the contexts of requests, where New
+// finds them. It must be called before the server serves.
 func Configure(hs *http.Server) {
 	before := hs.ConnContext
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -37,8 +39,8 @@ func Configure(hs *http.Server) {
 	}
 }
 
-// New makes a Puller for the response to a request. It returns false if that did not
-// come over HTTP/1 to a server that was configured. w is net/http's own writer.
+// New makes a Puller for the response to a request. It returns false if the request is
+// not HTTP/1, or its server was not configured. w must be net/http's own writer.
 func New(w http.ResponseWriter, req *http.Request) (pull.Puller, bool) {
 	c, ok := req.Context().Value(connKey{}).(net.Conn)
 	if !ok || req.ProtoMajor != 1 {
@@ -49,38 +51,40 @@ func New(w http.ResponseWriter, req *http.Request) (pull.Puller, bool) {
 	return s, true
 }
 
-// stream is the body of a response. No lock is held while its source is asked and
-// while bytes are written.
+// stream is the body of a response. Its lock is not held while the source is asked or
+// bytes are written.
 type stream struct {
 	w       http.ResponseWriter
 	nc      net.Conn
-	chunked bool // not in HTTP/1.0, where the end of the connection is that of the body
-	// asked says that a worker is to look.
-	asked atomic.Bool
+	chunked bool // false in HTTP/1.0, where the connection's end is the body's end
+	// wakePending says that the stream is a task in the workers' queue.
+	wakePending atomic.Bool
 
 	mu struct {
 		sync.Mutex
-		// changed tells the handler that the source has ended, or its turn.
+		// changed wakes the handler in Pull: the source or the turn has ended.
 		changed sync.Cond
 		// source is nil but during Pull.
 		source   pull.Source
 		receiver pull.Receiver
-		// taken says that a worker has the turn, missed that another wanted it meanwhile.
-		taken, missed bool
-		// left is what the source gave and is not sent. more says that it may have more.
-		left [][]byte
-		more bool
-		// ended says that it has ended, broken why nothing more can be sent, leaving that
-		// the handler wants to go.
-		ended, leaving bool
-		broken         error
-		carrier        pull.WriteClock
+		// taken says that a worker has the turn. wanted says that another one came
+		// meanwhile: the turn's holder queues the stream again.
+		taken, wanted bool
+		// unsent are bytes of the source that were not written yet. sourceReady says that
+		// the source may have more.
+		unsent      [][]byte
+		sourceReady bool
+		// sourceEnded says that the source has returned io.EOF. err is the reason why
+		// nothing more can be sent. leaving says that Pull is about to return.
+		sourceEnded, leaving bool
+		err                  error
+		clock                pull.WriteClock
 	}
 }
 
 // Wake implements pull.Puller.
 func (s *stream) Wake() {
-	if !s.asked.Swap(true) {
+	if !s.wakePending.Swap(true) {
 		pull.Do(s)
 	}
 }
@@ -95,34 +99,35 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 	m := &s.mu
 	m.Lock()
 	defer m.Unlock()
-	m.source, m.ended, m.leaving = source, false, false
+	m.source, m.sourceEnded, m.leaving = source, false, false
 	m.receiver, _ = source.(pull.Receiver)
 	s.Wake()
-	for !m.leaving && m.broken == nil && (!m.ended || len(m.left) > 0) {
+	for !m.leaving && m.err == nil && (!m.sourceEnded || len(m.unsent) > 0) {
 		m.changed.Wait()
 	}
-	// The handler may write itself from then on.
+	// Wait for the turn's end: the handler may write once Pull has returned.
 	for m.leaving = true; m.taken; {
 		m.changed.Wait()
 	}
 	m.source, m.receiver = nil, nil
-	if m.broken != nil {
+	if m.err != nil {
 		s.closeUnlocked()
 	}
-	if p, ok := m.broken.(*pull.Panic); ok {
-		panic(p) // it ends this connection alone
+	if p, ok := m.err.(*pull.Panic); ok {
+		panic(p) // net/http logs it and ends this connection only
 	}
 	switch {
-	case m.broken != nil:
-		return m.broken
-	case m.ended && len(m.left) == 0:
+	case m.err != nil:
+		return m.err
+	case m.sourceEnded && len(m.unsent) == 0:
 		return nil
 	}
 	return ctx.Err()
 }
 
-// closeUnlocked ends the connection: the end of a broken body cannot be told otherwise. TLS
-// may wait for the client to hear of it, which a worker must not, nor for the lock.
+// closeUnlocked closes the connection, since HTTP/1 has no other way to say that a body
+// is incomplete. The lock is released meanwhile: TLS may block in Close until the client
+// reads, and a worker must not wait for the lock that long.
 func (s *stream) closeUnlocked() {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -136,153 +141,154 @@ func (s *stream) leave() {
 	s.mu.changed.Broadcast()
 }
 
-// Write implements pull.Task: it writes one chunk.
+// Write implements pull.Task. It writes one chunk.
 func (s *stream) Write(w *pull.Worker) {
-	s.asked.Store(false)
+	s.wakePending.Store(false)
 	m := &s.mu
 	m.Lock()
 	defer m.Unlock()
 	switch {
 	case m.taken:
-		m.missed = true
+		m.wanted = true
 		return
-	case m.source == nil || m.leaving || m.broken != nil || m.ended && len(m.left) == 0:
+	case m.source == nil || m.leaving || m.err != nil || m.sourceEnded && len(m.unsent) == 0:
 		return
 	}
 	m.taken = true
 	b := pull.NewBatch()
-	b.Write.Filled = w.Moment()
-	if n := s.fillLocked(b); n > 0 && m.broken == nil {
-		s.carryLocked(w, b, n)
+	b.Write.Filled = w.Now()
+	if n := s.fillLocked(b); n > 0 && m.err == nil {
+		s.writeBatchLocked(w, b, n)
 	}
 	b.Release()
 	m.taken = false
 	switch {
-	case m.ended && len(m.left) == 0 || m.leaving || m.broken != nil:
+	case m.sourceEnded && len(m.unsent) == 0 || m.leaving || m.err != nil:
 		m.changed.Broadcast()
-	case m.missed || m.more || len(m.left) > 0:
-		s.Wake() // others wait
+	case m.wanted || m.sourceReady || len(m.unsent) > 0:
+		s.Wake() // behind the other connections
 	default:
-		m.carrier.Idle()
+		m.clock.SetIdle()
 	}
-	m.missed = false
+	m.wanted = false
 }
 
-// Abort implements pull.Task. The handler panics then, which net/http logs.
+// Abort implements pull.Task. Pull then panics in the handler's goroutine, which net/http
+// logs.
 func (s *stream) Abort(p *pull.Panic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.taken = false
-	s.mu.broken = p
+	s.mu.err = p
 	s.mu.changed.Broadcast()
 }
 
-// fillLocked puts a chunk in the buffer. It returns how many bytes of the source are
+// fillLocked fills the buffer with a chunk. It returns the number of the source's bytes
 // in it.
 func (s *stream) fillLocked(b *pull.Batch) (n int) {
 	m := &s.mu
-	have := length(m.left)
-	for have < maxChunk && !m.ended && m.broken == nil {
+	have := totalLength(m.unsent)
+	for have < maxChunk && !m.sourceEnded && m.err == nil {
 		before := have
-		s.askLocked(min(turn, maxChunk-have))
-		if have = length(m.left); have == before {
+		s.askLocked(min(askBytes, maxChunk-have))
+		if have = totalLength(m.unsent); have == before {
 			break
 		}
 	}
 	if n = min(have, maxChunk); n == 0 {
-		m.left = nil
+		m.unsent = nil
 		return 0
 	}
 	if s.chunked {
 		b.Bytes = append(strconv.AppendInt(b.Bytes, int64(n), 16), "\r\n"...)
 	}
-	s.takeLocked(b, n)
+	s.moveLocked(b, n)
 	if s.chunked {
 		b.Bytes = append(b.Bytes, "\r\n"...)
 	}
 	return n
 }
 
-// takeLocked moves bytes of what is left to the buffer.
-func (s *stream) takeLocked(b *pull.Batch, n int) {
+// moveLocked moves n bytes from unsent to the buffer.
+func (s *stream) moveLocked(b *pull.Batch, n int) {
 	m := &s.mu
 	done := 0
 	for n > 0 {
-		segment := m.left[done]
+		segment := m.unsent[done]
 		part := segment[:min(n, len(segment))]
 		b.Bytes = append(b.Bytes, part...)
 		n -= len(part)
-		if m.left[done] = segment[len(part):]; len(m.left[done]) == 0 {
+		if m.unsent[done] = segment[len(part):]; len(m.unsent[done]) == 0 {
 			done++
 		}
 	}
-	rest := copy(m.left, m.left[done:])
-	clear(m.left[rest:])
-	if m.left = m.left[:rest]; rest == 0 && cap(m.left) > keptSegments {
-		m.left = nil
+	rest := copy(m.unsent, m.unsent[done:])
+	clear(m.unsent[rest:])
+	if m.unsent = m.unsent[:rest]; rest == 0 && cap(m.unsent) > maxIdleSegments {
+		m.unsent = nil
 	}
 }
 
-func length(segments [][]byte) (n int) {
+func totalLength(segments [][]byte) (n int) {
 	for _, s := range segments {
 		n += len(s)
 	}
 	return n
 }
 
-// askLocked asks the source, without the lock.
+// askLocked calls the source. The lock is released meanwhile.
 func (s *stream) askLocked(room int) {
 	m := &s.mu
-	source, segments := m.source, m.left
+	source, segments := m.source, m.unsent
 	m.Unlock()
 	segments, more, err := pull.Ask(source, segments, room)
 	m.Lock()
-	m.left, m.more = segments, more
+	m.unsent, m.sourceReady = segments, more
 	switch {
 	case errors.Is(err, io.EOF):
-		m.ended, m.more = true, false
+		m.sourceEnded, m.sourceReady = true, false
 	case err != nil:
-		m.broken = err
+		m.err = err
 	}
 }
 
-// carryLocked writes a buffer with so many bytes of the source, and tells the receiver.
-func (s *stream) carryLocked(worker *pull.Worker, b *pull.Batch, n int) {
+// writeBatchLocked writes a buffer with n bytes of the source and tells the receiver.
+func (s *stream) writeBatchLocked(worker *pull.Worker, b *pull.Batch, n int) {
 	m, w := &s.mu, &b.Write
-	told := m.receiver
-	w.Number = m.carrier.Number()
-	if told != nil {
-		told.Sent(w, n, nil)
+	receiver := m.receiver
+	w.Number = m.clock.NextNumber()
+	if receiver != nil {
+		receiver.Sent(w, n, nil)
 	}
-	m.carrier.Begin(w)
-	if err := s.deliverUnlocked(worker, b, told); err != nil {
-		m.broken = err
+	m.clock.Begin(w)
+	if err := s.deliverUnlocked(worker, b, receiver); err != nil {
+		m.err = err
 		return
 	}
-	m.carrier.Add(w)
+	m.clock.Complete(w)
 }
 
-// deliverUnlocked writes a buffer without the lock, which is locked before and after, also
-// when it panics.
-func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, told pull.Receiver) error {
+// deliverUnlocked releases the lock, writes a buffer, and takes the lock again, also when
+// it panics.
+func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, receiver pull.Receiver) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	_, err := worker.Write(s.nc, b.Bytes)
-	s.mu.carrier.Ended(&b.Write, worker)
-	if err == nil && told != nil {
-		told.Written(&b.Write)
+	s.mu.clock.End(&b.Write, worker)
+	if err == nil && receiver != nil {
+		receiver.Written(&b.Write)
 	}
 	return err
 }
 
-// Waits implements pull.Puller. HTTP/1.1 has no windows.
+// Waits implements pull.Puller. HTTP/1.1 has no windows, so the first time is zero.
 func (s *stream) Waits() (window, write time.Time) {
-	return time.Time{}, s.mu.carrier.Writing()
+	return time.Time{}, s.mu.clock.WritingSince()
 }
 
 // Locked implements pull.Puller.
 func (s *stream) Locked(use func(returned uint64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	use(s.mu.carrier.Returned())
+	use(s.mu.clock.Returned())
 }

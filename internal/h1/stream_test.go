@@ -23,21 +23,23 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// feed is a Source that is fed by any goroutine.
+// feed is a Source and Receiver that any goroutine may add bytes to.
 type feed struct {
-	puller pull.Puller
-	mu     sync.Mutex
-	due    [][]byte
-	err    error
-	// panics is what Next panics with, toldPanics what Written does.
-	panics, toldPanics any
-	// calls in progress, and whether there ever were two.
-	calls int
-	twice bool
-	// taken of the bytes given are in writes, sent in such that have returned.
+	puller  pull.Puller
+	mu      sync.Mutex
+	pending [][]byte
+	err     error
+	// Next panics with panics, and Written with writtenPanics, if they are set.
+	panics, writtenPanics any
+	// running counts calls of Next in progress. misused is set by calls that the
+	// interfaces do not allow.
+	running int
+	misused bool
+	// taken counts bytes in writes, and sent those in writes that have returned. number
+	// is that of the last write.
 	taken, sent int
 	number      uint64
 }
@@ -45,27 +47,27 @@ type feed struct {
 func (f *feed) add(err error, parts ...[]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.due = append(f.due, parts...)
+	f.pending = append(f.pending, parts...)
 	if err != nil {
 		f.err = err
 	}
-	f.puller.Wake() // with the lock held, which Next takes
+	f.puller.Wake() // Next takes the lock that is held here
 }
 
-// Next gives one part at a time.
+// Next returns one part at a time.
 func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls++
-	f.twice = f.twice || f.calls > 1 || room <= 0
-	defer func() { f.calls-- }()
+	f.running++
+	f.misused = f.misused || f.running > 1 || room <= 0
+	defer func() { f.running-- }()
 	if f.panics != nil {
 		panic(f.panics)
 	}
-	if len(f.due) == 0 {
+	if len(f.pending) == 0 {
 		return segments, false, f.err
 	}
-	segments, f.due = append(segments, f.due[0]), f.due[1:]
+	segments, f.pending = append(segments, f.pending[0]), f.pending[1:]
 	return segments, true, nil
 }
 
@@ -73,7 +75,7 @@ func (f *feed) Sent(w *pull.Write, bytes int, _ *pull.WindowStall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken += bytes
-	f.twice = f.twice || w.Number != f.number+1
+	f.misused = f.misused || w.Number != f.number+1
 	f.number = w.Number
 }
 
@@ -81,39 +83,40 @@ func (f *feed) Written(w *pull.Write) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sent = f.taken
-	f.twice = f.twice || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
-	if f.toldPanics != nil {
-		panic(f.toldPanics)
+	f.misused = f.misused || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
+	if f.writtenPanics != nil {
+		panic(f.writtenPanics)
 	}
 }
 
-// served answers with feeds, which it hands over, and with a last word.
-type served struct {
+// testServer answers each request with "first ", the bytes of a feed, and " last". It
+// hands the feeds and the results of Pull to the test.
+type testServer struct {
 	*httptest.Server
 	feeds chan *feed
 	errs  chan error
-	log   logged
+	log   logBuffer
 }
 
-type logged struct {
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *logged) Write(b []byte) (int, error) {
+func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-func (l *logged) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func serve(t *testing.T, edits ...func(*served)) *served {
-	s := &served{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
+func serve(t *testing.T, edits ...func(*testServer)) *testServer {
+	s := &testServer{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, ok := h1.New(w, r)
 		if !ok {
@@ -122,13 +125,13 @@ func serve(t *testing.T, edits ...func(*served)) *served {
 		}
 		_, _ = io.WriteString(w, "first ")
 		f := &feed{puller: p}
-		p.Wake() // too early: does nothing
+		p.Wake() // before Pull it has no effect
 		s.feeds <- f
 		err := p.Pull(r.Context(), f)
-		if f.twice {
-			err = errors.New("called twice at once, without room, or out of order")
+		if f.misused {
+			err = errors.New("a method was called concurrently, without room, or out of order")
 		}
-		p.Wake() // too late
+		p.Wake() // after Pull it has no effect
 		s.errs <- err
 		_, _ = io.WriteString(w, " last")
 	}))
@@ -143,8 +146,8 @@ func serve(t *testing.T, edits ...func(*served)) *served {
 	return s
 }
 
-// dial opens a connection that speaks for itself.
-func (s *served) dial(t *testing.T) net.Conn {
+// dial opens a TLS connection for a test that speaks HTTP itself.
+func (s *testServer) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -157,7 +160,7 @@ func (s *served) dial(t *testing.T) net.Conn {
 	return c
 }
 
-func (s *served) begin(ctx context.Context, t *testing.T) (*http.Response, *feed) {
+func (s *testServer) begin(ctx context.Context, t *testing.T) (*http.Response, *feed) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	if err != nil {
@@ -171,7 +174,7 @@ func (s *served) begin(ctx context.Context, t *testing.T) (*http.Response, *feed
 	return resp, <-s.feeds
 }
 
-func (s *served) ended(t *testing.T) error {
+func (s *testServer) waitPull(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-s.errs:
@@ -182,7 +185,7 @@ func (s *served) ended(t *testing.T) error {
 	}
 }
 
-// TestPull sends parts of all sizes, and uses the connection again.
+// TestPull sends parts of many sizes, three times over one connection.
 func TestPull(t *testing.T) {
 	s := serve(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -203,17 +206,17 @@ func TestPull(t *testing.T) {
 		if want.WriteString(" last"); !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("got %d bytes, want %d", len(got), want.Len())
 		}
-		if err := s.ended(t); err != nil {
+		if err := s.waitPull(t); err != nil {
 			t.Error(err)
 		}
 		if want := want.Len() - len("first  last"); f.taken != want || f.sent != want {
-			t.Errorf("told of %d and %d bytes, want %d", f.taken, f.sent, want)
+			t.Errorf("Sent reported %d bytes, Written %d, want %d", f.taken, f.sent, want)
 		}
 	}
 }
 
-// TestEventGoesAtOnce reads each part before the next is given.
-func TestEventGoesAtOnce(t *testing.T) {
+// TestEventIsSentAtOnce reads each part before the next one is added.
+func TestEventIsSentAtOnce(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
 	want := "first "
@@ -227,15 +230,16 @@ func TestEventGoesAtOnce(t *testing.T) {
 	}
 	f.puller.Locked(func(returned uint64) {
 		if returned == 0 || returned > 100 {
-			t.Errorf("%d writes", returned)
+			t.Errorf("%d writes have returned, want 1 to 100", returned)
 		}
 	})
 	f.add(io.EOF)
-	if err := s.ended(t); err != nil {
+	if err := s.waitPull(t); err != nil {
 		t.Error(err)
 	}
 }
 
+// TestFraming checks the bytes of a response in HTTP/1.1 and HTTP/1.0.
 func TestFraming(t *testing.T) {
 	s := serve(t)
 	for _, c := range []struct{ version, header, body string }{
@@ -247,7 +251,7 @@ func TestFraming(t *testing.T) {
 		f := <-s.feeds
 		f.add(nil, []byte("body"))
 		f.add(io.EOF)
-		if err := s.ended(t); err != nil {
+		if err := s.waitPull(t); err != nil {
 			t.Error(err)
 		}
 		got, r := "", bufio.NewReader(conn)
@@ -269,13 +273,14 @@ func TestClientLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	_, f := s.begin(ctx, t)
 	leave()
-	if err := s.ended(t); err == nil {
-		t.Error("the end of the client is no error")
+	if err := s.waitPull(t); err == nil {
+		t.Error("Pull returned no error for a client that left")
 	}
 	f.add(nil, []byte("too late"))
 }
 
-// TestStalledClient stops reading, and reads on.
+// TestStalledClient has a client that stops reading for a while. Another client must be
+// served meanwhile.
 func TestStalledClient(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
@@ -286,7 +291,7 @@ func TestStalledClient(t *testing.T) {
 	began := time.Now()
 	for _, write := f.puller.Waits(); write.IsZero(); _, write = f.puller.Waits() {
 		if time.Since(began) > patience {
-			t.Fatal("nothing waits")
+			t.Fatal("no write blocks")
 		}
 		runtime.Gosched()
 	}
@@ -302,9 +307,9 @@ func TestStalledClient(t *testing.T) {
 	}
 }
 
-// TestSourceFails with an error, and with a panic: the client sees that the body is
-// not whole.
-func TestSourceFails(t *testing.T) {
+// TestSourceFailures has sources that return an error or panic. The client must see that
+// the body is incomplete.
+func TestSourceFailures(t *testing.T) {
 	s := serve(t)
 	resp, f := s.begin(t.Context(), t)
 	failed := errors.New("failed")
@@ -312,7 +317,7 @@ func TestSourceFails(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that failed looks whole")
 	}
-	if err := s.ended(t); !errors.Is(err, failed) {
+	if err := s.waitPull(t); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
 	resp, f = s.begin(t.Context(), t)
@@ -323,34 +328,34 @@ func TestSourceFails(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the body of a source that panicked looks whole")
 	}
-	s.logs(t, "trouble in the source")
+	s.waitLogged(t, "trouble in the source")
 	resp, f = s.begin(t.Context(), t)
 	f.mu.Lock()
-	f.toldPanics = "trouble when told"
+	f.writtenPanics = "trouble in Written"
 	f.mu.Unlock()
 	f.add(nil, []byte("event"))
 	if _, err := io.ReadAll(resp.Body); err == nil {
-		t.Error("the body of a source that panicked when told looks whole")
+		t.Error("the body of a source that panicked in Written looks whole")
 	}
-	s.logs(t, "trouble when told")
+	s.waitLogged(t, "trouble in Written")
 }
 
-// logs waits until something is logged.
-func (s *served) logs(t *testing.T, text string) {
+// waitLogged waits until text is in the server's log.
+func (s *testServer) waitLogged(t *testing.T, text string) {
 	t.Helper()
 	for began := time.Now(); !strings.Contains(s.log.String(), text); {
 		if time.Since(began) > patience {
-			t.Fatalf("nothing is logged but %q", s.log.String())
+			t.Fatalf("%q is not in the log: %q", text, s.log.String())
 		}
 		runtime.Gosched()
 	}
 }
 
-// TestClosingHoldsUpNobody has more sources fail than there are workers, over connections
-// that do not close at once: TLS may wait for a client to hear of it.
-func TestClosingHoldsUpNobody(t *testing.T) {
+// TestSlowCloseBlocksNoWorker has more failing sources than there are workers, over
+// connections whose Close blocks, as that of TLS may.
+func TestSlowCloseBlocksNoWorker(t *testing.T) {
 	closing := &slowCloser{closed: make(chan struct{})}
-	s := serve(t, func(s *served) {
+	s := serve(t, func(s *testServer) {
 		closing.Listener = s.Listener
 		s.Listener = closing
 	})
@@ -363,7 +368,7 @@ func TestClosingHoldsUpNobody(t *testing.T) {
 	}
 	for _, f := range all[:n] {
 		f.add(errors.New("failed"))
-		f.puller.Wake() // once more, for a worker that would wait for the lock
+		f.puller.Wake() // a second worker would wait for the lock, if Close held it
 	}
 	last := all[n]
 	last.add(io.EOF, []byte("event"))
@@ -380,7 +385,7 @@ func (f *feed) total() int {
 	return f.sent
 }
 
-// slowCloser accepts connections that close when closed is.
+// slowCloser accepts connections whose Close waits until closed is closed.
 type slowCloser struct {
 	net.Listener
 	closed chan struct{}
@@ -401,10 +406,10 @@ func (c *slowConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestOtherServers have no Puller.
+// TestOtherServers checks that New refuses requests of servers that were not configured.
 func TestOtherServers(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	if _, ok := h1.New(w, r); ok {
-		t.Error("a request from nowhere has a connection")
+		t.Error("a request without a connection has a Puller")
 	}
 }

@@ -10,25 +10,26 @@ import (
 )
 
 var (
-	errBodyClosed = errors.New("h2: request body closed by its handler")
-	errTooLong    = errors.New("h2: client sent more than its Content-Length")
+	errBodyClosed  = errors.New("h2: request body closed by its handler")
+	errLongRequest = errors.New("h2: client sent more than its Content-Length")
 )
 
-// body is a request's body. What it holds is bounded by the stream's window. Its
-// lock comes behind the connection's.
+// body is the body of a request. The stream's flow-control window bounds the bytes that
+// it holds. Its lock is taken after conn.mu.
 type body struct {
 	stream *stream
 
 	mu struct {
 		sync.Mutex
 		data []byte
-		// read is how much of data was read.
+		// read is the number of bytes of data that the handler has read.
 		read int
-		// err comes behind the data. What comes later is dropped.
+		// err is returned behind data. Once it is set, no more data is added.
 		err     error
 		trailer http.Header
-		// continues says that the client waits for leave to send (Expect: 100-continue).
-		continues bool
+		// expectsContinue says that the client waits for a 100 Continue before it sends
+		// the body.
+		expectsContinue bool
 	}
 	changed sync.Cond
 }
@@ -38,13 +39,14 @@ func newBody(s *stream) *body {
 	b.changed.L = &b.mu
 	header := s.request.Header
 	if httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue") {
-		b.mu.continues = true
+		b.mu.expectsContinue = true
 		delete(header, "Expect")
 	}
 	return b
 }
 
-// write adds what came. It returns false if nobody will read it.
+// write appends bytes that the client sent. It returns false if the body is closed and
+// they were dropped.
 func (b *body) write(data []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,8 +54,8 @@ func (b *body) write(data []byte) bool {
 	if m.err != nil {
 		return false
 	}
-	if m.data == nil && b.stream.declared > 0 {
-		m.data = make([]byte, 0, min(b.stream.declared, 64<<10))
+	if m.data == nil && b.stream.declaredLength > 0 {
+		m.data = make([]byte, 0, min(b.stream.declaredLength, 64<<10))
 	}
 	if m.read > 0 && cap(m.data)-len(m.data) < len(data) {
 		m.data = m.data[:copy(m.data, m.data[m.read:])]
@@ -72,7 +74,7 @@ func (b *body) setTrailer(trailer http.Header) {
 
 func (b *body) end() { b.fail(io.EOF) }
 
-// fail ends the body behind what came. The first reason counts.
+// fail ends the body with an error behind the data. Only the first call counts.
 func (b *body) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,16 +86,16 @@ func (b *body) fail(err error) {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	b.letContinue()
-	n, err := b.take(p)
+	b.sendContinue()
+	n, err := b.waitAndCopy(p)
 	if n > 0 {
-		b.stream.giveBack(n, true)
+		b.stream.creditRead(n, true)
 	}
 	return n, err
 }
 
-// take waits for something to read.
-func (b *body) take(p []byte) (int, error) {
+// waitAndCopy waits until there are bytes, copies them to p, and counts them as read.
+func (b *body) waitAndCopy(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := &b.mu
@@ -109,7 +111,7 @@ func (b *body) take(p []byte) (int, error) {
 	}
 	if m.err == io.EOF {
 		m.data = nil
-		// Only trailers that were announced are shown.
+		// Trailers that the request did not announce are not shown.
 		for name, values := range m.trailer {
 			if _, ok := b.stream.request.Trailer[name]; ok {
 				b.stream.request.Trailer[name] = values
@@ -120,7 +122,7 @@ func (b *body) take(p []byte) (int, error) {
 	return 0, m.err
 }
 
-// Close implements io.Closer: nobody reads the rest.
+// Close implements io.Closer. The rest of the body is dropped.
 func (b *body) Close() error {
 	b.mu.Lock()
 	dropped := len(b.mu.data) - b.mu.read
@@ -130,14 +132,14 @@ func (b *body) Close() error {
 	}
 	b.mu.Unlock()
 	if dropped > 0 {
-		b.stream.giveBack(dropped, false)
+		b.stream.creditRead(dropped, false)
 	}
 	return nil
 }
 
-// drop lets go of the body when its handler has returned. Its window is given back by
-// the caller.
-func (b *body) drop() {
+// discard drops the body when its handler has returned. The caller credits its bytes to
+// the client.
+func (b *body) discard() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.data, b.mu.read = nil, 0
@@ -147,30 +149,30 @@ func (b *body) drop() {
 	}
 }
 
-// letContinue tells a client that waits to send its body.
-func (b *body) letContinue() {
+// sendContinue sends a 100 Continue if the client waits for it.
+func (b *body) sendContinue() {
 	b.mu.Lock()
-	continues := b.mu.continues
-	b.mu.continues = false
+	expects := b.mu.expectsContinue
+	b.mu.expectsContinue = false
 	b.mu.Unlock()
-	if continues {
+	if expects {
 		b.stream.inform(&head{status: http.StatusContinue})
 	}
 }
 
-// giveBack lets the client send as much as the handler has read: on the
-// connection, and on the stream if more of it will be read.
-func (s *stream) giveBack(n int, more bool) {
+// creditRead gives the client credit for n bytes that the handler has read: on the
+// connection, and on the stream too if the handler reads on.
+func (s *stream) creditRead(n int, more bool) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.state == streamClosed || s.discard != nil {
-		return // with all that was unread
+		return // all unread bytes have been credited already
 	}
 	s.unread -= n
-	err := c.giveLocked(nil, n)
+	err := c.creditLocked(nil, n)
 	if err == nil && more && s.state == open {
-		err = c.giveLocked(s, n)
+		err = c.creditLocked(s, n)
 	}
 	if err != nil {
 		go c.close()

@@ -13,34 +13,37 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Config is how a Server serves. The zero value is that of Kubernetes' API server.
+// Config configures a Server. The zero value is what Kubernetes' API server uses.
 type Config struct {
-	// MaxConcurrentStreams is how many streams a client may have open on one
-	// connection, and how many handlers run for it. 0 is 100.
+	// MaxConcurrentStreams is the number of streams that a client may have open on one
+	// connection, and of handlers that run for it. 0 means 100.
 	MaxConcurrentStreams uint32
-	// MaxUploadBufferPerStream is the window of a request's body in bytes. 0 is 256 KiB.
+	// MaxUploadBufferPerStream is the flow-control window of a request's body in bytes. 0
+	// means 256 KiB.
 	MaxUploadBufferPerStream int32
-	// MaxUploadBufferPerConnection is the window of all bodies of a connection in
-	// bytes, 65,535 at least. 0 is MaxConcurrentStreams windows of a stream.
+	// MaxUploadBufferPerConnection is the window of all request bodies of a connection in
+	// bytes, at least 65,535. 0 means MaxConcurrentStreams windows of a stream.
 	MaxUploadBufferPerConnection int32
-	// MaxReadFrameSize is the largest frame that is read, 16 KiB to 16 MiB - 1.
-	// 0 is 256 KiB.
+	// MaxReadFrameSize is the largest frame that is accepted, 16 KiB to 16 MiB - 1. 0
+	// means 256 KiB.
 	MaxReadFrameSize uint32
-	// IdleTimeout is how long a connection without streams is kept. 0 is the
-	// http.Server's IdleTimeout or else its ReadTimeout; with neither, for ever.
+	// IdleTimeout is how long a connection without streams is kept. 0 means the
+	// http.Server's IdleTimeout, or else its ReadTimeout. With neither it is kept for
+	// ever.
 	IdleTimeout time.Duration
-	// WriteTimeout is how long a client may leave one buffer (64 KiB) unread before
-	// the connection is closed. 0 is for ever, as with Go's server.
+	// WriteTimeout is how long a client may leave one buffer (64 KiB) unread before the
+	// connection is closed. 0 means for ever, as with Go's server.
 	WriteTimeout time.Duration
-	// Prompt is asked of each request without a body. If it returns one, its handler is
-	// taken to end without waiting for anything, and is run with that by the goroutine
-	// that reads the connection, which saves waking another. If the handler waits all
-	// the same, another goroutine reads on after some milliseconds.
-	Prompt func(*http.Request) *http.Request
+	// Inline is called with each request that has no body. If it returns a request, the
+	// handler is expected not to block. The goroutine that reads the connection then runs
+	// the handler with that request, which saves waking another goroutine. If such a
+	// handler blocks all the same, another goroutine continues to read after some
+	// milliseconds. nil runs no handler so.
+	Inline func(*http.Request) *http.Request
 }
 
 const (
-	minWindow    = 65535 // what a connection begins with (RFC 9113, 6.9.2)
+	minWindow    = 65535 // initial window of a connection (RFC 9113, 6.9.2)
 	maxWindow    = 1<<31 - 1
 	minFrameSize = 16 << 10
 	maxFrameSize = 1<<24 - 1
@@ -71,23 +74,23 @@ type Server struct {
 
 	mu struct {
 		sync.Mutex
-		conns   map[*conn]struct{}
-		leaving bool
-		// idle are workers without a handler to run; none without connections.
-		idle []*worker
+		conns        map[*conn]struct{}
+		shuttingDown bool
+		// idleWorkers wait for a handler to run. There are none without connections.
+		idleWorkers []*handlerWorker
 	}
 }
 
-// New makes a Server, which does nothing before Configure.
+// New makes a Server. It serves nothing before Configure.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults()}
 	s.mu.conns = make(map[*conn]struct{})
 	return s
 }
 
-// Configure makes an http.Server hand its HTTP/2 connections to s. It must be
-// called once, before the server serves. The server's Shutdown tells clients to go
-// elsewhere (GOAWAY) and waits for their streams; its Close closes connections.
+// Configure makes an http.Server hand its HTTP/2 connections to s. It must be called
+// once, before the server serves. The http.Server's Shutdown sends GOAWAY to all clients
+// and waits for their streams. Its Close closes the connections.
 func (s *Server) Configure(hs *http.Server) error {
 	if s.cfg.IdleTimeout == 0 {
 		s.cfg.IdleTimeout = hs.IdleTimeout
@@ -99,7 +102,7 @@ func (s *Server) Configure(hs *http.Server) error {
 		hs.TLSConfig = new(tls.Config)
 	}
 	t := hs.TLSConfig
-	if t.CipherSuites != nil && t.MinVersion < tls.VersionTLS13 && !slices.ContainsFunc(t.CipherSuites, required) {
+	if t.CipherSuites != nil && t.MinVersion < tls.VersionTLS13 && !slices.ContainsFunc(t.CipherSuites, isRequiredSuite) {
 		return errors.New("h2: TLSConfig.CipherSuites lacks an AES_128_GCM_SHA256 suite with ECDHE, which HTTP/2 requires")
 	}
 	for _, name := range []string{http2.NextProtoTLS, "http/1.1"} {
@@ -115,8 +118,8 @@ func (s *Server) Configure(hs *http.Server) error {
 	return nil
 }
 
-// serveTLS serves a connection to its end. The handler brings the context that
-// the http.Server made for the connection.
+// serveTLS serves a connection until it ends. The handler carries the context that the
+// http.Server made for the connection.
 func (s *Server) serveTLS(hs *http.Server, nc *tls.Conn, handler http.Handler) {
 	ctx := context.Background()
 	if h, ok := handler.(interface{ BaseContext() context.Context }); ok {
@@ -132,25 +135,25 @@ func (s *Server) serveTLS(hs *http.Server, nc *tls.Conn, handler http.Handler) {
 func (s *Server) shutdown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.leaving = true
+	s.mu.shuttingDown = true
 	for c := range s.mu.conns {
 		// A connection that is busy must not hold up the others.
 		go c.goAwayGracefully()
 	}
 }
 
-func (s *Server) isLeaving() bool {
+func (s *Server) isShuttingDown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.leaving
+	return s.mu.shuttingDown
 }
 
-// register says whether the server is shutting down already.
+// register adds a connection. It returns true if the server is already shutting down.
 func (s *Server) register(c *conn) (leaving bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.conns[c] = struct{}{}
-	return s.mu.leaving
+	return s.mu.shuttingDown
 }
 
 func (s *Server) unregister(c *conn) {
@@ -158,19 +161,19 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	if len(s.mu.conns) == 0 {
-		s.dismissLocked()
+		s.stopIdleWorkersLocked()
 	}
 }
 
-// required says whether a cipher suite is one of those that every HTTP/2 peer
-// with TLS 1.2 has (RFC 9113, 9.2.2).
-func required(suite uint16) bool {
+// isRequiredSuite reports whether each HTTP/2 peer with TLS 1.2 has a cipher suite (RFC
+// 9113, 9.2.2).
+func isRequiredSuite(suite uint16) bool {
 	return suite == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || suite == tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
 }
 
-// adequate says whether HTTP/2 allows a TLS connection: of version 1.3, or of 1.2
-// with an ephemeral key exchange and an authenticated cipher (RFC 9113, 9.2).
-func adequate(state *tls.ConnectionState) bool {
+// isAdequateTLS reports whether HTTP/2 may be used over a TLS connection: TLS 1.3, or TLS
+// 1.2 with an ephemeral key exchange and an authenticated cipher (RFC 9113, 9.2).
+func isAdequateTLS(state *tls.ConnectionState) bool {
 	if state.Version != tls.VersionTLS12 {
 		return state.Version > tls.VersionTLS12
 	}
@@ -179,5 +182,5 @@ func adequate(state *tls.ConnectionState) bool {
 		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256:
 		return true
 	}
-	return required(state.CipherSuite)
+	return isRequiredSuite(state.CipherSuite)
 }

@@ -19,45 +19,51 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// errDisconnected ends the streams of a connection that ends.
+// errDisconnected is the error of streams whose connection has ended.
 var errDisconnected = errors.New("h2: client disconnected")
 
 const (
-	// greetingTimeout is how long a client may take for its preface and settings.
+	// greetingTimeout is how long a client may take to send its preface and settings.
 	greetingTimeout = 10 * time.Second
-	// farewellTimeout is how long a client has to read the last frames, of the connection
-	// or of a stream whose handler was aborted. A connection that is closed while bytes of
-	// the client are on their way loses what the client has not read.
+	// farewellTimeout is how long a client has to read the last frames of a connection,
+	// or of a stream whose handler was aborted. If we closed at once while bytes of the
+	// client are under way, TCP would reset the connection and the client would lose what
+	// it has not read.
 	farewellTimeout = time.Second
-	// leaveTime is how long a client may take to read that it is to open no more streams,
-	// and maxCrossing how many it may open until then.
+	// leaveTime is how long a client may take to read the first GOAWAY. maxCrossing is
+	// how many streams it may open until then.
 	leaveTime   = time.Second
 	maxCrossing = 16
 	// maxControl bounds the control frames that wait to be written, in bytes. A client
-	// that causes more without reading any is cut off.
+	// that provokes more without reading them is disconnected.
 	maxControl = 64 << 10
-	// maxEmpty bounds the frames in a row that say nothing.
+	// maxEmpty bounds the number of DATA frames in a row that carry nothing.
 	maxEmpty = 1000
 )
 
-// phase is where a connection is in its life.
+// phase is the stage of a connection's life.
 //
 //	serving ──Shutdown, idle──► leaving ──leaveTime──► draining ──last stream──► closed
 //	   ├────────the client's GOAWAY───────────────────────►│                       ▲
 //	   └───────a breach of the protocol────► failed ◄──────┘                       │
-//	                                            └────────the client has been told──┘
+//	                                            └────────farewellTimeout───────────┘
+//
+// leaving and draining are the two steps of a graceful shutdown (RFC 9113, 6.8): a first
+// GOAWAY names no stream, and a second one names the last stream that is served.
 type phase int
 
 const (
 	serving  phase = iota
-	leaving        // told to go elsewhere: streams that the client opens before it reads that are served
-	draining       // told which stream is the last: streams that are there go on
-	failed         // told what it did wrong: nothing else is read or written
+	leaving        // the first GOAWAY is sent: streams that the client opens before it reads that are served
+	draining       // the second GOAWAY is sent: open streams go on, newer ones are ignored
+	failed         // a GOAWAY with an error is sent: nothing else is read or written
 	closed
 )
 
-// conn is a connection. Its lock is taken before that of a body and the Server's;
-// no lock is held while a Source is asked and while bytes are written.
+// conn is a connection.
+//
+// Lock order: conn.mu, then body.mu, Server.mu and wakeList.mu, which are leaves. No lock
+// is held while a Source is asked or bytes are written.
 type conn struct {
 	server  *Server
 	hs      *http.Server
@@ -66,49 +72,52 @@ type conn struct {
 	handler http.Handler
 	remote  string
 	ctx     context.Context
-	// framer reads for the reader, and writes to mu.control under the lock.
+	// framer reads frames for the reader. It writes control frames to mu.control, under
+	// the lock.
 	framer *http2.Framer
-	// headerNames are the reader's, as is what follows.
-	headerNames names
+	// nameCache and the next two fields belong to the reader.
+	nameCache   nameCache
 	emptyFrames int
-	// started is a stream whose handler is to run.
-	started *stream
-	// readers are those that took over from the first one.
-	readers sync.WaitGroup
+	// nextToStart is a stream whose handler the reader starts after the current frame.
+	nextToStart *stream
+	// successors are the goroutines that took over reading from the first reader.
+	successors sync.WaitGroup
 
-	woken wakes
-	// kicked says that a worker is to look.
-	kicked atomic.Bool
+	woken wakeList
+	// queued says that the connection is a task in the workers' queue.
+	queued atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		phase   phase
 		streams map[uint32]*stream
-		// last is the newest stream's ID.
-		last   uint32
-		reader reader
-		// running handlers, and streams that wait for one of them to end.
-		running int
-		waiting []*stream
-		// acknowledged says that the client knows our settings.
-		acknowledged bool
+		// lastStreamID is the ID of the newest stream.
+		lastStreamID uint32
+		reader       reader
+		// runningHandlers counts handlers; waitingStreams are those whose handlers wait
+		// for one to end.
+		runningHandlers int
+		waitingStreams  []*stream
+		// settingsAcked says that the client has acknowledged our settings.
+		settingsAcked bool
 
 		in            inflow
 		out           outflow
 		initialWindow int64
 
-		// control are frames that wait to be written.
+		// control holds control frames that wait to be written.
 		control  bytes.Buffer
 		queues   queues
-		discards discards
+		discards discardSet
 		turn     turn
 
-		idle     *time.Timer
-		idleFrom time.Time
-		// leave ends leaving, crossing counts the streams that were opened meanwhile.
-		leave    *time.Timer
-		crossing int
-		farewell *time.Timer
+		idleTimer *time.Timer
+		idleSince time.Time
+		// leaveTimer ends the phase leaving; crossing counts the streams that were opened
+		// in it.
+		leaveTimer    *time.Timer
+		crossing      int
+		farewellTimer *time.Timer
 	}
 }
 
@@ -129,8 +138,9 @@ func newConn(s *Server, hs *http.Server, nc net.Conn) *conn {
 	return c
 }
 
-// maxHeaderList is http.Server.MaxHeaderBytes in the units of HTTP/2, which count
-// 32 bytes more for each field (RFC 9113, 6.5.2).
+// maxHeaderList converts http.Server.MaxHeaderBytes to SETTINGS_MAX_HEADER_LIST_SIZE,
+// which counts 32 bytes more for each field (RFC 9113, 6.5.2). Ten fields are allowed
+// for.
 func maxHeaderList(hs *http.Server) uint32 {
 	n := hs.MaxHeaderBytes
 	if n <= 0 {
@@ -144,9 +154,9 @@ func (c *conn) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.ctx = ctx
-	if c.tls != nil && !adequate(c.tls) {
+	if c.tls != nil && !isAdequateTLS(c.tls) {
 		_ = c.framer.WriteGoAway(0, http2.ErrCodeInadequateSecurity, nil)
-		_, _ = c.nc.Write(c.mu.control.Bytes()) // it is closed in any case
+		_, _ = c.nc.Write(c.mu.control.Bytes()) // the connection is closed in any case
 		c.nc.Close()
 		return
 	}
@@ -158,7 +168,7 @@ func (c *conn) serve(ctx context.Context) {
 	if c.readPreface() {
 		c.read(true)
 	}
-	c.readers.Wait()
+	c.successors.Wait()
 	c.close()
 	c.server.unregister(c)
 }
@@ -168,7 +178,7 @@ func (c *conn) greet() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cfg := &c.server.cfg
-	// The errors are those of a bytes.Buffer.
+	// Writes to a bytes.Buffer do not fail.
 	_ = c.framer.WriteSettings(
 		http2.Setting{ID: http2.SettingMaxFrameSize, Val: cfg.MaxReadFrameSize},
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: cfg.MaxConcurrentStreams},
@@ -182,61 +192,62 @@ func (c *conn) greet() {
 	c.kick()
 }
 
-// setStateLocked tells the http.Server's hook, as Go's server does.
+// setStateLocked calls the http.Server's ConnState hook, as Go's server does.
 func (c *conn) setStateLocked(state http.ConnState) {
 	if c.hs.ConnState != nil {
 		c.hs.ConnState(c.nc, state)
 	}
 }
 
-// idleLocked begins the time that a connection may have no streams. The timer runs
-// on when a stream begins: it is cheaper to look at the time when it fires.
-func (c *conn) idleLocked() {
+// startIdleTimerLocked begins the time that a connection may have no streams. The timer
+// is not stopped when a stream begins: it is cheaper to compare times when it fires.
+func (c *conn) startIdleTimerLocked() {
 	timeout := c.server.cfg.IdleTimeout
 	if timeout <= 0 || c.mu.phase != serving {
 		return
 	}
-	c.mu.idleFrom = time.Now()
-	if c.mu.idle == nil {
-		c.mu.idle = time.AfterFunc(timeout, c.idleTooLong)
+	c.mu.idleSince = time.Now()
+	if c.mu.idleTimer == nil {
+		c.mu.idleTimer = time.AfterFunc(timeout, c.checkIdle)
 	}
 }
 
-func (c *conn) idleTooLong() {
+func (c *conn) checkIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.mu.streams) > 0 || c.mu.phase != serving {
-		c.mu.idle = nil
+		c.mu.idleTimer = nil
 		return
 	}
-	if left := time.Until(c.mu.idleFrom.Add(c.server.cfg.IdleTimeout)); left > 0 {
-		c.mu.idle.Reset(left)
+	if left := time.Until(c.mu.idleSince.Add(c.server.cfg.IdleTimeout)); left > 0 {
+		c.mu.idleTimer.Reset(left)
 		return
 	}
 	c.goAwayLocked()
 }
 
-// goAwayGracefully is goAwayLocked with the lock taken.
+// goAwayGracefully is goAwayLocked for callers without the lock.
 func (c *conn) goAwayGracefully() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.goAwayLocked()
 }
 
-// goAwayLocked tells the client to open no more streams here. Those that it opens before
-// it reads that are served: not all clients send refused requests again (RFC 9113, 6.8).
+// goAwayLocked asks the client to open no more streams on this connection. Streams that
+// it opens before it reads that are served, because not all clients repeat refused
+// requests (RFC 9113, 6.8).
 func (c *conn) goAwayLocked() {
 	if c.mu.phase != serving {
 		return
 	}
 	c.mu.phase = leaving
 	_ = c.framer.WriteGoAway(math.MaxInt32, http2.ErrCodeNo, nil)
-	c.mu.leave = time.AfterFunc(leaveTime, c.drain)
+	c.mu.leaveTimer = time.AfterFunc(leaveTime, c.drain)
 	c.kick()
 }
 
-// crossedLocked counts a stream that was opened while the connection is being left.
-func (c *conn) crossedLocked() {
+// countCrossingLocked counts a stream that was opened in the phase leaving.
+func (c *conn) countCrossingLocked() {
 	if c.mu.phase != leaving {
 		return
 	}
@@ -245,53 +256,56 @@ func (c *conn) crossedLocked() {
 	}
 }
 
-// drain is drainLocked with the lock taken.
+// drain is drainLocked for callers without the lock.
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drainLocked()
 }
 
-// leaveLocked tells the client to open no more streams behind a stream, if that is about
-// to end: some clients take nothing more of a connection that is told so, and send nothing.
-func (c *conn) leaveLocked(s *stream, ends bool) {
+// goAwayAfterLocked sends a GOAWAY: after the stream if its end is about to be sent, else
+// at once. Some clients neither read nor send anything more on a connection after a
+// GOAWAY.
+func (c *conn) goAwayAfterLocked(s *stream, ends bool) {
 	if ends && s.state != streamClosed {
-		s.leaves = true
+		s.goAwayAfter = true
 		return
 	}
 	c.goAwayLocked()
 }
 
-// drainLocked tells the client which stream is the last one that is served.
+// drainLocked sends a GOAWAY with the last stream that is served.
 func (c *conn) drainLocked() {
 	if c.mu.phase >= draining {
 		return
 	}
 	c.mu.phase = draining
-	_ = c.framer.WriteGoAway(c.mu.last, http2.ErrCodeNo, nil)
+	_ = c.framer.WriteGoAway(c.mu.lastStreamID, http2.ErrCodeNo, nil)
 	c.kick()
-	c.drainedLocked()
+	c.closeIfDrainedLocked()
 }
 
-// drainedLocked closes a connection that is left without streams.
-func (c *conn) drainedLocked() {
+// closeIfDrainedLocked begins the end of a draining connection that has no streams left.
+func (c *conn) closeIfDrainedLocked() {
 	if c.mu.phase == draining && len(c.mu.streams) == 0 {
 		c.sayFarewellLocked()
 	}
 }
 
+// sayFarewellLocked closes the connection once the client has had time to read the last
+// frames.
 func (c *conn) sayFarewellLocked() {
-	if c.mu.farewell == nil {
-		c.mu.farewell = time.AfterFunc(farewellTimeout, c.endFarewell)
+	if c.mu.farewellTimer == nil {
+		c.mu.farewellTimer = time.AfterFunc(farewellTimeout, c.endFarewell)
 	}
 }
 
-// endFarewell closes the connection, unless its client is about to send a body behind
-// an answer and the server stays.
+// endFarewell closes the connection. It waits on while the client still sends request
+// bodies that were answered early, unless the server shuts down.
 func (c *conn) endFarewell() {
 	c.mu.Lock()
-	if c.mu.phase == draining && c.mu.discards.progress() && !c.server.isLeaving() {
-		c.mu.farewell.Reset(farewellTimeout)
+	if c.mu.phase == draining && c.mu.discards.progressed() && !c.server.isShuttingDown() {
+		c.mu.farewellTimer.Reset(farewellTimeout)
 		c.mu.Unlock()
 		return
 	}
@@ -299,12 +313,13 @@ func (c *conn) endFarewell() {
 	c.close()
 }
 
-// fail tells the client what it did wrong and ends all streams.
+// fail sends a GOAWAY with an error, ends all streams, and reads until either side
+// closes. The reader calls it.
 func (c *conn) fail(code http2.ErrCode) {
 	c.mu.Lock()
 	if c.mu.phase < failed {
 		c.mu.phase = failed
-		_ = c.framer.WriteGoAway(c.mu.last, code, nil)
+		_ = c.framer.WriteGoAway(c.mu.lastStreamID, code, nil)
 		c.closeStreamsLocked()
 		c.sayFarewellLocked()
 		c.kick()
@@ -323,7 +338,7 @@ func (c *conn) close() {
 	c.mu.phase = closed
 	c.closeStreamsLocked()
 	c.mu.discards.stop()
-	for _, t := range []*time.Timer{c.mu.idle, c.mu.leave, c.mu.farewell} {
+	for _, t := range []*time.Timer{c.mu.idleTimer, c.mu.leaveTimer, c.mu.farewellTimer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -334,7 +349,7 @@ func (c *conn) close() {
 }
 
 func (c *conn) closeStreamsLocked() {
-	c.mu.waiting = nil
+	c.mu.waitingStreams = nil
 	for _, s := range c.mu.streams {
 		s.closeLocked(errDisconnected)
 	}

@@ -22,7 +22,8 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-func TestHTTP1Goes(t *testing.T) {
+// TestHTTP1StillWorks requests over HTTP/1.1 and HTTP/2 from one server.
+func TestHTTP1StillWorks(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), ours(h2.Config{}))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -41,8 +42,8 @@ func TestConfigureRefusesCiphers(t *testing.T) {
 	}
 }
 
-func TestOldCipherIsInadequate(t *testing.T) {
-	s := serve(t, http.HandlerFunc(held), ours(h2.Config{}))
+func TestOldCipherIsRefused(t *testing.T) {
+	s := serve(t, http.HandlerFunc(holdHandler), ours(h2.Config{}))
 	c, err := tls.Dial("tcp", s.addr, &tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{"h2"}, MaxVersion: tls.VersionTLS12,
 		CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA},
@@ -51,13 +52,13 @@ func TestOldCipherIsInadequate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got := newPeer(t, c).verdict(1); got != "goaway INADEQUATE_SECURITY" {
+	if got := newPeer(t, c).answerTo(1); got != "goaway INADEQUATE_SECURITY" {
 		t.Error(got)
 	}
 }
 
-// TestShutdown lets the streams in flight end, serves those that cross the first GOAWAY,
-// and no other.
+// TestShutdown checks a graceful shutdown: streams in flight end, streams that cross the
+// first GOAWAY are served, and later ones are not.
 func TestShutdown(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,44 +73,45 @@ func TestShutdown(t *testing.T) {
 	c.headers(1, true, c.get("/"))
 	<-began
 	down := make(chan error, 1)
-	go func() { down <- s.Shutdown(patient(t)) }()
-	c.goAway(math.MaxInt32)
+	go func() { down <- s.Shutdown(testContext(t)) }()
+	c.expectGoAway(math.MaxInt32)
 	select {
 	case err := <-down:
-		t.Fatal("did not wait for the stream:", err)
+		t.Fatal("Shutdown did not wait for the stream:", err)
 	default:
 	}
 	c.headers(3, true, c.get("/crossing"))
-	if got := c.verdict(3); got != "200" {
+	if got := c.answerTo(3); got != "200" {
 		t.Error(got)
 	}
-	c.goAway(3)
+	c.expectGoAway(3)
 	c.headers(5, true, c.get("/late"))
 	close(goOn)
-	if got := c.verdict(1); got != "200" {
+	if got := c.answerTo(1); got != "200" {
 		t.Error(got)
 	}
-	c.ended()
+	c.waitClosed()
 	if err := <-down; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestGoAwayIsHeeded has a client that opens streams although it was told not to.
-func TestGoAwayIsHeeded(t *testing.T) {
+// TestStreamsAfterGoAwayAreIgnored has a client that keeps opening streams after the
+// first GOAWAY. Only a bounded number of them is served.
+func TestStreamsAfterGoAwayAreIgnored(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 	}), ours(h2.Config{}))
 	c := dial(t, s.addr)
 	c.greet()
 	c.headers(1, true, c.get("/"))
-	c.goAway(math.MaxInt32)
+	c.expectGoAway(math.MaxInt32)
 	const crossing = 16
 	for i := range 3 * crossing {
 		c.headers(uint32(3+2*i), true, c.get("/"))
 	}
-	c.goAway(1 + 2*crossing)
-	c.ended()
+	c.expectGoAway(1 + 2*crossing)
+	c.waitClosed()
 }
 
 func TestCloseEndsHandlers(t *testing.T) {
@@ -141,36 +143,36 @@ func TestCloseEndsHandlers(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	s := serve(t, http.HandlerFunc(held), ours(h2.Config{IdleTimeout: 50 * time.Millisecond}))
+	s := serve(t, http.HandlerFunc(holdHandler), ours(h2.Config{IdleTimeout: 50 * time.Millisecond}))
 	c := dial(t, s.addr)
 	c.greet()
 	c.headers(1, true, c.get("/")) // keeps the connection
 	<-time.After(100 * time.Millisecond)
-	if got := c.verdict(0); got != "" {
-		t.Errorf("with a stream: %s", got)
+	if got := c.answerTo(0); got != "" {
+		t.Errorf("the connection with a stream is not kept: %s", got)
 	}
 	_ = c.WriteRSTStream(1, http2.ErrCodeCancel)
 	for {
 		switch f := c.next().(type) {
 		case nil:
-			t.Fatal("closed without a word")
+			t.Fatal("the connection was closed without GOAWAY")
 		case *http2.GoAwayFrame:
 			if f.ErrCode != http2.ErrCodeNo {
 				t.Error(f)
 			}
-			c.ended()
+			c.waitClosed()
 			return
 		}
 	}
 }
 
-// TestConnState expects the hook's calls as with Go's server.
+// TestConnState compares the calls of the ConnState hook with those of Go's server.
 func TestConnState(t *testing.T) {
 	run := func(configure func(*http.Server) error) string {
 		var mu sync.Mutex
 		var states []http.ConnState
 		closed := make(chan struct{})
-		s := serve(t, http.HandlerFunc(held), configure, func(hs *http.Server) {
+		s := serve(t, http.HandlerFunc(holdHandler), configure, func(hs *http.Server) {
 			hs.ConnState = func(_ net.Conn, state http.ConnState) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -182,8 +184,8 @@ func TestConnState(t *testing.T) {
 		c := dial(t, s.addr)
 		c.greet()
 		c.headers(1, true, c.get("/ok"))
-		c.verdict(1)
-		c.verdict(0)
+		c.answerTo(1)
+		c.answerTo(0)
 		c.Close()
 		<-closed
 		return fmt.Sprint(states)
@@ -193,7 +195,7 @@ func TestConnState(t *testing.T) {
 	}
 }
 
-// smallBuffers has the kernel keep little of what clients do not read.
+// smallBuffers makes the kernel buffer few bytes for clients that do not read.
 func smallBuffers(hs *http.Server) {
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*tls.Conn).NetConn().(*pull.Conn).SetWriteBuffer(4 << 10)
@@ -201,7 +203,7 @@ func smallBuffers(hs *http.Server) {
 	}
 }
 
-// TestFloods has clients ask for what costs the server more than them.
+// TestFloods has clients that send what costs the server more than them.
 func TestFloods(t *testing.T) {
 	var running, most atomic.Int64
 	block := make(chan struct{})
@@ -218,7 +220,7 @@ func TestFloods(t *testing.T) {
 		c.headers(1+2*i, true, c.get("/"))
 		_ = c.WriteRSTStream(1+2*i, http2.ErrCodeCancel)
 	}
-	if got := c.verdict(0); got != "goaway ENHANCE_YOUR_CALM" {
+	if got := c.answerTo(0); got != "goaway ENHANCE_YOUR_CALM" {
 		t.Errorf("rapid reset: %s", got)
 	}
 	if most.Load() > 10 {
@@ -239,7 +241,7 @@ func TestFloods(t *testing.T) {
 		c.greet()
 		c.headers(1, true, c.get("/"))
 		var err error
-		for err == nil { // and reads nothing
+		for err == nil { // the client reads nothing
 			_, err = c.Conn.Write(flood.Bytes())
 		}
 		var timeout net.Error
@@ -249,9 +251,9 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestStalled has a client that reads nothing: others go on, and a handler's
-// deadline frees it.
-func TestStalled(t *testing.T) {
+// TestStalledClient has a client that reads nothing. Other clients must be served, and
+// the handler's write deadline must free the handler.
+func TestStalledClient(t *testing.T) {
 	ended := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/large" {
@@ -275,7 +277,8 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestWriteTimeout cuts off a client that reads nothing.
+// TestWriteTimeout has a client that reads nothing; Config.WriteTimeout must close its
+// connection.
 func TestWriteTimeout(t *testing.T) {
 	ended := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -291,13 +294,13 @@ func TestWriteTimeout(t *testing.T) {
 	c.headers(1, true, c.get("/"))
 	select {
 	case <-ended:
-	case <-patient(t).Done():
+	case <-testContext(t).Done():
 		t.Error("not cut off")
 	}
 }
 
-// TestUploadWindows sends more than all windows hold, to handlers that read it and
-// to some that do not.
+// TestUploadWindows sends bodies that are larger than all windows, to handlers that read
+// them and to handlers that do not.
 func TestUploadWindows(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -312,7 +315,7 @@ func TestUploadWindows(t *testing.T) {
 	c := s.client(t)
 	for i := range 60 {
 		path := []string{"/read", "/unread", "/close"}[i%3]
-		req, _ := http.NewRequestWithContext(patient(t), "POST", s.url(path), strings.NewReader(size1M))
+		req, _ := http.NewRequestWithContext(testContext(t), "POST", s.url(path), strings.NewReader(size1M))
 		resp, err := c.Do(req)
 		if err != nil {
 			t.Fatalf("%d: %s: %v", i, path, err)
@@ -325,8 +328,8 @@ func TestUploadWindows(t *testing.T) {
 	}
 }
 
-// TestSharedWindow has streams that wait for the connection's window, which grows
-// by little: all must get their share.
+// TestSharedWindow has streams that wait for the connection's window, which grows in
+// small steps. Each of them must get its share.
 func TestSharedWindow(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) }), ours(h2.Config{}))
 	c := dial(t, s.addr)
@@ -360,8 +363,8 @@ func TestSharedWindow(t *testing.T) {
 	}
 }
 
-// TestCrowd has many requests of all kinds at once on one connection.
-func TestCrowd(t *testing.T) {
+// TestManyRequests sends many requests of several kinds at once on one connection.
+func TestManyRequests(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/0":
@@ -386,7 +389,7 @@ func TestCrowd(t *testing.T) {
 		all.Go(func() {
 			for j := range 50 {
 				kind := (i + j) % len(want)
-				ctx, cancel := context.WithCancel(patient(t))
+				ctx, cancel := context.WithCancel(testContext(t))
 				req, _ := http.NewRequestWithContext(ctx, "POST", s.url(fmt.Sprintf("/%d", kind)), strings.NewReader(size40K))
 				resp, err := c.Do(req)
 				if err == nil && j%7 != 0 {
@@ -396,7 +399,7 @@ func TestCrowd(t *testing.T) {
 						t.Errorf("%d: %d bytes", kind, len(content))
 					}
 				}
-				cancel() // some are left alone early
+				cancel() // some before they were read
 				if err != nil && kind != 3 {
 					t.Errorf("%d: %v", kind, err)
 				}
@@ -406,12 +409,13 @@ func TestCrowd(t *testing.T) {
 	all.Wait()
 }
 
-// TestTrailersOfRequests makes sure that only announced trailers are shown, in any case.
-func TestTrailersOfRequests(t *testing.T) {
+// TestRequestTrailers checks that a handler sees announced trailers only, whatever the
+// case of their names.
+func TestRequestTrailers(t *testing.T) {
 	shown := make(chan string, 1)
 	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		shown <- flat(r.Trailer)
+		shown <- headerLine(r.Trailer)
 	}), ours(h2.Config{}))
 	c := dial(t, s.addr)
 	c.greet()
@@ -423,8 +427,8 @@ func TestTrailersOfRequests(t *testing.T) {
 	}
 }
 
-// TestHeadersAreWhole has a header that needs more than one frame.
-func TestHeadersAreWhole(t *testing.T) {
+// TestLargeHeader sends a response header that needs more than one frame.
+func TestLargeHeader(t *testing.T) {
 	value := strings.Repeat("~", 50_000)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", value) }), ours(h2.Config{}))
 	resp, _ := get(t, s.client(t), s.url("/"))

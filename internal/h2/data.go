@@ -2,58 +2,60 @@ package h2
 
 import "golang.org/x/net/http2"
 
-// ignoreLocked ignores a frame of a stream that the client began after it was told
-// not to. Its bytes count for the connection (RFC 9113, 6.8).
+// ignoreLocked drops a frame of a stream that the client opened after the second GOAWAY.
+// DATA still counts against the connection's window (RFC 9113, 6.8).
 func (c *conn) ignoreLocked(f http2.Frame) error {
 	if data, ok := f.(*http2.DataFrame); ok {
-		return c.wasteLocked(data)
+		return c.refundLocked(data)
 	}
 	return nil
 }
 
-// wasteLocked gives back at once what a frame took of the connection's window.
-func (c *conn) wasteLocked(f *http2.DataFrame) error {
+// refundLocked counts a dropped DATA frame against the connection's window and credits
+// its bytes at once.
+func (c *conn) refundLocked(f *http2.DataFrame) error {
 	if !c.mu.in.take(int(f.Length)) {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
 	}
-	return c.giveLocked(nil, int(f.Length))
+	return c.creditLocked(nil, int(f.Length))
 }
 
-// giveLocked lets the client send n more bytes: of a stream or, with nil, in all.
-func (c *conn) giveLocked(s *stream, n int) error {
-	var told, id uint32
+// creditLocked gives the client credit for n more bytes: on stream s, or on the
+// connection if s is nil.
+func (c *conn) creditLocked(s *stream, n int) error {
+	var increment, id uint32
 	if s == nil {
-		told = c.mu.in.give(n)
+		increment = c.mu.in.credit(n)
 	} else {
-		told, id = s.in.give(n), s.id
+		increment, id = s.in.credit(n), s.id
 	}
-	if told == 0 || c.mu.phase >= failed {
+	if increment == 0 || c.mu.phase >= failed {
 		return nil
 	}
-	_ = c.framer.WriteWindowUpdate(id, told)
-	return c.controlLocked()
+	_ = c.framer.WriteWindowUpdate(id, increment)
+	return c.flushControlLocked()
 }
 
 func (c *conn) onDataLocked(f *http2.DataFrame) error {
 	s := c.mu.streams[f.StreamID]
-	if s == nil && c.isIdleLocked(f.StreamID) {
+	if s == nil && c.isUnusedLocked(f.StreamID) {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	if s == nil {
 		return c.onLateDataLocked(f)
 	}
 	if s.state != open {
-		if err := c.wasteLocked(f); err != nil {
+		if err := c.refundLocked(f); err != nil {
 			return err
 		}
 		return streamError(f.StreamID, http2.ErrCodeStreamClosed)
 	}
 	data := f.Data()
-	if s.declared >= 0 && s.received+int64(len(data)) > s.declared {
-		if err := c.wasteLocked(f); err != nil {
+	if s.declaredLength >= 0 && s.received+int64(len(data)) > s.declaredLength {
+		if err := c.refundLocked(f); err != nil {
 			return err
 		}
-		s.body.fail(errTooLong)
+		s.body.fail(errLongRequest)
 		return streamError(f.StreamID, http2.ErrCodeProtocol)
 	}
 	if err := c.countEmpty(f); err != nil {
@@ -71,7 +73,7 @@ func (c *conn) onDataLocked(f *http2.DataFrame) error {
 	return nil
 }
 
-// countEmpty counts frames in a row that say nothing.
+// countEmpty counts consecutive DATA frames that carry no bytes and end nothing.
 func (c *conn) countEmpty(f *http2.DataFrame) error {
 	if len(f.Data()) > 0 || f.StreamEnded() {
 		c.emptyFrames = 0
@@ -81,8 +83,8 @@ func (c *conn) countEmpty(f *http2.DataFrame) error {
 	return nil
 }
 
-// receiveLocked gives data to a stream's body. Padding, and what the handler no
-// longer reads, is given back at once.
+// receiveLocked appends a frame's data to its stream's body. Padding is credited at once,
+// and so are bytes that the handler will not read.
 func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
 	c.mu.in.take(length)
 	s.in.take(length)
@@ -90,17 +92,17 @@ func (c *conn) receiveLocked(s *stream, length int, data []byte) error {
 	pad := length - len(data)
 	if s.body.write(data) {
 		s.unread += len(data)
-	} else if err := c.giveLocked(nil, len(data)); err != nil {
+	} else if err := c.creditLocked(nil, len(data)); err != nil {
 		return err
 	} else if d := s.discard; d != nil {
 		if d.received += int64(len(data)); d.received <= maxDiscarded {
-			if err := c.giveLocked(s, len(data)); err != nil {
+			if err := c.creditLocked(s, len(data)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := c.giveLocked(nil, pad); err != nil {
+	if err := c.creditLocked(nil, pad); err != nil {
 		return err
 	}
-	return c.giveLocked(s, pad)
+	return c.creditLocked(s, pad)
 }

@@ -19,42 +19,42 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// notes are what a handler saw.
-type notes struct {
+// noteBook has what a handler observed. done is closed when the handler has ended.
+type noteBook struct {
 	mu    sync.Mutex
 	lines []string
 	done  chan struct{}
 }
 
-func (n *notes) add(format string, args ...any) {
+func (n *noteBook) add(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
 
-// behaviour is what a handler does with a request. Go's server and ours must look
-// the same to the client and to the handler.
-type behaviour struct {
+// behaviourCase is a request and a handler. Go's server and ours must look the same to
+// both the client and the handler.
+type behaviourCase struct {
 	name    string
-	method  string // GET unless said
-	path    string // / unless said
-	refused bool   // no handler sees it
+	method  string // "" means GET
+	path    string // "" means /
+	refused bool   // the request reaches no handler
 	body    func() io.Reader
 	edit    func(*http.Request)
 	server  func(*http.Server)
-	handler func(w http.ResponseWriter, r *http.Request, n *notes)
+	handler func(w http.ResponseWriter, r *http.Request, n *noteBook)
 }
 
-// TestLikeGo runs every behaviour on Go's server and on ours, with both of Go's
-// clients. Ours may take all requests for prompt ones.
-func TestLikeGo(t *testing.T) {
-	for _, b := range behaviours() {
+// TestBehavesLikeGo runs each case on Go's server and on ours, with both of Go's clients.
+// Ours runs once with handlers in their own goroutines and once with inline handlers.
+func TestBehavesLikeGo(t *testing.T) {
+	for _, b := range behaviourCases() {
 		t.Run(b.name, func(t *testing.T) {
 			for _, client := range []string{"http2", "net/http"} {
 				want := b.run(t, goServer, client)
-				for _, prompt := range []func(*http.Request) *http.Request{nil, func(r *http.Request) *http.Request { return r }} {
-					if got := b.run(t, ours(h2.Config{Prompt: prompt}), client); got != want {
-						t.Errorf("with the client of %s, prompt: %t:\ngot:\n%s\nGo's:\n%s", client, prompt != nil, got, want)
+				for _, inline := range []func(*http.Request) *http.Request{nil, func(r *http.Request) *http.Request { return r }} {
+					if got := b.run(t, ours(h2.Config{Inline: inline}), client); got != want {
+						t.Errorf("with the client of %s, inline: %t:\ngot:\n%s\nGo's:\n%s", client, inline != nil, got, want)
 					}
 				}
 			}
@@ -62,9 +62,9 @@ func TestLikeGo(t *testing.T) {
 	}
 }
 
-// run returns all that client and handler saw.
-func (b *behaviour) run(t *testing.T, configure func(*http.Server) error, client string) string {
-	n := &notes{done: make(chan struct{})}
+// run returns everything that the client and the handler observed.
+func (b *behaviourCase) run(t *testing.T, configure func(*http.Server) error, client string) string {
+	n := &noteBook{done: make(chan struct{})}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(n.done)
 		b.handler(w, r, n)
@@ -74,11 +74,11 @@ func (b *behaviour) run(t *testing.T, configure func(*http.Server) error, client
 		edits = append(edits, b.server)
 	}
 	s := serve(t, handler, configure, edits...)
-	saw := b.ask(t, s, client)
+	saw := b.roundTrip(t, s, client)
 	if !b.refused {
 		select {
 		case <-n.done:
-		case <-patient(t).Done():
+		case <-testContext(t).Done():
 			t.Fatal("the handler did not end")
 		}
 	}
@@ -87,12 +87,12 @@ func (b *behaviour) run(t *testing.T, configure func(*http.Server) error, client
 	return saw + "handler: " + strings.Join(n.lines, "\nhandler: ")
 }
 
-// ask sends the request and returns what the client saw.
-func (b *behaviour) ask(t *testing.T, s *served, client string) string {
+// roundTrip sends the request and returns what the client observed.
+func (b *behaviourCase) roundTrip(t *testing.T, s *testServer, client string) string {
 	var saw strings.Builder
-	ctx := httptrace.WithClientTrace(patient(t), &httptrace.ClientTrace{
+	ctx := httptrace.WithClientTrace(testContext(t), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
-			fmt.Fprintf(&saw, "informed: %d %s\n", code, flat(http.Header(header)))
+			fmt.Fprintf(&saw, "informed: %d %s\n", code, headerLine(http.Header(header)))
 			return nil
 		},
 	})
@@ -121,26 +121,26 @@ func (b *behaviour) ask(t *testing.T, s *served, client string) string {
 	}
 	resp, err := c.Transport.RoundTrip(req)
 	if err != nil {
-		fmt.Fprintf(&saw, "error: %s\n", plain(err))
+		fmt.Fprintf(&saw, "error: %s\n", errorText(err))
 		return saw.String()
 	}
 	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
-	fmt.Fprintf(&saw, "%s %s length=%d\n%s\n", resp.Proto, resp.Status, resp.ContentLength, flat(resp.Header))
-	fmt.Fprintf(&saw, "body: %d %.300q error: %s\ntrailer: %s\n", len(content), content, plain(err), flat(resp.Trailer))
+	fmt.Fprintf(&saw, "%s %s length=%d\n%s\n", resp.Proto, resp.Status, resp.ContentLength, headerLine(resp.Header))
+	fmt.Fprintf(&saw, "body: %d %.300q error: %s\ntrailer: %s\n", len(content), content, errorText(err), headerLine(resp.Trailer))
 	return saw.String()
 }
 
-// plain is an error as both clients' packages say it.
-func plain(err error) string {
+// errorText is an error's text, the same from both clients.
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return strings.ReplaceAll(err.Error(), "http2: ", "")
 }
 
-// flat is a header in a line, without the time.
-func flat(header http.Header) string {
+// headerLine prints a header in one line, without the current time.
+func headerLine(header http.Header) string {
 	var lines []string
 	for name, values := range header {
 		if name == "Date" && len(values) == 1 && strings.HasSuffix(values[0], "GMT") {
@@ -152,21 +152,21 @@ func flat(header http.Header) string {
 	return strings.Join(lines, " ")
 }
 
-func text(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
+func textBody(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
 
-// unsized hides a body's length.
-func unsized(s string) func() io.Reader {
+// unsizedBody is a body of unknown length.
+func unsizedBody(s string) func() io.Reader {
 	return func() io.Reader { return io.MultiReader(strings.NewReader(s)) }
 }
 
-// readAll notes a body.
-func readAll(r *http.Request, n *notes) {
+// readAll reads the body and notes the result.
+func readAll(r *http.Request, n *noteBook) {
 	content, err := io.ReadAll(r.Body)
-	n.add("length=%d read %d %.50q error=%v trailer=%s", r.ContentLength, len(content), content, err, flat(r.Trailer))
+	n.add("length=%d read %d %.50q error=%v trailer=%s", r.ContentLength, len(content), content, err, headerLine(r.Trailer))
 }
 
-// kind says what an error is, without its words.
-func kind(err error) string {
+// errorKind classifies an error without its wording, which differs between servers.
+func errorKind(err error) string {
 	var ofStream http2.StreamError
 	switch {
 	case err == nil:
@@ -181,7 +181,7 @@ func kind(err error) string {
 	return "other"
 }
 
-func set(pairs ...string) func(*http.Request) {
+func setHeaders(pairs ...string) func(*http.Request) {
 	return func(r *http.Request) {
 		for i := 0; i < len(pairs); i += 2 {
 			r.Header[pairs[i]] = append(r.Header[pairs[i]], pairs[i+1])

@@ -7,91 +7,96 @@ import (
 )
 
 const (
-	// maxDiscarded is how much of a request's body a client may send behind the answer,
-	// in bytes.
+	// maxDiscarded is how many bytes of a request's body a client may send after the
+	// answer.
 	maxDiscarded = 16 << 20
-	// discardPeriod is how long it may send nothing of it, or twice as long.
+	// A client that sends nothing of such a body for discardPeriod, or at most twice
+	// that, is cut off.
 	discardPeriod = 3 * time.Second
-	// maxDiscardPeriods bounds how long it may take for it.
+	// maxDiscardPeriods bounds how long such a body may take.
 	maxDiscardPeriods = 20
 )
 
-// discard is a request's body that nobody reads. With its answer sent, the stream is
-// half-closed (local) as RFC 9113, 5.1 has it.
+// bodyDiscard is the rest of a request's body whose handler has returned. Once the answer
+// is sent, the stream is half-closed (local) in the words of RFC 9113, 5.1.
 //
-//	open ──the handler returns──► discarded ──answer sent──► half-closed ──END_STREAM──► closed
-//	                                                              └──RST_STREAM──► reset
+//	open ──handler returns──► discarding ──answer sent──► half-closed ──END_STREAM──► closed
+//	                                                          └──RST_STREAM──► reset
 //
-// To reset the stream behind the answer would save the bytes (8.1). But clients lose an
-// answer that comes with its reset, and others write their whole body before they read.
-// So the client may send its body to the end, within bounds. It is reset beyond.
-type discard struct {
+// RFC 9113 (8.1) allows to reset the stream after the answer, which would save these
+// bytes. But some clients lose an answer that arrives with a reset, and others write
+// their whole body before they read. So the client may send its body to the end, within
+// the bounds above. Beyond them the stream is reset.
+type bodyDiscard struct {
 	in inflow
-	// received counts its bytes, seen those at the last look.
-	received, seen int64
-	// looks counts the periods that have ended.
-	looks int
-	// leaves says that the client is to open no more streams when this one has ended.
-	leaves bool
+	// received counts the body's bytes. lastReceived is that count at the last check.
+	received, lastReceived int64
+	// periods counts the discard periods that have passed.
+	periods int
+	// goAwayAfter says that a GOAWAY is sent when the body has ended.
+	goAwayAfter bool
 }
 
-// resetStream is a stream that the server has reset before its client had ended it.
+// resetStream is a stream that the server has reset before the client had ended it.
 type resetStream struct {
 	id uint32
-	// left is how many bytes the client may have sent before it learns of that.
+	// left is the number of bytes that the client may send before it reads the reset.
 	left int32
 }
 
-// discards are the streams of a connection that the server has ended, and perhaps not
-// the client. The connection does not wait for them, but they count as concurrent ones.
-type discards struct {
-	bodies map[uint32]*discard
-	// received counts the bytes of all, seen those at the last call of progress.
-	received, seen int64
-	// timer looks each discardPeriod, as long as there are bodies.
+// discardSet holds the streams of a connection that the server has ended and the client
+// perhaps has not. The connection's end does not wait for them, but they count against
+// MaxConcurrentStreams.
+type discardSet struct {
+	bodies map[uint32]*bodyDiscard
+	// received counts the bytes of all bodies. lastReceived is that count at the last
+	// call of progressed.
+	received, lastReceived int64
+	// timer calls checkDiscards each discardPeriod while there are bodies.
 	timer *time.Timer
-	// resets are the last ones, as many as there may be streams. The next replaces the
-	// oldest, which is at oldest when there are so many.
+	// resets is a ring of the last streams that were reset. It has MaxConcurrentStreams
+	// entries at most; oldest is the index of the one that is replaced next.
 	resets []resetStream
 	oldest int
 }
 
-// discardBodyLocked lets a client send the rest of a body, which nobody reads.
+// discardBodyLocked drops the body of a stream whose handler has returned, and lets the
+// client send the rest of it.
 func (c *conn) discardBodyLocked(s *stream) error {
-	s.discard = &discard{seen: -1}
-	s.body.drop()
-	if err := c.giveLocked(nil, s.unread); err != nil {
+	s.discard = &bodyDiscard{lastReceived: -1}
+	s.body.discard()
+	if err := c.creditLocked(nil, s.unread); err != nil {
 		return err
 	}
 	s.unread = 0
-	return c.giveLocked(s, int(s.in.size-s.in.left-s.in.unsent))
+	return c.creditLocked(s, int(s.in.size-s.in.left-s.in.pendingCredit))
 }
 
-// halfCloseLocked keeps what is left of a stream whose answer is sent, but not its
-// request.
+// halfCloseLocked keeps the discard of a stream whose answer is sent; the rest of the
+// stream is released.
 func (c *conn) halfCloseLocked(s *stream) {
 	d := s.discard
-	d.in, d.leaves = s.in, s.leaves
+	d.in, d.goAwayAfter = s.in, s.goAwayAfter
 	m := &c.mu.discards
 	if m.bodies == nil {
-		m.bodies = make(map[uint32]*discard)
+		m.bodies = make(map[uint32]*bodyDiscard)
 	}
 	m.bodies[s.id] = d
 	if m.timer == nil {
-		m.timer = time.AfterFunc(discardPeriod, c.lookAtDiscards)
+		m.timer = time.AfterFunc(discardPeriod, c.checkDiscards)
 	}
 }
 
-// lookAtDiscards resets the streams whose clients do not go on, or take too long.
-func (c *conn) lookAtDiscards() {
+// checkDiscards resets the streams whose clients send nothing more, or take too long.
+func (c *conn) checkDiscards() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.mu.discards
 	for id, d := range m.bodies {
-		if d.looks++; d.received == d.seen || d.looks > maxDiscardPeriods {
+		if d.periods++; d.received == d.lastReceived || d.periods > maxDiscardPeriods {
 			c.resetLocked(http2.StreamError{StreamID: id, Code: http2.ErrCodeNo})
 		}
-		d.seen = d.received
+		d.lastReceived = d.received
 	}
 	if len(m.bodies) == 0 || c.mu.phase >= failed {
 		m.timer = nil
@@ -100,16 +105,16 @@ func (c *conn) lookAtDiscards() {
 	m.timer.Reset(discardPeriod)
 }
 
-// endDiscardLocked forgets a body if there is one: the client has ended its stream, or it
-// is reset.
+// endDiscardLocked forgets a discarded body, if there is one: the client has ended it, or
+// the stream is reset.
 func (c *conn) endDiscardLocked(id uint32) {
 	d := c.mu.discards.bodies[id]
-	if delete(c.mu.discards.bodies, id); d != nil && d.leaves {
+	if delete(c.mu.discards.bodies, id); d != nil && d.goAwayAfter {
 		c.goAwayLocked()
 	}
 }
 
-// makeRoomLocked resets a half-closed stream, the oldest one, for a new one. It returns
+// makeRoomLocked resets the oldest half-closed stream in favour of a new one. It returns
 // false if there is none.
 func (c *conn) makeRoomLocked() bool {
 	var oldest uint32
@@ -128,11 +133,11 @@ func (c *conn) makeRoomLocked() bool {
 // onLateDataLocked drops DATA of a stream that the server has ended.
 func (c *conn) onLateDataLocked(f *http2.DataFrame) error {
 	n := int(f.Length)
-	d, r := c.mu.discards.bodies[f.StreamID], c.mu.discards.reset(f.StreamID)
+	d, r := c.mu.discards.bodies[f.StreamID], c.mu.discards.findReset(f.StreamID)
 	if d != nil && n > int(d.in.left) {
 		return streamError(f.StreamID, http2.ErrCodeFlowControl)
 	}
-	if err := c.wasteLocked(f); err != nil {
+	if err := c.refundLocked(f); err != nil {
 		return err
 	}
 	if d == nil && (r == nil || n > int(r.left)) {
@@ -148,26 +153,26 @@ func (c *conn) onLateDataLocked(f *http2.DataFrame) error {
 		c.endDiscardLocked(f.StreamID)
 	default:
 		d.in.take(n)
-		return c.discardedLocked(f.StreamID, d, n)
+		return c.countDiscardedLocked(f.StreamID, d, n)
 	}
 	return nil
 }
 
-// discardedLocked counts dropped bytes of a half-closed stream.
-func (c *conn) discardedLocked(id uint32, d *discard, n int) error {
+// countDiscardedLocked counts dropped bytes of a half-closed stream and credits them.
+func (c *conn) countDiscardedLocked(id uint32, d *bodyDiscard, n int) error {
 	c.mu.discards.received += int64(n)
 	if d.received += int64(n); d.received > maxDiscarded {
 		return streamError(id, http2.ErrCodeNo)
 	}
-	if told := d.in.give(n); told > 0 && c.mu.phase < failed {
-		_ = c.framer.WriteWindowUpdate(id, told)
-		return c.controlLocked()
+	if increment := d.in.credit(n); increment > 0 && c.mu.phase < failed {
+		_ = c.framer.WriteWindowUpdate(id, increment)
+		return c.flushControlLocked()
 	}
 	return nil
 }
 
-// onLateTrailersLocked drops trailers of a stream that the server has ended. It returns
-// false if they belong to none.
+// onLateTrailersLocked drops trailers of a stream that the server has ended. known is
+// false if there is no such stream.
 func (c *conn) onLateTrailersLocked(f *http2.MetaHeadersFrame) (known bool, err error) {
 	m := &c.mu.discards
 	if m.bodies[f.StreamID] != nil {
@@ -177,25 +182,25 @@ func (c *conn) onLateTrailersLocked(f *http2.MetaHeadersFrame) (known bool, err 
 		c.endDiscardLocked(f.StreamID)
 		return true, nil
 	}
-	return m.reset(f.StreamID) != nil, nil
+	return m.findReset(f.StreamID) != nil, nil
 }
 
-// reset returns a stream that was reset, nil for any other.
-func (m *discards) reset(id uint32) *resetStream {
-	for i := range m.resets {
-		if m.resets[i].id == id {
-			return &m.resets[i]
+// findReset returns the entry of a stream that was reset; nil if there is none.
+func (d *discardSet) findReset(id uint32) *resetStream {
+	for i := range d.resets {
+		if d.resets[i].id == id {
+			return &d.resets[i]
 		}
 	}
 	return nil
 }
 
-// rememberResetLocked remembers a stream that is reset, whose client may send so many
-// more bytes.
+// rememberResetLocked records that a stream is reset, and that the client may send left
+// more bytes of it.
 func (c *conn) rememberResetLocked(id uint32, left int32) {
 	m, most := &c.mu.discards, int(c.server.cfg.MaxConcurrentStreams)
 	c.endDiscardLocked(id)
-	if m.reset(id) != nil {
+	if m.findReset(id) != nil {
 		return
 	}
 	r := resetStream{id: id, left: left}
@@ -207,17 +212,18 @@ func (c *conn) rememberResetLocked(id uint32, left int32) {
 	m.oldest = (m.oldest + 1) % most
 }
 
-// progress reports whether clients go on sending bodies.
-func (m *discards) progress() bool {
-	more := len(m.bodies) > 0 && m.received > m.seen
-	m.seen = m.received
+// progressed reports whether clients have sent more of discarded bodies since the last
+// call.
+func (d *discardSet) progressed() bool {
+	more := len(d.bodies) > 0 && d.received > d.lastReceived
+	d.lastReceived = d.received
 	return more
 }
 
-// stop ends the discarding with the connection.
-func (m *discards) stop() {
-	if m.timer != nil {
-		m.timer.Stop()
+// stop forgets all bodies: the connection ends.
+func (d *discardSet) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
 	}
-	m.bodies = nil
+	d.bodies = nil
 }

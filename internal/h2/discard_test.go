@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// early answers without reading the request: / with a body, /close and leaves, /abort not
-// at all.
-func early(w http.ResponseWriter, r *http.Request) {
+// earlyHandler answers without reading the request: / with a body, /close with an end of
+// the connection as well, /abort with a panic.
+func earlyHandler(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/close":
 		w.Header().Set("Connection", "close")
@@ -26,31 +26,33 @@ func early(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "early")
 }
 
-// upload is a client that sends a body within its windows.
+// upload is a client that sends request bodies within its windows, one after another.
 type upload struct {
 	*peer
-	id           uint32
+	id uint32
+	// conn and stream are the windows that are left.
 	conn, stream int
-	// answer is what came, resets are RST_STREAM frames of any stream.
+	// answer is the response's body so far. ends says that it is complete. resets are
+	// RST_STREAM frames of any stream.
 	answer string
 	ends   bool
 	resets []string
 }
 
-// newUpload begins the first one of a connection.
+// newUpload begins the first upload on a connection.
 func newUpload(p *peer, path string) *upload {
 	u := &upload{peer: p, conn: 65535}
 	u.begin(1, path)
 	return u
 }
 
-// begin begins another one.
+// begin begins another upload.
 func (u *upload) begin(id uint32, path string) {
 	u.headers(id, false, u.fields(":method", "POST", ":scheme", "https", ":authority", "h", ":path", path))
 	u.id, u.stream, u.answer, u.ends = id, 256<<10, "", false
 }
 
-// step reads a frame.
+// step reads and handles one frame.
 func (u *upload) step() http2.Frame {
 	frame := u.next()
 	switch f := frame.(type) {
@@ -74,7 +76,8 @@ func (u *upload) step() http2.Frame {
 	return frame
 }
 
-// finish ends the body, with trailers or without, and reads until the server has noticed.
+// finish ends the body, with trailers or without, and waits until the server has handled
+// that.
 func (u *upload) finish(trailers bool) {
 	if trailers {
 		u.headers(u.id, true, u.fields("x-trailer", "t"))
@@ -92,7 +95,7 @@ func (u *upload) finish(trailers bool) {
 	}
 }
 
-// send sends n bytes, or fewer when the stream is reset.
+// send sends n bytes, or fewer if the stream is reset.
 func (u *upload) send(n int) {
 	part := make([]byte, minFrame)
 	for n > 0 && len(u.resets) == 0 {
@@ -105,9 +108,10 @@ func (u *upload) send(n int) {
 	}
 }
 
+// minFrame is the size of the DATA frames that an upload sends.
 const minFrame = 16 << 10
 
-// read reads the answer.
+// read reads the answer to its end.
 func (u *upload) read() {
 	for !u.ends {
 		u.step()
@@ -117,10 +121,11 @@ func (u *upload) read() {
 	}
 }
 
-// TestEarlyAnswers sends bodies that nobody reads: the answer comes without a reset, and
-// the body may be sent to its end, before the answer is read or behind it.
-func TestEarlyAnswers(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{MaxConcurrentStreams: 4}))
+// TestAnswerBeforeBodyEnds sends bodies that the handler does not read. The answer must
+// come without a reset. The body may be sent to its end, before or after the answer is
+// read.
+func TestAnswerBeforeBodyEnds(t *testing.T) {
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{MaxConcurrentStreams: 4}))
 	for _, window := range []uint32{65535, 0} {
 		p := dial(t, s.addr)
 		p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
@@ -139,10 +144,10 @@ func TestEarlyAnswers(t *testing.T) {
 	}
 }
 
-// TestDiscardEnds does not let a client send for ever, and drops what it sends before it
-// learns of that.
-func TestDiscardEnds(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+// TestDiscardIsBounded checks that a client cannot send for ever. What it sends before it
+// can know of the reset must be dropped without an error.
+func TestDiscardIsBounded(t *testing.T) {
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	for name, send := range map[string]func(u *upload){
 		"too much": func(u *upload) { u.send(64 << 20) },
 		"nothing":  func(*upload) {},
@@ -165,20 +170,20 @@ func TestDiscardEnds(t *testing.T) {
 				u.stream -= minFrame
 			}
 			p.headers(1, true, p.fields("x-trailer", "t"))
-			if got := p.verdict(0); got != "" {
-				t.Errorf("what was sent before the reset came: %s", got)
+			if got := p.answerTo(0); got != "" {
+				t.Errorf("answer to bytes that were sent before the reset arrived: %s", got)
 			}
 			_ = p.WriteData(1, false, make([]byte, minFrame))
-			if got := p.verdict(0); got != "reset 1 STREAM_CLOSED" {
-				t.Errorf("what nobody allowed: %s", got)
+			if got := p.answerTo(0); got != "reset 1 STREAM_CLOSED" {
+				t.Errorf("answer to bytes beyond the window: %s", got)
 			}
 		})
 	}
 }
 
-// TestDiscardMakesRoom has more bodies that nobody reads than there may be streams.
-func TestDiscardMakesRoom(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{MaxConcurrentStreams: 2}))
+// TestDiscardYieldsToNewStreams has more discarded bodies than there may be streams.
+func TestDiscardYieldsToNewStreams(t *testing.T) {
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{MaxConcurrentStreams: 2}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/")
@@ -186,18 +191,18 @@ func TestDiscardMakesRoom(t *testing.T) {
 	u.begin(3, "/")
 	u.read()
 	p.headers(5, true, p.get("/"))
-	if got := p.verdict(5); got != "reset 1 NO_ERROR, 405" {
+	if got := p.answerTo(5); got != "reset 1 NO_ERROR, 405" {
 		t.Error(got)
 	}
 	_ = p.WriteData(3, true, []byte("end"))
-	if got := p.verdict(0); got != "" {
+	if got := p.answerTo(0); got != "" {
 		t.Error(got)
 	}
 }
 
-// TestLateFramesOfResetStreams sends more of streams that the server has reset.
+// TestLateFramesOfResetStreams sends more frames of streams that the server has reset.
 func TestLateFramesOfResetStreams(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	for name, block := range map[string]func(p *peer) []byte{
 		"INTERNAL_ERROR": func(p *peer) []byte { return p.get("/abort") },
 		"PROTOCOL_ERROR": func(p *peer) []byte { return p.fields(":method", "GET") },
@@ -205,34 +210,35 @@ func TestLateFramesOfResetStreams(t *testing.T) {
 		p := dial(t, s.addr)
 		p.greet()
 		p.headers(1, false, block(p))
-		if got := p.verdict(1); got != "reset 1 "+name {
+		if got := p.answerTo(1); got != "reset 1 "+name {
 			t.Error(got)
 		}
 		_ = p.WriteData(1, false, []byte("late"))
 		p.headers(1, true, p.fields("x-trailer", "t"))
-		if got := p.verdict(0); got != "" {
+		if got := p.answerTo(0); got != "" {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
 
-// TestDiscardAndGoAway sends the body on a connection that the server leaves: it is told
-// so when the body has ended, and that lasts as long as the client goes on.
+// TestDiscardAndGoAway sends a body that is discarded on a connection that the server is
+// leaving. The GOAWAY must follow the body, and the connection must last while the client
+// sends.
 func TestDiscardAndGoAway(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/close")
 	u.read()
 	u.send(1 << 20)
-	if got := p.verdict(0); got != "" {
+	if got := p.answerTo(0); got != "" {
 		t.Errorf("before the body has ended: %s", got)
 	}
 	_ = p.WriteData(1, true, nil)
-	if got := p.verdict(0); got != "goaway NO_ERROR" {
+	if got := p.answerTo(0); got != "goaway NO_ERROR" {
 		t.Errorf("behind the body: %s", got)
 	}
-	p.ended()
+	p.waitClosed()
 
 	p = dial(t, s.addr)
 	p.greet()
@@ -244,15 +250,15 @@ func TestDiscardAndGoAway(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; <-tick.C {
 		u.send(minFrame)
 	}
-	if got := p.verdict(0); got != "" {
+	if got := p.answerTo(0); got != "" {
 		t.Errorf("the connection did not last: %s", got)
 	}
-	p.ended()
+	p.waitClosed()
 }
 
-// TestGoAwayComesBehind has answers that the server leaves a connection with: they come
-// before it says so, unless they go on.
-func TestGoAwayComesBehind(t *testing.T) {
+// TestGoAwayFollowsAnswer has handlers that ask for the connection's end. The answer must
+// come before the GOAWAY, unless the answer goes on.
+func TestGoAwayFollowsAnswer(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		if r.URL.Path == "/goes-on" {
@@ -290,15 +296,15 @@ func TestGoAwayComesBehind(t *testing.T) {
 	}
 }
 
-// TestDiscardAndShutdown shuts down while a client sends what nobody reads.
+// TestDiscardAndShutdown shuts down while a client sends a body that is discarded.
 func TestDiscardAndShutdown(t *testing.T) {
-	s := serve(t, http.HandlerFunc(early), ours(h2.Config{}))
+	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	p := dial(t, s.addr)
 	p.greet()
 	u := newUpload(p, "/")
 	u.read()
 	down := make(chan error, 1)
-	go func() { down <- s.Shutdown(patient(t)) }()
+	go func() { down <- s.Shutdown(testContext(t)) }()
 	go func() {
 		for p.next() != nil {
 			continue
@@ -319,7 +325,7 @@ func TestDiscardAndShutdown(t *testing.T) {
 	}
 }
 
-// TestAbortWithoutWindow aborts an answer that the client does not let through.
+// TestAbortWithoutWindow aborts an answer whose client has no window.
 func TestAbortWithoutWindow(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
@@ -329,7 +335,7 @@ func TestAbortWithoutWindow(t *testing.T) {
 	p := dial(t, s.addr)
 	p.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	p.headers(1, true, p.get("/"))
-	if got := p.verdict(1); got != "reset 1 INTERNAL_ERROR" {
+	if got := p.answerTo(1); got != "reset 1 INTERNAL_ERROR" {
 		t.Error(got)
 	}
 }

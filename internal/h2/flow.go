@@ -1,17 +1,18 @@
 package h2
 
-// inflow is a window that the client sends within (RFC 9113, 5.2). What is read
-// is given back in halves of the window, so that few frames are needed and a
-// client that is waited for always has something left.
+// inflow is a flow-control window for bytes from the client (RFC 9113, 5.2). Credit is
+// announced once it amounts to half of the window. So few WINDOW_UPDATE frames are
+// needed, and a client that is read promptly always has some window left.
 type inflow struct {
 	size int32
-	// left is what the client may send. unsent was given back, but not told yet.
-	left, unsent int32
+	// left is how many bytes the client may still send. pendingCredit is what it has been
+	// credited but not yet told.
+	left, pendingCredit int32
 }
 
 func newInflow(size int32) inflow { return inflow{size: size, left: size} }
 
-// take notes n bytes that came. It returns false if they were too many.
+// take counts n bytes that came. It returns false if they exceed the window.
 func (f *inflow) take(n int) bool {
 	if n > int(f.left) {
 		return false
@@ -20,23 +21,23 @@ func (f *inflow) take(n int) bool {
 	return true
 }
 
-// give gives n bytes back. It returns what to tell the client, or 0.
-func (f *inflow) give(n int) uint32 {
-	f.unsent += int32(n)
-	if f.unsent == 0 || f.unsent < f.size/2 {
+// credit gives back n bytes. It returns the increment to announce now, which may be 0.
+func (f *inflow) credit(n int) uint32 {
+	f.pendingCredit += int32(n)
+	if f.pendingCredit == 0 || f.pendingCredit < f.size/2 {
 		return 0
 	}
-	told := f.unsent
-	f.left += told
-	f.unsent = 0
-	return uint32(told)
+	increment := f.pendingCredit
+	f.left += increment
+	f.pendingCredit = 0
+	return uint32(increment)
 }
 
-// outflow is a window that the client allows. It may be negative after the client
-// has made its initial windows smaller.
+// outflow is a flow-control window for bytes to the client. It becomes negative if the
+// client lowers its initial window size while data is under way.
 type outflow int64
 
-// add returns false if the window becomes larger than allowed.
+// add enlarges the window. It returns false if it exceeds the allowed maximum.
 func (f *outflow) add(n int64) bool {
 	*f += outflow(n)
 	return *f <= maxWindow

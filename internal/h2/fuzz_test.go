@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// recorder is a connection that keeps what is written.
+// recorder is a connection that records what is written to it.
 type recorder struct {
 	net.Conn
 	bytes.Buffer
@@ -25,7 +25,7 @@ type recorder struct {
 func (r *recorder) Read([]byte) (int, error)    { return 0, io.EOF }
 func (r *recorder) Write(p []byte) (int, error) { return r.Buffer.Write(p) }
 
-// FuzzInput has a client send anything. Nothing may panic, and connection and
+// FuzzInput has a client send arbitrary bytes. Nothing may panic. The connection and its
 // handlers must end when the client has gone.
 func FuzzInput(f *testing.F) {
 	for _, v := range violations() {
@@ -40,7 +40,7 @@ func FuzzInput(f *testing.F) {
 		defer handlers.Add(-1)
 		switch r.URL.Path {
 		case "/":
-			_ = w.(pull.Puller).Pull(r.Context(), &feed{due: [][]byte{[]byte(size40K)}})
+			_ = w.(pull.Puller).Pull(r.Context(), &feed{pending: [][]byte{[]byte(size40K)}})
 		case "/read":
 			_, _ = io.Copy(w, r.Body)
 		default:
@@ -58,7 +58,7 @@ func FuzzInput(f *testing.F) {
 			_, _ = c.Write(input)
 			_ = c.CloseWrite()
 		}()
-		// It may be cut off at any place, but not stay.
+		// The connection may end at any point, but it must end.
 		if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
 			t.Fatal("the connection does not end")
 		}

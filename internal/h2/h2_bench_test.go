@@ -22,14 +22,14 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// The benchmarks' clients run in a process of their own: cpu-ns is what the server
-// costs, system calls included.
+// Clients run in another process, so that cpu-ns is the cost of the server alone, with
+// its system calls.
 
 const (
-	clientEnv   = "H2_BENCH_CLIENT"
-	benchConns  = 20
-	benchStream = 50 // on each connection
-	eventSize   = 400
+	clientEnv      = "H2_BENCH_CLIENT"
+	benchConns     = 20
+	streamsPerConn = 50 // on each connection
+	eventSize      = 400
 )
 
 var servers = []struct {
@@ -37,7 +37,7 @@ var servers = []struct {
 	configure func(*http.Server) error
 }{{"go", goServer}, {"ours", ours(h2.Config{})}}
 
-// cpu is what this process has used of the processor.
+// cpu is the CPU time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -46,7 +46,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// startClient runs benchClient in a process of its own and returns its output.
+// startClient runs benchClient in another process. in and out are its standard input and
+// output.
 func startClient(b *testing.B, what, url string) (in io.Writer, out *bufio.Reader) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -70,9 +71,9 @@ func startClient(b *testing.B, what, url string) (in io.Writer, out *bufio.Reade
 	return stdin, bufio.NewReader(stdout)
 }
 
-// benchClient is the client's process: "events" opens all streams and says when a
-// round of events has arrived; "fetch" gets as often as each line that it reads says,
-// one after another.
+// benchClient is the client's process. With "events" it opens all streams and prints a
+// line whenever one event has arrived on each. With "fetch" it reads numbers from its
+// input; for each it sends that many requests in a row and prints a line.
 func benchClient(task string) {
 	what, url, _ := strings.Cut(task, " ")
 	clients := make([]*http.Client, benchConns)
@@ -101,7 +102,7 @@ func benchClient(task string) {
 func followEvents(clients []*http.Client, url string) {
 	var arrived atomic.Int64
 	for _, c := range clients {
-		for range benchStream {
+		for range streamsPerConn {
 			go func() {
 				resp, err := c.Get(url)
 				if err != nil {
@@ -112,7 +113,7 @@ func followEvents(clients []*http.Client, url string) {
 					if _, err := io.ReadFull(resp.Body, event); err != nil {
 						return
 					}
-					if arrived.Add(1)%(benchConns*benchStream) == 0 {
+					if arrived.Add(1)%(benchConns*streamsPerConn) == 0 {
 						fmt.Println()
 					}
 				}
@@ -122,28 +123,28 @@ func followEvents(clients []*http.Client, url string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// crowd is the streams of a benchmark of events.
-type crowd struct {
+// benchStreams are the streams of BenchmarkEvents.
+type benchStreams struct {
 	event []byte
 	mu    sync.Mutex
 	wakes []func()
-	// whole is closed when all streams are there.
+	// whole is closed when all streams are open.
 	whole chan struct{}
 }
 
-func (c *crowd) add(wake func()) {
+func (c *benchStreams) add(wake func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wakes = append(c.wakes, wake); len(c.wakes) == benchConns*benchStream {
+	if c.wakes = append(c.wakes, wake); len(c.wakes) == benchConns*streamsPerConn {
 		close(c.whole)
 	}
 }
 
-// ServeHTTP sends an event for each wake: with Pull where there is one, else from
-// its own goroutine with a flush.
-func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP sends an event for each wake: with Pull if the server has that, else from the
+// handler's goroutine with a flush.
+func (c *benchStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p, ok := w.(pull.Puller); ok {
-		s := &ticks{event: c.event, wake: p.Wake}
+		s := &tickSource{event: c.event, wake: p.Wake}
 		w.(http.Flusher).Flush()
 		c.add(s.add)
 		_ = p.Pull(r.Context(), s)
@@ -163,29 +164,30 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ticks is a Source with an event for each add.
-type ticks struct {
+// tickSource is a Source with one event for each call of add.
+type tickSource struct {
 	event []byte
 	wake  func()
 	due   atomic.Int64
 }
 
-func (s *ticks) add() {
+func (s *tickSource) add() {
 	s.due.Add(1)
 	s.wake()
 }
 
-func (s *ticks) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
+func (s *tickSource) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
 	for n := s.due.Swap(0); n > 0; n-- {
 		segments = append(segments, s.event)
 	}
 	return segments, false, nil
 }
 
+// BenchmarkEvents sends one event on each of many streams at a time.
 func BenchmarkEvents(b *testing.B) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
-			c := &crowd{event: []byte(strings.Repeat("e", eventSize)), whole: make(chan struct{})}
+			c := &benchStreams{event: []byte(strings.Repeat("e", eventSize)), whole: make(chan struct{})}
 			s := serve(b, c, server.configure)
 			_, out := startClient(b, "events", s.url("/"))
 			<-c.whole
@@ -204,6 +206,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
+// benchmarkFetch measures requests in a row.
 func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
@@ -224,7 +227,7 @@ func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 	}
 }
 
-// BenchmarkDownload is 1 MiB in segments of 64 KiB.
+// BenchmarkDownload sends 1 MiB in segments of 64 KiB.
 func BenchmarkDownload(b *testing.B) {
 	segment := []byte(strings.Repeat("0123456789abcdef", 4<<10))
 	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
@@ -234,28 +237,29 @@ func BenchmarkDownload(b *testing.B) {
 	})
 }
 
-// BenchmarkGet is 1 KiB from a handler that is deep in its stack.
+// BenchmarkGet sends 1 KiB from a handler with a deep stack.
 func BenchmarkGet(b *testing.B) {
 	content := []byte(strings.Repeat("0123456789abcdef", 64))
 	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
-		deep(30, func() {
+		callDeep(30, func() {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(content)
 		})
 	})
 }
 
-// deep calls f from below many frames, as a chain of filters does.
+// callDeep calls f below many stack frames, as a chain of filters does.
 //
 //go:noinline
-func deep(n int, f func()) {
+func callDeep(n int, f func()) {
 	var frame [512]byte
 	if n > 0 {
-		deep(n-1, f)
+		callDeep(n-1, f)
 	} else {
 		f()
 	}
 	sink.Store(int32(frame[n]))
 }
 
+// sink keeps the compiler from removing the frames of callDeep.
 var sink atomic.Int32

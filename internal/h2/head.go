@@ -14,49 +14,50 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// head is what a response says of itself, as it was when the handler said it.
+// head is the head of a response, or its trailers, as it was when the handler wrote it.
 type head struct {
 	// status is 0 for trailers.
 	status int
-	fields []hpack.HeaderField // with Go's names
-	// typed, dated and coded say that the handler spoke of its content's type, the
-	// date and the coding itself; closes that it wants the connection to end.
-	typed, dated, coded, closes bool
-	// length is what the handler declared, -1 when it did not.
+	fields []hpack.HeaderField // names are in Go's canonical form
+	// The handler itself has set Content-Type, Date or Content-Encoding. closesConn says
+	// that it asked for the end of the connection.
+	hasType, hasDate, hasEncoding, closesConn bool
+	// length is the declared Content-Length, -1 if there is none. trailers are the names
+	// that the handler announced.
 	length   int64
 	trailers []string
 }
 
-// newHead takes a snapshot of a header.
+// newHead copies a header: the handler may change it afterwards.
 func newHead(status int, header http.Header) *head {
 	h := &head{status: status, length: -1, fields: make([]hpack.HeaderField, 0, len(header)+3)}
 	for name, values := range header {
 		switch name {
 		case "Content-Length":
 			if status >= 200 {
-				h.declare(values)
+				h.parseLength(values)
 			}
 			continue
 		case "Connection":
-			h.closes = len(values) > 0 && values[0] == "close"
+			h.closesConn = len(values) > 0 && values[0] == "close"
 			continue
 		case "Transfer-Encoding", "Keep-Alive", "Proxy-Connection", "Upgrade":
-			continue // they belong to HTTP/1.1's connections
+			continue // HTTP/2 forbids these connection-specific fields
 		case "Trailer":
-			h.announce(values)
+			h.announceTrailers(values)
 		case "Content-Type":
-			h.typed = true
+			h.hasType = true
 		case "Content-Encoding":
-			h.coded = len(values) > 0 && values[0] != ""
+			h.hasEncoding = len(values) > 0 && values[0] != ""
 		case "Date":
-			h.dated = true
+			h.hasDate = true
 		}
 		h.add(name, values)
 	}
 	return h
 }
 
-func (h *head) declare(values []string) {
+func (h *head) parseLength(values []string) {
 	if len(values) == 0 {
 		return
 	}
@@ -70,7 +71,7 @@ func (h *head) setLength(n int64) {
 	h.add("Content-Length", []string{strconv.FormatInt(n, 10)})
 }
 
-func (h *head) announce(values []string) {
+func (h *head) announceTrailers(values []string) {
 	for _, line := range values {
 		for name := range strings.SplitSeq(line, ",") {
 			if name = strings.TrimSpace(name); name != "" {
@@ -88,16 +89,17 @@ func (h *head) add(name string, values []string) {
 	}
 }
 
-// headLocked appends a head's frames to what is written next.
-func (c *conn) headLocked(s *stream, h *head, ends bool) {
+// appendHeadLocked encodes a head and appends its HEADERS and CONTINUATION frames to the
+// batch.
+func (c *conn) appendHeadLocked(s *stream, h *head, ends bool) {
 	t := &c.mu.turn
 	t.block.Reset()
 	if h.status != 0 {
-		c.fieldLocked(":status", strconv.Itoa(h.status))
+		c.appendFieldLocked(":status", strconv.Itoa(h.status))
 	}
 	for _, field := range h.fields {
-		if name := t.names.lower(field.Name); name != "" {
-			c.fieldLocked(name, field.Value)
+		if name := t.nameCache.lower(field.Name); name != "" {
+			c.appendFieldLocked(name, field.Value)
 		}
 	}
 	block, kind := t.block.Bytes(), http2.FrameHeaders
@@ -116,24 +118,25 @@ func (c *conn) headLocked(s *stream, h *head, ends bool) {
 	}
 }
 
-func (c *conn) fieldLocked(name, value string) {
-	// The error is that of a bytes.Buffer.
+func (c *conn) appendFieldLocked(name, value string) {
+	// Writes to a bytes.Buffer do not fail.
 	_ = c.mu.turn.encoder.WriteField(hpack.HeaderField{Name: name, Value: value})
 }
 
-// appendFrame appends a frame's header (RFC 9113, 4.1).
+// appendFrame appends a frame header (RFC 9113, 4.1).
 func appendFrame(b []byte, kind http2.FrameType, flags http2.Flags, id uint32, length int) []byte {
 	return append(b, byte(length>>16), byte(length>>8), byte(length), byte(kind), byte(flags),
 		byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
 }
 
-// date is the Date header of one second.
+// date is the text of the Date header for one second. It is shared by all responses of
+// that second.
 type date struct {
 	second int64
 	text   string
 }
 
-func (s *Server) now() string {
+func (s *Server) dateHeader() string {
 	now := time.Now()
 	d := s.date.Load()
 	if d == nil || d.second != now.Unix() {
@@ -143,20 +146,23 @@ func (s *Server) now() string {
 	return d.text
 }
 
-// turn is what a goroutine needs that writes to the connection.
+// turn is the state of the goroutine that fills and writes a buffer. At most one
+// goroutine has the turn: a worker, or a handler that writes its own end. Its lists and
+// buffers are reused by the next turn.
 type turn struct {
-	// taken says that a goroutine has the turn, missed that a worker wanted it
-	// meanwhile.
-	taken, missed bool
-	// worker has the turn, nil if a handler has.
-	worker   *pull.Worker
-	batch    []byte
-	block    bytes.Buffer
-	encoder  *hpack.Encoder // to block
-	names    names
-	segments [][]byte
-	// write is the batch's, told a receiver of bytes in it; nil if there is none.
-	write   *pull.Write
-	told    pull.Receiver
-	carrier pull.WriteClock
+	// taken says that a goroutine has the turn. wanted says that a worker came meanwhile
+	// and went away: the holder queues the connection again.
+	taken, wanted bool
+	// worker is the holder of the turn; nil if a handler holds it.
+	worker    *pull.Worker
+	batch     []byte
+	block     bytes.Buffer
+	encoder   *hpack.Encoder // to block
+	nameCache nameCache
+	segments  [][]byte
+	// write describes the batch. receiver is one of the receivers whose bytes are in it;
+	// nil if there is none.
+	write    *pull.Write
+	receiver pull.Receiver
+	clock    pull.WriteClock
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// TestReadersThatPanic end their own connection: the first reader, and one that took over
-// from it.
-func TestReadersThatPanic(t *testing.T) {
+// TestReaderPanics has a panic in Config.Inline: in the connection's first reader, and in
+// one that took over from it. Only that connection may end.
+func TestReaderPanics(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/waits" {
 			<-r.Context().Done()
 		}
-	}), ours(h2.Config{Prompt: func(r *http.Request) *http.Request {
+	}), ours(h2.Config{Inline: func(r *http.Request) *http.Request {
 		if r.URL.Path == "/panics" {
 			panic("trouble in " + r.URL.Path)
 		}
@@ -28,10 +28,10 @@ func TestReadersThatPanic(t *testing.T) {
 		p.greet()
 		p.headers(1, true, p.get(first))
 		p.headers(3, true, p.get("/panics"))
-		p.ended()
+		p.waitClosed()
 	}
 	other.headers(1, true, other.get("/"))
-	if got := other.verdict(1); got != "200" {
+	if got := other.answerTo(1); got != "200" {
 		t.Errorf("another connection: %s", got)
 	}
 	if got := strings.Count(s.log.String(), "trouble in /panics"); got != 2 {

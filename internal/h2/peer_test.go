@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// peer is a client that says what it is told to.
+// peer is a client that sends exactly the frames that a test writes.
 type peer struct {
 	t testing.TB
 	net.Conn
@@ -27,7 +27,7 @@ type peer struct {
 	status  string
 }
 
-// dial connects and says nothing.
+// dial connects and sends nothing.
 func dial(t testing.TB, addr string) *peer {
 	t.Helper()
 	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -59,7 +59,7 @@ func (p *peer) greet(settings ...http2.Setting) {
 	_ = p.WriteSettingsAck()
 }
 
-// fields encodes a header block from pairs of names and values.
+// fields encodes a header block from pairs of name and value.
 func (p *peer) fields(pairs ...string) []byte {
 	p.block.Reset()
 	for i := 0; i < len(pairs); i += 2 {
@@ -68,7 +68,7 @@ func (p *peer) fields(pairs ...string) []byte {
 	return bytes.Clone(p.block.Bytes())
 }
 
-// get are the fields of a request, and more.
+// get encodes the header block of a GET, with more fields behind.
 func (p *peer) get(path string, more ...string) []byte {
 	return p.fields(append([]string{":method", "GET", ":scheme", "https", ":authority", "h", ":path", path}, more...)...)
 }
@@ -81,12 +81,12 @@ func (p *peer) raw(kind http2.FrameType, flags http2.Flags, id uint32, payload s
 	_ = p.WriteRawFrame(kind, flags, id, []byte(payload))
 }
 
-// next reads a frame; nil at the end of the connection.
+// next reads a frame. It returns nil at the end of the connection.
 func (p *peer) next() http2.Frame {
 	f, err := p.ReadFrame()
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		p.t.Error("the server says nothing")
+		p.t.Error("no frame has come in time")
 	}
 	if err != nil {
 		return nil
@@ -97,8 +97,8 @@ func (p *peer) next() http2.Frame {
 	return f
 }
 
-// goAway waits for a GOAWAY that names a stream as the last one.
-func (p *peer) goAway(last uint32) {
+// expectGoAway waits for a GOAWAY without an error that names last as the last stream.
+func (p *peer) expectGoAway(last uint32) {
 	p.t.Helper()
 	for {
 		switch f := p.next().(type) {
@@ -113,9 +113,10 @@ func (p *peer) goAway(last uint32) {
 	}
 }
 
-// verdict is what the server says of what it was told: resets, a GOAWAY or the end
-// of the connection. With an answer it is also the status of the stream's response.
-func (p *peer) verdict(answer uint32) string {
+// answerTo returns the server's reaction: resets, a GOAWAY or the end of the connection.
+// With a stream it waits for the response, and returns its status too. With 0 it sends a
+// PING and returns what came before the answer.
+func (p *peer) answerTo(answer uint32) string {
 	if answer == 0 {
 		_ = p.WritePing(false, [8]byte{'e', 'n', 'd'})
 	}
@@ -150,15 +151,16 @@ func (p *peer) verdict(answer uint32) string {
 	}
 }
 
-// ended waits for the connection to end.
-func (p *peer) ended() {
+// waitClosed waits until the server closes the connection.
+func (p *peer) waitClosed() {
 	for p.next() != nil {
 		continue
 	}
 }
 
-// held answers "/" when the stream ends, others at once; /read reads the body.
-func held(w http.ResponseWriter, r *http.Request) {
+// holdHandler answers / when the stream ends, and other paths at once. /read reads the
+// body first.
+func holdHandler(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/":
 		<-r.Context().Done()

@@ -16,74 +16,83 @@ var _ pull.Puller = (*response)(nil)
 
 // Wake implements pull.Puller.
 func (r *response) Wake() {
-	if !r.stream.asked.Swap(true) {
+	if !r.stream.wakePending.Swap(true) {
 		r.stream.conn.wake(r.stream)
 	}
 }
 
-// wakes are the streams whose sources have something. Its lock is a leaf.
-type wakes struct {
-	sync.Mutex
-	streams, spare []*stream
-	closed         bool
+// wakeList is the list of streams whose sources were woken. Wake may be called with any
+// lock held, also from within Source.Next, so the list has a lock of its own, which is a
+// leaf.
+type wakeList struct {
+	mu struct {
+		sync.Mutex
+		streams []*stream
+		// free is the second list: empty, or nil while collectLocked has it.
+		free   []*stream
+		closed bool
+	}
 }
 
+// wake adds a stream to the list and queues the connection.
 func (c *conn) wake(s *stream) {
-	w := &c.woken
-	w.Lock()
-	first := len(w.streams) == 0
-	if !w.closed && s.wokenAt != neverWoken {
-		w.streams = append(w.streams, s)
-		s.wokenAt = len(w.streams)
+	m := &c.woken.mu
+	m.Lock()
+	first := len(m.streams) == 0
+	if !m.closed && s.wakeIndex != notWakeable {
+		m.streams = append(m.streams, s)
+		s.wakeIndex = len(m.streams)
 	}
-	w.Unlock()
+	m.Unlock()
 	if first {
 		c.kick()
 	}
 }
 
-func (w *wakes) close() {
-	w.Lock()
-	defer w.Unlock()
-	w.closed, w.streams, w.spare = true, nil, nil
+func (w *wakeList) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.closed, w.mu.streams, w.mu.free = true, nil, nil
 }
 
-// neverWoken is the place of a closed stream.
-const neverWoken = -1
+// notWakeable is the wakeIndex of a closed stream.
+const notWakeable = -1
 
-// remove takes out a stream that is closed, for good.
-func (w *wakes) remove(s *stream) {
-	w.Lock()
-	defer w.Unlock()
-	if at := s.wokenAt; at > 0 && !w.closed {
-		last := len(w.streams)
-		moved := w.streams[last-1]
-		w.streams[at-1], moved.wokenAt = moved, at
-		w.streams[last-1] = nil
-		w.streams = w.streams[:last-1]
+// remove takes a closed stream off the list, for good: the list must not keep it alive.
+func (w *wakeList) remove(s *stream) {
+	m := &w.mu
+	m.Lock()
+	defer m.Unlock()
+	if at := s.wakeIndex; at > 0 && !m.closed {
+		last := len(m.streams)
+		moved := m.streams[last-1]
+		m.streams[at-1], moved.wakeIndex = moved, at
+		m.streams[last-1] = nil
+		m.streams = m.streams[:last-1]
 	}
-	s.wokenAt = neverWoken
+	s.wakeIndex = notWakeable
 }
 
-// collectLocked queues the streams that were woken.
+// collectLocked schedules the streams that were woken since the last call. It swaps two
+// lists, so that Wake never waits for it.
 func (c *conn) collectLocked() {
-	w := &c.woken
-	w.Lock()
-	streams := w.streams
-	w.streams, w.spare = w.spare[:0], nil
-	w.Unlock()
+	m := &c.woken.mu
+	m.Lock()
+	streams := m.streams
+	m.streams, m.free = m.free[:0], nil
+	m.Unlock()
 	for i, s := range streams {
-		streams[i], s.wokenAt = nil, 0
-		// Before the source is asked: what comes later wakes again.
-		s.asked.Store(false)
+		streams[i], s.wakeIndex = nil, 0
+		// Cleared before the source is asked: a later Wake counts again.
+		s.wakePending.Store(false)
 		if s.source != nil {
-			s.wants = true
+			s.sourceReady = true
 			c.scheduleLocked(s)
 		}
 	}
-	w.Lock()
-	w.spare = streams
-	w.Unlock()
+	m.Lock()
+	m.free = streams
+	m.Unlock()
 }
 
 // Pull implements pull.Puller.
@@ -106,60 +115,60 @@ func (r *response) Pull(ctx context.Context, source pull.Source) error {
 	for len(s.segments) > 0 && s.state != streamClosed {
 		s.changed.Wait()
 	}
-	s.source, s.wants, s.ended = source, true, false
+	s.source, s.sourceReady, s.sourceEnded = source, true, false
 	s.receiver, _ = source.(pull.Receiver)
 	c.scheduleLocked(s)
 	c.kick()
-	for s.state != streamClosed && ctx.Err() == nil && (!s.ended || len(s.segments) > 0) {
+	for s.state != streamClosed && ctx.Err() == nil && (!s.sourceEnded || len(s.segments) > 0) {
 		s.changed.Wait()
 	}
-	for s.asking {
+	for s.askingSource {
 		s.changed.Wait()
 	}
 	s.source, s.receiver = nil, nil
 	switch {
 	case s.state == streamClosed:
 		return s.err
-	case s.ended:
+	case s.sourceEnded:
 		return nil
 	}
 	return ctx.Err()
 }
 
-// askLocked asks a source, without the lock. What it gives is in a list that the
-// next turn uses again.
+// askLocked calls the source without the lock. Its segments are in a list that belongs to
+// the turn.
 func (c *conn) askLocked(s *stream) {
 	t := &c.mu.turn
 	source, room, segments := s.source, s.roomLocked(), t.segments[:0]
-	s.wants, s.asking = false, true
+	s.sourceReady, s.askingSource = false, true
 	c.mu.Unlock()
 	segments, more, err := c.next(source, segments, room)
 	c.mu.Lock()
-	s.asking = false
+	s.askingSource = false
 	t.segments = segments
 	switch {
 	case s.state == streamClosed:
 		s.changed.Broadcast()
 		return
 	case err != nil && !errors.Is(err, io.EOF):
-		s.ended = true
+		s.sourceEnded = true
 		s.resetLocked(http2.ErrCodeInternal, err)
 		return
 	case err != nil:
-		s.ended = true
+		s.sourceEnded = true
 	default:
-		s.wants = more
+		s.sourceReady = more
 	}
 	s.segments = segments
-	if !s.wants && len(segments) == 0 {
-		s.hold = nil // everything was sent
+	if !s.sourceReady && len(segments) == 0 {
+		s.stall = nil // the client has let everything through
 	}
-	if s.ended && len(segments) == 0 {
+	if s.sourceEnded && len(segments) == 0 {
 		s.changed.Broadcast()
 	}
 }
 
-// next asks a source. One that panics ends its own stream alone.
+// next calls the source. One that panics resets its own stream only.
 func (c *conn) next(source pull.Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
 	segments, more, err = pull.Ask(source, segments, room)
 	if p, ok := err.(*pull.Panic); ok {

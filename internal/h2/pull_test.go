@@ -18,78 +18,79 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// feed is a Source that is fed by any goroutine.
+// feed is a Source that any goroutine may add bytes to.
 type feed struct {
-	wake func()
-	mu   sync.Mutex
-	due  [][]byte
-	// step is how many segments one Next gives; 0 is all.
+	wake    func()
+	mu      sync.Mutex
+	pending [][]byte
+	// step is the number of segments that one call of Next returns; 0 means all.
 	step int
 	err  error
-	// calls in progress, and whether there ever were two.
-	calls  int
-	twice  bool
-	pulled bool
+	// running counts calls of Next in progress. misused is set by calls that the
+	// interface does not allow.
+	running int
+	misused bool
+	pulled  bool
 }
 
 func (f *feed) add(err error, parts ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, part := range parts {
-		f.due = append(f.due, []byte(part))
+		f.pending = append(f.pending, []byte(part))
 	}
 	if err != nil {
 		f.err = err
 	}
-	f.wake() // with the lock held, which Next takes
+	f.wake() // Next takes the lock that is held here
 }
 
 func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls++
-	f.twice = f.twice || f.calls > 1 || room <= 0
-	defer func() { f.calls-- }()
-	n := len(f.due)
+	f.running++
+	f.misused = f.misused || f.running > 1 || room <= 0
+	defer func() { f.running-- }()
+	n := len(f.pending)
 	if f.step > 0 {
 		n = min(n, f.step)
 	}
-	segments = append(segments, f.due[:n]...)
-	f.due = f.due[n:]
-	if len(f.due) > 0 {
+	segments = append(segments, f.pending[:n]...)
+	f.pending = f.pending[n:]
+	if len(f.pending) > 0 {
 		return segments, true, nil
 	}
 	return segments, false, f.err
 }
 
-// pulling answers with feeds, which it hands over.
-type pulling struct {
+// feedHandler answers with feeds. It hands the feeds and the results of Pull to the test.
+type feedHandler struct {
 	feeds chan *feed
 	errs  chan error
 	step  int
 }
 
-func newPulling() *pulling {
-	return &pulling{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
+func newFeedHandler() *feedHandler {
+	return &feedHandler{feeds: make(chan *feed, 1000), errs: make(chan error, 1000)}
 }
 
-func (p *pulling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *feedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	puller := w.(pull.Puller)
 	f := &feed{wake: puller.Wake, step: p.step}
-	f.wake() // too early: does nothing
+	f.wake() // before Pull it has no effect
 	p.feeds <- f
 	err := puller.Pull(r.Context(), f)
 	f.mu.Lock()
-	if f.twice {
-		err = errors.New("Next was called twice at once, or without room")
+	if f.misused {
+		err = errors.New("Next was called concurrently, or without room")
 	}
 	f.pulled = true
 	f.mu.Unlock()
-	f.wake() // too late
+	f.wake() // after Pull it has no effect
 	p.errs <- err
 }
 
-// begin starts a request and returns its answer, whose body is not read.
+// begin sends a request and returns the response without reading its body.
 func begin(ctx context.Context, t *testing.T, c *http.Client, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
@@ -106,7 +107,7 @@ func begin(ctx context.Context, t *testing.T, c *http.Client, url string) *http.
 
 func get(t *testing.T, c *http.Client, url string) (*http.Response, string) {
 	t.Helper()
-	resp := begin(patient(t), t, c, url)
+	resp := begin(testContext(t), t, c, url)
 	content, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -118,10 +119,10 @@ func TestPullSendsAll(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 20_000)
 	for name, step := range map[string]int{"at once": 0, "one at a time": 1} {
 		t.Run(name, func(t *testing.T) {
-			p := newPulling()
+			p := newFeedHandler()
 			p.step = step
 			s := serve(t, p, ours(h2.Config{}))
-			resp := begin(patient(t), t, s.client(t), s.url("/"))
+			resp := begin(testContext(t), t, s.client(t), s.url("/"))
 			(<-p.feeds).add(io.EOF, "a", "", "b", large, "c")
 			content, err := io.ReadAll(resp.Body)
 			if want := "ab" + large + "c"; err != nil || string(content) != want {
@@ -134,14 +135,14 @@ func TestPullSendsAll(t *testing.T) {
 	}
 }
 
-// TestPullEnds lets a body end in every way.
+// TestPullEnds ends bodies in every way.
 func TestPullEnds(t *testing.T) {
-	p := newPulling()
+	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))
 	c := s.client(t)
 	broken := errors.New("broken")
 
-	resp := begin(patient(t), t, c, s.url("/"))
+	resp := begin(testContext(t), t, c, s.url("/"))
 	(<-p.feeds).add(io.EOF)
 	if content, err := io.ReadAll(resp.Body); err != nil || len(content) > 0 {
 		t.Errorf("nothing: %q %v", content, err)
@@ -150,7 +151,7 @@ func TestPullEnds(t *testing.T) {
 		t.Errorf("nothing: %v", err)
 	}
 
-	resp = begin(patient(t), t, c, s.url("/"))
+	resp = begin(testContext(t), t, c, s.url("/"))
 	(<-p.feeds).add(broken)
 	var reset http2.StreamError
 	if _, err := io.ReadAll(resp.Body); !errors.As(err, &reset) || reset.Code != http2.ErrCodeInternal {
@@ -160,16 +161,16 @@ func TestPullEnds(t *testing.T) {
 		t.Errorf("source's error: %v", err)
 	}
 
-	ctx, cancel := context.WithCancel(patient(t))
+	ctx, cancel := context.WithCancel(testContext(t))
 	begin(ctx, t, c, s.url("/"))
 	f := <-p.feeds
 	cancel()
 	if err := <-p.errs; err == nil {
 		t.Error("canceled by the client: no error")
 	}
-	f.add(nil, "nobody hears")
+	f.add(nil, "the client has left")
 
-	resp = begin(patient(t), t, c, s.url("/"))
+	resp = begin(testContext(t), t, c, s.url("/"))
 	<-p.feeds
 	s.Close()
 	if _, err := io.ReadAll(resp.Body); err == nil {
@@ -184,12 +185,12 @@ func TestPullContext(t *testing.T) {
 	began, errs := make(chan context.CancelFunc, 1), make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
-		f := &feed{wake: w.(pull.Puller).Wake, due: [][]byte{[]byte("pulled, ")}}
+		f := &feed{wake: w.(pull.Puller).Wake, pending: [][]byte{[]byte("pulled, ")}}
 		began <- cancel
 		errs <- w.(pull.Puller).Pull(ctx, f)
 		_, _ = io.WriteString(w, "written")
 	}), ours(h2.Config{}))
-	resp := begin(patient(t), t, s.client(t), s.url("/"))
+	resp := begin(testContext(t), t, s.client(t), s.url("/"))
 	if _, err := io.ReadFull(resp.Body, make([]byte, len("pulled, "))); err != nil {
 		t.Fatal(err)
 	}
@@ -202,23 +203,23 @@ func TestPullContext(t *testing.T) {
 	}
 }
 
-type panics struct{}
+type panickingSource struct{}
 
-func (panics) Next([][]byte, int) ([][]byte, bool, error) { panic("oh") }
+func (panickingSource) Next([][]byte, int) ([][]byte, bool, error) { panic("oh") }
 
 func TestPullPanics(t *testing.T) {
 	errs := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			errs <- w.(pull.Puller).Pull(r.Context(), panics{})
+			errs <- w.(pull.Puller).Pull(r.Context(), panickingSource{})
 		}
 	}), ours(h2.Config{}))
 	c := s.client(t)
-	if _, err := io.ReadAll(begin(patient(t), t, c, s.url("/")).Body); err == nil {
-		t.Error("the client is not told")
+	if _, err := io.ReadAll(begin(testContext(t), t, c, s.url("/")).Body); err == nil {
+		t.Error("the client sees no error")
 	}
 	if err := <-errs; err == nil || !strings.Contains(s.log.String(), "panic") {
-		t.Error("not told", err)
+		t.Error("no error, or nothing logged:", err)
 	}
 	if resp, _ := get(t, c, s.url("/other")); resp.StatusCode != 200 {
 		t.Error("the connection did not survive")
@@ -228,7 +229,7 @@ func TestPullPanics(t *testing.T) {
 func TestPullHead(t *testing.T) {
 	errs := make(chan error, 1)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		errs <- w.(pull.Puller).Pull(r.Context(), panics{})
+		errs <- w.(pull.Puller).Pull(r.Context(), panickingSource{})
 	}), ours(h2.Config{}))
 	resp, err := s.client(t).Head(s.url("/"))
 	if err != nil {
@@ -240,12 +241,11 @@ func TestPullHead(t *testing.T) {
 	}
 }
 
-// TestPullMany lets many goroutines feed many streams on few connections, some of
-// whose clients have small windows, others leave early. Each stream must have
-// everything in order.
+// TestPullMany has many goroutines add to many streams on few connections. Some clients
+// have small windows, others leave early. Each client must receive everything in order.
 func TestPullMany(t *testing.T) {
 	const conns, streams, feeders, rounds = 4, 50, 4, 100
-	p := newPulling()
+	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))
 	var readers sync.WaitGroup
 	for i := range conns {
@@ -258,13 +258,13 @@ func TestPullMany(t *testing.T) {
 			t.Cleanup(c.CloseIdleConnections)
 		}
 		for j := range streams {
-			ctx, cancel := context.WithCancel(patient(t))
+			ctx, cancel := context.WithCancel(testContext(t))
 			resp := begin(ctx, t, c, s.url("/"))
 			readers.Go(func() {
 				defer cancel()
 				want := uint32(rounds)
 				if j%10 == 9 {
-					want = 10 // and leaves
+					want = 10 // this client leaves early
 				}
 				if err := inOrder(resp.Body, want); err != nil {
 					t.Errorf("connection %d, stream %d: %v", i, j, err)
@@ -287,7 +287,7 @@ func TestPullMany(t *testing.T) {
 	readers.Wait()
 }
 
-// inOrder reads numbered records of TestPullMany.
+// inOrder reads the numbered records of TestPullMany.
 func inOrder(r io.Reader, want uint32) error {
 	for k := range want {
 		var number [4]byte
@@ -304,10 +304,10 @@ func inOrder(r io.Reader, want uint32) error {
 	return nil
 }
 
-// TestPullBesideDownload lets a client read a watch but not the download beside it,
-// and the other way round.
+// TestPullBesideDownload has a client that reads a watch but not a download on the same
+// connection, then the other way round.
 func TestPullBesideDownload(t *testing.T) {
-	p := newPulling()
+	p := newFeedHandler()
 	mux := http.NewServeMux()
 	mux.Handle("/watch", p)
 	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
@@ -319,8 +319,8 @@ func TestPullBesideDownload(t *testing.T) {
 	})
 	s := serve(t, mux, ours(h2.Config{}))
 	c := s.client(t)
-	large := begin(patient(t), t, c, s.url("/large"))
-	watch := begin(patient(t), t, c, s.url("/watch"))
+	large := begin(testContext(t), t, c, s.url("/large"))
+	watch := begin(testContext(t), t, c, s.url("/watch"))
 	f := <-p.feeds
 	for range 1000 {
 		f.add(nil, "event")
@@ -328,15 +328,15 @@ func TestPullBesideDownload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.add(nil, size1M, size1M, size1M, size1M) // and nobody reads it
+	f.add(nil, size1M, size1M, size1M, size1M) // the client does not read these
 	if n, err := io.Copy(io.Discard, large.Body); n != 64<<20 || err != nil {
 		t.Error(n, err)
 	}
 }
 
-// TestPullSlowReader lets the client allow a byte at a time.
+// TestPullSlowReader has a client whose window grows by one byte at a time.
 func TestPullSlowReader(t *testing.T) {
-	p := newPulling()
+	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))
 	c := dial(t, s.addr)
 	c.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})

@@ -1,15 +1,17 @@
 package h2
 
-// queues are the streams that have something to send. A stream is in one of them at
-// most, and in none when it is closed: what a connection holds is bounded by its open
-// streams, whatever its client lets through.
+// queues hold the streams that have something to send. A stream is in at most one of
+// them, and a closed stream in none. So their length is bounded by the number of open
+// streams, whatever the client's windows allow.
 type queues struct {
 	ready streamQueue
-	// starved wait for the connection's window, before those that came later.
+	// starved streams wait for the connection's window. They come before ready ones when
+	// it opens.
 	starved streamQueue
 }
 
-// next takes the stream whose turn it is, nil if there is none.
+// next removes and returns the stream whose turn it is; nil if there is none. window says
+// that the connection's window is open.
 func (q *queues) next(window bool) *stream {
 	s := q.starved.first
 	if s == nil || !window {
@@ -21,19 +23,19 @@ func (q *queues) next(window bool) *stream {
 	return s
 }
 
-// streamQueue is a doubly linked list: a stream that is closed leaves its middle.
+// streamQueue is a doubly linked list, because a closed stream leaves it from the middle.
 type streamQueue struct {
 	first, last *stream
 	length      int
 }
 
-// queueLinks are a stream's place in a queue. The zero value is in none.
+// queueLinks are a stream's links in a queue. The zero value means that it is in none.
 type queueLinks struct {
 	queue      *streamQueue
 	prev, next *stream
 }
 
-// push puts a stream, which is in no queue, behind the others.
+// push adds a stream, which must be in no queue, at the end.
 func (q *streamQueue) push(s *stream) {
 	s.queueLinks = queueLinks{queue: q, prev: q.last}
 	if q.last == nil {
@@ -45,7 +47,7 @@ func (q *streamQueue) push(s *stream) {
 	q.length++
 }
 
-// remove takes out a stream that is in the queue.
+// remove takes out a stream that is in this queue.
 func (q *streamQueue) remove(s *stream) {
 	if s.prev == nil {
 		q.first = s.next

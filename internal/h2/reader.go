@@ -10,26 +10,31 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// reader is the goroutine that reads a connection, as others see it.
+// reader is the state of the goroutine that reads a connection, for the watchdog that
+// relieves it.
 //
-//	reading ──a prompt request──► running its handler ──that ends──► reading
-//	                                    └──two looks find the same──► relieved:
-//	                                       another goroutine reads
+//	reading ──inline request──► running its handler ──handler returns──► reading
+//	                                    └──two looks find the same handler──► relieved:
+//	                                       another goroutine reads on
+//
+// A reader that is relieved finishes its handler and ends. conn.mu guards the fields.
 type reader struct {
-	// runs is the stream whose handler the reader runs, seen the one that it ran at the
-	// last look, count how many it has begun since.
-	runs, seen *stream
-	count      int
-	// watch looks each watchPeriod, as long as the reader runs handlers.
-	watch    *time.Timer
-	watching bool
+	// running is the stream whose handler the reader executes. lastRunning is the one at
+	// the watchdog's last look. begun counts inline handlers since then.
+	running, lastRunning *stream
+	begun                int
+	// watchdog looks each watchdogPeriod while the reader runs handlers. One timer for
+	// many requests is cheaper than one for each.
+	watchdog     *time.Timer
+	watchdogRuns bool
 }
 
-// watchPeriod is the least time that a reader is held up by a handler that waits. It is
-// relieved after two at most.
-const watchPeriod = 5 * time.Millisecond
+// watchdogPeriod is how long a handler at least blocks the reader before it is relieved;
+// twice that at most.
+const watchdogPeriod = 5 * time.Millisecond
 
-// readPreface reads what a client begins with. It returns false if this is none.
+// readPreface reads the client's connection preface. It returns false if the client sends
+// something else.
 func (c *conn) readPreface() bool {
 	_ = c.nc.SetReadDeadline(time.Now().Add(greetingTimeout))
 	preface := make([]byte, len(http2.ClientPreface))
@@ -40,11 +45,13 @@ func (c *conn) readPreface() bool {
 	defer c.mu.Unlock()
 	c.setStateLocked(http.StateActive)
 	c.setStateLocked(http.StateIdle)
-	c.idleLocked()
+	c.startIdleTimerLocked()
 	return true
 }
 
-// read reads and acts on frames until the connection ends, or another goroutine does.
+// read reads and handles frames until the connection ends or another goroutine takes
+// over. first says that the next frame is the first of the connection, which must be
+// SETTINGS.
 func (c *conn) read(first bool) {
 	defer c.recover()
 	for ; ; first = false {
@@ -56,78 +63,80 @@ func (c *conn) read(first bool) {
 			_ = c.nc.SetReadDeadline(time.Time{})
 		}
 		if err == nil {
-			err = c.act(f)
+			err = c.handleFrame(f)
 		}
-		if err != nil && !c.survives(f, err) {
+		if err != nil && !c.handleError(f, err) {
 			c.close()
 			return
 		}
-		if s := c.started; s != nil {
-			c.started = nil
-			if !c.start(s) {
+		if s := c.nextToStart; s != nil {
+			c.nextToStart = nil
+			if !c.startHandler(s) {
 				return
 			}
 		}
 	}
 }
 
-// start has a stream's handler run. It returns false if somebody else reads by now.
-func (c *conn) start(s *stream) bool {
-	if prompt := c.server.cfg.Prompt; prompt != nil && s.body == nil {
-		if req := prompt(s.request); req != nil {
+// startHandler starts a stream's handler, or runs it inline. It returns false if another
+// goroutine reads meanwhile.
+func (c *conn) startHandler(s *stream) bool {
+	if inline := c.server.cfg.Inline; inline != nil && s.body == nil {
+		if req := inline(s.request); req != nil {
 			s.request = req
-			return c.runPrompt(s)
+			return c.runInline(s)
 		}
 	}
 	c.server.run(s)
 	return true
 }
 
-// runPrompt runs a handler that is not expected to wait.
-func (c *conn) runPrompt(s *stream) bool {
+// runInline runs a handler that is not expected to block. It returns false if the reader
+// was relieved.
+func (c *conn) runInline(s *stream) bool {
 	c.mu.Lock()
 	r := &c.mu.reader
-	r.runs = s
-	r.count++
-	if !r.watching {
-		r.watching = true
-		if r.watch == nil {
-			r.watch = time.AfterFunc(watchPeriod, c.relieve)
+	r.running = s
+	r.begun++
+	if !r.watchdogRuns {
+		r.watchdogRuns = true
+		if r.watchdog == nil {
+			r.watchdog = time.AfterFunc(watchdogPeriod, c.relieveReader)
 		} else {
-			r.watch.Reset(watchPeriod)
+			r.watchdog.Reset(watchdogPeriod)
 		}
 	}
 	c.mu.Unlock()
 	s.runHandler()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.runs != s {
+	if r.running != s {
 		return false
 	}
-	r.runs = nil
+	r.running = nil
 	return true
 }
 
-// relieve has another goroutine read if the reader still runs the handler that it ran at
-// the last look. It looks again as long as there is something to look at: that is cheaper
-// than a timer for each.
-func (c *conn) relieve() {
+// relieveReader is the watchdog's function. If the reader still runs the handler of the
+// last look, another goroutine takes over the reading.
+func (c *conn) relieveReader() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.mu.reader
-	if r.runs != nil && r.runs == r.seen {
-		r.runs = nil
-		c.readers.Go(func() { c.read(false) })
+	if r.running != nil && r.running == r.lastRunning {
+		r.running = nil
+		c.successors.Go(func() { c.read(false) })
 	}
-	r.seen = r.runs
-	if r.watching = r.count > 0 && c.mu.phase < closed; r.watching {
-		r.watch.Reset(watchPeriod)
+	r.lastRunning = r.running
+	if r.watchdogRuns = r.begun > 0 && c.mu.phase < closed; r.watchdogRuns {
+		r.watchdog.Reset(watchdogPeriod)
 	}
-	r.count = 0
+	r.begun = 0
 }
 
-// survives answers an error. It returns false if nothing more is to be read.
-func (c *conn) survives(f http2.Frame, err error) bool {
+// handleError answers an error with a reset or a GOAWAY. It returns false if nothing more
+// is to be read.
+func (c *conn) handleError(f http2.Frame, err error) bool {
 	var ofStream http2.StreamError
 	var ofConn http2.ConnectionError
 	switch {
@@ -137,8 +146,8 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 		id := ofStream.StreamID
 		refused, ok := f.(*http2.MetaHeadersFrame)
 		begins := ok && !refused.StreamEnded() && c.mu.streams[id] == nil
-		if id%2 == 1 && id > c.mu.last && c.mu.phase < draining {
-			c.mu.last, begins = id, true // its headers were no good
+		if id%2 == 1 && id > c.mu.lastStreamID && c.mu.phase < draining {
+			c.mu.lastStreamID, begins = id, true // a new stream whose headers are invalid
 		}
 		if begins {
 			c.rememberResetLocked(id, c.server.cfg.MaxUploadBufferPerStream)
@@ -148,7 +157,7 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 	case errors.As(err, &ofConn):
 		if f != nil {
 			c.mu.Lock()
-			c.mu.last = max(c.mu.last, f.Header().StreamID)
+			c.mu.lastStreamID = max(c.mu.lastStreamID, f.Header().StreamID)
 			c.mu.Unlock()
 		}
 		c.logf("h2: connection error from %v: %v", c.remote, ofConn)
@@ -159,14 +168,14 @@ func (c *conn) survives(f http2.Frame, err error) bool {
 	return false
 }
 
-// act acts on a frame.
-func (c *conn) act(f http2.Frame) error {
+// handleFrame handles one frame.
+func (c *conn) handleFrame(f http2.Frame) error {
 	if headers, ok := f.(*http2.MetaHeadersFrame); ok {
 		return c.onHeaders(headers)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.phase == draining && f.Header().StreamID > c.mu.last {
+	if c.mu.phase == draining && f.Header().StreamID > c.mu.lastStreamID {
 		return c.ignoreLocked(f)
 	}
 	switch f := f.(type) {
@@ -179,7 +188,7 @@ func (c *conn) act(f http2.Frame) error {
 	case *http2.PingFrame:
 		if !f.IsAck() {
 			_ = c.framer.WritePing(true, f.Data)
-			return c.controlLocked()
+			return c.flushControlLocked()
 		}
 	case *http2.RSTStreamFrame:
 		return c.onResetLocked(f)
@@ -199,10 +208,10 @@ func streamError(id uint32, code http2.ErrCode) error {
 	return http2.StreamError{StreamID: id, Code: code}
 }
 
-// controlLocked has control frames written. The error ends the connection, which is reset:
-// the client does not read what was sent, and might wait for long until it is told
-// otherwise.
-func (c *conn) controlLocked() error {
+// flushControlLocked has control frames written. If too many wait, it returns an error
+// that ends the connection, and sets it up to be reset: the client reads nothing, so it
+// would not see an orderly end for a long time.
+func (c *conn) flushControlLocked() error {
 	if c.mu.control.Len() > maxControl {
 		if above, ok := c.nc.(interface{ NetConn() net.Conn }); ok {
 			if tcp, ok := above.NetConn().(interface{ SetLinger(sec int) error }); ok {
@@ -215,7 +224,7 @@ func (c *conn) controlLocked() error {
 	return nil
 }
 
-// resetLocked ends a stream, or one that we do not know, with RST_STREAM.
+// resetLocked sends RST_STREAM and closes the stream, if it is known.
 func (c *conn) resetLocked(e http2.StreamError) {
 	if c.mu.phase >= failed {
 		return
@@ -234,20 +243,21 @@ func (c *conn) resetLocked(e http2.StreamError) {
 		}
 		s.closeLocked(err)
 	}
-	if c.controlLocked() != nil {
+	if c.flushControlLocked() != nil {
 		go c.close()
 	}
 }
 
-// isIdleLocked says whether a stream has not begun yet.
-func (c *conn) isIdleLocked(id uint32) bool { return id%2 == 0 || id > c.mu.last }
+// isUnusedLocked reports whether a stream is idle in the sense of RFC 9113, 5.1: it has
+// not been opened.
+func (c *conn) isUnusedLocked(id uint32) bool { return id%2 == 0 || id > c.mu.lastStreamID }
 
 func (c *conn) onSettingsLocked(f *http2.SettingsFrame) error {
 	if f.IsAck() {
-		if c.mu.acknowledged {
+		if c.mu.settingsAcked {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
-		c.mu.acknowledged = true
+		c.mu.settingsAcked = true
 		return nil
 	}
 	if f.NumSettings() > 100 || f.HasDuplicates() {
@@ -257,7 +267,7 @@ func (c *conn) onSettingsLocked(f *http2.SettingsFrame) error {
 		return err
 	}
 	_ = c.framer.WriteSettingsAck()
-	return c.controlLocked()
+	return c.flushControlLocked()
 }
 
 func (c *conn) onSettingLocked(set http2.Setting) error {
@@ -290,7 +300,7 @@ func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
 	}
 	s := c.mu.streams[f.StreamID]
 	if s == nil {
-		if c.isIdleLocked(f.StreamID) {
+		if c.isUnusedLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
 		return nil
@@ -306,7 +316,7 @@ func (c *conn) onWindowUpdateLocked(f *http2.WindowUpdateFrame) error {
 func (c *conn) onResetLocked(f *http2.RSTStreamFrame) error {
 	s := c.mu.streams[f.StreamID]
 	if s == nil {
-		if c.isIdleLocked(f.StreamID) {
+		if c.isUnusedLocked(f.StreamID) {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
 		c.endDiscardLocked(f.StreamID)

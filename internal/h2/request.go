@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// onHeaders begins a stream, or ends a body with its trailers.
+// onHeaders opens a stream, or ends a request's body with trailers.
 func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	id := f.StreamID
 	if id%2 == 0 {
@@ -22,22 +22,22 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.phase == draining && id > c.mu.last {
+	if c.mu.phase == draining && id > c.mu.lastStreamID {
 		return nil
 	}
 	if s := c.mu.streams[id]; s != nil {
 		return c.onTrailersLocked(s, f)
 	}
-	if id <= c.mu.last {
+	if id <= c.mu.lastStreamID {
 		if known, err := c.onLateTrailersLocked(f); known {
 			return err
 		}
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	c.mu.last = id
-	c.crossedLocked()
+	c.mu.lastStreamID = id
+	c.countCrossingLocked()
 	if len(c.mu.streams)+len(c.mu.discards.bodies) >= int(c.server.cfg.MaxConcurrentStreams) && !c.makeRoomLocked() {
-		if c.mu.acknowledged {
+		if c.mu.settingsAcked {
 			return streamError(id, http2.ErrCodeProtocol)
 		}
 		return streamError(id, http2.ErrCodeRefusedStream)
@@ -52,9 +52,9 @@ func (c *conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	return c.beginLocked(f, req)
 }
 
-// beginLocked opens a stream and has its handler run.
+// beginLocked opens a stream and starts its handler.
 func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
-	s := &stream{conn: c, id: f.StreamID, declared: req.ContentLength, handler: c.handler}
+	s := &stream{conn: c, id: f.StreamID, declaredLength: req.ContentLength, handler: c.handler}
 	s.changed.L = &c.mu
 	s.out = outflow(c.mu.initialWindow)
 	s.in = newInflow(c.server.cfg.MaxUploadBufferPerStream)
@@ -70,10 +70,10 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	}
 	switch {
 	case f.Truncated:
-		s.handler = refusal(http.StatusRequestHeaderFieldsTooLarge, "Request Header Field(s) Too Large")
+		s.handler = refusalHandler(http.StatusRequestHeaderFieldsTooLarge, "Request Header Field(s) Too Large")
 	default:
-		if reason := forbidden(req.Header); reason != "" {
-			s.handler = refusal(http.StatusBadRequest, reason)
+		if reason := connectionHeader(req.Header); reason != "" {
+			s.handler = refusalHandler(http.StatusBadRequest, reason)
 		}
 	}
 	c.mu.streams[s.id] = s
@@ -89,38 +89,39 @@ func (c *conn) beginLocked(f *http2.MetaHeadersFrame, req *http.Request) error {
 	return c.startLocked(s)
 }
 
-// startLocked has a handler run, or lets it wait until another one ends: a client
-// that resets streams at once would else have any number of them running.
+// startLocked has the reader start a handler, or lets it wait until another handler ends.
+// Otherwise a client that opens and resets streams in a row would have any number of
+// handlers running.
 func (c *conn) startLocked(s *stream) error {
 	limit := int(c.server.cfg.MaxConcurrentStreams)
-	if c.mu.running < limit {
-		c.mu.running++
-		c.started = s
+	if c.mu.runningHandlers < limit {
+		c.mu.runningHandlers++
+		c.nextToStart = s
 		return nil
 	}
-	if len(c.mu.waiting) > 4*limit {
+	if len(c.mu.waitingStreams) > 4*limit {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
-	c.mu.waiting = append(c.mu.waiting, s)
+	c.mu.waitingStreams = append(c.mu.waitingStreams, s)
 	return nil
 }
 
-// handlerEnded lets the next handler run.
+// handlerEnded starts the next handler that waits.
 func (c *conn) handlerEnded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.running--
-	for len(c.mu.waiting) > 0 {
-		s := c.mu.waiting[0]
-		c.mu.waiting[0] = nil
-		c.mu.waiting = c.mu.waiting[1:]
+	c.mu.runningHandlers--
+	for len(c.mu.waitingStreams) > 0 {
+		s := c.mu.waitingStreams[0]
+		c.mu.waitingStreams[0] = nil
+		c.mu.waitingStreams = c.mu.waitingStreams[1:]
 		if s.state != streamClosed {
-			c.mu.running++
+			c.mu.runningHandlers++
 			c.server.run(s)
 			return
 		}
 	}
-	c.mu.waiting = nil
+	c.mu.waitingStreams = nil
 }
 
 func (c *conn) onTrailersLocked(s *stream, f *http2.MetaHeadersFrame) error {
@@ -132,7 +133,7 @@ func (c *conn) onTrailersLocked(s *stream, f *http2.MetaHeadersFrame) error {
 	}
 	trailer := make(http.Header)
 	for _, field := range f.RegularFields() {
-		name := c.headerNames.canonical(field.Name)
+		name := c.nameCache.canonical(field.Name)
 		if !httpguts.ValidTrailerHeader(name) {
 			return streamError(s.id, http2.ErrCodeProtocol)
 		}
@@ -143,10 +144,10 @@ func (c *conn) onTrailersLocked(s *stream, f *http2.MetaHeadersFrame) error {
 	return nil
 }
 
-// errMalformed is what a request is refused for (RFC 9113, 8.1.1).
+// errMalformed is the cause of a reset for a malformed request (RFC 9113, 8.1.1).
 var errMalformed = errors.New("h2: malformed request")
 
-// request makes a request of its header fields. Its body and context are missing.
+// request makes a request of the header fields. The caller sets its body and context.
 func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 	pseudo := func(name string) string { return f.PseudoValue(name) }
 	method, scheme, authority, path := pseudo("method"), pseudo("scheme"), pseudo("authority"), pseudo("path")
@@ -182,7 +183,7 @@ func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 			return nil, err
 		}
 	}
-	req.Trailer = announced(header)
+	req.Trailer = announcedTrailers(header)
 	if cookies := header["Cookie"]; len(cookies) > 1 {
 		header["Cookie"] = []string{strings.Join(cookies, "; ")}
 	}
@@ -192,12 +193,12 @@ func (c *conn) request(f *http2.MetaHeadersFrame) (*http.Request, error) {
 	return req, nil
 }
 
-// header collects fields. Their values share one array.
+// header collects header fields. The first values of all names share one array.
 func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	header := make(http.Header, len(fields))
 	values := make([]string, 0, len(fields))
 	for _, field := range fields {
-		name := c.headerNames.canonical(field.Name)
+		name := c.nameCache.canonical(field.Name)
 		if have := header[name]; have != nil {
 			header[name] = append(have, field.Value)
 			continue
@@ -208,7 +209,7 @@ func (c *conn) header(fields []hpack.HeaderField) http.Header {
 	return header
 }
 
-// bodyLength is the length that the client declares, -1 when it does not.
+// bodyLength is the declared Content-Length; -1 if there is none.
 func bodyLength(header http.Header) int64 {
 	declared := header["Content-Length"]
 	if len(declared) == 0 {
@@ -221,8 +222,9 @@ func bodyLength(header http.Header) int64 {
 	return int64(n)
 }
 
-// announced takes the names of the trailers that are to come out of a header.
-func announced(header http.Header) http.Header {
+// announcedTrailers removes Trailer from a header and returns the names in it, with nil
+// values.
+func announcedTrailers(header http.Header) http.Header {
 	var trailer http.Header
 	for _, line := range header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -241,8 +243,9 @@ func announced(header http.Header) http.Header {
 	return trailer
 }
 
-// forbidden says which header belongs to HTTP/1.1's connections (RFC 9113, 8.2.2).
-func forbidden(header http.Header) string {
+// connectionHeader returns a reason to refuse a request that has a connection-specific
+// header (RFC 9113, 8.2.2); "" if it has none.
+func connectionHeader(header http.Header) string {
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 		if _, ok := header[name]; ok {
 			return fmt.Sprintf("request header %q is not valid in HTTP/2", name)
@@ -254,8 +257,8 @@ func forbidden(header http.Header) string {
 	return ""
 }
 
-// refusal answers a request that no handler is to see.
-func refusal(status int, reason string) http.Handler {
+// refusalHandler answers an invalid request in place of the server's handler.
+func refusalHandler(status int, reason string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, reason, status)
 	})

@@ -14,15 +14,15 @@ import (
 )
 
 var (
-	errTooMuch  = errors.New("h2: handler wrote more than declared Content-Length")
-	errReturned = errors.New("h2: response used after its handler has returned")
+	errLongResponse = errors.New("h2: handler wrote more than declared Content-Length")
+	errReturned     = errors.New("h2: response used after its handler has returned")
 )
 
-// knownLength is the longest answer that gets a Content-Length by itself, as with
-// Go's server, which keeps so much back.
-const knownLength = 4 << 10
+// maxImpliedLength is the longest answer that gets a Content-Length without the handler's
+// doing. Go's server buffers, and so knows, as much.
+const maxImpliedLength = 4 << 10
 
-// buffer holds what a handler writes in small pieces.
+// buffer gathers small writes of a handler.
 type buffer struct {
 	n     int
 	bytes [maxPayload]byte
@@ -37,17 +37,17 @@ func (b *buffer) release() {
 	}
 }
 
-// response is a stream's http.ResponseWriter. It belongs to the handler's goroutine.
+// response is the http.ResponseWriter of a stream. Only the handler's goroutine uses it.
 type response struct {
 	stream *stream
 	header http.Header
-	// head is set by WriteHeader and sent with the first bytes, or a flush.
+	// head is set by WriteHeader. It is sent with the first bytes or a flush.
 	head     *head
-	sent     bool
+	headSent bool
 	returned bool
 	buffer   *buffer
 	written  int64
-	length   int64 // what the handler declared, -1 if nothing
+	length   int64 // declared by the handler, -1 if it was not
 }
 
 var (
@@ -80,12 +80,12 @@ func (r *response) WriteHeader(status int) {
 	r.length = r.head.length
 }
 
-// inform sends an informational head, unless the response has begun.
+// inform sends an informational (1xx) head, unless the response has begun.
 func (s *stream) inform(h *head) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.state == streamClosed || s.begun {
+	if s.state == streamClosed || s.headQueued {
 		return
 	}
 	s.heads = append(s.heads, h)
@@ -95,15 +95,16 @@ func (s *stream) inform(h *head) {
 
 func (r *response) isHead() bool { return r.stream.request.Method == http.MethodHead }
 
-// hasBody says whether a status comes with a body.
+// hasBody reports whether responses with a status have a body.
 func hasBody(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. Small writes are gathered; of a large one
-// the bytes are read until it returns.
+// Write implements http.ResponseWriter. Small writes are gathered. A large one is not
+// copied: its bytes are sent from where they are, and Write returns when they have been
+// framed.
 func (r *response) Write(p []byte) (int, error) {
-	if err := r.admit(len(p)); err != nil {
+	if err := r.countWritten(len(p)); err != nil {
 		return 0, err
 	}
 	for rest := p; len(rest) > 0; {
@@ -130,7 +131,7 @@ func (r *response) Write(p []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (r *response) WriteString(text string) (int, error) {
 	if r.buffer != nil && len(text) <= len(r.buffer.bytes)-r.buffer.n {
-		if err := r.admit(len(text)); err != nil {
+		if err := r.countWritten(len(text)); err != nil {
 			return 0, err
 		}
 		r.buffer.n += copy(r.buffer.bytes[r.buffer.n:], text)
@@ -139,8 +140,9 @@ func (r *response) WriteString(text string) (int, error) {
 	return r.Write([]byte(text))
 }
 
-// admit says whether n more bytes belong to the response.
-func (r *response) admit(n int) error {
+// countWritten counts n more bytes of the body. It returns an error if the response
+// cannot have them.
+func (r *response) countWritten(n int) error {
 	if r.returned {
 		return errReturned
 	}
@@ -149,17 +151,18 @@ func (r *response) admit(n int) error {
 		return http.ErrBodyNotAllowed
 	}
 	if r.written += int64(n); r.length >= 0 && r.written > r.length {
-		return errTooMuch
+		return errLongResponse
 	}
 	return nil
 }
 
-// send hands what was gathered, and bytes that are lent, to the connection.
+// send hands the gathered bytes, and lent bytes behind them, to the connection. If it
+// returns nil, lent bytes have been framed.
 func (r *response) send(lent []byte, ends bool) error {
 	s, c := r.stream, r.stream.conn
-	begins := !r.sent
+	begins := !r.headSent
 	if begins {
-		r.sent = true
+		r.headSent = true
 		r.complete(lent, ends)
 	}
 	b := r.buffer
@@ -173,17 +176,17 @@ func (r *response) send(lent []byte, ends bool) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if begins && r.head.closes {
-		c.leaveLocked(s, ends)
+	if begins && r.head.closesConn {
+		c.goAwayAfterLocked(s, ends)
 	}
 	if begins && s.state != streamClosed {
-		s.begun = true
+		s.headQueued = true
 		s.heads = append(s.heads, r.head)
 	}
 	if ends && s.state == open && c.discardBodyLocked(s) != nil {
 		go c.close()
 	}
-	if err := s.putLocked(b, lent); err != nil {
+	if err := s.queueBytesLocked(b, lent); err != nil {
 		return err
 	}
 	c.scheduleLocked(s)
@@ -206,7 +209,7 @@ func (r *response) send(lent []byte, ends bool) error {
 	return nil
 }
 
-// complete adds to the head what the handler did not say.
+// complete adds the header fields that the handler left to the server.
 func (r *response) complete(lent []byte, ends bool) {
 	h := r.head
 	content := lent
@@ -214,20 +217,20 @@ func (r *response) complete(lent []byte, ends bool) {
 		content = r.buffer.bytes[:r.buffer.n]
 	}
 	if hasBody(h.status) {
-		if h.length < 0 && ends && len(content) <= knownLength && (len(content) > 0 || !r.isHead()) {
+		if h.length < 0 && ends && len(content) <= maxImpliedLength && (len(content) > 0 || !r.isHead()) {
 			h.setLength(int64(len(content)))
 		}
-		if !h.coded && !h.typed && len(content) > 0 {
+		if !h.hasEncoding && !h.hasType && len(content) > 0 {
 			h.add("Content-Type", []string{http.DetectContentType(content)})
 		}
 	}
-	if !h.dated {
-		h.add("Date", []string{r.stream.conn.server.now()})
+	if !h.hasDate {
+		h.add("Date", []string{r.stream.conn.server.dateHeader()})
 	}
 }
 
-// trailers are what was announced, and what carries http.TrailerPrefix. There are
-// none to send if the handler set none.
+// trailers are those that the handler announced, and those with http.TrailerPrefix; nil
+// if none has a value.
 func (r *response) trailers() *head {
 	h := &head{}
 	for name, values := range r.header {
@@ -248,14 +251,14 @@ func (r *response) trailers() *head {
 	return h
 }
 
-// finish sends the rest when the handler has returned.
+// finish sends the rest of the response after the handler has returned.
 func (r *response) finish() {
 	r.WriteHeader(http.StatusOK)
-	_ = r.send(nil, true) // who would be told
+	_ = r.send(nil, true) // no handler is left to return the error to
 	r.returned = true
 }
 
-// abandon forgets what was gathered.
+// abandon drops the gathered bytes.
 func (r *response) abandon() {
 	r.returned = true
 	r.buffer.release()
@@ -265,8 +268,9 @@ func (r *response) abandon() {
 // Flush implements http.Flusher.
 func (r *response) Flush() { _ = r.FlushError() }
 
-// FlushError sends what was written so far, as http.ResponseController has it. It
-// waits only for what was flushed before. The error is why the stream ended.
+// FlushError implements http.ResponseController's Flush. It sends what was written so
+// far. It waits for bytes of earlier flushes, but not for these. The error is the reason
+// why the stream ended.
 func (r *response) FlushError() error {
 	if r.returned {
 		return errReturned
@@ -275,14 +279,14 @@ func (r *response) FlushError() error {
 	return r.send(nil, false)
 }
 
-// SetReadDeadline is what http.ResponseController calls.
+// SetReadDeadline implements http.ResponseController's method.
 func (r *response) SetReadDeadline(at time.Time) error {
 	s := r.stream
 	s.setDeadline(&s.readTimer, at, s.readTooLong)
 	return nil
 }
 
-// SetWriteDeadline is what http.ResponseController calls. A response that is not
+// SetWriteDeadline implements http.ResponseController's method. A response that is not
 // complete by then is reset.
 func (r *response) SetWriteDeadline(at time.Time) error {
 	s := r.stream
@@ -290,11 +294,12 @@ func (r *response) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// EnableFullDuplex is what http.ResponseController calls: HTTP/2 always is.
+// EnableFullDuplex implements http.ResponseController's method: HTTP/2 always is
+// full-duplex.
 func (r *response) EnableFullDuplex() error { return nil }
 
-// CloseNotify is the deprecated http.CloseNotifier, which Kubernetes asks of
-// writers that can be flushed.
+// CloseNotify implements the deprecated http.CloseNotifier. Kubernetes requires it of
+// writers that can flush.
 func (r *response) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
 	context.AfterFunc(r.stream.request.Context(), func() { gone <- true })

@@ -22,25 +22,26 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// TestMain fails if goroutines of this package are left over.
+// TestMain fails if goroutines of package h2 are left over.
 func TestMain(m *testing.M) {
 	if task := os.Getenv(clientEnv); task != "" {
 		benchClient(task)
 		return
 	}
 	code := m.Run()
-	if left := leftOver(); code == 0 && left != "" {
+	if left := leftOverGoroutines(); code == 0 && left != "" {
 		os.Stderr.WriteString("goroutines left over:\n" + left + "\n")
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// leftOver waits for the goroutines of servers to end.
-func leftOver() string {
+// leftOverGoroutines waits for the goroutines of servers to end. It returns the stacks of
+// those that do not.
+func leftOverGoroutines() string {
 	deadline := time.Now().Add(patience)
 	for {
 		stacks := make([]byte, 1<<20)
@@ -58,8 +59,8 @@ func leftOver() string {
 	}
 }
 
-// served is an http.Server over TLS on the loopback interface.
-type served struct {
+// testServer is an http.Server over TLS on the loopback interface.
+type testServer struct {
 	*http.Server
 	addr string
 	log  syncBuffer
@@ -82,7 +83,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// goServer configures Go's own HTTP/2 server as Kubernetes does.
+// goServer configures Go's own HTTP/2 server, as Kubernetes does.
 func goServer(hs *http.Server) error {
 	return http2.ConfigureServer(hs, &http2.Server{
 		MaxConcurrentStreams: 100, MaxUploadBufferPerStream: 256 << 10,
@@ -90,6 +91,7 @@ func goServer(hs *http.Server) error {
 	})
 }
 
+// ours configures the server of package h2.
 func ours(cfg h2.Config) func(*http.Server) error {
 	return func(hs *http.Server) error { return h2.New(cfg).Configure(hs) }
 }
@@ -101,10 +103,10 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 	return s.TLS.Certificates[0]
 })
 
-// serve serves until the test ends. edits change the server before it begins.
-func serve(t testing.TB, handler http.Handler, configure func(*http.Server) error, edits ...func(*http.Server)) *served {
+// serve serves until the test ends. edits change the http.Server before it is configured.
+func serve(t testing.TB, handler http.Handler, configure func(*http.Server) error, edits ...func(*http.Server)) *testServer {
 	t.Helper()
-	s := &served{Server: &http.Server{Handler: handler, MaxHeaderBytes: 64 << 10}}
+	s := &testServer{Server: &http.Server{Handler: handler, MaxHeaderBytes: 64 << 10}}
 	s.ErrorLog = log.New(&s.log, "", 0)
 	s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	for _, edit := range edits {
@@ -129,17 +131,17 @@ func serve(t testing.TB, handler http.Handler, configure func(*http.Server) erro
 	return s
 }
 
-func (s *served) url(path string) string { return "https://" + s.addr + path }
+func (s *testServer) url(path string) string { return "https://" + s.addr + path }
 
-// client has one connection.
-func (s *served) client(t testing.TB) *http.Client {
+// client makes a client with one connection.
+func (s *testServer) client(t testing.TB) *http.Client {
 	transport := &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// patient is a context that ends when something hangs.
-func patient(t testing.TB) context.Context {
+// testContext is a context that ends if the test hangs.
+func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx

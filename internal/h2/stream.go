@@ -17,16 +17,17 @@ import (
 )
 
 var (
-	// errStreamClosed ends the reads and writes of a stream that is no more.
-	errStreamClosed    = errors.New("h2: stream closed")
+	// errStreamClosed is the error of reads and writes of a stream that was closed.
+	errStreamClosed = errors.New("h2: stream closed")
+	// errHandlerComplete is the error of reads of a body whose handler has returned.
 	errHandlerComplete = errors.New("h2: request body closed, its handler has returned")
 )
 
-// streamState says what the client may still send. When the server has sent its
-// last frame the stream is closed, whatever the client still wants to say.
+// streamState says what the client may still send. Once the server has sent its last
+// frame, the stream is closed, whatever the client still sends.
 //
 //	open ──END_STREAM──► remoteClosed ──our END_STREAM──► streamClosed
-//	  └──────────our END_STREAM: discard has the rest─────────▲
+//	  └──────────our END_STREAM: discardSet has the rest──────▲
 //	  └──────────RST_STREAM of either side────────────────────┘
 type streamState int
 
@@ -36,7 +37,7 @@ const (
 	streamClosed
 )
 
-// stream is a request and its answer.
+// stream is a request and its response.
 type stream struct {
 	conn     *conn
 	id       uint32
@@ -44,41 +45,42 @@ type stream struct {
 	request  *http.Request
 	response response
 	cancel   context.CancelFunc
-	// body is nil when the request has none.
+	// body is nil if the request has none.
 	body *body
-	// declared is the length of the body, -1 when the client did not say it.
-	declared int64
-	// asked is set by Wake until a worker has noticed.
-	asked atomic.Bool
-	// wokenAt is the place in wakes.streams, from 1. A closed stream has none.
-	wokenAt int
+	// declaredLength is the Content-Length of the request, -1 if there is none.
+	declaredLength int64
+	// wakePending is set by Wake, and cleared when the stream is taken off the wakeList.
+	wakePending atomic.Bool
+	// wakeIndex is the stream's place in wakeList.mu.streams, from 1; 0 if it is not
+	// there. wakeList.mu guards it while it is.
+	wakeIndex int
 
-	// The rest is guarded by conn.mu.
+	// conn.mu guards the fields that follow.
 
 	state streamState
-	// err is why a closed stream was closed.
+	// err is the reason why a closed stream was closed.
 	err error
-	// changed tells the handler that its bytes were framed, its Source is done with,
-	// or the stream is closed.
+	// changed is signaled when the handler's bytes were framed, its Source has ended, or
+	// the stream is closed.
 	changed sync.Cond
 
-	incoming
-	outgoing
+	receiveState
+	sendState
 
 	readTimer, writeTimer *time.Timer
 }
 
-// endRemoteLocked notes that the client has sent everything.
+// endRemoteLocked records that the client has sent its whole body.
 func (s *stream) endRemoteLocked() {
 	s.state = remoteClosed
-	if s.declared >= 0 && s.received != s.declared {
-		s.body.fail(fmt.Errorf("h2: request declared a Content-Length of %d but sent %d bytes", s.declared, s.received))
+	if s.declaredLength >= 0 && s.received != s.declaredLength {
+		s.body.fail(fmt.Errorf("h2: request declared a Content-Length of %d but sent %d bytes", s.declaredLength, s.received))
 		return
 	}
 	s.body.end()
 }
 
-// closeLocked ends a stream. Nothing of it is sent any more.
+// closeLocked closes a stream. Nothing more of it is sent.
 func (s *stream) closeLocked(err error) {
 	if s.state == streamClosed {
 		return
@@ -90,7 +92,7 @@ func (s *stream) closeLocked(err error) {
 			t.Stop()
 		}
 	}
-	s.forgetLocked()
+	s.dropUnsentLocked()
 	if s.queue != nil {
 		s.queue.remove(s)
 	}
@@ -98,26 +100,26 @@ func (s *stream) closeLocked(err error) {
 	delete(c.mu.streams, s.id)
 	if s.body != nil {
 		s.body.fail(err)
-		// What the handler has not read is no longer held against the connection. If
-		// the client may not be told, the connection ends.
-		if c.giveLocked(nil, s.unread) != nil {
+		// Bytes that the handler has not read are credited to the connection. If that
+		// cannot be announced, the connection ends.
+		if c.creditLocked(nil, s.unread) != nil {
 			go c.close()
 		}
 		s.unread = 0
 	}
 	s.cancel()
 	s.changed.Broadcast()
-	if s.leaves && c.mu.discards.bodies[s.id] == nil {
+	if s.goAwayAfter && c.mu.discards.bodies[s.id] == nil {
 		c.goAwayLocked()
 	}
 	if len(c.mu.streams) == 0 && c.mu.phase < failed {
 		c.setStateLocked(http.StateIdle)
-		c.idleLocked()
-		c.drainedLocked()
+		c.startIdleTimerLocked()
+		c.closeIfDrainedLocked()
 	}
 }
 
-// runHandler runs the handler to its end, and ends the stream.
+// runHandler runs the handler, then ends the stream.
 func (s *stream) runHandler() {
 	c := s.conn
 	defer c.handlerEnded()
@@ -142,8 +144,8 @@ func (s *stream) runHandler() {
 	returned = true
 }
 
-// abort resets a stream behind what its handler had flushed, or without if the client
-// does not let that through in time.
+// abort resets a stream whose handler panicked. Bytes that it had flushed are sent
+// before, if the client takes them within farewellTimeout.
 func (s *stream) abort() {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -157,7 +159,7 @@ func (s *stream) abort() {
 	s.resetLocked(http2.ErrCodeInternal, errHandlerComplete)
 }
 
-// reset ends the stream with RST_STREAM.
+// reset closes the stream with RST_STREAM.
 func (s *stream) reset(code http2.ErrCode, cause error) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -188,8 +190,8 @@ func (s *stream) writeTooLong() {
 	s.reset(http2.ErrCodeInternal, fmt.Errorf("h2: writing the response: %w", os.ErrDeadlineExceeded))
 }
 
-// setDeadline has something done at a time. A time in the past is now, a zero one
-// never.
+// setDeadline calls act at a time: at once if it is past, never if it is zero. It
+// replaces the deadline in timer.
 func (s *stream) setDeadline(timer **time.Timer, at time.Time, act func()) {
 	after := time.Until(at)
 	if !at.IsZero() && after <= 0 {
@@ -207,57 +209,60 @@ func (s *stream) setDeadline(timer **time.Timer, at time.Time, act func()) {
 	}
 }
 
-// incoming is what a client may send and has sent on a stream.
-type incoming struct {
+// receiveState is what the client has sent, and may send, on a stream.
+type receiveState struct {
 	in inflow
-	// received counts the bytes of the body, unread those which the handler has not
-	// read yet.
+	// received counts the bytes of the body; unread counts those that the handler has not
+	// read.
 	received int64
 	unread   int
-	// discard is what becomes of the body when the handler has returned.
-	discard *discard
+	// discard is set when the handler has returned before the end of the body.
+	discard *bodyDiscard
 }
 
-// outgoing is what is to be sent on a stream.
-type outgoing struct {
+// sendState is what is to be sent on a stream.
+type sendState struct {
 	out outflow
 	queueLinks
-	// begun says that the response's head was handed over, leaves that the client is to
-	// open no more streams when this one has ended.
-	begun, leaves bool
-	// heads come first: informational ones, then the response's.
+	// headQueued says that the response's head was handed over. goAwayAfter says that a
+	// GOAWAY follows the end of this stream.
+	headQueued, goAwayAfter bool
+	// heads are sent first: informational ones, then the response's.
 	heads []*head
-	// segments follow. They belong to others, who leave them alone until they are
-	// framed; buffer does not: it goes back to its pool then.
+	// segments are sent next. Their bytes belong to the handler or the Source, which must
+	// leave them unchanged until they are framed. Those in buffer belong to the stream;
+	// the buffer returns to its pool when they are framed. pair is the memory of the
+	// list.
 	segments [][]byte
 	pair     [2][]byte
 	buffer   *buffer
-	// trailers follow when ends is set, or an empty frame if nothing else can say so.
+	// ends says that the response ends behind segments: with trailers if there are any,
+	// else with END_STREAM on the last frame or on an empty one.
 	ends     bool
 	trailers *head
 
 	source pull.Source
-	// receiver is the source, if it is one.
+	// receiver is source, if that is a Receiver too.
 	receiver pull.Receiver
-	// hold is nil while the client lets everything through.
-	hold *hold
-	// wants says that the source is to be asked, asking that it is being asked,
-	// ended that it has said its last word.
-	wants, asking, ended bool
+	// stall is nil while the client lets everything through.
+	stall *stallClock
+	// sourceReady says that the source may have bytes. askingSource says that a goroutine
+	// is calling it. sourceEnded says that it has returned an error or io.EOF.
+	sourceReady, askingSource, sourceEnded bool
 }
 
-// pendingLocked says whether there is something to send, windows aside.
+// pendingLocked reports whether there is something to send, regardless of the windows.
 func (s *stream) pendingLocked() bool {
-	return s.state != streamClosed && (len(s.heads) > 0 || s.ends || s.bytesLocked())
+	return s.state != streamClosed && (len(s.heads) > 0 || s.ends || s.hasBytesLocked())
 }
 
-func (s *stream) bytesLocked() bool {
-	return len(s.segments) > 0 || s.source != nil && s.wants
+func (s *stream) hasBytesLocked() bool {
+	return len(s.segments) > 0 || s.source != nil && s.sourceReady
 }
 
-// putLocked adds what the handler has to say: a filled buffer and bytes that it
-// lends. It waits until what it said before is framed.
-func (s *stream) putLocked(b *buffer, lent []byte) error {
+// queueBytesLocked queues bytes of the handler: a filled buffer, then lent bytes. It
+// waits until earlier ones are framed.
+func (s *stream) queueBytesLocked(b *buffer, lent []byte) error {
 	for len(s.segments) > 0 && s.state != streamClosed {
 		s.changed.Wait()
 	}
@@ -276,10 +281,10 @@ func (s *stream) putLocked(b *buffer, lent []byte) error {
 	return nil
 }
 
-// framedLocked takes n bytes of the segments off, or the whole.
-func (s *stream) framedLocked(n int, whole bool) {
+// dropFramedLocked removes n bytes from segments, or all of them.
+func (s *stream) dropFramedLocked(n int, whole bool) {
 	if whole {
-		s.doneLocked()
+		s.releaseSegmentsLocked()
 		return
 	}
 	for n >= len(s.segments[0]) {
@@ -290,20 +295,20 @@ func (s *stream) framedLocked(n int, whole bool) {
 	s.segments[0] = s.segments[0][n:]
 }
 
-// doneLocked lets go of what was framed. A handler that pulls sleeps on until the
-// source has ended.
-func (s *stream) doneLocked() {
+// releaseSegmentsLocked releases the segments after they were framed. It wakes the
+// handler, but not one that pulls and whose source has not ended.
+func (s *stream) releaseSegmentsLocked() {
 	s.segments = nil
 	s.buffer.release()
 	s.buffer = nil
-	if s.source == nil || s.ended {
+	if s.source == nil || s.sourceEnded {
 		s.changed.Broadcast()
 	}
 }
 
-// forgetLocked lets go of what will not be sent.
-func (s *stream) forgetLocked() {
+// dropUnsentLocked drops everything that was to be sent.
+func (s *stream) dropUnsentLocked() {
 	clear(s.pair[:])
 	s.heads, s.trailers, s.ends = nil, nil, false
-	s.doneLocked()
+	s.releaseSegmentsLocked()
 }

@@ -5,73 +5,75 @@ import "github.com/millrace/millrace/internal/pull"
 // maxIdleWorkers bounds the goroutines that wait for a handler to run.
 const maxIdleWorkers = 64
 
-// worker is a goroutine that runs handlers one after another, so that the stack
-// which one grew serves the next.
-type worker struct{ streams chan *stream }
+// handlerWorker is a goroutine that runs handlers one after another. Its stack has grown
+// with the first one; a new goroutine would have to grow its stack again.
+type handlerWorker struct{ streams chan *stream }
 
-// run runs a stream's handler in a goroutine.
+// run runs a stream's handler in an idle worker, or in a new one.
 func (s *Server) run(st *stream) {
 	s.mu.Lock()
-	var w *worker
-	if last := len(s.mu.idle) - 1; last >= 0 {
-		w = s.mu.idle[last]
-		s.mu.idle[last] = nil
-		s.mu.idle = s.mu.idle[:last]
+	var w *handlerWorker
+	if last := len(s.mu.idleWorkers) - 1; last >= 0 {
+		w = s.mu.idleWorkers[last]
+		s.mu.idleWorkers[last] = nil
+		s.mu.idleWorkers = s.mu.idleWorkers[:last]
 	}
 	s.mu.Unlock()
 	if w != nil {
-		w.streams <- st // has room: the worker waits
+		w.streams <- st // does not block: the channel of an idle worker is empty
 		return
 	}
-	w = &worker{streams: make(chan *stream, 1)}
+	w = &handlerWorker{streams: make(chan *stream, 1)}
 	go w.work(s, st)
 }
 
-func (w *worker) work(s *Server, st *stream) {
+func (w *handlerWorker) work(s *Server, st *stream) {
 	for st != nil {
 		st.run()
-		if !s.rest(w) {
+		if !s.park(w) {
 			return
 		}
 		st = <-w.streams
 	}
 }
 
-// run runs the handler. Where the server itself panics, the connection ends.
+// run runs the handler. If the server's own code panics, the connection ends.
 func (s *stream) run() {
 	defer s.conn.recover()
 	s.runHandler()
 }
 
-// recover is deferred: it ends a connection that is served with a panic, and no other.
+// recover is deferred by goroutines that serve the connection. If they panic, it ends
+// this connection and no other.
 func (c *conn) recover() {
 	if e := recover(); e != nil {
 		c.Abort(pull.NewPanic(e))
 	}
 }
 
-// Abort implements pull.Task. TLS may wait for the client to hear of it, which a worker
-// must not.
+// Abort implements pull.Task. It closes the connection in another goroutine, because TLS
+// may wait until the client reads of the end, and a worker must not.
 func (c *conn) Abort(p *pull.Panic) {
 	c.logf("h2: panic serving %v: %v\n%s", c.remote, p.Value, p.Trace)
 	go c.close()
 }
 
-// rest lets a worker wait for more, unless enough do.
-func (s *Server) rest(w *worker) bool {
+// park adds a worker to the idle ones. It returns false if there are enough, or no
+// connections.
+func (s *Server) park(w *handlerWorker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.idle) >= maxIdleWorkers || len(s.mu.conns) == 0 {
+	if len(s.mu.idleWorkers) >= maxIdleWorkers || len(s.mu.conns) == 0 {
 		return false
 	}
-	s.mu.idle = append(s.mu.idle, w)
+	s.mu.idleWorkers = append(s.mu.idleWorkers, w)
 	return true
 }
 
-// dismissLocked ends the workers that wait.
-func (s *Server) dismissLocked() {
-	for _, w := range s.mu.idle {
+// stopIdleWorkersLocked ends all idle workers.
+func (s *Server) stopIdleWorkersLocked() {
+	for _, w := range s.mu.idleWorkers {
 		w.streams <- nil
 	}
-	s.mu.idle = nil
+	s.mu.idleWorkers = nil
 }

@@ -10,32 +10,33 @@ import (
 )
 
 const (
-	// maxPayload makes a frame of DATA, with its header, fill a TLS record.
+	// maxPayload is the size of a DATA frame's payload which, with the frame header,
+	// fills a TLS record.
 	maxPayload = minFrameSize - frameHeader
-	// frameHeader is the size of a frame's header.
+	// frameHeader is the size of a frame header.
 	frameHeader = 9
-	// maxTurns bounds the streams that are asked for one buffer.
+	// maxTurns bounds the streams that are visited for one buffer.
 	maxTurns = 1024
 )
 
-// kick has a worker look what there is to do. It never waits.
+// kick queues the connection for a worker, unless it is queued already. It never blocks.
 func (c *conn) kick() {
-	if !c.kicked.Swap(true) {
+	if !c.queued.Swap(true) {
 		pull.Do(c)
 	}
 }
 
-// kickReadyLocked kicks if a stream may send something: most window updates come while
-// none wants to.
+// kickReadyLocked is kick if a stream may send something. Most window updates arrive
+// while none has anything to send.
 func (c *conn) kickReadyLocked() {
 	if c.readyLocked() {
 		c.kick()
 	}
 }
 
-// Write implements pull.Task: it writes one buffer.
+// Write implements pull.Task. It writes one buffer.
 func (c *conn) Write(w *pull.Worker) {
-	c.kicked.Store(false)
+	c.queued.Store(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &c.mu.turn
@@ -43,36 +44,37 @@ func (c *conn) Write(w *pull.Worker) {
 	case c.mu.phase == closed:
 		return
 	case t.taken:
-		t.missed = true
+		t.wanted = true
 		return
 	}
 	c.collectLocked()
 	t.worker = w
 	c.writeLocked()
 	t.worker = nil
-	c.passOnLocked()
+	c.endTurnLocked()
 }
 
-// passOnLocked ends a turn. What there is to do then is a worker's, behind other
-// connections: also where sources promise and give nothing.
-func (c *conn) passOnLocked() {
+// endTurnLocked ends a turn. If more is to be sent, the connection is queued behind
+// others, even after a handler's turn and where a source has promised bytes and produced
+// none.
+func (c *conn) endTurnLocked() {
 	t := &c.mu.turn
-	if t.missed || c.mu.control.Len() > 0 || c.readyLocked() {
-		t.missed = false
+	if t.wanted || c.mu.control.Len() > 0 || c.readyLocked() {
+		t.wanted = false
 		c.kick()
 		return
 	}
-	t.carrier.Idle()
+	t.clock.SetIdle()
 }
 
-// readyLocked says whether a stream may send something now.
+// readyLocked reports whether a stream may send something now.
 func (c *conn) readyLocked() bool {
 	q := &c.mu.queues
 	return c.mu.phase < failed && (q.ready.length > 0 || q.starved.length > 0 && c.mu.out > 0)
 }
 
-// writeOwnLocked writes the end of a response in its handler's goroutine, if it is
-// all there is to write: that saves a worker.
+// writeOwnLocked writes the end of a response in its handler's goroutine, if the
+// connection has nothing else to send. That saves waking a worker.
 func (c *conn) writeOwnLocked(s *stream) {
 	t, q := &c.mu.turn, &c.mu.queues
 	if t.taken || s.queue == nil || q.ready.length+q.starved.length > 1 {
@@ -80,10 +82,11 @@ func (c *conn) writeOwnLocked(s *stream) {
 		return
 	}
 	c.writeLocked()
-	c.passOnLocked()
+	c.endTurnLocked()
 }
 
-// writeLocked writes one buffer, without the lock, if there is something to write.
+// writeLocked fills one buffer and writes it. The lock is released during the write. The
+// caller ends the turn.
 func (c *conn) writeLocked() {
 	t := &c.mu.turn
 	t.taken = true
@@ -92,14 +95,14 @@ func (c *conn) writeLocked() {
 	c.fillLocked()
 	b.Bytes, t.batch = t.batch, nil
 	if len(b.Bytes) > 0 {
-		c.carryLocked(b.Bytes)
+		c.writeBatchLocked(b.Bytes)
 	}
 	t.write = nil
 	b.Release()
 	t.taken = false
 }
 
-// send writes a batch. It returns false if the connection takes it no more.
+// send writes a batch. It returns false, and closes the connection, if that fails.
 func (c *conn) send(w *pull.Worker, batch []byte) bool {
 	if t := c.server.cfg.WriteTimeout; t > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(t))
@@ -111,7 +114,8 @@ func (c *conn) send(w *pull.Worker, batch []byte) bool {
 	return true
 }
 
-// fillLocked fills the buffer: control frames, then a frame of each stream in turn.
+// fillLocked fills the buffer: with control frames, then with one frame of each stream in
+// turn.
 func (c *conn) fillLocked() {
 	t := &c.mu.turn
 	for range maxTurns {
@@ -130,29 +134,31 @@ func (c *conn) fillLocked() {
 	}
 }
 
-// scheduleLocked queues a stream that has something to send and may.
+// scheduleLocked puts a stream into a queue if it has something to send and its own
+// window allows it.
 func (c *conn) scheduleLocked(s *stream) {
 	switch {
 	case s.queue != nil || !s.pendingLocked():
-	case len(s.heads) > 0 || !s.bytesLocked():
+	case len(s.heads) > 0 || !s.hasBytesLocked():
 		c.mu.queues.ready.push(s)
 	case s.out <= 0:
-		s.shutLocked() // the client will allow more
+		s.beginStallLocked() // a window update schedules the stream again
 	case c.mu.out <= 0:
-		s.shutLocked()
+		s.beginStallLocked()
 		c.mu.queues.starved.push(s)
 	default:
 		c.mu.queues.ready.push(s)
 	}
 }
 
-// emitLocked frames what a stream has to send, one frame of DATA at most.
+// emitLocked appends a stream's frames to the buffer, at most one of them with DATA, and
+// schedules the stream again if it has more.
 func (c *conn) emitLocked(s *stream) {
 	for i, h := range s.heads {
 		ends := i == len(s.heads)-1 && s.ends && len(s.segments) == 0 && s.trailers == nil
-		c.headLocked(s, h, ends)
+		c.appendHeadLocked(s, h, ends)
 		if ends {
-			c.endedLocked(s)
+			c.endStreamLocked(s)
 			return
 		}
 	}
@@ -160,44 +166,45 @@ func (c *conn) emitLocked(s *stream) {
 		s.heads = nil
 		s.changed.Broadcast()
 	}
-	if s.hold != nil && s.roomLocked() > 0 {
-		s.hold.open()
+	if s.stall != nil && s.roomLocked() > 0 {
+		s.stall.pause()
 	}
-	if len(s.segments) == 0 && s.source != nil && s.wants && s.roomLocked() > 0 {
-		c.fillsLocked(s)
+	if len(s.segments) == 0 && s.source != nil && s.sourceReady && s.roomLocked() > 0 {
+		c.noteFillStartLocked(s)
 		c.askLocked(s)
-		defer c.keepLocked(s)
+		defer c.copyLeftOverLocked(s)
 	}
-	if len(s.segments) > 0 && c.dataLocked(s) {
-		c.endedLocked(s)
+	if len(s.segments) > 0 && c.appendDataLocked(s) {
+		c.endStreamLocked(s)
 		return
 	}
 	if len(s.segments) == 0 && s.ends && s.state != streamClosed {
 		if s.trailers != nil {
-			c.headLocked(s, s.trailers, true)
+			c.appendHeadLocked(s, s.trailers, true)
 		} else {
 			c.mu.turn.batch = appendFrame(c.mu.turn.batch, http2.FrameData, http2.FlagDataEndStream, s.id, 0)
 		}
-		c.endedLocked(s)
+		c.endStreamLocked(s)
 		return
 	}
 	c.scheduleLocked(s)
 }
 
-// keepLocked copies what is left over out of the turn's list.
-func (c *conn) keepLocked(s *stream) {
+// copyLeftOverLocked copies the list of a source's segments that were not sent: the list
+// that it was filled into belongs to the turn.
+func (c *conn) copyLeftOverLocked(s *stream) {
 	s.segments = slices.Clone(s.segments)
 	clear(c.mu.turn.segments)
 }
 
-// roomLocked is how much DATA the stream may send in its turn.
+// roomLocked is how many bytes of DATA the stream may send in this turn.
 func (s *stream) roomLocked() int {
 	return int(max(0, min(s.out, s.conn.mu.out, maxPayload)))
 }
 
-// dataLocked frames what is there and fits. It returns true if that was the last
-// frame.
-func (c *conn) dataLocked(s *stream) (ends bool) {
+// appendDataLocked appends a DATA frame with the segments that fit. It returns true if
+// that was the stream's last frame.
+func (c *conn) appendDataLocked(s *stream) (ends bool) {
 	room, n, whole := s.roomLocked(), 0, true
 	for _, segment := range s.segments {
 		if n += len(segment); n > room {
@@ -224,19 +231,19 @@ func (c *conn) dataLocked(s *stream) (ends bool) {
 			break
 		}
 	}
-	c.noteLocked(s, n)
-	if whole && !s.wants {
-		s.hold = nil
+	c.noteSentLocked(s, n)
+	if whole && !s.sourceReady {
+		s.stall = nil
 	}
 	s.out -= outflow(n)
 	c.mu.out -= outflow(n)
-	s.framedLocked(n, whole)
+	s.dropFramedLocked(n, whole)
 	return ends
 }
 
-// endedLocked closes a stream whose last frame is in the buffer. What the client has yet
-// to send is discarded.
-func (c *conn) endedLocked(s *stream) {
+// endStreamLocked closes a stream whose last frame is in the buffer. The rest of the
+// request's body, if any, will be discarded.
+func (c *conn) endStreamLocked(s *stream) {
 	if s.state == open {
 		c.halfCloseLocked(s)
 	}

@@ -26,15 +26,16 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// aggregation makes the aggregator as controlplaneapiserver.CreateAggregatorServer
-// does, with definitions that come from rows. It has to be compared with that at
-// every upgrade of Kubernetes.
+// aggregation makes the aggregator. Unlike upstream, definitions of custom resources come
+// from the catalog of package crd and not from an informer.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.CreateAggregatorServer; compare at each upgrade.
 type aggregation struct {
 	config aggregatorapiserver.CompletedConfig
 	next   genericapiserver.DelegationTarget
-	// catalog is nil if the API of definitions is switched off.
+	// catalog is nil if the API of definitions is disabled.
 	catalog *crd.Catalog
-	stored  func(schema.GroupResource) *storage.Store
+	storeOf func(schema.GroupResource) *storage.Store
 }
 
 func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
@@ -43,7 +44,7 @@ func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
 		return nil, err
 	}
 	services := server.APIRegistrationInformers.Apiregistration().V1().APIServices()
-	if err := a.tellPeers(server.GenericAPIServer, services); err != nil {
+	if err := a.registerWithPeers(server.GenericAPIServer, services); err != nil {
 		return nil, err
 	}
 	client, err := apiregistration.NewForConfig(a.config.GenericConfig.LoopbackClientConfig)
@@ -71,14 +72,14 @@ func (a *aggregation) create() (*aggregatorapiserver.APIAggregator, error) {
 	return server, server.GenericAPIServer.AddBootSequenceHealthChecks(available)
 }
 
-// tellPeers lets the proxy to other servers know what is served here. It alone asks
-// for an informer of definitions.
-func (a *aggregation) tellPeers(server *genericapiserver.GenericAPIServer, services informers.APIServiceInformer) error {
+// registerWithPeers tells the proxy between API servers which versions are served here.
+// This proxy is the only consumer of an informer of definitions.
+func (a *aggregation) registerWithPeers(server *genericapiserver.GenericAPIServer, services informers.APIServiceInformer) error {
 	proxy := a.config.ExtraConfig.PeerProxy
 	if proxy == nil {
 		return nil
 	}
-	definitions := newDefinitionsInformer(a.stored)
+	definitions := newDefinitionsInformer(a.storeOf)
 	if err := proxy.RegisterCRDInformerHandlers(definitions, definedVersions); err != nil {
 		return err
 	}
@@ -91,6 +92,9 @@ func (a *aggregation) tellPeers(server *genericapiserver.GenericAPIServer, servi
 	return proxy.RegisterAPIServiceInformerHandlers(services.Informer(), aggregatedVersion)
 }
 
+// definedVersions are the versions of a definition.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.crdExtractor; compare at each upgrade.
 func definedVersions(obj any) []schema.GroupVersion {
 	full, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -103,7 +107,10 @@ func definedVersions(obj any) []schema.GroupVersion {
 	return versions
 }
 
-// aggregatedVersion is what another server serves behind the aggregator.
+// aggregatedVersion is the version of an APIService, if an extension API server serves
+// it.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.apiServiceExtractor; compare at each upgrade.
 func aggregatedVersion(obj any) []schema.GroupVersion {
 	service, ok := obj.(*apiregistrationv1.APIService)
 	if !ok || service.Spec.Service == nil {
@@ -112,8 +119,9 @@ func aggregatedVersion(obj any) []schema.GroupVersion {
 	return []schema.GroupVersion{{Group: service.Spec.Group, Version: service.Spec.Version}}
 }
 
-// registration keeps an APIService for each version that is served here. It begins
-// when those of definitions are known: the others would be deleted.
+// registration returns a hook that keeps an APIService for each version that is served
+// here. The controller starts once all definitions are known: it deletes the APIServices
+// that nothing has registered by then.
 func (a *aggregation) registration(registering interface {
 	crd.APIServices
 	Run(workers int, stop <-chan struct{})
@@ -141,7 +149,10 @@ func runAfter(ctx context.Context, ready <-chan struct{}, run func()) {
 	}
 }
 
-// builtInServices are the APIServices of what a server has installed.
+// builtInServices are the APIServices of the built-in versions that a server has
+// installed.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.apiServicesToRegister; compare at each upgrade.
 func builtInServices(server genericapiserver.DelegationTarget, priorities map[schema.GroupVersion]priority) []*apiregistrationv1.APIService {
 	var services []*apiregistrationv1.APIService
 	for _, path := range server.ListedPaths() {
@@ -151,7 +162,7 @@ func builtInServices(server genericapiserver.DelegationTarget, priorities map[sc
 		}
 		p, known := priorities[gv]
 		if !known {
-			continue // as upstream: it might be a custom resource's
+			continue // as upstream: it may belong to a custom resource
 		}
 		services = append(services, &apiregistrationv1.APIService{
 			ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
@@ -163,7 +174,10 @@ func builtInServices(server genericapiserver.DelegationTarget, priorities map[sc
 	return services
 }
 
-// availability is the check that the built-in versions have been available.
+// availability is a health check: it succeeds once each built-in version has been
+// available.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.makeAPIServiceAvailableHealthCheck; compare at each upgrade.
 type availability struct {
 	mu struct {
 		sync.Mutex
@@ -178,13 +192,13 @@ func newAvailability(expected []*apiregistrationv1.APIService, services informer
 		a.mu.missing[service.Name] = true
 	}
 	_, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    a.saw,
-		UpdateFunc: func(_, now any) { a.saw(now) },
+		AddFunc:    a.noteAvailable,
+		UpdateFunc: func(_, now any) { a.noteAvailable(now) },
 	})
 	return healthz.NamedCheck("autoregister-completion", a.check), err
 }
 
-func (a *availability) saw(obj any) {
+func (a *availability) noteAvailable(obj any) {
 	service, ok := obj.(*apiregistrationv1.APIService)
 	if !ok || !helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
 		return

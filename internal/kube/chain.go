@@ -17,16 +17,16 @@ import (
 	"github.com/millrace/millrace/internal/openapi"
 )
 
-// documents are discovery and OpenAPI, in front of Kubernetes' own.
+// documents serves discovery and OpenAPI in front of Kubernetes' own handlers.
 type documents struct {
 	discovery *discovery.Server
-	// manages says that the aggregated document is ours.
-	manages bool
+	// ownManager says that the aggregated discovery document is ours.
+	ownManager bool
 	// openAPI is made with the chain, before anything is served.
 	openAPI *openapi.Server
 }
 
-// newDocuments is called before the configuration is completed.
+// newDocuments must be called before the configuration is completed.
 func newDocuments(config *app.Config) (*documents, error) {
 	d, err := newDiscovery()
 	if err != nil {
@@ -34,18 +34,20 @@ func newDocuments(config *app.Config) (*documents, error) {
 	}
 	manages := useDiscovery(config, d)
 	skipOpenAPI(config)
-	return &documents{discovery: d, manages: manages}, nil
+	return &documents{discovery: d, ownManager: manages}, nil
 }
 
-// wrap returns the documents in front of the aggregator's handler.
+// wrap puts the documents in front of the aggregator's handler.
 func (d *documents) wrap(next http.Handler) http.Handler {
 	return d.discovery.Wrap(d.openAPI.Wrap(next))
 }
 
-// createChain is app.CreateServerChain with our server of custom resources, and
-// with our documents. Each server passes on what it does not know: the aggregator
-// to kube-apiserver, that to custom resources, and those to the answer that there
-// is no such thing.
+// createChain makes the chain of servers, with our server of custom resources and our
+// documents. Each server passes a request for an unknown path on to the next: the
+// aggregator to kube-apiserver, that to custom resources, and those to a handler that
+// answers 404.
+//
+// Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.CreateServerChain; compare at each upgrade.
 func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	var err error
@@ -66,7 +68,7 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 	if err != nil {
 		return err
 	}
-	a := aggregation{config: config.Aggregator, next: kubeAPIs.ControlPlane.GenericAPIServer, stored: hooks.Stored}
+	a := aggregation{config: config.Aggregator, next: kubeAPIs.ControlPlane.GenericAPIServer, storeOf: hooks.Stored}
 	if config.ApiExtensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		a.catalog = catalog
@@ -80,12 +82,12 @@ func (s *Server) createChain(config app.CompletedConfig, hooks Hooks) error {
 			emptyOpenAPI(server)
 		}
 	}
-	s.own = ownGroups(s.chain()[:localServers])
-	return followServices(s.aggregator, s.documents.discovery)
+	s.builtInGroups = installedGroups(s.chain()[:localServers])
+	return followAPIServices(s.aggregator, s.documents.discovery)
 }
 
-// ownGroups are those that the servers have installed handlers for.
-func ownGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
+// installedGroups are the API groups that the servers have installed handlers for.
+func installedGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
 	groups := map[string]bool{}
 	for _, server := range servers {
 		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
@@ -98,5 +100,6 @@ func ownGroups(servers []*genericapiserver.GenericAPIServer) map[string]bool {
 	return groups
 }
 
-// localServers are the aggregator, kube-apiserver and that of custom resources.
+// localServers is the number of servers in the chain: aggregator, kube-apiserver, custom
+// resources.
 const localServers = 3

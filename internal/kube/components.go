@@ -7,13 +7,13 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// Version is Kubernetes' version, as /version answers it.
+// Version is the version of Kubernetes, as /version reports it.
 func Version() string { return version.Get().GitVersion }
 
-// NewControllerManagerCommand is kube-controller-manager.
+// NewControllerManagerCommand makes the command kube-controller-manager.
 func NewControllerManagerCommand() *cobra.Command {
 	return controllermanager.NewControllerManagerCommand()
 }
 
-// NewSchedulerCommand is kube-scheduler.
+// NewSchedulerCommand makes the command kube-scheduler.
 func NewSchedulerCommand() *cobra.Command { return scheduler.NewSchedulerCommand() }

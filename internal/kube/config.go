@@ -21,10 +21,15 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 )
 
-// configure is app.NewConfig with a decoder of ours for what is stored, and with a look
-// at the informers before anything asks for one. Authentication and authorization are
-// the first to do so, and BuildGenericConfig sets them up in one go with the making of
-// the informers: it is called without these two, which are then done as it does them.
+// configure makes the configuration of all servers. It differs from upstream in two ways:
+// stored objects have our decoder, and prepare sees the informer factory before any
+// informer is used.
+//
+// Authentication and authorization are the first to use informers. Upstream sets them up
+// inside BuildGenericConfig, which also makes the factory. So that is called without
+// them, and authenticate sets them up after prepare.
+//
+// Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.NewConfig; compare at each upgrade.
 func configure(opts options.CompletedOptions, prepare func(informers.SharedInformerFactory) error) (*app.Config, error) {
 	authn, authz := opts.Authentication, opts.Authorization
 	opts.Authentication, opts.Authorization = nil, nil
@@ -35,7 +40,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	if err != nil {
 		return nil, err
 	}
-	decodeStored(storageFactory)
+	setStoredDecoders(storageFactory)
 	if err := prepare(factory); err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	}
 	if admit := opts.Admission; admit != nil && admit.GenericAdmission.ConfigFile == "" {
 		decorators := admit.GenericAdmission.Decorators
-		admit.GenericAdmission.Decorators = append(admission.Decorators{passWithoutQuota(factory)}, decorators...)
+		admit.GenericAdmission.Decorators = append(admission.Decorators{skipWithoutQuota(factory)}, decorators...)
 		defer func() { admit.GenericAdmission.Decorators = decorators }()
 	}
 	kube, resolver, plugins, err := app.CreateKubeAPIServerConfig(opts, generic, factory, storageFactory)
@@ -67,7 +72,10 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	return &app.Config{Options: opts, KubeAPIs: kube, ApiExtensions: extensions, Aggregator: aggregator}, nil
 }
 
-// authenticate sets up authentication and authorization.
+// authenticate sets up authentication and authorization, as the end of BuildGenericConfig
+// does.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.BuildGenericConfig; compare at each upgrade.
 func authenticate(opts options.CompletedOptions, generic *genericapiserver.Config, factory informers.SharedInformerFactory) error {
 	client, err := kubernetes.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {

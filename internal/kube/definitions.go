@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// newDefinitionsInformer gives Kubernetes' own parts the definitions of custom
-// resources, decoded as they ask for them.
+// newDefinitionsInformer makes an informer of the definitions of custom resources for
+// Kubernetes' own components. It decodes a definition when they ask for it.
 func newDefinitionsInformer(stored func(schema.GroupResource) *storage.Store) *storedInformer {
 	gr := apiextensionsv1.Resource("customresourcedefinitions")
 	made := newStoredInformer(func() *storage.Store { return stored(gr) }, func() object { return &apiextensionsv1.CustomResourceDefinition{} })

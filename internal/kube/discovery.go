@@ -12,15 +12,18 @@ import (
 	"github.com/millrace/millrace/internal/discovery"
 )
 
-// newDiscovery makes discovery that encodes as Kubernetes' servers do.
+// newDiscovery makes discovery documents that are encoded as Kubernetes' servers encode
+// them.
 func newDiscovery() (*discovery.Server, error) {
 	return discovery.New(discovery.Config{Aggregator: aggregatorscheme.Codecs, Extensions: apiextensionsapiserver.Codecs})
 }
 
-// useDiscovery gives all servers the manager. Where servers tell one another
-// what they serve (--peer-ca-file), Kubernetes merges that into its own document
-// and finds it by its type: that manager stays, and is told of custom resources.
-// It reports whether ours is used.
+// useDiscovery gives all servers our manager of the aggregated document. It returns false
+// if theirs stays.
+//
+// With --peer-ca-file, servers tell one another what they serve. Kubernetes then merges
+// that into its own document, and finds its manager by type. So that manager stays, and
+// is told of custom resources.
 func useDiscovery(config *app.Config, d *discovery.Server) bool {
 	control := config.KubeAPIs.ControlPlane
 	if control.Extra.PeerProxy != nil {
@@ -36,8 +39,8 @@ func useDiscovery(config *app.Config, d *discovery.Server) bool {
 	return true
 }
 
-// followServices tells discovery of the APIServices that the aggregator knows.
-func followServices(aggregator *aggregatorapiserver.APIAggregator, d *discovery.Server) error {
+// followAPIServices makes discovery follow the APIServices of the aggregator.
+func followAPIServices(aggregator *aggregatorapiserver.APIAggregator, d *discovery.Server) error {
 	informer := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	if _, err := informer.AddEventHandler(d.Services().Handler()); err != nil {
 		return fmt.Errorf("follow APIServices: %w", err)

@@ -20,61 +20,67 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// chainBuilder makes Kubernetes' filters around a handler.
+// chainBuilder puts Kubernetes' filters around a handler.
 type chainBuilder struct {
 	build chainBuild
-	// settle is discovery.Server.Settle, nil if a request that it settles may wait for
-	// others on its way.
+	// settle is discovery.Server.Settle. It is nil if a settled request might still wait
+	// for another server on its way through the filters.
 	settle func(*http.Request) *http.Request
 }
 
-// chain leaves out what has no effect on a request. Where traces go nowhere, the
-// tracing filter hands on a request's own trace context and does nothing else, at a
-// tenth of what a GET costs. It stands behind all others then, and in the way of those
-// requests alone that have one; no filter has anything to trace. The filter of timeouts has
-// no effect on what is settled. The filters have a roomy authenticator. There is one chain,
-// since filters keep count of the requests in them.
+// chain builds Kubernetes' filters without those that have no effect on a request.
+//
+//   - If traces are exported nowhere, the tracing filter only hands on a request's own
+//     trace context, at a tenth of a GET's cost. It is moved behind all other filters,
+//     and applied only to requests that have a trace context.
+//   - If there is no audit log either, settled requests skip the timeout filter, which
+//     has no effect on them.
+//
+// The authenticator grows the stack of the request's goroutine first. There is one chain
+// for all requests, because filters count the requests in them.
+//
+// Upstream: k8s.io/apiserver/pkg/server.DefaultBuildHandlerChain; compare at each upgrade.
 func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handlerChain {
-	l := &handlerChain{}
-	with := withRoom(c)
+	filters := &handlerChain{}
+	with := withStackGrower(c)
 	if reflect.TypeOf(c.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
-		l.fields = tracing.Propagators().Fields()
+		filters.fields = tracing.Propagators().Fields()
 		if c.FeatureGate.Enabled(features.APIServerTracing) {
-			api = l.withTracing(api, c.TracerProvider)
+			api = filters.withTracing(api, c.TracerProvider)
 		}
-		with.FeatureGate = untraced{c.FeatureGate}
-		with.TracerProvider = nowhere{TracerProvider: c.TracerProvider}
+		with.FeatureGate = untracedFeatures{c.FeatureGate}
+		with.TracerProvider = noopTracerProvider{TracerProvider: c.TracerProvider}
 		if c.AuditBackend == nil && b.settle != nil {
-			l.settle = b.settle
-			with.LongRunningFunc = untimed(c.LongRunningFunc)
+			filters.settle = b.settle
+			with.LongRunningFunc = longRunningIfSettled(c.LongRunningFunc)
 		}
 	}
-	l.filters = newWatchChain(b.build, api, with)
-	return l
+	filters.filters = newWatchChain(b.build, api, with)
+	return filters
 }
 
-// handlerChain are the filters with what is settled in front of them.
+// handlerChain is the filters, and in front of them the settling of requests.
 type handlerChain struct {
 	filters http.Handler
-	// fields are the headers of a trace context, none where traces go somewhere.
+	// fields are the headers of a trace context. There are none if traces are exported.
 	fields []string
-	// settle is that of chainBuilder.
+	// settle is chainBuilder.settle; nil if no request is settled.
 	settle func(*http.Request) *http.Request
 }
 
 // ServeHTTP implements http.Handler.
-func (l *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if l.settle != nil && !discovery.Settled(req.Context()) && !l.traced(req) {
-		req = l.settle(req)
+func (h *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if h.settle != nil && !discovery.Settled(req.Context()) && !h.hasTraceContext(req) {
+		req = h.settle(req)
 	}
-	l.filters.ServeHTTP(w, req)
+	h.filters.ServeHTTP(w, req)
 }
 
-// withTracing hands the trace context of requests that have one on.
-func (l *handlerChain) withTracing(api http.Handler, provider tracing.TracerProvider) http.Handler {
+// withTracing applies the tracing filter to requests that have a trace context.
+func (h *handlerChain) withTracing(api http.Handler, provider tracing.TracerProvider) http.Handler {
 	traced := genericapifilters.WithTracing(api, provider)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if l.traced(req) {
+		if h.hasTraceContext(req) {
 			traced.ServeHTTP(w, req)
 			return
 		}
@@ -82,42 +88,45 @@ func (l *handlerChain) withTracing(api http.Handler, provider tracing.TracerProv
 	})
 }
 
-// prompt settles a request before it is served, or returns nil.
-func (l *handlerChain) prompt(req *http.Request) *http.Request {
-	if l.settle == nil || l.traced(req) {
+// settleInline returns a request whose answer is settled, so that its handler will not
+// block. It returns nil for all others.
+func (h *handlerChain) settleInline(req *http.Request) *http.Request {
+	if h.settle == nil || h.hasTraceContext(req) {
 		return nil
 	}
-	if req = l.settle(req); !discovery.Settled(req.Context()) {
+	if req = h.settle(req); !discovery.Settled(req.Context()) {
 		return nil
 	}
 	return req
 }
 
-func (l *handlerChain) traced(req *http.Request) bool {
-	return slices.ContainsFunc(l.fields, func(field string) bool { return sent(req, field) })
+func (h *handlerChain) hasTraceContext(req *http.Request) bool {
+	return slices.ContainsFunc(h.fields, func(field string) bool { return hasHeader(req, field) })
 }
 
-// nowhere traces nothing: filters that begin a span go on with the context they have,
-// which Kubernetes' own provider wraps each time.
-type nowhere struct{ tracing.TracerProvider }
+// noopTracerProvider starts no spans: a filter that starts one goes on with the same
+// context. Kubernetes' own no-op provider wraps the context each time.
+type noopTracerProvider struct{ tracing.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
-func (nowhere) Tracer(string, ...trace.TracerOption) trace.Tracer { return noTracer{} }
+func (noopTracerProvider) Tracer(string, ...trace.TracerOption) trace.Tracer { return noopTracer{} }
 
-type noTracer struct{ noop.Tracer }
+type noopTracer struct{ noop.Tracer }
 
 // Start implements trace.Tracer.
-func (noTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
-	return ctx, noSpan
+func (noopTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return ctx, noopSpan
 }
 
-var noSpan trace.Span = noop.Span{}
+var noopSpan trace.Span = noop.Span{}
 
-// untimed has the filter of timeouts, and no other, take settled requests for long
-// running: it would copy the request, begin a goroutine and wait for that, for an answer
-// that is known and has no body. That filter is the one between the deadline, which
-// it needs, and authentication.
-func untimed(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
+// longRunningIfSettled makes the timeout filter, and no other, take settled requests for
+// long-running. Otherwise that filter would copy the request and start a goroutine,
+// although the answer is known and has no body.
+//
+// The function recognizes the filter by its place in the chain: behind the deadline,
+// which stays, and in front of authentication.
+func longRunningIfSettled(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
 		ctx := req.Context()
 		if !discovery.Settled(ctx) {
@@ -129,32 +138,32 @@ func untimed(longRunning request.LongRunningRequestCheck) request.LongRunningReq
 	}
 }
 
-// untraced is without tracing.
-type untraced struct{ featuregate.FeatureGate }
+// untracedFeatures is a feature gate with tracing disabled.
+type untracedFeatures struct{ featuregate.FeatureGate }
 
 // Enabled implements featuregate.FeatureGate.
-func (g untraced) Enabled(key featuregate.Feature) bool {
+func (g untracedFeatures) Enabled(key featuregate.Feature) bool {
 	return key != features.APIServerTracing && g.FeatureGate.Enabled(key)
 }
 
-// withRoom makes the authenticator of a complete configuration roomy. Before that it would
-// not be the first that is asked: completing puts the one of loopback tokens in front.
-func withRoom(c *genericapiserver.Config) *genericapiserver.Config {
+// withStackGrower puts a stackGrower around the authenticator of a completed
+// configuration. Before completion it would not be called first: completing adds the
+// authenticator of loopback tokens in front.
+func withStackGrower(c *genericapiserver.Config) *genericapiserver.Config {
 	with := *c
 	if authn := &with.Authentication; authn.Authenticator != nil {
-		authn.Authenticator = roomy{authn.Authenticator}
+		authn.Authenticator = stackGrower{authn.Authenticator}
 	}
 	return &with
 }
 
-// roomy grows the stack of a request's goroutine. Kubernetes' timeout filter begins
-// a new one for each request, whose stack would be copied again and again on the
-// way through the filters: authentication is the first of them that is asked here,
-// while there is little to copy.
-type roomy struct{ authenticator.Request }
+// stackGrower grows the stack of a request's goroutine before authentication (package
+// stack). The timeout filter starts a new goroutine for each request. Authentication is
+// the first call in it that we can replace, while its stack is shallow.
+type stackGrower struct{ authenticator.Request }
 
 // AuthenticateRequest implements authenticator.Request.
-func (r roomy) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+func (r stackGrower) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	if path := uint(len(req.URL.Path)); req.Method == http.MethodGet {
 		stack.Grow(path)
 	} else {

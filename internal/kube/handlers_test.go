@@ -29,11 +29,11 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// otherProvider is not the one that is there without a configuration.
+// otherProvider stands for a tracer provider that exports traces.
 type otherProvider struct{ tracing.TracerProvider }
 
-// TestTraceContextIsPassedOn asks what filters have to trace, and which trace context
-// comes through them: a request's own where traces go nowhere.
+// TestTraceContextIsPassedOn checks which spans the filters start, and which trace
+// context reaches the handler: the request's own if traces are exported nowhere.
 func TestTraceContextIsPassedOn(t *testing.T) {
 	chain := chainBuilder{build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -69,8 +69,8 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestLimitCountsAllRequests asks whether requests with a trace context and those without
-// one are in flight together, where there is a limit and no fairness.
+// TestLimitCountsAllRequests checks that requests with and without a trace context count
+// against the same limit, where there is no fairness.
 func TestLimitCountsAllRequests(t *testing.T) {
 	config := testConfig()
 	config.MaxRequestsInFlight = 1
@@ -109,8 +109,8 @@ func TestLimitCountsAllRequests(t *testing.T) {
 	<-done
 }
 
-// testConfig is enough of a configuration for Kubernetes' filters: everybody is the
-// user u and may do everything.
+// testConfig is a configuration that suffices for Kubernetes' filters. Each client is the
+// user u, who may do everything.
 func testConfig() *genericapiserver.Config {
 	config := genericapiserver.NewConfig(legacyscheme.Codecs)
 	config.FeatureGate = utilfeature.DefaultFeatureGate
@@ -123,15 +123,16 @@ func testConfig() *genericapiserver.Config {
 	return config
 }
 
-// goroutine is the number of the goroutine that asks.
-func goroutine() string {
+// goroutineID is the number of the calling goroutine.
+func goroutineID() string {
 	text := make([]byte, 64)
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
 }
 
-// TestTimeoutFilter asks which requests have a goroutine of their own, whether all others
-// are prompt, and whether all have a deadline and are short to the other filters.
-func TestTimeoutFilter(t *testing.T) {
+// TestSettledRequestsSkipTimeoutFilter checks which requests run in a goroutine of their
+// own, that exactly the others run inline, and that all have a deadline and are not
+// long-running for the other filters.
+func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 	d, err := newDiscovery()
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestTimeoutFilter(t *testing.T) {
 		config := testConfig()
 		chain := chainBuilder{settle: d.Settle, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-				here = goroutine()
+				here = goroutineID()
 				if _, limited := req.Context().Deadline(); !limited {
 					t.Error("no deadline")
 				}
@@ -176,30 +177,29 @@ func TestTimeoutFilter(t *testing.T) {
 		req.Header.Set("Accept", accept)
 		req.Header.Set("If-None-Match", c.tag)
 		handler := chain.chain(nil, config)
-		prompt := handler.prompt(req)
-		if (prompt == nil) != c.apart {
-			t.Errorf("%+v: prompt: %v", c, prompt != nil)
+		inline := handler.settleInline(req)
+		if (inline == nil) != c.apart {
+			t.Errorf("%+v: inline: %v", c, inline != nil)
 		}
-		for _, req := range []*http.Request{req, prompt} {
+		for _, req := range []*http.Request{req, inline} {
 			if req == nil {
 				continue
 			}
 			here = ""
 			handler.ServeHTTP(httptest.NewRecorder(), req)
-			if here == "" || (here != goroutine()) != c.apart {
-				t.Errorf("%+v: asked in goroutine %q, here is %s", c, here, goroutine())
+			if here == "" || (here != goroutineID()) != c.apart {
+				t.Errorf("%+v: served in goroutine %q, the test is %s", c, here, goroutineID())
 			}
 		}
-		if req.Header.Set("Traceparent", "00-1-1-01"); handler.prompt(req) != nil {
-			t.Errorf("%+v: prompt with a trace", c)
+		if req.Header.Set("Traceparent", "00-1-1-01"); handler.settleInline(req) != nil {
+			t.Errorf("%+v: inline with a trace context", c)
 		}
 	}
 }
 
-// TestStackGrows asks in a new goroutine, as each request has one, whether its stack is
-// moved when authentication is asked, and how much room a write has then. The
-// configuration's authenticators and the filters, which would move it late, have the room
-// that they need already.
+// TestStackGrows checks, in new goroutines, that authentication moves the stack, and how
+// much room a write has then. Filters and the configured authenticators must not have to
+// grow the stack themselves.
 func TestStackGrows(t *testing.T) {
 	moves := func(grow func()) bool {
 		var here byte
@@ -211,7 +211,7 @@ func TestStackGrows(t *testing.T) {
 	config := &genericapiserver.Config{TracerProvider: tracing.NewNoopTracerProvider(), FeatureGate: utilfeature.DefaultFeatureGate}
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		if moves(func() { stack.Grow(0) }) {
-			t.Error("an authenticator of the configuration is asked on a small stack")
+			t.Error("a configured authenticator runs on a small stack")
 		}
 		return nil, false, nil
 	})

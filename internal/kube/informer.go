@@ -12,25 +12,30 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// storedInformer is an informer of a kind that Kubernetes' own parts use: the node
-// authorizer, token authentication and some admission plugins. The stock one
-// holds each object decoded, a pod at some 10 KiB, in the same process that has
-// it in its byte cache already. This one reads that cache: its store decodes what is asked
-// for, and each handler follows the resource's log by itself, as a watch does.
-// It costs two decodings for each change of an object instead.
+// storedInformer is an informer of a kind that Kubernetes' own components use: the node
+// authorizer, token authentication, and some admission plugins.
+//
+// The stock informer holds each object decoded, a pod at about 10 KiB, although the
+// process holds the same object in its byte cache. This informer reads that cache
+// instead. Its store decodes an object when it is asked for. Each handler follows the
+// resource's event log with a cursor of its own, as a watch does. The price: each change
+// of an object is decoded twice per handler.
 //
 //	created ──RunWithContext──► running ──context ends──► stopped
 //
-// It never resyncs, which informers need not.
+// It never resyncs, which SharedInformer permits.
+//
+// Upstream: k8s.io/client-go/tools/cache.sharedIndexInformer; compare at each upgrade.
 type storedInformer struct {
 	objects storedIndexer
-	// loaded is closed when the cache holds all objects and handlers are told.
+	// loaded is closed when the cache holds all objects and the handlers have been
+	// started.
 	loaded chan struct{}
 
-	handlers struct {
+	mu struct {
 		sync.Mutex
-		phase phase
-		all   map[*storedHandler]bool
+		phase    phase
+		handlers map[*storedHandler]bool
 		// running counts the handlers' goroutines.
 		running sync.WaitGroup
 	}
@@ -40,6 +45,7 @@ type phase int
 
 const (
 	created phase = iota
+	// running counts the goroutines of handlers.
 	running
 	stopped
 )
@@ -49,51 +55,51 @@ var (
 	_ cache.Controller          = (*storedInformer)(nil)
 )
 
-// errStarted says what comes too late.
+// errStarted is returned by methods that are only allowed before the informer runs.
 var errStarted = errors.New("the informer has been started")
 
-// newStoredInformer makes an informer over the storage that source returns, which
-// must be there when the informer is run.
+// newStoredInformer makes an informer over the store that source returns. source may
+// return nil until the informer runs.
 func newStoredInformer(source func() *storage.Store, empty func() object) *storedInformer {
 	i := &storedInformer{objects: storedIndexer{source: source, empty: empty}, loaded: make(chan struct{})}
-	i.handlers.all = map[*storedHandler]bool{}
+	i.mu.handlers = map[*storedHandler]bool{}
 	return i
 }
 
 // Run implements cache.SharedInformer.
 func (i *storedInformer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext implements cache.SharedInformer. It returns when the handlers
-// have.
+// RunWithContext implements cache.SharedInformer. It returns when all handlers have
+// ended.
 func (i *storedInformer) RunWithContext(ctx context.Context) {
-	s := i.objects.source()
-	if s == nil || s.Cache().Progress().Wait(ctx, 1) != nil || !i.start() {
+	store := i.objects.source()
+	if store == nil || store.Cache().Progress().Wait(ctx, 1) != nil || !i.start() {
 		return
 	}
 	<-ctx.Done()
 	i.stop()
-	i.handlers.running.Wait()
+	i.mu.running.Wait()
 }
 
 func (i *storedInformer) start() bool {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	if i.handlers.phase != created {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.phase != created {
 		return false
 	}
-	i.handlers.phase = running
+	i.mu.phase = running
 	close(i.loaded)
-	for h := range i.handlers.all {
-		i.handlers.running.Go(h.run)
+	for h := range i.mu.handlers {
+		i.mu.running.Go(h.run)
 	}
 	return true
 }
 
 func (i *storedInformer) stop() {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	i.handlers.phase = stopped
-	for h := range i.handlers.all {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.mu.phase = stopped
+	for h := range i.mu.handlers {
 		h.stop()
 	}
 }
@@ -110,27 +116,27 @@ func (i *storedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceE
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (i *storedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	if i.handlers.phase == stopped {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.phase == stopped {
 		return nil, errors.New("the informer has been stopped")
 	}
 	h := newStoredHandler(&i.objects, handler)
-	i.handlers.all[h] = true
-	if i.handlers.phase == running {
-		i.handlers.running.Go(h.run)
+	i.mu.handlers[h] = true
+	if i.mu.phase == running {
+		i.mu.running.Go(h.run)
 	}
 	return h, nil
 }
 
-// RemoveEventHandler implements cache.SharedInformer. A call of the handler that
-// is under way may end after it.
+// RemoveEventHandler implements cache.SharedInformer. A call of the handler that is in
+// progress may end later.
 func (i *storedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if h, ok := registration.(*storedHandler); ok {
 		h.stop()
-		delete(i.handlers.all, h)
+		delete(i.mu.handlers, h)
 	}
 	return nil
 }
@@ -162,8 +168,8 @@ func (i *storedInformer) LastSyncResourceVersion() string {
 	return i.objects.LastStoreSyncResourceVersion()
 }
 
-// SetWatchErrorHandler implements cache.SharedInformer. There is no watch that
-// could fail.
+// SetWatchErrorHandler implements cache.SharedInformer. There is no watch that could
+// fail, so the handler is never called.
 func (i *storedInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return i.unstarted() }
 
 // SetWatchErrorHandlerWithContext implements cache.SharedInformer.
@@ -183,9 +189,9 @@ func (i *storedInformer) SetTransform(transform cache.TransformFunc) error {
 }
 
 func (i *storedInformer) unstarted() error {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	if i.handlers.phase != created {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.phase != created {
 		return errStarted
 	}
 	return nil
@@ -193,9 +199,9 @@ func (i *storedInformer) unstarted() error {
 
 // IsStopped implements cache.SharedInformer.
 func (i *storedInformer) IsStopped() bool {
-	i.handlers.Lock()
-	defer i.handlers.Unlock()
-	return i.handlers.phase == stopped
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.mu.phase == stopped
 }
 
 // checker implements cache.DoneChecker.

@@ -11,50 +11,52 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// eventBatch is how many events a handler takes from the log at a time.
+// eventBatch is how many events a handler reads from the log at once.
 const eventBatch = 64
 
-// storedHandler tells one handler of objects. It has a cursor of its own, so a slow
-// one delays nobody and needs no queue: if the log overtakes it, it compares
-// what it told with what there is now.
+// storedHandler calls one event handler of a storedInformer. It reads the log with a
+// cursor of its own. So a slow handler delays no other and needs no queue. If the log
+// drops events before the handler reads them, storedHandler compares what it has
+// delivered with the current objects.
 //
-// To a handler an object that cannot be read does not exist.
+// For a handler, an object that cannot be decoded does not exist.
 type storedHandler struct {
 	objects *storedIndexer
 	handler toolscache.ResourceEventHandler
-	// synced is closed when all objects have been told that were there at first.
+	// synced is closed when the initial objects have been delivered.
 	synced chan struct{}
-	// ended is closed by stop.
-	ended chan struct{}
-	stop  func()
-	// The rest belongs to run.
-	told deliveredState
+	// stopping is closed by stop.
+	stopping chan struct{}
+	stop     func()
+	// delivered belongs to the goroutine of run.
+	delivered deliveredState
 }
 
-// deliveredState is what a handler knows: a tree that it had caught up with, and what it
-// heard since. The newest tree shares what did not change, so it costs little.
+// deliveredState is the set of objects that a handler knows: a tree of the cache, and the
+// changes delivered since. The tree shares its unchanged nodes with the current one, so
+// it costs little.
 type deliveredState struct {
 	tree cache.Tree
-	// since has nil for deleted objects.
-	since map[string]*resource.Entry
+	// changes has nil for deleted objects.
+	changes map[string]*resource.Entry
 }
 
-func (t *deliveredState) get(key string) *resource.Entry {
-	if e, changed := t.since[key]; changed {
+func (d *deliveredState) get(key string) *resource.Entry {
+	if e, changed := d.changes[key]; changed {
 		return e
 	}
-	return t.tree.Get(key)
+	return d.tree.Get(key)
 }
 
-// all yields the objects that a handler knows, in no order.
-func (t *deliveredState) all() iter.Seq[*resource.Entry] {
+// all yields the objects that the handler knows, in no order.
+func (d *deliveredState) all() iter.Seq[*resource.Entry] {
 	return func(yield func(*resource.Entry) bool) {
-		for e := range t.tree.All("", "") {
-			if _, changed := t.since[e.Key]; !changed && !yield(e) {
+		for e := range d.tree.All("", "") {
+			if _, changed := d.changes[e.Key]; !changed && !yield(e) {
 				return
 			}
 		}
-		for _, e := range t.since {
+		for _, e := range d.changes {
 			if e != nil && !yield(e) {
 				return
 			}
@@ -62,16 +64,17 @@ func (t *deliveredState) all() iter.Seq[*resource.Entry] {
 	}
 }
 
-func (t *deliveredState) note(key string, e *resource.Entry) {
-	if t.since == nil {
-		t.since = map[string]*resource.Entry{}
+// record notes a delivered change. e is nil for a deletion.
+func (d *deliveredState) record(key string, e *resource.Entry) {
+	if d.changes == nil {
+		d.changes = map[string]*resource.Entry{}
 	}
-	t.since[key] = e
+	d.changes[key] = e
 }
 
 func newStoredHandler(objects *storedIndexer, handler toolscache.ResourceEventHandler) *storedHandler {
-	h := &storedHandler{objects: objects, handler: handler, synced: make(chan struct{}), ended: make(chan struct{})}
-	h.stop = sync.OnceFunc(func() { close(h.ended) })
+	h := &storedHandler{objects: objects, handler: handler, synced: make(chan struct{}), stopping: make(chan struct{})}
+	h.stop = sync.OnceFunc(func() { close(h.stopping) })
 	return h
 }
 
@@ -83,14 +86,14 @@ func (h *storedHandler) HasSyncedChecker() toolscache.DoneChecker {
 	return checker{name: "informer handler", done: h.synced}
 }
 
-// run tells of all objects and then of what changes, until it is stopped.
+// run delivers all objects, then changes, until the handler is stopped.
 func (h *storedHandler) run() {
 	r := h.objects.source().Resource()
-	for !closed(h.ended) {
+	for !closed(h.stopping) {
 		snapshot := r.Snapshot()
 		at, _, err := r.Log().Since(snapshot.Revision)
 		if err != nil {
-			continue // the log has gone on since: so has the state
+			continue // the log has dropped this revision: take a newer snapshot
 		}
 		if h.relist(snapshot.Tree) {
 			h.follow(r, at)
@@ -98,19 +101,19 @@ func (h *storedHandler) run() {
 	}
 }
 
-// relist tells what a tree has that was not told, and whether it came to the
-// end of it.
+// relist delivers the differences between a tree and what was delivered. It returns false
+// if the handler was stopped meanwhile.
 func (h *storedHandler) relist(now cache.Tree) bool {
 	for e := range now.All("", "") {
-		if closed(h.ended) {
+		if closed(h.stopping) {
 			return false
 		}
-		if old := h.told.get(e.Key); old == nil || old.Revision != e.Revision || (old.Err == nil) != (e.Err == nil) {
-			h.tell(old, e, e.Revision)
+		if old := h.delivered.get(e.Key); old == nil || old.Revision != e.Revision || (old.Err == nil) != (e.Err == nil) {
+			h.deliver(old, e, e.Revision)
 		}
 	}
-	for e := range h.told.all() {
-		if closed(h.ended) {
+	for e := range h.delivered.all() {
+		if closed(h.stopping) {
 			return false
 		}
 		if now.Get(e.Key) != nil {
@@ -120,45 +123,46 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 			h.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: e.Key, Obj: obj})
 		}
 	}
-	h.told = deliveredState{tree: now}
+	h.delivered = deliveredState{tree: now}
 	if !h.HasSynced() {
 		close(h.synced)
 	}
 	return true
 }
 
-// follow tells the events from a place in the log on, until some are lost.
+// follow delivers events of the log from at on. It returns when events were dropped or
+// the handler is stopped.
 func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
 	buf := make([]cache.Event, eventBatch)
 	for {
-		// If the log has nothing new after this, the snapshot is what was told.
+		// Taken before the log is read: if that has nothing new, this is what was delivered.
 		snapshot := r.Snapshot()
 		n, next, grown, err := r.Log().Read(at, buf)
 		if err != nil {
 			return
 		}
 		for _, e := range buf[:n] {
-			if closed(h.ended) {
+			if closed(h.stopping) {
 				return
 			}
-			h.tell(e.Previous, e.Entry, e.Revision)
-			h.told.note(e.Key(), e.Entry)
+			h.deliver(e.Previous, e.Entry, e.Revision)
+			h.delivered.record(e.Key(), e.Entry)
 		}
 		clear(buf[:n])
 		if at = next; n > 0 {
 			continue
 		}
-		h.told = deliveredState{tree: snapshot.Tree}
+		h.delivered = deliveredState{tree: snapshot.Tree}
 		select {
 		case <-grown:
-		case <-h.ended:
+		case <-h.stopping:
 			return
 		}
 	}
 }
 
-// tell tells of a change at a revision. Either entry may be nil.
-func (h *storedHandler) tell(old, now *resource.Entry, revision int64) {
+// deliver decodes a change at a revision and calls the handler. old or now may be nil.
+func (h *storedHandler) deliver(old, now *resource.Entry, revision int64) {
 	before, after := h.decode(old), h.decode(now)
 	switch {
 	case before == nil && after != nil:

@@ -20,15 +20,15 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// storedIndexer is the store of a stored informer. It keeps nothing: it decodes out
-// of the byte cache what it is asked for, so it is never behind the cache. Objects
-// that cannot be read are not in it.
+// storedIndexer is the store of a storedInformer. It holds no objects: it decodes them
+// from the byte cache, so it never lags behind the cache. Objects that cannot be decoded
+// are not in it.
 type storedIndexer struct {
-	// source returns the storage of the kind, nil before it is made.
+	// source returns the store of the kind; nil before it is made.
 	source func() *storage.Store
-	// empty makes an object of the version that the informer gives.
+	// empty makes an object of the API version that the informer returns.
 	empty func() object
-	// scheme converts stored objects to that version. Nil is Kubernetes' own.
+	// scheme converts stored objects to that version. nil means Kubernetes' own scheme.
 	scheme *runtime.Scheme
 
 	mu struct {
@@ -38,7 +38,7 @@ type storedIndexer struct {
 	}
 }
 
-// object is what informers give.
+// object is what an informer returns.
 type object interface {
 	runtime.Object
 	metav1.Object
@@ -46,7 +46,7 @@ type object interface {
 
 var _ cache.Indexer = (*storedIndexer)(nil)
 
-// errReadOnly says who changes objects.
+// errReadOnly is returned by all methods that would change an object.
 var errReadOnly = errors.New("the informer reads the cache of etcd: write through the API")
 
 // Add implements cache.Store.
@@ -64,12 +64,12 @@ func (*storedIndexer) Replace([]any, string) error { return errReadOnly }
 // Resync implements cache.Store.
 func (*storedIndexer) Resync() error { return nil }
 
-// Bookmark implements cache.Store. The cache knows how far it is.
+// Bookmark implements cache.Store. It does nothing: the cache knows its own revision.
 func (*storedIndexer) Bookmark(string) {}
 
 // LastStoreSyncResourceVersion implements cache.Store.
-func (x *storedIndexer) LastStoreSyncResourceVersion() string {
-	s := x.source()
+func (ix *storedIndexer) LastStoreSyncResourceVersion() string {
+	s := ix.source()
 	if s == nil || s.Cache().Ready() != nil {
 		return ""
 	}
@@ -77,21 +77,21 @@ func (x *storedIndexer) LastStoreSyncResourceVersion() string {
 }
 
 // Get implements cache.Store.
-func (x *storedIndexer) Get(obj any) (any, bool, error) {
+func (ix *storedIndexer) Get(obj any) (any, bool, error) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return nil, false, cache.KeyError{Obj: obj, Err: err}
 	}
-	return x.GetByKey(key)
+	return ix.GetByKey(key)
 }
 
-// GetByKey implements cache.Store. Keys are as in the cache: namespace/name.
-func (x *storedIndexer) GetByKey(key string) (any, bool, error) {
-	s := x.source()
+// GetByKey implements cache.Store. A key is namespace/name, as in the cache.
+func (ix *storedIndexer) GetByKey(key string) (any, bool, error) {
+	s := ix.source()
 	if s == nil {
 		return nil, false, nil
 	}
-	obj := x.decode(s, s.Resource().Snapshot().Get(key))
+	obj := ix.decode(s, s.Resource().Snapshot().Get(key))
 	if obj == nil {
 		return nil, false, nil
 	}
@@ -99,20 +99,20 @@ func (x *storedIndexer) GetByKey(key string) (any, bool, error) {
 }
 
 // List implements cache.Store.
-func (x *storedIndexer) List() []any {
+func (ix *storedIndexer) List() []any {
 	var objects []any
-	for _, obj := range x.objects("") {
+	for _, obj := range ix.objects("") {
 		objects = append(objects, obj)
 	}
 	return objects
 }
 
 // ListKeys implements cache.Store.
-func (x *storedIndexer) ListKeys() []string { return slices.Collect(x.keys("")) }
+func (ix *storedIndexer) ListKeys() []string { return slices.Collect(ix.keys("")) }
 
 // Index implements cache.Indexer.
-func (x *storedIndexer) Index(name string, obj any) ([]any, error) {
-	indexOf, err := x.index(name)
+func (ix *storedIndexer) Index(name string, obj any) ([]any, error) {
+	indexOf, err := ix.index(name)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +121,10 @@ func (x *storedIndexer) Index(name string, obj any) ([]any, error) {
 		return nil, err
 	}
 	if len(values) == 1 {
-		return x.ByIndex(name, values[0])
+		return ix.ByIndex(name, values[0])
 	}
 	var objects []any
-	for _, obj := range x.objects("") {
+	for _, obj := range ix.objects("") {
 		own, err := indexOf(obj)
 		if err != nil {
 			return nil, err
@@ -137,32 +137,32 @@ func (x *storedIndexer) Index(name string, obj any) ([]any, error) {
 }
 
 // ByIndex implements cache.Indexer.
-func (x *storedIndexer) ByIndex(name, value string) ([]any, error) {
+func (ix *storedIndexer) ByIndex(name, value string) ([]any, error) {
 	var objects []any
-	err := x.indexed(name, value, func(_ string, obj object) { objects = append(objects, obj) })
+	err := ix.eachIndexed(name, value, func(_ string, obj object) { objects = append(objects, obj) })
 	return objects, err
 }
 
 // IndexKeys implements cache.Indexer.
-func (x *storedIndexer) IndexKeys(name, value string) ([]string, error) {
+func (ix *storedIndexer) IndexKeys(name, value string) ([]string, error) {
 	if name == cache.NamespaceIndex {
-		return slices.Collect(x.keys(value + "/")), nil
+		return slices.Collect(ix.keys(value + "/")), nil
 	}
 	var keys []string
-	err := x.indexed(name, value, func(key string, _ object) { keys = append(keys, key) })
+	err := ix.eachIndexed(name, value, func(key string, _ object) { keys = append(keys, key) })
 	return keys, err
 }
 
 // ListIndexFuncValues implements cache.Indexer.
-func (x *storedIndexer) ListIndexFuncValues(name string) []string {
+func (ix *storedIndexer) ListIndexFuncValues(name string) []string {
 	found := map[string]bool{}
 	if name == cache.NamespaceIndex {
-		for key := range x.keys("") {
+		for key := range ix.keys("") {
 			namespace, _, _ := strings.Cut(key, "/")
 			found[namespace] = true
 		}
-	} else if indexOf, err := x.index(name); err == nil {
-		for _, obj := range x.objects("") {
+	} else if indexOf, err := ix.index(name); err == nil {
+		for _, obj := range ix.objects("") {
 			values, _ := indexOf(obj)
 			for _, value := range values {
 				found[value] = true
@@ -173,42 +173,42 @@ func (x *storedIndexer) ListIndexFuncValues(name string) []string {
 }
 
 // GetIndexers implements cache.Indexer.
-func (x *storedIndexer) GetIndexers() cache.Indexers {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+func (ix *storedIndexer) GetIndexers() cache.Indexers {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	maps.Copy(indexers, x.mu.indexers)
+	maps.Copy(indexers, ix.mu.indexers)
 	return indexers
 }
 
-// AddIndexers implements cache.Indexer. All but the namespace's are computed
-// over all objects whenever one is asked for, since nothing in this server adds any.
-func (x *storedIndexer) AddIndexers(indexers cache.Indexers) error {
-	known := x.GetIndexers()
+// AddIndexers implements cache.Indexer. All indexes but that of namespaces are computed
+// over all objects at each query, since no component of this server adds any.
+func (ix *storedIndexer) AddIndexers(indexers cache.Indexers) error {
+	known := ix.GetIndexers()
 	for name := range indexers {
 		if known[name] != nil {
 			return fmt.Errorf("add index %q: there is one of that name", name)
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.mu.indexers == nil {
-		x.mu.indexers = cache.Indexers{}
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if ix.mu.indexers == nil {
+		ix.mu.indexers = cache.Indexers{}
 	}
-	maps.Copy(x.mu.indexers, indexers)
+	maps.Copy(ix.mu.indexers, indexers)
 	return nil
 }
 
-func (x *storedIndexer) index(name string) (cache.IndexFunc, error) {
-	if indexOf := x.GetIndexers()[name]; indexOf != nil {
+func (ix *storedIndexer) index(name string) (cache.IndexFunc, error) {
+	if indexOf := ix.GetIndexers()[name]; indexOf != nil {
 		return indexOf, nil
 	}
 	return nil, fmt.Errorf("there is no index %q", name)
 }
 
-// indexed calls use for each object that has a value in an index.
-func (x *storedIndexer) indexed(name, value string, use func(key string, obj object)) error {
-	indexOf, err := x.index(name)
+// eachIndexed calls use for each object that an index lists under a value.
+func (ix *storedIndexer) eachIndexed(name, value string, use func(key string, obj object)) error {
+	indexOf, err := ix.index(name)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (x *storedIndexer) indexed(name, value string, use func(key string, obj obj
 	if name == cache.NamespaceIndex {
 		prefix = value + "/"
 	}
-	for key, obj := range x.objects(prefix) {
+	for key, obj := range ix.objects(prefix) {
 		values, err := indexOf(obj)
 		if err != nil {
 			return err
@@ -228,24 +228,24 @@ func (x *storedIndexer) indexed(name, value string, use func(key string, obj obj
 	return nil
 }
 
-// objects decodes the objects whose key begins with a prefix.
-func (x *storedIndexer) objects(prefix string) iter.Seq2[string, object] {
+// objects yields the decoded objects whose keys begin with a prefix.
+func (ix *storedIndexer) objects(prefix string) iter.Seq2[string, object] {
 	return func(yield func(string, object) bool) {
-		s := x.source()
+		s := ix.source()
 		if s == nil {
 			return
 		}
 		for e := range s.Resource().Snapshot().All(prefix, "") {
-			if obj := x.decode(s, e); obj != nil && !yield(e.Key, obj) {
+			if obj := ix.decode(s, e); obj != nil && !yield(e.Key, obj) {
 				return
 			}
 		}
 	}
 }
 
-func (x *storedIndexer) keys(prefix string) iter.Seq[string] {
+func (ix *storedIndexer) keys(prefix string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		s := x.source()
+		s := ix.source()
 		if s == nil {
 			return
 		}
@@ -257,12 +257,13 @@ func (x *storedIndexer) keys(prefix string) iter.Seq[string] {
 	}
 }
 
-// decode returns an entry's obj, a fresh one, and nil if there is none to read.
-func (x *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
+// decode decodes an entry into a new object. It returns nil if there is no entry or it
+// cannot be decoded.
+func (ix *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
 	if e == nil || e.Err != nil {
 		return nil
 	}
-	obj, err := x.convert(s, e)
+	obj, err := ix.convert(s, e)
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("read %s for an informer: %w", e.Key, err))
 		return nil
@@ -270,22 +271,22 @@ func (x *storedIndexer) decode(s *storage.Store, e *resource.Entry) object {
 	return obj
 }
 
-func (x *storedIndexer) convert(s *storage.Store, e *resource.Entry) (object, error) {
+func (ix *storedIndexer) convert(s *storage.Store, e *resource.Entry) (object, error) {
 	stored, err := s.Decode(e)
 	if err != nil {
 		return nil, err
 	}
-	scheme := x.scheme
+	scheme := ix.scheme
 	if scheme == nil {
 		scheme = legacyscheme.Scheme
 	}
-	obj := x.empty()
+	obj := ix.empty()
 	if err := scheme.Convert(stored, obj, nil); err != nil {
 		return nil, err
 	}
-	x.mu.RLock()
-	transform := x.mu.transform
-	x.mu.RUnlock()
+	ix.mu.RLock()
+	transform := ix.mu.transform
+	ix.mu.RUnlock()
 	if transform == nil {
 		return obj, nil
 	}

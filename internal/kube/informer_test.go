@@ -32,7 +32,7 @@ const (
 	patience  = 30 * time.Second
 )
 
-// podCache is a cache of pods that a test feeds by hand.
+// podCache is a cache of pods without etcd: tests change it directly.
 type podCache struct {
 	*testing.T
 	cache *cache.Cache
@@ -53,8 +53,8 @@ func newPodCache(t *testing.T) *podCache {
 	return p
 }
 
-// stored is a pod as etcd holds it. Its node is the image of its content.
-func (p *podCache) stored(key, node string, revision int64) *mvccpb.KeyValue {
+// podKeyValue is a pod as etcd stores it. The node's name stands for its content.
+func (p *podCache) podKeyValue(key, node string, revision int64) *mvccpb.KeyValue {
 	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		p.Fatal(err)
@@ -78,7 +78,7 @@ func (p *podCache) load(revision int64, pods ...*mvccpb.KeyValue) {
 }
 
 func (p *podCache) put(key, node string, revision int64) {
-	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: p.stored(key, node, revision)}})
+	p.cache.Apply(p.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: p.podKeyValue(key, node, revision)}})
 }
 
 func (p *podCache) damage(key string, revision int64) {
@@ -95,8 +95,8 @@ func (p *podCache) informer() toolscache.SharedIndexInformer {
 	return newStoredInformer(func() *storage.Store { return p.store }, func() object { return &corev1.Pod{} })
 }
 
-// run runs an informer until the returned function is called, which waits.
-func run(t *testing.T, i toolscache.SharedIndexInformer) (stop func()) {
+// runInformer starts an informer. stop ends it and waits.
+func runInformer(t *testing.T, i toolscache.SharedIndexInformer) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -108,25 +108,28 @@ func run(t *testing.T, i toolscache.SharedIndexInformer) (stop func()) {
 		<-ended
 	}
 	t.Cleanup(func() {
-		if !t.Failed() { // else a handler may wait for the test to listen
+		if !t.Failed() { // otherwise a handler may block in a send to the test
 			stop()
 		}
 	})
 	return stop
 }
 
-// record is a handler that writes down what it is told.
-type record chan string
+// recordingHandler is an event handler that sends a description of each call. The channel
+// is unbuffered in most tests, so the test decides when the handler goes on.
+type recordingHandler chan string
 
-func (r record) OnAdd(obj any, initial bool) {
+func (r recordingHandler) OnAdd(obj any, initial bool) {
 	if initial {
 		r <- "initial " + describe(obj)
 		return
 	}
 	r <- "add " + describe(obj)
 }
-func (r record) OnUpdate(old, now any) { r <- "update " + describe(old) + " " + describe(now) }
-func (r record) OnDelete(obj any) {
+func (r recordingHandler) OnUpdate(old, now any) {
+	r <- "update " + describe(old) + " " + describe(now)
+}
+func (r recordingHandler) OnDelete(obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		r <- "missed delete " + unknown.Key + " " + describe(unknown.Obj)
 		return
@@ -139,7 +142,7 @@ func describe(obj any) string {
 	return fmt.Sprintf("%s/%s@%s on %s", pod.Namespace, pod.Name, pod.ResourceVersion, pod.Spec.NodeName)
 }
 
-func (r record) want(t *testing.T, want ...string) {
+func (r recordingHandler) want(t *testing.T, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		select {
@@ -153,8 +156,8 @@ func (r record) want(t *testing.T, want ...string) {
 	}
 }
 
-// wantInAnyOrder is want for what is told in no order.
-func (r record) wantInAnyOrder(t *testing.T, want ...string) {
+// wantInAnyOrder is want for events without an order.
+func (r recordingHandler) wantInAnyOrder(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
 	for range want {
@@ -190,72 +193,72 @@ func wantDone(t *testing.T, checker toolscache.DoneChecker) {
 	}
 }
 
-func TestPodHandlersAreToldAllAndThenChanges(t *testing.T) {
-	p, told := newPodCache(t), make(record)
-	i := p.informer()
-	registration := handle(t, i, told)
-	run(t, i)
+func TestHandlersGetAllPodsThenChanges(t *testing.T) {
+	pods, events := newPodCache(t), make(recordingHandler)
+	i := pods.informer()
+	registration := handle(t, i, events)
+	runInformer(t, i)
 	if i.HasSynced() || registration.HasSynced() {
 		t.Error("synced before the cache is loaded")
 	}
-	p.load(5, p.stored("a/1", "x", 3), p.stored("b/1", "x", 5))
-	told.want(t, "initial a/1@3 on x")
+	pods.load(5, pods.podKeyValue("a/1", "x", 3), pods.podKeyValue("b/1", "x", 5))
+	events.want(t, "initial a/1@3 on x")
 	if registration.HasSynced() {
-		t.Error("handler synced before it was told of all pods")
+		t.Error("handler synced before all pods were delivered")
 	}
-	told.want(t, "initial b/1@5 on x")
+	events.want(t, "initial b/1@5 on x")
 	wantDone(t, i.HasSyncedChecker())
 	wantDone(t, registration.HasSyncedChecker())
-	p.put("a/2", "", 6)
-	p.put("a/2", "y", 7)
-	p.remove("b/1", 8)
-	told.want(t, "add a/2@6 on ", "update a/2@6 on  a/2@7 on y", "delete b/1@8 on x")
-	late := make(record)
+	pods.put("a/2", "", 6)
+	pods.put("a/2", "y", 7)
+	pods.remove("b/1", 8)
+	events.want(t, "add a/2@6 on ", "update a/2@6 on  a/2@7 on y", "delete b/1@8 on x")
+	late := make(recordingHandler)
 	handle(t, i, late)
 	late.want(t, "initial a/1@3 on x", "initial a/2@7 on y")
-	p.remove("a/1", 9)
+	pods.remove("a/1", 9)
 	late.want(t, "delete a/1@9 on x")
-	told.want(t, "delete a/1@9 on x")
+	events.want(t, "delete a/1@9 on x")
 	if rv := i.LastSyncResourceVersion(); rv != "9" {
 		t.Errorf("is at %s, want 9", rv)
 	}
 }
 
-func TestPodHandlersLearnWhatTheyMissed(t *testing.T) {
-	p, told := newPodCache(t), make(record)
-	p.load(5, p.stored("a/changes", "x", 1), p.stored("a/goes", "x", 2), p.stored("a/stays", "x", 3), p.stored("a/went", "x", 4))
+func TestHandlersCatchUpAfterLostEvents(t *testing.T) {
+	p, events := newPodCache(t), make(recordingHandler)
+	p.load(5, p.podKeyValue("a/changes", "x", 1), p.podKeyValue("a/goes", "x", 2), p.podKeyValue("a/stays", "x", 3), p.podKeyValue("a/went", "x", 4))
 	i := p.informer()
-	registration := handle(t, i, told)
-	run(t, i)
-	told.want(t, "initial a/changes@1 on x", "initial a/goes@2 on x", "initial a/stays@3 on x", "initial a/went@4 on x")
+	registration := handle(t, i, events)
+	runInformer(t, i)
+	events.want(t, "initial a/changes@1 on x", "initial a/goes@2 on x", "initial a/stays@3 on x", "initial a/went@4 on x")
 	wantDone(t, registration.HasSyncedChecker())
-	// The handler takes none of these until it is asked below. By then it has
-	// been told of the first two alone, and the log is gone.
+	// The handler blocks until the test receives below. By then it has read only the
+	// first two of these events, and the log has dropped the others.
 	p.cache.Apply(t.Context(), []*clientv3.Event{
-		{Type: clientv3.EventTypePut, Kv: p.stored("a/short", "x", 6)},
+		{Type: clientv3.EventTypePut, Kv: p.podKeyValue("a/short", "x", 6)},
 		{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(podPrefix + "a/went"), ModRevision: 7}},
 	})
-	told.want(t, "add a/short@6 on x")
-	p.load(20, p.stored("a/changes", "y", 11), p.stored("a/new", "y", 12), p.stored("a/stays", "x", 3))
-	told.want(t, "delete a/went@7 on x", "update a/changes@1 on x a/changes@11 on y")
-	// So is the next one, while it is still busy with what it missed.
-	p.load(30, p.stored("a/changes", "y", 11), p.stored("a/new", "z", 22), p.stored("a/stays", "x", 3))
-	told.want(t, "add a/new@12 on y")
-	told.wantInAnyOrder(t, "missed delete a/goes a/goes@2 on x", "missed delete a/short a/short@6 on x")
-	told.want(t, "update a/new@12 on y a/new@22 on z")
+	events.want(t, "add a/short@6 on x")
+	p.load(20, p.podKeyValue("a/changes", "y", 11), p.podKeyValue("a/new", "y", 12), p.podKeyValue("a/stays", "x", 3))
+	events.want(t, "delete a/went@7 on x", "update a/changes@1 on x a/changes@11 on y")
+	// The log drops the next one too, while the handler catches up.
+	p.load(30, p.podKeyValue("a/changes", "y", 11), p.podKeyValue("a/new", "z", 22), p.podKeyValue("a/stays", "x", 3))
+	events.want(t, "add a/new@12 on y")
+	events.wantInAnyOrder(t, "missed delete a/goes a/goes@2 on x", "missed delete a/short a/short@6 on x")
+	events.want(t, "update a/new@12 on y a/new@22 on z")
 	p.put("a/stays", "z", 31)
-	told.want(t, "update a/stays@3 on x a/stays@31 on z")
+	events.want(t, "update a/stays@3 on x a/stays@31 on z")
 }
 
 func TestUnreadablePodsDoNotExist(t *testing.T) {
-	p, told := newPodCache(t), make(record)
-	p.load(2, p.stored("a/1", "x", 1), &mvccpb.KeyValue{Key: []byte(podPrefix + "a/2"), Value: []byte("?"), ModRevision: 2, Version: 1})
+	p, events := newPodCache(t), make(recordingHandler)
+	p.load(2, p.podKeyValue("a/1", "x", 1), &mvccpb.KeyValue{Key: []byte(podPrefix + "a/2"), Value: []byte("?"), ModRevision: 2, Version: 1})
 	i := p.informer()
-	handle(t, i, told)
-	run(t, i)
-	told.want(t, "initial a/1@1 on x")
+	handle(t, i, events)
+	runInformer(t, i)
+	events.want(t, "initial a/1@1 on x")
 	p.damage("a/1", 3)
-	told.want(t, "delete a/1@3 on x")
+	events.want(t, "delete a/1@3 on x")
 	if keys, pods := i.GetStore().ListKeys(), i.GetStore().List(); len(keys) != 0 || len(pods) != 0 {
 		t.Errorf("lists %v and %v, want nothing", keys, pods)
 	}
@@ -265,16 +268,16 @@ func TestUnreadablePodsDoNotExist(t *testing.T) {
 	p.put("a/1", "y", 4)
 	p.remove("a/2", 5)
 	p.put("a/3", "y", 6)
-	told.want(t, "add a/1@4 on y", "add a/3@6 on y")
+	events.want(t, "add a/1@4 on y", "add a/3@6 on y")
 }
 
-func TestPodInformerEnds(t *testing.T) {
-	p, removed, kept := newPodCache(t), make(record, 10), make(record)
-	p.load(1, p.stored("a/1", "x", 1))
+func TestInformerStops(t *testing.T) {
+	p, removed, kept := newPodCache(t), make(recordingHandler, 10), make(recordingHandler)
+	p.load(1, p.podKeyValue("a/1", "x", 1))
 	i := p.informer()
 	registration := handle(t, i, removed)
 	handle(t, i, kept)
-	stop := run(t, i)
+	stop := runInformer(t, i)
 	removed.want(t, "initial a/1@1 on x")
 	kept.want(t, "initial a/1@1 on x")
 	for range 2 {
@@ -298,20 +301,20 @@ func TestPodInformerEnds(t *testing.T) {
 	}
 }
 
-func TestPodListersReadTheCache(t *testing.T) {
+func TestListersReadTheCache(t *testing.T) {
 	p := newPodCache(t)
 	factory := informers.NewSharedInformerFactoryWithOptions(nil, 0, informers.WithTransform(func(obj any) (any, error) {
 		obj.(*corev1.Pod).Annotations = map[string]string{"transformed": "yes"}
 		return obj, nil
 	}))
-	if err := useInformers(factory, func(schema.GroupResource) *storage.Store { return p.store }); err != nil {
+	if err := setStoredInformers(factory, func(schema.GroupResource) *storage.Store { return p.store }); err != nil {
 		t.Fatal(err)
 	}
 	lister := factory.Core().V1().Pods().Lister()
 	if pods, err := lister.List(labels.Everything()); len(pods) > 0 || err != nil {
 		t.Fatalf("lists %v (%v) before the cache is loaded", pods, err)
 	}
-	p.load(4, p.stored("a/1", "x", 1), p.stored("a/2", "y", 2), p.stored("ab/1", "x", 3))
+	p.load(4, p.podKeyValue("a/1", "x", 1), p.podKeyValue("a/2", "y", 2), p.podKeyValue("ab/1", "x", 3))
 	pod, err := lister.Pods("a").Get("2")
 	if err != nil || describe(pod) != "a/2@2 on y" || pod.Annotations["transformed"] != "yes" {
 		t.Errorf("got %v (%v)", pod, err)
@@ -343,8 +346,8 @@ func wantPods(t *testing.T, lister interface {
 	}
 }
 
-// TestPodIndexerAgreesWithKubernetes compares with the stock store.
-func TestPodIndexerAgreesWithKubernetes(t *testing.T) {
+// TestIndexerEqualsKubernetes compares answers with those of client-go's indexer.
+func TestIndexerEqualsKubernetes(t *testing.T) {
 	p := newPodCache(t)
 	indexers := toolscache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 	i := p.informer()
@@ -358,7 +361,7 @@ func TestPodIndexerAgreesWithKubernetes(t *testing.T) {
 	stock := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, own.GetIndexers())
 	var stored []*mvccpb.KeyValue
 	for n := range int64(200) {
-		stored = append(stored, p.stored(fmt.Sprintf("ns%d/pod%03d", n%12, n), "node"+strconv.Itoa(int(n%5)), n+1))
+		stored = append(stored, p.podKeyValue(fmt.Sprintf("ns%d/pod%03d", n%12, n), "node"+strconv.Itoa(int(n%5)), n+1))
 	}
 	p.load(1000, stored...)
 	for _, obj := range own.List() {
@@ -368,16 +371,19 @@ func TestPodIndexerAgreesWithKubernetes(t *testing.T) {
 	}
 	sample := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns3", Name: "pod003"}, Spec: corev1.PodSpec{NodeName: "node2"}}
 	for what, ask := range map[string]func(toolscache.Indexer) []string{
-		"keys":            func(x toolscache.Indexer) []string { return x.ListKeys() },
-		"get":             func(x toolscache.Indexer) []string { o, ok, err := x.Get(sample); return described(one(o, ok), err) },
+		"keys": func(x toolscache.Indexer) []string { return x.ListKeys() },
+		"get": func(x toolscache.Indexer) []string {
+			o, ok, err := x.Get(sample)
+			return describeAll(asSlice(o, ok), err)
+		},
 		"namespaces":      func(x toolscache.Indexer) []string { return x.ListIndexFuncValues(toolscache.NamespaceIndex) },
 		"nodes":           func(x toolscache.Indexer) []string { return x.ListIndexFuncValues("node") },
-		"namespace":       func(x toolscache.Indexer) []string { return described(x.ByIndex(toolscache.NamespaceIndex, "ns1")) },
-		"node":            func(x toolscache.Indexer) []string { return described(x.ByIndex("node", "node1")) },
-		"namespace keys":  func(x toolscache.Indexer) []string { return keyed(x.IndexKeys(toolscache.NamespaceIndex, "ns1")) },
-		"node keys":       func(x toolscache.Indexer) []string { return keyed(x.IndexKeys("node", "node1")) },
-		"like, namespace": func(x toolscache.Indexer) []string { return described(x.Index(toolscache.NamespaceIndex, sample)) },
-		"like, node":      func(x toolscache.Indexer) []string { return described(x.Index("node", sample)) },
+		"namespace":       func(x toolscache.Indexer) []string { return describeAll(x.ByIndex(toolscache.NamespaceIndex, "ns1")) },
+		"node":            func(x toolscache.Indexer) []string { return describeAll(x.ByIndex("node", "node1")) },
+		"namespace keys":  func(x toolscache.Indexer) []string { return orError(x.IndexKeys(toolscache.NamespaceIndex, "ns1")) },
+		"node keys":       func(x toolscache.Indexer) []string { return orError(x.IndexKeys("node", "node1")) },
+		"like, namespace": func(x toolscache.Indexer) []string { return describeAll(x.Index(toolscache.NamespaceIndex, sample)) },
+		"like, node":      func(x toolscache.Indexer) []string { return describeAll(x.Index("node", sample)) },
 		"no index": func(x toolscache.Indexer) []string {
 			_, err := x.ByIndex("none", "")
 			return []string{fmt.Sprint(err != nil)}
@@ -395,22 +401,22 @@ func TestPodIndexerAgreesWithKubernetes(t *testing.T) {
 	}
 }
 
-func one(obj any, exists bool) []any {
+func asSlice(obj any, exists bool) []any {
 	if !exists {
 		return nil
 	}
 	return []any{obj}
 }
 
-func described(objs []any, err error) []string {
+func describeAll(objs []any, err error) []string {
 	var found []string
 	for _, obj := range objs {
 		found = append(found, describe(obj))
 	}
-	return keyed(found, err)
+	return orError(found, err)
 }
 
-func keyed(keys []string, err error) []string {
+func orError(keys []string, err error) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// useInformers puts informers of ours into the factory that the server's own
-// parts take theirs from. The first to ask decides, so it comes before them.
-// Pods are most of what a cluster has, and secrets the largest of what is read.
-func useInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
+// setStoredInformers registers our informers with the factory that the server's
+// components use. The first registration of a kind counts, so it must come before theirs.
+// Pods are most of what a cluster stores, and secrets hold most of the bytes that these
+// components need.
+func setStoredInformers(factory informers.SharedInformerFactory, stored func(schema.GroupResource) *storage.Store) error {
 	for resource, empty := range map[string]func() object{
 		"pods":    func() object { return &corev1.Pod{} },
 		"secrets": func() object { return &corev1.Secret{} },
-		// Admission goes by these: nothing may lag between them and the cache.
+		// Admission depends on quotas: they must not lag behind the cache.
 		"resourcequotas": func() object { return &corev1.ResourceQuota{} },
 	} {
 		factory.InformerFor(empty(), func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
@@ -35,7 +36,8 @@ func useInformers(factory informers.SharedInformerFactory, stored func(schema.Gr
 
 var _ cache.TransformFunc = slimNode
 
-// slimNode drops what the node authorizer and admission plugins never read.
+// slimNode drops the fields of a node that neither the node authorizer nor admission
+// reads.
 func slimNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {

@@ -20,28 +20,33 @@ import (
 // their own at start, and so run no controllers that add custom resources to
 // them. Server-side apply keeps what it needs.
 
-// skipOpenAPI comes before the configuration is completed.
+// skipOpenAPI disables the documents of the servers behind the aggregator: our own take
+// their place. These servers then build nothing at start, and run no controllers that add
+// custom resources. Server-side apply keeps the types that it needs. It must be called
+// before the configuration is completed.
 func skipOpenAPI(config *app.Config) {
 	config.KubeAPIs.ControlPlane.Generic.SkipOpenAPIInstallation = true
 	config.ApiExtensions.GenericConfig.SkipOpenAPIInstallation = true
 }
 
-// emptyOpenAPI lets those servers say that they have nothing: the aggregator
-// would ask for it, and log that it is not there, at each request.
+// emptyOpenAPI makes such a server answer with empty documents. The aggregator asks for
+// them at each request, and would log that they are missing.
 func emptyOpenAPI(server *genericapiserver.GenericAPIServer) {
 	answer := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Etag", `"empty"`)
-			_, _ = w.Write([]byte(body)) // it is read in memory
+			_, _ = w.Write([]byte(body)) // the aggregator calls this in memory
 		}
 	}
 	server.Handler.NonGoRestfulMux.UnlistedHandle("/openapi/v2", answer(`{"swagger":"2.0","info":{"title":"Kubernetes","version":""},"paths":{}}`))
 	server.Handler.NonGoRestfulMux.UnlistedHandle("/openapi/v3", answer(`{"paths":{}}`))
 }
 
-// openAPILocals are the servers of a chain, the aggregator first, with the
-// configuration that the stock server builds their documents by.
+// openAPILocals describes the documents of a chain's servers, the aggregator first. They
+// are built as the stock servers build them.
+//
+// Upstream: k8s.io/apiserver/pkg/server/routes.OpenAPI.InstallV2; compare at each upgrade.
 func openAPILocals(chain []*genericapiserver.GenericAPIServer, config *common.Config, config3 *common.OpenAPIV3Config) []openapi.Local {
 	var locals []openapi.Local
 	for i, server := range chain {
@@ -54,7 +59,7 @@ func openAPILocals(chain []*genericapiserver.GenericAPIServer, config *common.Co
 			built.Definitions = handler.PruneDefaults(built.Definitions)
 			return built, nil
 		}}
-		if i > 0 { // the aggregator serves its own, with those of services
+		if i > 0 { // the aggregator's own document includes those of APIServices
 			local.V3 = func() (http.Handler, error) {
 				at := mux.NewPathRecorderMux("openapi")
 				routes.OpenAPI{V3Config: config3}.InstallV3(container, at)

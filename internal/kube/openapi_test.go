@@ -33,7 +33,7 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// newEtcd is empty, and its sockets have short names.
+// newEtcd starts an empty etcd. Its sockets have short names, as sockets must.
 func newEtcd(t *testing.T) *store.Embedded {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "")
@@ -85,8 +85,8 @@ func idleConfig(t *testing.T, etcd *store.Embedded) *app.Config {
 	return config
 }
 
-// idle makes a chain that is ready to answer and does nothing.
-func idle(t *testing.T, config *app.Config) *Server {
+// newIdleChain makes a chain that answers requests but runs no hooks.
+func newIdleChain(t *testing.T, config *app.Config) *Server {
 	t.Helper()
 	completed, err := config.Complete()
 	if err != nil {
@@ -108,7 +108,7 @@ func (i definitionInformer) Lister() listers.CustomResourceDefinitionLister {
 	return listers.NewCustomResourceDefinitionLister(i.GetIndexer())
 }
 
-// publish runs the stock controllers of custom resources' documents.
+// publish runs the stock controllers that add custom resources to a server's documents.
 func publish(t *testing.T, server *genericapiserver.GenericAPIServer, definitions ...*apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	source := cachetesting.NewFakeControllerSource()
@@ -122,10 +122,10 @@ func publish(t *testing.T, server *genericapiserver.GenericAPIServer, definition
 	go v3.Run(server.OpenAPIV3VersionedService, t.Context().Done())
 }
 
-// fixed is a catalog of definitions that do not change.
-type fixed []*apiextensionsv1.CustomResourceDefinition
+// fixedCatalog is a catalog of definitions that do not change.
+type fixedCatalog []*apiextensionsv1.CustomResourceDefinition
 
-func (f fixed) All() []*crd.Definition {
+func (f fixedCatalog) All() []*crd.Definition {
 	var all []*crd.Definition
 	for _, d := range f {
 		v := d.Spec.Versions[0]
@@ -141,7 +141,7 @@ func (f fixed) All() []*crd.Definition {
 	return all
 }
 
-func (f fixed) Get(name string) *crd.Definition {
+func (f fixedCatalog) Get(name string) *crd.Definition {
 	for _, d := range f.All() {
 		if d.Name == name {
 			return d
@@ -150,7 +150,7 @@ func (f fixed) Get(name string) *crd.Definition {
 	return nil
 }
 
-func (f fixed) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (f fixedCatalog) Full(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	for _, d := range f {
 		if d.Name == name {
 			return d, nil
@@ -159,7 +159,7 @@ func (f fixed) Full(name string) (*apiextensionsv1.CustomResourceDefinition, err
 	return nil, os.ErrNotExist
 }
 
-func (f fixed) Stored(name string, use func(revision int64, stored []byte) error) error {
+func (f fixedCatalog) Stored(name string, use func(revision int64, stored []byte) error) error {
 	full, err := f.Full(name)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (f fixed) Stored(name string, use func(revision int64, stored []byte) error
 	return use(f.Get(name).Revision, encoded)
 }
 
-func (f fixed) AddHandler(func(before, after *crd.Definition)) {}
+func (f fixedCatalog) AddHandler(func(before, after *crd.Definition)) {}
 
 func widget(group, kind string, scope apiextensionsv1.ResourceScope, subresources *apiextensionsv1.CustomResourceSubresources) *apiextensionsv1.CustomResourceDefinition {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object"}
@@ -192,15 +192,15 @@ func widget(group, kind string, scope apiextensionsv1.ResourceScope, subresource
 	}
 }
 
-// TestOpenAPIIsTheStockServers compares all documents of both chains.
-func TestOpenAPIIsTheStockServers(t *testing.T) {
-	definitions := fixed{
+// TestOpenAPIEqualsStock compares all documents of our chain and the stock one.
+func TestOpenAPIEqualsStock(t *testing.T) {
+	definitions := fixedCatalog{
 		widget("example.com", "Widget", apiextensionsv1.NamespaceScoped, &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}),
 		widget("example.com", "Gear", apiextensionsv1.ClusterScoped, &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{}}),
 		widget("apps", "Odd", apiextensionsv1.NamespaceScoped, nil),
 	}
 	etcd := newEtcd(t)
-	stock := idle(t, idleConfig(t, etcd))
+	stock := newIdleChain(t, idleConfig(t, etcd))
 	if _, err := stock.aggregator.PrepareRun(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestOpenAPIIsTheStockServers(t *testing.T) {
 
 	config := idleConfig(t, etcd)
 	skipOpenAPI(config)
-	ours := idle(t, config)
+	ours := newIdleChain(t, config)
 	for _, server := range ours.chain()[1:] {
 		emptyOpenAPI(server)
 	}
@@ -237,8 +237,8 @@ func TestOpenAPIIsTheStockServers(t *testing.T) {
 	}
 }
 
-// askStock asks the server that has a document: the aggregator looks only when
-// its controller runs.
+// askStock requests a document from the server that has it. The aggregator itself only
+// collects documents when its controller runs.
 func askStock(t *testing.T, stock *Server, path string) []byte {
 	t.Helper()
 	for _, server := range stock.chain()[1:3] {

@@ -25,7 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 )
 
-// Options are kube-apiserver's, with all of its flags.
+// Options are the options of kube-apiserver, with all of its flags.
 type Options struct {
 	run   *options.ServerRunOptions
 	flags cliflag.NamedFlagSets
@@ -40,48 +40,52 @@ func NewOptions() *Options {
 	return o
 }
 
-// Flags are kube-apiserver's flags by section.
+// Flags returns kube-apiserver's flags by section.
 func (o *Options) Flags() *cliflag.NamedFlagSets { return &o.flags }
 
-// AddTo adds all flags to a set.
+// AddTo adds all flags to a flag set.
 func (o *Options) AddTo(fs *pflag.FlagSet) {
 	for _, section := range o.flags.FlagSets {
 		fs.AddFlagSet(section)
 	}
 }
 
-// EtcdServers returns what --etcd-servers says.
+// EtcdServers returns the value of --etcd-servers.
 func (o *Options) EtcdServers() []string { return o.run.Etcd.StorageConfig.Transport.ServerList }
 
-// UseEtcd sets the etcd that all resources are stored in.
+// UseEtcd sets the etcd that stores all resources.
 func (o *Options) UseEtcd(endpoint string) {
 	o.run.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
 }
 
-// UseWatchCache chooses whether Kubernetes keeps decoded objects in its own cache.
+// UseWatchCache decides whether Kubernetes keeps decoded objects in its watch cache.
 func (o *Options) UseWatchCache(use bool) { o.run.Etcd.EnableWatchCache = use }
 
-// Etcd are the options of the storage.
+// Etcd returns the options of the storage.
 func (o *Options) Etcd() *genericoptions.EtcdOptions { return o.run.Etcd }
 
-// SecurePort is the port that --secure-port says.
+// SecurePort returns the value of --secure-port.
 func (o *Options) SecurePort() int { return o.run.SecureServing.BindPort }
 
-// MinRequestTimeout is --min-request-timeout.
+// MinRequestTimeout returns the value of --min-request-timeout.
 func (o *Options) MinRequestTimeout() time.Duration {
 	return time.Duration(o.run.GenericServerRunOptions.MinRequestTimeout) * time.Second
 }
 
-// asksOthers reports whether authentication or authorization may wait for somebody else:
-// a webhook, or an issuer of tokens.
-func (o *Options) asksOthers() bool {
+// asksOtherServers reports whether authentication or authorization may wait for another
+// server: a webhook, or an issuer of tokens.
+//
+// Upstream: k8s.io/kubernetes/pkg/kubeapiserver/options.BuiltInAuthenticationOptions; compare at each upgrade.
+func (o *Options) asksOtherServers() bool {
 	authn, authz := o.run.Authentication, o.run.Authorization
 	return authn.AuthenticationConfigFile != "" || authn.OIDC != nil && authn.OIDC.IssuerURL != "" || authn.WebHook != nil && authn.WebHook.ConfigFile != "" ||
 		authz.AuthorizationConfigurationFile != "" || slices.Contains(authz.Modes, modes.ModeWebhook)
 }
 
-// Apply makes the flags of feature gates and logging take effect. Both are the
-// process's, so it is called once, before anything that logs is started.
+// Apply makes the flags of feature gates and logging take effect. They are global to the
+// process, so it must be called once, before anything that logs starts.
+//
+// Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.NewAPIServerCommand; compare at each upgrade.
 func (o *Options) Apply() error {
 	registry := o.run.GenericServerRunOptions.ComponentGlobalsRegistry
 	if err := registry.Set(); err != nil {
@@ -100,7 +104,7 @@ func (o *Options) Apply() error {
 	return nil
 }
 
-// complete fills in defaults and validates.
+// complete fills in defaults and validates the options.
 func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error) {
 	completed, err := o.run.Complete(ctx)
 	if err != nil {
@@ -112,8 +116,9 @@ func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error
 	return completed, nil
 }
 
-// newConfig builds everything that a server is made of, and starts nothing that
-// serves. prepare sees the informers before they are used; nil is the stock server.
+// newConfig builds the configuration of all servers, and starts nothing that serves.
+// prepare sees the informers before they are used; with nil, the configuration is the
+// stock one.
 func (o *Options) newConfig(ctx context.Context, prepare func(informers.SharedInformerFactory) error) (*app.Config, error) {
 	completed, err := o.complete(ctx)
 	if err != nil {

@@ -9,13 +9,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// passWithoutQuota has the plugin ResourceQuota asked only of namespaces that have a
-// quota. Without one it finds nothing to limit, once another goroutine has looked, and
-// keeps an evaluator for good of each kind that it was ever asked about. It may limit
-// what no quota covers if its configuration says so: then it is asked of all. It finds
-// quotas by the same lister, and asks the API as well only as long as that has not
-// synced; until then it is asked of all namespaces.
-func passWithoutQuota(factory informers.SharedInformerFactory) admission.Decorator {
+// skipWithoutQuota skips the admission plugin ResourceQuota in namespaces that have no
+// quota. There it finds nothing to limit. But it makes another goroutine look, and keeps
+// an evaluator for ever for each kind that it was asked about.
+//
+// A configuration file may let the plugin limit what no quota covers, so this decorator
+// is only used without one. The plugin finds quotas with the lister that is used here,
+// and also asks the API until that lister has synced. Until then it is not skipped
+// either.
+//
+// Upstream: k8s.io/apiserver/pkg/admission/plugin/resourcequota.QuotaAdmission.Validate; compare at each upgrade.
+func skipWithoutQuota(factory informers.SharedInformerFactory) admission.Decorator {
 	quotas := factory.Core().V1().ResourceQuotas()
 	indexer, synced := quotas.Informer().GetIndexer(), quotas.Informer().HasSynced
 	return admission.DecoratorFunc(func(plugin admission.Interface, name string) admission.Interface {
@@ -27,16 +31,16 @@ func passWithoutQuota(factory informers.SharedInformerFactory) admission.Decorat
 	})
 }
 
-// quotaGate is ResourceQuota's plugin without a configuration of its own.
+// quotaGate is the plugin ResourceQuota without a configuration file.
 type quotaGate struct {
 	admission.ValidationInterface
-	quotas cache.Indexer
-	synced cache.InformerSynced
+	quotas    cache.Indexer
+	hasSynced cache.InformerSynced
 }
 
 // Validate implements admission.ValidationInterface.
 func (g quotaGate) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if g.synced() {
+	if g.hasSynced() {
 		quotas, err := g.quotas.IndexKeys(cache.NamespaceIndex, a.GetNamespace())
 		if err == nil && len(quotas) == 0 {
 			return nil

@@ -22,37 +22,37 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-var errAsked = errors.New("asked")
+var errRefused = errors.New("asked")
 
-// refusing is a plugin that refuses all that it is asked about.
-type refusing struct{ *admission.Handler }
+// refusingPlugin refuses each object, so that a test sees that it was called.
+type refusingPlugin struct{ *admission.Handler }
 
-func (refusing) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
-	return errAsked
+func (refusingPlugin) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+	return errRefused
 }
 
-// asked reports whether a plugin is asked about an object that is created.
-func asked(t *testing.T, p admission.ValidationInterface, namespace string) bool {
+// isAsked reports whether a plugin is called for an object that is created.
+func isAsked(t *testing.T, p admission.ValidationInterface, namespace string) bool {
 	t.Helper()
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	a := admission.NewAttributesRecord(nil, nil, gvk, namespace, "w", gvk.GroupVersion().WithResource("widgets"),
 		"", admission.Create, nil, false, nil)
 	err := p.Validate(t.Context(), a, nil)
-	if err != nil && !errors.Is(err, errAsked) {
+	if err != nil && !errors.Is(err, errRefused) {
 		t.Fatal(err)
 	}
 	return err != nil
 }
 
-func TestPassWithoutQuota(t *testing.T) {
+func TestQuotaPluginIsSkippedWithoutQuotas(t *testing.T) {
 	client := fake.NewClientset(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "limited", Name: "q"}})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	gate := passWithoutQuota(factory)
-	plugin := refusing{admission.NewHandler(admission.Create)}
+	gate := skipWithoutQuota(factory)
+	plugin := refusingPlugin{admission.NewHandler(admission.Create)}
 	limits := gate.Decorate(plugin, "ResourceQuota").(admission.ValidationInterface)
 	asked := func(p admission.ValidationInterface, namespace string) bool {
 		t.Helper()
-		return asked(t, p, namespace)
+		return isAsked(t, p, namespace)
 	}
 	if !asked(limits, "free") {
 		t.Error("not asked before it is known which namespaces have quotas")
@@ -94,9 +94,9 @@ func TestPassWithoutQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaCountsWhenTheCacheHasIt: no watch that may lag stands between the byte cache
-// and what the plugin goes by.
-func TestQuotaCountsWhenTheCacheHasIt(t *testing.T) {
+// TestQuotaAppliesAtOnce checks that a quota counts as soon as the byte cache has it. No
+// watch may lag between the cache and the plugin.
+func TestQuotaAppliesAtOnce(t *testing.T) {
 	const prefix = "/registry/resourcequotas/"
 	codec := legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
 	c := mrcache.New(mrcache.Config{})
@@ -106,18 +106,18 @@ func TestQuotaCountsWhenTheCacheHasIt(t *testing.T) {
 	})
 	c.BeginLoad().End(t.Context(), 1)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	if err := useInformers(factory, func(gr schema.GroupResource) *storage.Store {
+	if err := setStoredInformers(factory, func(gr schema.GroupResource) *storage.Store {
 		return map[string]*storage.Store{"resourcequotas": quotas}[gr.Resource]
 	}); err != nil {
 		t.Fatal(err)
 	}
-	limits := passWithoutQuota(factory).Decorate(refusing{admission.NewHandler(admission.Create)}, "ResourceQuota").(admission.ValidationInterface)
+	limits := skipWithoutQuota(factory).Decorate(refusingPlugin{admission.NewHandler(admission.Create)}, "ResourceQuota").(admission.ValidationInterface)
 	ctx, stop := context.WithCancel(t.Context())
 	defer factory.Shutdown()
 	defer stop()
 	factory.StartWithContext(ctx)
 	cache.WaitForCacheSync(ctx.Done(), factory.Core().V1().ResourceQuotas().Informer().HasSynced)
-	if asked(t, limits, "team") {
+	if isAsked(t, limits, "team") {
 		t.Error("asked of a namespace without quotas")
 	}
 	value, err := runtime.Encode(codec, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "q"}})
@@ -127,7 +127,7 @@ func TestQuotaCountsWhenTheCacheHasIt(t *testing.T) {
 	c.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
 		Key: []byte(prefix + "team/q"), Value: value, ModRevision: 2, Version: 1,
 	}}})
-	if !asked(t, limits, "team") || asked(t, limits, "teams") {
+	if !isAsked(t, limits, "team") || isAsked(t, limits, "teams") {
 		t.Error("the quota does not count at once, or elsewhere")
 	}
 }

@@ -9,72 +9,78 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 )
 
-// router remembers what restful.CurlyRouter selects. That compares a path with those
-// of all routes of its group version, several hundred for v1, which is a fifteenth of
-// what a write costs. Where a path leads to one template, what is selected depends on
-// nothing but that, the method and the media types.
+// router selects routes as restful.CurlyRouter does, and remembers its selections.
+// CurlyRouter compares a path with all routes of its group version, several hundred for
+// v1, which is a fifteenth of a write's cost.
 //
-// Its zero value is ready to use. What it does not know it asks CurlyRouter.
+// If a path leads to exactly one path template, the selection depends only on that, the
+// method and the media types. router finds the template in a tree, and caches
+// CurlyRouter's answer there. It leaves all other paths to CurlyRouter, so it cannot
+// select another route than upstream. The zero value is ready to use.
+//
+// Upstream: github.com/emicklei/go-restful/v3.CurlyRouter.SelectRoute; compare at each upgrade.
 type router struct {
 	restful.CurlyRouter
-	templates atomic.Pointer[templates]
+	tree atomic.Pointer[templateTree]
 }
 
 const (
-	// maxSelections are remembered of a template: clients ask in a few ways.
+	// maxSelections bounds the selections that are remembered for a template. Clients use
+	// few media types.
 	maxSelections = 16
-	// maxMedia is the length of what is remembered of a request's media types.
+	// maxMedia bounds the length of the media types of a remembered selection, in bytes.
 	maxMedia = 256
 )
 
-// SelectRoute implements restful.RouteSelector. The services do not change while it
-// runs, and get no more routes once they serve.
+// SelectRoute implements restful.RouteSelector. The services must not change during the
+// call, nor get routes once they serve.
 func (r *router) SelectRoute(services []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
-	known := r.templates.Load()
-	if !known.are(services) {
-		known = newTemplates(services)
-		r.templates.Store(known)
+	tree := r.tree.Load()
+	if !tree.builtFrom(services) {
+		tree = newTemplateTree(services)
+		r.tree.Store(tree)
 	}
-	template := known.find(req.URL.Path)
+	template := tree.find(req.URL.Path)
 	if template == nil {
 		return r.CurlyRouter.SelectRoute(services, req)
 	}
-	asked := question{req.Method, req.Header.Get(restful.HEADER_ContentType), req.Header.Get(restful.HEADER_Accept)}
-	if s, ok := template.selected(asked); ok {
-		return s.service, s.route, nil
+	key := selectionKey{req.Method, req.Header.Get(restful.HEADER_ContentType), req.Header.Get(restful.HEADER_Accept)}
+	if selected, ok := template.lookUp(key); ok {
+		return selected.service, selected.route, nil
 	}
 	service, route, err := r.CurlyRouter.SelectRoute(services, req)
 	if err == nil {
-		template.remember(asked, selection{service, route})
+		template.remember(key, selection{service, route})
 	}
 	return service, route, err
 }
 
-// question is what a route is selected by, beside the path.
-type question struct{ method, contentType, accept string }
+// selectionKey is what selects a route of a template.
+type selectionKey struct{ method, contentType, accept string }
 
 type selection struct {
 	service *restful.WebService
 	route   *restful.Route
 }
 
-// template is a place in the tree of all paths of routes, segment by segment. A segment
-// of a path leads on by its name, or is a parameter's value.
+// template is a node in the tree of all route paths. Each level is a path segment: a
+// name, or a parameter.
 type template struct {
 	named     map[string]*template
 	parameter *template
-	// open is one behind which the tree does not tell what matches: both a name and a
-	// parameter could, or there is an expression, such as that of the rest of a path.
-	open bool
-	// ends says that a route ends here, conditional that one decides by itself whether
-	// it is meant.
-	ends, conditional bool
+	// ambiguous says that the tree does not decide what follows: both a name and a
+	// parameter may match, or a segment is an expression, such as one for the rest of a
+	// path.
+	ambiguous bool
+	// hasRoute says that a route ends here. conditional says that one of these decides by
+	// itself whether it matches.
+	hasRoute, conditional bool
 
-	selections atomic.Pointer[map[question]selection]
+	selections atomic.Pointer[map[selectionKey]selection]
 }
 
-// selected looks a question up.
-func (t *template) selected(q question) (selection, bool) {
+// lookUp returns a remembered selection.
+func (t *template) lookUp(q selectionKey) (selection, bool) {
 	known := t.selections.Load()
 	if known == nil {
 		return selection{}, false
@@ -83,13 +89,13 @@ func (t *template) selected(q question) (selection, bool) {
 	return s, ok
 }
 
-// remember keeps an answer as long as there is room. One that another request
-// replaces at the same time is found again.
-func (t *template) remember(q question, s selection) {
+// remember stores a selection while there is room. A selection that a concurrent call
+// overwrites is stored again later.
+func (t *template) remember(q selectionKey, s selection) {
 	if len(q.contentType)+len(q.accept) > maxMedia {
 		return
 	}
-	known := map[question]selection{}
+	known := map[selectionKey]selection{}
 	if before := t.selections.Load(); before != nil {
 		if len(*before) >= maxSelections {
 			return
@@ -100,26 +106,27 @@ func (t *template) remember(q question, s selection) {
 	t.selections.Store(&known)
 }
 
-// templates are those of services.
-type templates struct {
+// templateTree is the tree of the route paths of some services.
+type templateTree struct {
 	services []*restful.WebService
 	root     template
 }
 
-// are tells a container's services as they were: it adds at the end, and copies them to
-// remove one.
-func (t *templates) are(services []*restful.WebService) bool {
+// builtFrom reports whether a container's services are those of the tree. A container
+// appends to its list, and copies it to remove one. So equal length and first element
+// mean an unchanged list.
+func (t *templateTree) builtFrom(services []*restful.WebService) bool {
 	return t != nil && len(t.services) == len(services) && (len(services) == 0 || &t.services[0] == &services[0])
 }
 
-func newTemplates(services []*restful.WebService) *templates {
-	t := &templates{services: services}
+func newTemplateTree(services []*restful.WebService) *templateTree {
+	t := &templateTree{services: services}
 	for _, service := range services {
-		// Also where it has no route: a path below leads to no other service.
+		// Added even without a route: a path below it leads to no other service.
 		t.add(service.RootPath())
 		for _, route := range service.Routes() {
 			if end := t.add(route.Path); end != nil {
-				end.ends = true
+				end.hasRoute = true
 				end.conditional = end.conditional || len(route.If) > 0
 			}
 		}
@@ -127,21 +134,21 @@ func newTemplates(services []*restful.WebService) *templates {
 	return t
 }
 
-// add returns where a path ends, nil if the tree does not tell.
-func (t *templates) add(path string) *template {
+// add inserts a path and returns its node; nil if the tree cannot decide about it.
+func (t *templateTree) add(path string) *template {
 	at := &t.root
 	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		switch inner, isParameter := strings.CutPrefix(segment, "{"); {
 		case segment == "":
 			return at
 		case strings.Contains(segment, ":") || strings.Contains(segment, "{") && !(isParameter && strings.Index(inner, "}") == len(inner)-1):
-			at.open = true
+			at.ambiguous = true
 			return nil
 		case isParameter:
 			if at.parameter == nil {
 				at.parameter = &template{}
 			}
-			at.open = at.open || len(at.named) > 0
+			at.ambiguous = at.ambiguous || len(at.named) > 0
 			at = at.parameter
 		default:
 			if at.named[segment] == nil {
@@ -150,16 +157,16 @@ func (t *templates) add(path string) *template {
 				}
 				at.named[segment] = &template{}
 			}
-			at.open = at.open || at.parameter != nil
+			at.ambiguous = at.ambiguous || at.parameter != nil
 			at = at.named[segment]
 		}
 	}
 	return at
 }
 
-// find returns the template of a path, nil if that is not known. How empty segments are
-// taken is left to CurlyRouter.
-func (t *templates) find(path string) *template {
+// find returns the template of a path; nil if it is unknown or ambiguous. Paths with
+// empty segments are left to CurlyRouter.
+func (t *templateTree) find(path string) *template {
 	rest, rooted := strings.CutPrefix(path, "/")
 	if !rooted {
 		return nil
@@ -168,7 +175,7 @@ func (t *templates) find(path string) *template {
 	for more := true; more; {
 		var segment string
 		segment, rest, more = strings.Cut(rest, "/")
-		if segment == "" || at.open {
+		if segment == "" || at.ambiguous {
 			return nil
 		}
 		next := at.named[segment]
@@ -180,7 +187,7 @@ func (t *templates) find(path string) *template {
 		}
 		at = next
 	}
-	if !at.ends || at.conditional {
+	if !at.hasRoute || at.conditional {
 		return nil
 	}
 	return at

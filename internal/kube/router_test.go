@@ -12,9 +12,9 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 )
 
-// served makes services as Kubernetes installs them, and with what it could install:
-// expressions, conditions, services within others, names beside parameters.
-func served() []*restful.WebService {
+// testServices makes services as Kubernetes installs them, and others that it could
+// install: with expressions, conditions, services within others, names beside parameters.
+func testServices() []*restful.WebService {
 	service := func(root string, routes ...string) *restful.WebService {
 		ws := new(restful.WebService).Path(root).Consumes("*/*").Produces("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 		for _, route := range routes {
@@ -51,7 +51,7 @@ func served() []*restful.WebService {
 	}
 }
 
-// randomRequest asks for a path that some service has, or nearly.
+// randomRequest requests a path that some service has, or one that differs a little.
 func randomRequest(r *rand.Rand) *http.Request {
 	words := []string{"api", "apis", "v1", "apps", "namespaces", "pods", "nodes", "proxy", "watch", "odd", "deployments", "verbs", "version", "status", "finalize", "a", "b:start", "1", ""}
 	paths := []string{
@@ -86,32 +86,32 @@ func randomRequest(r *rand.Rand) *http.Request {
 	return req
 }
 
-// TestRouterSelects asks CurlyRouter the same, in any order, so that answers come from
-// what was asked before.
-func TestRouterSelects(t *testing.T) {
+// TestRouterEqualsCurlyRouter compares selections with those of CurlyRouter over random
+// requests, so that most of ours come from memory.
+func TestRouterEqualsCurlyRouter(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	services := served()
-	ours, remembered := &router{}, 0
+	services := testServices()
+	ours, rememberable := &router{}, 0
 	for i := range 40_000 {
 		if i == 20_000 {
-			// Another serves the same, and what was known of the first must not be answered.
-			services = append(slices.Clone(services[1:]), served()[0])
+			// Other services with the same routes: remembered selections must not be used.
+			services = append(slices.Clone(services[1:]), testServices()[0])
 		}
 		req := randomRequest(r)
 		wantService, wantRoute, wantErr := restful.CurlyRouter{}.SelectRoute(services, req)
-		template := newTemplates(services).find(req.URL.Path)
+		template := newTemplateTree(services).find(req.URL.Path)
 		service, route, err := ours.SelectRoute(services, req)
 		if service != wantService || !sameRoute(route, wantRoute) || !sameError(err, wantErr) {
 			t.Fatalf("%s %s %v: %v, %v, want %v, %v", req.Method, req.URL, req.Header, route, err, wantRoute, wantErr)
 		}
 		if template != nil && err == nil {
-			remembered++
+			rememberable++
 		}
 	}
-	if remembered < 1_000 {
-		t.Errorf("%d answers could have been remembered: the requests test nothing", remembered)
+	if rememberable < 1_000 {
+		t.Errorf("%d answers could have been remembered: the requests test nothing", rememberable)
 	}
 }
 
@@ -124,10 +124,10 @@ func sameError(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || errors.As(a, &x) && errors.As(b, &y) && x.Code == y.Code && x.Message == y.Message)
 }
 
-// TestRouterRemembers sees that what was selected is not looked for again, and that
-// clients that ask in ever new ways fill nothing.
-func TestRouterRemembers(t *testing.T) {
-	services, ours := served(), &router{}
+// TestRouterRemembersSelections checks that a selection is remembered, and that memory is
+// bounded when clients use ever new media types.
+func TestRouterRemembersSelections(t *testing.T) {
+	services, ours := testServices(), &router{}
 	ask := func(accept string) *restful.Route {
 		req := httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/a", nil)
 		req.Header.Set("Accept", accept)
@@ -138,7 +138,7 @@ func TestRouterRemembers(t *testing.T) {
 		return route
 	}
 	if first := ask("*/*"); ask("*/*") != first {
-		t.Error("the route was looked for twice")
+		t.Error("the route was selected twice")
 	}
 	if long := strings.Repeat("*/*,", maxMedia); ask(long) == ask(long) {
 		t.Error("long media types are remembered")
@@ -147,12 +147,12 @@ func TestRouterRemembers(t *testing.T) {
 		ask("*/*;q=0." + strings.Repeat("1", i))
 	}
 	if ask("*/*;q=0.2") == ask("*/*;q=0.2") {
-		t.Error("as many ways of asking are remembered as come")
+		t.Error("more selections than maxSelections are remembered")
 	}
 }
 
 func BenchmarkRouter(b *testing.B) {
-	services := served()
+	services := testServices()
 	req := httptest.NewRequest(http.MethodPut, "/api/v1/namespaces/a", nil)
 	for name, selector := range map[string]restful.RouteSelector{"remembers": &router{}, "curly": restful.CurlyRouter{}} {
 		b.Run(name, func(b *testing.B) {

@@ -18,31 +18,31 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 )
 
-// Route is a built-in resource in one API version, as it is installed.
+// Route is a built-in resource in one API version, as Kubernetes installed it.
 type Route struct {
-	// Resource and Kind name it as clients do.
+	// Resource and Kind are its names in the API.
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
-	// Stored names the storage that its objects are in.
+	// Stored is the resource whose storage holds its objects.
 	Stored schema.GroupResource
-	// Namespaced resources live in namespaces.
+	// Namespaced says that its objects belong to namespaces.
 	Namespaced bool
 	// Gets, Lists and Watches say which verbs are installed.
 	Gets, Lists, Watches bool
-	// Serializer knows the resource's media types.
+	// Serializer has the media types of the resource.
 	Serializer runtime.NegotiatedSerializer
-	// Convertor converts to served versions, and labels of field selectors.
+	// Convertor converts objects to served versions, and the labels of field selectors.
 	Convertor runtime.ObjectConvertor
-	// Table prints objects in internal form as Kubernetes' handlers do. It is nil
-	// where the rows of a list are not those of its objects one by one.
+	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if the
+	// rows of a list do not correspond to its objects one by one.
 	Table rest.TableConvertor
-	// Warning is what clients of a deprecated version are told, "" for others.
+	// Warning is the warning for clients of a deprecated version; "" for others.
 	Warning string
-	// RemovedRelease is the version that a deprecated one ends with.
+	// RemovedRelease is the release that removes a deprecated version.
 	RemovedRelease string
 }
 
-// serializers are those of the servers in chain order.
+// serializers are those of the servers, in the order of the chain.
 func serializers() []runtime.NegotiatedSerializer {
 	return []runtime.NegotiatedSerializer{aggregatorscheme.Codecs, legacyscheme.Codecs, apiextensionsapiserver.Codecs}
 }
@@ -51,7 +51,7 @@ func schemes() []*runtime.Scheme {
 	return []*runtime.Scheme{aggregatorscheme.Scheme, legacyscheme.Scheme, apiextensionsapiserver.Scheme}
 }
 
-// Routes lists what GET, LIST and WATCH are installed for.
+// Routes lists the built-in resources that have GET, LIST or WATCH.
 func (s *Server) Routes() []Route {
 	var routes []Route
 	tables := NewTables()
@@ -66,18 +66,20 @@ func (s *Server) Routes() []Route {
 			}
 		}
 		for _, r := range byName {
-			r.Stored = storedAs(r.Resource.GroupResource())
+			r.Stored = storageOf(r.Resource.GroupResource())
 			r.Serializer = serializers()[i]
 			r.Convertor = schemes()[i]
 			r.Table = tables.Of(r.Stored)
-			r.deprecate(schemes()[i])
+			r.setDeprecation(schemes()[i])
 			routes = append(routes, *r)
 		}
 	}
 	return routes
 }
 
-// collect adds what an installed route says. Subresources are left out.
+// collect adds one installed route to byName. Subresources are left out.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func collect(byName map[schema.GroupVersionResource]*Route, root string, route restful.Route) {
 	action, _ := route.Metadata[endpoints.RouteMetaAction].(string)
 	gvk, ok := route.Metadata[endpoints.RouteMetaGVK].(metav1.GroupVersionKind)
@@ -88,7 +90,7 @@ func collect(byName map[schema.GroupVersionResource]*Route, root string, route r
 	path, watches := strings.CutPrefix(strings.TrimPrefix(route.Path, root), "/watch/")
 	switch {
 	case watches:
-		// A kind that can be watched at all has paths of its own for it.
+		// Each kind that can be watched has the deprecated paths below /watch/.
 		action, path = "list", "/"+path
 	case action != "get" && action != "list":
 		return
@@ -110,7 +112,7 @@ func collect(byName map[schema.GroupVersionResource]*Route, root string, route r
 	r.Watches = r.Watches || watches
 }
 
-// groupVersion reads "/api/v1" and "/apis/group/version".
+// groupVersion parses "/api/v1" and "/apis/group/version".
 func groupVersion(root string) (schema.GroupVersion, bool) {
 	parts := strings.Split(strings.Trim(root, "/"), "/")
 	switch {
@@ -122,23 +124,26 @@ func groupVersion(root string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{}, false
 }
 
-// storedAs names the storage of a resource: that of its own name but for
-// events, which events.k8s.io serves out of the core group's.
-func storedAs(gr schema.GroupResource) schema.GroupResource {
+// storageOf returns the resource whose storage a resource uses: itself, except that
+// events.k8s.io serves the events of the core group.
+func storageOf(gr schema.GroupResource) schema.GroupResource {
 	if gr.Group == "events.k8s.io" && gr.Resource == "events" {
 		gr.Group = ""
 	}
 	return gr
 }
 
-func (r *Route) deprecate(scheme *runtime.Scheme) {
+// setDeprecation sets Warning and RemovedRelease.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
+func (r *Route) setDeprecation(scheme *runtime.Scheme) {
 	obj, err := scheme.New(r.Kind)
 	if err != nil {
 		return
 	}
 	obj.GetObjectKind().SetGroupVersionKind(r.Kind)
-	// As the installer does: a binary that was built without a version is 0.0,
-	// for which all that will be deprecated is.
+	// As upstream: a binary that was built without a version is version 0.0,
+	// and takes each version that will ever be deprecated for deprecated.
 	major, minor, _ := deprecation.MajorMinor(version.Get())
 	if !deprecation.IsDeprecated(obj, major, minor) {
 		return
@@ -147,35 +152,40 @@ func (r *Route) deprecate(scheme *runtime.Scheme) {
 	r.RemovedRelease = deprecation.RemovedRelease(obj)
 }
 
-// Uncached reports whether Kubernetes keeps a kind out of its watch cache by
+// UncachedByDefault reports whether Kubernetes keeps a kind out of its watch cache by
 // default (kubeapiserver.DefaultWatchCacheSizes).
-func Uncached(gr schema.GroupResource) bool {
+func UncachedByDefault(gr schema.GroupResource) bool {
 	size, listed := kubeapiserver.DefaultWatchCacheSizes()[gr]
 	return listed && size == 0
 }
 
-// Altered reports, for kinds whose handlers alter some objects on their way
-// out, whether they would alter a given one (the Decorator of their registry).
+// Altered returns a function that reports whether Kubernetes' handlers would alter an
+// object on its way out. It is nil for kinds whose registry has no Decorator.
 func Altered(gr schema.GroupResource) func(runtime.Object) bool {
 	switch gr {
 	case schema.GroupResource{Resource: "services"}:
-		return func(obj runtime.Object) bool { return irregularService(obj.(*api.Service)) }
+		return func(obj runtime.Object) bool { return serviceIsAltered(obj.(*api.Service)) }
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
-		return func(obj runtime.Object) bool { return irregularClaim(obj.(*api.PersistentVolumeClaim)) }
+		return func(obj runtime.Object) bool { return claimIsAltered(obj.(*api.PersistentVolumeClaim)) }
 	}
 	return nil
 }
 
-// irregularService tells services from before cluster IPs and IP families
-// became lists, and external names that were stored with a traffic policy.
-func irregularService(s *api.Service) bool {
+// serviceIsAltered recognizes services that were stored before cluster IPs and IP
+// families became lists, and external names that were stored with a traffic policy.
+//
+// Upstream: k8s.io/kubernetes/pkg/registry/core/service/storage.REST.defaultOnRead; compare at each upgrade.
+func serviceIsAltered(s *api.Service) bool {
 	if s.Spec.Type == api.ServiceTypeExternalName {
 		return s.Spec.InternalTrafficPolicy != nil || s.Spec.ClusterIP != "" || len(s.Spec.ClusterIPs) > 0
 	}
 	return len(s.Spec.IPFamilies) == 0 || len(s.Spec.ClusterIPs) == 0 || s.Spec.ClusterIPs[0] != s.Spec.ClusterIP
 }
 
-// irregularClaim tells claims with only one of the two names of a data source.
-func irregularClaim(c *api.PersistentVolumeClaim) bool {
+// claimIsAltered recognizes claims that have only one of the two fields for a data
+// source.
+//
+// Upstream: k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim/storage.REST.defaultOnRead; compare at each upgrade.
+func claimIsAltered(c *api.PersistentVolumeClaim) bool {
 	return (c.Spec.DataSource == nil) != (c.Spec.DataSourceRef == nil)
 }

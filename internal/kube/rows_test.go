@@ -31,35 +31,35 @@ import (
 	"github.com/millrace/millrace/internal/row"
 )
 
-// family is the kinds of one scheme and how to make objects of them.
-type family struct {
+// schemeKinds is a scheme, and how to make objects of its kinds.
+type schemeKinds struct {
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
 	funcs  fuzzer.FuzzerFuncs
 }
 
-func families() []family {
-	return []family{
+func schemesToPrint() []schemeKinds {
+	return []schemeKinds{
 		{legacyscheme.Scheme, legacyscheme.Codecs, kubefuzzer.FuzzerFuncs},
 		{aggregatorscheme.Scheme, aggregatorscheme.Codecs, metafuzzer.Funcs},
 		{apiextensionsapiserver.Scheme, apiextensionsapiserver.Codecs, fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, apiextensionsfuzzer.Funcs)},
 	}
 }
 
-// printed is a kind in the version that its test objects are written in.
-type printed struct {
-	family
+// printedKind is a kind, in the version in which its test objects are written.
+type printedKind struct {
+	schemeKinds
 	kind     schema.GroupVersionKind
 	resource schema.GroupResource
 	table    rest.TableConvertor
 }
 
-// printedKinds are all kinds with lists, each once.
-func printedKinds() []printed {
+// printedKinds are all kinds that have lists, each once.
+func printedKinds() []printedKind {
 	tables := kube.NewTables()
 	seen := map[schema.GroupKind]bool{}
-	var found []printed
-	for _, f := range families() {
+	var found []printedKind
+	for _, f := range schemesToPrint() {
 		for _, gv := range f.scheme.PrioritizedVersionsAllGroups() {
 			for name := range f.scheme.KnownTypes(gv) {
 				gvk := gv.WithKind(name)
@@ -71,17 +71,17 @@ func printedKinds() []printed {
 				gvr, _ := meta.UnsafeGuessKindToResource(gvk)
 				gr := gvr.GroupResource()
 				if table := tables.Of(gr); table != nil {
-					found = append(found, printed{f, gvk, gr, table})
+					found = append(found, printedKind{f, gvk, gr, table})
 				}
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b printed) int { return bytes.Compare([]byte(a.kind.String()), []byte(b.kind.String())) })
+	slices.SortFunc(found, func(a, b printedKind) int { return bytes.Compare([]byte(a.kind.String()), []byte(b.kind.String())) })
 	return found
 }
 
-// render prints an object and sends its metadata, or all of it.
-func (p printed) render(include metav1.IncludeObjectPolicy) row.Render {
+// render prints an object as a row with its metadata, or with all of it.
+func (p printedKind) render(include metav1.IncludeObjectPolicy) row.Render {
 	return func(obj runtime.Object) (metav1.TableRow, error) {
 		table, err := p.table.ConvertToTable(context.Background(), obj, &metav1.TableOptions{NoHeaders: true})
 		if err != nil {
@@ -103,18 +103,18 @@ func (p printed) render(include metav1.IncludeObjectPolicy) row.Render {
 	}
 }
 
-// hasDates says that the kind is printed with dates instead of ages.
-func (p printed) hasDates() bool { return p.table == rest.NewDefaultTableConvertor(p.resource) }
+// hasDates reports whether the kind is printed with dates in place of ages.
+func (p printedKind) hasDates() bool { return p.table == rest.NewDefaultTableConvertor(p.resource) }
 
-// random makes an object that can be printed: some printers rely on validation.
-func (p printed) random(t *testing.T, fill func(any)) runtime.Object {
+// random makes an object that can be printed; some printers rely on validation.
+func (p printedKind) random(t *testing.T, fill func(any)) runtime.Object {
 	t.Helper()
 	for range 10_000 {
 		obj, err := p.scheme.New(schema.GroupVersionKind{Group: p.kind.Group, Version: runtime.APIVersionInternal, Kind: p.kind.Kind})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fill(obj); p.prints(obj) {
+		if fill(obj); p.canPrint(obj) {
 			return obj
 		}
 	}
@@ -122,13 +122,13 @@ func (p printed) random(t *testing.T, fill func(any)) runtime.Object {
 	return nil
 }
 
-func (p printed) prints(obj runtime.Object) (ok bool) {
+func (p printedKind) canPrint(obj runtime.Object) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	_, _ = p.render(metav1.IncludeMetadata)(obj)
 	return true
 }
 
-func (p printed) encode(t *testing.T, obj runtime.Object) string {
+func (p printedKind) encode(t *testing.T, obj runtime.Object) string {
 	t.Helper()
 	b, err := runtime.Encode(p.codecs.LegacyCodec(p.kind.GroupVersion()), obj)
 	if err != nil {
@@ -137,7 +137,7 @@ func (p printed) encode(t *testing.T, obj runtime.Object) string {
 	return string(b)
 }
 
-func (p printed) decode(t *testing.T, encoded string) runtime.Object {
+func (p printedKind) decode(t *testing.T, encoded string) runtime.Object {
 	t.Helper()
 	obj, err := runtime.Decode(p.codecs.UniversalDecoder(schema.GroupVersion{Group: p.kind.Group, Version: runtime.APIVersionInternal}), []byte(encoded))
 	if err != nil {
@@ -146,7 +146,7 @@ func (p printed) decode(t *testing.T, encoded string) runtime.Object {
 	return obj
 }
 
-// timestamps finds them in JSON.
+// timestamps matches timestamps in JSON.
 func timestamps() *regexp.Regexp {
 	return regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 }
@@ -168,8 +168,7 @@ func redate(encoded string, to func(time.Time) time.Time) string {
 
 const day = 24 * time.Hour
 
-// randomAge is near one of the ages where HumanDuration changes its units, or
-// in the future.
+// randomAge is near an age at which HumanDuration changes its units, or in the future.
 func randomAge(r *rand.Rand) time.Duration {
 	bounds := []time.Duration{
 		-30 * 365 * day, -40 * day, -time.Minute, -2 * time.Second, 0, time.Minute, 2 * time.Minute, 10 * time.Minute, time.Hour,
@@ -179,10 +178,9 @@ func randomAge(r *rand.Rand) time.Duration {
 	return bound + time.Duration(r.Intn(5)-2)*time.Second + time.Duration(r.Intn(1e6))*time.Microsecond
 }
 
-// TestRowsOfAllKindsAgeAsKubernetesPrintsThem compares templates with what the
-// printers give now, and at later times with what they give now for an object
-// whose timestamps are that much earlier.
-func TestRowsOfAllKindsAgeAsKubernetesPrintsThem(t *testing.T) {
+// TestRowAgesEqualKubernetes compares templates with the printers. For a later time, the
+// printers get an object whose timestamps are that much earlier.
+func TestRowAgesEqualKubernetes(t *testing.T) {
 	const seed, objects = 7, 12
 	kinds := printedKinds()
 	if len(kinds) < 60 {
@@ -222,7 +220,7 @@ func TestRowsOfAllKindsAgeAsKubernetesPrintsThem(t *testing.T) {
 }
 
 // compare checks a template at several times.
-func (p printed) compare(t *testing.T, template *row.Template, encoded string, include metav1.IncludeObjectPolicy) {
+func (p printedKind) compare(t *testing.T, template *row.Template, encoded string, include metav1.IncludeObjectPolicy) {
 	t.Helper()
 	own, err := p.render(include)(p.decode(t, encoded))
 	if err != nil {
@@ -244,7 +242,7 @@ func (p printed) compare(t *testing.T, template *row.Template, encoded string, i
 		if err != nil {
 			t.Fatal(err)
 		}
-		// An age may have turned over between the two clock readings.
+		// An age may have changed between the two clock readings.
 		got := template.Append(nil, from.Add(later))
 		if !bytes.Equal(got, b) && !bytes.Equal(template.Append(nil, to.Add(later)), b) {
 			t.Fatalf("%s after %v:\ngot  %s\nwant %s\nof %s", p.kind, later, got, b, encoded)
@@ -252,7 +250,8 @@ func (p printed) compare(t *testing.T, template *row.Template, encoded string, i
 	}
 }
 
-// TestRowsWithSeveralAges are those that random objects seldom are.
+// TestRowsWithSeveralAges has objects with several ages, which random objects rarely
+// have.
 func TestRowsWithSeveralAges(t *testing.T) {
 	const created = `"metadata":{"name":"a","namespace":"ns","creationTimestamp":"2000-01-01T00:00:01Z"}`
 	status := func(restarts, finished string) string {
@@ -279,7 +278,7 @@ func TestRowsWithSeveralAges(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds := printedKinds()
-		p := kinds[slices.IndexFunc(kinds, func(p printed) bool { return p.kind.Kind == kind.Kind })]
+		p := kinds[slices.IndexFunc(kinds, func(p printedKind) bool { return p.kind.Kind == kind.Kind })]
 		for round := range 20 {
 			r := rand.New(rand.NewSource(int64(100*i + round)))
 			now, offsets := time.Now(), map[int]time.Duration{}
@@ -299,11 +298,11 @@ func TestRowsWithSeveralAges(t *testing.T) {
 	}
 }
 
-// BenchmarkRowOfAPod measures what a pod's row costs once for each version of
-// the pod, and each time that it is written.
+// BenchmarkRowOfAPod measures the cost of a pod's row: once for each version of the pod,
+// and each time that the row is written.
 func BenchmarkRowOfAPod(b *testing.B) {
 	kinds := printedKinds()
-	p := kinds[slices.IndexFunc(kinds, func(p printed) bool { return p.kind.Kind == "Pod" })]
+	p := kinds[slices.IndexFunc(kinds, func(p printedKind) bool { return p.kind.Kind == "Pod" })]
 	at := func(age time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-age).Truncate(time.Second)) }
 	pod := &api.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "web-6d4cf56db6-abcde", Namespace: "ns", UID: "0a1b2c3d-0000-4000-8000-000000000000", ResourceVersion: "12345",

@@ -22,56 +22,58 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/read"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// Hooks are where Millrace takes over. A nil hook leaves Kubernetes' own.
+// Hooks are the places where Millrace takes over. A nil hook leaves Kubernetes' own
+// implementation.
 type Hooks struct {
-	// Storage makes the storage of every stored resource.
+	// Storage makes the storage of each resource.
 	Storage generic.StorageDecorator
-	// Stored returns what Storage made for a built-in kind, nil if there is none.
-	// It is needed with the others, and called when the server runs.
+	// Stored returns the store that Storage made for a built-in resource; nil if there is
+	// none. It is required with Storage, and called once the server runs.
 	Stored func(schema.GroupResource) *storage.Store
-	// Reads wraps the handlers behind authentication, authorization, audit and
-	// fairness. It is needed with Storage.
+	// Reads wraps the handlers behind authentication, authorization, audit and fairness.
+	// It requires Storage.
 	Reads func(next http.Handler) http.Handler
-	// Protocols prepares a server for HTTP/1.1 and HTTP/2.
+	// Protocols prepares an http.Server for HTTP/1.1 and HTTP/2.
 	Protocols func(*http.Server, Protocols) error
-	// CustomResources configures their server, which is ours if there is Storage.
+	// CustomResources configures the server of custom resources, which is ours if Storage
+	// is set.
 	CustomResources crd.Config
-	// Front wraps all that is served, before anybody has said who they are.
+	// Front wraps everything that is served, in front of authentication.
 	Front func(next http.Handler) http.Handler
-	// Ready are added to /readyz.
+	// Ready are checks that are added to /readyz.
 	Ready []healthz.HealthChecker
 }
 
-// Protocols is what HTTP is served by.
+// Protocols says how HTTP is to be served.
 type Protocols struct {
-	// Streams is how many a connection of HTTP/2 may have, 0 without HTTP/2.
+	// Streams is the number of HTTP/2 streams per connection; 0 disables HTTP/2.
 	Streams int
-	// Prompt returns a request that the server's handler answers without waiting for
-	// anything, made of the one that it is given; nil for all others.
-	Prompt func(*http.Request) *http.Request
+	// Inline returns a request that the server's handler answers without blocking, made
+	// from the one it is given; nil for all others. See h2.Config.Inline.
+	Inline func(*http.Request) *http.Request
 }
 
-// Server is the chain of aggregator, kube-apiserver and apiextensions.
+// Server is the chain of aggregator, kube-apiserver and the server of custom resources.
 type Server struct {
 	aggregator *aggregatorapiserver.APIAggregator
 	front      *frontServer // nil for Kubernetes' own HTTP server
-	// prompt is that of Protocols.
-	prompt func(*http.Request) *http.Request
-	// custom serves custom resources, documents what there is to be served. Both are
+	// inline is Protocols.Inline.
+	inline func(*http.Request) *http.Request
+	// custom serves custom resources; documents serves discovery and OpenAPI. Both are
 	// nil in the stock server.
 	custom    *crd.Server
 	documents *documents
-	// own are Kubernetes' groups: its router lets nothing in them through to custom
-	// resources.
-	own map[string]bool
+	// builtInGroups are the API groups of Kubernetes itself. Its router passes no request
+	// in them on to custom resources.
+	builtInGroups map[string]bool
 }
 
-// Build makes a server out of options that were applied. It opens storage but
-// serves nothing before Run.
+// Build makes a server from applied options. It opens storage, but serves nothing before
+// Run.
 func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	config, err := o.newConfig(ctx, hooks.informers())
 	if err != nil {
@@ -83,7 +85,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.hook(config, hooks, o.asksOthers())
+	s.hook(config, hooks, o.asksOtherServers())
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("complete configuration: %w", err)
@@ -104,28 +106,30 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 	return s, nil
 }
 
-// CustomRoute finds the route of a custom resource, nil if there is none, another
-// server serves its version, or its group is Kubernetes' own. It is a read.Finder,
-// and there if there is Storage.
+// CustomRoute finds the route of a custom resource. It returns nil if there is none, if
+// another server serves its version, or if its group is Kubernetes' own. It is a
+// read.Finder, and requires Hooks.Storage.
 func (s *Server) CustomRoute(gvr schema.GroupVersionResource) *read.Route {
-	if s.own[gvr.Group] || s.documents.discovery.Services().Proxied(gvr.GroupVersion()) {
+	if s.builtInGroups[gvr.Group] || s.documents.discovery.Services().Proxied(gvr.GroupVersion()) {
 		return nil
 	}
 	return s.custom.Route(gvr)
 }
 
-// informers prepares those of the server itself, nil if they stay as they are.
+// informers returns the function that prepares the informer factory; nil for the stock
+// server.
 func (h Hooks) informers() func(informers.SharedInformerFactory) error {
 	if h.Storage == nil {
 		return nil
 	}
 	return func(factory informers.SharedInformerFactory) error {
-		return useInformers(factory, h.Stored)
+		return setStoredInformers(factory, h.Stored)
 	}
 }
 
-// held is how many objects of how many bytes the cache holds of a built-in kind.
-func (h Hooks) held(gr schema.GroupResource) (objects, bytes int64, ok bool) {
+// cachedSize is the number and the bytes of the objects of a built-in resource in the
+// cache.
+func (h Hooks) cachedSize(gr schema.GroupResource) (objects, bytes int64, ok bool) {
 	s := h.Stored(gr)
 	if s == nil || s.Cache().Ready() != nil {
 		return 0, 0, false
@@ -134,7 +138,7 @@ func (h Hooks) held(gr schema.GroupResource) (objects, bytes int64, ok bool) {
 	return int64(snapshot.Len()), snapshot.Bytes, true
 }
 
-// customStats is how many objects there are of a custom resource.
+// customStats is the number of objects of a custom resource.
 func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	if s.custom == nil {
 		return apistorage.Stats{}, false
@@ -142,29 +146,30 @@ func (s *Server) customStats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	return s.custom.Stats(gr)
 }
 
+// hook puts the hooks into the configuration of all servers.
 func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 	generic := &config.Aggregator.GenericConfig.Config
 	if hooks.Storage != nil {
 		kube := config.KubeAPIs.ControlPlane.Generic
 		extensions := config.ApiExtensions
-		kube.RESTOptionsGetter = decorated{kube.RESTOptionsGetter, hooks.Storage}
-		extensions.GenericConfig.RESTOptionsGetter = decorated{extensions.GenericConfig.RESTOptionsGetter, hooks.Storage}
-		extensions.ExtraConfig.CRDRESTOptionsGetter = decorated{extensions.ExtraConfig.CRDRESTOptionsGetter, hooks.Storage}
-		generic.RESTOptionsGetter = decorated{generic.RESTOptionsGetter, hooks.Storage}
+		kube.RESTOptionsGetter = storageDecorator{kube.RESTOptionsGetter, hooks.Storage}
+		extensions.GenericConfig.RESTOptionsGetter = storageDecorator{extensions.GenericConfig.RESTOptionsGetter, hooks.Storage}
+		extensions.ExtraConfig.CRDRESTOptionsGetter = storageDecorator{extensions.ExtraConfig.CRDRESTOptionsGetter, hooks.Storage}
+		generic.RESTOptionsGetter = storageDecorator{generic.RESTOptionsGetter, hooks.Storage}
 	}
 	if hooks.Reads != nil {
 		authn := &generic.Authentication
 		if authn.Authenticator != nil {
 			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
 		}
-		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.held, s.customStats)
+		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.cachedSize, s.customStats)
 		chain := chainBuilder{build: generic.BuildHandlerChainFunc}
-		if s.documents.manages && !asksOthers {
+		if s.documents.ownManager && !asksOthers {
 			chain.settle = s.documents.discovery.Settle
 		}
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-			built := chain.chain(hooks.Reads(staying(s.documents.wrap(api), c)), c)
-			s.prompt = built.prompt
+			built := chain.chain(hooks.Reads(hideTask(s.documents.wrap(api), c)), c)
+			s.inline = built.settleInline
 			return built
 		}
 	}
@@ -177,8 +182,8 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 	generic.AddReadyzChecks(hooks.Ready...)
 }
 
-// Handle serves all below a prefix, which ends with a slash, as the aggregator
-// serves /metrics: behind authentication and authorization, where RBAC names it as
+// Handle serves all paths below a prefix, which must end with a slash, as the aggregator
+// serves /metrics: behind authentication and authorization. RBAC rules name such paths as
 // nonResourceURLs. The list of paths at / stays as Kubernetes has it.
 func (s *Server) Handle(prefix string, h http.Handler) {
 	mux := s.aggregator.GenericAPIServer.Handler.NonGoRestfulMux
@@ -186,28 +191,28 @@ func (s *Server) Handle(prefix string, h http.Handler) {
 	mux.UnlistedHandle(strings.TrimSuffix(prefix, "/"), h)
 }
 
-// Authorizer is what decides on requests.
+// Authorizer is the authorizer of the aggregator.
 func (s *Server) Authorizer() authorizer.Authorizer { return s.aggregator.GenericAPIServer.Authorizer }
 
-// CustomResources tells what definitions cost. It is there if there is Storage.
-func (s *Server) CustomResources() slo.CRDsReport { return s.custom.Costs() }
+// CustomResources reports what definitions cost. It requires Hooks.Storage.
+func (s *Server) CustomResources() report.CRDsReport { return s.custom.Costs() }
 
-// decorated gives every resource our storage. It is the one place where each
+// storageDecorator gives our storage to every resource. It is the only place where each
 // stored resource introduces itself.
-type decorated struct {
+type storageDecorator struct {
 	generic.RESTOptionsGetter
 	storage generic.StorageDecorator
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (d decorated) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (d storageDecorator) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := d.RESTOptionsGetter.GetRESTOptions(gr, example)
 	options.Decorator = d.storage
 	return options, err
 }
 
-// Run serves until the context ends and requests in flight are done, or etcd has not
-// answered for lostPatience since (ErrEtcdLost).
+// Run serves until ctx ends and all requests are done. It returns ErrEtcdLost if etcd has
+// not answered for etcdLostTimeout after that.
 func (s *Server) Run(ctx context.Context) error {
 	prepared, err := s.aggregator.PrepareRun()
 	if err != nil {
@@ -216,7 +221,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if s.front != nil {
-		s.front.failed = cancel
+		s.front.onFailure = cancel
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- prepared.Run(running) }()
@@ -224,7 +229,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	select {
 	case err = <-ended:
-	case err = <-s.lost(watching, running.Done()):
+	case err = <-s.watchEtcd(watching, running.Done()):
 	}
 	if err != nil {
 		return fmt.Errorf("run server: %w", err)
@@ -235,12 +240,12 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Addr is where the server listens.
+// Addr is the address on which the server listens.
 func (s *Server) Addr() string {
 	return s.aggregator.GenericAPIServer.SecureServingInfo.Listener.Addr().String()
 }
 
-// chain are the servers from the outermost to the innermost.
+// chain returns the servers from the outermost to the innermost.
 func (s *Server) chain() []*genericapiserver.GenericAPIServer {
 	var chain []*genericapiserver.GenericAPIServer
 	var next genericapiserver.DelegationTarget = s.aggregator.GenericAPIServer
@@ -254,12 +259,12 @@ func (s *Server) chain() []*genericapiserver.GenericAPIServer {
 	}
 }
 
-// Loopback is how this process asks itself, over the network as everybody.
+// Loopback is a client configuration for this server, over the network as for any client.
 func (s *Server) Loopback() *rest.Config {
 	return rest.CopyConfig(s.aggregator.GenericAPIServer.LoopbackClientConfig)
 }
 
-// WaitReady returns when /readyz says ok, or with the context's error.
+// WaitReady returns when /readyz succeeds, or with the context's error.
 func (s *Server) WaitReady(ctx context.Context) error {
 	config := s.Loopback()
 	client, err := rest.HTTPClientFor(config)
@@ -287,7 +292,7 @@ func ready(ctx context.Context, client *http.Client, host string) bool {
 	return err == nil && code == http.StatusOK
 }
 
-// health returns the status with which a check answers.
+// health returns the status code of a health check.
 func health(ctx context.Context, client *http.Client, url string) (code int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// TestTablesHaveTheColumnsThatKubernetesPrints asks a stock server for a table
-// of each resource.
-func TestTablesHaveTheColumnsThatKubernetesPrints(t *testing.T) {
+// TestTableColumnsEqualKubernetes compares the columns of each resource with those of a
+// stock server.
+func TestTableColumnsEqualKubernetes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
@@ -67,7 +67,7 @@ func TestTablesHaveTheColumnsThatKubernetesPrints(t *testing.T) {
 				stored.Group = ""
 			}
 			if tables.Of(stored) == nil {
-				continue // left to Kubernetes
+				continue // Kubernetes prints this resource itself
 			}
 			ours, err := tables.Of(stored).ConvertToTable(context.Background(), internalList(t, stored.Group, r.Kind), &metav1.TableOptions{})
 			if err != nil {

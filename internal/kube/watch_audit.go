@@ -14,15 +14,17 @@ import (
 
 const (
 	// stageWatchComplete is the stage ResponseComplete of a watch on its way to the
-	// backend. Kubernetes' filter leaves that stage out, as if the policy said so.
+	// backend. Kubernetes' filter drops the real stage, as if the policy omitted it.
 	stageWatchComplete auditinternal.Stage = "WatchComplete"
-	// stageRefused is that of an event whose request was refused, since the backend did
-	// not take it.
+	// stageRefused marks an event whose request was refused because the backend did not
+	// accept it.
 	stageRefused auditinternal.Stage = "Refused"
 )
 
-// watchPolicy keeps the filter from saying that a watch is complete: when it says so,
-// the watch may have left the filters.
+// watchPolicy keeps the audit filter from reporting that a watch is complete: when the
+// filter returns, the watch may have only left the filters.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters.WithAudit; compare at each upgrade.
 type watchPolicy struct{ audit.PolicyRuleEvaluator }
 
 // EvaluatePolicyRule implements audit.PolicyRuleEvaluator.
@@ -32,7 +34,7 @@ func (p watchPolicy) EvaluatePolicyRule(a authorizer.Attributes) audit.RequestAu
 		return config
 	}
 	omit := auditinternal.StageResponseComplete
-	// A request without a user is audited by another filter, which has no such stage.
+	// Another filter audits requests without a user, and that filter has no such stage.
 	if a.GetUser() == nil || slices.Contains(config.OmitStages, omit) {
 		omit = stageWatchComplete
 	}
@@ -40,11 +42,12 @@ func (p watchPolicy) EvaluatePolicyRule(a authorizer.Attributes) audit.RequestAu
 	return config
 }
 
-// watchStages gives the backend the stages that it knows.
-type watchStages struct{ audit.Backend }
+// watchStageBackend translates our stages into those that the backend knows.
+type watchStageBackend struct{ audit.Backend }
 
-// ProcessEvents implements audit.Sink. The lock of an event's context is held.
-func (s watchStages) ProcessEvents(events ...*auditinternal.Event) bool {
+// ProcessEvents implements audit.Sink. It is called with the lock of the event's context
+// held.
+func (s watchStageBackend) ProcessEvents(events ...*auditinternal.Event) bool {
 	for _, e := range events {
 		if e.Stage == stageWatchComplete {
 			e.Stage = auditinternal.StageResponseComplete
@@ -61,14 +64,15 @@ func (s watchStages) ProcessEvents(events ...*auditinternal.Event) bool {
 	return false
 }
 
-// auditComplete tells audit that a watch has ended, in the filters or behind them.
+// auditComplete reports the end of a watch to audit, whether it ended in the filters or
+// after them.
 func auditComplete(ctx context.Context) {
 	if a := audit.AuditContextFrom(ctx); a.Enabled() && a.GetEventStage() != stageRefused {
 		a.ProcessEventStage(ctx, stageWatchComplete)
 	}
 }
 
-// auditPanic tells audit that a watch panicked behind the filters.
+// auditPanic reports to audit that a watch panicked after it had left the filters.
 func auditPanic(ctx context.Context, p any) {
 	a := audit.AuditContextFrom(ctx)
 	if !a.Enabled() {

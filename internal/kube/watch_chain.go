@@ -19,57 +19,66 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// watchChain lets a watch leave Kubernetes' filters when it has begun, which gives back
-// the stack that they took, while what they do at a request's end waits for the watch's.
+// watchChain lets a watch leave Kubernetes' filters once it has begun. The filters' deep
+// stack is released then. The filters' work at a request's end waits for the end of the
+// watch.
 //
-// Its filters run in a goroutine of their own. The innermost handler leaves the rest of
-// the watch as the function of the request's routine.Task, and returns. The request's own
-// goroutine, which waited, calls that function. Kubernetes has the same behind the alpha
-// feature gate APIServingWithRoutine, but there audit, metrics, the count of watches that
-// fairness keeps, and the wait at shutdown end with the filters.
+//	request's goroutine              filters' goroutine
+//	ServeHTTP ──────────────────────► filters ─► innermost handler:
+//	    │ waits                                  stores the rest of the watch in the Task
+//	    │ ◄──────────────────────────────────────returns
+//	runs the Task: the rest of the watch
+//	audit, metrics, fairness: the watch has ended
+//
+// Kubernetes has the same behind the alpha feature gate APIServingWithRoutine. But there,
+// audit, metrics, the count of watches for fairness, and the wait at shutdown end with
+// the filters.
+//
+// Upstream: k8s.io/apiserver/pkg/server/routine.WithRoutine; compare at each upgrade.
 type watchChain struct {
 	filters  http.Handler
 	resolver request.RequestInfoResolver
-	// running is what follows the filters, with Kubernetes' handling of panics.
-	running http.Handler
-	// count is the watches that a shutdown waits for, nil if it waits for none.
-	count genericfilters.RequestWaitGroup
+	// afterFilters runs the rest of a watch, inside Kubernetes' handling of panics.
+	afterFilters http.Handler
+	// shutdownWaitGroup has the watches that a shutdown waits for; nil if it waits for
+	// none.
+	shutdownWaitGroup genericfilters.RequestWaitGroup
 }
 
-// watchRequest is a watch on its way through a watchChain.
+// watchRequest is the state of a watch in a watchChain.
 type watchRequest struct {
 	task routine.Task
-	// ctx is the innermost context of a watch that has left the filters, nil before.
+	// ctx is the innermost context of a watch that has left the filters; nil before that.
 	ctx context.Context
-	// forget ends the watch for fairness, nil if it does not count.
+	// forget removes the watch from those that fairness counts; nil if it is not counted.
 	forget flowcontrol.ForgetWatchFunc
-	// panicked is what the watch panicked with behind the filters.
+	// panicked is the value with which the watch panicked after it had left the filters.
 	panicked any
 }
 
 type watchRequestKey struct{}
 
 func watchRequestFrom(ctx context.Context) *watchRequest {
-	x, _ := ctx.Value(watchRequestKey{}).(*watchRequest)
-	return x
+	watch, _ := ctx.Value(watchRequestKey{}).(*watchRequest)
+	return watch
 }
 
-// newWatchChain builds filters around a handler that may leave the rest of a watch to
-// its task. The configuration is a complete one.
+// newWatchChain builds filters around api, a handler that may leave the rest of a watch
+// to its routine.Task. c must be a completed configuration.
 func newWatchChain(build chainBuild, api http.Handler, c *genericapiserver.Config) *watchChain {
 	with := *c
-	with.RequestInfoResolver = resolvedOnce{c.RequestInfoResolver}
+	with.RequestInfoResolver = requestInfoFromContext{c.RequestInfoResolver}
 	if c.FlowControl != nil {
 		with.FlowControl = watchTracker{c.FlowControl}
 	}
 	if c.AuditBackend != nil && c.AuditPolicyRuleEvaluator != nil {
-		with.AuditBackend = watchStages{c.AuditBackend}
+		with.AuditBackend = watchStageBackend{c.AuditBackend}
 		with.AuditPolicyRuleEvaluator = watchPolicy{c.AuditPolicyRuleEvaluator}
 	}
-	chain := &watchChain{filters: build(leaving(api), &with), resolver: c.RequestInfoResolver}
-	chain.running = genericfilters.WithPanicRecovery(http.HandlerFunc(runTask), with.RequestInfoResolver)
+	chain := &watchChain{filters: build(detachWatches(api), &with), resolver: c.RequestInfoResolver}
+	chain.afterFilters = genericfilters.WithPanicRecovery(http.HandlerFunc(runTask), with.RequestInfoResolver)
 	if c.ShutdownWatchTerminationGracePeriod > 0 && c.WatchRequestWaitGroup != nil {
-		chain.count = c.WatchRequestWaitGroup
+		chain.shutdownWaitGroup = c.WatchRequestWaitGroup
 	}
 	return chain
 }
@@ -78,28 +87,28 @@ type chainBuild = func(http.Handler, *genericapiserver.Config) http.Handler
 
 // ServeHTTP implements http.Handler.
 func (c *watchChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	info := c.watch(req)
+	info := c.watchInfo(req)
 	if info == nil {
-		stack.GrowHalf(uint(len(req.URL.Path))) // a watch holds its server's goroutine, so the next one has a new stack
+		stack.GrowHalf(uint(len(req.URL.Path))) // a watch keeps its server's goroutine, so the next request has a new stack
 		c.filters.ServeHTTP(w, req)
 		return
 	}
-	if c.count != nil && c.count.Add(1) == nil {
-		// Audit has the end of a watch before the server has shut down.
-		defer c.count.Done()
+	if c.shutdownWaitGroup != nil && c.shutdownWaitGroup.Add(1) == nil {
+		// Audit receives the end of a watch before the server has shut down.
+		defer c.shutdownWaitGroup.Done()
 	}
-	x := &watchRequest{}
+	watch := &watchRequest{}
 	ctx := audit.WithAuditContext(request.WithRequestInfo(req.Context(), info))
-	req = req.WithContext(routine.WithTask(context.WithValue(ctx, watchRequestKey{}, x), &x.task))
+	req = req.WithContext(routine.WithTask(context.WithValue(ctx, watchRequestKey{}, watch), &watch.task))
 	c.filter(w, req)
-	if x.task.Func != nil {
-		c.running.ServeHTTP(w, req)
+	if watch.task.Func != nil {
+		c.afterFilters.ServeHTTP(w, req)
 	}
 	auditComplete(req.Context())
 }
 
-// watch returns what a request for a watch asks for, nil for any other request.
-func (c *watchChain) watch(req *http.Request) *request.RequestInfo {
+// watchInfo returns the RequestInfo of a watch; nil for any other request.
+func (c *watchChain) watchInfo(req *http.Request) *request.RequestInfo {
 	if req.Method != http.MethodGet || c.resolver == nil ||
 		!strings.Contains(req.URL.RawQuery, "watch") && !strings.Contains(req.URL.Path, "/watch/") {
 		return nil
@@ -111,7 +120,7 @@ func (c *watchChain) watch(req *http.Request) *request.RequestInfo {
 	return info
 }
 
-// filter runs the filters in a goroutine of their own.
+// filter runs the filters in another goroutine, waits, and passes a panic on.
 func (c *watchChain) filter(w http.ResponseWriter, req *http.Request) {
 	panicked := make(chan any, 1)
 	go func() {
@@ -124,18 +133,19 @@ func (c *watchChain) filter(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// runTask runs what follows the filters.
+// runTask runs the rest of a watch that has left the filters.
 func runTask(_ http.ResponseWriter, req *http.Request) {
-	x := watchRequestFrom(req.Context())
-	x.task.Func()
-	if x.panicked != nil {
-		panic(x.panicked)
+	watch := watchRequestFrom(req.Context())
+	watch.task.Func()
+	if watch.panicked != nil {
+		panic(watch.panicked)
 	}
 }
 
-// leaving wraps the innermost handler. A watch that left a task leaves the filters when
-// that handler returns, but for one that is traced, whose spans end with the filters.
-func leaving(api http.Handler) http.Handler {
+// detachWatches wraps the innermost handler. A watch whose handler has stored a task
+// leaves the filters when that handler returns. A watch that is traced does not: its
+// spans end with the filters.
+func detachWatches(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		api.ServeHTTP(w, req)
 		task := routine.TaskFrom(req.Context())
@@ -143,30 +153,30 @@ func leaving(api http.Handler) http.Handler {
 			return
 		}
 		run := task.Func
-		x := watchRequestFrom(req.Context())
-		if x == nil || trace.SpanFromContext(req.Context()).IsRecording() {
+		watch := watchRequestFrom(req.Context())
+		if watch == nil || trace.SpanFromContext(req.Context()).IsRecording() {
 			task.Func = nil
 			run()
 			return
 		}
-		x.ctx = req.Context()
-		task.Func = func() { x.run(run) }
+		watch.ctx = req.Context()
+		task.Func = func() { watch.run(run) }
 	})
 }
 
-// run serves the rest of a watch that has left the filters, and keeps a panic for what
-// comes behind: a line of the log for the request.
-func (x *watchRequest) run(serve func()) {
+// run serves the rest of a watch that has left the filters. It keeps a panic for runTask,
+// where Kubernetes logs it with the request.
+func (watch *watchRequest) run(serve func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.panicked = p
+			watch.panicked = p
 			if p != http.ErrAbortHandler {
-				x.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+				watch.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
 			}
-			auditPanic(x.ctx, p)
+			auditPanic(watch.ctx, p)
 		}
-		if x.forget != nil {
-			x.forget()
+		if watch.forget != nil {
+			watch.forget()
 		}
 	}()
 	serve()
@@ -178,33 +188,34 @@ type watchTracker struct{ flowcontrol.Interface }
 // RegisterWatch implements flowcontrol.WatchTracker.
 func (t watchTracker) RegisterWatch(req *http.Request) flowcontrol.ForgetWatchFunc {
 	forget := t.Interface.RegisterWatch(req)
-	x := watchRequestFrom(req.Context())
-	if forget == nil || x == nil {
+	watch := watchRequestFrom(req.Context())
+	if forget == nil || watch == nil {
 		return forget
 	}
 	return func() {
-		if x.ctx == nil {
+		if watch.ctx == nil {
 			forget()
 			return
 		}
-		x.forget = forget
+		watch.forget = forget
 	}
 }
 
-// resolvedOnce knows what a request asks for from its context, if that is there.
-type resolvedOnce struct{ request.RequestInfoResolver }
+// requestInfoFromContext resolves a request's info from its context, if it is there.
+type requestInfoFromContext struct{ request.RequestInfoResolver }
 
 // NewRequestInfo implements request.RequestInfoResolver.
-func (r resolvedOnce) NewRequestInfo(req *http.Request) (*request.RequestInfo, error) {
+func (r requestInfoFromContext) NewRequestInfo(req *http.Request) (*request.RequestInfo, error) {
 	if info, ok := request.RequestInfoFrom(req.Context()); ok {
 		return info, nil
 	}
 	return r.RequestInfoResolver.NewRequestInfo(req)
 }
 
-// staying hides a request's task from Kubernetes' own handlers: what counts their
-// requests does not wait for one. With the feature gate it is theirs.
-func staying(next http.Handler, c *genericapiserver.Config) http.Handler {
+// hideTask hides a request's task from Kubernetes' own handlers, because the metrics of
+// their requests would not wait for it. If the feature gate APIServingWithRoutine is on,
+// the task is theirs.
+func hideTask(next http.Handler, c *genericapiserver.Config) http.Handler {
 	if c.FeatureGate != nil && c.FeatureGate.Enabled(features.APIServingWithRoutine) {
 		return next
 	}

@@ -26,8 +26,8 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// events is an audit backend that remembers stages and status codes.
-type events struct {
+// auditLog is an audit backend that records stages and status codes.
+type auditLog struct {
 	audit.Backend
 	refuse bool
 	mu     struct {
@@ -37,66 +37,66 @@ type events struct {
 }
 
 // ProcessEvents implements audit.Sink.
-func (e *events) ProcessEvents(all ...*auditinternal.Event) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (l *auditLog) ProcessEvents(all ...*auditinternal.Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, event := range all {
 		code := int32(0)
 		if event.ResponseStatus != nil {
 			code = event.ResponseStatus.Code
 		}
-		e.mu.stages = append(e.mu.stages, fmt.Sprint(event.Stage, " ", code))
+		l.mu.stages = append(l.mu.stages, fmt.Sprint(event.Stage, " ", code))
 	}
-	return !e.refuse
+	return !l.refuse
 }
 
-func (e *events) stages() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return strings.Join(e.mu.stages, ", ")
+func (l *auditLog) stages() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.mu.stages, ", ")
 }
 
-// fairness lets every request through and counts watches as Kubernetes' does.
-type fairness struct {
+// fakeFairness admits every request and counts watches as Kubernetes does.
+type fakeFairness struct {
 	flowcontrol.Interface
 	flowcontrol.WatchTracker
 }
 
 // Handle implements flowcontrol.Interface.
-func (fairness) Handle(_ context.Context, _ flowcontrol.RequestDigest, note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
+func (fakeFairness) Handle(_ context.Context, _ flowcontrol.RequestDigest, note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
 	_ func() fcrequest.WorkEstimate, _ fq.QueueNoteFn, execute func()) {
 	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, "")
 	execute()
 }
 
-func (f fairness) GetInterestedWatchCount(info *request.RequestInfo) int {
+func (f fakeFairness) GetInterestedWatchCount(info *request.RequestInfo) int {
 	return f.WatchTracker.GetInterestedWatchCount(info)
 }
 
-func (f fairness) RegisterWatch(req *http.Request) flowcontrol.ForgetWatchFunc {
+func (f fakeFairness) RegisterWatch(req *http.Request) flowcontrol.ForgetWatchFunc {
 	return f.WatchTracker.RegisterWatch(req)
 }
 
-func (fairness) GetMaxSeats(string) uint64 { return 1 }
+func (fakeFairness) GetMaxSeats(string) uint64 { return 1 }
 
-// watched counts the watches of config maps.
-func (f fairness) watched() int {
+// watchCount is the number of watches of config maps.
+func (f fakeFairness) watchCount() int {
 	return f.GetInterestedWatchCount(&request.RequestInfo{IsResourceRequest: true, Verb: "update", Resource: "configmaps", Namespace: "a", Name: "b"})
 }
 
-// watchServer are Kubernetes' filters around a watch.
+// watchServer is Kubernetes' filters around a handler of watches.
 type watchServer struct {
 	*handlerChain
-	events *events
-	fair   fairness
-	count  *waitgroup.RateLimitedSafeWaitGroup
+	events        *auditLog
+	fair          fakeFairness
+	shutdownGroup *waitgroup.RateLimitedSafeWaitGroup
 }
 
 func newWatchServer(omit []auditinternal.Stage, change func(*genericapiserver.Config), api http.HandlerFunc) *watchServer {
-	s := &watchServer{events: &events{}, fair: fairness{WatchTracker: flowcontrol.NewWatchTracker()}}
+	s := &watchServer{events: &auditLog{}, fair: fakeFairness{WatchTracker: flowcontrol.NewWatchTracker()}}
 	config := testConfig()
 	config.ShutdownWatchTerminationGracePeriod = time.Minute
-	s.count = config.WatchRequestWaitGroup
+	s.shutdownGroup = config.WatchRequestWaitGroup
 	config.FlowControl = s.fair
 	config.AuditBackend = s.events
 	config.AuditPolicyRuleEvaluator = policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, omit)
@@ -107,7 +107,8 @@ func newWatchServer(omit []auditinternal.Stage, change func(*genericapiserver.Co
 	return s
 }
 
-// ask sends a request and returns the status, and what the server panicked with.
+// ask sends a request. It returns the status, and the value with which the server
+// panicked.
 func (s *watchServer) ask(url string) (code int, panicked any) {
 	w := httptest.NewRecorder()
 	defer func() { panicked = recover() }()
@@ -118,31 +119,31 @@ func (s *watchServer) ask(url string) (code int, panicked any) {
 
 const watchURL = "/api/v1/namespaces/a/configmaps?watch=1"
 
-// drained reports whether a shutdown would wait for nothing.
-func (s *watchServer) drained(t *testing.T) bool {
+// shutsDown reports whether a shutdown would have nothing to wait for.
+func (s *watchServer) shutsDown(t *testing.T) bool {
 	t.Helper()
-	before, _, _ := s.count.Wait(func(int) (waitgroup.RateLimiter, context.Context, context.CancelFunc) {
+	before, _, _ := s.shutdownGroup.Wait(func(int) (waitgroup.RateLimiter, context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		return unlimited{}, ctx, cancel
+		return noLimiter{}, ctx, cancel
 	})
 	return before == 0
 }
 
-type unlimited struct{}
+type noLimiter struct{}
 
-func (unlimited) Wait(context.Context) error { return nil }
+func (noLimiter) Wait(context.Context) error { return nil }
 
-// TestWatchLeavesFilters looks at a watch that has left the filters: what they do at a
-// request's end is done at its end.
+// TestWatchLeavesFilters has a watch that has left the filters. Audit, fairness and
+// shutdown must see its end when the watch ends.
 func TestWatchLeavesFilters(t *testing.T) {
-	var left string
+	var innermost string
 	begun, end := make(chan bool), make(chan bool)
 	s := newWatchServer(nil, nil, func(w http.ResponseWriter, req *http.Request) {
-		left = goroutine()
+		innermost = goroutineID()
 		w.WriteHeader(http.StatusOK)
 		flowcontrol.WatchInitialized(req.Context())
 		routine.TaskFrom(req.Context()).Func = func() {
-			if left == goroutine() {
+			if innermost == goroutineID() {
 				t.Error("the watch is served where its filters ran")
 			}
 			begun <- true
@@ -160,10 +161,10 @@ func TestWatchLeavesFilters(t *testing.T) {
 	if got, want := s.events.stages(), "RequestReceived 0, ResponseStarted 200"; got != want {
 		t.Errorf("audit of an open watch: %s, not %s", got, want)
 	}
-	if n := s.fair.watched(); n != 1 {
+	if n := s.fair.watchCount(); n != 1 {
 		t.Errorf("fairness counts %d watches, not 1", n)
 	}
-	if s.drained(t) {
+	if s.shutsDown(t) {
 		t.Error("a shutdown would not wait for an open watch")
 	}
 	close(end)
@@ -171,15 +172,15 @@ func TestWatchLeavesFilters(t *testing.T) {
 	if got, want := s.events.stages(), "RequestReceived 0, ResponseStarted 200, ResponseComplete 200"; got != want {
 		t.Errorf("audit of a watch that has ended: %s, not %s", got, want)
 	}
-	if n := s.fair.watched(); n != 0 {
+	if n := s.fair.watchCount(); n != 0 {
 		t.Errorf("fairness counts %d watches that have ended", n)
 	}
-	if !s.drained(t) {
+	if !s.shutsDown(t) {
 		t.Error("a shutdown would wait for a watch that has ended")
 	}
 }
 
-// TestWatchAudit compares the audit of a watch with that of Kubernetes' filters alone.
+// TestWatchAudit compares the audit of watches with that of Kubernetes' filters alone.
 func TestWatchAudit(t *testing.T) {
 	begin := func(rest func()) http.HandlerFunc {
 		return func(w http.ResponseWriter, req *http.Request) {
@@ -238,19 +239,19 @@ func TestWatchAudit(t *testing.T) {
 			t.Errorf("%s: status %d, panic %v, audit %s; Kubernetes: status %d, panic %v, audit %s",
 				c.name, code, panicked, got, wantCode, wantPanic, want)
 		}
-		if n := s.fair.watched(); n != 0 {
+		if n := s.fair.watchCount(); n != 0 {
 			t.Errorf("%s: fairness counts %d watches that have ended", c.name, n)
 		}
 	}
 }
 
-// TestTaskIsOurs asks whether Kubernetes' own handlers see a watch's task, which they
-// may with the feature gate alone.
-func TestTaskIsOurs(t *testing.T) {
+// TestTaskIsHiddenFromKubernetes checks that Kubernetes' own handlers see a watch's task
+// only with the feature gate.
+func TestTaskIsHiddenFromKubernetes(t *testing.T) {
 	for _, enabled := range []bool{false, true} {
-		c := &genericapiserver.Config{FeatureGate: gate{enabled: enabled}}
+		c := &genericapiserver.Config{FeatureGate: fakeFeatureGate{enabled: enabled}}
 		var seen *routine.Task
-		handler := staying(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { seen = routine.TaskFrom(req.Context()) }), c)
+		handler := hideTask(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { seen = routine.TaskFrom(req.Context()) }), c)
 		req := httptest.NewRequest(http.MethodGet, watchURL, nil)
 		handler.ServeHTTP(httptest.NewRecorder(), req.WithContext(routine.WithTask(req.Context(), &routine.Task{})))
 		if (seen != nil) != enabled {
@@ -259,8 +260,9 @@ func TestTaskIsOurs(t *testing.T) {
 	}
 }
 
-// TestOmittedStagesAreNotShared asks whether a policy's own list of stages stays as it is.
-func TestOmittedStagesAreNotShared(t *testing.T) {
+// TestPolicyStagesAreNotChanged checks that the list of omitted stages of a policy stays
+// as it is.
+func TestPolicyStagesAreNotChanged(t *testing.T) {
 	omit := slices.Grow([]auditinternal.Stage{auditinternal.StageRequestReceived}, 4)
 	s := newWatchServer(omit, nil, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	s.ask(watchURL)
@@ -269,11 +271,11 @@ func TestOmittedStagesAreNotShared(t *testing.T) {
 	}
 }
 
-// gate is a feature gate with all features on, or all off.
-type gate struct {
+// fakeFeatureGate is a feature gate with all features on, or all off.
+type fakeFeatureGate struct {
 	featuregate.FeatureGate
 	enabled bool
 }
 
 // Enabled implements featuregate.FeatureGate.
-func (g gate) Enabled(featuregate.Feature) bool { return g.enabled }
+func (g fakeFeatureGate) Enabled(featuregate.Feature) bool { return g.enabled }

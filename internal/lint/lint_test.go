@@ -28,7 +28,7 @@ func TestHouseRules(t *testing.T) {
 				t.Error(finding)
 			}
 			for key := range stale {
-				t.Errorf("%s: the exception is no longer needed: remove it from tables.go", key)
+				t.Errorf("%s: nothing needs this exception any more: remove it from tables.go", key)
 			}
 		})
 	}

@@ -11,20 +11,23 @@ import (
 	"strings"
 )
 
-// Rule finds breaches in a tree.
+// Rule finds breaches of one house rule in a tree.
 type Rule struct {
 	Name string
 	Find func(*Tree) []Finding
 }
 
-// Rules lists all house rules.
+// Rules returns all house rules.
 func Rules() []Rule {
 	return []Rule{
 		{"file size", fileSize},
 		{"function size", functionSize},
 		{"imports", func(t *Tree) []Finding { return imports(t, order()) }},
+		{"places", func(t *Tree) []Finding { return emptyPlaces(t, order()) }},
 		{"upstream", upstreamImports},
 		{"package doc", packageDoc},
+		{"type names", typeNames},
+		{"paragraphs", paragraphs},
 		{"output", output},
 		{"sleep", sleep},
 		{"paths", paths},
@@ -32,6 +35,7 @@ func Rules() []Rule {
 	}
 }
 
+// fileSize finds long files. Generated ones are left out.
 func fileSize(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
@@ -46,7 +50,7 @@ func fileSize(t *Tree) []Finding {
 	return found
 }
 
-// functionSize leaves tests out: their tables are data.
+// functionSize finds long functions. Tests are left out, since their tables are data.
 func functionSize(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
@@ -70,7 +74,7 @@ func functionSize(t *Tree) []Finding {
 	return found
 }
 
-// functionName is the name, after the receiver's type if there is one.
+// functionName returns a function's name, with the receiver's type in front for a method.
 func functionName(function *ast.FuncDecl) string {
 	name := function.Name.Name
 	if function.Recv == nil || len(function.Recv.List) == 0 {
@@ -93,10 +97,12 @@ func functionName(function *ast.FuncDecl) string {
 	}
 }
 
+// upstreamImports finds imports of Kubernetes' module outside of the one package that
+// may import it.
 func upstreamImports(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
-		if internalPackage(file.Dir()) == upstreamUser {
+		if within(internalPackage(file.Dir()), upstreamUser) {
 			continue
 		}
 		for _, imported := range importPaths(file) {
@@ -108,7 +114,8 @@ func upstreamImports(t *Tree) []Finding {
 	return found
 }
 
-// packageDoc accepts a comment in a test file only for packages of tests.
+// packageDoc finds packages without a comment. A comment in a test file counts only if
+// the package has nothing but tests.
 func packageDoc(t *Tree) []Finding {
 	documented, hasCode := make(map[string]bool), make(map[string]bool)
 	for _, file := range t.Go {
@@ -128,7 +135,7 @@ func packageDoc(t *Tree) []Finding {
 	return found
 }
 
-// output bans what writes to the process's own output behind its back.
+// output finds calls that write to the process's output instead of a logger.
 func output(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
@@ -146,6 +153,7 @@ func output(t *Tree) []Finding {
 	return found
 }
 
+// sleep finds tests that sleep.
 func sleep(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
@@ -163,7 +171,7 @@ func sleep(t *Tree) []Finding {
 	return found
 }
 
-// paths looks at every text file.
+// paths finds absolute paths of one machine, in every text file.
 func paths(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range slices.Concat(t.Go, t.Other) {
@@ -180,8 +188,8 @@ func paths(t *Tree) []Finding {
 	return found
 }
 
-// startsPath says whether prefix occurs in a line as the beginning of a path,
-// and not as its middle.
+// startsPath reports whether prefix occurs in a line as the beginning of a path, and not
+// within one.
 func startsPath(line []byte, prefix string) bool {
 	for rest := line; ; {
 		at := bytes.Index(rest, []byte(prefix))
@@ -195,10 +203,12 @@ func startsPath(line []byte, prefix string) bool {
 	}
 }
 
+// isPathByte reports whether a byte before a slash means that the path began earlier.
 func isPathByte(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("._-~)}*", b) >= 0
 }
 
+// formatted finds files that gofmt would change.
 func formatted(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
@@ -210,9 +220,11 @@ func formatted(t *Tree) []Finding {
 	return found
 }
 
+// line returns the line of a position within its file.
 func (t *Tree) line(pos token.Pos) int { return t.Fset.Position(pos).Line }
 
-// calls visits calls of a name or a qualified name.
+// calls visits all calls by a name, such as println, or a qualified name, such as
+// fmt.Println.
 func (t *Tree) calls(file *File, visit func(call *ast.CallExpr, qualifier, name string)) {
 	ast.Inspect(file.Syntax, func(node ast.Node) bool {
 		call, ok := node.(*ast.CallExpr)
@@ -236,8 +248,8 @@ func isIdent(expr ast.Expr, name string) bool {
 	return ok && ident.Name == name
 }
 
-// importName is the name by which a file knows a package of the standard
-// library; empty when it does not import it.
+// importName returns the name that a file has for a package of the standard library, or
+// the empty string if it does not import that package.
 func importName(file *File, importPath string) string {
 	for _, spec := range file.Syntax.Imports {
 		if spec.Path.Value != strconv.Quote(importPath) {
@@ -251,6 +263,7 @@ func importName(file *File, importPath string) string {
 	return ""
 }
 
+// importPaths returns the paths of all packages that a file imports.
 func importPaths(file *File) []string {
 	var result []string
 	for _, spec := range file.Syntax.Imports {
@@ -261,6 +274,7 @@ func importPaths(file *File) []string {
 	return result
 }
 
+// within reports whether an import path is parent or lies below it.
 func within(importPath, parent string) bool {
 	return importPath == parent || strings.HasPrefix(importPath, parent+"/")
 }

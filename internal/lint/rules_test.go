@@ -11,7 +11,7 @@ import (
 
 const module = "example.com/m"
 
-// tree makes a tree of files given as name, content, name, content.
+// tree makes a tree of files. Its arguments are name, content, name, content, and so on.
 func tree(t *testing.T, files ...string) *Tree {
 	t.Helper()
 	result := &Tree{Module: module, Fset: token.NewFileSet()}
@@ -23,7 +23,7 @@ func tree(t *testing.T, files ...string) *Tree {
 	return result
 }
 
-// wantKeys runs a rule and compares the keys of its findings.
+// wantKeys runs a rule and checks the keys of its findings, in any order.
 func wantKeys(t *testing.T, rule string, files *Tree, want ...string) {
 	t.Helper()
 	var got []string
@@ -74,12 +74,12 @@ func TestImports(t *testing.T) {
 	}
 	wantKeys(t, "imports", tree(t,
 		"cmd/m/main.go", file("internal/server", "internal/lint", "internal/bench"),
-		"internal/cache/up.go", file("internal/resource", "internal/store/etcd", "internal/cache/tree", "internal/datadir"),
+		"internal/cache/up.go", file("internal/resource", "internal/store", "internal/datadir"),
 		"internal/cache/down.go", file("internal/read"),
 		"internal/cache/down_test.go", file("internal/server"),
-		"internal/cache/tree/down.go", file("internal/kube"),
+		"internal/cache/tree/a.go", file("internal/resource"),
 		"internal/server/all.go", file("internal/kube", "internal/slo", "internal/watch"),
-		"internal/bench/fill.go", file("internal/fill"),
+		"internal/bench/list/fill.go", file("internal/fill"),
 		"internal/bench/server.go", file("internal/server"),
 		"internal/fill/resource.go", file("internal/resource"),
 		"internal/datadir/store.go", file("internal/store"),
@@ -87,8 +87,67 @@ func TestImports(t *testing.T) {
 		"internal/strange/b.go", file("internal/server"),
 		"internal/resource/foreign.go", "package p\nimport _ \"example.com/other/internal/server\"\n",
 	),
-		"internal/cache/down.go", "internal/cache/down_test.go", "internal/cache/tree/down.go",
+		"internal/cache/down.go", "internal/cache/down_test.go", "internal/cache/tree",
 		"internal/bench/server.go", "internal/fill/resource.go", "internal/datadir/store.go", "internal/strange")
+}
+
+// TestNestedPackages checks that a package in a subdirectory has a place of its
+// own, to which the order applies as to any other.
+func TestNestedPackages(t *testing.T) {
+	order := []Place{
+		{Name: "store"},
+		{Name: "bench/testbed"},
+		{Name: "bench/list", Apart: true, Except: []string{"bench/testbed", "bench"}},
+		{Name: "bench"},
+		{Name: "bench/fake"},
+	}
+	file := func(imported string) string {
+		return "package p\nimport _ \"" + module + "/internal/" + imported + "\"\n"
+	}
+	files := tree(t,
+		"internal/store/a.go", "package store\n",
+		"internal/store/up.go", file("store"),
+		"internal/store/down.go", file("bench/testbed"),
+		"internal/bench/testbed/up.go", file("store"),
+		"internal/bench/testbed/down.go", file("bench"),
+		"internal/bench/fake/a.go", file("bench"),
+		"internal/bench/external_test.go", strings.Replace(file("bench/fake"), "package p", "package bench_test", 1),
+		"internal/bench/inner_test.go", file("bench/fake"),
+		"internal/bench/list/allowed.go", file("bench/testbed"),
+		"internal/bench/list/apart.go", file("store"),
+		"internal/bench/list/down.go", file("bench"),
+		"internal/bench/up.go", file("bench/list"),
+		"internal/bench/list/deep/a.go", file("store"),
+	)
+	var got []string
+	for _, finding := range imports(files, order) {
+		got = append(got, finding.Key)
+	}
+	slices.Sort(got)
+	want := []string{
+		"internal/bench/inner_test.go", "internal/bench/list/apart.go", "internal/bench/list/deep", "internal/bench/list/down.go",
+		"internal/bench/testbed/down.go", "internal/store/down.go",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("imports found %q, want %q", got, want)
+	}
+}
+
+func TestEmptyPlaces(t *testing.T) {
+	order := []Place{{Name: "store"}, {Name: "bench"}, {Name: "bench/list"}, {Name: "gone"}, {Name: "store/data"}}
+	found := emptyPlaces(tree(t,
+		"internal/store/a.go", "package store\n",
+		"internal/store/data/text.md", "",
+		"internal/bench/list/a.go", "package list\n",
+		"gone/a.go", "package gone\n",
+	), order)
+	var got []string
+	for _, finding := range found {
+		got = append(got, finding.Key)
+	}
+	if want := []string{"internal/bench", "internal/gone", "internal/store/data"}; !slices.Equal(got, want) {
+		t.Errorf("places found %q, want %q", got, want)
+	}
 }
 
 func TestUpstream(t *testing.T) {
@@ -112,6 +171,37 @@ func TestPackageDoc(t *testing.T) {
 		"tests/a_test.go", "// Package tests has only tests.\npackage tests\n",
 		"baretests/a_test.go", "package baretests\n",
 	), "bad", "baretests")
+}
+
+func TestTypeNames(t *testing.T) {
+	wantKeys(t, "type names", tree(t,
+		"internal/a/a.go", "package a\ntype served struct{}\ntype (\nKept int\nservedVersion int\n)\nvar made int\nfunc told() { type seen int }\n",
+		"internal/a/nouns.go", "package a\ntype (\nFeed int\nFraming int\nstrings int\nset int\nbound int\n)\n",
+		"internal/a/a_test.go", "package a\ntype waiting = int\ntype wasServed int\ntype fake_served int\n",
+		"internal/a/generated.go", "// Code generated by hand. DO NOT EDIT.\npackage a\ntype given int\n",
+	), "internal/a/a.go:served", "internal/a/a.go:Kept", "internal/a/a_test.go:waiting")
+}
+
+func TestParagraphs(t *testing.T) {
+	words := func(n int) string { return strings.Repeat("word ", n) + "\n" }
+	half := words(maxParagraphWords / 2)
+	long := words(maxParagraphWords + 1)
+	wantKeys(t, "paragraphs", tree(t,
+		"README.md", "# A\n"+half+half+"\n"+half+half,
+		"CONTRIBUTING.md", half+half+"one\n",
+		"docs/items.md", "* "+half+"* "+half+"\n  "+half+half+"1. "+half,
+		"docs/deep/item.md", "- "+half+"  "+half,
+		"docs/deep/nested.md", "- a\n    - "+long,
+		"docs/behind.md", "- a\n\n    "+long,
+		"docs/code.md", "```sh\n"+long+"```\n~~~\n"+long+"~~~\n\n    "+long,
+		"docs/table.md", half+"| "+long+"| "+long+half,
+		"docs/heading.md", half+"## "+half+half,
+		"docs/quote.md", "> "+long,
+		"docs/text.txt", long,
+		"CHANGELOG.md", long,
+		"other/README.md", long,
+		"docs/two.md", long+"\n"+long,
+	), "CONTRIBUTING.md", "docs/deep/item.md", "docs/deep/nested.md", "docs/behind.md", "docs/quote.md", "docs/two.md", "docs/two.md")
 }
 
 func TestOutput(t *testing.T) {
@@ -172,10 +262,41 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := Root(filepath.Join(root, "a", "testdata"))
+	wantLoaded(t, root, ".ci/run", ".gitignore", "a/a.go", "a/testdata/bad.go", "go.mod", "sub/bin/c.go")
+}
+
+// TestLoadWorktree reads a linked worktree of Git, in which .git is a file.
+func TestLoadWorktree(t *testing.T) {
+	root := t.TempDir()
+	for name, data := range map[string]string{
+		"go.mod": "module " + module + "\n",
+		".git":   "gitdir: /somewhere/else\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantLoaded(t, root, "go.mod")
+}
+
+func TestRoot(t *testing.T) {
+	root := t.TempDir()
+	below := filepath.Join(root, "a", "testdata")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module "+module+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Root(below)
 	if err != nil || found != root {
 		t.Fatalf("root is %s, %v, want %s", found, err, root)
 	}
+}
+
+// wantLoaded loads the tree below root and compares the names of its files.
+func wantLoaded(t *testing.T, root string, want ...string) {
+	t.Helper()
 	loaded, err := Load(root)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +306,6 @@ func TestLoad(t *testing.T) {
 		names = append(names, file.Name)
 	}
 	slices.Sort(names)
-	want := []string{".ci/run", ".gitignore", "a/a.go", "a/testdata/bad.go", "go.mod", "sub/bin/c.go"}
 	if !slices.Equal(names, want) || loaded.Module != module {
 		t.Errorf("module %s with %q, want %q", loaded.Module, names, want)
 	}

@@ -4,17 +4,23 @@ const (
 	maxFileLines     = 420
 	maxTestFileLines = 600
 	maxFuncLines     = 60
+	// maxParagraphWords holds for documents. It is what one reads without losing
+	// the beginning.
+	maxParagraphWords = 80
 )
 
 // Place is a package's position among the internal packages.
 type Place struct {
+	// Name is the package's path below internal: "cache", or "bench/list" for a
+	// nested package, which has a place of its own.
 	Name string
-	// Apart packages import none of the others but those in Except.
+	// Apart packages import none of the others but those in Except, each by its
+	// Name. The order holds for these as well.
 	Apart  bool
 	Except []string
 }
 
-// order lists the internal packages: one may import only those above it.
+// order lists all internal packages. A package may import only those above it.
 func order() []Place {
 	return []Place{
 		{Name: "lint", Apart: true},
@@ -23,7 +29,10 @@ func order() []Place {
 		{Name: "pull", Apart: true},
 		{Name: "h1", Apart: true, Except: []string{"pull"}},
 		{Name: "h2", Apart: true, Except: []string{"pull"}},
-		{Name: "slo", Apart: true},
+		{Name: "report", Apart: true},
+		{Name: "slo", Apart: true, Except: []string{"report"}},
+		{Name: "usage", Apart: true, Except: []string{"report"}},
+		{Name: "storedjson", Apart: true},
 		{Name: "resource"},
 		{Name: "row"},
 		{Name: "store"},
@@ -36,45 +45,92 @@ func order() []Place {
 		{Name: "discovery"},
 		{Name: "openapi"},
 		{Name: "kube"},
-		{Name: "replica"},
 		{Name: "dashboard"},
+		{Name: "dashboard/fake"},
 		{Name: "server"},
-		{Name: "top", Apart: true, Except: []string{"datadir", "slo", "dashboard"}},
+		{Name: "top", Apart: true, Except: []string{"datadir", "report", "dashboard", "dashboard/fake"}},
 		{Name: "fill", Apart: true},
-		{Name: "bench", Apart: true, Except: []string{"store", "fill"}},
-		{Name: "analyze"},
+		{Name: "bench/render", Apart: true},
+		{Name: "bench/testbed", Apart: true, Except: []string{"store", "bench/render"}},
+		{Name: "bench/floor", Apart: true, Except: []string{"bench/testbed"}},
+		{Name: "bench/benchtest", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor"}},
+		{Name: "bench/load", Apart: true, Except: []string{"bench/render", "bench/testbed", "bench/benchtest"}},
+		{Name: "bench/list", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor", "bench/load", "bench/benchtest"}},
+		{Name: "bench/watch", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/floor", "bench/benchtest"}},
+		{Name: "bench/crd", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/benchtest"}},
+		{Name: "bench/discovery", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/load", "bench/crd", "bench/benchtest"}},
+		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery"}},
 		{Name: "cli"},
 	}
 }
 
-// upstream is the module that promises no stable interface, and upstreamUser
-// the only package that may import it.
 const (
-	upstream     = "k8s.io/kubernetes"
+	// upstream is the module of Kubernetes, which promises no stable interface.
+	upstream = "k8s.io/kubernetes"
+	// upstreamUser is the only package that may import it, with those nested in it.
 	upstreamUser = "kube"
 )
 
-// bannedPaths are the starts of absolute paths which exist on one machine only.
-// They are written in two parts so as not to be found here.
+// bannedPaths returns the beginnings of absolute paths that exist on one machine only.
+// They are written in two parts, so that the rule does not find them here.
 func bannedPaths() []string {
 	return []string{"/wo" + "rk/", "/ro" + "ot/"}
 }
 
-// Exceptions maps a Finding's Key to the reason why it may stay.
+// nounsLikeParticiples lists words that end as participles do and name things:
+// nouns that have no verb, and gerunds that are the field's term for a thing.
+func nounsLikeParticiples() []string {
+	return []string{
+		"bed", "feed", "king", "ring", "seed", "string", "testbed", "thing",
+		"encoding", "finding", "framing", "heading", "mapping", "packing", "setting",
+	}
+}
+
+// irregularParticiples lists participles that have no ending in common. Words
+// that are nouns as well, such as bound, cut and set, are left out.
+func irregularParticiples() []string {
+	return []string{
+		"begun", "bent", "bought", "broken", "brought", "built", "caught", "chosen",
+		"done", "drawn", "driven", "fallen", "felt", "flown", "forgotten", "fought",
+		"found", "frozen", "given", "gone", "grown", "heard", "held", "hidden",
+		"kept", "known", "laid", "led", "left", "lent", "lost", "made", "meant",
+		"met", "overtaken", "paid", "said", "seen", "sent", "shown", "shut", "sold",
+		"sought", "spent", "spoken", "stolen", "stuck", "sunk", "taken",
+		"taught", "thought", "thrown", "told", "torn", "undone", "understood",
+		"woken", "won", "worn", "written",
+	}
+}
+
+// Exceptions maps the Key of a Finding to the reason why it may stay.
 type Exceptions map[string]string
 
-// exceptions are the findings that are allowed, by rule. One that no longer
-// applies is a finding itself.
+// exceptions returns the findings that are allowed, by rule. An exception without a
+// finding fails the test as well.
 func exceptions() map[string]Exceptions {
 	return map[string]Exceptions{
 		"file size":     {},
 		"function size": {},
 		"imports":       {},
+		"places":        {},
 		"upstream":      {},
 		"package doc":   {},
-		"output":        {},
-		"sleep":         {},
-		"paths":         {},
-		"format":        {},
+		"type names":    {},
+		"paragraphs": {
+			"docs/ARCHITECTURE.md":   "being rewritten",
+			"docs/bench/attacks.md":  "being rewritten",
+			"docs/bench/crd.md":      "being rewritten",
+			"docs/bench/list.md":     "being rewritten",
+			"docs/bench/memory.md":   "being rewritten",
+			"docs/bench/resident.md": "being rewritten",
+			"docs/bench/watch.md":    "being rewritten",
+			"docs/flow.md":           "being rewritten",
+			"docs/guarantees.md":     "being rewritten",
+			"docs/lists.md":          "being rewritten",
+			"docs/slo.md":            "being rewritten",
+		},
+		"output": {},
+		"sleep":  {},
+		"paths":  {},
+		"format": {},
 	}
 }

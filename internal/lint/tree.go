@@ -15,25 +15,32 @@ import (
 	"strings"
 )
 
-// Tree is a module's files, read and parsed once.
+// Tree has the text files of a module, read and parsed once. Rules do not change it.
 type Tree struct {
-	Module string // import path
+	// Module is the module's import path.
+	Module string
 	Fset   *token.FileSet
-	Go     []*File
-	Other  []*File
+	// Go are the files of Go code, Other all other text files.
+	Go    []*File
+	Other []*File
 }
 
-// File is one text file; Syntax is nil unless it is Go.
+// File is one text file.
 type File struct {
-	Name   string // slash-separated, relative to the module's root
-	Data   []byte
+	// Name is relative to the module's root and has slashes.
+	Name string
+	Data []byte
+	// Syntax is nil unless the file is Go.
 	Syntax *ast.File
 }
 
 // Finding is one breach of a rule.
 type Finding struct {
-	Key  string // what an exception is listed by: a file, or file:function
-	Line int    // 0 for the whole file
+	// Key identifies the finding in the table of exceptions: a file, a file and a name
+	// within it, or a directory.
+	Key string
+	// Line is 0 if the finding concerns the whole file.
+	Line int
 	Text string
 }
 
@@ -44,13 +51,13 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: line %d: %s", f.Key, f.Line, f.Text)
 }
 
-// IsTest says whether the file is compiled into tests only.
+// IsTest reports whether the file is compiled only into tests.
 func (f *File) IsTest() bool { return strings.HasSuffix(f.Name, "_test.go") }
 
-// Dir is the file's directory, "." for the module's root.
+// Dir returns the file's directory, "." for the module's root.
 func (f *File) Dir() string { return path.Dir(f.Name) }
 
-// Lines counts lines; a last one without a newline counts too.
+// Lines returns the number of lines. A last line without a newline counts too.
 func (f *File) Lines() int {
 	lines := bytes.Count(f.Data, []byte("\n"))
 	if len(f.Data) > 0 && !bytes.HasSuffix(f.Data, []byte("\n")) {
@@ -59,7 +66,7 @@ func (f *File) Lines() int {
 	return lines
 }
 
-// Root finds the directory of go.mod, from dir upwards.
+// Root returns the directory of go.mod: dir, or the nearest one above it.
 func Root(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -75,8 +82,9 @@ func Root(dir string) (string, error) {
 	}
 }
 
-// Load reads the tree below root, but for what is hidden or ignored. It walks
-// the directories itself, so that Go's test cache sees what it depends on.
+// Load reads the tree below root, without hidden and ignored directories. It walks the
+// directories itself, and does not ask Git: so Go's test cache sees what the test
+// depends on.
 func Load(root string) (*Tree, error) {
 	skip, err := ignored(root)
 	if err != nil {
@@ -95,7 +103,7 @@ func Load(root string) (*Tree, error) {
 		switch {
 		case entry.IsDir() && name != "." && (isHidden(entry.Name()) || slices.Contains(skip, name)):
 			return filepath.SkipDir
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || name == gitDir:
 			return nil
 		}
 		data, err := os.ReadFile(file)
@@ -110,8 +118,7 @@ func Load(root string) (*Tree, error) {
 	return tree, nil
 }
 
-// Add puts a file into the tree and parses it if it is Go. Binary files are
-// left out.
+// Add adds a file to the tree, parsed if it is Go. It ignores binary files.
 func (t *Tree) Add(name string, data []byte) error {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil
@@ -133,6 +140,11 @@ func (t *Tree) Add(name string, data []byte) error {
 	return nil
 }
 
+// gitDir is Git's own directory at the root. In a linked worktree it is a file
+// that names a path of this machine.
+const gitDir = ".git"
+
+// modulePath returns the import path in a go.mod.
 func modulePath(data []byte) string {
 	for line := range strings.Lines(string(data)) {
 		if rest, found := strings.CutPrefix(line, "module "); found {
@@ -142,13 +154,14 @@ func modulePath(data []byte) string {
 	return ""
 }
 
-// isHidden keeps the two hidden directories which belong to projects.
+// isHidden reports whether a directory is hidden. The two that hold a project's own
+// files count as visible.
 func isHidden(dir string) bool {
 	return strings.HasPrefix(dir, ".") && dir != ".ci" && dir != ".github"
 }
 
-// ignored lists the directories at the root that .gitignore names, in the form
-// "/name/". Other patterns are not understood and hide nothing.
+// ignored returns the directories that .gitignore names in the form "/name/". Other
+// patterns have no effect.
 func ignored(root string) ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(root, ".gitignore"))
 	if errors.Is(err, fs.ErrNotExist) {

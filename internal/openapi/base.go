@@ -3,7 +3,9 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,46 +16,56 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
-// base is a v2 document without the custom resources that are put into it as
-// fragments: what Kubernetes' merger makes of the local servers, of samples in
-// the place of custom resources, of definitions that meet others' names, and of
-// the services behind the aggregation layer; the samples are taken out again.
+// base is a v2 document without the custom resources that have fragments.
+//
+// It is what Kubernetes' merger makes of the local servers, of an exemplar for each Shape
+// of custom resources, of conflicting definitions, and of the services behind the
+// aggregation layer. The exemplars are then taken out again. They show where the merger
+// renamed schemas that several servers have, so that fragments can refer to the new
+// names.
+//
+// A base is immutable but for mu.
 type base struct {
-	// key says what it is made from, tag what it is.
+	// key identifies what the base was made from, tag its content.
 	key, tag string
-	// apart are the definitions, by name, that are in it and have no fragment.
-	apart map[string]bool
-	// renamed replaces references of fragments to what the merger has renamed; nil
-	// for nothing. renames identifies it.
-	renamed *strings.Replacer
-	renames uint64
-	molds   renamedMolds
+	// conflicting has the names of the definitions that are in the base and have no
+	// fragment.
+	conflicting map[string]bool
+	// renamed replaces references in fragments to schemas that the merger renamed. It is
+	// nil if there are none. renames identifies it.
+	renamed   *strings.Replacer
+	renames   uint64
+	templates renamedTemplates
 
 	json frame
-	// binary is made when it is first asked for.
-	binary struct {
+	mu   struct {
 		sync.Mutex
-		frame *frame
+		// proto is the frame in protobuf, made when first asked for.
+		proto *frame
 	}
 }
 
-// bases keeps the newest base.
-type bases struct {
+// baseCache keeps the newest base. Bases change when services or conflicting definitions
+// do, and when a Shape is met for the first time.
+type baseCache struct {
 	mu struct {
 		sync.Mutex
 		newest *base
-		// local is where the local servers have something, nil before it is known.
-		local *occupied
-		// remote is the same of the services whose tag it is.
-		remote    *occupied
+		// local are the names that local servers have. It is nil until they are known.
+		local *occupiedNames
+		// remote are the names that the services have whose document has the tag
+		// remoteTag.
+		remote    *occupiedNames
 		remoteTag string
 	}
 }
 
-// base returns the base for a view.
-func (s *Server) base(v *view, remote *remote) (*base, error) {
+// base returns the base for a view. Requests that need a new base wait for each other
+// here.
+func (s *Server) base(v *view, remote *aggregatedSpec) (*base, error) {
 	b := &s.bases
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +78,7 @@ func (s *Server) base(v *view, remote *remote) (*base, error) {
 		b.mu.local = occupiedBy(locals)
 	}
 	if b.mu.remote == nil || b.mu.remoteTag != remote.tag {
-		decoded, err := remote.specs()
+		decoded, err := remote.decode()
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +93,7 @@ func (s *Server) base(v *view, remote *remote) (*base, error) {
 			return nil, err
 		}
 	}
-	remotes, err := remote.specs()
+	remotes, err := remote.decode()
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +106,7 @@ func (s *Server) base(v *view, remote *remote) (*base, error) {
 	return made, nil
 }
 
+// locals builds the specs of the local servers. The caller may change them.
 func (s *Server) locals() ([]*spec.Swagger, error) {
 	locals := s.config.Locals()
 	specs := make([]*spec.Swagger, len(locals))
@@ -106,25 +119,25 @@ func (s *Server) locals() ([]*spec.Swagger, error) {
 	return specs, nil
 }
 
-// mergeBase merges as the stock server does: the custom resources into the last
-// local server's spec, and then one spec after the other, those of local
-// servers but the first after they went through JSON.
-func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base, error) {
+// mergeBase merges specs in the order in which the stock server does. Custom resources go
+// into the last local server's spec. Then the specs are merged one after the other; those
+// of all local servers but the first are encoded and decoded before.
+func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {
 	var resources []*spec.Swagger
 	for _, shape := range split.shapes {
-		sample, err := buildV2(shape.sample(), sampleVersion)
+		exemplar, err := transcode.BuildV2(shape.Exemplar(), transcode.ExemplarVersion)
 		if err != nil {
 			return nil, err
 		}
-		resources = append(resources, sample)
+		resources = append(resources, exemplar)
 	}
-	before, err := sampleText(resources...)
+	before, err := exemplarText(resources...)
 	if err != nil {
 		return nil, err
 	}
-	made := &base{apart: map[string]bool{}}
-	for _, d := range split.apart {
-		made.apart[d.Name] = true
+	made := &base{conflicting: map[string]bool{}}
+	for _, d := range split.conflicting {
+		made.conflicting[d.Name] = true
 		built, err := s.buildWhole(d)
 		if err != nil {
 			return nil, err
@@ -142,7 +155,7 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base
 	merged.Paths, merged.Definitions, merged.Parameters = nil, nil, nil
 	for i, local := range locals {
 		if i > 0 {
-			if local, err = throughJSON(local); err != nil {
+			if local, err = transcode.ThroughJSON(local); err != nil {
 				return nil, err
 			}
 		}
@@ -155,18 +168,18 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *split) (*base
 			return nil, fmt.Errorf("merge specs of services: %w", err)
 		}
 	}
-	after, err := sampleText(merged)
+	after, err := exemplarText(merged)
 	if err != nil {
 		return nil, err
 	}
 	if err := made.rename(before, after); err != nil {
 		return nil, err
 	}
-	removeSamples(merged)
+	removeExemplars(merged)
 	return made, made.encode(merged)
 }
 
-// buildWhole is the spec of all versions of a definition, nil if Kubernetes has
+// buildWhole builds the spec of all versions of a definition. It is nil if Kubernetes has
 // none.
 func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 	full, err := s.full(d)
@@ -178,78 +191,70 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 		if !version.Served {
 			continue
 		}
-		built, err := buildV2(full, version.Name)
+		built, err := transcode.BuildV2(full, version.Name)
 		if err != nil {
-			missing(d, err)
+			logMissing(d, err)
 			return nil, nil
 		}
 		if whole, err = builder.MergeSpecs(whole, built); err != nil {
-			missing(d, err)
+			logMissing(d, err)
 			return nil, nil
 		}
 	}
 	return whole, nil
 }
 
-func throughJSON(s *spec.Swagger) (*spec.Swagger, error) {
-	plain, err := s.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("encode spec: %w", err)
-	}
-	out := &spec.Swagger{}
-	if err := out.UnmarshalJSON(plain); err != nil {
-		return nil, fmt.Errorf("decode spec: %w", err)
-	}
-	return out, nil
-}
-
-// sampleText is what samples have in specs. Later ones win, as in a merge.
-func sampleText(specs ...*spec.Swagger) (string, error) {
+// exemplarText is the JSON of the exemplars in specs. Where two specs have the same name
+// the later one counts, as in a merge.
+func exemplarText(specs ...*spec.Swagger) (string, error) {
 	paths, definitions := map[string]spec.PathItem{}, map[string]spec.Schema{}
 	for _, s := range specs {
 		if s.Paths == nil {
 			continue
 		}
 		for path, item := range s.Paths.Paths {
-			if strings.HasPrefix(path, samplePaths) {
+			if strings.HasPrefix(path, transcode.ExemplarPaths) {
 				paths[path] = item
 			}
 		}
 		for name, schema := range s.Definitions {
-			if strings.HasPrefix(name, sampleModels) {
+			if strings.HasPrefix(name, transcode.ExemplarModels) {
 				definitions[name] = schema
 			}
 		}
 	}
 	out, err := json.Marshal([]any{paths, definitions})
 	if err != nil {
-		return "", fmt.Errorf("encode samples: %w", err)
+		return "", fmt.Errorf("encode exemplars: %w", err)
 	}
 	return string(out), nil
 }
 
-func removeSamples(s *spec.Swagger) {
+// removeExemplars takes the exemplars out of a spec.
+func removeExemplars(s *spec.Swagger) {
 	if s.Paths != nil {
 		for path := range s.Paths.Paths {
-			if strings.HasPrefix(path, samplePaths) {
+			if strings.HasPrefix(path, transcode.ExemplarPaths) {
 				delete(s.Paths.Paths, path)
 			}
 		}
 	}
 	for name := range s.Definitions {
-		if strings.HasPrefix(name, sampleModels) {
+		if strings.HasPrefix(name, transcode.ExemplarModels) {
 			delete(s.Definitions, name)
 		}
 	}
 }
 
+// reference matches references to what documents share.
 var reference = regexp.MustCompile(`"\$ref":"#/(definitions|parameters)/[^"]+"`)
 
-// rename learns from samples what the merger has renamed.
+// rename learns from the exemplars, as they were before and after the merge, which
+// references the merger has renamed.
 func (b *base) rename(before, after string) error {
 	old, renamed := reference.FindAllString(before, -1), reference.FindAllString(after, -1)
 	if len(old) != len(renamed) {
-		return fmt.Errorf("samples have %d references, and %d when merged", len(old), len(renamed))
+		return fmt.Errorf("exemplars have %d references, and %d when merged", len(old), len(renamed))
 	}
 	pairs := map[string]string{}
 	for i := range old {
@@ -260,24 +265,24 @@ func (b *base) rename(before, after string) error {
 	if len(pairs) == 0 {
 		return nil
 	}
-	sum := newSum()
+	sum := newContentHash()
 	var list []string
-	for _, name := range sortedKeys(pairs) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		list = append(list, name, pairs[name])
-		sum.text(name)
-		sum.text(pairs[name])
+		sum.addText(name)
+		sum.addText(pairs[name])
 	}
-	b.renamed, b.renames = strings.NewReplacer(list...), sum.short()
+	b.renamed, b.renames = strings.NewReplacer(list...), sum.sum64()
 	return nil
 }
 
-// encode cuts a merged document into its entries and compresses them.
+// encode splits a merged document into the pieces of a frame.
 func (b *base) encode(merged *spec.Swagger) error {
 	plain, err := merged.MarshalJSON()
 	if err != nil {
 		return fmt.Errorf("encode OpenAPI v2: %w", err)
 	}
-	b.tag = newSum(string(plain)).tag()
+	b.tag = newContentHash(string(plain)).tag()
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(plain, &parts); err != nil {
 		return fmt.Errorf("cut OpenAPI v2: %w", err)
@@ -289,37 +294,37 @@ func (b *base) encode(merged *spec.Swagger) error {
 	if err != nil {
 		return fmt.Errorf("encode head of OpenAPI v2: %w", err)
 	}
-	rest, err := inner(head)
+	rest, err := transcode.ObjectEntries(head)
 	if err != nil {
 		return err
 	}
 	b.json = frame{form: v2JSON}
-	b.json.middle = []encode.Piece{constant(`},"definitions":{`)}
-	b.json.tail = []encode.Piece{constant(`}}`)}
-	if b.json.head, err = cutUp([]byte("{" + rest + `,"paths":{`)); err != nil {
+	b.json.middle = []encode.Piece{mustPiece(`},"definitions":{`)}
+	b.json.tail = []encode.Piece{mustPiece(`}}`)}
+	if b.json.head, err = splitPieces([]byte("{" + rest + `,"paths":{`)); err != nil {
 		return err
 	}
-	if b.json.paths, err = cutObject(paths); err != nil {
+	if b.json.paths, err = splitObject(paths); err != nil {
 		return err
 	}
-	b.json.schemas, err = cutObject(schemas)
+	b.json.schemas, err = splitObject(schemas)
 	return err
 }
 
-// cutObject makes pieces of an object's entries; nil has none.
-func cutObject(object []byte) ([]encode.Piece, error) {
+// splitObject splits the entries of a JSON object into pieces. Nil has none.
+func splitObject(object []byte) ([]encode.Piece, error) {
 	if object == nil {
 		return nil, nil
 	}
-	entries, err := inner(object)
+	entries, err := transcode.ObjectEntries(object)
 	if err != nil {
 		return nil, err
 	}
-	return cutUp([]byte(entries))
+	return splitPieces([]byte(entries))
 }
 
-// served are a definition's versions that have documents.
-func served(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinitionVersion {
+// servedVersions returns the versions of a definition that have documents.
+func servedVersions(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinitionVersion {
 	var found []*apiextensionsv1.CustomResourceDefinitionVersion
 	for i := range full.Spec.Versions {
 		if full.Spec.Versions[i].Served {
@@ -327,4 +332,31 @@ func served(full *apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.C
 		}
 	}
 	return found
+}
+
+// renamedTemplates are the templates of a base, with references to the names that the
+// merger gave.
+type renamedTemplates struct {
+	mu struct {
+		sync.Mutex
+		byShape map[transcode.Shape]*transcode.PathTemplate
+	}
+}
+
+// template returns the template of v2 fragments on this base.
+func (b *base) template(all *transcode.PathTemplates, s transcode.Shape) (*transcode.PathTemplate, error) {
+	made, err := all.V2(s)
+	if err != nil || b.renamed == nil {
+		return made, err
+	}
+	b.templates.mu.Lock()
+	defer b.templates.mu.Unlock()
+	if found := b.templates.mu.byShape[s]; found != nil {
+		return found, nil
+	}
+	if b.templates.mu.byShape == nil {
+		b.templates.mu.byShape = map[transcode.Shape]*transcode.PathTemplate{}
+	}
+	b.templates.mu.byShape[s] = made.Rename(b.renamed)
+	return b.templates.mu.byShape[s], nil
 }

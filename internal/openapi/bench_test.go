@@ -124,7 +124,7 @@ func BenchmarkFirstV2(b *testing.B) {
 				b.ReportMetric(cpu()-used, "cpu-s")
 				b.ReportMetric(heap()-before, "MB-kept")
 				b.ReportMetric(float64(size)/(1<<20), "MB-document")
-				b.ReportMetric(float64(server.Kept())/(1<<20), "MB-cache")
+				b.ReportMetric(float64(server.CachedBytes())/(1<<20), "MB-cache")
 				b.StartTimer()
 			}
 		})

@@ -54,8 +54,8 @@ func TestNothingIsReadUntilAsked(t *testing.T) {
 	if get(h, "/openapi/v3").Code != http.StatusOK {
 		t.Fatal("no root")
 	}
-	if n := c.taken(); len(n) > 0 || server.Kept() > 0 {
-		t.Errorf("for the root: %d definitions read, %d bytes kept", len(n), server.Kept())
+	if n := c.taken(); len(n) > 0 || server.CachedBytes() > 0 {
+		t.Errorf("for the root: %d definitions read, %d bytes kept", len(n), server.CachedBytes())
 	}
 	get(h, "/openapi/v3/apis/other.example.com/v1")
 	if n := c.taken(); len(n) != 1 || n["gadgets.other.example.com"] != 1 {
@@ -146,7 +146,7 @@ func TestLittleMemory(t *testing.T) {
 			}
 		}
 	}
-	if kept := server.Kept(); kept > limit || kept == 0 {
+	if kept := server.CachedBytes(); kept > limit || kept == 0 {
 		t.Errorf("%d bytes are kept, at most %d", kept, limit)
 	}
 	for _, d := range corpus(t) {
@@ -161,12 +161,12 @@ func TestPlainReadsAreUnpackedFaster(t *testing.T) {
 	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/tricky.example.com/v1"} {
 		_, server, h := newCounting(t, 0)
 		first := get(h, path)
-		once := server.Kept()
+		once := server.CachedBytes()
 		if path == "/openapi/v2" {
 			for range 4 {
 				get(h, path, "Accept-Encoding", "gzip")
 			}
-			if got := server.Kept(); got != once {
+			if got := server.CachedBytes(); got != once {
 				t.Errorf("%d bytes are kept after gzip, before %d", got, once)
 			}
 		}
@@ -175,7 +175,7 @@ func TestPlainReadsAreUnpackedFaster(t *testing.T) {
 				t.Fatalf("%s%s", path, difference(first.Body.Bytes(), got.Body.Bytes()))
 			}
 		}
-		again := server.Kept()
+		again := server.CachedBytes()
 		if again <= once {
 			t.Errorf("%s: %d bytes are kept, %d after the first", path, again, once)
 		}
@@ -183,7 +183,7 @@ func TestPlainReadsAreUnpackedFaster(t *testing.T) {
 		for range 5 {
 			get(h, path)
 		}
-		if got := tight.Kept(); got < once || got > (once+again)/2 {
+		if got := tight.CachedBytes(); got < once || got > (once+again)/2 {
 			t.Errorf("%s: %d bytes are kept with room for %d", path, got, (once+again)/2)
 		}
 	}

@@ -10,42 +10,43 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 )
 
-// Catalog knows all definitions.
+// Catalog has all definitions. Its methods are safe for concurrent use.
 type Catalog interface {
 	// All lists the definitions in any order.
 	All() []*crd.Definition
-	// Get returns nil for a definition that does not exist.
+	// Get returns the row of a definition, nil if there is none.
 	Get(name string) *crd.Definition
-	// Full decodes a definition. The caller does not change it.
+	// Full decodes a definition, which the caller must not change.
 	Full(name string) (*apiextensionsv1.CustomResourceDefinition, error)
-	// Stored calls use with a definition as it is stored and its revision. The bytes
-	// are good until use returns, whose error is returned.
+	// Stored calls use with the stored bytes of a definition and their revision, and
+	// returns its error. The bytes are valid until use returns.
 	Stored(name string, use func(revision int64, stored []byte) error) error
-	// AddHandler calls f for each change, and first for each definition that exists.
-	// Either side may be nil. f returns at once.
+	// AddHandler has f called for each definition that exists, and then for each change.
+	// before or after is nil for a definition that comes or goes. f must not block.
 	AddHandler(f func(before, after *crd.Definition))
 }
 
 // Local is one of the servers in this process, as far as OpenAPI is concerned.
 type Local struct {
-	// V2 builds the spec of what is installed, without defaults. Each call returns
-	// another one, which the caller may change.
+	// V2 builds the spec of the resources that are installed, without defaults. Each call
+	// returns a new one, which the caller may change.
 	V2 func() (*spec.Swagger, error)
-	// V3 builds a handler that serves /openapi/v3 of what is installed; nil if
-	// another one does.
+	// V3 builds a handler of /openapi/v3 for those resources. It is nil if another server
+	// has it.
 	V3 func() (http.Handler, error)
 }
 
-// Config is what a Server needs. It does not change afterwards.
+// Config is what a Server needs. It must not change afterwards.
 type Config struct {
 	Catalog Catalog
-	// Locals returns those in the order of the chain, the aggregator first; the
-	// custom resources belong to the last. It is called when a document is asked
-	// for and returns the same each time.
+	// Locals returns the servers in the order of the chain. The first is the aggregator;
+	// custom resources belong to the last. It is called when a document is asked for, and
+	// returns the same servers each time.
 	Locals func() []Local
-	// Version is that of the program: other versions may build other documents.
+	// Version is that of the program. Tags depend on it, because other versions may build
+	// other documents.
 	Version string
-	// CacheBytes bound the compressed fragments that are kept: 64 MiB if zero.
+	// CacheBytes is the limit of the fragment cache. Zero means 64 MiB.
 	CacheBytes int64
 }
 

@@ -1,23 +1,28 @@
-// Package openapi serves /openapi/v2 and /openapi/v3 of an API server with
-// thousands of CustomResourceDefinitions.
+// Package openapi serves /openapi/v2 and /openapi/v3 of an API server with thousands of
+// CustomResourceDefinitions.
 //
-// A document is built when it is asked for and is never there as a whole. It is
-// put together from fragments, the paths and the schemas of one definition:
-// plain text is unpacked or written on the way out, and gzip is sent as it is
-// kept. Fragments live compressed within a byte budget; a definition that
-// changed is built again and no other. What Kubernetes serves itself is built
-// once, by Kubernetes' own code, and kept compressed too.
+// Kubernetes keeps each document whole, and builds all of it again when a definition
+// changes. Here a document is never whole. It is put together when a client asks for it:
 //
-// The documents are those of the stock server: its builder makes samples of
-// custom resources, and a definition's paths are a sample's with other names in
-// them. Schemas are written from the stored text of definitions, without
-// decoding it (tree, press); what is not surely published so is decoded, checked
-// and converted by Kubernetes' code (structural, natives), one definition at a
-// time. Either way gives the same document. A definition whose names or paths
-// meet those of others is built and merged by Kubernetes' code. Entity tags and the hashes of the v3 root identify
-// the content: they are the same on all servers of one version.
+//	definition ──> transcode ──> fragment ──┐
+//	definition ──> transcode ──> fragment ──┼──> document ──> client
+//	built-in resources, services ──> frame ─┘
 //
-// The package does not authenticate or authorize, and it knows services behind
-// the aggregation layer only by the specs that its Config hands over; their v3
-// documents are the next handler's.
+// A fragment is the paths and the schemas of one definition in one form: JSON or
+// protobuf, v2 or v3. Fragments are cached compressed, within a budget of bytes. A client
+// that wants gzip gets their deflated bytes as they are; for other clients one piece at a
+// time is inflated. A definition that changes costs one new fragment and no other.
+//
+// A frame is what surrounds fragments. For v2 it is a base: Kubernetes' own merge of what
+// the servers in this process and the services behind the aggregation layer publish.
+// Definitions whose names or paths conflict with others are merged into the base by
+// Kubernetes' code, and have no fragments.
+//
+// Entity tags, and the hashes in the v3 root, identify the content and the version of the
+// program. They are the same on all servers of one version.
+//
+// A caller makes a Server with New, which builds nothing, and puts its Wrap before the
+// handler of Kubernetes' aggregator. The package neither authenticates nor authorizes.
+// It knows services behind the aggregation layer only by the documents that the next
+// handler answers with; v3 documents of such services are that handler's.
 package openapi

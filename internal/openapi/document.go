@@ -12,12 +12,12 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// pieceSize is how much of a long text one piece holds, and so how much of it is
+// pieceSize is how many bytes of a long text one piece holds: at most so many are
 // inflated at a time.
 const pieceSize = 128 << 10
 
-// cutUp makes pieces of a text.
-func cutUp(plain []byte) ([]encode.Piece, error) {
+// splitPieces makes pieces of a text.
+func splitPieces(plain []byte) ([]encode.Piece, error) {
 	var pieces []encode.Piece
 	for len(plain) > 0 {
 		n := min(len(plain), pieceSize)
@@ -30,14 +30,15 @@ func cutUp(plain []byte) ([]encode.Piece, error) {
 	return pieces, nil
 }
 
-// document is pieces that are sent one behind the other. It is immutable.
+// document is pieces that are sent one after the other. It is immutable once it is put
+// together.
 type document struct {
 	pieces []encode.Piece
-	// ends[i] is where pieces[i] ends in the plain text.
+	// ends[i] is the offset at which pieces[i] ends in the plain text.
 	ends []int64
 }
 
-// add appends pieces.
+// add appends pieces that are not empty.
 func (d *document) add(pieces ...encode.Piece) {
 	for _, p := range pieces {
 		if p.Size() == 0 {
@@ -48,8 +49,8 @@ func (d *document) add(pieces ...encode.Piece) {
 	}
 }
 
-// list adds pieces with a separator between them.
-func (d *document) list(separator encode.Piece, pieces []encode.Piece) {
+// addSeparated appends pieces with a separator between them.
+func (d *document) addSeparated(separator encode.Piece, pieces []encode.Piece) {
 	first := true
 	for _, p := range pieces {
 		if p.Size() == 0 {
@@ -63,8 +64,8 @@ func (d *document) list(separator encode.Piece, pieces []encode.Piece) {
 	}
 }
 
-// deflate deflates what is not yet, on all processors. What fails fails again
-// when it is written.
+// deflate deflates the pieces that are not yet, on all processors. An error recurs when
+// the piece is written.
 func (d *document) deflate() {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -80,6 +81,7 @@ func (d *document) deflate() {
 	_ = group.Wait()
 }
 
+// size is that of the plain text.
 func (d *document) size() int64 {
 	if len(d.ends) == 0 {
 		return 0
@@ -87,21 +89,21 @@ func (d *document) size() int64 {
 	return d.ends[len(d.ends)-1]
 }
 
-// reader reads a document's plain text, one piece in memory at a time.
-type reader struct {
+// documentReader reads a document's plain text, with one piece in memory at a time.
+type documentReader struct {
 	document *document
-	at       int64
+	offset   int64
 	// plain is the text of the piece at index.
 	plain []byte
 	index int
 }
 
-func (d *document) reader() *reader { return &reader{document: d, index: -1} }
+func (d *document) reader() *documentReader { return &documentReader{document: d, index: -1} }
 
 // Read implements io.Reader.
-func (r *reader) Read(dst []byte) (int, error) {
+func (r *documentReader) Read(dst []byte) (int, error) {
 	d := r.document
-	i := sort.Search(len(d.ends), func(i int) bool { return d.ends[i] > r.at })
+	i := sort.Search(len(d.ends), func(i int) bool { return d.ends[i] > r.offset })
 	if i == len(d.ends) {
 		return 0, io.EOF
 	}
@@ -112,41 +114,41 @@ func (r *reader) Read(dst []byte) (int, error) {
 		}
 		r.plain, r.index = plain, i
 	}
-	n := copy(dst, r.plain[r.at-d.ends[i]+int64(len(r.plain)):])
-	r.at += int64(n)
+	n := copy(dst, r.plain[r.offset-d.ends[i]+int64(len(r.plain)):])
+	r.offset += int64(n)
 	return n, nil
 }
 
 // Seek implements io.Seeker.
-func (r *reader) Seek(offset int64, whence int) (int64, error) {
+func (r *documentReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
-		offset += r.at
+		offset += r.offset
 	case io.SeekEnd:
 		offset += r.document.size()
 	}
 	if offset < 0 {
 		return 0, errors.New("seek before the beginning")
 	}
-	r.at = offset
+	r.offset = offset
 	return offset, nil
 }
 
-// lazily is a document that is put together when its size is asked for, which
-// http.ServeContent does after all conditions of the request were met.
-type lazily struct {
+// lazyDocument is put together when its size is asked for. http.ServeContent does so only
+// after the conditions of the request hold.
+type lazyDocument struct {
 	build func() (*document, error)
-	*reader
+	*documentReader
 }
 
 // Seek implements io.Seeker.
-func (l *lazily) Seek(offset int64, whence int) (int64, error) {
-	if l.reader == nil {
+func (l *lazyDocument) Seek(offset int64, whence int) (int64, error) {
+	if l.documentReader == nil {
 		built, err := l.build()
 		if err != nil {
 			return 0, err
 		}
-		l.reader = built.reader()
+		l.documentReader = built.reader()
 	}
-	return l.reader.Seek(offset, whence)
+	return l.documentReader.Seek(offset, whence)
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // aggregator is the spec that the upstream aggregator has of itself.
-func aggregator() builtin {
+func aggregator() builtinDocument {
 	b := newBuiltin("unused", "unuseds", "Unused")
 	b.change = func(s *spec.Swagger) {
 		*s = spec.Swagger{SwaggerProps: spec.SwaggerProps{
@@ -45,10 +45,10 @@ type pair struct {
 	behind *upstream
 }
 
-func newPair(t testing.TB, definitions []*definition, builtins ...builtin) *pair {
+func newPair(t testing.TB, definitions []*definition, builtins ...builtinDocument) *pair {
 	t.Helper()
 	p := &pair{t: t, upstream: newUpstream(t, definitions, builtins...), catalog: newCatalog(definitions...)}
-	locals := append([]builtin{aggregator()}, builtins...)
+	locals := append([]builtinDocument{aggregator()}, builtins...)
 	server := newServer(t, p.catalog, locals...)
 	p.behind = newUpstream(t, nil)
 	p.ours = server.Wrap(p.behind)
@@ -119,7 +119,7 @@ func TestServices(t *testing.T) {
 			s.Definitions["io.k8s.apimachinery.pkg.apis.meta.v1."+name] = schema
 		}
 	}
-	for priority, b := range []builtin{old, newBuiltin("cards.example.com", "cards", "Card"), newBuiltin("tools.k8s.io", "hammers", "Hammer")} {
+	for priority, b := range []builtinDocument{old, newBuiltin("cards.example.com", "cards", "Card"), newBuiltin("tools.k8s.io", "hammers", "Hammer")} {
 		for _, u := range []*upstream{p.upstream, p.behind} {
 			u.addService(b.Spec.Group, int32(priority+1), service(t, b, priority != 1))
 		}
@@ -145,7 +145,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func service(t *testing.T, b builtin, v3 bool) http.Handler {
+func service(t *testing.T, b builtinDocument, v3 bool) http.Handler {
 	t.Helper()
 	_, at, err := b.v3Service()
 	if err != nil {
@@ -253,7 +253,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func established(b builtin) *definition {
+func established(b builtinDocument) *definition {
 	d := b.DeepCopy()
 	d.UID, d.Generation = types.UID(d.Name), 1
 	d.Status.AcceptedNames = d.Spec.Names

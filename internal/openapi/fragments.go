@@ -23,15 +23,17 @@ const (
 	v3Proto
 )
 
-// fragment is what belongs to one owner in documents of one form: entries of
-// their paths and of their schemas.
+// fragment is the entries that belong to one owner in documents of one form. The zero
+// fragment has none.
 type fragment struct {
 	paths, schemas encode.Piece
 }
 
+// cost is the memory of the fragment in bytes.
 func (f fragment) cost() int64 { return f.paths.Cost() + f.schemas.Cost() + fragmentCost }
 
-// withS2 is the fragment in s2 besides.
+// withS2 returns the fragment with its text in s2 as well, which inflates several times
+// faster.
 func (f fragment) withS2() (fragment, error) {
 	var err error
 	if f.paths, err = f.paths.WithS2(); err != nil {
@@ -43,96 +45,103 @@ func (f fragment) withS2() (fragment, error) {
 	return f, nil
 }
 
-// fragmentCost is about what a fragment takes besides its bytes.
+// fragmentCost is about the memory of a cached fragment besides its bytes.
 const fragmentCost = 400
 
-// fragmentKey says whose fragment it is.
+// fragmentKey names a fragment. The owner is a definition, or part of a document that
+// belongs to none.
 type fragmentKey struct {
 	form  form
 	owner string
-	// version is that of a v3 document; v2 has all versions in one.
+	// version is a definition's version for v3 documents. It is empty for v2, whose
+	// fragments have all versions.
 	version string
 }
 
-// fragments keeps fragments within a budget of bytes. Those that were not read
-// for longest go first. Who asks for one that is not there builds it while
-// others that want it wait.
+// fragments is a cache of fragments with a limit in bytes. The least recently read are
+// dropped first.
+//
+// The first goroutine that asks for a missing fragment builds it, outside the lock.
+// Others that want the same fragment wait for it. Documents that
+// are being sent keep their fragments beyond the limit.
 type fragments struct {
 	limit int64
 	mu    struct {
 		sync.Mutex
 		used  int64
-		byKey map[fragmentKey]*list.Element // of *kept
-		// most is how many there were in this map, which keeps the room for them.
-		most int
-		// recent has the last one read in front.
-		recent *list.List
-		making map[fragmentKey]*making
+		byKey map[fragmentKey]*list.Element // of *cachedFragment
+		// peak is the largest number of entries that byKey had. A Go map keeps the memory
+		// of its peak.
+		peak int
+		// recent has the most recently read fragment in front.
+		recent   *list.List
+		building map[fragmentKey]*fragmentBuild
 	}
 }
 
-// kept is a fragment of the content that tag identifies.
-type kept struct {
+// cachedFragment is a fragment of the content that tag identifies.
+type cachedFragment struct {
 	key      fragmentKey
 	tag      uint64
 	fragment fragment
-	// read is set when its plain text was asked for, and tried when it was made in s2,
-	// whether there was room to keep that or not.
-	read, tried bool
+	// plainRead is set once the plain text was asked for, s2Tried once it was encoded in
+	// s2, whether there was room for that or not.
+	plainRead, s2Tried bool
 }
 
-type making struct {
+// fragmentBuild is a build under way. fragment and err are set when done is closed.
+type fragmentBuild struct {
 	tag      uint64
 	done     chan struct{}
 	fragment fragment
 	err      error
 }
 
-// shrunk is the part of its entries that a map has left when a smaller one takes its
-// place.
-const shrunk = 8
+// shrinkDivisor is the part of its peak below which byKey is replaced by a smaller map.
+const shrinkDivisor = 8
 
 func newFragments(limit int64) *fragments {
 	f := &fragments{limit: limit}
 	f.mu.byKey = map[fragmentKey]*list.Element{}
 	f.mu.recent = list.New()
-	f.mu.making = map[fragmentKey]*making{}
+	f.mu.building = map[fragmentKey]*fragmentBuild{}
 	return f
 }
 
-// look returns the fragment of what tag identifies if it is there. It reports slow
-// for one whose plain text was asked for before, which is worth quicken.
-func (f *fragments) look(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
+// find returns a fragment if it is cached with this tag. It reports slow if addS2 is
+// worth its while: the plain text was asked for before, and there is room.
+func (f *fragments) find(key fragmentKey, tag uint64, plain bool) (found fragment, ok, slow bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := f.lookLocked(key, tag)
+	k := f.findLocked(key, tag)
 	if k == nil {
 		return fragment{}, false, false
 	}
-	slow = plain && k.read && !k.tried && f.mu.used+k.fragment.cost() <= f.limit
-	k.read, k.tried = k.read || plain, k.tried || slow
+	slow = plain && k.plainRead && !k.s2Tried && f.mu.used+k.fragment.cost() <= f.limit
+	k.plainRead, k.s2Tried = k.plainRead || plain, k.s2Tried || slow
 	return k.fragment, true, slow
 }
 
-func (f *fragments) lookLocked(key fragmentKey, tag uint64) *kept {
+// findLocked is find without statistics, nil if the fragment is not there.
+func (f *fragments) findLocked(key fragmentKey, tag uint64) *cachedFragment {
 	e := f.mu.byKey[key]
-	if e == nil || e.Value.(*kept).tag != tag {
+	if e == nil || e.Value.(*cachedFragment).tag != tag {
 		return nil
 	}
 	f.mu.recent.MoveToFront(e)
-	return e.Value.(*kept)
+	return e.Value.(*cachedFragment)
 }
 
-// quicken keeps a fragment in s2 besides if there is still room then: nothing is
-// dropped for it, since what is dropped takes longer to make.
-func (f *fragments) quicken(key fragmentKey, tag uint64, slow fragment) (fragment, error) {
+// addS2 returns a fragment with s2, and caches it if there is still room. Nothing is
+// dropped for it, because a dropped fragment takes longer to build.
+func (f *fragments) addS2(key fragmentKey, tag uint64, slow fragment) (fragment, error) {
 	quick, err := slow.withS2()
 	if err != nil {
 		return fragment{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := f.lookLocked(key, tag)
+	k := f.findLocked(key, tag)
 	if k == nil {
 		return quick, nil
 	}
@@ -143,20 +152,20 @@ func (f *fragments) quicken(key fragmentKey, tag uint64, slow fragment) (fragmen
 	return quick, nil
 }
 
-// get returns the fragment of what tag identifies.
+// get returns a fragment, and builds it if it is not cached with this tag.
 func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, error)) (fragment, error) {
 	for {
 		f.mu.Lock()
-		if k := f.lookLocked(key, tag); k != nil {
+		if k := f.findLocked(key, tag); k != nil {
 			f.mu.Unlock()
 			return k.fragment, nil
 		}
-		m := f.mu.making[key]
+		m := f.mu.building[key]
 		if m == nil {
-			m = &making{tag: tag, done: make(chan struct{})}
-			f.mu.making[key] = m
+			m = &fragmentBuild{tag: tag, done: make(chan struct{})}
+			f.mu.building[key] = m
 			f.mu.Unlock()
-			return f.make(key, m, build)
+			return f.build(key, m, build)
 		}
 		f.mu.Unlock()
 		<-m.done
@@ -166,21 +175,22 @@ func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, err
 	}
 }
 
-func (f *fragments) make(key fragmentKey, m *making, build func() (fragment, error)) (fragment, error) {
-	m.fragment, m.err = guarded(key, build)
+// build builds a fragment and wakes the goroutines that wait for it.
+func (f *fragments) build(key fragmentKey, m *fragmentBuild, build func() (fragment, error)) (fragment, error) {
+	m.fragment, m.err = buildOrLeaveOut(key, build)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.mu.making, key)
+	delete(f.mu.building, key)
 	close(m.done)
 	if m.err == nil {
-		f.keepLocked(&kept{key: key, tag: m.tag, fragment: m.fragment})
+		f.keepLocked(&cachedFragment{key: key, tag: m.tag, fragment: m.fragment})
 	}
 	return m.fragment, m.err
 }
 
-// guarded leaves out what makes a builder panic: it must not take the server
-// along, nor those who wait.
-func guarded(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
+// buildOrLeaveOut returns an empty fragment if the builder panics, which must end neither
+// the server nor other requests.
+func buildOrLeaveOut(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			klog.ErrorS(nil, "A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
@@ -189,43 +199,46 @@ func guarded(key fragmentKey, build func() (fragment, error)) (made fragment, er
 	return build()
 }
 
-func (f *fragments) keepLocked(k *kept) {
+// keepLocked caches a fragment and drops others beyond the limit.
+func (f *fragments) keepLocked(k *cachedFragment) {
 	f.dropLocked(f.mu.byKey[k.key])
 	if k.fragment.cost() > f.limit {
 		return
 	}
 	f.mu.used += k.fragment.cost()
 	f.mu.byKey[k.key] = f.mu.recent.PushFront(k)
-	f.mu.most = max(f.mu.most, len(f.mu.byKey))
+	f.mu.peak = max(f.mu.peak, len(f.mu.byKey))
 	for f.mu.used > f.limit {
 		f.dropLocked(f.mu.recent.Back())
 	}
 }
 
+// dropLocked drops an element of recent. Nil is none.
 func (f *fragments) dropLocked(e *list.Element) {
 	if e == nil {
 		return
 	}
-	k := f.mu.recent.Remove(e).(*kept)
+	k := f.mu.recent.Remove(e).(*cachedFragment)
 	delete(f.mu.byKey, k.key)
 	f.mu.used -= k.fragment.cost()
-	if few := len(f.mu.byKey); few < f.mu.most/shrunk {
+	if few := len(f.mu.byKey); few < f.mu.peak/shrinkDivisor {
 		smaller := make(map[fragmentKey]*list.Element, few)
 		maps.Copy(smaller, f.mu.byKey)
-		f.mu.byKey, f.mu.most = smaller, few
+		f.mu.byKey, f.mu.peak = smaller, few
 	}
 }
 
-// wanted is a fragment of a document, and how it is built.
-type wanted struct {
+// fragmentRequest names a fragment of a document and says how to build it. One without
+// build asks for an empty fragment.
+type fragmentRequest struct {
 	key   fragmentKey
 	tag   uint64
 	build func() (fragment, error)
 }
 
-// all returns what is wanted, as plain text or deflated, and builds what is not
-// there on all processors. One without a build is empty.
-func (f *fragments) all(want []wanted, plain bool) ([]fragment, error) {
+// all returns the requested fragments and builds missing ones on all processors. plain
+// says that their text will be inflated.
+func (f *fragments) all(want []fragmentRequest, plain bool) ([]fragment, error) {
 	found := make([]fragment, len(want))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -234,12 +247,12 @@ func (f *fragments) all(want []wanted, plain bool) ([]fragment, error) {
 			continue
 		}
 		var ok, slow bool
-		if found[i], ok, slow = f.look(w.key, w.tag, plain); ok && !slow {
+		if found[i], ok, slow = f.find(w.key, w.tag, plain); ok && !slow {
 			continue
 		}
 		group.Go(func() (err error) {
 			if slow {
-				found[i], err = f.quicken(w.key, w.tag, found[i])
+				found[i], err = f.addS2(w.key, w.tag, found[i])
 			} else {
 				found[i], err = f.get(w.key, w.tag, w.build)
 			}
@@ -249,7 +262,7 @@ func (f *fragments) all(want []wanted, plain bool) ([]fragment, error) {
 	return found, group.Wait()
 }
 
-// forget drops all of an owner that is gone.
+// forget drops all fragments of an owner.
 func (f *fragments) forget(owner string, versions []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -263,6 +276,7 @@ func (f *fragments) forget(owner string, versions []string) {
 	}
 }
 
+// bytes is the memory of the cached fragments.
 func (f *fragments) bytes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

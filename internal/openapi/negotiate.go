@@ -8,15 +8,15 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// mediaType is one that a document can be asked for in.
+// mediaType is a type that a client can ask for a document in.
 type mediaType struct {
-	subType  string // behind "application/"
-	returned string // of the response
+	subType  string // after "application/"
+	returned string // the response's Content-Type
 	form     form
 }
 
-// In both versions of OpenAPI there is an older name of the protobuf type, which
-// is no valid media type. The order is that of Kubernetes and decides for "*".
+// Both versions of OpenAPI have an older name of the protobuf type, which is no valid
+// media type. The order is Kubernetes' and decides what "*" means.
 var (
 	typesV2 = []mediaType{
 		{"json", "application/json", v2JSON},
@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// clauses are those of the Accept header in order of preference.
-func clauses(r *http.Request) []goautoneg.Accept {
+// acceptClauses returns the clauses of the Accept header in their order of preference.
+func acceptClauses(r *http.Request) []goautoneg.Accept {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
 		accept = "*/*"
@@ -39,8 +39,8 @@ func clauses(r *http.Request) []goautoneg.Accept {
 	return goautoneg.ParseAccept(accept)
 }
 
-// choose returns the first type that a clause asks for.
-func choose(wanted []goautoneg.Accept, types []mediaType) (mediaType, bool) {
+// chooseType returns the first type that a clause asks for.
+func chooseType(wanted []goautoneg.Accept, types []mediaType) (mediaType, bool) {
 	for _, clause := range wanted {
 		for _, t := range types {
 			if (clause.Type == "application" || clause.Type == "*") && (clause.SubType == t.subType || clause.SubType == "*") {

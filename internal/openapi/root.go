@@ -13,18 +13,19 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 )
 
-// root keeps the v3 root that was sent last.
-type root struct {
+// rootDocument keeps the v3 root that was sent last.
+type rootDocument struct {
 	mu struct {
 		sync.Mutex
-		view   *view
-		behind []byte // the next handler's
-		made   []byte
+		view *view
+		// next is the root of the next handler.
+		next []byte
+		json []byte
 	}
 }
 
-// serveRoot serves the list of v3 documents: ours, and those that next has
-// besides. As Kubernetes' aggregator, it sets no content type and no tag.
+// serveRoot serves the list of v3 documents: ours, and those of next. Like Kubernetes'
+// aggregator it sets neither a content type nor an entity tag.
 func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	made, err := s.makeRoot(r, next)
 	if err != nil {
@@ -35,21 +36,22 @@ func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Han
 	http.ServeContent(w, r, "/openapi/v3", time.Now(), bytes.NewReader(made))
 }
 
+// makeRoot returns the root, anew if the definitions or the next handler's root changed.
 func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	builtin, err := s.builtins.all(s.config.Locals())
 	if err != nil {
 		return nil, err
 	}
-	behind := behindV3(r, next)
+	nextRoot := fetchNextRoot(r, next)
 	view := s.views.get()
 	s.root.mu.Lock()
 	defer s.root.mu.Unlock()
-	if s.root.mu.view == view && bytes.Equal(s.root.mu.behind, behind) {
-		return s.root.mu.made, nil
+	if s.root.mu.view == view && bytes.Equal(s.root.mu.next, nextRoot) {
+		return s.root.mu.json, nil
 	}
 	all := handler3.OpenAPIV3Discovery{}
-	if behind != nil {
-		if err := json.Unmarshal(behind, &all); err != nil {
+	if nextRoot != nil {
+		if err := json.Unmarshal(nextRoot, &all); err != nil {
 			klog.ErrorS(err, "OpenAPI v3 root of the aggregation layer cannot be read")
 		}
 	}
@@ -66,12 +68,12 @@ func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.root.mu.view, s.root.mu.behind, s.root.mu.made = view, behind, made
+	s.root.mu.view, s.root.mu.next, s.root.mu.json = view, nextRoot, made
 	return made, nil
 }
 
-// behindV3 is the root of the next handler, nil if it has none.
-func behindV3(r *http.Request, next http.Handler) []byte {
+// fetchNextRoot returns the root of the next handler, nil if it has none.
+func fetchNextRoot(r *http.Request, next http.Handler) []byte {
 	plain := r.Clone(r.Context())
 	plain.Method = http.MethodGet
 	for name := range plain.Header {

@@ -14,21 +14,22 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // Server answers /openapi/v2 and /openapi/v3. It is safe for concurrent use.
 type Server struct {
 	config    Config
-	views     views
-	molds     molds
+	views     viewTracker
+	templates transcode.PathTemplates
 	fragments *fragments
-	bases     bases
-	builtins  builtins
-	dates     dates
-	root      root
+	bases     baseCache
+	builtins  builtinDocuments
+	modified  modifiedTimes
+	root      rootDocument
 }
 
-// New makes a server that follows the catalog. It builds nothing.
+// New returns a Server that follows the catalog. It builds no document.
 func New(config Config) (*Server, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -37,16 +38,17 @@ func New(config Config) (*Server, error) {
 		config.CacheBytes = defaultCacheBytes
 	}
 	s := &Server{config: config, fragments: newFragments(config.CacheBytes)}
-	s.views.catalog, s.views.program = config.Catalog, config.Version
-	config.Catalog.AddHandler(s.follow)
+	s.views.catalog, s.views.programVersion = config.Catalog, config.Version
+	config.Catalog.AddHandler(s.definitionChanged)
 	return s, nil
 }
 
-// follow notes a change; the next request looks at what there is.
-func (s *Server) follow(before, after *crd.Definition) {
+// definitionChanged drops the fragments of a definition that is gone. Other changes are
+// noted only: the next request looks at the catalog.
+func (s *Server) definitionChanged(before, after *crd.Definition) {
 	s.views.changes.Add(1)
 	if before == nil || after != nil {
-		return // the fragments of what changed are replaced when they are needed
+		return // fragments of a changed definition are replaced when needed
 	}
 	var versions []string
 	for _, v := range before.Versions {
@@ -55,13 +57,10 @@ func (s *Server) follow(before, after *crd.Definition) {
 	s.fragments.forget(before.Name, versions)
 }
 
-// Kept is the number of compressed bytes in the cache.
-func (s *Server) Kept() int64 { return s.fragments.bytes() }
-
-// Wrap serves OpenAPI before next, which is asked for the documents of services
-// behind the aggregation layer and gets all other requests.
+// Wrap serves OpenAPI before next. Next is asked for the documents of services behind the
+// aggregation layer, and gets all other requests.
 func (s *Server) Wrap(next http.Handler) http.Handler {
-	discovery := counted("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
+	discovery := instrumented("openapi/v3", func(w http.ResponseWriter, r *http.Request) { s.serveRoot(w, r, next) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/openapi/v2":
@@ -76,15 +75,15 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// counted has Kubernetes' metrics count what a handler answers.
-func counted(subresource string, h http.HandlerFunc) http.HandlerFunc {
+// instrumented has Kubernetes' metrics count the requests of a handler.
+func instrumented(subresource string, h http.HandlerFunc) http.HandlerFunc {
 	return metrics.InstrumentHandlerFunc("GET", "", "", "", subresource, "", "", false, "", h)
 }
 
-// errChanged says that a definition is no longer what the view says.
+// errChanged says that a definition is no longer as the view has it.
 var errChanged = errors.New("a definition has changed meanwhile")
 
-// full decodes exactly the definition that d is the row of.
+// full decodes exactly the definition whose row is d.
 func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	full, err := s.config.Catalog.Full(d.Name)
 	now := s.config.Catalog.Get(d.Name)
@@ -100,19 +99,19 @@ func (s *Server) full(d *crd.Definition) (*apiextensionsv1.CustomResourceDefinit
 	return full, nil
 }
 
-// changes is how often a document is begun anew because definitions change
-// while it is put together.
-const changes = 100
+// maxAttempts is how often a document is begun because definitions change while it is put
+// together.
+const maxAttempts = 100
 
-// withView calls build with views until one holds.
+// withView calls build with new views until none of their definitions changes meanwhile.
 func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	var err error
-	for range changes {
+	for range maxAttempts {
 		if err = build(s.views.get()); !errors.Is(err, errChanged) {
 			return err
 		}
 		select {
-		case <-time.After(changePause):
+		case <-time.After(attemptPause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -120,10 +119,11 @@ func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 	return err
 }
 
-const changePause = 20 * time.Millisecond
+// attemptPause is the time between two attempts.
+const attemptPause = 20 * time.Millisecond
 
-// compressed makes a fragment of entries.
-func compressed(paths, schemas []byte) (fragment, error) {
+// newFragment compresses entries.
+func newFragment(paths, schemas []byte) (fragment, error) {
 	var f fragment
 	var err error
 	if f.paths, err = encode.NewPiece(paths); err != nil {
@@ -135,39 +135,40 @@ func compressed(paths, schemas []byte) (fragment, error) {
 	return f, nil
 }
 
-// constant makes a piece of a short text that never fails to compress.
-func constant(text string) encode.Piece {
+// mustPiece makes a piece of a short text. Compression in memory cannot fail.
+func mustPiece(text string) encode.Piece {
 	piece, err := encode.NewPiece([]byte(text))
 	if err != nil {
-		panic(err) // memory takes all that is written
+		panic(err)
 	}
 	return piece
 }
 
-var comma = constant(",")
+var comma = mustPiece(",")
 
-// dates are when the content of documents was first seen here.
-type dates struct {
+// modifiedTime is the time of the content that tag identifies.
+type modifiedTimes struct {
 	mu struct {
 		sync.Mutex
-		byPath map[string]dated
+		byPath map[string]modifiedTime
 	}
 }
 
-type dated struct {
+type modifiedTime struct {
 	tag  string
 	time time.Time
 }
 
-func (d *dates) of(path, tag string) time.Time {
+// get returns the time of a document with this tag.
+func (d *modifiedTimes) get(path, tag string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.byPath == nil {
-		d.mu.byPath = map[string]dated{}
+		d.mu.byPath = map[string]modifiedTime{}
 	}
 	if found := d.mu.byPath[path]; found.tag == tag {
 		return found.time
 	}
-	d.mu.byPath[path] = dated{tag, time.Now()}
+	d.mu.byPath[path] = modifiedTime{tag, time.Now()}
 	return d.mu.byPath[path].time
 }

@@ -203,17 +203,17 @@ func (c *catalog) AddHandler(f func(before, after *crd.Definition)) {
 	c.follow = append(c.follow, f)
 }
 
-// builtin is what a local server has instead of resources of its own: the specs
+// builtinDocument is what a local server has instead of resources of its own: the specs
 // of a definition.
-type builtin struct {
+type builtinDocument struct {
 	*definition
 	// change alters its v2 spec.
 	change func(*spec.Swagger)
 }
 
-func newBuiltin(group, plural, kind string) builtin {
+func newBuiltin(group, plural, kind string) builtinDocument {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object"}}}
-	return builtin{definition: &definition{
+	return builtinDocument{definition: &definition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
@@ -226,7 +226,7 @@ func newBuiltin(group, plural, kind string) builtin {
 	}}
 }
 
-func (b builtin) v2() (*spec.Swagger, error) {
+func (b builtinDocument) v2() (*spec.Swagger, error) {
 	built, err := builder.BuildOpenAPIV2(b.definition, "v1", builder.Options{V2: true})
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (b builtin) v2() (*spec.Swagger, error) {
 	return built, nil
 }
 
-func (b builtin) v3Service() (*handler3.OpenAPIService, *mux.PathRecorderMux, error) {
+func (b builtinDocument) v3Service() (*handler3.OpenAPIService, *mux.PathRecorderMux, error) {
 	built, err := builder.BuildOpenAPIV3(b.definition, "v1", builder.Options{})
 	if err != nil {
 		return nil, nil, err
@@ -252,15 +252,15 @@ func (b builtin) v3Service() (*handler3.OpenAPIService, *mux.PathRecorderMux, er
 	return service, at, nil
 }
 
-func (b builtin) v3() (http.Handler, error) {
+func (b builtinDocument) v3() (http.Handler, error) {
 	_, at, err := b.v3Service()
 	return at, err
 }
 
-func (b builtin) local() openapi.Local { return openapi.Local{V2: b.v2, V3: b.v3} }
+func (b builtinDocument) local() openapi.Local { return openapi.Local{V2: b.v2, V3: b.v3} }
 
 // newServer is ours over a catalog.
-func newServer(t testing.TB, c *catalog, builtins ...builtin) *openapi.Server {
+func newServer(t testing.TB, c *catalog, builtins ...builtinDocument) *openapi.Server {
 	t.Helper()
 	var locals []openapi.Local
 	for _, b := range builtins {

@@ -45,7 +45,7 @@ func (d delegate) NextDelegate() genericapiserver.DelegationTarget { return d.ne
 func (d delegate) ListedPaths() []string                           { return []string{"/"} }
 
 // newUpstream has the servers behind the aggregator in the order of the chain.
-func newUpstream(t testing.TB, definitions []*definition, builtins ...builtin) *upstream {
+func newUpstream(t testing.TB, definitions []*definition, builtins ...builtinDocument) *upstream {
 	t.Helper()
 	u := &upstream{t: t, source: cachetesting.NewFakeControllerSource()}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func newUpstream(t testing.TB, definitions []*definition, builtins ...builtin) *
 	return u
 }
 
-func (u *upstream) serve(ctx context.Context, b builtin, resources bool) http.Handler {
+func (u *upstream) serve(ctx context.Context, b builtinDocument, resources bool) http.Handler {
 	static, err := b.v2()
 	if err != nil {
 		u.t.Fatal(err)

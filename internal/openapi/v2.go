@@ -5,25 +5,25 @@ import (
 	"strconv"
 
 	"github.com/NYTimes/gziphandler"
-	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
 // serveV2 serves /openapi/v2.
 func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	w.Header().Add("Vary", "Accept")
-	chosen, ok := choose(clauses(r), typesV2)
+	chosen, ok := chooseType(acceptClauses(r), typesV2)
 	if !ok {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
 	var tag string
 	var built *document
-	remote := behindV2(next)
+	remote := fetchAggregated(next)
 	find := func(v *view) (b *base, err error) {
 		if b, err = s.base(v, remote); err == nil {
 			tag = v.tagV2(b, s.config.Version)
@@ -51,26 +51,25 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	w.Header().Set("Content-Type", chosen.returned)
 	w.Header().Set("Etag", strconv.Quote(tag))
-	content := &lazily{build: func() (*document, error) {
+	content := &lazyDocument{build: func() (*document, error) {
 		err := s.withView(r.Context(), build)
 		return built, err
 	}}
 	if built != nil {
-		content.reader = built.reader()
+		content.documentReader = built.reader()
 	}
 	s.sendV2(w, r, content, tag)
 }
 
-// sendV2 sends the whole document from its pieces: to clients that want gzip as they
-// are kept. Parts of a document and other methods, which nobody asks for, go
-// Kubernetes' way.
-func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily, tag string) {
+// sendV2 sends the document. GET of the whole is sent piece by piece, deflated bytes as
+// they are stored. Ranges and other methods are rare and go Kubernetes' way.
+func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDocument, tag string) {
 	const name = "/openapi/v2"
-	modified := s.dates.of(name, tag)
+	modified := s.modified.get(name, tag)
 	compress := acceptsGzip(r)
 	switch {
 	case r.Method == http.MethodGet && r.Header.Get("Range") == "":
-		outcome := &outcome{header: w.Header(), status: http.StatusOK}
+		outcome := &statusRecorder{header: w.Header(), status: http.StatusOK}
 		asked := r.Clone(r.Context())
 		asked.Method = http.MethodHead
 		http.ServeContent(outcome, asked, name, modified, content)
@@ -92,8 +91,8 @@ func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazily,
 	}
 }
 
-// send writes the document as the whole body of an answer whose headers are set as
-// for plain text.
+// send writes the document as the whole body of an answer. The headers are those of plain
+// text before.
 func (d *document) send(w http.ResponseWriter, compress bool) error {
 	if !compress {
 		return encode.WritePlain(w, d.pieces)
@@ -104,36 +103,36 @@ func (d *document) send(w http.ResponseWriter, compress bool) error {
 	return encode.WriteGzip(w, d.pieces)
 }
 
-// outcome is what a handler would answer.
-type outcome struct {
+// statusRecorder records the status that a handler answers with, and drops the body.
+type statusRecorder struct {
 	header http.Header
 	status int
 }
 
-func (o *outcome) Header() http.Header { return o.header }
+func (o *statusRecorder) Header() http.Header { return o.header }
 
-func (o *outcome) WriteHeader(status int) { o.status = status }
+func (o *statusRecorder) WriteHeader(status int) { o.status = status }
 
-func (o *outcome) Write(p []byte) (int, error) { return len(p), nil }
+func (o *statusRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
-// tagV2 identifies the document of a view on a base.
+// tagV2 returns the entity tag of a view's document on a base.
 func (v *view) tagV2(b *base, program string) string {
-	v.v2.Lock()
-	defer v.v2.Unlock()
-	if v.v2.base == b {
-		return v.v2.tag
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.base == b {
+		return v.mu.tag
 	}
-	sum := newSum(program, "v2", b.tag)
+	sum := newContentHash(program, "v2", b.tag)
 	for _, d := range v.published {
-		if !b.apart[d.Name] {
-			sum.definition(d)
+		if !b.conflicting[d.Name] {
+			sum.addDefinition(d)
 		}
 	}
-	v.v2.base, v.v2.tag = b, sum.tag()
-	return v.v2.tag
+	v.mu.base, v.mu.tag = b, sum.tag()
+	return v.mu.tag
 }
 
-// documentV2 puts together the document of a view, to be sent plain or deflated.
+// documentV2 puts a view's document together. plain says that it will be sent inflated.
 func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, error) {
 	frame := &b.json
 	if f == v2Proto {
@@ -142,10 +141,10 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 			return nil, err
 		}
 	}
-	want := make([]wanted, len(v.published))
+	want := make([]fragmentRequest, len(v.published))
 	for i, d := range v.published {
-		if !b.apart[d.Name] {
-			want[i] = wanted{fragmentKey{f, d.Name, ""}, d.Spec ^ b.renames, func() (fragment, error) { return s.buildV2(d, b, f) }}
+		if !b.conflicting[d.Name] {
+			want[i] = fragmentRequest{fragmentKey{f, d.Name, ""}, d.Spec ^ b.renames, func() (fragment, error) { return s.buildV2(d, b, f) }}
 		}
 	}
 	found, err := s.fragments.all(want, plain)
@@ -155,10 +154,10 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 	return frame.document(found), nil
 }
 
-// buildV2 makes a definition's fragment. If Kubernetes' builder cannot make one
-// of its versions all of it is left out, as Kubernetes does.
+// buildV2 makes a definition's fragment on a base. If Kubernetes' builder fails for one
+// version, the fragment is empty: Kubernetes leaves out the whole definition too.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
-	made, direct, err := s.direct(d, "", f, func(shape shape) (*mold, error) { return b.mold(&s.molds, shape) })
+	made, direct, err := s.fromStored(d, "", f, func(shape transcode.Shape) (*transcode.PathTemplate, error) { return b.template(&s.templates, shape) })
 	if direct || err != nil {
 		return made, err
 	}
@@ -169,39 +168,39 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 	return f.fragment(all)
 }
 
-// decodedV2 is the entries of a definition that cannot be written from its text;
-// none if Kubernetes' builder fails.
-func (s *Server) decodedV2(d *crd.Definition, b *base) (text, error) {
+// decodedV2 makes the entries of a decoded definition, none if Kubernetes' builder fails.
+func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error) {
 	full, err := s.full(d)
 	if err != nil {
-		return text{}, err
+		return transcode.Entries{}, err
 	}
-	var all text
-	for _, version := range served(full) {
-		entries, err := s.molds.textV2(full, version)
+	var all transcode.Entries
+	for _, version := range servedVersions(full) {
+		entries, err := s.templates.EntriesV2(full, version)
 		if err != nil {
-			missing(d, err)
-			return text{}, nil
+			logMissing(d, err)
+			return transcode.Entries{}, nil
 		}
-		all.join(entries.paths, entries.schemas)
+		all.Append(entries.Paths, entries.Schemas)
 	}
 	if b.renamed != nil {
-		all.paths = []byte(b.renamed.Replace(string(all.paths)))
-		all.schemas = []byte(b.renamed.Replace(string(all.schemas)))
+		all.Paths = []byte(b.renamed.Replace(string(all.Paths)))
+		all.Schemas = []byte(b.renamed.Replace(string(all.Schemas)))
 	}
 	return all, nil
 }
 
-func missing(d *crd.Definition, err error) {
+// logMissing logs that a definition is left out.
+func logMissing(d *crd.Definition, err error) {
 	klog.ErrorS(err, "A custom resource is missing in OpenAPI v2", "name", d.Name)
 }
 
-// proto is the frame in protobuf.
+// proto returns the frame in protobuf.
 func (b *base) proto() (*frame, error) {
-	b.binary.Lock()
-	defer b.binary.Unlock()
-	if b.binary.frame != nil {
-		return b.binary.frame, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.proto != nil {
+		return b.mu.proto, nil
 	}
 	whole := b.json.document(nil)
 	plain := make([]byte, 0, whole.size())
@@ -211,30 +210,28 @@ func (b *base) proto() (*frame, error) {
 			return nil, err
 		}
 	}
-	binary, err := protoV2.binary(string(plain))
+	binary, err := transcode.ProtoV2.Encode(string(plain))
 	if err != nil {
 		return nil, err
 	}
-	head, err := protoV2.rest(binary)
+	head, err := transcode.ProtoV2.WithoutEntries(binary)
 	if err != nil {
 		return nil, err
 	}
 	made := &frame{form: v2Proto}
-	if made.head, err = cutUp(head); err != nil {
+	if made.head, err = splitPieces(head); err != nil {
 		return nil, err
 	}
-	for _, part := range []struct {
-		pieces *[]encode.Piece
-		way    []protowire.Number
-	}{{&made.paths, protoV2.paths}, {&made.schemas, protoV2.schemas}} {
-		entries, err := only(binary, part.way[:len(part.way)-1])
-		if err != nil {
-			return nil, err
-		}
-		if *part.pieces, err = cutUp(entries); err != nil {
-			return nil, err
-		}
+	paths, schemas, err := transcode.ProtoV2.Entries(binary)
+	if err != nil {
+		return nil, err
 	}
-	b.binary.frame = made
+	if made.paths, err = splitPieces(paths); err != nil {
+		return nil, err
+	}
+	if made.schemas, err = splitPieces(schemas); err != nil {
+		return nil, err
+	}
+	b.mu.proto = made
 	return made, nil
 }

@@ -13,34 +13,34 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// source is a v3 document before it is built.
-type source struct {
+// documentSource is a v3 document before it is built.
+type documentSource struct {
 	path, tag string
 	build     func(form) (*document, error)
 }
 
-// find looks for the document of a group version, first among what is built in.
-// It returns nil if there is none.
-func (s *Server) find(v *view, path string) (*source, error) {
+// find returns the document of a group version, nil if there is none. A built-in one
+// comes first.
+func (s *Server) find(v *view, path string) (*documentSource, error) {
 	builtin, err := s.builtins.all(s.config.Locals())
 	if err != nil {
 		return nil, err
 	}
 	if b := builtin[path]; b != nil {
-		return &source{path, b.tag, func(f form) (*document, error) { return s.builtinDocument(b, f) }}, nil
+		return &documentSource{path, b.tag, func(f form) (*document, error) { return s.buildBuiltin(b, f) }}, nil
 	}
 	if g := v.groups[path]; g != nil {
-		return &source{path, g.tag, func(f form) (*document, error) { return s.groupDocument(g, f) }}, nil
+		return &documentSource{path, g.tag, func(f form) (*document, error) { return s.groupDocument(g, f) }}, nil
 	}
 	return nil, nil
 }
 
 // serveV3 serves /openapi/v3/<path of a group version>.
 func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	wanted := clauses(r)
-	chosen, acceptable := choose(wanted, typesV3)
+	wanted := acceptClauses(r)
+	chosen, acceptable := chooseType(wanted, typesV3)
 	hash := r.URL.Query().Get("hash")
-	var found *source
+	var found *documentSource
 	var built *document
 	err := s.withView(r.Context(), func(v *view) (err error) {
 		found, err = s.find(v, strings.TrimPrefix(r.URL.Path, "/openapi/v3/"))
@@ -54,33 +54,33 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 		next.ServeHTTP(w, r)
 		return
 	}
-	counted("openapi/v3/", func(w http.ResponseWriter, r *http.Request) {
+	instrumented("openapi/v3/", func(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			klog.ErrorS(err, "OpenAPI v3 cannot be built", "path", r.URL.Path)
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		s.sendV3(w, r, answerV3{found: found, built: built, wanted: wanted, chosen: chosen, acceptable: acceptable})
+		s.sendV3(w, r, responseV3{source: found, document: built, accepted: wanted, chosen: chosen, acceptable: acceptable})
 	})(w, r)
 }
 
-// answerV3 is the answer to a request for a document.
-type answerV3 struct {
-	found *source
-	// built is nil where the answer needs no document.
-	built      *document
-	wanted     []goautoneg.Accept
+// responseV3 is the answer to a request for a document.
+type responseV3 struct {
+	source *documentSource
+	// document is nil if the answer needs none, or none yet.
+	document   *document
+	accepted   []goautoneg.Accept
 	chosen     mediaType
 	acceptable bool
 }
 
-func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a answerV3) {
-	found, chosen := a.found, a.chosen
+func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a responseV3) {
+	found, chosen := a.source, a.chosen
 	hash := r.URL.Query().Get("hash")
 	w.Header().Add("Vary", "Accept")
 	switch {
-	case len(a.wanted) == 0:
-		return // as Kubernetes: 200 and nothing in it
+	case len(a.accepted) == 0:
+		return // Kubernetes answers 200 with an empty body
 	case !a.acceptable:
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -96,35 +96,34 @@ func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a answerV3) {
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
 	}
-	content := &lazily{build: func() (*document, error) { return found.build(chosen.form) }}
-	if a.built != nil {
-		content.reader = a.built.reader()
+	content := &lazyDocument{build: func() (*document, error) { return found.build(chosen.form) }}
+	if a.document != nil {
+		content.documentReader = a.document.reader()
 	}
-	http.ServeContent(w, r, "", s.dates.of(found.path, found.tag), content)
+	http.ServeContent(w, r, "", s.modified.get(found.path, found.tag), content)
 }
 
-// hasTag reports whether a client may have the content already, so that there is
-// nothing to build for it. Whether it does is decided when it is answered.
+// hasTag reports whether a client may have the content already, so that there may be
+// nothing to build. http.ServeContent decides.
 func hasTag(r *http.Request, tag string) bool {
 	return strings.Contains(r.Header.Get("If-None-Match"), tag)
 }
 
-// hashURL is where the document with this tag is.
+// hashURL is the path of the document with this tag.
 func hashURL(path, tag string) string {
 	u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {tag}}.Encode()}
 	return u.String()
 }
 
-// groupDocument puts together the document of a group version of custom
-// resources.
+// groupDocument puts the document of a group version of custom resources together.
 func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 	frame, err := s.frameV3(shapes(g.members), f)
 	if err != nil {
 		return nil, err
 	}
-	want := make([]wanted, len(g.members))
+	want := make([]fragmentRequest, len(g.members))
 	for i, m := range g.members {
-		want[i] = wanted{fragmentKey{f, m.Name, m.version.Name}, m.Spec, func() (fragment, error) { return s.buildV3(m, f) }}
+		want[i] = fragmentRequest{fragmentKey{f, m.Name, m.version.Name}, m.Spec, func() (fragment, error) { return s.buildV3(m, f) }}
 	}
 	found, err := s.fragments.all(want, true)
 	if err != nil {
@@ -133,10 +132,10 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 	return frame.document(found), nil
 }
 
-// buildV3 makes a version's fragment. What Kubernetes' builder cannot make is
-// left out, as Kubernetes does.
+// buildV3 makes a version's fragment. It is empty if Kubernetes' builder fails, as
+// Kubernetes leaves the version out.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
-	made, direct, err := s.direct(m.Definition, m.version.Name, f, s.molds.v3)
+	made, direct, err := s.fromStored(m.Definition, m.version.Name, f, s.templates.V3)
 	if direct || err != nil {
 		return made, err
 	}
@@ -148,7 +147,7 @@ func (s *Server) buildV3(m member, f form) (fragment, error) {
 	if i < 0 {
 		return fragment{}, errChanged
 	}
-	entries, err := s.molds.textV3(full, &full.Spec.Versions[i])
+	entries, err := s.templates.EntriesV3(full, &full.Spec.Versions[i])
 	if err != nil {
 		klog.ErrorS(err, "A custom resource is missing in OpenAPI v3", "name", m.Name, "version", m.version.Name)
 		return fragment{}, nil

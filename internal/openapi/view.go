@@ -12,30 +12,34 @@ import (
 	"sync/atomic"
 
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
-// view is the definitions that are published, at one moment. It is immutable.
+// view is the definitions that are published at one moment. It is immutable but for mu.
+// Requests use one view from beginning to end and start again with a new one if it turns
+// out to be outdated.
 type view struct {
-	// published are in order of their names.
+	// published are in the order of their names.
 	published []*crd.Definition
-	// groups are the group versions by their path, "apis/group/version".
+	// groups are the group versions by path, "apis/group/version".
 	groups map[string]*groupVersion
 
-	v2 struct {
+	mu struct {
 		sync.Mutex
-		split *split
-		// tag is that of the v2 document on a base.
+		split *baseSplit
+		// tag is the entity tag of the v2 document on base.
 		base *base
 		tag  string
 	}
 }
 
-// groupVersion is a v3 document.
+// groupVersion is a group version that has a v3 document.
 type groupVersion struct {
 	path string
-	// all serve the group version; members are those with a kind of their own.
+	// all are the definitions that serve the group version. members leaves out those
+	// whose kind another one before them has.
 	all, members []member
-	// tag identifies the document's content.
+	// tag identifies the content of the document.
 	tag string
 }
 
@@ -45,12 +49,12 @@ type member struct {
 	version crd.Version
 }
 
-// views follow the catalog.
-type views struct {
-	catalog Catalog
-	program string
-	changes atomic.Uint64
-	mu      struct {
+// viewTracker makes a new view when the catalog has changed since the last.
+type viewTracker struct {
+	catalog        Catalog
+	programVersion string
+	changes        atomic.Uint64
+	mu             struct {
 		sync.Mutex
 		view    *view
 		changes uint64
@@ -58,12 +62,12 @@ type views struct {
 }
 
 // get returns a view that is as new as the catalog.
-func (v *views) get() *view {
+func (v *viewTracker) get() *view {
 	changes := v.changes.Load()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.mu.view == nil || v.mu.changes < changes {
-		v.mu.view, v.mu.changes = newView(v.catalog.All(), v.program), changes
+		v.mu.view, v.mu.changes = newView(v.catalog.All(), v.programVersion), changes
 	}
 	return v.mu.view
 }
@@ -89,19 +93,20 @@ func newView(all []*crd.Definition, program string) *view {
 		}
 	}
 	for _, g := range v.groups {
-		g.members = slices.DeleteFunc(slices.Clone(g.all), duplicates())
-		sum := newSum(program, "v3")
+		g.members = slices.DeleteFunc(slices.Clone(g.all), newDuplicateKinds())
+		sum := newContentHash(program, "v3")
 		for _, m := range g.members {
-			sum.definition(m.Definition)
+			sum.addDefinition(m.Definition)
 		}
 		g.tag = sum.tag()
 	}
 	return v
 }
 
-// duplicates finds members whose kinds were seen before: Kubernetes' names
-// controller accepts one of them, yet both may be established.
-func duplicates() func(member) bool {
+// newDuplicateKinds returns a function that reports members whose kind it has seen
+// before. Two definitions of one kind may both be established, although Kubernetes
+// accepts the names of only one.
+func newDuplicateKinds() func(member) bool {
 	seen := map[string]bool{}
 	return func(m member) bool {
 		if seen[m.Wanted.Kind] || seen[m.Wanted.ListKind] {
@@ -112,50 +117,50 @@ func duplicates() func(member) bool {
 	}
 }
 
-// shapes are those of versions, each once.
-func shapes(members []member) []shape {
-	seen := map[shape]bool{}
-	var found []shape
+// shapes returns the Shapes of members, each once and in a fixed order.
+func shapes(members []member) []transcode.Shape {
+	seen := map[transcode.Shape]bool{}
+	var found []transcode.Shape
 	for _, m := range members {
-		s := shapeOf(m.Scope, m.version)
+		s := transcode.ShapeOf(m.Scope, m.version)
 		if !seen[s] {
 			seen[s] = true
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	slices.SortFunc(found, func(a, b transcode.Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return found
 }
 
-// summing identifies content by what it is made from.
-type summing struct{ hash.Hash }
+// contentHash identifies content by what it is made from.
+type contentHash struct{ hash.Hash }
 
-func newSum(parts ...string) summing {
-	s := summing{sha512.New()}
+func newContentHash(parts ...string) contentHash {
+	h := contentHash{sha512.New()}
 	for _, p := range parts {
-		s.text(p)
+		h.addText(p)
 	}
-	return s
+	return h
 }
 
-func (s summing) text(t string) {
-	s.number(uint64(len(t)))
-	_, _ = s.Write([]byte(t)) // a hash never fails
+func (h contentHash) addText(t string) {
+	h.addNumber(uint64(len(t)))
+	_, _ = h.Write([]byte(t)) // a hash never fails
 }
 
-func (s summing) number(n uint64) {
+func (h contentHash) addNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
-	_, _ = s.Write(b[:])
+	_, _ = h.Write(b[:])
 }
 
-func (s summing) definition(d *crd.Definition) {
-	s.text(d.Name)
-	s.number(d.Spec)
+func (h contentHash) addDefinition(d *crd.Definition) {
+	h.addText(d.Name)
+	h.addNumber(d.Spec)
 }
 
-// short is for where a collision costs little.
-func (s summing) short() uint64 { return binary.BigEndian.Uint64(s.Sum(nil)) }
+// sum64 is for places where a collision costs little.
+func (h contentHash) sum64() uint64 { return binary.BigEndian.Uint64(h.Sum(nil)) }
 
-// tag is written as Kubernetes writes its own.
-func (s summing) tag() string { return fmt.Sprintf("%X", s.Sum(nil)) }
+// tag is written as Kubernetes writes entity tags.
+func (h contentHash) tag() string { return fmt.Sprintf("%X", h.Sum(nil)) }

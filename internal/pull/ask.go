@@ -5,15 +5,15 @@ import (
 	"runtime"
 )
 
-// Panic is the error of a source or a task that panicked.
+// Panic is the error that stands for a panic of a Source or a Task.
 type Panic struct {
 	Value any
-	// Trace is of the goroutine that panicked, 64 KiB at most.
+	// Trace is the stack of the goroutine that panicked, 64 KiB at most.
 	Trace []byte
 }
 
-// NewPanic makes one of what recover returned. The deferred function that recovers must
-// call it: the trace is of that time.
+// NewPanic makes a Panic of a value that recover returned. It must be called in the
+// deferred function that recovers: the trace is taken there.
 func NewPanic(value any) *Panic {
 	trace := make([]byte, 64<<10)
 	return &Panic{value, trace[:runtime.Stack(trace, false)]}
@@ -21,8 +21,8 @@ func NewPanic(value any) *Panic {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panicked: %v\n%s", p.Value, p.Trace) }
 
-// Ask asks a source. A panic of it is an error, a *Panic: it must not end what serves
-// others.
+// Ask calls source.Next. If it panics, Ask returns a *Panic as the error: one source must
+// not end the worker that serves other connections.
 func Ask(source Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
 	defer func() {
 		if e := recover(); e != nil {

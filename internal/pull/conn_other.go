@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Conn would be a connection that tells when a write has to wait.
+// Conn is never made on this platform: no write is known to block in advance.
 type Conn struct {
 	net.Conn
 	worker atomic.Pointer[Worker]
 	waits  atomic.Bool
 }
 
-// NewConn returns a connection as it is: its writes may wait at any time.
+// NewConn returns the connection unchanged. A worker then takes each of its writes for
+// one that may block, and lets another worker run meanwhile.
 func NewConn(c net.Conn, _ time.Duration) net.Conn { return c }
 
 func (c *Conn) through(above net.Conn, b []byte) (int, error) { return above.Write(b) }

@@ -12,53 +12,69 @@ import (
 	"time"
 )
 
-// maxBehind bounds what waits behind a batch, in bytes.
-const maxBehind = recordSize
+// maxPending bounds Conn.mu.pending, in bytes.
+const maxPending = recordSize
 
-// errBehind ends a connection whose client causes records and reads none.
-var errBehind = errors.New("pull: too many records wait behind others")
+// errPendingFull is the error of a write that would exceed maxPending: the client
+// provokes TLS records (such as key updates) and reads none.
+var errPendingFull = errors.New("pull: too many records wait behind others")
 
-// Conn is a TCP connection that tells a worker when a write has to wait for the
-// client.
+// Conn is a TCP connection that tells a worker when its write blocks because the client
+// does not read. It also gathers the records that TLS makes of one batch, and writes them
+// with one system call.
 //
-// TLS writes by itself too, in the goroutine that reads. Such a write may wait as well,
-// and whoever writes next waits for TLS' lock and for that of writing. So waits says
-// that a write waits, whoever writes. It is set before worker is loaded, and loaded
-// after worker is set: either the write or the worker sees the other.
+// TLS sits above a Conn and writes on its own account as well: its alerts and key updates
+// come from the goroutine that reads. Such a write may block too. Whatever writes next
+// then waits for the lock of TLS and for that of Conn, and a worker must not be counted
+// as running while it does.
+//
+// So blocked says that some write waits for the client, no matter which goroutine makes
+// it. A write that blocks sets blocked and then loads worker. A worker sets worker and
+// then loads blocked. One of the two therefore sees the other.
 type Conn struct {
 	*net.TCPConn
-	raw    syscall.RawConn
-	worker atomic.Pointer[Worker]
-	waits  atomic.Bool
-	stall  stall
+	raw     syscall.RawConn
+	worker  atomic.Pointer[Worker]
+	blocked atomic.Bool
+	stall   stallWatch
 
-	writing struct {
+	mu struct {
 		sync.Mutex
-		// try is attempt, bound once. Who writes has the lock, or has set flushes.
-		try  func(fd uintptr) bool
-		left []byte
-		err  error
-		// held are bytes that wait for more. It is nil while each write goes out at once.
-		held *held
-		// flushes says that they are being written, behind then what comes meanwhile: TLS
-		// has its write behind it, and to close would wait for an alert's otherwise. It is
-		// maxBehind bytes at most: a client that causes more ends its connection.
-		flushes bool
-		behind  []byte
+		// try is the method attempt as a value, bound once so that a write allocates
+		// nothing. unwritten and err are its argument and its result. They belong to the
+		// goroutine that writes: it holds the lock, or it has set flushing.
+		try       func(fd uintptr) bool
+		unwritten []byte
+		err       error
+		// records gathers the records of a batch. It is nil outside writeBatch: each
+		// write then goes to the socket at once.
+		records *recordBuffer
+		// flushing is set while records are written to the socket without the lock.
+		// Writes that come meanwhile are appended to pending, and return at once.
+		// Otherwise an alert that TLS sends in Close would block behind a client that
+		// does not read, and Close with it. pending holds maxPending bytes at most; a
+		// client that provokes more is disconnected.
+		flushing bool
+		pending  []byte
 	}
 }
 
-// held has room for the records of a batch.
-type held struct {
+// recordBuffer has room for all TLS records of one batch: the payload, and a sixteenth
+// more for headers, tags and a last short record.
+type recordBuffer struct {
 	n     int
 	bytes [BatchSize + BatchSize/16]byte
 }
 
-var helds = sync.Pool{New: func() any { return new(held) }}
+// recordBufferPool holds unused record buffers of the whole process.
+var recordBufferPool = sync.Pool{New: func() any { return new(recordBuffer) }}
 
-// NewConn makes a Conn of a connection. It returns one of another kind as it is. A
-// connection is closed when something waits to be written and its client has taken
-// nothing for as long as stall, or twice that; 0 is never.
+// NewConn wraps a TCP connection in a Conn. Connections of other kinds are returned
+// unchanged.
+//
+// A connection is reset if bytes wait to be written and the client takes none for the
+// time stall. This is checked once in that time, so it may take up to twice as long. A
+// stall of 0 disables the check.
 func NewConn(c net.Conn, stall time.Duration) net.Conn {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -68,55 +84,56 @@ func NewConn(c net.Conn, stall time.Duration) net.Conn {
 	if err != nil {
 		return c // it is closed
 	}
-	x := &Conn{TCPConn: tcp, raw: raw}
-	x.stall.timeout = stall
-	x.writing.try = x.attempt
-	return x
+	conn := &Conn{TCPConn: tcp, raw: raw}
+	conn.stall.timeout = stall
+	conn.mu.try = conn.attempt
+	return conn
 }
 
 // Write implements net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
-	x := &c.writing
-	x.Lock()
-	defer x.Unlock()
-	if x.flushes {
-		if len(x.behind)+len(b) > maxBehind {
+	m := &c.mu
+	m.Lock()
+	defer m.Unlock()
+	if m.flushing {
+		if len(m.pending)+len(b) > maxPending {
 			c.reset()
-			return 0, errBehind
+			return 0, errPendingFull
 		}
-		x.behind = append(x.behind, b...)
+		m.pending = append(m.pending, b...)
 		return len(b), nil
 	}
-	if h := x.held; h != nil {
+	if h := m.records; h != nil {
 		if h.n+len(b) <= len(h.bytes) {
 			h.n += copy(h.bytes[h.n:], b)
 			return len(b), nil
 		}
-		if _, err := c.write(h.take()); err != nil {
+		if _, err := c.write(h.drain()); err != nil {
 			return 0, err
 		}
 	}
 	return c.write(b)
 }
 
-// take returns the bytes, which are held no longer.
-func (h *held) take() []byte {
+// drain returns the gathered bytes and empties the buffer. The bytes are valid until the
+// next write to it.
+func (h *recordBuffer) drain() []byte {
 	b := h.bytes[:h.n]
 	h.n = 0
 	return b
 }
 
-// through writes to TLS above the connection. TLS writes each record by itself; they
-// are handed to the system together, which takes the most of its time by the call and
-// not by the byte.
-func (c *Conn) through(above net.Conn, b []byte) (n int, err error) {
+// writeBatch writes b to above, the TLS connection over c (or c itself). TLS writes each
+// record separately. These writes are gathered and handed to the system together: a
+// system call costs much more than the bytes that it copies.
+func (c *Conn) writeBatch(above net.Conn, b []byte) (n int, err error) {
 	if len(b) <= recordSize || above == net.Conn(c) {
 		return above.Write(b)
 	}
-	x := &c.writing
-	x.Lock()
-	x.held = helds.Get().(*held)
-	x.Unlock()
+	m := &c.mu
+	m.Lock()
+	m.records = recordBufferPool.Get().(*recordBuffer)
+	m.Unlock()
 	n, err = above.Write(b)
 	if e := c.flush(); err == nil && e != nil {
 		n, err = 0, e
@@ -124,75 +141,78 @@ func (c *Conn) through(above net.Conn, b []byte) (n int, err error) {
 	return n, err
 }
 
-// flush writes what is held, and holds no more.
+// flush ends the gathering of records and writes them, then everything that came
+// meanwhile.
 func (c *Conn) flush() error {
-	x := &c.writing
-	x.Lock()
-	defer x.Unlock()
-	h := x.held
-	x.held, x.flushes = nil, true
+	m := &c.mu
+	m.Lock()
+	defer m.Unlock()
+	h := m.records
+	m.records, m.flushing = nil, true
 	var err error
-	for b := h.take(); err == nil && len(b) > 0; b, x.behind = x.behind, nil {
+	for b := h.drain(); err == nil && len(b) > 0; b, m.pending = m.pending, nil {
 		_, err = c.writeUnlocked(b)
 	}
-	x.flushes, x.behind = false, nil
-	helds.Put(h)
+	m.flushing, m.pending = false, nil
+	recordBufferPool.Put(h)
 	return err
 }
 
 func (c *Conn) writeUnlocked(b []byte) (int, error) {
-	c.writing.Unlock()
-	defer c.writing.Lock()
+	c.mu.Unlock()
+	defer c.mu.Lock()
 	return c.write(b)
 }
 
+// write writes b to the socket and waits until it has taken all. The caller holds the
+// lock, or has set flushing.
 func (c *Conn) write(b []byte) (int, error) {
-	x := &c.writing
-	x.left, x.err = b, nil
-	err := c.raw.Write(x.try)
-	if c.waits.Load() {
-		c.waits.Store(false)
+	m := &c.mu
+	m.unwritten, m.err = b, nil
+	err := c.raw.Write(m.try)
+	if c.blocked.Load() {
+		c.blocked.Store(false)
 	}
-	if err == nil && x.err != nil {
-		err = &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError("write", x.err)}
+	if err == nil && m.err != nil {
+		err = &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError("write", m.err)}
 	}
-	n := len(b) - len(x.left)
-	x.left = nil
+	n := len(b) - len(m.unwritten)
+	m.unwritten = nil
 	return n, err
 }
 
-// attempt writes what the socket takes. It returns false to be called again when that
-// takes more.
+// attempt writes as much as the socket takes. It returns false if the socket is full: the
+// runtime then waits until it is writable, and calls again.
 func (c *Conn) attempt(fd uintptr) bool {
-	x := &c.writing
-	for len(x.left) > 0 {
-		n, err := syscall.Write(int(fd), x.left)
+	m := &c.mu
+	for len(m.unwritten) > 0 {
+		n, err := syscall.Write(int(fd), m.unwritten)
 		switch {
 		case err == nil:
-			x.left = x.left[n:]
-			c.stall.moved(n)
+			m.unwritten = m.unwritten[n:]
+			c.stall.noteProgress(n)
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EAGAIN):
-			c.wait()
+			c.noteBlocked()
 			return false
 		default:
-			x.err = err
+			m.err = err
 			return true
 		}
 	}
 	return true
 }
 
-// wait says that the write that is under way has to wait for the client.
-func (c *Conn) wait() {
-	c.waits.Store(true)
+// noteBlocked records that the write in progress waits for the client.
+func (c *Conn) noteBlocked() {
+	c.blocked.Store(true)
 	if w := c.worker.Load(); w != nil {
-		w.wait()
+		w.noteBlocked()
 	}
-	c.watchStall()
+	c.startStallWatch()
 }
 
-// reset closes the connection and drops what the client has not taken.
+// reset closes the connection and discards the bytes that the client has not taken.
 func (c *Conn) reset() {
 	_ = c.SetLinger(0)
 	_ = c.TCPConn.Close()

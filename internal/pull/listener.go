@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// NewListener makes a listener accept connections that tell workers when a write has
-// to wait (NewConn).
-func NewListener(l net.Listener, stall time.Duration) net.Listener { return listener{l, stall} }
+// NewListener wraps a listener so that the connections it accepts tell workers when a
+// write blocks. stall is the argument of NewConn.
+func NewListener(l net.Listener, stall time.Duration) net.Listener { return stallListener{l, stall} }
 
-type listener struct {
+type stallListener struct {
 	net.Listener
-	stall time.Duration
+	timeout time.Duration
 }
 
-func (l listener) Accept() (net.Conn, error) {
+func (l stallListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return NewConn(c, l.stall), nil
+	return NewConn(c, l.timeout), nil
 }

@@ -1,15 +1,16 @@
 package pull
 
-// Queue is a queue that uses its room again. The zero value is empty.
+// Queue is a first-in-first-out queue that reuses its memory. The zero value is empty. It
+// has no lock.
 type Queue[T any] struct {
 	items []T
 	head  int
 }
 
-// Len is how many wait.
+// Len is the number of items.
 func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 
-// Push puts one behind the others.
+// Push adds an item at the end.
 func (q *Queue[T]) Push(item T) {
 	if q.head > len(q.items)/2 {
 		n := copy(q.items, q.items[q.head:])
@@ -19,7 +20,7 @@ func (q *Queue[T]) Push(item T) {
 	q.items = append(q.items, item)
 }
 
-// Pop takes the first, and the zero value if there is none.
+// Pop removes and returns the first item; the zero value if the queue is empty.
 func (q *Queue[T]) Pop() (first T) {
 	if q.Len() == 0 {
 		return first

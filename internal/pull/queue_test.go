@@ -8,6 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
+// TestQueue compares a queue with a slice over random operations.
 func TestQueue(t *testing.T) {
 	var q pull.Queue[int]
 	var want []int

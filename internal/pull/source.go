@@ -5,72 +5,83 @@ import (
 	"time"
 )
 
-// Source gives the bytes of a stream's body.
+// Source produces the bytes of a response body.
 type Source interface {
-	// Next appends what comes next to segments, and never waits for it. The bytes are
-	// left alone by everybody from then on: they are sent later, from where they are.
-	// Next should give about room bytes, which is at most 16 KiB; what does not fit is
-	// kept, and Next not called before it is sent. With more there is, or may be, more
-	// to send: Next is called again when there is room. Without, it is called after
-	// the next Wake. io.EOF ends the body behind these bytes; another error resets the
-	// stream, and the bytes are dropped.
+	// Next appends the next bytes to segments and returns the longer list. It must not
+	// block. The bytes stay in place until they are sent, so the source must never change
+	// them.
 	//
-	// Next is called by one goroutine at a time: what it does delays other streams.
+	// Next should produce about room bytes, which is at most 16 KiB. If it produces more,
+	// the Puller keeps the excess, and does not call Next before that is sent.
+	//
+	// more says that there may be more bytes now: Next is called again once there is
+	// room. Without more, Next is called after the next Wake. The error io.EOF ends the
+	// body behind these bytes. Any other error resets the stream, and these bytes are
+	// dropped.
+	//
+	// Next is never called concurrently. While it runs, all other streams of the
+	// connection wait.
 	Next(segments [][]byte, room int) (_ [][]byte, more bool, err error)
 }
 
-// Receiver is a Source that is told what becomes of the bytes that it gave. It is told
-// by the goroutine that calls Next, never at the same time.
+// Receiver is a Source that is told when its bytes enter a write, and when that write has
+// returned. Both methods are called by the goroutine that calls Next, never concurrently.
 type Receiver interface {
-	// Sent says that some bytes of them are in the buffer of a write that is to come.
-	// shut is nil if the client's windows are open. Locks are held: it must wait for
-	// nothing, not call back, and not keep its arguments.
-	Sent(w *Write, bytes int, shut *WindowStall)
-	// Written says that a write has returned which carried bytes of some receivers, of
-	// which one is told, for all. It must not block, and not keep its argument. It may
-	// come after Pull has returned. A write that failed is not told.
+	// Sent says that bytes of this source have been put into the buffer of write w, which
+	// is about to begin. stall is nil if the client's windows are open. The connection's
+	// lock is held: Sent must not block, call the Puller back, or keep its arguments.
+	Sent(w *Write, bytes int, stall *WindowStall)
+	// Written says that a write has returned. It is called on one of the receivers whose
+	// bytes the write carried, on behalf of all of them; Write.Local connects these. It
+	// must not block, nor keep its argument. It may be called after Pull has returned. It
+	// is not called for a write that failed.
 	Written(*Write)
 }
 
-// WindowStall says how a client's windows keep a Source from sending.
+// WindowStall describes how the client's flow-control windows delay a Source.
 type WindowStall struct {
-	// Since is since when they have not been open wide enough to send everything, and
-	// For how long they were shut in that time.
+	// Since is when the windows last became too small to send all that the source has.
+	// For is how long they were shut between then and the present write.
 	Since time.Time
 	For   time.Duration
 }
 
-// Write is one write to the connection, for all streams that it carries bytes of.
+// Write describes one write to a connection. It carries bytes of any number of streams.
 type Write struct {
-	// Number counts the writes to a connection, from 1.
+	// Number counts the writes of the connection, from 1. Writes without bytes of a
+	// Receiver need not count.
 	Number uint64
-	// Filled is when the writer began to gather what it writes. Began and Ended are of
-	// the write; they and what follows are known to Written.
+	// Filled is when the writer began to fill the buffer. Began and Ended enclose the
+	// write itself. All fields but Number, Filled and Local are only set when Written is
+	// called.
 	Filled, Began, Ended time.Time
-	// Busy is since when the connection has had something to write without a pause,
-	// and Writing how long it was writing in that time, before Began.
+	// The connection had something to write without a pause since Busy. It spent Writing
+	// of the time from Busy to Began in writes.
 	Busy    time.Time
 	Writing time.Duration
-	// Local is what receivers keep with the write, nil at first.
+	// Local belongs to the receivers: they may attach a value to the write. It is nil at
+	// first.
 	Local any
 }
 
-// Puller takes the body of a response from a Source.
+// Puller is a response whose body comes from a Source.
 type Puller interface {
-	// Pull sends what was written so far, and then what the source gives. It returns
-	// when the source has ended and all is on its way (nil), with the source's error,
-	// with ctx's, or with what ended the stream. The source is not called any more
-	// then. The handler ends the response by returning.
+	// Pull flushes what the handler has written, then sends what the source produces. It
+	// blocks until the source has ended and everything has been handed to the connection
+	// (nil), the source fails (its error), ctx ends (its error), or the stream ends (its
+	// error). After that, the source is not called any more. The handler ends the
+	// response by returning.
 	Pull(ctx context.Context, source Source) error
-	// Waits says since when the source could give something that the client's windows
-	// do not let through, and since when a write to the connection has been going on;
-	// zero if that is not so. Any goroutine may call it.
+	// Waits returns since when the source has had bytes that the client's windows do not
+	// let through, and since when a write to the connection has been in progress. A time
+	// is zero if that is not the case. It may be called from any goroutine.
 	Waits() (window, write time.Time)
-	// Locked calls use, which must wait for nothing and not call back, while nobody calls
-	// Taken, with how many writes to the connection have returned.
+	// Locked calls use with the connection's lock held: no Receiver.Sent is in progress
+	// then. returned is the number of writes that have returned. use must not block or
+	// call the Puller back.
 	Locked(use func(returned uint64))
-	// Wake has the source called, once for all calls before that. It waits for
-	// nothing: any goroutine may call it, with any lock held, also before and after
-	// Pull, when it does nothing.
+	// Wake has the source called soon; several calls before that count as one. It never
+	// blocks. It may be called from any goroutine, with any lock held, and also before
+	// and after Pull, when it has no effect.
 	Wake()
 }

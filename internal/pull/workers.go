@@ -8,68 +8,79 @@ import (
 	"time"
 )
 
-// Task is a connection that has something to write now and then.
+// Task is a connection that writes from time to time.
 type Task interface {
-	// Write writes some of what there is with Worker.Write: others wait.
+	// Write writes a part of what the connection has to send, with Worker.Write. It
+	// should then call Do again rather than go on: other connections wait. If the task is
+	// queued while Write runs, another worker may call Write at the same time.
 	Write(*Worker)
-	// Abort ends the connection: Write has panicked. Write must leave no lock locked then,
-	// and must not unlock one twice.
+	// Abort ends the connection after Write has panicked. Write must have released its
+	// locks by then, each of them once.
 	Abort(*Panic)
 }
 
-// Worker is a goroutine that writes for connections, one after another: its stack is
-// in the processor's caches when that of a goroutine of the connection's own would not
-// be. As many run as there are processors, besides those that wait in a write, for
-// whom others work meanwhile.
+// Worker is a goroutine that writes for connections, one after another. Its stack stays
+// in the processor's caches, where the stack of a goroutine per connection would not be.
+//
+// As many workers run as there are processors. A worker whose write blocks is not
+// counted, and another one runs in its place.
 type Worker struct {
-	pool *workers
-	// ended is when the write returned that came just before, if that is known.
-	ended time.Time
-	// waits says that the worker does not count. It is set with pool.mu locked.
-	waits atomic.Bool
+	pool *workerPool
+	// lastWriteEnd is when the previous write of this worker returned; zero if unknown.
+	lastWriteEnd time.Time
+	// blocked says that this worker is not counted as running. It is set with pool.mu
+	// held.
+	blocked atomic.Bool
 }
 
-// Do has a worker do a task. It waits for nothing.
-func Do(t Task) { all.do(t) }
+// Do queues a task for the workers. It never blocks.
+func Do(t Task) { processWorkers.do(t) }
 
-// all are the workers of this process.
-var all = newWorkers(runtime.GOMAXPROCS(0))
+// processWorkers is the only pool: the number of processors is the process's.
+var processWorkers = newWorkerPool(runtime.GOMAXPROCS(0))
 
-// workers are those of a process.
+// workerPool is a set of workers.
 //
-//	resting ──do──► running ──nothing to do──► resting
-//	                   ▲  └──a write has to wait: another runs
-//	                   └─────and has returned, unless enough run or rest: it ends
-type workers struct {
+//	idle ──do──► running ──no task left──► idle
+//	                │ ▲
+//	                ▼ │ the write returns
+//	              blocked            (not counted: another worker runs meanwhile)
+//
+// A worker ends if limit others are idle, or more than limit run after its write has
+// returned.
+type workerPool struct {
+	// limit is the number of workers that run at once, and of those that stay idle.
 	limit int
 	mu    struct {
 		sync.Mutex
 		work sync.Cond
-		// tasks are in the order in which they came.
-		tasks            Queue[Task]
-		running, resting int
+		// tasks are in the order in which they were queued. running does not count
+		// blocked workers.
+		tasks         Queue[Task]
+		running, idle int
 	}
 }
 
-func newWorkers(limit int) *workers {
-	p := &workers{limit: limit}
+func newWorkerPool(limit int) *workerPool {
+	p := &workerPool{limit: limit}
 	p.mu.work.L = &p.mu
 	return p
 }
 
-func (p *workers) do(t Task) {
+func (p *workerPool) do(t Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.tasks.Push(t)
-	p.callLocked()
+	p.startWorkerLocked()
 }
 
-// callLocked has one more worker run if there is work and may be one.
-func (p *workers) callLocked() {
+// startWorkerLocked wakes or starts one worker if there is a task and fewer than limit
+// run.
+func (p *workerPool) startWorkerLocked() {
 	switch {
 	case p.mu.tasks.Len() == 0 || p.mu.running >= p.limit:
-	case p.mu.resting > 0:
-		p.mu.resting--
+	case p.mu.idle > 0:
+		p.mu.idle--
 		p.mu.running++
 		p.mu.work.Signal()
 	default:
@@ -78,14 +89,15 @@ func (p *workers) callLocked() {
 	}
 }
 
-func (p *workers) run() {
+// run is the goroutine of one worker.
+func (p *workerPool) run() {
 	w := &Worker{pool: p}
 	for t := p.next(w); t != nil; t = p.next(w) {
 		w.do(t)
 	}
 }
 
-// do does a task. One that panics ends its own connection alone.
+// do executes a task. If that panics, only its own connection ends.
 func (w *Worker) do(t Task) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -95,85 +107,87 @@ func (w *Worker) do(t Task) {
 	t.Write(w)
 }
 
-// next returns nil if enough others run, or rest.
-func (p *workers) next(w *Worker) Task {
+// next waits for a task. It returns nil if the worker is not needed any more.
+func (p *workerPool) next(w *Worker) Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.mu.running <= p.limit {
 		if p.mu.tasks.Len() > 0 {
 			return p.mu.tasks.Pop()
 		}
-		if p.mu.resting >= p.limit {
+		if p.mu.idle >= p.limit {
 			break
 		}
 		p.mu.running--
-		p.mu.resting++
-		p.mu.work.Wait() // who signals counts it as running
-		w.ended = time.Time{}
+		p.mu.idle++
+		p.mu.work.Wait() // startWorkerLocked counts it as running again
+		w.lastWriteEnd = time.Time{}
 	}
 	p.mu.running--
 	return nil
 }
 
-// Write writes to a connection, or to TLS above one. Without a worker it only writes.
+// Write writes to a connection, or to TLS above one. While the write blocks, another
+// worker runs. w may be nil: the caller is no worker then.
 func (w *Worker) Write(c net.Conn, b []byte) (int, error) {
-	told := teller(c)
+	conn := connBelow(c)
 	if w != nil {
-		w.ended = time.Time{}
-		defer w.waited()
-		if told != nil {
-			told.worker.Store(w)
-			defer told.worker.Store(nil)
-			if told.waits.Load() {
-				w.wait() // for the lock of another goroutine's write
+		w.lastWriteEnd = time.Time{}
+		defer w.noteUnblocked()
+		if conn != nil {
+			conn.worker.Store(w)
+			defer conn.worker.Store(nil)
+			if conn.blocked.Load() {
+				w.noteBlocked() // this write will wait for the lock of one that blocks
 			}
 		} else {
-			w.wait() // perhaps
+			w.noteBlocked() // any write of such a connection may block
 		}
 	}
-	if told == nil {
+	if conn == nil {
 		return c.Write(b)
 	}
-	return told.through(c, b)
+	return conn.writeBatch(c, b)
 }
 
-// Moment is the time when a worker begins with a connection: that is when it was done
-// with the one before, so that most writes take two looks at the clock and not three.
-func (w *Worker) Moment() time.Time {
-	if w == nil || w.ended.IsZero() {
-		return Moment()
+// Now is the time at which the worker begins with a connection. It returns when the
+// previous write ended, which is the same moment. So most writes read the clock twice and
+// not three times.
+func (w *Worker) Now() time.Time {
+	if w == nil || w.lastWriteEnd.IsZero() {
+		return Now()
 	}
-	return w.ended
+	return w.lastWriteEnd
 }
 
-// teller is the connection below TLS, nil if it does not tell when it waits.
-func teller(c net.Conn) *Conn {
+// connBelow returns the Conn below TLS, or c itself; nil if c is of another kind.
+func connBelow(c net.Conn) *Conn {
 	if above, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = above.NetConn()
 	}
-	told, _ := c.(*Conn)
-	return told
+	conn, _ := c.(*Conn)
+	return conn
 }
 
-// wait says that the worker is about to wait.
-func (w *Worker) wait() {
+// noteBlocked stops counting the worker as running.
+func (w *Worker) noteBlocked() {
 	p := w.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !w.waits.Swap(true) {
+	if !w.blocked.Swap(true) {
 		p.mu.running--
-		p.callLocked()
+		p.startWorkerLocked()
 	}
 }
 
-// waited says that the worker waits no longer.
-func (w *Worker) waited() {
-	if !w.waits.Load() {
+// noteUnblocked counts the worker as running again after its write.
+func (w *Worker) noteUnblocked() {
+	if !w.blocked.Load() {
 		return
 	}
 	p := w.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w.waits.Store(false)
+	w.blocked.Store(false)
 	p.mu.running++
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// task writes some bytes once.
+// task writes some bytes once. done receives the result.
 type task struct {
 	conn  net.Conn
 	bytes []byte
@@ -38,6 +38,7 @@ func (t *task) Write(w *pull.Worker) {
 
 func (t *task) Abort(p *pull.Panic) { t.done <- p }
 
+// do queues a write of bytes to conn.
 func do(conn net.Conn, bytes []byte) *task {
 	t := &task{conn, bytes, make(chan error, 1)}
 	pull.Do(t)
@@ -50,12 +51,12 @@ func (t *task) wait(tb testing.TB) error {
 	case err := <-t.done:
 		return err
 	case <-time.After(patience):
-		tb.Fatal("nobody writes")
+		tb.Fatal("no worker has written in time")
 		return nil
 	}
 }
 
-// tcp is both ends of a connection.
+// tcp returns both ends of a TCP connection.
 func tcp(t testing.TB) (server, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,17 +79,19 @@ func tcp(t testing.TB) (server, client *net.TCPConn) {
 	return s.(*net.TCPConn), c.(*net.TCPConn)
 }
 
-func told(t testing.TB) (server, client net.Conn) {
+// wrappedConn returns a TCP connection whose server end is a pull.Conn.
+func wrappedConn(t testing.TB) (server, client net.Conn) {
 	s, c := tcp(t)
 	return pull.NewConn(s, 0), c
 }
 
-func plain(testing.TB) (server, client net.Conn) { return net.Pipe() }
+// pipeConn returns a connection that does not tell workers when a write blocks.
+func pipeConn(testing.TB) (server, client net.Conn) { return net.Pipe() }
 
-// TestStalledClientsHoldUpNobody has more clients that do not read than there are
-// workers.
-func TestStalledClientsHoldUpNobody(t *testing.T) {
-	for name, pair := range map[string]func(testing.TB) (server, client net.Conn){"TCP": told, "any": plain} {
+// TestStalledClientsBlockNoOther has more clients that do not read than there are
+// workers. Other clients must still be served.
+func TestStalledClientsBlockNoOther(t *testing.T) {
+	for name, pair := range map[string]func(testing.TB) (server, client net.Conn){"TCP": wrappedConn, "any": pipeConn} {
 		t.Run(name, func(t *testing.T) {
 			large := make([]byte, 8<<20)
 			rand.NewChaCha8([32]byte{}).Read(large)
@@ -113,10 +116,10 @@ func TestStalledClientsHoldUpNobody(t *testing.T) {
 				}
 			}
 			defer func() {
-				// Who has waited is not needed any more.
-				for began := time.Now(); workers() > 2*runtime.GOMAXPROCS(0); runtime.Gosched() {
+				// Workers that were blocked are not needed any more, and must end.
+				for began := time.Now(); countWorkers() > 2*runtime.GOMAXPROCS(0); runtime.Gosched() {
 					if time.Since(began) > patience {
-						t.Fatalf("%d workers are left", workers())
+						t.Fatalf("%d workers are left", countWorkers())
 					}
 				}
 			}()
@@ -133,22 +136,23 @@ func TestStalledClientsHoldUpNobody(t *testing.T) {
 	}
 }
 
-// workers counts the goroutines that write.
-func workers() int {
+// countWorkers counts the workers' goroutines.
+func countWorkers() int {
 	stacks := make([]byte, 1<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "pull.(*workers).run(")
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "pull.(*workerPool).run(")
 }
 
-// busy is a task that takes its time without writing.
-type busy struct {
+// busyTask occupies a worker without writing, until a channel is closed. most is the
+// highest number of such tasks at one time.
+type busyTask struct {
 	now, most *atomic.Int32
 	until     chan struct{}
 	done      *sync.WaitGroup
 }
 
-func (b *busy) Abort(*pull.Panic) {}
+func (b *busyTask) Abort(*pull.Panic) {}
 
-func (b *busy) Write(*pull.Worker) {
+func (b *busyTask) Write(*pull.Worker) {
 	defer b.done.Done()
 	now := b.now.Add(1)
 	for most := b.most.Load(); now > most && !b.most.CompareAndSwap(most, now); most = b.most.Load() {
@@ -157,14 +161,16 @@ func (b *busy) Write(*pull.Worker) {
 	b.now.Add(-1)
 }
 
-func TestAsManyWorkersAsProcessors(t *testing.T) {
+// TestWorkersAreLimited checks that as many tasks run at once as there are processors,
+// and no more.
+func TestWorkersAreLimited(t *testing.T) {
 	var now, most atomic.Int32
 	var done sync.WaitGroup
 	limit := runtime.GOMAXPROCS(0)
 	until := make(chan struct{})
 	for range 10 * limit {
 		done.Add(1)
-		pull.Do(&busy{&now, &most, until, &done})
+		pull.Do(&busyTask{&now, &most, until, &done})
 	}
 	for now.Load() < int32(limit) {
 		runtime.Gosched()
@@ -176,7 +182,7 @@ func TestAsManyWorkersAsProcessors(t *testing.T) {
 	}
 }
 
-// layer is above a connection as TLS is: what it is given it writes in pieces.
+// layer sits above a connection as TLS does: it writes its input in pieces.
 type layer struct {
 	net.Conn
 	pieces []int
@@ -193,13 +199,13 @@ func (l *layer) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// TestPieces has pieces that are sent together, pieces that are more than that, and
+// TestPieces writes pieces that are gathered, pieces that are larger than the buffer, and
 // both.
 func TestPieces(t *testing.T) {
 	large := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{}).Read(large)
 	for _, pieces := range [][]int{{16 << 10}, {1, 1000, 50}, {200 << 10}, {10, 300 << 10, 16 << 10}} {
-		s, c := told(t)
+		s, c := wrappedConn(t)
 		for _, worker := range []bool{true, false} {
 			x := &task{&layer{s, pieces}, large, make(chan error, 1)}
 			if worker {
@@ -218,10 +224,10 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestPiecesWait writes while pieces wait for the client, as TLS does to close: that is
-// done at once, and comes behind them.
+// TestPiecesWait writes while gathered pieces wait for the client, as TLS does in Close.
+// That write must return at once, and its bytes must follow the pieces.
 func TestPiecesWait(t *testing.T) {
-	s, c := told(t)
+	s, c := wrappedConn(t)
 	var sent []byte
 	for n, err := 0, error(nil); err == nil; sent = append(sent, make([]byte, n)...) {
 		if err = s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
@@ -233,7 +239,7 @@ func TestPiecesWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	pieces := bytes.Repeat([]byte("a piece "), 5000)
-	above := &informing{layer{s, []int{16 << 10}}, make(chan struct{})}
+	above := &notifyingLayer{layer{s, []int{16 << 10}}, make(chan struct{})}
 	x := do(above, pieces)
 	<-above.written
 	written := do(s, []byte("behind"))
@@ -250,19 +256,20 @@ func TestPiecesWait(t *testing.T) {
 	}
 }
 
-// informing tells when all has been handed on.
-type informing struct {
+// notifyingLayer closes written when all pieces have been written to the connection
+// below.
+type notifyingLayer struct {
 	layer
 	written chan struct{}
 }
 
-func (l *informing) Write(b []byte) (int, error) {
+func (l *notifyingLayer) Write(b []byte) (int, error) {
 	defer close(l.written)
 	return l.layer.Write(b)
 }
 
-func TestPiecesTellErrors(t *testing.T) {
-	s, _ := told(t)
+func TestPiecesReturnErrors(t *testing.T) {
+	s, _ := wrappedConn(t)
 	s.Close()
 	for _, pieces := range [][]int{{16 << 10}, {16 << 10, 300 << 10}} {
 		if err := do(&layer{s, pieces}, make([]byte, 40<<10)).wait(t); !errors.Is(err, net.ErrClosed) {
@@ -271,8 +278,8 @@ func TestPiecesTellErrors(t *testing.T) {
 	}
 }
 
-func TestConnTellsErrors(t *testing.T) {
-	s, c := told(t)
+func TestConnReturnsErrors(t *testing.T) {
+	s, c := wrappedConn(t)
 	if err := s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
@@ -297,9 +304,9 @@ func TestConnTellsErrors(t *testing.T) {
 	}
 }
 
-// TestNoWorker writes from a goroutine that is none.
-func TestNoWorker(t *testing.T) {
-	s, c := told(t)
+// TestNilWorkerWrites writes from a goroutine that is no worker.
+func TestNilWorkerWrites(t *testing.T) {
+	s, c := wrappedConn(t)
 	var w *pull.Worker
 	if n, err := w.Write(s, []byte("hello")); n != 5 || err != nil {
 		t.Errorf("wrote %d bytes: %v", n, err)

@@ -16,68 +16,71 @@ import (
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// SetAccounts makes the tier keep accounts of GETs and LISTs. It is called before the
-// first request.
-func (t *Tier) SetAccounts(lists *slo.Lists) { t.lists = lists }
+// SetAccounts makes the tier keep accounts of GETs and LISTs in lists. It must be called
+// before the first request.
+func (t *Tier) SetAccounts(lists *usage.Accounts) { t.lists = lists }
 
-// account is what a GET or LIST has cost so far.
+// account is what a GET or LIST has cost so far. CPU is estimated: it is the time of the
+// request, without the time that it waited.
 type account struct {
-	began time.Time
-	// idle is the time that the request was seen to wait: for etcd's revision, and for
-	// the client to take bytes.
+	startedAt time.Time
+	// idle is how long the request waited for etcd's revision, for a webhook, and for the
+	// client to take bytes.
 	idle time.Duration
-	// path is how objects were found, "" before they were.
+	// path is how objects were found, "" before that.
 	path             cache.Path
 	objects, scanned int
-	// compressed is the answer's coding.
+	// compressed is the coding of the answer.
 	compressed encode.Encoding
 }
 
-// waited notes that the request waited from a time on.
-func (a *account) waited(since time.Time) { a.idle += time.Since(since) }
+// addIdle notes that the request has waited since a time.
+func (a *account) addIdle(since time.Time) { a.idle += time.Since(since) }
 
-// found notes how a list was found.
-func (a *account) found(page *cache.Page) {
-	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Looked
+// setPage notes how the objects of a list were found.
+func (a *account) setPage(page *cache.Page) {
+	a.path, a.objects, a.scanned = page.Plan.Path, page.Count, page.Examined
 	a.idle += page.Waited
 }
 
-// cost adds up a request that ends now.
-func (a *account) cost(bytes int) slo.ListCost {
-	wall := time.Since(a.began)
-	return slo.ListCost{
+// cost is the cost of a request that ends now with an answer of so many bytes.
+func (a *account) cost(bytes int) report.ListCost {
+	wall := time.Since(a.startedAt)
+	return report.ListCost{
 		Objects: uint64(a.objects), Scanned: uint64(a.scanned), Bytes: uint64(bytes),
 		CPU: max(0, wall-a.idle).Seconds(), Seconds: wall.Seconds(),
 	}
 }
 
-// charge ends the account of a request that the tier answered, with so many bytes.
+// charge adds a request that the tier has answered to the accounts. bytes is the size of the
+// answer. Watches have accounts of their own.
 func (q *query) charge(req *http.Request, bytes int) {
 	lists := q.tier.lists
-	if lists == nil || q.watching {
+	if lists == nil || q.isWatch {
 		return
 	}
-	r := slo.ListRequest{
-		Client: client(req), Address: req.RemoteAddr, Known: true, Relist: q.full(),
+	r := usage.Request{
+		Client: clientOf(req), Address: req.RemoteAddr, Known: true, Relist: q.isFullRelist(),
 		Cost: q.account.cost(bytes),
-		Shape: slo.Shape{
+		Shape: report.Shape{
 			Verb: "get", Resource: q.route.name, Version: q.route.cfg.Resource.Version, Scope: q.scope(),
-			Revision: slo.Revision(q.resourceVersion, "", ""), Path: string(q.account.path),
+			Revision: report.RevisionMode(q.resourceVersion, "", ""), Path: string(q.account.path),
 		},
 	}
 	if q.name == "" {
 		o := &q.options
 		r.Shape.Verb, r.Shape.Limit = "list", max(0, o.Limit)
-		r.Shape.Revision = slo.Revision(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
+		r.Shape.Revision = report.RevisionMode(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
 		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector)
 	}
 	if r.Shape.Path == "" {
-		r.Shape.Path = slo.PathFailed
+		r.Shape.Path = report.PathFailed
 	}
-	r.Shape.Encoding = q.made.encodings[encodingIndex(q.account.compressed)]
+	r.Shape.Encoding = q.routeForm.names[encodingIndex(q.account.compressed)]
 	if n := q.account.scanned; n > 0 {
 		if s := q.route.cfg.Source.Resource().Snapshot(); s.Len() > 0 {
 			r.Cost.ScannedBytes = uint64(s.Bytes / int64(s.Len()) * int64(n))
@@ -86,27 +89,29 @@ func (q *query) charge(req *http.Request, bytes int) {
 	lists.Observe(&r)
 }
 
-func client(req *http.Request) slo.Client {
+// clientOf is the client of a request, as accounts know it.
+func clientOf(req *http.Request) report.Client {
 	name := ""
 	if user, ok := request.UserFrom(req.Context()); ok {
 		name = user.GetName()
 	}
-	return slo.NewClient(name, req.Header.Get("User-Agent"))
+	return report.NewClient(name, req.Header.Get("User-Agent"))
 }
 
 func (q *query) scope() string { return scope(q.namespace, q.name) }
 
+// scope is the scope of a request in accounts. namespace and name are "" for none.
 func scope(namespace, name string) string {
 	switch {
 	case name != "":
-		return slo.ScopeName
+		return report.ScopeName
 	case namespace != "":
-		return slo.ScopeNamespace
+		return report.ScopeNamespace
 	}
-	return slo.ScopeCluster
+	return report.ScopeCluster
 }
 
-// selectorKeys are the keys of selectors, either of which may be nil.
+// selectorKeys names the keys that two selectors ask for. Either may be nil.
 func selectorKeys(l labels.Selector, f fields.Selector) string {
 	var byLabel, byField []string
 	if l != nil {
@@ -120,12 +125,13 @@ func selectorKeys(l labels.Selector, f fields.Selector) string {
 			byField = append(byField, r.Field)
 		}
 	}
-	return slo.Selectors(byLabel, byField)
+	return report.FormatSelectors(byLabel, byField)
 }
 
-// encodings are what accounts call a form, plain, with gzip and with zstd.
-type encodings [3]string
+// encodingNames are the names of a form in accounts: plain, with gzip and with zstd.
+type encodingNames [3]string
 
+// encodingIndex is the index of a coding in encodingNames.
 func encodingIndex(e encode.Encoding) int {
 	switch e {
 	case encode.Gzip:
@@ -136,8 +142,8 @@ func encodingIndex(e encode.Encoding) int {
 	return 0
 }
 
-// encodings names the form.
-func (key formKey) encodings() encodings {
+// encodingNames returns the form's names in accounts.
+func (key formKey) encodingNames() encodingNames {
 	name := mediaName(key.mediaType)
 	switch {
 	case key.as == kindTable:
@@ -150,7 +156,7 @@ func (key formKey) encodings() encodings {
 	if key.pretty {
 		name += " indented"
 	}
-	return encodings{name, name + " gzip", name + " zstd"}
+	return encodingNames{name, name + " gzip", name + " zstd"}
 }
 
 func mediaName(mediaType string) string {
@@ -167,56 +173,56 @@ func mediaName(mediaType string) string {
 	return "other"
 }
 
-// passOn lets Kubernetes answer, and keeps account of that.
-func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passing) {
+// passOn lets next answer, and adds the request to the accounts.
+func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handler, p passOnCause) {
 	info, ok := request.RequestInfoFrom(req.Context())
-	if t.lists == nil || !ok || info.Verb == "watch" || !accounted[info.Subresource] {
+	if t.lists == nil || !ok || info.Verb == "watch" || !accountedSubresources[info.Subresource] {
 		next.ServeHTTP(w, req)
 		return
 	}
-	m := &meter{ResponseWriter: w}
+	m := &writeMeter{ResponseWriter: w}
 	defer func() {
-		r := slo.ListRequest{
-			Client: client(req), Address: req.RemoteAddr, Relist: p.relist,
+		r := usage.Request{
+			Client: clientOf(req), Address: req.RemoteAddr, Relist: p.relist,
 			Known: t.route(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}) != nil,
-			Shape: passedShape(req, info, w.Header()),
+			Shape: passedOnShape(req, info, w.Header()),
 		}
 		r.Shape.Reason = string(p.reason)
-		a := account{began: p.began, idle: m.writing}
+		a := account{startedAt: p.startedAt, idle: m.writing}
 		r.Cost = a.cost(int(m.bytes))
 		t.lists.Observe(&r)
 	}()
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(m), req)
 }
 
-// passing is why and since when a request is passed on.
-type passing struct {
-	reason passed
-	began  time.Time
-	// relist says that all of a resource is listed anew.
+// passOnCause says why a request is passed on, and when it arrived.
+type passOnCause struct {
+	reason    passReason
+	startedAt time.Time
+	// relist says that the request reads all of a resource anew.
 	relist bool
 }
 
-// accounted are the subresources that are objects themselves. Others, such as the
-// log of a pod, are streams.
-var accounted = map[string]bool{"": true, "status": true, "scale": true}
+// accountedSubresources are the subresources whose reads are in the accounts, because they
+// return objects. Others, such as the log of a pod, are streams.
+var accountedSubresources = map[string]bool{"": true, "status": true, "scale": true}
 
-// passedShape reads the shape out of what the request says and of the answer's
-// header. Parameters that are malformed count for none.
-func passedShape(req *http.Request, info *request.RequestInfo, answer http.Header) slo.Shape {
+// passedOnShape is the shape of a request that was passed on, as far as its parameters and
+// the header of the answer tell. Malformed parameters are ignored.
+func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Header) report.Shape {
 	resource := info.Resource
 	if info.Subresource != "" {
 		resource += "/" + info.Subresource
 	}
-	s := slo.Shape{
+	s := report.Shape{
 		Verb: info.Verb, Resource: schema.GroupResource{Group: info.APIGroup, Resource: resource}.String(), Version: info.APIVersion,
-		Scope: scope(info.Namespace, info.Name), Path: slo.PathPassedOn,
+		Scope: scope(info.Namespace, info.Name), Path: report.PathPassedOn,
 	}
 	values, _ := url.ParseQuery(req.URL.RawQuery)
-	s.Revision = slo.Revision(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
+	s.Revision = report.RevisionMode(values.Get("resourceVersion"), values.Get("resourceVersionMatch"), values.Get("continue"))
 	if info.Verb == "list" {
 		s.Scope = scope(info.Namespace, "")
-		s.Limit = limit(values.Get("limit"))
+		s.Limit = parseLimit(values.Get("limit"))
 		byLabel, _ := labels.Parse(values.Get("labelSelector"))
 		byField, _ := fields.ParseSelector(values.Get("fieldSelector"))
 		s.Selectors = selectorKeys(byLabel, byField)
@@ -230,22 +236,22 @@ func passedShape(req *http.Request, info *request.RequestInfo, answer http.Heade
 	case strings.Contains(accept, "as="+kindMetadata):
 		key.as = kindMetadata
 	}
-	s.Encoding = key.encodings()[encodingIndex(encode.Encoding(answer.Get("Content-Encoding")))]
+	s.Encoding = key.encodingNames()[encodingIndex(encode.Encoding(answer.Get("Content-Encoding")))]
 	return s
 }
 
-// meter counts the bytes of an answer, and the time that its writes take.
-type meter struct {
+// writeMeter counts the bytes of an answer, and the time that its writes take.
+type writeMeter struct {
 	http.ResponseWriter
 	bytes   int64
 	writing time.Duration
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
-func (m *meter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+func (m *writeMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
 // Write implements http.ResponseWriter.
-func (m *meter) Write(b []byte) (int, error) {
+func (m *writeMeter) Write(b []byte) (int, error) {
 	began := time.Now()
 	n, err := m.ResponseWriter.Write(b)
 	m.writing += time.Since(began)
@@ -253,8 +259,8 @@ func (m *meter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// limit reads a limit; what is none is 0.
-func limit(text string) int64 {
+// parseLimit parses the parameter limit. It returns 0 for anything but a positive number.
+func parseLimit(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0

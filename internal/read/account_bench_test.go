@@ -10,15 +10,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// discard is a client that takes all bytes.
-type discard struct{ header http.Header }
+// discardWriter is a client that takes all bytes.
+type discardWriter struct{ header http.Header }
 
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}
+func (d *discardWriter) Header() http.Header         { return d.header }
+func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discardWriter) WriteHeader(int)             {}
 
 // BenchmarkAccounts answers requests without accounts and with them.
 func BenchmarkAccounts(b *testing.B) {
@@ -34,14 +34,14 @@ func BenchmarkAccounts(b *testing.B) {
 		req = req.WithContext(ctx)
 		for _, accounts := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/accounts=%v", target, accounts), func(b *testing.B) {
-				x := newTier(b)
-				x.load(b, append(keys(2000), "one/a")...)
+				env := newTestTier(b)
+				env.load(b, append(keys(2000), "one/a")...)
 				if accounts {
-					x.tier.SetAccounts(slo.NewLists(slo.ListsConfig{}))
+					env.tier.SetAccounts(usage.NewAccounts(usage.Config{}))
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					x.handler.ServeHTTP(&discard{header: http.Header{}}, req)
+					env.handler.ServeHTTP(&discardWriter{header: http.Header{}}, req)
 				}
 			})
 		}

@@ -16,31 +16,32 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// counted is a tier with accounts.
-func counted(t *testing.T, cfg slo.ListsConfig, objects ...string) (*tier, *slo.Lists) {
+// newCountedTier makes a tier with accounts.
+func newCountedTier(t *testing.T, cfg usage.Config, objects ...string) (*testTier, *usage.Accounts) {
 	t.Helper()
-	x := newTier(t)
-	x.load(t, objects...)
+	env := newTestTier(t)
+	env.load(t, objects...)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	lists := slo.NewLists(cfg)
-	x.tier.SetAccounts(lists)
-	return x, lists
+	lists := usage.NewAccounts(cfg)
+	env.tier.SetAccounts(lists)
+	return env, lists
 }
 
-// as says who sends a request.
-func as(name string, groups ...string) func(context.Context) context.Context {
+// byUser says who sends a request.
+func byUser(name string, groups ...string) func(context.Context) context.Context {
 	return func(ctx context.Context) context.Context {
 		return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
 	}
 }
 
-// only is the one shape that the accounts know.
-func only(t *testing.T, lists *slo.Lists) slo.ListShape {
+// onlyShape is the one shape that the accounts know.
+func onlyShape(t *testing.T, lists *usage.Accounts) report.ListShape {
 	t.Helper()
 	r := lists.Report()
 	if len(r.Shapes) != 1 {
@@ -56,28 +57,28 @@ func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		target string
 		header http.Header
-		shape  slo.Shape
+		shape  report.Shape
 		// objects and scanned are what is found and looked at.
 		objects, scanned uint64
 	}{
-		{list, nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
-		{listOne + "?resourceVersion=0", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
-		{list, protobufGzip, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
-		{listOne + "?limit=2&resourceVersion=7", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
+		{list, nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
+		{listOne + "?resourceVersion=0", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
+		{list, protobufGzip, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
+		{listOne + "?limit=2&resourceVersion=7", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
 		{list + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {table}},
-			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
+			report.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
 		{list + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataList}},
-			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
-		{list + "?continue=x", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
-		{list + "?pretty=1", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
-		{object, nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
-		{object + "?resourceVersion=0", http.Header{"Accept": {metadata}}, slo.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/absent", nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
+			report.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
+		{list + "?continue=x", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
+		{list + "?pretty=1", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
+		{object, nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
+		{object + "?resourceVersion=0", http.Header{"Accept": {metadata}}, report.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/absent", nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
 	} {
-		x, lists := counted(t, slo.ListsConfig{}, "one/a", "one/b", "one/large", "two/a")
-		body := x.send(t, http.MethodGet, c.target, c.header, as("alice")).Body.Len()
-		got := only(t, lists)
+		env, lists := newCountedTier(t, usage.Config{}, "one/a", "one/b", "one/large", "two/a")
+		body := env.send(t, http.MethodGet, c.target, c.header, byUser("alice")).Body.Len()
+		got := onlyShape(t, lists)
 		c.shape.Resource, c.shape.Version = "configmaps", "v1"
 		if got.Shape != c.shape {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.target, got.Shape, c.shape)
@@ -88,7 +89,7 @@ func TestShapes(t *testing.T) {
 		if got.Requests != 1 || got.CPU <= 0 || got.Seconds < got.CPU || c.scanned > 0 && got.ScannedBytes == 0 {
 			t.Errorf("%s: %+v", c.target, got.ListCost)
 		}
-		if !slices.Equal(got.Clients, []slo.Client{{User: "alice"}}) {
+		if !slices.Equal(got.Clients, []report.Client{{User: "alice"}}) {
 			t.Errorf("%s: by %v", c.target, got.Clients)
 		}
 	}
@@ -96,8 +97,8 @@ func TestShapes(t *testing.T) {
 
 // TestPassedOnAccounts measures around the handler behind the tier.
 func TestPassedOnAccounts(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
-	x.handler = x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
+	env.handler = env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		w.Header().Set("Content-Encoding", "gzip")
 		for range 3 {
@@ -105,9 +106,9 @@ func TestPassedOnAccounts(t *testing.T) {
 		}
 		_ = http.NewResponseController(w).Flush()
 	}))
-	body := x.send(t, http.MethodGet, list+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, as("alice")).Body.Len()
-	got := only(t, lists)
-	want := slo.Shape{
+	body := env.send(t, http.MethodGet, list+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, byUser("alice")).Body.Len()
+	got := onlyShape(t, lists)
+	want := report.Shape{
 		Verb: "list", Resource: "configmaps", Version: "v1", Scope: "cluster", Selectors: "labels: app", Revision: "unset", Limit: 5,
 		Encoding: "yaml gzip", Path: "passed on", Reason: "accept",
 	}
@@ -118,11 +119,11 @@ func TestPassedOnAccounts(t *testing.T) {
 
 // TestNotAccounted sends what is no GET or LIST of objects.
 func TestNotAccounted(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
-	x.send(t, http.MethodPost, list, nil)
-	x.send(t, http.MethodGet, "/version", nil)
-	x.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
-	x.send(t, http.MethodGet, list+"?watch=1", nil)
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
+	env.send(t, http.MethodPost, list, nil)
+	env.send(t, http.MethodGet, "/version", nil)
+	env.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
+	env.send(t, http.MethodGet, list+"?watch=1", nil)
 	if r := lists.Report(); r.Total.Requests != 0 {
 		t.Errorf("%+v", r.Shapes)
 	}
@@ -130,15 +131,15 @@ func TestNotAccounted(t *testing.T) {
 
 // TestUnknownResources have no metrics of their own.
 func TestUnknownResources(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
-	if err := x.registry.CustomRegister(lists.Collector()); err != nil {
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
+	if err := env.registry.CustomRegister(lists.Collector()); err != nil {
 		t.Fatal(err)
 	}
-	x.send(t, http.MethodGet, list, nil)
+	env.send(t, http.MethodGet, list, nil)
 	for i := range 3 {
-		x.send(t, http.MethodGet, fmt.Sprintf("/apis/none.io/v1/things%d", i), nil)
+		env.send(t, http.MethodGet, fmt.Sprintf("/apis/none.io/v1/things%d", i), nil)
 	}
-	families, err := x.registry.Gather()
+	families, err := env.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,14 +160,14 @@ func TestUnknownResources(t *testing.T) {
 
 // TestAuditedListsAreRelists counts what is passed on for its audit alone.
 func TestAuditedListsAreRelists(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{}, "one/a")
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	audited := func(ctx context.Context) context.Context {
 		ctx = audit.WithAuditContext(ctx)
 		_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequestResponse}, nil)
 		return ctx
 	}
 	for i := range 10 {
-		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list, audited)
+		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), list, audited)
 	}
 	if r := lists.Report(); len(r.Storms) != 1 || r.Shapes[0].Reason != "audit" {
 		t.Errorf("%+v", r)
@@ -174,23 +175,23 @@ func TestAuditedListsAreRelists(t *testing.T) {
 }
 
 // from sends a GET from an address.
-func (x *tier) from(t testing.TB, address, target string, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
+func (env *testTier) from(t testing.TB, address, target string, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
 	t.Helper()
-	inner := x.handler
-	defer func() { x.handler = inner }()
-	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	inner := env.handler
+	defer func() { env.handler = inner }()
+	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req.RemoteAddr = address
 		inner.ServeHTTP(w, req)
 	})
-	return x.send(t, http.MethodGet, target, http.Header{"User-Agent": {"agent/v1"}}, wraps...)
+	return env.send(t, http.MethodGet, target, http.Header{"User-Agent": {"agent/v1"}}, wraps...)
 }
 
 // TestPacedRelists restarts a fleet.
 func TestPacedRelists(t *testing.T) {
-	x, lists := counted(t, slo.ListsConfig{Pace: 10}, "one/a")
+	env, lists := newCountedTier(t, usage.Config{Pace: 10}, "one/a")
 	codes := map[int]int{}
 	for i := range 100 {
-		w := x.from(t, fmt.Sprintf("10.0.%d.1:99", i), list+"?resourceVersion=0", as("agent"))
+		w := env.from(t, fmt.Sprintf("10.0.%d.1:99", i), list+"?resourceVersion=0", byUser("agent"))
 		codes[w.Code]++
 		if w.Code == http.StatusOK {
 			continue
@@ -209,16 +210,16 @@ func TestPacedRelists(t *testing.T) {
 		target string
 		by     func(context.Context) context.Context
 	}{
-		{list + "?continue=x", as("agent")}, {listOne, as("agent")}, {object, as("agent")}, {list + "?labelSelector=a%3Db", as("agent")},
-		{list + "?resourceVersion=7", as("agent")}, {list, as("admin", user.SystemPrivilegedGroup)}, {list, as(user.APIServerUser)},
-		{list, as(user.KubeControllerManager)}, {list, as(user.KubeScheduler)},
+		{list + "?continue=x", byUser("agent")}, {listOne, byUser("agent")}, {object, byUser("agent")}, {list + "?labelSelector=a%3Db", byUser("agent")},
+		{list + "?resourceVersion=7", byUser("agent")}, {list, byUser("admin", user.SystemPrivilegedGroup)}, {list, byUser(user.APIServerUser)},
+		{list, byUser(user.KubeControllerManager)}, {list, byUser(user.KubeScheduler)},
 	} {
-		if w := x.from(t, "10.1.0.1:99", free.target, free.by); w.Code != http.StatusOK {
+		if w := env.from(t, "10.1.0.1:99", free.target, free.by); w.Code != http.StatusOK {
 			t.Errorf("%s: status %d", free.target, w.Code)
 		}
 	}
 	for _, held := range []string{"", "?labelSelector=!a", "?limit=500"} {
-		if w := x.from(t, "10.2.0.1:99", list+held, as("agent")); w.Code != http.StatusTooManyRequests {
+		if w := env.from(t, "10.2.0.1:99", list+held, byUser("agent")); w.Code != http.StatusTooManyRequests {
 			t.Errorf("%s: status %d", held, w.Code)
 		}
 	}
@@ -227,12 +228,12 @@ func TestPacedRelists(t *testing.T) {
 // pause is how long the slow take.
 const pause = 100 * time.Millisecond
 
-// slow is a client, or a handler, that waits before each write.
-type slow struct{ http.ResponseWriter }
+// slowWriter is a client, or a handler, that waits before each write.
+type slowWriter struct{ http.ResponseWriter }
 
-func (s *slow) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *slowWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-func (s *slow) Write(b []byte) (int, error) {
+func (s *slowWriter) Write(b []byte) (int, error) {
 	<-time.After(pause)
 	return s.ResponseWriter.Write(b)
 }
@@ -240,12 +241,12 @@ func (s *slow) Write(b []byte) (int, error) {
 // TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
 func TestWaitingIsNoCPU(t *testing.T) {
 	for _, target := range []string{list, object, list + "?limit=x"} {
-		x, lists := counted(t, slo.ListsConfig{}, "one/a")
-		x.etcd.pause = pause
-		inner := x.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
-		x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slow{w}, req) })
-		x.send(t, http.MethodGet, target, nil)
-		got := only(t, lists)
+		env, lists := newCountedTier(t, usage.Config{}, "one/a")
+		env.etcd.pause = pause
+		inner := env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
+		env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slowWriter{w}, req) })
+		env.send(t, http.MethodGet, target, nil)
+		got := onlyShape(t, lists)
 		waits := 2.0 // for etcd and the client
 		if got.Reason != "" {
 			waits = 1

@@ -12,18 +12,19 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Converter has a webhook convert objects, so that decoding them does not wait for it.
+// Converter has a webhook convert objects ahead, so that decoding them does not wait for the
+// webhook.
 type Converter interface {
-	// Convert returns when objects are converted. The error is that of decoding one, or
-	// of a request that took too long.
+	// Convert returns when all entries are converted. Its error is what decoding one of
+	// them would return, or that the context has ended.
 	Convert(context.Context, []*resource.Entry) error
-	// Converted reports whether decoding none of them waits.
+	// Converted reports whether no entry has to wait for the webhook when it is decoded.
 	Converted([]*resource.Entry) bool
 }
 
-// convert has a webhook convert what is not yet encoded of some spans. It is done before
-// the first byte of an answer and with no lock held: an error has to be answered, and
-// whoever needs the same groups has a deadline of his own.
+// convert has a webhook convert the entries of spans that are not encoded yet. It runs before
+// the first byte of an answer, because an error must still be answered. It holds no lock,
+// because other requests for the same groups have deadlines of their own.
 func (q *query) convert(req *http.Request, spans iter.Seq[encode.Span]) error {
 	c := q.route.cfg.Converter
 	if c == nil {
@@ -38,12 +39,13 @@ func (q *query) convert(req *http.Request, spans iter.Seq[encode.Span]) error {
 	}
 	began := time.Now()
 	err := c.Convert(req.Context(), missing)
-	q.account.waited(began)
+	q.account.addIdle(began)
 	return err
 }
 
-// convertInitial has a webhook convert what a watch begins with that is passed on: the
-// handler's time for the watch runs from its first object on. An error is the handler's.
+// convertInitial has a webhook convert the first objects of a watch that is passed on. The
+// handler's time for the watch runs from its first object on, so the wait is done before.
+// An error is dropped, because the handler meets it again.
 func (q *query) convertInitial(req *http.Request, begin *cache.StartPoint) {
 	if begin.Initial == nil {
 		return
@@ -56,19 +58,19 @@ func (q *query) convertInitial(req *http.Request, begin *cache.StartPoint) {
 	_ = q.route.cfg.Converter.Convert(req.Context(), initial)
 }
 
-// liveConversion is one batch of a watch's changes on its way through a webhook.
+// liveConversion is a batch of a watch's changes that a webhook is converting.
 type liveConversion struct {
 	done atomic.Bool
-	// err is written before done.
+	// err is written before done is set, and read after.
 	err error
 }
 
-// converted reports whether what is pending can be encoded now. Otherwise it is being
-// converted by a goroutine of its own, which wakes the watch: a worker waits for no
-// webhook. A conversion that fails is why the watch ends.
-func (p *pulled) converted() bool {
+// awaitConversion reports whether the changes can be encoded now. If not, a goroutine has them
+// converted and then wakes the watch: the connection's worker must not wait for a webhook.
+// A conversion that fails ends the watch, by p.err.
+func (p *watchSource) awaitConversion() bool {
 	c := p.query.route.cfg.Converter
-	if c == nil || p.ready {
+	if c == nil || p.converted {
 		return true
 	}
 	if live := p.conversion; live != nil {
@@ -76,16 +78,16 @@ func (p *pulled) converted() bool {
 			return false
 		}
 		p.conversion, p.err = nil, live.err
-		p.ready = p.err == nil
-		return p.ready
+		p.converted = p.err == nil
+		return p.converted
 	}
 	var missing []*resource.Entry
-	for i := range p.pending {
-		if change := &p.pending[i]; !p.query.form.Framed(change) {
+	for i := range p.changes {
+		if change := &p.changes[i]; !p.query.form.HasFrame(change) {
 			missing = append(missing, change.Entry)
 		}
 	}
-	if p.ready = c.Converted(missing); p.ready {
+	if p.converted = c.Converted(missing); p.converted {
 		return true
 	}
 	live := &liveConversion{}
@@ -93,7 +95,7 @@ func (p *pulled) converted() bool {
 	go func() {
 		live.err = c.Convert(p.req.Context(), missing)
 		live.done.Store(true)
-		p.signal.notify()
+		p.wake.notify()
 	}()
 	return false
 }

@@ -16,8 +16,8 @@ const (
 	planHeader    = "X-Millrace-Plan"
 )
 
-// describe tells how a list was found, and how many objects were looked at to whoever may
-// know that.
+// describe says how the objects of a list were found. If the client may list without
+// selectors, it also says how many objects were looked at.
 func (q *query) describe(ctx context.Context, page *cache.Page) string {
 	plan := &page.Plan
 	text := string(plan.Path)
@@ -36,8 +36,8 @@ func (q *query) selects() bool {
 	return o.LabelSelector != nil && !o.LabelSelector.Empty() || o.FieldSelector != nil && !o.FieldSelector.Empty()
 }
 
-// mayListAll reports whether the client may send the same request without its selectors:
-// authorization can depend on them.
+// mayListAll reports whether the client may send the same request without its selectors,
+// because authorization may depend on them.
 func (q *query) mayListAll(ctx context.Context) bool {
 	decider := q.tier.authorizer.Load()
 	info, ok := request.RequestInfoFrom(ctx)

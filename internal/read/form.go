@@ -20,7 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/row"
 )
 
-// newForm makes a form, or nil for one that the tier leaves to Kubernetes.
+// newForm makes a form. It returns nil for a form that the tier leaves to Kubernetes.
 func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	framing, ok := key.framing()
 	if !ok || key.as == kindTable && r.cfg.Table == nil {
@@ -39,18 +39,18 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		chosen = info.PrettySerializer
 	}
 	cfg := encode.Config{
-		Name:      r.cfg.Resource.Version + " " + key.name(),
-		Decode:    r.cfg.Source.Decode,
-		List:      encode.PlainList(r.cfg.Source.NewList),
-		Encoder:   serializer.EncoderForVersion(chosen, gv),
-		Framing:   framing,
-		MediaType: key.mediaType,
-		Budget:    r.cfg.Budget,
-		Recent:    r.cfg.Recent,
+		Name:         r.formName(key),
+		Decode:       r.cfg.Source.Decode,
+		List:         encode.PlainList(r.cfg.Source.NewList),
+		Encoder:      serializer.EncoderForVersion(chosen, gv),
+		Framing:      framing,
+		MediaType:    key.mediaType,
+		Budget:       r.cfg.Shared.Budget,
+		RecentFrames: r.cfg.Shared.RecentFrames,
 	}
 	switch key.as {
 	case kindTable:
-		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.headless}}
+		t := &table{route: r, version: gv, options: metav1.TableOptions{IncludeObject: key.include, NoHeaders: key.noColumns}}
 		t.rows = row.NewBuilder(t.render)
 		if cfg.List, cfg.Row = t.list, t.row; key.watch {
 			cfg.Row, cfg.Object, cfg.Volatile = nil, t.object, true
@@ -69,10 +69,10 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.Model(obj)
+	return f, f.SetModel(obj)
 }
 
-// newWatchForm makes a form of frames, or nil.
+// newWatchForm makes a form of frames. It returns nil for a media type without frames.
 func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 	info, ok := runtime.SerializerInfoForMediaType(r.cfg.Serializer.SupportedMediaTypes(), cfg.MediaType)
 	if !ok || info.StreamSerializer == nil || info.StreamSerializer.Framer == nil {
@@ -86,7 +86,10 @@ func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 	return encode.NewForm(cfg)
 }
 
-// name tells people which form it is of a version.
+// formName names a form of the route in logs and reports, as in "v1 json".
+func (r *Route) formName(key formKey) string { return r.cfg.Resource.Version + " " + key.name() }
+
+// name names the form within its version.
 func (key formKey) name() string {
 	words := []string{"json"}
 	if key.mediaType == runtime.ContentTypeProtobuf {
@@ -107,7 +110,8 @@ func (key formKey) name() string {
 	return strings.Join(words, " ")
 }
 
-// framing is how the form's media type joins items.
+// framing is how the form joins items. It returns false for a form that the tier leaves to
+// Kubernetes.
 func (key formKey) framing() (encode.Framing, bool) {
 	switch {
 	case key.watch && key.mediaType == runtime.ContentTypeProtobuf && key.as != kindTable:
@@ -128,7 +132,7 @@ func (key formKey) framing() (encode.Framing, bool) {
 	return encode.JSON, true
 }
 
-// model is some object of the route's kind.
+// model makes an object of the route's kind, for encode.Form.SetModel.
 func (r *Route) model() (runtime.Object, error) {
 	list := r.cfg.Source.NewList()
 	items, err := meta.GetItemsPtr(list)
@@ -150,7 +154,7 @@ func (r *Route) model() (runtime.Object, error) {
 	return obj, nil
 }
 
-// metadataObject makes the PartialObjectMetadata of an object.
+// metadataObject returns a function that makes the PartialObjectMetadata of an object.
 func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object, error) {
 	return func(obj runtime.Object) (runtime.Object, error) {
 		m, err := meta.Accessor(obj)
@@ -163,7 +167,8 @@ func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object
 	}
 }
 
-// metadataList makes PartialObjectMetadataLists. One without items has null.
+// metadataList returns a function that makes a PartialObjectMetadataList. Without objects its
+// items are null, as in Kubernetes.
 func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (runtime.Object, error) {
 	partial := metadataObject(gv)
 	return func(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
@@ -183,7 +188,8 @@ func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (
 	}
 }
 
-// table makes tables of a route's objects.
+// table makes tables of a route's objects. It is the Config.List, Row and Object of forms of
+// tables.
 type table struct {
 	route   *Route
 	version schema.GroupVersion
@@ -191,7 +197,8 @@ type table struct {
 	rows    *row.Builder
 }
 
-// list makes the table of a list that is empty: only its head is of use.
+// list makes the table of a list. Forms only use it for lists without objects, to learn what
+// surrounds the rows.
 func (t *table) list(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
 	list, err := encode.PlainList(t.route.cfg.Source.NewList)(m, objs...)
 	if err != nil {
@@ -209,9 +216,11 @@ func (t *table) convert(obj runtime.Object) (*metav1.Table, error) {
 	return made, nil
 }
 
+// errRows says that the printer made no row of an object, or several.
 var errRows = errors.New("an object did not make one row")
 
-// row encodes an object's row. One whose ages cannot be told apart is Kubernetes'.
+// row makes an object's row. It fails if a cell has an age that cannot be told apart from its
+// text.
 func (t *table) row(e *resource.Entry) (encode.Row, error) {
 	obj, err := t.route.cfg.Source.Decode(e)
 	if err != nil {
@@ -219,11 +228,12 @@ func (t *table) row(e *resource.Entry) (encode.Row, error) {
 	}
 	made, err := t.rows.Build(obj)
 	if err != nil {
-		return nil, err // not a nil *Template in an interface
+		return nil, err // A nil *Template in an interface would not be nil.
 	}
 	return made, nil
 }
 
+// render makes an object's row as it reads now.
 func (t *table) render(obj runtime.Object) (metav1.TableRow, error) {
 	made, err := t.convert(obj)
 	if err != nil {
@@ -237,8 +247,8 @@ func (t *table) render(obj runtime.Object) (metav1.TableRow, error) {
 	return r, err
 }
 
-// include is what a row holds of its object. A bookmark's annotation is never
-// left out.
+// include is the part of an object that its row holds. The metadata of a bookmark that ends
+// the initial events is never left out, because clients look for its annotation.
 func (t *table) include(obj runtime.Object) (runtime.Object, error) {
 	switch t.options.IncludeObject {
 	case metav1.IncludeObject:
@@ -251,7 +261,7 @@ func (t *table) include(obj runtime.Object) (runtime.Object, error) {
 	return metadataObject(t.version)(obj)
 }
 
-// object is the table of one object.
+// object makes the table of one object, for a frame of a watch.
 func (t *table) object(obj runtime.Object) (runtime.Object, error) {
 	made, err := t.convert(obj)
 	if err != nil {

@@ -12,50 +12,50 @@ import (
 )
 
 // get answers a GET by name.
-func (q *query) get(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	began := time.Now()
 	span, err := q.route.cfg.Source.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
-	q.account.waited(began) // finding is nothing beside it
+	q.account.addIdle(began) // Find takes its time with waiting for etcd.
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
 	}
 	if err != nil {
-		q.fail(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
+		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""
 	}
 	if span.Entries[span.From].Opaque() {
 		return passedOpaque
 	}
 	if err := q.convert(req, func(yield func(encode.Span) bool) { yield(span) }); err != nil {
-		q.fail(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
+		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""
 	}
 	body, err := q.object(span)
 	if err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	encoding := q.encoding
 	if len(body) <= compressThreshold {
 		encoding = encode.Identity
 	}
 	if body, err = encode.Compress(body, encoding); err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	q.account.objects, q.account.compressed = 1, encoding
 	w, observed := q.observe(w, req, "GET")
 	defer observed(0)
-	q.begin(w, req, encoding)
+	q.writeHeaders(w, req, encoding)
 	// An error means that the client went away.
 	began = time.Now()
 	_, _ = w.Write(body)
-	q.account.waited(began)
+	q.account.addIdle(began)
 	return ""
 }
 
-// object encodes what a GET answers. A table has one row.
+// object encodes the answer to a GET. As a table it is a list of one row.
 func (q *query) object(span encode.Span) ([]byte, error) {
-	if !q.form.Rows() {
+	if !q.form.IsTable() {
 		return q.form.Object(span)
 	}
 	list := &encode.List{
@@ -67,6 +67,7 @@ func (q *query) object(span encode.Span) ([]byte, error) {
 	return body, err
 }
 
+// bytesWriter appends all that is written to it.
 type bytesWriter []byte
 
 func (b *bytesWriter) Write(p []byte) (int, error) {
@@ -74,8 +75,8 @@ func (b *bytesWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fail answers with an error of Kubernetes' storage, as its handlers would.
-func (q *query) fail(w http.ResponseWriter, req *http.Request, err error) {
+// answerError answers with an error of Kubernetes' storage, as its handlers would.
+func (q *query) answerError(w http.ResponseWriter, req *http.Request, err error) {
 	w, observed := q.observe(w, req, q.verb())
 	defer observed(0)
 	q.warn(req)

@@ -16,9 +16,9 @@ import (
 )
 
 // list answers a LIST.
-func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
+func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
-	if !q.route.cfg.Source.Tells(&opts.Predicate) {
+	if !q.route.cfg.Source.CoversPredicate(&opts.Predicate) {
 		return passedSelector
 	}
 	page, err := q.route.cfg.Source.Select(req.Context(), key, opts)
@@ -26,17 +26,17 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		return passedHistory
 	}
 	if err != nil {
-		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
+		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
 	if page.Opaque {
 		return passedOpaque
 	}
 	if err := q.convert(req, page.Spans); err != nil {
-		q.fail(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
+		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
-	q.account.found(&page)
+	q.account.setPage(&page)
 	list := &encode.List{
 		Form:  q.form,
 		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining},
@@ -45,13 +45,13 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		Now:   time.Now(),
 	}
 	if err := list.Prepare(); err != nil {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	encoding := q.encoding
 	if encoding != encode.Identity {
 		longer, err := list.LongerThan(compressThreshold)
 		if err != nil {
-			return passedEncoding
+			return q.passOnEncoding(err)
 		}
 		if !longer {
 			encoding = encode.Identity
@@ -64,15 +64,15 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passed {
 		w.Header().Del(planHeader)
 		return reason
 	}
-	q.metrics.listed(q.route.cfg.Resource.GroupResource(), &page)
+	q.metrics.countList(q.route.cfg.Resource.GroupResource(), &page)
 	if page.Plan.Path == cache.PathRange {
-		q.made.heat.touch(list.Now)
+		q.routeForm.hotness.touch(list.Now)
 	}
 	return ""
 }
 
-// storageOptions says to storage what the list asks for, as Kubernetes'
-// registries do: a selector by name is a look-up of one key.
+// storageOptions translates the request for storage, as Kubernetes' registries do. A field
+// selector by name becomes the look-up of one key.
 func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 	o := &q.options
 	opts = storage.ListOptions{
@@ -93,26 +93,29 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 		}
 	}
 	name, ok := p.MatchesSingle()
-	if !ok || name == "" || !segments(name) || q.route.cfg.Namespaced && namespace == "" {
+	if !ok || name == "" || !validSegments(name) || q.route.cfg.Namespaced && namespace == "" {
 		return q.route.key(namespace, ""), opts
 	}
 	opts.Recursive = false
 	return q.route.key(namespace, name), opts
 }
 
-// write sends a list. What fails before the first byte is passed on.
-func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passed {
+// write sends a list. If an encoder fails before the first byte, the request is passed on.
+// After that the answer is cut short.
+func (q *query) write(w http.ResponseWriter, req *http.Request, list *encode.List, encoding encode.Encoding) passReason {
 	q.account.compressed = encoding
 	w, observed := q.observe(w, req, "LIST")
-	out := &paced{query: q, w: w, req: req, encoding: encoding}
+	out := &pacedWriter{query: q, w: w, req: req, encoding: encoding}
 	defer out.end()
 	err := list.Write(out, encoding)
 	if err != nil && !out.begun {
-		return passedEncoding
+		return q.passOnEncoding(err)
 	}
 	defer observed(0)
 	if err != nil && !out.broken {
-		// The answer is cut short: the client must not take it for whole.
+		q.abortEncoding(err)
+		// The server cuts the connection or stream, so that the client does not take the
+		// answer for whole.
 		panic(http.ErrAbortHandler)
 	}
 	return ""

@@ -26,8 +26,8 @@ func keys(n int) []string {
 
 // TestPlans asks how lists are found.
 func TestPlans(t *testing.T) {
-	x := newTier(t)
-	x.load(t, keys(1000)...)
+	env := newTestTier(t)
+	env.load(t, keys(1000)...)
 	explain := http.Header{"X-Millrace-Explain": {"1"}}
 	byLabel := list + "?labelSelector=name%3D0007"
 	for _, c := range []struct{ target, plan string }{
@@ -38,12 +38,12 @@ func TestPlans(t *testing.T) {
 		{byLabel, "scan; candidates=1000; selected=1; scope=1000"},
 		{byLabel, "index of label name; candidates=1; selected=1; scope=1000"},
 	} {
-		x.tier.SetAuthorizer(authorizerfactory.NewAlwaysAllowAuthorizer())
-		if plan := x.send(t, http.MethodGet, c.target, explain).Header().Get("X-Millrace-Plan"); plan != c.plan {
+		env.tier.SetAuthorizer(authorizerfactory.NewAlwaysAllowAuthorizer())
+		if plan := env.send(t, http.MethodGet, c.target, explain).Header().Get("X-Millrace-Plan"); plan != c.plan {
 			t.Errorf("%s: %q, want %q", c.target, plan, c.plan)
 		}
 	}
-	if plan := x.send(t, http.MethodGet, list, nil).Header().Get("X-Millrace-Plan"); plan != "" {
+	if plan := env.send(t, http.MethodGet, list, nil).Header().Get("X-Millrace-Plan"); plan != "" {
 		t.Errorf("told without being asked: %q", plan)
 	}
 }
@@ -51,12 +51,12 @@ func TestPlans(t *testing.T) {
 // TestPlansTellNoMoreThanIsSelected: the number of objects beyond a selector is for those
 // who may list without it.
 func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
-	x := newTier(t)
-	x.load(t, keys(10)...)
+	env := newTestTier(t)
+	env.load(t, keys(10)...)
 	explain := http.Header{"X-Millrace-Explain": {"1"}}
 	byLabel, byName := list+"?labelSelector=name%3D0007", listOne+"?fieldSelector=metadata.name%3D0001"
 	plan := func(target string) string {
-		return x.send(t, http.MethodGet, target, explain).Header().Get("X-Millrace-Plan")
+		return env.send(t, http.MethodGet, target, explain).Header().Get("X-Millrace-Plan")
 	}
 	unselected := func(a authorizer.Attributes) bool {
 		byField, err := a.GetFieldSelector()
@@ -64,7 +64,7 @@ func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 		return a.GetVerb() == "list" && a.GetResource() == "configmaps" && a.GetName() == "" && byField == nil && byLabel == nil && err == nil && otherErr == nil
 	}
 	decide := func(decision authorizer.Decision, err error) {
-		x.tier.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		env.tier.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if !unselected(a) {
 				t.Errorf("asked about %+v", a)
 			}
@@ -98,13 +98,13 @@ func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 // TestWarming finds encoded bytes that nobody asked for yet.
 func TestWarming(t *testing.T) {
 	budget := encode.NewBudget(64 << 20)
-	x := newTier(t, func(c *read.RouteConfig) { c.Budget = budget })
-	x.load(t, keys(1000)...)
+	env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
+	env.load(t, keys(1000)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		x.tier.Warm(ctx)
+		env.tier.Warm(ctx)
 	}()
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return budget.Used() > 1000*100, nil
@@ -119,10 +119,10 @@ func TestWarming(t *testing.T) {
 func TestWarmingHeedsItsShare(t *testing.T) {
 	for _, limit := range []int64{0, 40 << 10} {
 		budget := encode.NewBudget(limit)
-		x := newTier(t, func(c *read.RouteConfig) { c.Budget = budget })
-		x.load(t, keys(3000)...)
+		env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
+		env.load(t, keys(3000)...)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		x.tier.Warm(ctx)
+		env.tier.Warm(ctx)
 		cancel()
 		if used := budget.Used(); used > limit*3/4 {
 			t.Errorf("%d of %d bytes were used", used, limit)
@@ -130,13 +130,13 @@ func TestWarmingHeedsItsShare(t *testing.T) {
 	}
 }
 
-// connection notes its deadlines.
-type connection struct {
+// deadlineRecorder notes its deadlines.
+type deadlineRecorder struct {
 	http.ResponseWriter
 	deadlines []time.Time
 }
 
-func (c *connection) SetWriteDeadline(at time.Time) error {
+func (c *deadlineRecorder) SetWriteDeadline(at time.Time) error {
 	c.deadlines = append(c.deadlines, at)
 	return nil
 }
@@ -144,18 +144,18 @@ func (c *connection) SetWriteDeadline(at time.Time) error {
 // TestReadersHaveToKeepUp looks at the deadlines of a connection: large answers
 // have one, and leave none behind.
 func TestReadersHaveToKeepUp(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "five/large", "four/large", "one/a", "one/large", "six/large", "three/large", "two/large")
-	inner, client := x.handler, &connection{}
-	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	env := newTestTier(t)
+	env.load(t, "five/large", "four/large", "one/a", "one/large", "six/large", "three/large", "two/large")
+	inner, client := env.handler, &deadlineRecorder{}
+	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		client.ResponseWriter = w
 		inner.ServeHTTP(client, req)
 	})
-	x.send(t, http.MethodGet, list+"?fieldSelector=metadata.name%3Da", nil)
+	env.send(t, http.MethodGet, list+"?fieldSelector=metadata.name%3Da", nil)
 	if len(client.deadlines) != 0 {
 		t.Errorf("deadlines of a small answer: %v", client.deadlines)
 	}
-	w := x.send(t, http.MethodGet, list, nil)
+	w := env.send(t, http.MethodGet, list, nil)
 	if n := len(client.deadlines); n < 2 || !client.deadlines[n-1].IsZero() || time.Until(client.deadlines[0]) < 10*time.Second {
 		t.Errorf("deadlines of a large answer: %v", client.deadlines)
 	}

@@ -14,19 +14,20 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// Metrics of the read tier.
+// Metrics of the read tier. They are safe for concurrent use.
 type Metrics struct {
-	served   *metrics.CounterVec
+	answered *metrics.CounterVec
 	passedOn *metrics.CounterVec
 	lists    *metrics.CounterVec
 	stalled  *metrics.Counter
 	expired  *metrics.Counter
+	aborted  *metrics.CounterVec
 }
 
 // NewMetrics makes the tier's metrics and registers them.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
-		served: metrics.NewCounterVec(&metrics.CounterOpts{
+		answered: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "read", Name: "requests_total",
 			Help:           "GET, LIST and WATCH requests answered from bytes, by verb.",
 			StabilityLevel: metrics.ALPHA,
@@ -46,13 +47,18 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "LIST requests cut off because their client took less than 256 KiB in 20 s.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		aborted: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "read", Name: "aborted_total",
+			Help:           "LIST and WATCH answers that had begun and were cut short because an encoder failed, by verb.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"verb"}),
 		expired: metrics.NewCounter(&metrics.CounterOpts{
 			Namespace: "millrace", Subsystem: "watch", Name: "expired_total",
 			Help:           "Watches that were told to list again because the changes behind their place were gone: the client was too slow, or the feed was broken.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 	}
-	for _, r := range []metrics.Registerable{m.served, m.passedOn, m.lists, m.stalled, m.expired} {
+	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.expired, m.aborted} {
 		if err := register(r); err != nil {
 			return nil, err
 		}
@@ -60,21 +66,21 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-// listed counts a list, also under the names that Kubernetes' watch cache has.
-func (m *Metrics) listed(gr schema.GroupResource, page *cache.Page) {
+// countList counts a list, also in the metrics of Kubernetes' watch cache.
+func (m *Metrics) countList(gr schema.GroupResource, page *cache.Page) {
 	m.lists.WithLabelValues(string(page.Plan.Path)).Inc()
 	cachermetrics.RecordListCacheMetrics(gr, page.Plan.Index(), page.Plan.Candidates, page.Count)
 }
 
-// lost counts a watch that has to begin anew.
-func (m *Metrics) lost(gr schema.GroupResource) {
+// countExpired counts a watch that lost its place, whose client must list again.
+func (m *Metrics) countExpired(gr schema.GroupResource) {
 	m.expired.Inc()
 	cachermetrics.TerminatedWatchersCounter.WithLabelValues(gr.Group, gr.Resource).Inc()
 }
 
-// observe wraps a response so that Kubernetes' own request metrics count it,
-// as they count its handlers' (InstrumentHandlerFunc). The returned function
-// ends the observation; written is how many bytes went past the writer.
+// observe wraps a response so that Kubernetes' own request metrics count it, as they count
+// its handlers' (InstrumentHandlerFunc). The caller calls the returned function at the end
+// of the answer, with the number of bytes that did not go through the returned writer.
 func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (_ http.ResponseWriter, observed func(written int64)) {
 	received, ok := request.ReceivedTimestampFrom(req.Context())
 	if !ok {
@@ -84,21 +90,21 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 	return responsewriter.WrapForHTTP1Or2(delegate), func(written int64) {
 		cfg := &q.route.cfg
 		size := delegate.ContentLength() + int(written)
-		q.metrics.served.WithLabelValues(verb).Inc()
-		endpointmetrics.MonitorRequest(req, q.installed(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
+		q.metrics.answered.WithLabelValues(verb).Inc()
+		endpointmetrics.MonitorRequest(req, q.installedVerb(verb), cfg.Resource.Group, cfg.Resource.Version, cfg.Resource.Resource, "",
 			q.metricScope(req), endpointmetrics.APIServerComponent, cfg.Warning != "", cfg.RemovedRelease,
 			delegate.Status(), size, time.Since(received))
 		q.charge(req, size)
 	}
 }
 
-// installed is the verb of the route that Kubernetes installed. Custom resources have no
-// routes, and the request's own verb.
-func (q *query) installed(verb string) string {
+// installedVerb is the verb under which Kubernetes' router has installed the request's
+// handler. Custom resources are not installed, so they have the request's own verb.
+func (q *query) installedVerb(verb string) string {
 	switch {
-	case !q.watching || q.route.cfg.Custom != nil:
+	case !q.isWatch || q.route.cfg.Custom != nil:
 		return verb
-	case !q.forced:
+	case !q.legacyWatchPath:
 		return "LIST"
 	case q.options.FieldSelector != nil:
 		return "WATCH"
@@ -106,9 +112,10 @@ func (q *query) installed(verb string) string {
 	return "WATCHLIST"
 }
 
-// sizes counts the events of a watch. With a context, which would add exemplars,
-// it would cost more than the rest of what the engine does for an event.
-func (q *query) sizes() func(int) {
+// sizeObserver returns a function that counts an event of a watch by its size. It passes no
+// context to the metrics. With one they would keep exemplars, which would cost more than all
+// else that is done for an event.
+func (q *query) sizeObserver() func(int) {
 	r := q.route.cfg.Resource
 	count := endpointmetrics.WatchEvents.WithLabelValues(r.Group, r.Version, r.Resource)
 	sizes := endpointmetrics.WatchEventsSizes.WithLabelValues(r.Group, r.Version, r.Resource)
@@ -118,23 +125,23 @@ func (q *query) sizes() func(int) {
 	}
 }
 
-// watchListed tells how long the initial events of a watch took.
-func (q *query) watchListed(req *http.Request) {
+// recordWatchList records how long the initial events of a watch took.
+func (q *query) recordWatchList(req *http.Request) {
 	if received, ok := request.ReceivedTimestampFrom(req.Context()); ok {
 		ctx := request.WithNamespace(req.Context(), q.namespace)
 		endpointmetrics.RecordWatchListLatency(ctx, q.route.cfg.Resource, endpointmetrics.CleanListScope(ctx, &q.options), time.Since(received))
 	}
 }
 
-// metricScope is how Kubernetes' installer names the route: by what the
-// resource is, and for lists over all namespaces by that. For custom resources it
-// is by what the request asks for, also by a selector.
+// metricScope is the label scope of Kubernetes' request metrics. For built-in resources its
+// installer derives it from the route: resource, namespace or cluster. For custom resources
+// it comes from the request, also from a selector by name.
 func (q *query) metricScope(req *http.Request) string {
 	info, ok := request.RequestInfoFrom(req.Context())
 	switch {
 	case ok && q.route.cfg.Custom != nil:
 		return endpointmetrics.CleanScope(info)
-	case q.name != "" || ok && q.forced && len(info.Parts) > 1:
+	case q.name != "" || ok && q.legacyWatchPath && len(info.Parts) > 1:
 		return "resource"
 	case q.namespace != "":
 		return "namespace"

@@ -24,7 +24,7 @@ const (
 )
 
 // negotiate chooses the form, by the rules of Kubernetes' endpoints.
-func (q *query) negotiate(req *http.Request) passed {
+func (q *query) negotiate(req *http.Request) passReason {
 	cfg := &q.route.cfg
 	if !q.routable(req.Header.Get("Accept")) {
 		return passedAccept
@@ -38,7 +38,7 @@ func (q *query) negotiate(req *http.Request) passed {
 		key.as, key.version = media.Convert.Kind, media.Convert.Version
 	}
 	wanted := kindList
-	if q.name != "" || q.watching {
+	if q.name != "" || q.isWatch {
 		wanted = kindMetadata
 	}
 	switch key.as {
@@ -51,48 +51,49 @@ func (q *query) negotiate(req *http.Request) passed {
 	default:
 		return passedAccept
 	}
-	if q.watching {
+	if q.isWatch {
 		return q.negotiateWatch(key, req)
 	}
 	made, err := q.route.form(key)
 	if err != nil {
-		return passedEncoding
+		return q.passOnForm(q.route.formName(key), err)
 	}
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	q.made = made
-	if cfg.Compress {
+	q.routeForm = made
+	if cfg.Shared.Compress {
 		q.encoding = encode.Negotiate(req.Header, encode.Zstd, encode.Gzip)
 	}
 	return ""
 }
 
-// negotiateWatch chooses the forms of frames. They are never indented.
-func (q *query) negotiateWatch(key formKey, req *http.Request) passed {
+// negotiateWatch chooses the forms of a watch's frames, which are never indented. A watch of
+// tables has two: the first frame has the columns, the others leave them out.
+func (q *query) negotiateWatch(key formKey, req *http.Request) passReason {
 	key.watch, key.pretty = true, false
 	if key.as == kindTable {
 		made, err := q.route.form(key)
 		if err != nil {
-			return passedEncoding
+			return q.passOnForm(q.route.formName(key), err)
 		}
-		q.head, key.headless = made.form, true
+		q.firstForm, key.noColumns = made.form, true
 	}
 	made, err := q.route.form(key)
 	if err != nil {
-		return passedEncoding
+		return q.passOnForm(q.route.formName(key), err)
 	}
-	q.made = made
+	q.routeForm = made
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	if q.route.cfg.CompressWatches {
+	if q.route.cfg.Shared.CompressWatches {
 		q.encoding = encode.Negotiate(req.Header, encode.Gzip)
 	}
 	return ""
 }
 
-// endpoint says what a resource's handlers can transform objects to.
+// endpoint says to which kinds a resource's handlers can transform objects.
 type endpoint struct{ route *Route }
 
 var _ negotiation.EndpointRestrictions = endpoint{}
@@ -122,7 +123,7 @@ func (endpoint) AllowsServerVersion(version string) bool { return version == met
 // AllowsStreamSchema implements negotiation.EndpointRestrictions.
 func (endpoint) AllowsStreamSchema(s string) bool { return s == "watch" }
 
-// includeObject reads a table's one option.
+// includeObject parses the only option of tables. It returns false if that is malformed.
 func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 	if !strings.Contains(raw, "includeObject") && !strings.Contains(raw, "%") {
 		return "", true
@@ -144,9 +145,9 @@ func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 	return options.IncludeObject, true
 }
 
-// routable reports whether Kubernetes' router, which knows no ranges but */*,
-// would hand the request to a handler: one of the words must be a media type
-// that the version serves. Custom resources stand behind no router.
+// routable reports whether Kubernetes' router would hand the request to a handler. The router
+// knows no media ranges but */*, so one of the words must be a media type that the version
+// serves. Custom resources stand behind no router.
 func (q *query) routable(accept string) bool {
 	if accept == "" || q.route.cfg.Custom != nil {
 		return true
@@ -166,6 +167,7 @@ func (q *query) routable(accept string) bool {
 	return false
 }
 
+// mediaTypes are the media types that a serializer supports.
 func mediaTypes(s runtime.NegotiatedSerializer) []string {
 	var names []string
 	for _, info := range s.SupportedMediaTypes() {

@@ -10,9 +10,9 @@ import (
 // TestCodings sends what clients accept with all kinds of requests. Only a coding that is
 // named and not forbidden may come back; watches have gzip alone.
 func TestCodings(t *testing.T) {
-	x := newWatched(t, true)
-	x.load(t, "one/a", "one/large")
-	off := newWatched(t, true, func(c *read.RouteConfig) { c.Compress = false })
+	env := newWatchServer(t, true)
+	env.load(t, "one/a", "one/large")
+	off := newWatchServer(t, true, func(c *read.RouteConfig) { c.Shared.Compress = false })
 	off.load(t, "one/a", "one/large")
 	for _, c := range []struct{ accepted, answer, watch string }{
 		{"gzip", "gzip", "gzip"},
@@ -39,14 +39,14 @@ func TestCodings(t *testing.T) {
 		header := http.Header{"Accept-Encoding": {c.accepted}}
 		for _, kind := range []struct {
 			name, target, want string
-			tier               *watched
+			tier               *watchServer
 		}{
-			{"LIST", list, c.answer, x},
-			{"LIST that selects", listOne + "?fieldSelector=metadata.name%3Dlarge", c.answer, x},
-			{"LIST as a table", list + "?includeObject=Object", c.answer, x},
-			{"short LIST", list + "?limit=1", "", x},
-			{"GET", "/api/v1/namespaces/one/configmaps/large", c.answer, x},
-			{"short GET", object, "", x},
+			{"LIST", list, c.answer, env},
+			{"LIST that selects", listOne + "?fieldSelector=metadata.name%3Dlarge", c.answer, env},
+			{"LIST as a table", list + "?includeObject=Object", c.answer, env},
+			{"short LIST", list + "?limit=1", "", env},
+			{"GET", "/api/v1/namespaces/one/configmaps/large", c.answer, env},
+			{"short GET", object, "", env},
 			{"LIST without compression", list, "", off},
 			{"GET without compression", "/api/v1/namespaces/one/configmaps/large", "", off},
 		} {
@@ -58,7 +58,7 @@ func TestCodings(t *testing.T) {
 			checkCoding(t, kind.name, c.accepted, answer, kind.want)
 			header.Del("Accept")
 		}
-		s := x.watch(t, list+"?watch=1&resourceVersion=100", header)
+		s := env.watch(t, list+"?watch=1&resourceVersion=100", header)
 		checkCoding(t, "WATCH", c.accepted, s.Response, c.watch)
 		s.stop()
 	}

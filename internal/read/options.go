@@ -13,8 +13,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// listParameters are those that metav1.ListOptions read. Parameters of other
-// names mean nothing to Kubernetes either.
+// listParameters are the parameters of metav1.ListOptions. Kubernetes ignores parameters of
+// other names too.
 var listParameters = map[string]bool{
 	"labelSelector": true, "fieldSelector": true, "watch": true, "allowWatchBookmarks": true,
 	"resourceVersion": true, "resourceVersionMatch": true, "timeoutSeconds": true, "limit": true, "continue": true,
@@ -24,11 +24,11 @@ var listParameters = map[string]bool{
 // metaVersion is the version of option kinds in all groups.
 var metaVersion = metav1.SchemeGroupVersion
 
-// listOptions reads a LIST's or WATCH's parameters with Kubernetes' own code.
-// What that refuses is passed on, for the words of the error are Kubernetes'.
-// infoName is what the request's information calls its name.
-func (q *query) listOptions(values url.Values, infoName string) passed {
-	known := q.watching
+// listOptions parses the parameters of a LIST or WATCH with Kubernetes' own code. If that
+// code refuses them the request is passed on, so that the error has Kubernetes' words.
+// infoName is the name in the request's RequestInfo.
+func (q *query) listOptions(values url.Values, infoName string) passReason {
+	known := q.isWatch
 	for name := range values {
 		known = known || listParameters[name]
 	}
@@ -44,7 +44,7 @@ func (q *query) listOptions(values url.Values, infoName string) passed {
 	if o.ShardSelector != "" || len(validation.ValidateListOptions(o, watchList)) > 0 {
 		return passedParameter
 	}
-	if q.watching && !q.watchable() || !q.watching && (o.Watch || o.SendInitialEvents != nil) {
+	if q.isWatch && !q.isWatchOptions() || !q.isWatch && (o.Watch || o.SendInitialEvents != nil) {
 		return passedParameter
 	}
 	if o.FieldSelector != nil {
@@ -56,17 +56,17 @@ func (q *query) listOptions(values url.Values, infoName string) passed {
 			return passedParameter
 		}
 	}
-	return q.named(infoName)
+	return q.checkName(infoName)
 }
 
-// named checks a name against the field selector, which it comes from unless it
-// stands in a watch's path.
-func (q *query) named(name string) passed {
+// checkName checks the name of the request against the field selector. The name comes from
+// that selector, or else from the path of a watch.
+func (q *query) checkName(name string) passReason {
 	o := &q.options
 	if name == "" {
 		return ""
 	}
-	if q.forced && (o.FieldSelector == nil || o.FieldSelector.Empty()) {
+	if q.legacyWatchPath && (o.FieldSelector == nil || o.FieldSelector.Empty()) {
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name)
 		return ""
 	}
@@ -79,21 +79,21 @@ func (q *query) named(name string) passed {
 	return ""
 }
 
-// maxTimeout is beyond what a watch is asked to last, in seconds.
+// maxTimeout is the longest time of a watch in seconds. Requests beyond it are passed on.
 const maxTimeout = 1 << 31
 
-// watchable reports whether the parameters are those of a watch.
-func (q *query) watchable() bool {
+// isWatchOptions reports whether the tier can serve a watch with the parameters.
+func (q *query) isWatchOptions() bool {
 	o := &q.options
 	if t := o.TimeoutSeconds; t != nil && (*t < 0 || *t > maxTimeout) {
 		return false
 	}
 	_, err := storage.APIObjectVersioner{}.ParseResourceVersion(o.ResourceVersion)
-	return err == nil && (o.Watch || q.forced)
+	return err == nil && (o.Watch || q.legacyWatchPath)
 }
 
-func (q *query) getOptions(values url.Values) passed {
-	// A GET's options are read from these names alone.
+// getOptions parses the parameters of a GET. Kubernetes reads no others than these.
+func (q *query) getOptions(values url.Values) passReason {
 	for name := range values {
 		if name == "kind" || name == "apiVersion" || name == "export" {
 			return passedParameter

@@ -13,25 +13,26 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// full reports whether the request asks for all of its resource anew: over all
-// namespaces, at no certain revision, from the beginning, as LIST or with the
-// initial events of a WATCH, and by no selector that asks for values.
-func (q *query) full() bool {
+// isFullRelist reports whether the request reads all of its resource anew: a LIST, or a WATCH
+// with initial events, over all namespaces, at no certain revision, from the beginning, and
+// with no selector that asks for values.
+func (q *query) isFullRelist() bool {
 	o := &q.options
-	if q.name != "" || q.namespace != "" || o.Continue != "" || !broad(o.LabelSelector, o.FieldSelector) {
+	if q.name != "" || q.namespace != "" || o.Continue != "" || !selectsNoValue(o.LabelSelector, o.FieldSelector) {
 		return false
 	}
-	if q.watching && o.SendInitialEvents != nil {
+	if q.isWatch && o.SendInitialEvents != nil {
 		return *o.SendInitialEvents
 	}
 	return o.ResourceVersion == "" || o.ResourceVersion == "0"
 }
 
-// broad reports whether selectors, either of which may be nil, ask for no value.
-func broad(l labels.Selector, f fields.Selector) bool {
+// selectsNoValue reports whether no requirement of two selectors asks for a value. Either may
+// be nil.
+func selectsNoValue(l labels.Selector, f fields.Selector) bool {
 	if l != nil {
 		requirements, _ := l.Requirements()
 		for i := range requirements {
@@ -51,15 +52,15 @@ func broad(l labels.Selector, f fields.Selector) bool {
 	return true
 }
 
-// hold notes a LIST or WATCH that begins. It answers one that comes too early in a
-// storm, and returns true.
-func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
+// rejectInStorm notes a LIST or WATCH that begins. If it comes too early in a storm, it is
+// answered with 429 and rejectInStorm returns true.
+func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 	lists := q.tier.lists
 	if lists == nil || q.name != "" {
 		return false
 	}
-	wait := lists.Relist(&slo.Relist{
-		Client: client(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.full(), Exempt: exempt(req),
+	wait := lists.Relist(&usage.Relist{
+		Client: clientOf(req), Address: req.RemoteAddr, Resource: q.route.name, Full: q.isFullRelist(), Exempt: exempt(req),
 	})
 	if wait == 0 {
 		return false
@@ -67,19 +68,19 @@ func (q *query) hold(w http.ResponseWriter, req *http.Request) bool {
 	seconds := int(wait / time.Second)
 	err := apierrors.NewTooManyRequests(fmt.Sprintf(
 		"many clients of this kind list %s at the same time: retry after %d s", q.route.name, seconds), seconds)
-	q.fail(w, req, err)
+	q.answerError(w, req, err)
 	return true
 }
 
-// relisted notes the bytes of initial events that a WATCH was sent.
-func (q *query) relisted(req *http.Request, bytes int) {
-	if lists := q.tier.lists; lists != nil && q.full() {
-		lists.Relisted(client(req).UserAgent, q.route.name, uint64(bytes))
+// recordRelist notes how many bytes of initial events a WATCH was sent.
+func (q *query) recordRelist(req *http.Request, bytes int) {
+	if lists := q.tier.lists; lists != nil && q.isFullRelist() {
+		lists.AddRelistBytes(clientOf(req).UserAgent, q.route.name, uint64(bytes))
 	}
 }
 
-// exempt reports whether the request comes from administrators or the control
-// plane, which everything waits for.
+// exempt reports whether the request comes from an administrator or from the control plane,
+// for which the whole cluster waits. Such requests are never rejected.
 func exempt(req *http.Request) bool {
 	u, ok := request.UserFrom(req.Context())
 	if !ok {

@@ -25,11 +25,12 @@ import (
 	"k8s.io/client-go/rest"
 	clientcache "k8s.io/client-go/tools/cache"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// agents listen to a tier over HTTP, each from an address of its own.
-type agents struct {
+// agentServer listen to a tier over HTTP, each from an address of its own.
+type agentServer struct {
 	server *httptest.Server
 	mu     struct {
 		sync.Mutex
@@ -39,8 +40,8 @@ type agents struct {
 }
 
 // newAgents serves a tier. WATCHes wait and tell nothing.
-func newAgents(t *testing.T, x *tier) *agents {
-	a := &agents{}
+func newAgents(t *testing.T, env *testTier) *agentServer {
+	a := &agentServer{}
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api"), GrouplessAPIPrefixes: sets.NewString("api")}
 	a.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, err := factory.NewRequestInfo(req)
@@ -56,7 +57,7 @@ func newAgents(t *testing.T, x *tier) *agents {
 		req.RemoteAddr = req.Header.Get("X-Agent")
 		ctx := request.WithUser(request.WithRequestInfo(req.Context(), info), &user.DefaultInfo{Name: "agent"})
 		status := &statusWriter{ResponseWriter: w}
-		x.handler.ServeHTTP(status, req.WithContext(ctx))
+		env.handler.ServeHTTP(status, req.WithContext(ctx))
 		if status.code == http.StatusOK {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -77,20 +78,20 @@ func (s *statusWriter) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// from sends all requests as from an address.
-type from struct {
+// fromAddress sends all requests as from an address.
+type fromAddress struct {
 	http.Transport
 	address string
 }
 
-func (f *from) RoundTrip(req *http.Request) (*http.Response, error) {
+func (f *fromAddress) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set("X-Agent", f.address)
 	return f.Transport.RoundTrip(req)
 }
 
 // reflector is agent i's.
-func (a *agents) reflector(t *testing.T, i int) (*clientcache.Reflector, clientcache.Store) {
+func (a *agentServer) reflector(t *testing.T, i int) (*clientcache.Reflector, clientcache.Store) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -99,7 +100,7 @@ func (a *agents) reflector(t *testing.T, i int) (*clientcache.Reflector, clientc
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	client, err := rest.RESTClientFor(&rest.Config{
 		Host: a.server.URL, APIPath: "/api", UserAgent: "agent/v1", QPS: -1,
-		Transport: &from{address: fmt.Sprintf("10.0.%d.1:4711", i), Transport: http.Transport{DialContext: (&net.Dialer{}).DialContext}},
+		Transport: &fromAddress{address: fmt.Sprintf("10.0.%d.1:4711", i), Transport: http.Transport{DialContext: (&net.Dialer{}).DialContext}},
 		ContentConfig: rest.ContentConfig{
 			GroupVersion: &corev1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
 		},
@@ -121,12 +122,12 @@ func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 // list in a minute. All list in the end, at that pace.
 func TestStormOfReflectors(t *testing.T) {
 	const fleet, perSecond = 40, 400. / 60
-	x, lists := counted(t, slo.ListsConfig{Pace: 1000}, "one/a", "one/b")
-	a := newAgents(t, x)
+	env, lists := newCountedTier(t, usage.Config{Pace: 1000}, "one/a", "one/b")
+	a := newAgents(t, env)
 	ctx, cancel := context.WithCancel(t.Context())
 	// All are known before, so that the pace is known.
 	for i := range fleet {
-		lists.Relist(&slo.Relist{Client: slo.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
+		lists.Relist(&usage.Relist{Client: report.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -160,14 +161,14 @@ func TestStormOfReflectors(t *testing.T) {
 
 // TestWatchListsAreRelists holds watches with initial events back, and no others.
 func TestWatchListsAreRelists(t *testing.T) {
-	x := newWatched(t, true)
-	x.load(t, "one/a")
-	x.tier.tier.SetAccounts(slo.NewLists(slo.ListsConfig{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
+	env := newWatchServer(t, true)
+	env.load(t, "one/a")
+	env.testTier.tier.SetAccounts(usage.NewAccounts(usage.Config{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
 	for i := range 10 {
-		x.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
+		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
 	}
-	inner := x.handler
-	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	inner := env.handler
+	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req.RemoteAddr = "10.0.0.99:99"
 		inner.ServeHTTP(w, req)
 	})
@@ -176,7 +177,7 @@ func TestWatchListsAreRelists(t *testing.T) {
 		watchList: http.StatusTooManyRequests, watchList + "&resourceVersion=7": http.StatusTooManyRequests, "?watch=1&resourceVersion=0": http.StatusTooManyRequests,
 		"?watch=1&resourceVersion=100": http.StatusOK, watchList + "&labelSelector=a%3Db": http.StatusOK,
 	} {
-		s := x.watch(t, list+query+"&timeoutSeconds=1", http.Header{"User-Agent": {"agent/v1"}})
+		s := env.watch(t, list+query+"&timeoutSeconds=1", http.Header{"User-Agent": {"agent/v1"}})
 		if s.StatusCode != code || code != http.StatusOK && s.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: status %d, %v", query, s.StatusCode, s.Header)
 		}

@@ -13,9 +13,10 @@ import (
 // compressThreshold is the size above which Kubernetes compresses an answer.
 const compressThreshold = 128 << 10
 
+// verb is the request's verb in metrics.
 func (q *query) verb() string {
 	switch {
-	case q.watching:
+	case q.isWatch:
 		return "WATCH"
 	case q.name != "":
 		return "GET"
@@ -23,7 +24,7 @@ func (q *query) verb() string {
 	return "LIST"
 }
 
-// warn tells the client that the version is deprecated.
+// warn adds the warning of a deprecated version to the answer.
 func (q *query) warn(req *http.Request) {
 	if q.route.cfg.Warning != "" {
 		warning.AddWarning(req.Context(), "", q.route.cfg.Warning)
@@ -34,8 +35,8 @@ func writeError(err error, cfg *RouteConfig, w http.ResponseWriter, req *http.Re
 	responsewriters.ErrorNegotiated(err, cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
 }
 
-// begin writes the headers of an answer.
-func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
+// writeHeaders writes the headers of an answer.
+func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
 	q.warn(req)
 	header := w.Header()
 	if encoding != encode.Identity {
@@ -47,43 +48,45 @@ func (q *query) begin(w http.ResponseWriter, req *http.Request, encoding encode.
 }
 
 const (
-	// A client must take a pace of bytes within stallTime, or it is cut off: its
-	// request holds a segment, a place in its priority level and a stream.
-	pace      = 256 << 10
+	// A client must take paceBytes within stallTime, or it is cut off: its request holds a
+	// segment, a seat of its priority level and a stream.
+	paceBytes = 256 << 10
 	stallTime = 20 * time.Second
-	// renewal is how old a deadline gets before it is moved on.
-	renewal = 5 * time.Second
-	// unpaced answers are not worth a deadline.
-	unpaced = 1 << 20
+	// deadlineRenewal is how old a deadline gets before it is extended. Each extension
+	// costs a call to the connection.
+	deadlineRenewal = 5 * time.Second
+	// minPacedBytes is how much of an answer is written without a deadline.
+	minPacedBytes = 1 << 20
 )
 
-// paced writes an answer to a client that has to keep up. It writes the headers
-// with the first byte, so that what fails before can still be answered otherwise.
-type paced struct {
+// pacedWriter writes an answer to a client that must keep up. It writes the headers with the
+// first byte, so that a request whose encoder fails before that can still be passed on.
+type pacedWriter struct {
 	query    *query
 	w        http.ResponseWriter
 	req      *http.Request
 	encoding encode.Encoding
 	begun    bool
-	// broken says that the client went away or was cut off.
+	// broken says that a write failed: the client went away or was cut off.
 	broken   bool
 	written  int
 	deadline time.Time
 }
 
-func (p *paced) Write(b []byte) (n int, err error) {
+// Write implements io.Writer.
+func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	if !p.begun {
 		p.begun = true
-		p.query.begin(p.w, p.req, p.encoding)
+		p.query.writeHeaders(p.w, p.req, p.encoding)
 	}
 	for len(b) > 0 && err == nil {
-		p.hurry()
-		part := b[:min(len(b), pace)]
+		p.extendDeadline()
+		part := b[:min(len(b), paceBytes)]
 		b = b[len(part):]
 		var m int
 		began := time.Now()
 		m, err = p.w.Write(part)
-		p.query.account.waited(began)
+		p.query.account.addIdle(began)
 		n += m
 		p.written += m
 	}
@@ -96,22 +99,22 @@ func (p *paced) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// hurry moves the deadline on. Connections without deadlines are left to the
-// request's timeout.
-func (p *paced) hurry() {
-	if p.written < unpaced {
+// extendDeadline sets the connection's deadline, unless it was set a moment ago. If the
+// connection has no deadlines, only the request's timeout remains.
+func (p *pacedWriter) extendDeadline() {
+	if p.written < minPacedBytes {
 		return
 	}
 	now := time.Now()
-	if p.deadline.Sub(now) > stallTime-renewal {
+	if p.deadline.Sub(now) > stallTime-deadlineRenewal {
 		return
 	}
 	p.deadline = now.Add(stallTime)
 	_ = http.NewResponseController(p.w).SetWriteDeadline(p.deadline)
 }
 
-// end takes the deadline off the connection, which other requests may use.
-func (p *paced) end() {
+// end removes the deadline from the connection, which other requests may use.
+func (p *pacedWriter) end() {
 	if !p.deadline.IsZero() {
 		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Time{})
 	}

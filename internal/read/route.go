@@ -19,25 +19,26 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// Source finds stored objects without decoding them, as fresh as a request asks
-// for. Keys are those of Kubernetes' registries: prefix, namespace, name. Errors
-// are storage's; one that wraps cache.ErrExpired says that only etcd may have
-// what is asked for.
+// Source finds stored objects without decoding them, as fresh as a request asks for. Keys
+// are those of Kubernetes' registries: prefix, namespace, name. Errors are storage's. An
+// error that wraps cache.ErrExpired says that only etcd may have what was asked for.
 type Source interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
-	// Tells reports whether objects are found by a predicate without decoding them.
-	Tells(*storage.SelectionPredicate) bool
+	// CoversPredicate reports whether Select can apply a predicate without decoding
+	// objects.
+	CoversPredicate(*storage.SelectionPredicate) bool
 	// Decode returns an object as handlers would get it.
 	Decode(*resource.Entry) (runtime.Object, error)
-	// Begin finds where a watch begins, and Bookmark is what tells a client how far
-	// it has come. Expired and Ahead are the errors of one that cannot go on behind
-	// a revision, and of one that waits for a revision in vain.
+	// Begin finds where a watch begins. Bookmark makes the object that tells a client up to
+	// which revision it has seen everything. Expired is the error for a watch that cannot
+	// continue after a revision. Ahead is the error for a watch that waits for a revision
+	// that etcd does not have, nil if etcd has it.
 	Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error)
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
 	Ahead(ctx context.Context, after int64, named string) error
-	// Progress is how far the resource has followed etcd.
+	// Progress says up to which revision the resource has followed etcd.
 	Progress() *cache.Progress
 	// NewList makes an empty list of what Decode returns.
 	NewList() runtime.Object
@@ -47,7 +48,7 @@ type Source interface {
 	Resource() *cache.Resource
 }
 
-// RouteConfig is a resource in one API version, and where its objects are.
+// RouteConfig describes a resource in one API version.
 type RouteConfig struct {
 	Resource   schema.GroupVersionResource
 	Kind       schema.GroupVersionKind
@@ -60,88 +61,98 @@ type RouteConfig struct {
 	Source Source
 	// Convertor translates field selectors and converts objects.
 	Convertor runtime.ObjectConvertor
-	// Table makes tables. Nil passes them on.
+	// Table makes tables. If it is nil, requests for tables are passed on.
 	Table rest.TableConvertor
-	// Budget bounds the wire bytes that are kept.
-	Budget *encode.Budget
-	// Rare says that hardly anybody lists all of the resource: it is encoded ahead only
-	// after somebody did.
+	// Rare says that clients seldom list all of the resource. It is not warmed before one
+	// did.
 	Rare bool
 	// Warning is sent with each answer of a deprecated version.
 	Warning string
 	// RemovedRelease is counted with requests of a deprecated version.
 	RemovedRelease string
-	// Compress allows compression (the feature gate APIResponseCompression), and
-	// CompressWatches that of watches.
-	Compress, CompressWatches bool
-	// Hub dispatches events. All versions of a resource share it. Nil passes
-	// watches on.
+	// Hub dispatches events. All versions of a resource share it. If it is nil, watches
+	// are passed on.
 	Hub *watch.Hub
-	// Accounts has one for each watch. Nil keeps none.
-	Accounts *slo.Watches
-	// Recent keeps what was encoded for watches last.
-	Recent *encode.Recent
 	// Converter is set for resources that a webhook converts to the version.
 	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
-	// MinTimeout is how long a watch lasts at least that names no time, and twice
-	// that at most.
+	// Shared is what all routes of the process have in common. It must not be nil.
+	Shared *Shared
+}
+
+// Shared is what all routes of a process have in common. It is not changed once a route
+// was made with it.
+type Shared struct {
+	// Budget bounds the wire bytes that are kept.
+	Budget *encode.Budget
+	// RecentFrames keeps the newest frames of watches.
+	RecentFrames *encode.RecentFrames
+	// Accounts keeps an account of each watch. Nil keeps none.
+	Accounts *slo.Watches
+	// Compress allows compressed answers to GET and LIST: the feature gate
+	// APIResponseCompression. CompressWatches allows compressed watches.
+	Compress, CompressWatches bool
+	// MinTimeout is the shortest duration of a watch whose request names none. The
+	// longest is twice as long.
 	MinTimeout time.Duration
 }
 
-// Custom is what a custom resource has beside.
+// Custom is the part of a RouteConfig that only custom resources have.
 type Custom struct {
-	// Standard are the media types of objects that are not transformed.
+	// Standard are the media types in which objects are served as they are, neither as
+	// tables nor as metadata.
 	Standard []runtime.SerializerInfo
-	// Begin counts a request that ends by itself, until end is called. It returns
-	// false if the definition is not any more what the route was made for.
+	// Begin counts a request until end is called. It returns false if the definition is no
+	// longer the one that the route was made for. Watches that were accepted are not
+	// counted: Route.End ends them.
 	Begin func() (end func(), ok bool)
 }
 
-// Route answers for one resource in one API version.
+// Route answers for one resource in one API version. Its forms are made when they are first
+// asked for, and stay: there are few combinations, and memos find their slots by the form.
 type Route struct {
 	cfg  RouteConfig
 	root string
-	// name is the resource's in accounts, as in "deployments.apps".
+	// name is the resource's name in accounts and logs, as in "deployments.apps".
 	name       string
 	mediaTypes []string
 
 	mu struct {
 		sync.RWMutex
-		// forms are made when they are first asked for.
-		forms map[formKey]*madeForm
+		forms map[formKey]*routeForm
 	}
-	ending ending
+	watches watchSet
 }
 
 // formKey names a wire form.
 type formKey struct {
 	mediaType string
 	pretty    bool
-	// as and version are what the object is transformed to, "" for nothing.
+	// as and version are the kind to which objects are transformed, "" for none.
 	as, version string
 	include     metav1.IncludeObjectPolicy
-	// watch is a form of frames. Tables without head leave the columns out.
-	watch, headless bool
+	// watch says that the form is one of frames. noColumns leaves a table's columns out.
+	watch, noColumns bool
 }
 
-// madeForm is a form, nil if Kubernetes has to answer.
-type madeForm struct {
-	form *encode.Form
-	heat heat
-	// encodings are the form's names in accounts.
-	encodings encodings
+// routeForm is a form of a route with its hotness.
+type routeForm struct {
+	// form is nil if Kubernetes must answer requests for it.
+	form    *encode.Form
+	hotness hotness
+	// names are the form's names in accounts.
+	names encodingNames
 }
 
-// NewRoute makes a route, and of a built-in resource the forms that most clients
-// ask for.
+// NewRoute makes a route. For built-in resources it also makes the forms that most clients
+// ask for, so that an encoder of an unexpected shape is an error at the start.
 func NewRoute(cfg RouteConfig) (*Route, error) {
 	r := &Route{cfg: cfg, name: cfg.Resource.GroupResource().String(), root: "/apis/" + cfg.Resource.Group + "/" + cfg.Resource.Version, mediaTypes: mediaTypes(cfg.Serializer)}
 	if cfg.Resource.Group == "" {
 		r.root = "/api/" + cfg.Resource.Version
 	}
-	r.mu.forms = map[formKey]*madeForm{}
+	r.mu.forms = map[formKey]*routeForm{}
 	if cfg.Custom != nil {
 		return r, nil
 	}
@@ -151,7 +162,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 			return nil, fmt.Errorf("make forms of %s: %w", cfg.Resource, err)
 		}
 		if !cfg.Rare {
-			made.heat.expect(time.Now())
+			made.hotness.expect(time.Now())
 		}
 	}
 	return r, nil
@@ -159,11 +170,16 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 
 var usualForms = []formKey{{mediaType: runtime.ContentTypeProtobuf}, {mediaType: runtime.ContentTypeJSON}}
 
-// End ends all watches on the route, for good.
-func (r *Route) End() { r.ending.end() }
+// End ends all watches on the route, and those that begin later at once.
+func (r *Route) End() { r.watches.end() }
 
-// form returns a form, made now if need be.
-func (r *Route) form(key formKey) (*madeForm, error) {
+// form returns a form, which it makes if it is the first request for it.
+//
+// The first request makes the form with the write lock held, while others wait. That is
+// coarser than encode's slot.build, which has a lock for each result. But a form is made
+// once for the life of the route and stays, so a lock of its own for each would not pay. A
+// form that could not be made is tried again by the next request.
+func (r *Route) form(key formKey) (*routeForm, error) {
 	r.mu.RLock()
 	made := r.mu.forms[key]
 	r.mu.RUnlock()
@@ -179,12 +195,12 @@ func (r *Route) form(key formKey) (*madeForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	made = &madeForm{form: f, encodings: key.encodings()}
+	made = &routeForm{form: f, names: key.encodingNames()}
 	r.mu.forms[key] = made
 	return made, nil
 }
 
-func (r *Route) serves(verb string) bool {
+func (r *Route) servesVerb(verb string) bool {
 	switch verb {
 	case "get":
 		return r.cfg.Gets
@@ -194,8 +210,7 @@ func (r *Route) serves(verb string) bool {
 	return r.cfg.Lists
 }
 
-// path is the one path under which Kubernetes installs the request. verb is "" or
-// "/watch".
+// path is the path under which Kubernetes installs the request. verb is "" or "/watch".
 func (r *Route) path(verb, namespace, name string) string {
 	p := r.root + verb
 	if namespace != "" {
@@ -208,7 +223,7 @@ func (r *Route) path(verb, namespace, name string) string {
 	return p
 }
 
-// key is what registries call an object, or all of a namespace, or all.
+// key is the key that registries use for an object, for a namespace, or for the resource.
 func (r *Route) key(namespace, name string) string {
 	key := r.cfg.Source.Prefix()
 	if namespace != "" {

@@ -1,8 +1,10 @@
 package read_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
@@ -33,45 +36,48 @@ import (
 // revision is where the cache is.
 const revision = 100
 
-// etcd answers where it is.
-type etcd struct {
+// fakeEtcd answers where it is.
+type fakeEtcd struct {
 	at  int64
 	err error
 	// pause is how long it takes.
 	pause time.Duration
 }
 
-func (e *etcd) Revision(context.Context) (int64, error) {
+func (e *fakeEtcd) Revision(context.Context) (int64, error) {
 	<-time.After(e.pause)
 	return e.at, e.err
 }
 
-func (e *etcd) RequestProgress(context.Context) error { return nil }
+func (e *fakeEtcd) RequestProgress(context.Context) error { return nil }
 
-// tier is a read tier over config maps, in front of a handler that says so.
-type tier struct {
+// testTier is a read tier over config maps, in front of a handler that says so.
+type testTier struct {
 	cache    *cache.Cache
 	resource *cache.Resource
-	etcd     *etcd
+	etcd     *fakeEtcd
 	registry metrics.KubeRegistry
-	tier     *read.Tier
-	handler  http.Handler
+	// logged is what the tier has logged. clock is the tier's.
+	logged  bytes.Buffer
+	clock   *clocktesting.FakePassiveClock
+	tier    *read.Tier
+	handler http.Handler
 }
 
 // passedOnStatus is what the handler behind the tier answers.
 const passedOnStatus = http.StatusTeapot
 
-type change func(*read.RouteConfig)
+type configChange func(*read.RouteConfig)
 
-func newTier(t testing.TB, changes ...change) *tier {
+func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	x := &tier{cache: cache.New(cache.Config{}), etcd: &etcd{at: revision}, registry: metrics.NewKubeRegistry()}
-	x.resource = x.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
+	env := &testTier{cache: cache.New(cache.Config{}), etcd: &fakeEtcd{at: revision}, registry: metrics.NewKubeRegistry(), clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
+	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
 		e.Altered = strings.HasSuffix(e.Key, "/irregular")
 		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
 		return nil
@@ -79,9 +85,9 @@ func newTier(t testing.TB, changes ...change) *tier {
 	cfg := read.RouteConfig{
 		Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		Namespaced: true, Gets: true, Lists: true, Serializer: serializer.NewCodecFactory(scheme),
-		Source: &source{tier: x, consistent: cache.NewConsistent(x.cache, x.etcd)}, Convertor: scheme,
+		Source: &fakeSource{tier: env, consistent: cache.NewConsistent(env.cache, env.etcd)}, Convertor: scheme,
 		Table:  rest.NewDefaultTableConvertor(corev1.Resource("configmaps")),
-		Budget: encode.NewBudget(1 << 20), Compress: true,
+		Shared: &read.Shared{Budget: encode.NewBudget(1 << 20), Compress: true},
 	}
 	for _, c := range changes {
 		c(&cfg)
@@ -90,31 +96,31 @@ func newTier(t testing.TB, changes ...change) *tier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counters, err := read.NewMetrics(x.registry.Register)
+	counters, err := read.NewMetrics(env.registry.Register)
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := read.NewTier(counters)
+	served := read.NewTier(read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock})
 	served.SetRoutes([]*read.Route{route})
-	x.tier = served
-	x.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
-	return x
+	env.tier = served
+	env.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
+	return env
 }
 
-// source finds config maps as Kubernetes' storage would, but for its errors.
-type source struct {
-	tier       *tier
+// fakeSource finds config maps as Kubernetes' storage would, but for its errors.
+type fakeSource struct {
+	tier       *testTier
 	consistent *cache.Consistent
 }
 
-func (s *source) Tells(*storage.SelectionPredicate) bool { return true }
+func (s *fakeSource) CoversPredicate(*storage.SelectionPredicate) bool { return true }
 
-func (s *source) Prefix() string            { return "/configmaps" }
-func (s *source) NewList() runtime.Object   { return &corev1.ConfigMapList{} }
-func (s *source) Resource() *cache.Resource { return s.tier.resource }
-func (s *source) Progress() *cache.Progress { return s.tier.cache.Progress() }
+func (s *fakeSource) Prefix() string            { return "/configmaps" }
+func (s *fakeSource) NewList() runtime.Object   { return &corev1.ConfigMapList{} }
+func (s *fakeSource) Resource() *cache.Resource { return s.tier.resource }
+func (s *fakeSource) Progress() *cache.Progress { return s.tier.cache.Progress() }
 
-func (s *source) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
+func (s *fakeSource) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
 	prefix := strings.TrimPrefix(strings.TrimPrefix(key, s.Prefix()), "/")
 	if opts.Recursive && prefix != "" {
 		prefix += "/"
@@ -130,7 +136,7 @@ func (s *source) Begin(_ context.Context, key string, opts storage.ListOptions) 
 	return begin, nil
 }
 
-func (s *source) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error) {
+func (s *fakeSource) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error) {
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(revision, 10)}}
 	if initialEventsEnd {
 		obj.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
@@ -138,15 +144,15 @@ func (s *source) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object
 	return obj, nil
 }
 
-func (s *source) Expired(after int64) error {
+func (s *fakeSource) Expired(after int64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", after))
 }
 
-func (s *source) Ahead(_ context.Context, _ int64, named string) error {
+func (s *fakeSource) Ahead(_ context.Context, _ int64, named string) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is ahead", named))
 }
 
-func (s *source) fresh(ctx context.Context, resourceVersion string) error {
+func (s *fakeSource) fresh(ctx context.Context, resourceVersion string) error {
 	if resourceVersion == "" {
 		if _, err := s.consistent.Wait(ctx); err != nil {
 			return fmt.Errorf("not consistent: %w", err)
@@ -162,7 +168,7 @@ func (s *source) fresh(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
-func (s *source) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
+func (s *fakeSource) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
 	if err := s.fresh(ctx, resourceVersion); err != nil {
 		return encode.Span{}, err
 	}
@@ -173,7 +179,7 @@ func (s *source) Find(ctx context.Context, key, resourceVersion string) (encode.
 	return span, nil
 }
 
-func (s *source) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
+func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
 	began := time.Now()
 	if err := s.fresh(ctx, opts.ResourceVersion); err != nil {
 		return cache.Page{}, err
@@ -190,7 +196,7 @@ func (s *source) Select(ctx context.Context, key string, opts storage.ListOption
 	return cache.Page{Selection: snapshot.Select(q), Revision: snapshot.Revision, Waited: waited}, nil
 }
 
-func (s *source) Decode(e *resource.Entry) (runtime.Object, error) {
+func (s *fakeSource) Decode(e *resource.Entry) (runtime.Object, error) {
 	obj := &corev1.ConfigMap{}
 	if err := e.Read(obj.Unmarshal); err != nil {
 		return nil, err
@@ -200,7 +206,7 @@ func (s *source) Decode(e *resource.Entry) (runtime.Object, error) {
 }
 
 // load puts objects into the cache. Keys are "namespace/name".
-func (x *tier) load(t testing.TB, keys ...string) {
+func (env *testTier) load(t testing.TB, keys ...string) {
 	t.Helper()
 	var kvs []*mvccpb.KeyValue
 	for i, key := range keys {
@@ -215,7 +221,7 @@ func (x *tier) load(t testing.TB, keys ...string) {
 		}
 		kvs = append(kvs, &mvccpb.KeyValue{Key: []byte("/registry/configmaps/" + key), Value: value, ModRevision: int64(i + 1), Version: 1})
 	}
-	loader := x.cache.BeginLoad()
+	loader := env.cache.BeginLoad()
 	loader.Add(t.Context(), kvs)
 	loader.End(t.Context(), revision)
 }
@@ -228,7 +234,7 @@ func text(name string) string {
 }
 
 // send sends a GET as the handler chain would, with the request's information.
-func (x *tier) send(t testing.TB, method, target string, header http.Header, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
+func (env *testTier) send(t testing.TB, method, target string, header http.Header, wraps ...func(context.Context) context.Context) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequest(method, target, nil)
 	for name, values := range header {
@@ -244,14 +250,14 @@ func (x *tier) send(t testing.TB, method, target string, header http.Header, wra
 		ctx = wrap(ctx)
 	}
 	w := httptest.NewRecorder()
-	x.handler.ServeHTTP(w, req.WithContext(ctx))
+	env.handler.ServeHTTP(w, req.WithContext(ctx))
 	return w
 }
 
 // reasons is how often requests were passed on, by reason, and served, by verb.
-func (x *tier) reasons(t *testing.T) map[string]float64 {
+func (env *testTier) reasons(t *testing.T) map[string]float64 {
 	t.Helper()
-	families, err := x.registry.Gather()
+	families, err := env.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -8,36 +9,60 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/clock"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // Tier is the read tier: a handler in front of Kubernetes' handlers.
+//
+// It stands behind Kubernetes' filters and not in place of them, so that all that the
+// filters do stays Kubernetes'. It decides for each request whether it answers, before the
+// first byte. After that byte there is no way back: an answer that cannot be finished is
+// cut short. All methods are safe for concurrent use, with the exceptions that are noted.
 type Tier struct {
-	metrics *Metrics
-	// lists are the accounts, nil for none.
-	lists  *slo.Lists
+	metrics  *Metrics
+	failures failureLog
+	// lists are the accounts of GETs and LISTs. Nil keeps none.
+	lists  *usage.Accounts
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
-	// custom finds what is not among the routes.
+	// custom finds the routes of custom resources. It is nil before SetFinder.
 	custom atomic.Pointer[Finder]
-	// authorizer says who may know how many objects there are beyond those selected.
+	// authorizer decides which clients may know the number of objects beyond those that a
+	// list selects.
 	authorizer atomic.Pointer[authorizer.Authorizer]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
-	// warming says that the warmer is encoding.
+	// warming says that Warm is encoding.
 	warming atomic.Bool
-	// shutdown begins to look for the server's, which ends all watches.
+	// shutdown starts, once, the goroutine that ends all watches at the server's shutdown.
 	shutdown sync.Once
-	ending   ending
+	watches  watchSet
 }
 
-// Finder finds the route of a custom resource, nil if there is none: they come and
-// go with their definitions.
+// Finder returns the route of a custom resource, nil if there is none. Such routes come and
+// go with their definitions, so the tier asks with each request.
 type Finder func(schema.GroupVersionResource) *Route
 
+// Config of a Tier.
+type Config struct {
+	// Metrics count requests. They must not be nil.
+	Metrics *Metrics
+	// Logger receives encoders that fail. Nil means slog's default.
+	Logger *slog.Logger
+	// Clock bounds how often a failure is logged. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
 // NewTier makes a tier that passes everything on until it is given routes.
-func NewTier(metrics *Metrics) *Tier {
-	t := &Tier{metrics: metrics}
+func NewTier(cfg Config) *Tier {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}}
 	t.routes.Store(&map[schema.GroupVersionResource]*Route{})
 	return t
 }
@@ -54,8 +79,8 @@ func (t *Tier) SetRoutes(routes []*Route) {
 // SetFinder lets the tier answer for custom resources too.
 func (t *Tier) SetFinder(custom Finder) { t.custom.Store(&custom) }
 
-// SetAuthorizer tells the tier who may be told more of a list than its objects. Until then
-// nobody may.
+// SetAuthorizer sets what decides whether a client may know more of a list than the objects
+// in it. Before it is set, no client may.
 func (t *Tier) SetAuthorizer(a authorizer.Authorizer) { t.authorizer.Store(&a) }
 
 func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
@@ -68,41 +93,42 @@ func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 	return nil
 }
 
-// Wrap returns the tier in front of next.
+// Wrap returns a handler that answers reads, and passes all other requests on to next.
 func (t *Tier) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
 		q, reason := t.parse(req)
 		if q != nil {
-			q.account.began = began
-			if q.hold(w, req) {
+			q.account.startedAt = began
+			if q.rejectInStorm(w, req) {
 				return
 			}
 		}
 		if reason == "" {
 			t.answering.Add(1)
-			reason = func() passed {
+			reason = func() passReason {
 				defer t.answering.Add(-1)
-				return q.counted(w, req)
+				return q.answerCounted(w, req)
 			}()
 		}
 		if reason == "" {
-			if q.begun != nil {
-				q.begun.serve()
+			if q.session != nil {
+				q.session.serve()
 			}
 			return
 		}
-		if reason == notRead {
+		if reason == passNotRead {
 			next.ServeHTTP(w, req)
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
-		t.passOn(w, req, next, passing{reason: reason, began: began, relist: q != nil && q.full()})
+		t.passOn(w, req, next, passOnCause{reason: reason, startedAt: began, relist: q != nil && q.isFullRelist()})
 	})
 }
 
-// counted answers the request while its route stays as it is.
-func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
+// answerCounted answers the request. If the route is a custom resource's, the definition is
+// kept from changing meanwhile.
+func (q *query) answerCounted(w http.ResponseWriter, req *http.Request) passReason {
 	if custom := q.route.cfg.Custom; custom != nil {
 		end, ok := custom.Begin()
 		if !ok {
@@ -113,10 +139,10 @@ func (q *query) counted(w http.ResponseWriter, req *http.Request) passed {
 	return q.answer(w, req)
 }
 
-// answer serves the request, or returns why Kubernetes has to.
-func (q *query) answer(w http.ResponseWriter, req *http.Request) passed {
+// answer answers the request, or returns why Kubernetes must.
+func (q *query) answer(w http.ResponseWriter, req *http.Request) passReason {
 	switch {
-	case q.watching:
+	case q.isWatch:
 		return q.watch(w, req)
 	case q.name != "":
 		return q.get(w, req)

@@ -65,18 +65,18 @@ func TestRequests(t *testing.T) {
 		{list + "?watch=1", "", "path"}, {"/api/v1/watch/configmaps", "", "path"}, {"/version", "", "not-read"}, {"/api/v1", "", "not-read"},
 	} {
 		t.Run(c.target+" "+c.accept, func(t *testing.T) {
-			x := newTier(t)
-			x.load(t, "one/a", "one/b", "two/a")
+			env := newTestTier(t)
+			env.load(t, "one/a", "one/b", "two/a")
 			header := http.Header{}
 			if c.accept != "" {
 				header.Set("Accept", c.accept)
 			}
-			w := x.send(t, http.MethodGet, c.target, header)
+			w := env.send(t, http.MethodGet, c.target, header)
 			passed := w.Code == passedOnStatus
 			if passed != (c.reason != "") {
 				t.Fatalf("status %d, want passed on: %v", w.Code, c.reason != "")
 			}
-			reasons := x.reasons(t)
+			reasons := env.reasons(t)
 			switch c.reason {
 			case "":
 				if w.Code != http.StatusOK || reasons["GET"]+reasons["LIST"] != 1 {
@@ -96,66 +96,66 @@ func TestRequests(t *testing.T) {
 }
 
 func TestOtherMethodsAreNotReads(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a")
+	env := newTestTier(t)
+	env.load(t, "one/a")
 	for _, method := range []string{http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
-		if w := x.send(t, method, object, nil); w.Code != passedOnStatus {
+		if w := env.send(t, method, object, nil); w.Code != passedOnStatus {
 			t.Errorf("%s: status %d", method, w.Code)
 		}
 	}
-	if reasons := x.reasons(t); len(reasons) > 0 {
+	if reasons := env.reasons(t); len(reasons) > 0 {
 		t.Errorf("counted %v", reasons)
 	}
 }
 
 func TestRequestWithoutInformation(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a")
+	env := newTestTier(t)
+	env.load(t, "one/a")
 	// As for a server that was put together wrongly.
-	w := x.send(t, http.MethodGet, object, nil, func(context.Context) context.Context { return context.Background() })
+	w := env.send(t, http.MethodGet, object, nil, func(context.Context) context.Context { return context.Background() })
 	if w.Code != passedOnStatus {
 		t.Errorf("status %d", w.Code)
 	}
 }
 
 func TestVerbsThatAreNotInstalled(t *testing.T) {
-	x := newTier(t, func(c *read.RouteConfig) { c.Gets = false })
-	x.load(t, "one/a")
-	if w := x.send(t, http.MethodGet, object, nil); w.Code != passedOnStatus {
+	env := newTestTier(t, func(c *read.RouteConfig) { c.Gets = false })
+	env.load(t, "one/a")
+	if w := env.send(t, http.MethodGet, object, nil); w.Code != passedOnStatus {
 		t.Errorf("GET: status %d", w.Code)
 	}
-	if w := x.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK {
+	if w := env.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK {
 		t.Errorf("LIST: status %d", w.Code)
 	}
 }
 
 func TestOddObjectsArePassedOn(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a", "one/irregular")
+	env := newTestTier(t)
+	env.load(t, "one/a", "one/irregular")
 	for target, status := range map[string]int{
 		object: http.StatusOK, "/api/v1/namespaces/one/configmaps/irregular": passedOnStatus, listOne: passedOnStatus, list: passedOnStatus,
 	} {
-		if w := x.send(t, http.MethodGet, target, nil); w.Code != status {
+		if w := env.send(t, http.MethodGet, target, nil); w.Code != status {
 			t.Errorf("%s: status %d, want %d", target, w.Code, status)
 		}
 	}
-	if n := x.reasons(t)["odd-object"]; n != 3 {
+	if n := env.reasons(t)["odd-object"]; n != 3 {
 		t.Errorf("%v odd objects counted, want 3", n)
 	}
 }
 
 func TestEncodersThatFailArePassedOn(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a", "one/broken")
+	env := newTestTier(t)
+	env.load(t, "one/a", "one/broken")
 	for _, target := range []string{list, "/api/v1/namespaces/one/configmaps/broken"} {
 		for _, encoding := range []string{"", "gzip"} {
-			w := x.send(t, http.MethodGet, target, http.Header{"Accept-Encoding": {encoding}})
+			w := env.send(t, http.MethodGet, target, http.Header{"Accept-Encoding": {encoding}})
 			if w.Code != passedOnStatus || w.Body.Len() > 0 || w.Header().Get("Content-Encoding") != "" {
 				t.Errorf("%s: status %d, headers %v, %d bytes", target, w.Code, w.Header(), w.Body.Len())
 			}
 		}
 	}
-	if n := x.reasons(t)["encoding"]; n != 4 {
+	if n := env.reasons(t)["encoding"]; n != 4 {
 		t.Errorf("%v counted, want 4", n)
 	}
 }
@@ -163,31 +163,31 @@ func TestEncodersThatFailArePassedOn(t *testing.T) {
 // TestEncodersThatFailLate checks that an answer that cannot be finished is not
 // taken for a whole one.
 func TestEncodersThatFailLate(t *testing.T) {
-	x := newTier(t)
+	env := newTestTier(t)
 	keys := []string{"two/broken"}
 	for i := range 2000 {
 		keys = append(keys, fmt.Sprintf("one/%04d", i))
 	}
 	slices.Sort(keys)
-	x.load(t, keys...)
+	env.load(t, keys...)
 	defer func() {
 		if err := recover(); err != http.ErrAbortHandler {
 			t.Errorf("the connection is not cut: %v", err)
 		}
 	}()
-	x.send(t, http.MethodGet, list, nil)
+	env.send(t, http.MethodGet, list, nil)
 }
 
 // TestErrors are storage's, in Kubernetes' words.
 func TestErrors(t *testing.T) {
-	x := newTier(t)
+	env := newTestTier(t)
 	for _, target := range []string{list + "?resourceVersion=0", object + "?resourceVersion=0"} {
-		if w := x.send(t, http.MethodGet, target, nil); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
+		if w := env.send(t, http.MethodGet, target, nil); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%s before the cache is loaded: status %d", target, w.Code)
 		}
 	}
-	x.load(t, "one/a")
-	w := x.send(t, http.MethodGet, "/api/v1/namespaces/one/configmaps/absent", nil)
+	env.load(t, "one/a")
+	w := env.send(t, http.MethodGet, "/api/v1/namespaces/one/configmaps/absent", nil)
 	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `configmaps \"absent\" not found`) {
 		t.Errorf("absent object: status %d, %s", w.Code, w.Body)
 	}
@@ -197,9 +197,9 @@ func TestAuditedBodiesArePassedOn(t *testing.T) {
 	for level, status := range map[auditinternal.Level]int{
 		auditinternal.LevelMetadata: http.StatusOK, auditinternal.LevelRequest: http.StatusOK, auditinternal.LevelRequestResponse: passedOnStatus,
 	} {
-		x := newTier(t)
-		x.load(t, "one/a")
-		w := x.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context {
+		env := newTestTier(t)
+		env.load(t, "one/a")
+		w := env.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context {
 			ctx = audit.WithAuditContext(ctx)
 			if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: level}, nil); err != nil {
 				t.Fatal(err)
@@ -212,49 +212,49 @@ func TestAuditedBodiesArePassedOn(t *testing.T) {
 	}
 }
 
-type warnings []string
+type warningRecorder []string
 
-func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
+func (w *warningRecorder) AddWarning(_, text string) { *w = append(*w, text) }
 
 func TestWarnings(t *testing.T) {
-	x := newTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
-	x.load(t, "one/a")
+	env := newTestTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
+	env.load(t, "one/a")
 	for _, target := range []string{list, object} {
-		var got warnings
-		x.send(t, http.MethodGet, target, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+		var got warningRecorder
+		env.send(t, http.MethodGet, target, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
 		if len(got) != 1 || got[0] != "it goes" {
 			t.Errorf("%s: warnings %q", target, got)
 		}
 	}
 	// What is passed on is warned about by who answers it.
-	var got warnings
-	x.send(t, http.MethodGet, object+"?export=1", nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+	var got warningRecorder
+	env.send(t, http.MethodGet, object+"?export=1", nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
 	if len(got) != 0 {
 		t.Errorf("warnings of a request that was passed on: %q", got)
 	}
 }
 
 func TestUnconfirmedReads(t *testing.T) {
-	x := newTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
-	x.load(t, "one/a")
-	x.etcd.err = errors.New("no leader")
-	var got warnings
-	w := x.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+	env := newTestTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
+	env.load(t, "one/a")
+	env.etcd.err = errors.New("no leader")
+	var got warningRecorder
+	w := env.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "not consistent: no leader") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 	if len(got) != 1 {
 		t.Errorf("warnings %q", got)
 	}
-	if w := x.send(t, http.MethodGet, list+"?resourceVersion=0", nil); w.Code != http.StatusOK {
+	if w := env.send(t, http.MethodGet, list+"?resourceVersion=0", nil); w.Code != http.StatusOK {
 		t.Errorf("any version: status %d", w.Code)
 	}
 }
 
 func TestAnswers(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a", "one/b", "one/large", "two/a")
-	w := x.send(t, http.MethodGet, listOne, nil)
+	env := newTestTier(t)
+	env.load(t, "one/a", "one/b", "one/large", "two/a")
+	w := env.send(t, http.MethodGet, listOne, nil)
 	var got corev1.ConfigMapList
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
@@ -268,18 +268,18 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestCompression(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a", "one/large")
-	off := newTier(t, func(c *read.RouteConfig) { c.Compress = false })
+	env := newTestTier(t)
+	env.load(t, "one/a", "one/large")
+	off := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Compress = false })
 	off.load(t, "one/a", "one/large")
 	large := "/api/v1/namespaces/one/configmaps/large"
 	for _, c := range []struct {
-		tier             *tier
+		tier             *testTier
 		target, encoding string
 		compressed       bool
 	}{
-		{x, list, "gzip", true}, {x, large, "gzip", true}, {x, list, "deflate, gzip", true}, {x, list, " gzip ", true},
-		{x, object, "gzip", false}, {x, list, "", false}, {x, list, "*", false},
+		{env, list, "gzip", true}, {env, large, "gzip", true}, {env, list, "deflate, gzip", true}, {env, list, " gzip ", true},
+		{env, object, "gzip", false}, {env, list, "", false}, {env, list, "*", false},
 		{off, list, "gzip", false}, {off, large, "gzip", false},
 	} {
 		w := c.tier.send(t, http.MethodGet, c.target, http.Header{"Accept-Encoding": {c.encoding}})
@@ -302,26 +302,26 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// gone is a client that went away.
-type gone struct {
+// goneClient is a client that went away.
+type goneClient struct {
 	http.ResponseWriter
 	writes int
 }
 
 var errGone = errors.New("gone")
 
-func (g *gone) Write([]byte) (int, error) { g.writes++; return 0, errGone }
+func (g *goneClient) Write([]byte) (int, error) { g.writes++; return 0, errGone }
 
 func TestClientsThatGoAway(t *testing.T) {
-	x := newTier(t)
-	x.load(t, "one/a", "one/b")
-	inner := x.handler
-	client := &gone{}
-	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	env := newTestTier(t)
+	env.load(t, "one/a", "one/b")
+	inner := env.handler
+	client := &goneClient{}
+	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		client.ResponseWriter = w
 		inner.ServeHTTP(client, req)
 	})
-	if w := x.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK || client.writes != 1 {
+	if w := env.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK || client.writes != 1 {
 		t.Errorf("status %d after %d writes: not for the handler behind to answer", w.Code, client.writes)
 	}
 }

@@ -8,49 +8,54 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// What many clients list is encoded before they ask: after a start, when the
-// cache was loaded anew, and after changes. It is done in idle time, one leaf at
-// a time, for forms that are hot: those that a LIST lately asked for, and for a
-// while after the start the two that clients of Kubernetes use. Until somebody asks
-// for these they are left alone while the resource changes.
+// Warming encodes what many clients list before they ask: after a start, when the cache was
+// loaded anew, and after changes. It runs while no request is answered, one leaf at a time,
+// for forms that are hot. A form is hot for a while after a LIST has asked for it. After a
+// start the two forms that clients of Kubernetes use are hot too; but until a LIST asks for
+// them they are not encoded anew while the resource changes.
 
 const (
-	// warmPeriod is the pause between two passes; one that finds everything warm
-	// costs a walk through the leaves.
+	// warmPeriod is the time between two passes. A pass that finds everything warm costs a
+	// walk through the leaves.
 	warmPeriod = 5 * time.Second
-	// churnPeriod is the same for what changes all the time: most of what is encoded
-	// of it would change again before somebody asks.
+	// churnPeriod is the time between two passes over a resource that changes all the
+	// time. Most of its leaves would change again before a client asks.
 	churnPeriod = 30 * time.Second
 	// yieldPeriod is how long the warmer waits when requests are being answered.
 	yieldPeriod = 20 * time.Millisecond
-	// hotFor is how long a form stays hot.
-	hotFor = 10 * time.Minute
-	// minWarm objects are worth it; fewer are encoded in a moment.
-	minWarm = 200
+	// hotPeriod is how long a form stays hot.
+	hotPeriod = 10 * time.Minute
+	// minWarmObjects is how many objects a resource must have to be warmed. Fewer are
+	// encoded quickly enough when a client asks.
+	minWarmObjects = 200
 )
 
-// heat is when a form was last asked for, or expected to be, in Unix nanoseconds.
-type heat struct {
-	last  atomic.Int64
-	asked atomic.Bool
+// hotness says when a LIST last asked for a form, or was expected to.
+type hotness struct {
+	// last is in Unix nanoseconds.
+	last atomic.Int64
+	// requested says that a LIST has asked, so last is not only an expectation.
+	requested atomic.Bool
 }
 
-func (h *heat) expect(now time.Time) { h.last.Store(now.UnixNano()) }
+// expect makes a form hot for which no LIST has asked yet.
+func (h *hotness) expect(now time.Time) { h.last.Store(now.UnixNano()) }
 
-func (h *heat) touch(now time.Time) {
+// touch notes that a LIST has asked for the form.
+func (h *hotness) touch(now time.Time) {
 	h.last.Store(now.UnixNano())
-	if !h.asked.Load() {
-		h.asked.Store(true)
+	if !h.requested.Load() {
+		h.requested.Store(true)
 	}
 }
 
-func (h *heat) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotFor) }
+func (h *hotness) hot(now time.Time) bool { return now.UnixNano()-h.last.Load() < int64(hotPeriod) }
 
 // Warm keeps hot forms encoded until the context ends.
 func (t *Tier) Warm(ctx context.Context) {
 	ticker := time.NewTicker(warmPeriod)
 	defer ticker.Stop()
-	last := map[*Route]warmth{}
+	last := map[*Route]warmState{}
 	for {
 		for _, r := range *t.routes.Load() {
 			now, w := time.Now(), last[r]
@@ -70,17 +75,19 @@ func (t *Tier) Warm(ctx context.Context) {
 	}
 }
 
-// warmth is what the warmer knows of a route.
-type warmth struct {
-	// revision was the newest at the last pass, which warmed or not.
+// warmState is what Warm remembers of a route between passes.
+type warmState struct {
+	// revision was the resource's newest at the last pass. warmed is when a pass last
+	// encoded, zero before the first.
 	revision int64
 	warmed   time.Time
 }
 
-// due reports whether a pass warms what is at a revision now: it did not change
-// since the last pass, or has changed for long. Ahead are the passes that encode
-// what nobody has asked for yet: the first, and those of what did not change.
-func (w *warmth) due(revision int64, now time.Time) (due, ahead bool) {
+// due reports whether this pass encodes: the resource did not change since the last pass, or
+// the last one that encoded is churnPeriod ago. revision is the resource's newest. ahead
+// reports whether forms are included for which no LIST has asked yet. That is so for the
+// first pass, and when nothing has changed.
+func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	quiet, first := revision == w.revision, w.warmed.IsZero()
 	w.revision = revision
 	if !quiet && now.Sub(w.warmed) < churnPeriod {
@@ -90,25 +97,24 @@ func (w *warmth) due(revision int64, now time.Time) (due, ahead bool) {
 	return true, quiet || first
 }
 
-// hotForms are the forms of whole lists that are hot. Tables are made when they
-// are asked for.
+// hotForms are the hot forms of lists. Tables are not warmed.
 func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var hot []*encode.Form
 	for _, made := range r.mu.forms {
-		if made.form != nil && !made.form.Rows() && made.heat.hot(now) && (ahead || made.heat.asked.Load()) {
+		if made.form != nil && !made.form.IsTable() && made.hotness.hot(now) && (ahead || made.hotness.requested.Load()) {
 			hot = append(hot, made.form)
 		}
 	}
 	return hot
 }
 
-// warmForm encodes what is cold of one form. It stops when the budget's share for
-// it is used up or the context ends.
+// warmForm encodes the cold leaves of a resource in one form. It stops when the budget's
+// share for warming is used up or the context ends.
 func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 	snapshot := r.cfg.Source.Resource().Snapshot()
-	if snapshot.Len() < minWarm || snapshot.Opaque > 0 {
+	if snapshot.Len() < minWarmObjects || snapshot.Opaque > 0 {
 		return
 	}
 	for span := range snapshot.Spans("") {
@@ -119,12 +125,12 @@ func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
 		more, err := f.Warm(span, snapshot.Bytes)
 		t.warming.Store(false)
 		if err != nil || !more {
-			return // a request will meet the error and say so
+			return // The first request that meets the same error logs it (failureLog).
 		}
 	}
 }
 
-// Warming reports whether something is encoded that nobody has asked for yet.
+// Warming reports whether Warm is encoding, which no client waits for.
 func (t *Tier) Warming() bool { return t.warming.Load() }
 
 // idle waits until no request is being answered. It returns false when the

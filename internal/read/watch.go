@@ -20,14 +20,14 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// watch answers a WATCH. What is wrong with a request that is well formed is
-// told by an event, as Kubernetes does it.
-func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
+// watch prepares a WATCH, whose session Wrap serves then. An error about a well-formed
+// request is sent as an ERROR event, as Kubernetes does.
+func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
 	source := q.route.cfg.Source
-	tells := source.Tells(&opts.Predicate)
+	tells := source.CoversPredicate(&opts.Predicate)
 	if !tells && q.route.cfg.Converter == nil {
 		return passedSelector
 	}
@@ -41,11 +41,11 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
 	}
-	s := &watching{query: q, req: req, begin: begin, failed: err}
+	s := &watchSession{query: q, req: req, startPoint: begin, err: err}
 	if s.puller = puller(w, req); s.puller == nil {
 		return passedConnection
 	}
-	s.signal.notify = s.puller.Wake
+	s.wake.notify = s.puller.Wake
 	if err == nil {
 		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&selection) {
@@ -54,22 +54,23 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passed {
 		if s.initial != nil && q.convert(req, s.initial.Spans) != nil {
 			return passedConversion
 		}
-		s.cursor, s.failed = q.route.cfg.Hub.Open(selection, begin.After, s.signal.notify)
+		s.cursor, s.err = q.route.cfg.Hub.Open(selection, begin.After, s.wake.notify)
 		switch {
-		case errors.Is(s.failed, watch.ErrOpaque):
+		case errors.Is(s.err, watch.ErrOpaque):
 			return passedOpaque
-		case errors.Is(s.failed, cache.ErrExpired):
-			s.failed = source.Expired(begin.After)
-		case s.failed == nil:
+		case errors.Is(s.err, cache.ErrExpired):
+			s.err = source.Expired(begin.After)
+		case s.err == nil:
 			s.openAccount(&selection)
 		}
 	}
-	s.w, s.observed = q.observe(w, req, "WATCH")
-	q.begun = s
+	s.w, s.endObservation = q.observe(w, req, "WATCH")
+	q.session = s
 	return ""
 }
 
-// puller is what takes the bytes of a watch, nil if its connection has nothing of the kind.
+// puller returns the side of the connection that takes a watch's bytes, nil if the connection
+// has none.
 func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 	w = responsewriter.GetOriginal(w)
 	if p, ok := w.(pull.Puller); ok {
@@ -79,59 +80,66 @@ func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 	return p
 }
 
-// findInitial finds what existed. It returns false if bytes do not tell it.
-func (s *watching) findInitial(selection *watch.Selection) bool {
-	if s.begin.Initial == nil {
+// findInitial finds the objects with which the watch begins. It returns false if one of them
+// is opaque.
+func (s *watchSession) findInitial(selection *watch.Selection) bool {
+	if s.startPoint.Initial == nil {
 		return true
 	}
-	found := s.begin.Initial.Select(&cache.Query{
+	found := s.startPoint.Initial.Select(&cache.Query{
 		Prefix: selection.Prefix, Single: selection.Single, Labels: selection.Labels, Fields: selection.Fields,
 	})
-	s.initial, s.begin.Initial = &found, nil
+	s.initial, s.startPoint.Initial = &found, nil
 	return !found.Opaque
 }
 
-// timeout is how long the watch lasts.
+// timeout is how long the watch lasts. Watches that name no time end at random times, so that
+// they do not all come back together.
 func (q *query) timeout() time.Duration {
 	if t := q.options.TimeoutSeconds; t != nil && *t > 0 {
 		return time.Duration(*t) * time.Second
 	}
-	return time.Duration(float64(q.route.cfg.MinTimeout) * (rand.Float64() + 1))
+	return time.Duration(float64(q.route.cfg.Shared.MinTimeout) * (rand.Float64() + 1))
 }
 
-// watching is a WATCH that is being served. Its cursor is driven by whoever writes to
-// the connection. A client that is slow holds up nothing but its own connection, which
-// keeps no more than one batch for it.
-type watching struct {
+// watchSession is a WATCH that is being served.
+//
+// The request's goroutine sends the headers, the initial events, bookmarks and the end.
+// Between them it waits in Pull, and a worker of the connection asks watchSource for events.
+// So an event costs no goroutine switch per watch, and a slow client delays only its own
+// connection, for which at most one batch of changes is kept. The goroutine and the worker
+// never use the session at the same time.
+type watchSession struct {
 	query *query
 	req   *http.Request
 	w     http.ResponseWriter
-	// observed ends the observation of w. written is what went past it.
-	observed func(written int64)
-	written  int64
-	flush    func()
-	puller   pull.Puller
+	// endObservation ends the observation of w by Kubernetes' metrics. written counts the
+	// bytes that went past w.
+	endObservation func(written int64)
+	written        int64
+	flush          func()
+	puller         pull.Puller
 
-	begin   cache.StartPoint
-	initial *cache.Selection
-	// initialBytes is what was sent before and with them.
+	startPoint cache.StartPoint
+	initial    *cache.Selection
+	// initialBytes counts the bytes up to the end of the initial events.
 	initialBytes int
-	failed       error
+	err          error
 
 	cursor *watch.Cursor
-	// account may be nil.
+	// account is nil if no accounts are kept.
 	account  *slo.Watch
 	out      encode.Stream
 	schedule schedule
-	signal   signal
+	wake     wakeSignal
 	// broken says that the client went away.
 	broken bool
 }
 
-// serve serves the watch. When it has begun, the rest is left to the request's task, if
-// there is one: what the filters took of the stack is free then, and they take the watch
-// for begun, with the seats that fairness gave it, for starting is what costs.
-func (s *watching) serve() {
+// serve serves the watch. If the request has a task, serve returns when the watch has begun
+// and leaves the rest to the task. That frees the stack of the filters. It also gives the
+// seats of priority and fairness back, because only the start of a watch is expensive.
+func (s *watchSession) serve() {
 	task := routine.TaskFrom(s.req.Context())
 	left := false
 	defer func() {
@@ -141,57 +149,57 @@ func (s *watching) serve() {
 		}
 	}()
 	s.schedule.start(time.Now(), s.query.timeout(), s.query.options.AllowWatchBookmarks)
-	s.running(s.begins)
+	s.recordLongRunning(s.start)
 	switch {
-	case s.failed != nil:
+	case s.err != nil:
 	case task != nil:
-		task.Func, left = s.rest, true
+		task.Func, left = s.serveFollowing, true
 		return
 	default:
 		flowcontrol.WatchInitialized(s.req.Context())
-		s.running(s.follows)
+		s.recordLongRunning(s.run)
 	}
-	s.observed(s.written)
+	s.endObservation(s.written)
 }
 
-// rest serves a watch that has begun.
-func (s *watching) rest() {
+// serveFollowing serves a watch that has begun.
+func (s *watchSession) serveFollowing() {
 	defer s.close()
-	s.running(s.follows)
-	s.observed(s.written)
+	s.recordLongRunning(s.run)
+	s.endObservation(s.written)
 }
 
-// running counts the watch among those that are open.
-func (s *watching) running(serve func()) {
+// recordLongRunning runs serve, and counts the watch as open meanwhile.
+func (s *watchSession) recordLongRunning(serve func()) {
 	info, _ := request.RequestInfoFrom(s.req.Context())
 	endpointmetrics.RecordLongRunning(s.req, info, endpointmetrics.APIServerComponent, serve)
 }
 
-// begins sends the headers and what existed. A watch that fails ends with it.
-func (s *watching) begins() {
-	s.open()
-	if s.failed == nil {
-		s.failed = s.sendInitial()
+// start sends the headers and the initial events. If that fails the watch ends.
+func (s *watchSession) start() {
+	s.sendHeaders()
+	if s.err == nil {
+		s.err = s.sendInitial()
 	}
-	if s.failed != nil {
-		s.end(s.failed)
+	if s.err != nil {
+		s.end(s.err)
 	}
 }
 
-// follows sends what comes, to the end of the watch.
-func (s *watching) follows() { s.end(s.follow()) }
+// run sends events and bookmarks until the watch ends.
+func (s *watchSession) run() { s.end(s.follow()) }
 
-// close lets go of the watch's place.
-func (s *watching) close() {
+// close closes the cursor and the account.
+func (s *watchSession) close() {
 	if s.cursor != nil {
 		s.cursor.Close()
 		s.account.Close()
 	}
 }
 
-// open sends the headers. From then on the innermost writer is used: nobody in
-// between looks at a watch's bytes.
-func (s *watching) open() {
+// sendHeaders sends the headers. After that the innermost writer is used, because no
+// wrapper of it needs to see a watch's bytes.
+func (s *watchSession) sendHeaders() {
 	q := s.query
 	q.warn(s.req)
 	header := s.w.Header()
@@ -208,36 +216,43 @@ func (s *watching) open() {
 	if flusher, ok := s.w.(http.Flusher); ok {
 		s.flush = flusher.Flush
 	}
-	s.out = encode.Stream{Form: q.form, Head: q.head, Writer: s, Encoding: q.encoding, Observe: q.sizes()}
+	s.out = encode.Stream{Form: q.form, Head: q.firstForm, Writer: s, Encoding: q.encoding, Observe: q.sizeObserver()}
 }
 
 // Write implements io.Writer for initial events, bookmarks and the end.
-func (s *watching) Write(b []byte) (int, error) {
+func (s *watchSession) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.broken = s.broken || err != nil
 	s.written += int64(n)
-	s.account.Wrote(n, 0)
+	s.account.AddWithoutSpan(n, 0)
 	if s.initial != nil {
 		s.initialBytes += n
 	}
 	return n, err
 }
 
-// end tells the client why the watch ends, unless that needs no words.
-func (s *watching) end(err error) {
+// end sends the client why the watch ends, unless the reason needs no event, and then the end
+// of the stream.
+func (s *watchSession) end(err error) {
 	if s.broken {
 		return
 	}
 	switch {
-	case errors.Is(err, errEnded), errors.Is(err, watch.ErrOpaque):
-		// The client resumes, and Kubernetes' handler tells it of odd objects.
+	case errors.Is(err, errWatchEnded), errors.Is(err, watch.ErrOpaque):
+		// The client resumes, and Kubernetes' handler answers for opaque objects.
 	case errors.Is(err, cache.ErrExpired):
-		s.query.metrics.lost(s.query.route.cfg.Resource.GroupResource())
+		s.query.metrics.countExpired(s.query.route.cfg.Resource.GroupResource())
 		s.account.Expired()
-		err = s.query.route.cfg.Source.Expired(s.begin.After)
+		err = s.query.route.cfg.Source.Expired(s.startPoint.After)
 		fallthrough
 	default:
-		_ = s.out.Signal("ERROR", watch.Status(err)) // the client went away
+		var failure *encodingError
+		if errors.As(err, &failure) {
+			s.query.abortEncoding(err)
+		}
+		if err := s.encodingFailed(s.out.Signal("ERROR", watch.Status(err))); errors.As(err, &failure) {
+			s.query.abortEncoding(err)
+		}
 	}
 	_ = s.out.Close()
 	s.flush()

@@ -7,24 +7,25 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// openAccount begins the account of a watch whose cursor is open.
-func (s *watching) openAccount(selection *watch.Selection) {
+// openAccount opens the account of a watch. Its cursor is open.
+func (s *watchSession) openAccount(selection *watch.Selection) {
 	q := s.query
-	if q.route.cfg.Accounts == nil {
+	if q.route.cfg.Shared.Accounts == nil {
 		return
 	}
 	info := slo.WatchInfo{
 		Resource: q.route.cfg.Resource.GroupResource().String(),
-		Client:   client(s.req),
+		Client:   clientOf(s.req),
 		Address:  s.req.RemoteAddr, Protocol: s.req.Proto,
-		Selection: selection.String(), Encoding: q.made.encodings[encodingIndex(q.encoding)],
-		Place: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
+		Selection: selection.String(), Encoding: q.routeForm.names[encodingIndex(q.encoding)],
+		Backlog: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
 	}
-	s.account = q.route.cfg.Accounts.Open(info)
+	s.account = q.route.cfg.Shared.Accounts.Open(info)
 }
 
-// each calls use with the arrivals of changes, and how many share each.
-func each(changes []encode.Change, use func(a *slo.Arrival, n int)) {
+// eachArrival calls use with each arrival, and with the number of neighbouring changes that
+// share it.
+func eachArrival(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 	for len(changes) > 0 {
 		n := 1
 		for n < len(changes) && changes[n].Arrival == changes[0].Arrival {
@@ -35,49 +36,50 @@ func each(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 	}
 }
 
-// measured is a pulled watch that has an account.
-type measured struct {
-	// sent begins a line of the processor's caches.
-	sent slo.Sender
-	pulled
+// accountedSource is a watchSource with an account. It is told when its bytes are written.
+type accountedSource struct {
+	// sender stands first, so that it begins a cache line of the processor.
+	sender slo.Sender
+	watchSource
 }
 
-var _ pull.Receiver = (*measured)(nil)
+var _ pull.Receiver = (*accountedSource)(nil)
 
 // Next implements pull.Source.
-func (p *measured) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	p.sent.Prefetch()
-	return p.pulled.Next(segments, room)
+func (p *accountedSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	p.sender.Prefetch()
+	return p.watchSource.Next(segments, room)
 }
 
 // Sent implements pull.Receiver.
-func (p *measured) Sent(w *pull.Write, bytes int, shut *pull.WindowStall) {
-	p.sent.Sent((*slo.Write)(w), bytes, (*slo.WindowStall)(shut))
+func (p *accountedSource) Sent(w *pull.Write, bytes int, shut *pull.WindowStall) {
+	p.sender.Sent((*slo.Write)(w), bytes, (*slo.WindowStall)(shut))
 }
 
 // Written implements pull.Receiver.
-func (p *measured) Written(w *pull.Write) { (*slo.Write)(w).Written() }
+func (p *accountedSource) Written(w *pull.Write) { (*slo.Write)(w).Written() }
 
-// give notes what was encoded for the next write. There is one segment for each
-// change, and a first one with the header of gzip.
-func (p *pulled) give(given []encode.Change, segments [][]byte) {
+// queueSent tells the account which changes are in segments, which the next write carries.
+// There is one segment for each change, and before them one with the header of gzip if the
+// stream begins.
+func (p *watchSource) queueSent(given []encode.Change, segments [][]byte) {
 	switch {
 	case p.sender == nil || len(given) == 0:
 		return
 	case len(given) == 1:
-		p.sender.Queue(given[0].Arrival, 1, length(segments))
+		p.sender.Queue(given[0].Arrival, 1, totalBytes(segments))
 		return
 	}
 	header := len(segments) - len(given)
-	bytes := length(segments[:header])
+	bytes := totalBytes(segments[:header])
 	segments = segments[header:]
-	each(given, func(arrival *slo.Arrival, n int) {
-		p.sender.Queue(arrival, n, bytes+length(segments[:n]))
+	eachArrival(given, func(arrival *slo.Arrival, n int) {
+		p.sender.Queue(arrival, n, bytes+totalBytes(segments[:n]))
 		bytes, segments = 0, segments[n:]
 	})
 }
 
-func length(segments [][]byte) (n int64) {
+func totalBytes(segments [][]byte) (n int64) {
 	for _, s := range segments {
 		n += int64(len(s))
 	}

@@ -14,38 +14,39 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// accounted is a tier with accounts, behind a server that speaks some protocol.
-type accounted struct {
-	*watched
+// accountedServer is a tier with accounts, behind a server that speaks some protocol.
+type accountedServer struct {
+	*watchServer
 	accounts *slo.Watches
 }
 
-func newAccounted(t testing.TB, protocol string) *accounted {
+func newAccounted(t testing.TB, protocol string) *accountedServer {
 	t.Helper()
 	return newAccountedBy(t, protocol, slo.NewWatches(slo.Config{}))
 }
 
 // newAccountedBy is newAccounted with accounts, or without any.
-func newAccountedBy(t testing.TB, protocol string, accounts *slo.Watches) *accounted {
+func newAccountedBy(t testing.TB, protocol string, accounts *slo.Watches) *accountedServer {
 	t.Helper()
-	x := &accounted{accounts: accounts}
-	x.watched = newWatched(t, protocol == "HTTP/2", func(c *read.RouteConfig) { c.Accounts = x.accounts })
-	handler := x.handler
-	x.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	env := &accountedServer{accounts: accounts}
+	env.watchServer = newWatchServer(t, protocol == "HTTP/2", func(c *read.RouteConfig) { c.Shared.Accounts = env.accounts })
+	handler := env.handler
+	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who := &user.DefaultInfo{Name: req.Header.Get("Test-User")}
 		handler.ServeHTTP(w, req.WithContext(request.WithUser(req.Context(), who)))
 	})
-	return x
+	return env
 }
 
 // change writes an object as the feed does.
-func (x *accounted) change(t testing.TB, key, value string, revision int64) {
+func (env *accountedServer) change(t testing.TB, key, value string, revision int64) {
 	t.Helper()
-	x.cache.Received(time.Now())
-	x.put(t, key, value, revision)
+	env.cache.Received(time.Now())
+	env.put(t, key, value, revision)
 }
 
 // until waits for what an account says.
@@ -64,13 +65,13 @@ func until(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// counting counts the bytes of a body as they come.
-type counting struct {
+// countingReader counts the bytes of a body as they come.
+type countingReader struct {
 	io.Reader
 	n int
 }
 
-func (c *counting) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n += n
 	return n, err
@@ -85,20 +86,20 @@ func TestAccountsAreWhatClientsRead(t *testing.T) {
 }
 
 func testAccounts(t *testing.T, protocol, coding string) {
-	x := newAccounted(t, protocol)
-	x.load(t, "a/one", "a/two")
+	env := newAccounted(t, protocol)
+	env.load(t, "a/one", "a/two")
 	const watches, changes = 3, 200
-	var bodies []*counting
+	var bodies []*countingReader
 	var lines []*strings.Builder
 	for i := range watches {
-		s := x.watch(t, "/api/v1/namespaces/a/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+		s := env.watch(t, "/api/v1/namespaces/a/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 			http.Header{"Accept-Encoding": {coding}, "User-Agent": {"kubelet/v1.30 (linux/amd64)"}, "Test-User": {fmt.Sprint("node-", i%2)}})
-		bodies = append(bodies, &counting{Reader: s.Body})
+		bodies = append(bodies, &countingReader{Reader: s.Body})
 		lines = append(lines, new(strings.Builder))
 	}
-	until(t, "watches", func() bool { return x.accounts.Watchers().Watches == watches })
+	until(t, "watches", func() bool { return env.accounts.Watchers().Watches == watches })
 	for i := range changes {
-		x.change(t, "a/one", strings.Repeat("x", i*i%9000), int64(revision+1+i))
+		env.change(t, "a/one", strings.Repeat("x", i*i%9000), int64(revision+1+i))
 	}
 	for i := range bodies {
 		var r io.Reader = bodies[i]
@@ -117,33 +118,33 @@ func testAccounts(t *testing.T, protocol, coding string) {
 			lines[i].Write(part[:n])
 		}
 	}
-	until(t, "all is counted", func() bool { return x.accounts.SLO().All.Spans.Count == watches*changes })
+	until(t, "all is counted", func() bool { return env.accounts.SLO().All.Spans.Count == watches*changes })
 	var read uint64
 	for _, b := range bodies {
 		read += uint64(b.n)
 	}
-	report, watchers := x.accounts.SLO(), x.accounts.Watchers()
-	if want := uint64(watches * (changes + 2)); watchers.Events != want || report.All.Events != want {
-		t.Errorf("%d and %d events, want %d", watchers.Events, report.All.Events, want)
+	result, watchers := env.accounts.SLO(), env.accounts.Watchers()
+	if want := uint64(watches * (changes + 2)); watchers.Events != want || result.All.Events != want {
+		t.Errorf("%d and %d events, want %d", watchers.Events, result.All.Events, want)
 	}
 	// What was handed to the connection is read when the last line was.
 	if watchers.Bytes != read {
 		t.Errorf("%d bytes are counted, %d were read", watchers.Bytes, read)
 	}
 	var events, bytes uint64
-	for _, c := range report.Clients {
+	for _, c := range result.Clients {
 		events, bytes = events+c.Events, bytes+c.Bytes
 		if c.UserAgent != "kubelet" || !strings.HasPrefix(c.User, "node-") {
 			t.Errorf("client %+v", c.Client)
 		}
 	}
-	if len(report.Clients) != 2 || events != watchers.Events || bytes != watchers.Bytes {
-		t.Errorf("%d clients have %d events and %d bytes, want 2 with %d and %d", len(report.Clients), events, bytes, watchers.Events, watchers.Bytes)
+	if len(result.Clients) != 2 || events != watchers.Events || bytes != watchers.Bytes {
+		t.Errorf("%d clients have %d events and %d bytes, want 2 with %d and %d", len(result.Clients), events, bytes, watchers.Events, watchers.Bytes)
 	}
-	if len(report.Resources) != 1 || report.Resources[0].Resource != "configmaps" || report.Resources[0].Events != watchers.Events || !report.Met {
-		t.Errorf("report %+v", report)
+	if len(result.Resources) != 1 || result.Resources[0].Resource != "configmaps" || result.Resources[0].Events != watchers.Events || !result.Met {
+		t.Errorf("report %+v", result)
 	}
-	if s := report.Subscriptions; len(s) != 1 || s[0].Selection != "namespace=a" || s[0].Watches != watches || s[0].Events != watchers.Events {
+	if s := result.Subscriptions; len(s) != 1 || s[0].Selection != "namespace=a" || s[0].Watches != watches || s[0].Events != watchers.Events {
 		t.Errorf("subscriptions %+v", s)
 	}
 	if watchers.Waiting != 0 || watchers.ByResource[0].LogEvents != changes {
@@ -155,20 +156,20 @@ func testAccounts(t *testing.T, protocol, coding string) {
 func TestSlowClientIsNamed(t *testing.T) {
 	for protocol, state := range map[string]string{"HTTP/2": "client", "HTTP/1.1": "connection"} {
 		t.Run(protocol, func(t *testing.T) {
-			x := newAccountedBy(t, protocol, slo.NewWatches(slo.Config{Objectives: slo.Objectives{Default: 400 * time.Millisecond}}))
-			x.load(t, "a/one")
+			env := newAccountedBy(t, protocol, slo.NewWatches(slo.Config{Objectives: slo.Objectives{Default: 400 * time.Millisecond}}))
+			env.load(t, "a/one")
 			const target = "/api/v1/configmaps?watch=true&resourceVersion=100"
 			header := func(user string) http.Header {
 				return http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"informer/v1"}, "Test-User": {user}}
 			}
-			slow := x.watch(t, target, header("slow"))
-			x.server.Client().CloseIdleConnections()
-			fine := x.watch(t, target, header("fine"))
+			slow := env.watch(t, target, header("slow"))
+			env.server.Client().CloseIdleConnections()
+			fine := env.watch(t, target, header("fine"))
 			go func() { _, _ = io.Copy(io.Discard, fine.Body) }()
-			until(t, "watches", func() bool { return x.accounts.Watchers().Watches == 2 })
+			until(t, "watches", func() bool { return env.accounts.Watchers().Watches == 2 })
 			changes, value := 0, strings.Repeat("x", 60<<10)
-			stuck := func() *slo.Watcher {
-				for _, w := range x.accounts.Watchers().Behind {
+			stuck := func() *report.Watcher {
+				for _, w := range env.accounts.Watchers().Behind {
 					if w.User == "slow" && w.BehindSeconds > 1 {
 						return &w
 					}
@@ -178,7 +179,7 @@ func TestSlowClientIsNamed(t *testing.T) {
 			until(t, "the slow client to be behind", func() bool {
 				if changes < 400 {
 					changes++
-					x.change(t, "a/one", value, int64(revision+changes))
+					env.change(t, "a/one", value, int64(revision+changes))
 				}
 				return stuck() != nil
 			})
@@ -186,22 +187,22 @@ func TestSlowClientIsNamed(t *testing.T) {
 			if w.State != state || w.Events > uint64(changes) || w.Events != read || w.BehindBytes < w.BehindEvents*(50<<10) {
 				t.Errorf("behind by %d changes: %+v", changes, w)
 			}
-			report := x.accounts.SLO()
-			named := func(f slo.Finding) bool { return f.Client == "informer (slow)" && string(f.Cause) == state }
-			if !slices.ContainsFunc(report.Causes, named) {
-				t.Errorf("causes %+v", report.Causes)
+			result := env.accounts.SLO()
+			named := func(f report.Finding) bool { return f.Client == "informer (slow)" && string(f.Cause) == state }
+			if !slices.ContainsFunc(result.Causes, named) {
+				t.Errorf("causes %+v", result.Causes)
 			}
 			go func() { _, _ = io.Copy(io.Discard, slow.Body) }()
-			until(t, "all to be sent", func() bool { return x.accounts.SLO().All.Spans.Count == 2*uint64(changes) })
-			report = x.accounts.SLO()
-			if c := report.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
-				t.Errorf("clients %+v", report.Clients)
+			until(t, "all to be sent", func() bool { return env.accounts.SLO().All.Spans.Count == 2*uint64(changes) })
+			result = env.accounts.SLO()
+			if c := result.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
+				t.Errorf("clients %+v", result.Clients)
 			}
-			if r := report.Resources[0]; r.Met || string(r.Cause) != state {
+			if r := result.Resources[0]; r.Met || string(r.Cause) != state {
 				t.Errorf("resource %+v", r)
 			}
-			if report.Causes[0].Resource == "" || state == "client" && report.Causes[0].Severity != "warning" {
-				t.Errorf("causes %+v", report.Causes)
+			if result.Causes[0].Resource == "" || state == "client" && result.Causes[0].Severity != "warning" {
+				t.Errorf("causes %+v", result.Causes)
 			}
 		})
 	}

@@ -25,15 +25,15 @@ import (
 
 const clientEnv = "READ_BENCH_CLIENT"
 
-// shape is how many connections a benchmark's watches have, and how many there are on
+// watchShape is how many connections a benchmark's watches have, and how many there are on
 // each.
-type shape struct{ conns, streams int }
+type watchShape struct{ conns, streams int }
 
-func (s shape) watches() int { return s.conns * s.streams }
+func (s watchShape) watches() int { return s.conns * s.streams }
 
 func TestMain(m *testing.M) {
 	if task := os.Getenv(clientEnv); task != "" {
-		var s shape
+		var s watchShape
 		var url string
 		if _, err := fmt.Sscan(task, &s.conns, &s.streams, &url); err != nil {
 			panic(err)
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 
 // followAll opens all watches, those of each connection as another user, and says when
 // each has had one more event.
-func (s shape) followAll(url string) {
+func (s watchShape) followAll(url string) {
 	var arrived atomic.Int64
 	for i := range s.conns {
 		c := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true}}
@@ -85,18 +85,18 @@ func cpu() time.Duration {
 
 // deliverer is a server with clients that watch.
 type deliverer struct {
-	*accounted
+	*accountedServer
 	rounds *bufio.Reader
 	events int
 	// costs are of the turns, in nanoseconds of processor time for an event.
 	costs []float64
 }
 
-func (s shape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer {
-	x := &deliverer{accounted: newAccountedBy(b, "HTTP/2", accounts)}
-	x.load(b, "a/one")
+func (s watchShape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer {
+	env := &deliverer{accountedServer: newAccountedBy(b, "HTTP/2", accounts)}
+	env.load(b, "a/one")
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100", clientEnv, s.conns, s.streams, x.server.URL))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100", clientEnv, s.conns, s.streams, env.server.URL))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -113,25 +113,25 @@ func (s shape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer {
 		in.Close()
 		_ = cmd.Wait()
 	})
-	x.rounds = bufio.NewReader(out)
-	until(b, "watches", func() bool { _, n := x.hub.Watches(); return n == s.watches() })
-	return x
+	env.rounds = bufio.NewReader(out)
+	until(b, "watches", func() bool { _, n := env.hub.Watches(); return n == s.watches() })
+	return env
 }
 
 // turn is how many changes a server delivers before the other one does.
 const turn = 3
 
 // deliver delivers some changes to all.
-func (x *deliverer) deliver(b *testing.B, s shape) {
+func (env *deliverer) deliver(b *testing.B, s watchShape) {
 	before := cpu()
 	for range turn {
-		x.events++
-		x.change(b, "a/one", strings.Repeat("0123456789", 220), int64(revision+x.events))
-		if _, err := x.rounds.ReadString('\n'); err != nil {
+		env.events++
+		env.change(b, "a/one", strings.Repeat("0123456789", 220), int64(revision+env.events))
+		if _, err := env.rounds.ReadString('\n'); err != nil {
 			b.Fatal(err)
 		}
 	}
-	x.costs = append(x.costs, float64(cpu()-before)/float64(turn*s.watches()))
+	env.costs = append(env.costs, float64(cpu()-before)/float64(turn*s.watches()))
 }
 
 func median(of []float64) float64 {
@@ -143,12 +143,12 @@ func median(of []float64) float64 {
 // one that does not take turns, and medians of their turns are compared, so that what
 // else the machine does tells as little as can be.
 func BenchmarkWatch(b *testing.B) {
-	for _, s := range []shape{{1, 100}, {20, 50}, {1000, 1}} {
+	for _, s := range []watchShape{{1, 100}, {20, 50}, {1000, 1}} {
 		b.Run(fmt.Sprint("connections=", s.conns), func(b *testing.B) {
 			plain, measured := s.newDeliverer(b, nil), s.newDeliverer(b, slo.NewWatches(slo.Config{}))
-			for _, x := range []*deliverer{plain, measured} {
-				x.deliver(b, s)
-				x.costs = nil
+			for _, env := range []*deliverer{plain, measured} {
+				env.deliver(b, s)
+				env.costs = nil
 			}
 			b.ResetTimer()
 			for i := range b.N {

@@ -10,31 +10,31 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// errEnded ends a watch without a word: its time is over, the client has gone or
-// the server goes.
-var errEnded = errors.New("watch ended")
+// errWatchEnded ends a watch without an event: its time is over, or its request or the server
+// ends.
+var errWatchEnded = errors.New("watch ended")
 
-// sendInitial sends what existed, and the bookmark that says so if the client
-// asked for initial events by name and understands bookmarks.
-func (s *watching) sendInitial() error {
+// sendInitial sends the initial events. If the client asked for them by sendInitialEvents
+// and allows bookmarks, a bookmark marks their end.
+func (s *watchSession) sendInitial() error {
 	if s.initial == nil {
 		return nil
 	}
-	err := s.out.Initial(s.initial.Spans)
+	err := s.encodingFailed(s.out.Initial(s.initial.Spans))
 	if err != nil {
 		return err
 	}
 	gr := s.query.route.cfg.Resource.GroupResource()
 	cachermetrics.InitCounter.WithLabelValues(gr.Group, gr.Resource).Add(float64(s.initial.Plan.Candidates))
-	s.account.Wrote(0, s.initial.Count)
+	s.account.AddWithoutSpan(0, s.initial.Count)
 	s.initial = nil
-	s.query.relisted(s.req, s.initialBytes)
+	s.query.recordRelist(s.req, s.initialBytes)
 	o := &s.query.options
 	if o.SendInitialEvents != nil && o.AllowWatchBookmarks {
-		if err := s.bookmark(s.begin.After, true); err != nil {
+		if err := s.bookmark(s.startPoint.After, true); err != nil {
 			return err
 		}
-		s.query.watchListed(s.req)
+		s.query.recordWatchList(s.req)
 		return nil
 	}
 	s.flush()
@@ -42,10 +42,10 @@ func (s *watching) sendInitial() error {
 }
 
 // bookmark tells the client that it has seen everything up to a revision.
-func (s *watching) bookmark(revision int64, initialEventsEnd bool) error {
+func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
 	obj, err := s.query.route.cfg.Source.Bookmark(revision, initialEventsEnd)
 	if err == nil {
-		err = s.out.Signal(apiwatch.Bookmark, obj)
+		err = s.encodingFailed(s.out.Signal(apiwatch.Bookmark, obj))
 	}
 	if err == nil {
 		s.flush()
@@ -54,56 +54,57 @@ func (s *watching) bookmark(revision int64, initialEventsEnd bool) error {
 }
 
 // follow sends events and bookmarks until the watch ends.
-func (s *watching) follow() error {
+func (s *watchSession) follow() error {
 	progress := s.query.route.cfg.Source.Progress()
-	if s.begin.After > progress.Revision() {
-		s.schedule.ahead = time.Now().Add(aheadPatience)
+	if s.startPoint.After > progress.Revision() {
+		s.schedule.revisionCheck = time.Now().Add(futureRevisionWait)
 	}
 	s.query.tier.followShutdown(s.req.Context())
-	s.signal.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.ending, &s.query.route.ending)
-	defer s.signal.stop()
+	s.wake.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.watches, &s.query.route.watches)
+	defer s.wake.stop()
 	return s.followPulled()
 }
 
-// act does what is due. Bookmarks wait until all events are sent; a client that is
-// ahead of what was reached gets none.
-func (s *watching) act(now time.Time, reached int64, more bool) error {
+// runSchedule does what is due. Bookmarks wait until all events are sent. A client
+// whose revision is ahead of the cache's is sent none. reached and more are those of
+// watchSource.
+func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) error {
 	t := &s.schedule
 	if !now.Before(t.deadline) {
-		return errEnded
+		return errWatchEnded
 	}
 	if more {
 		return nil
 	}
-	s.signal.due.Store(false)
+	s.wake.due.Store(false)
 	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
-		if to := max(reached, s.begin.After); to <= max(reached, s.query.route.cfg.Source.Progress().Revision()) {
+		if to := max(reached, s.startPoint.After); to <= max(reached, s.query.route.cfg.Source.Progress().Revision()) {
 			if err := s.bookmark(to, false); err != nil {
 				return err
 			}
 		}
 		t.nextBookmark(now)
 	}
-	if !t.ahead.IsZero() && !now.Before(t.ahead) {
-		if t.ahead = (time.Time{}); reached < s.begin.After {
-			t.ahead = now.Add(aheadPatience)
-			if err := s.query.route.cfg.Source.Ahead(s.req.Context(), s.begin.After, s.query.options.ResourceVersion); err != nil {
+	if !t.revisionCheck.IsZero() && !now.Before(t.revisionCheck) {
+		if t.revisionCheck = (time.Time{}); reached < s.startPoint.After {
+			t.revisionCheck = now.Add(futureRevisionWait)
+			if err := s.query.route.cfg.Source.Ahead(s.req.Context(), s.startPoint.After, s.query.options.ResourceVersion); err != nil {
 				return err
 			}
 		}
 	}
-	s.signal.timer.Reset(t.pause(now))
+	s.wake.timer.Reset(t.pause(now))
 	return nil
 }
 
-// aheadPatience is how long a watch waits for a revision that etcd has not
-// reached before it asks whether there is such a one.
-const aheadPatience = 5 * time.Second
+// futureRevisionWait is how long a watch waits for a revision that the cache has not
+// reached, before it asks whether etcd has such a revision.
+const futureRevisionWait = 5 * time.Second
 
-// schedule is when a watch does something by itself. Zero times are never,
-// but for the deadline, which each watch has.
+// schedule says when a watch does something without an event. A zero time means never. Each
+// watch has a deadline. revisionCheck is when to ask about a revision ahead of the cache.
 type schedule struct {
-	deadline, bookmark, ahead time.Time
+	deadline, bookmark, revisionCheck time.Time
 }
 
 func (t *schedule) start(now time.Time, timeout time.Duration, bookmarks bool) {
@@ -120,10 +121,10 @@ func (t *schedule) nextBookmark(now time.Time) {
 	}
 }
 
-// next is the first of the times.
+// next is the earliest time.
 func (t *schedule) next() time.Time {
 	first := t.deadline
-	for _, at := range []time.Time{t.bookmark, t.ahead} {
+	for _, at := range []time.Time{t.bookmark, t.revisionCheck} {
 		if !at.IsZero() && at.Before(first) {
 			first = at
 		}

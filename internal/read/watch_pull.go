@@ -10,18 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// followPulled has whoever writes to the connection take the events. The request's
-// goroutine rests until something is due.
-func (s *watching) followPulled() error {
+// followPulled lets the connection's workers take events from the watch. The request's
+// goroutine waits until the schedule is due or the watch ends.
+func (s *watchSession) followPulled() error {
 	var all pull.Source
-	source := new(pulled)
+	source := new(watchSource)
 	if all = source; s.account != nil {
-		x := new(measured)
-		source, all = &x.pulled, x
-		source.sender = &x.sent
+		x := new(accountedSource)
+		source, all = &x.watchSource, x
+		source.sender = &x.sender
 	}
-	source.watching = s
-	s.account.Follows(source.sender)
+	source.watchSession = s
+	s.account.SetSender(source.sender)
 	defer source.release()
 	for {
 		if err := s.puller.Pull(s.req.Context(), all); err != nil {
@@ -31,101 +31,106 @@ func (s *watching) followPulled() error {
 		switch {
 		case source.err != nil:
 			return source.err
-		case s.signal.ended.Load():
-			return errEnded
+		case s.wake.ended.Load():
+			return errWatchEnded
 		}
-		if err := s.act(time.Now(), source.reached, source.more); err != nil {
+		if err := s.runSchedule(time.Now(), source.reached, source.more); err != nil {
 			return err
 		}
 	}
 }
 
-// changeBuffers hold what goes out next. An idle watch has none.
+// changeBuffers hold the changes that are sent next. An idle watch has none.
 var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
 
-// pulled gives the frames of a watch to whoever writes to its connection. It implements
-// pull.Source. A client that does not read holds the changes of one batch, and no
-// frames but those of one turn.
-type pulled struct {
-	*watching
-	// sender is nil without an account.
+// watchSource gives the frames of a watch to the workers of its connection. It implements
+// pull.Source. For a client that does not read, it keeps one batch of changes and no frames.
+// One goroutine uses it at a time: a worker, or the request's goroutine outside of Pull.
+type watchSource struct {
+	*watchSession
+	// sender times the events. It is nil if no account is kept.
 	sender  *slo.Sender
 	buf     *[]encode.Change
-	pending []encode.Change
-	// more and lost come behind what is pending.
-	more bool
-	lost error
-	// reached is what the feed had finished before the cursor was read for the last
-	// time, or the newest change that was read, of which the feed may not know yet:
-	// without more, everything up to there has been sent with what is pending.
+	changes []encode.Change
+	// more says that the cursor has events behind changes. cursorErr ends the watch behind
+	// them.
+	more      bool
+	cursorErr error
+	// reached is a revision up to which the watch is complete once changes are sent and
+	// more is false. It is the feed's revision before the cursor was last read, or the
+	// newest change's if that is ahead of it.
 	reached int64
-	// conversion is what the pending changes wait for, ready once they need not.
+	// conversion is what changes wait for, nil for nothing. converted says that they need
+	// not wait any more.
 	conversion *liveConversion
-	ready      bool
-	// err is why the watch ends.
+	converted  bool
+	// err is why the watch ends, nil if the request's goroutine has something else to do.
 	err error
 }
 
-// Next implements pull.Source. Its end is where the request's goroutine has
-// something to do.
-func (p *pulled) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	if p.signal.ended.Load() {
+// Next implements pull.Source. It returns io.EOF when the request's goroutine has something
+// to do.
+func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+	if p.wake.ended.Load() {
 		return segments, false, io.EOF
 	}
-	if len(p.pending) == 0 {
-		if p.err = p.lost; p.err != nil || p.due() {
+	if len(p.changes) == 0 {
+		if p.err = p.cursorErr; p.err != nil || p.due() {
 			return segments, false, io.EOF
 		}
-		if p.read(); len(p.pending) == 0 {
-			return segments, p.more || p.lost != nil, nil
+		if p.read(); len(p.changes) == 0 {
+			return segments, p.more || p.cursorErr != nil, nil
 		}
 	}
-	if !p.converted() {
-		if p.err != nil || p.overdue() {
+	if !p.awaitConversion() {
+		if p.err != nil || p.pastDeadline() {
 			return segments, false, io.EOF
 		}
 		return segments, false, nil
 	}
-	before, given := len(segments), p.pending
-	segments, p.pending, p.err = p.out.Append(segments, p.pending, room)
+	before, given := len(segments), p.changes
+	segments, p.changes, p.err = p.out.Append(segments, p.changes, room)
 	if p.err != nil {
+		p.err = &encodingError{p.err}
 		return segments, false, io.EOF
 	}
-	p.written += length(segments[before:])
-	p.give(given[:len(given)-len(p.pending)], segments[before:])
-	if len(p.pending) == 0 {
+	p.written += totalBytes(segments[before:])
+	p.queueSent(given[:len(given)-len(p.changes)], segments[before:])
+	if len(p.changes) == 0 {
 		p.release()
 	}
 	return segments, true, nil
 }
 
-// due reports whether the schedule has something that can be done now: bookmarks
-// wait until all events are sent.
-func (p *pulled) due() bool {
-	return p.signal.due.Load() && (!p.more || p.overdue())
+// due reports whether the schedule has something that can be done now. Bookmarks wait until
+// all events are sent.
+func (p *watchSource) due() bool {
+	return p.wake.due.Load() && (!p.more || p.pastDeadline())
 }
 
-func (p *pulled) overdue() bool { return !time.Now().Before(p.schedule.deadline) }
+// pastDeadline reports whether the watch's time is over.
+func (p *watchSource) pastDeadline() bool { return !time.Now().Before(p.schedule.deadline) }
 
-// read takes what is there from the cursor.
-func (p *pulled) read() {
+// read takes the next batch of changes from the cursor.
+func (p *watchSource) read() {
 	if p.buf == nil {
 		p.buf = changeBuffers.Get().(*[]encode.Change)
 	}
-	p.ready = false
+	p.converted = false
 	p.reached = max(p.reached, p.query.route.cfg.Source.Progress().Revision())
-	*p.buf, p.more, p.lost = p.cursor.Next((*p.buf)[:0])
-	if p.pending = *p.buf; len(p.pending) == 0 {
+	*p.buf, p.more, p.cursorErr = p.cursor.Next((*p.buf)[:0])
+	if p.changes = *p.buf; len(p.changes) == 0 {
 		p.release()
 		return
 	}
-	p.reached = max(p.reached, p.pending[len(p.pending)-1].Revision)
+	p.reached = max(p.reached, p.changes[len(p.changes)-1].Revision)
 }
 
-func (p *pulled) release() {
+// release gives the buffer back to the pool.
+func (p *watchSource) release() {
 	if p.buf != nil {
 		clear(*p.buf)
 		changeBuffers.Put(p.buf)
-		p.buf, p.pending = nil, nil
+		p.buf, p.changes = nil, nil
 	}
 }

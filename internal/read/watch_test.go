@@ -26,48 +26,48 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// watched is a tier behind a real server.
-type watched struct {
-	*tier
+// watchServer is a tier behind a real server.
+type watchServer struct {
+	*testTier
 	hub      *watch.Hub
 	server   *httptest.Server
 	shutdown chan struct{}
 }
 
 // ShuttingDown implements request.ServerShutdownSignal.
-func (x *watched) ShuttingDown() <-chan struct{} { return x.shutdown }
+func (env *watchServer) ShuttingDown() <-chan struct{} { return env.shutdown }
 
-func newWatched(t testing.TB, http2 bool, changes ...change) *watched {
+func newWatchServer(t testing.TB, http2 bool, changes ...configChange) *watchServer {
 	t.Helper()
-	x := &watched{shutdown: make(chan struct{})}
-	x.tier = newTier(t, append(changes, func(c *read.RouteConfig) {
-		x.hub = watch.NewHub(c.Source.Resource())
-		c.Hub, c.Watches, c.MinTimeout, c.CompressWatches = x.hub, true, time.Hour, true
+	env := &watchServer{shutdown: make(chan struct{})}
+	env.testTier = newTestTier(t, append(changes, func(c *read.RouteConfig) {
+		env.hub = watch.NewHub(c.Source.Resource())
+		c.Hub, c.Watches, c.Shared.MinTimeout, c.Shared.CompressWatches = env.hub, true, time.Hour, true
 	})...)
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	x.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	env.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, err := factory.NewRequestInfo(req)
 		if err != nil {
 			t.Error(err)
 		}
-		ctx := request.WithServerShutdownSignal(request.WithRequestInfo(req.Context(), info), x)
-		x.handler.ServeHTTP(w, req.WithContext(ctx))
+		ctx := request.WithServerShutdownSignal(request.WithRequestInfo(req.Context(), info), env)
+		env.handler.ServeHTTP(w, req.WithContext(ctx))
 	}))
-	x.server.Listener = pull.NewListener(x.server.Listener, 0)
-	h1.Configure(x.server.Config)
-	if x.server.EnableHTTP2 = http2; http2 {
-		if err := h2.New(h2.Config{}).Configure(x.server.Config); err != nil {
+	env.server.Listener = pull.NewListener(env.server.Listener, 0)
+	h1.Configure(env.server.Config)
+	if env.server.EnableHTTP2 = http2; http2 {
+		if err := h2.New(h2.Config{}).Configure(env.server.Config); err != nil {
 			t.Fatal(err)
 		}
-		x.server.TLS = x.server.Config.TLSConfig
+		env.server.TLS = env.server.Config.TLSConfig
 	}
-	x.server.StartTLS()
-	t.Cleanup(x.server.Close)
-	return x
+	env.server.StartTLS()
+	t.Cleanup(env.server.Close)
+	return env
 }
 
 // put writes an object.
-func (x *watched) put(t testing.TB, key, value string, revision int64) {
+func (env *watchServer) put(t testing.TB, key, value string, revision int64) {
 	t.Helper()
 	ns, name, _ := strings.Cut(key, "/")
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"text": value}}
@@ -75,7 +75,13 @@ func (x *watched) put(t testing.TB, key, value string, revision int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.cache.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
+	env.putValue(t, key, stored, revision)
+}
+
+// putValue writes an object as it is stored.
+func (env *watchServer) putValue(t testing.TB, key string, stored []byte, revision int64) {
+	t.Helper()
+	env.cache.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
 		Key: []byte("/registry/configmaps/" + key), Value: stored, ModRevision: revision, Version: 1,
 	}}})
 }
@@ -87,18 +93,18 @@ type stream struct {
 	stop  context.CancelFunc
 }
 
-func (x *watched) watch(t *testing.T, target string, header http.Header) *stream {
+func (env *watchServer) watch(t *testing.T, target string, header http.Header) *stream {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(stop)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, x.server.URL+target, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, env.server.URL+target, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	resp, err := x.server.Client().Do(req)
+	resp, err := env.server.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,25 +148,25 @@ func (s *stream) want(t *testing.T, frames ...string) {
 func TestWatch(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for _, compressed := range []string{"", "gzip"} {
-			x := newWatched(t, http2)
-			x.load(t, "one/a", "two/b")
+			env := newWatchServer(t, http2)
+			env.load(t, "one/a", "two/b")
 			// Without a word of ours, Go's client asks for gzip and unpacks it.
 			header := http.Header{"Accept-Encoding": {"identity"}}
 			if compressed != "" {
 				header = nil
 			}
-			s := x.watch(t, list+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", header)
+			s := env.watch(t, list+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", header)
 			if s.StatusCode != http.StatusOK || s.Header.Get("Content-Type") != "application/json" || s.Uncompressed != (compressed != "") {
 				t.Fatalf("status %d, header %v", s.StatusCode, s.Header)
 			}
 			s.want(t, "ADDED a 1", "ADDED b 2", "BOOKMARK  100")
-			x.put(t, "one/a", "x", 101)
+			env.put(t, "one/a", "x", 101)
 			s.want(t, "MODIFIED a 101")
-			x.put(t, "one/c", "x", 102)
+			env.put(t, "one/c", "x", 102)
 			s.want(t, "ADDED c 102")
-			scoped := x.watch(t, "/api/v1/watch/namespaces/one/configmaps/a?resourceVersion=100", header)
+			scoped := env.watch(t, "/api/v1/watch/namespaces/one/configmaps/a?resourceVersion=100", header)
 			scoped.want(t, "MODIFIED a 101")
-			close(x.shutdown)
+			close(env.shutdown)
 			s.want(t, "end")
 			scoped.want(t, "end")
 		}
@@ -168,39 +174,39 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchEndsWithItsTimeout(t *testing.T) {
-	x := newWatched(t, true)
-	x.load(t, "one/a")
-	s := x.watch(t, listOne+"?watch=1&timeoutSeconds=1&resourceVersion=100", nil)
+	env := newWatchServer(t, true)
+	env.load(t, "one/a")
+	s := env.watch(t, listOne+"?watch=1&timeoutSeconds=1&resourceVersion=100", nil)
 	s.want(t, "end")
 	// Two seconds before the end there is a bookmark.
-	s = x.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
+	s = env.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
 	s.want(t, "BOOKMARK  100", "end")
 	// A client that is ahead of the server is told nothing.
-	s = x.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=200&allowWatchBookmarks=true", nil)
+	s = env.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=200&allowWatchBookmarks=true", nil)
 	s.want(t, "end")
 }
 
-// behind is a source whose feed has not said yet how far it has come.
-type behind struct{ read.Source }
+// laggingSource is a source whose feed has not said yet how far it has come.
+type laggingSource struct{ read.Source }
 
-func (behind) Progress() *cache.Progress { return new(cache.Progress) }
+func (laggingSource) Progress() *cache.Progress { return new(cache.Progress) }
 
 // TestBookmarkIsNotBehindEvents has events arrive before the feed says that it has
 // come so far.
 func TestBookmarkIsNotBehindEvents(t *testing.T) {
-	x := newWatched(t, true, func(c *read.RouteConfig) { c.Source = behind{c.Source} })
-	x.load(t, "one/a")
-	s := x.watch(t, listOne+"?watch=1&timeoutSeconds=3&resourceVersion=100&allowWatchBookmarks=true", nil)
-	x.put(t, "one/a", "x", 101)
+	env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Source = laggingSource{c.Source} })
+	env.load(t, "one/a")
+	s := env.watch(t, listOne+"?watch=1&timeoutSeconds=3&resourceVersion=100&allowWatchBookmarks=true", nil)
+	env.put(t, "one/a", "x", 101)
 	s.want(t, "MODIFIED a 101", "BOOKMARK  101", "end")
 }
 
 func TestWatchIsLeftByItsClient(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		x := newWatched(t, http2)
-		x.load(t, "one/a")
-		s := x.watch(t, list+"?watch=1&resourceVersion=100", nil)
-		if _, n := x.hub.Watches(); n != 1 {
+		env := newWatchServer(t, http2)
+		env.load(t, "one/a")
+		s := env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+		if _, n := env.hub.Watches(); n != 1 {
 			t.Fatalf("%d watches", n)
 		}
 		s.stop()
@@ -208,7 +214,7 @@ func TestWatchIsLeftByItsClient(t *testing.T) {
 		tick := time.NewTicker(time.Millisecond)
 		defer deadline.Stop()
 		defer tick.Stop()
-		for n := 1; n > 0; _, n = x.hub.Watches() {
+		for n := 1; n > 0; _, n = env.hub.Watches() {
 			select {
 			case <-tick.C:
 			case <-deadline.C:
@@ -219,25 +225,25 @@ func TestWatchIsLeftByItsClient(t *testing.T) {
 }
 
 func TestWatchThatCannotGoOn(t *testing.T) {
-	x := newWatched(t, true)
-	x.load(t, "one/a")
-	s := x.watch(t, list+"?watch=1&resourceVersion=1", nil)
+	env := newWatchServer(t, true)
+	env.load(t, "one/a")
+	s := env.watch(t, list+"?watch=1&resourceVersion=1", nil)
 	s.want(t, "ERROR 410 Expired", "end")
-	s = x.watch(t, list+"?watch=1&resourceVersion=100", nil)
-	x.put(t, "one/a", "x", 101)
+	s = env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+	env.put(t, "one/a", "x", 101)
 	s.want(t, "MODIFIED a 101")
-	x.load(t, "one/a") // what happened meanwhile is not known
+	env.load(t, "one/a") // what happened meanwhile is not known
 	s.want(t, "ERROR 410 Expired", "end")
 }
 
 func TestWatchOfOddObjectsIsKubernetes(t *testing.T) {
-	x := newWatched(t, true)
-	x.load(t, "one/a")
-	s := x.watch(t, list+"?watch=1&resourceVersion=100", nil)
-	x.put(t, "one/a", "x", 101)
-	x.put(t, "one/irregular", "x", 102)
+	env := newWatchServer(t, true)
+	env.load(t, "one/a")
+	s := env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+	env.put(t, "one/a", "x", 101)
+	env.put(t, "one/irregular", "x", 102)
 	s.want(t, "MODIFIED a 101", "end")
-	if s := x.watch(t, list+"?watch=1&resourceVersion=101", nil); s.StatusCode != passedOnStatus {
+	if s := env.watch(t, list+"?watch=1&resourceVersion=101", nil); s.StatusCode != passedOnStatus {
 		t.Errorf("status %d, want that of Kubernetes' handler", s.StatusCode)
 	}
 }
@@ -256,22 +262,22 @@ func TestWatchRequests(t *testing.T) {
 		"/api/v1/watch/configmaps/a":                                                "path",
 		"/api/v1/watch/pods":                                                        "resource",
 	} {
-		x := newWatched(t, false)
-		x.load(t, "one/a")
-		s := x.watch(t, target, nil)
+		env := newWatchServer(t, false)
+		env.load(t, "one/a")
+		s := env.watch(t, target, nil)
 		if s.StatusCode != passedOnStatus {
 			t.Errorf("%s: status %d", target, s.StatusCode)
 		}
-		if reasons := x.reasons(t); reasons[reason] != 1 {
+		if reasons := env.reasons(t); reasons[reason] != 1 {
 			t.Errorf("%s: counted %v, want %s", target, reasons, reason)
 		}
 	}
-	x := newWatched(t, false)
-	x.load(t, "one/a")
+	env := newWatchServer(t, false)
+	env.load(t, "one/a")
 	for header, reason := range map[string]string{"Upgrade": "upgrade", "Accept": "accept"} {
-		s := x.watch(t, list+"?watch=1", http.Header{header: {"application/yaml"}})
-		if _, err := io.ReadAll(s.Body); err != nil || s.StatusCode != passedOnStatus || x.reasons(t)[reason] != 1 {
-			t.Errorf("%s: status %d, counted %v (%v)", header, s.StatusCode, x.reasons(t), err)
+		s := env.watch(t, list+"?watch=1", http.Header{header: {"application/yaml"}})
+		if _, err := io.ReadAll(s.Body); err != nil || s.StatusCode != passedOnStatus || env.reasons(t)[reason] != 1 {
+			t.Errorf("%s: status %d, counted %v (%v)", header, s.StatusCode, env.reasons(t), err)
 		}
 	}
 }

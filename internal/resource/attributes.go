@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Attributes are an object's labels and selectable fields. Maps of strings would
-// cost more than many objects' compressed bytes, and the collector would walk
-// through them.
+// Attributes are an object's labels and selectable fields, in a compact form. Maps of
+// strings would take more memory than many objects' compressed bytes, and the garbage
+// collector would have to scan them. In return a lookup walks all keys of the set.
 //
-// The object's name and namespace are left out; they stand in its key.
+// The object's name and namespace are left out, for its key has them.
 type Attributes struct{ labels, fields set }
 
 const (
@@ -23,34 +23,35 @@ const (
 	fieldNamespace = "metadata.namespace"
 )
 
-// NewAttributes copies both sets.
+// NewAttributes makes attributes of two sets, which it copies.
 func NewAttributes(l labels.Set, f fields.Set) *Attributes {
 	a := &Attributes{}
 	var scratch [setScratch]byte
 	var values []byte
-	if a.labels.keys, values = pack(l, scratch[:0]); len(values) > 0 {
-		a.labels.values = shared(values)
+	if a.labels.keys, values = encodeSet(l, scratch[:0]); len(values) > 0 {
+		a.labels.values = intern(values)
 	}
-	// Some field is an object's own, such as its address.
-	if a.fields.keys, values = pack(f, scratch[:0]); len(values) > 0 {
+	// Values of fields are not interned: most objects have some of their own, such as an
+	// address.
+	if a.fields.keys, values = encodeSet(f, scratch[:0]); len(values) > 0 {
 		a.fields.values = string(values)
 	}
 	return a
 }
 
-// set is a map of strings. Its keys, sorted, are one text, which all objects with
-// the same keys share; the values stand in the keys' order in another. Each
-// string has its length in front of it. An empty set has neither.
+// set is a map of strings in two texts: the sorted keys, which all objects with the same
+// keys share, and the values in the order of their keys. In both texts, each string
+// follows its length. An empty set has neither text.
 type set struct {
 	keys   unique.Handle[string]
 	values string
 }
 
-// setScratch is enough for the values, and for the keys, of most objects.
+// setScratch is the size of buffers for keys and for values. It suffices for most objects.
 const setScratch = 512
 
-// pack returns the two texts of a set, that of the values appended to scratch.
-func pack(m map[string]string, scratch []byte) (unique.Handle[string], []byte) {
+// encodeSet returns the keys' text, and the values' text appended to scratch.
+func encodeSet(m map[string]string, scratch []byte) (unique.Handle[string], []byte) {
 	var few [16]string
 	keys := few[:0]
 	for k := range m {
@@ -75,8 +76,8 @@ func appendText(packed []byte, text string) []byte {
 	return append(binary.AppendUvarint(packed, uint64(len(text))), text...)
 }
 
-// cut takes the first string off a text.
-func cut(packed string) (text, rest string) {
+// splitText splits off the first string of a text.
+func splitText(packed string) (text, rest string) {
 	n, shift, i := 0, 0, 0
 	for ; packed[i] >= 0x80; i++ {
 		n |= int(packed[i]&0x7f) << shift
@@ -94,32 +95,33 @@ func (s set) get(key string) (string, bool) {
 	keys, values := s.keys.Value(), s.values
 	for keys != "" {
 		var k, v string
-		k, keys = cut(keys)
-		if v, values = cut(values); k == key {
+		k, keys = splitText(keys)
+		if v, values = splitText(values); k == key {
 			return v, true
 		}
 	}
 	return "", false
 }
 
-// recent remembers texts that come again and again: objects of one workload have
-// the same labels. A place holds the last text of its hash.
-var recent [1 << 12]atomic.Pointer[string]
+// internTable lets equal texts share memory: objects of one workload have the same labels.
+// A slot holds the last text with its hash. It is bounded, and needs no lock.
+var internTable [1 << 12]atomic.Pointer[string]
 
-var recentSeed = maphash.MakeSeed()
+var internSeed = maphash.MakeSeed()
 
-func shared(text []byte) string {
-	place := &recent[maphash.Bytes(recentSeed, text)%uint64(len(recent))]
-	if last := place.Load(); last != nil && *last == string(text) {
+// intern returns text as a string, that of an earlier call if it is still in the table.
+func intern(text []byte) string {
+	slot := &internTable[maphash.Bytes(internSeed, text)%uint64(len(internTable))]
+	if last := slot.Load(); last != nil && *last == string(text) {
 		return *last
 	}
 	own := string(text)
-	place.Store(&own)
+	slot.Store(&own)
 	return own
 }
 
-// Matches reports whether an entry is selected by both selectors. A nil
-// selector selects everything. The entry must have attributes.
+// Matches reports whether both selectors select an entry. A nil selector selects
+// everything. The entry must have attributes, unless both are nil or empty.
 func (e *Entry) Matches(l labels.Selector, f fields.Selector) bool {
 	if l != nil && !l.Empty() && !l.Matches(labelView{e.Attributes.labels}) {
 		return false
@@ -127,7 +129,7 @@ func (e *Entry) Matches(l labels.Selector, f fields.Selector) bool {
 	return f == nil || f.Empty() || f.Matches(fieldView{e})
 }
 
-// labelView lets labels.Selector read a set.
+// labelView is a set as labels.Selector reads it.
 type labelView struct{ set set }
 
 func (v labelView) Has(key string) bool { _, ok := v.set.get(key); return ok }
@@ -137,7 +139,7 @@ func (v labelView) Get(key string) string {
 }
 func (v labelView) Lookup(key string) (string, bool) { return v.set.get(key) }
 
-// fieldView lets fields.Selector read a set, the name and the namespace.
+// fieldView is an entry's fields, name and namespace as fields.Selector reads them.
 type fieldView struct{ entry *Entry }
 
 func (v fieldView) Has(key string) bool {

@@ -1,4 +1,7 @@
-// Package resource holds the words that every layer shares: a stored object as
-// bytes, its labels and selectable fields, and its key. It is pure: nothing
-// here blocks, allocates in the background or knows etcd.
+// Package resource holds the types that all layers share: a stored object as bytes
+// (Entry), its labels and selectable fields (Attributes), its compression (Packing) and
+// one part of a selector (Term).
+//
+// The types are values without goroutines or I/O. The package does not decode objects;
+// the caller sets an entry's attributes before others can see the entry.
 package resource

@@ -2,44 +2,41 @@ package resource
 
 import "strings"
 
-// Entry is one version of one stored object. It never changes after it has
-// been handed to a cache; whoever holds it may keep it.
+// Entry is one version of one stored object. It is immutable once a cache has it, and may
+// be kept for any time.
 type Entry struct {
-	// Key is the part of the etcd key behind the resource's prefix:
-	// "namespace/name" or "name".
+	// Key is the etcd key without the resource's prefix: "namespace/name" or "name".
 	Key string
 	// Revision is the etcd revision that wrote this version. It is the object's
 	// resourceVersion.
 	Revision int64
-	// Value is the object in storage form, decrypted and, once it is packed,
-	// compressed. It belongs to the entry. Read gives it as it was stored.
+	// Value is the object in storage form, decrypted. Pack compresses it; Read returns it
+	// uncompressed. It belongs to the entry.
 	Value []byte
-	// packing is what Value is compressed with, nil for nothing.
+	// packing is what Value is compressed with. Nil means that it is not compressed.
 	packing *Packing
-	// size is the length before packing.
+	// size is the length of the uncompressed value, set if packing is.
 	size int32
-	// Attributes are what selectors see. Nil when the resource's are computed
-	// from the decoded object on each use (custom resources), or when Err is set.
+	// Attributes are matched with selectors. Nil if Err is set, or if the attributes of
+	// the resource have to be computed from each decoded object.
 	Attributes *Attributes
-	// Err says why the stored value could not be read: a failed decryption or
-	// decoding. Such an entry holds its place, and reads that touch it are
-	// answered by Kubernetes' own code.
+	// Err says why the stored value could not be decrypted or decoded. Such an entry is
+	// kept, and Kubernetes' own code answers the reads that touch it.
 	Err error
-	// Altered says that Kubernetes' handlers alter the object on its way out,
-	// so that its bytes alone do not tell what is served.
+	// Altered says that Kubernetes' handlers alter the object on its way out.
 	Altered bool
 }
 
-// Opaque reports whether the bytes alone do not tell what is served: the entry is
-// unreadable or altered. Such an entry is left to Kubernetes' own code.
+// Opaque reports whether the stored bytes alone do not answer a read of the entry: it is
+// unreadable or altered. Kubernetes' own code answers in its place.
 func (e *Entry) Opaque() bool { return e.Err != nil || e.Altered }
 
-// Name is the object's name: the last part of its key.
+// Name returns the object's name, the last part of its key.
 func (e *Entry) Name() string {
 	return e.Key[strings.LastIndexByte(e.Key, '/')+1:]
 }
 
-// Namespace is the object's namespace, "" for a cluster-scoped one.
+// Namespace returns the object's namespace, "" for a cluster-scoped object.
 func (e *Entry) Namespace() string {
 	if i := strings.IndexByte(e.Key, '/'); i >= 0 {
 		return e.Key[:i]

@@ -8,26 +8,27 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Packing compresses the values of one resource with a dictionary of some of
-// them. Objects of a kind are alike, so each shrinks to a fourth or a seventh of
-// its bytes and still unpacks alone, in microseconds (docs/bench/resident.md).
+// Packing compresses the values of one resource with a dictionary that is made of some of
+// them. Objects of a kind are alike: each shrinks to a quarter or a seventh of its bytes,
+// and still unpacks alone, in microseconds (docs/bench/resident.md). Compressing many
+// objects together would save more, but a read of one would unpack all.
 //
 // A Packing is immutable and safe for concurrent use.
 type Packing struct{ dictionary *s2.Dict }
 
 const (
-	// dictionaryBytes bounds a dictionary: beyond, ratios grow slower than
-	// small resources can pay for.
+	// dictionaryBytes bounds a dictionary. A larger one compresses little better, and costs
+	// memory that small resources do not win back.
 	dictionaryBytes = 32 << 10
-	// maxScratch is the largest buffer that is kept for unpacking: etcd stores objects
-	// of up to 1.5 MB by default.
+	// maxScratch is the size of the largest buffer that is kept for unpacking. By default
+	// etcd stores objects of up to 1.5 MB.
 	maxScratch = 2 << 20
 )
 
 var errFewSamples = errors.New("too few samples")
 
-// NewPacking makes a dictionary of samples, which should be spread over the
-// resource. It copies them.
+// NewPacking makes a dictionary of samples, which it copies. They should be spread over
+// the resource.
 func NewPacking(samples [][]byte) (*Packing, error) {
 	var content []byte
 	for _, s := range samples {
@@ -40,11 +41,11 @@ func NewPacking(samples [][]byte) (*Packing, error) {
 	return &Packing{dictionary}, nil
 }
 
-// SampleBytes is how many bytes of samples a dictionary takes.
-func SampleBytes() int { return dictionaryBytes }
+// MaxSampleBytes returns the size of all samples beyond which NewPacking ignores them.
+func MaxSampleBytes() int { return dictionaryBytes }
 
-// Pack compresses the entry's value, unless that would not make it smaller. It
-// is called before the entry is handed on.
+// Pack compresses the entry's value, unless that does not make it smaller. It must be
+// called before others can see the entry. A nil packing does nothing.
 func (e *Entry) Pack(p *Packing) {
 	if p == nil || e.packing != nil || len(e.Value) == 0 {
 		return
@@ -63,7 +64,7 @@ func (e *Entry) Pack(p *Packing) {
 // Packed reports whether Value is compressed.
 func (e *Entry) Packed() bool { return e.packing != nil }
 
-// Size is the length of the object in storage form.
+// Size returns the length of the uncompressed value.
 func (e *Entry) Size() int {
 	if e.packing == nil {
 		return len(e.Value)
@@ -71,8 +72,7 @@ func (e *Entry) Size() int {
 	return int(e.size)
 }
 
-// Read calls use with the object in storage form. The bytes are only good
-// until use returns.
+// Read calls use with the uncompressed value. The bytes are valid until use returns.
 func (e *Entry) Read(use func(value []byte) error) error {
 	if e.packing == nil {
 		return use(e.Value)
@@ -87,7 +87,7 @@ func (e *Entry) Read(use func(value []byte) error) error {
 	return use(plain)
 }
 
-// scratch is a buffer that is used again.
+// scratch is a pooled buffer.
 type scratch struct{ buf []byte }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

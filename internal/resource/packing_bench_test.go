@@ -56,7 +56,7 @@ func BenchmarkPacking(b *testing.B) {
 			stored = append(stored, storedPod(b, r, i, environment))
 			plain += len(stored[i])
 		}
-		for i := 0; sampled < resource.SampleBytes(); i++ {
+		for i := 0; sampled < resource.MaxSampleBytes(); i++ {
 			samples = append(samples, stored[i*97%pods])
 			sampled += len(samples[i])
 		}

@@ -1,18 +1,19 @@
 package resource
 
-// Term is one label or one selectable field: what a part of a selector asks for.
+// Term names one label or one selectable field. A requirement of a selector is about one
+// term.
 type Term struct {
 	name  string
 	field bool
 }
 
-// LabelTerm is a label's key.
+// LabelTerm returns the term of a label's key.
 func LabelTerm(key string) Term { return Term{name: key} }
 
-// FieldTerm is a selectable field's path.
+// FieldTerm returns the term of a selectable field's path.
 func FieldTerm(path string) Term { return Term{name: path, field: true} }
 
-// String names the term as selectors do: "label app", "field spec.nodeName".
+// String returns text such as "label app" or "field spec.nodeName".
 func (t Term) String() string {
 	if t.field {
 		return "field " + t.name
@@ -20,8 +21,8 @@ func (t Term) String() string {
 	return "label " + t.name
 }
 
-// Value returns what an entry with attributes has for the term. A field that it
-// has not is "", as selectors see it.
+// Value returns an entry's value of the term, and whether the entry has one. An absent
+// field has the value "", as selectors see it. The entry must have attributes.
 func (t Term) Value(e *Entry) (value string, ok bool) {
 	if !t.field {
 		return e.Attributes.labels.get(t.name)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,68 +27,76 @@ import (
 )
 
 const (
-	// The times are kube-apiserver's for its own etcd clients.
+	// The keepalive and dial times are kube-apiserver's for its own etcd clients.
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
-	// What etcd may send before it is read, of a stream and of all: enough for pages of
-	// a load over 10 ms of network. Without such bounds gRPC finds its own, up to 16 MiB,
-	// by a ping each time that something comes: one of five system calls of a write.
+	// The windows bound what etcd may send before it is read, by stream and by
+	// connection. They are enough for the pages of a load over 10 ms of network. With
+	// windows of its own choice gRPC sends a ping for whatever arrives, to measure the
+	// path. That is one of the five system calls of a write.
 	streamWindow     = 4 << 20
 	connectionWindow = 16 << 20
-	// reachTimeout bounds the wait for etcd at start.
-	reachTimeout = 20 * time.Second
-	// A start replays a revision for each share of the memory, up to the feed's
-	// default: the embedded etcd reads them all at once. With large objects this is
-	// a fifth of the memory (docs/bench/history.md).
-	replayShare = 96 << 10
-	maxReplay   = 50_000
+	// pingTimeout bounds the wait for etcd at start.
+	pingTimeout = 20 * time.Second
 )
 
-// backends are the etcd clusters that resources are stored in: one, or more
-// with --etcd-servers-overrides. Each has one client, one cache and one feed.
+// backends are the etcd clusters that resources are stored in: one, or more with
+// --etcd-servers-overrides. Each has one client, one cache and one feed. All
+// fields but mu are set before the first call and never change.
 type backends struct {
-	prefix   string
-	cache    cache.Config
+	// prefix is --etcd-prefix.
+	prefix string
+	// cache is the configuration of each cluster's cache.
+	cache cache.Config
+	// embedded is nil when all clusters are others'.
 	embedded *store.Embedded
-	compact  time.Duration
-	accounts *slo.Watches
-	logger      *slog.Logger
+	// compact is the interval of compaction. 0 leaves it to others.
+	compact time.Duration
+	// replayRevisions is MemoryShares'.
+	replayRevisions int64
+	watchAccounts   *slo.Watches
+	logger          *slog.Logger
 
 	mu struct {
 		sync.Mutex
+		// byServers has the key of backend.servers.
 		byServers map[string]*backend
 	}
 }
 
+// backend is one etcd cluster.
 type backend struct {
 	storage.Backend
-	feed    *store.Feed
+	feed *store.Feed
+	// servers are the cluster's URLs, separated by commas.
 	servers string
 	// close releases the client.
 	close func()
 }
 
-// get returns the backend of a cluster, opening it on first use. It implements
+// get returns the backend of a cluster, and opens it on first use. It implements
 // storage.Decorator.Backend.
 func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key := strings.Join(t.ServerList, ",")
-	if known := b.mu.byServers[key]; known != nil {
-		return &known.Backend, nil
+	servers := strings.Join(t.ServerList, ",")
+	if opened := b.mu.byServers[servers]; opened != nil {
+		return &opened.Backend, nil
 	}
-	opened, err := b.open(t, key)
+	opened, err := b.open(t, servers)
 	if err != nil {
 		return nil, err
 	}
 	if b.mu.byServers == nil {
 		b.mu.byServers = map[string]*backend{}
 	}
-	b.mu.byServers[key] = opened
+	b.mu.byServers[servers] = opened
 	return &opened.Backend, nil
 }
 
+// open makes the client, the cache and the feed of a cluster. It does not wait for
+// the cluster.
 func (b *backends) open(t storagebackend.TransportConfig, servers string) (*backend, error) {
 	opened := &backend{servers: servers, close: func() {}}
 	if b.embedded != nil && servers == b.embedded.Endpoint() {
@@ -104,8 +114,8 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	prefix := storage.EtcdPrefix(b.prefix, "")
 	opened.feed = store.NewFeed(store.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
-		HistoryRevisions: min(memory()/replayShare, maxReplay),
-		Account:          b.accounts.AddFeed(prefix, t.ServerList),
+		HistoryRevisions: b.replayRevisions,
+		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
 	})
 	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)
 	if b.compact > 0 {
@@ -117,8 +127,8 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	return opened, nil
 }
 
-// dial makes a client with the properties of kube-apiserver's. It does not wait
-// for a connection.
+// dial makes a client like kube-apiserver's own. It does not wait for a
+// connection.
 func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints:            t.ServerList,
@@ -155,55 +165,51 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 	return kubernetes.New(cfg)
 }
 
+// all returns the backends that are open, in no order.
 func (b *backends) all() []*backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]*backend, 0, len(b.mu.byServers))
-	for _, known := range b.mu.byServers {
-		all = append(all, known)
-	}
-	return all
+	return slices.Collect(maps.Values(b.mu.byServers))
 }
 
 // run follows all clusters until the context ends.
 func (b *backends) run(ctx context.Context) {
-	var running sync.WaitGroup
-	for _, known := range b.all() {
-		running.Go(func() {
-			// It ends with the context's error and no other.
-			_ = known.feed.Run(ctx)
+	var feeds sync.WaitGroup
+	for _, backend := range b.all() {
+		feeds.Go(func() {
+			_ = backend.feed.Run(ctx) // it returns the context's error and no other
 		})
 	}
-	running.Wait()
+	feeds.Wait()
 }
 
 // ping makes sure that every cluster answers.
 func (b *backends) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	for _, known := range b.all() {
-		if _, err := known.feed.Revision(ctx); err != nil {
-			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", known.servers, reachTimeout, err, checkEtcdFlags)
+	for _, backend := range b.all() {
+		if _, err := backend.feed.Revision(ctx); err != nil {
+			return fmt.Errorf("etcd at %s does not answer within %v (%w): %s", backend.servers, pingTimeout, err, checkEtcdFlags)
 		}
 	}
 	return nil
 }
 
-// loaded waits until every cache holds what its etcd held at the beginning.
-func (b *backends) loaded(ctx context.Context) error {
-	for _, known := range b.all() {
-		if err := known.Cache.Progress().Wait(ctx, 1); err != nil {
+// waitLoaded waits until every cache has loaded its cluster.
+func (b *backends) waitLoaded(ctx context.Context) error {
+	for _, backend := range b.all() {
+		if err := backend.Cache.Progress().Wait(ctx, 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// healthy says whether every feed follows its etcd.
+// healthy returns an error if a feed does not follow its cluster.
 func (b *backends) healthy() error {
-	for _, known := range b.all() {
-		if err := known.feed.Healthy(); err != nil {
-			return fmt.Errorf("etcd %s: %w", known.servers, err)
+	for _, backend := range b.all() {
+		if err := backend.feed.Healthy(); err != nil {
+			return fmt.Errorf("etcd %s: %w", backend.servers, err)
 		}
 	}
 	return nil
@@ -211,14 +217,15 @@ func (b *backends) healthy() error {
 
 // expire drops events that are too old, and returns their bytes.
 func (b *backends) expire() (bytes int64) {
-	for _, known := range b.all() {
-		bytes += known.Cache.Expire()
+	for _, backend := range b.all() {
+		bytes += backend.Cache.Expire()
 	}
 	return bytes
 }
 
+// close releases all clients. Nothing may use the backends any more.
 func (b *backends) close() {
-	for _, known := range b.all() {
-		known.close()
+	for _, backend := range b.all() {
+		backend.close()
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// TestDialDoesNotPing speaks for etcd: a client that has to find out how much to ask for
-// sends a ping for whatever comes, and one with windows of its own sends none.
+// TestDialDoesNotPing plays etcd and counts the pings of the client. gRPC pings for
+// whatever arrives to size its windows, unless they are set.
 func TestDialDoesNotPing(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,7 +24,7 @@ func TestDialDoesNotPing(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	pings := make(chan int, 1)
 	go func() {
-		// gRPC may give up a connection as soon as it has it, and make another.
+		// gRPC may close a connection as soon as it is made, and make another.
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 			got, err := answerRanges(conn, 2)
 			_ = conn.Close()
@@ -46,12 +46,12 @@ func TestDialDoesNotPing(t *testing.T) {
 		}
 	}
 	if got := <-pings; got != 0 {
-		t.Errorf("%d pings", got)
+		t.Errorf("the client sent %d pings, want none", got)
 	}
 }
 
-// answerRanges answers so many calls with nothing, and returns how many
-// pings came until the last was answered.
+// answerRanges answers so many calls with an empty message each, and returns the
+// number of pings that arrived until then.
 func answerRanges(conn net.Conn, calls int) (pings int, err error) {
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return 0, err

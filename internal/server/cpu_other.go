@@ -4,5 +4,5 @@ package server
 
 import "time"
 
-// processCPU returns nil: it is not known on this system.
+// processCPU returns nil: the time is not known on this system.
 func processCPU() func() time.Duration { return nil }

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// processCPU returns what tells the processor time that this process has used.
+// processCPU returns a function that returns the CPU time this process has used,
+// in user mode and in the kernel.
 func processCPU() func() time.Duration {
 	return func() time.Duration {
 		var used syscall.Rusage
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it fails for wrong arguments alone
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it fails only for wrong arguments
 		return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	}
 }

@@ -10,40 +10,41 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 )
 
-// serviceRange is the default range of service addresses, and its first address,
-// which the service "kubernetes" gets.
 const (
+	// serviceRange is the default range of service addresses.
 	serviceRange = "10.96.0.0/12"
-	serviceIP    = "10.96.0.1"
+	// serviceIP is the first address of the range, which belongs to the service
+	// "kubernetes".
+	serviceIP = "10.96.0.1"
 )
 
-// credentialFlags are those with which a control plane brings its own
-// certificates. With an etcd of others and any of them, none of the data
-// directory's are used.
+// credentialFlags are the flags by which a control plane brings its own
+// certificates. If one is set, and etcd is not the embedded one, no certificate of
+// the data directory is used.
 var credentialFlags = slices.Concat(servingFlags, []string{
 	"client-ca-file", "service-account-key-file", "service-account-signing-key-file",
 })
 
-// servingFlags name the certificate that clients see. It is the user's or the
-// data directory's as a whole.
+// servingFlags name the certificate that clients see. If one is set, neither that
+// certificate nor its key comes from the data directory.
 var servingFlags = []string{"tls-cert-file", "tls-private-key-file", "cert-dir"}
 
-// makesCredentials says whether what the flags leave open comes from the data
-// directory.
-func (o *Options) makesCredentials(alone bool) bool {
-	return alone || !o.givenAny(credentialFlags)
+// makesCredentials reports whether the credentials that no flag names come from the
+// data directory. standalone says that etcd is the embedded one.
+func (o *Options) makesCredentials(standalone bool) bool {
+	return standalone || !o.isAnySet(credentialFlags)
 }
 
-// kubeconfigFits says whether the data directory's kubeconfigs, which rest on
-// its authority, open this server.
-func (o *Options) kubeconfigFits(alone bool) bool {
-	return o.makesCredentials(alone) && !o.given("client-ca-file") && !o.givenAny(servingFlags)
+// kubeconfigFits reports whether the data directory's kubeconfigs open this server.
+// They trust its authority, and their certificates are signed by it.
+func (o *Options) kubeconfigFits(standalone bool) bool {
+	return o.makesCredentials(standalone) && !o.isSet("client-ca-file") && !o.isAnySet(servingFlags)
 }
 
-func (o *Options) givenAny(names []string) bool { return slices.ContainsFunc(names, o.given) }
+func (o *Options) isAnySet(names []string) bool { return slices.ContainsFunc(names, o.isSet) }
 
-// checkPort finds out whether the port is free while nothing has been started
-// or written yet.
+// checkPort checks that the port is free, while nothing has been started or written
+// yet.
 func (o *Options) checkPort() error {
 	if o.value("permit-port-sharing") == "true" || o.value("permit-address-sharing") == "true" {
 		return nil
@@ -55,14 +56,14 @@ func (o *Options) checkPort() error {
 	return listener.Close()
 }
 
-// shutdownDefaults end watches when the server is told to stop. Kubernetes'
-// default waits a minute for clients to end them, which they never do.
-func (o *Options) shutdownDefaults() error {
-	return o.fallback("shutdown-watch-termination-grace-period", "10s")
+// setShutdownDefaults has the server end watches when it is asked to stop.
+// Kubernetes' default waits a minute for clients to end them, which they never do.
+func (o *Options) setShutdownDefaults() error {
+	return o.setDefault("shutdown-watch-termination-grace-period", "10s")
 }
 
-// validateServing looks at the user's certificate before anything is started:
-// what Kubernetes says of a damaged one names neither file nor flag.
+// validateServing checks the user's serving certificate before anything is started.
+// Kubernetes' error about a damaged one names neither the file nor the flag.
 func (o *Options) validateServing() error {
 	cert, key := o.value(servingFlags[0]), o.value(servingFlags[1])
 	if cert == "" && key == "" {
@@ -78,7 +79,7 @@ func (o *Options) validateServing() error {
 	return nil
 }
 
-// value is what a flag says.
+// value returns a flag's value as text, or the empty string if there is no such flag.
 func (o *Options) value(name string) string {
 	if f := o.flags.Lookup(name); f != nil {
 		return f.Value.String()
@@ -86,8 +87,8 @@ func (o *Options) value(name string) string {
 	return ""
 }
 
-// useCredentials makes certificates, keys and kubeconfigs in the data directory
-// and sets the flags that lead to them.
+// useCredentials makes certificates, keys and kubeconfigs in the data directory and
+// sets the flags that name them, unless the user did.
 func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 	host, _ := o.flags.GetIP("bind-address")
 	hosts := datadir.Hosts{Port: o.Kube.SecurePort(), ServiceIPs: []net.IP{net.ParseIP(serviceIP)}}
@@ -102,12 +103,12 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 		return report, err
 	}
 	p := dir.Paths()
-	if !o.givenAny(servingFlags) {
-		if err := o.fallbacks([][2]string{{"tls-cert-file", p.ServingCert}, {"tls-private-key-file", p.ServingKey}}); err != nil {
+	if !o.isAnySet(servingFlags) {
+		if err := o.setDefaults([][2]string{{"tls-cert-file", p.ServingCert}, {"tls-private-key-file", p.ServingKey}}); err != nil {
 			return report, err
 		}
 	}
-	return report, o.fallbacks([][2]string{
+	return report, o.setDefaults([][2]string{
 		{"client-ca-file", p.CACert},
 		{"service-account-key-file", p.ServiceAccountPub},
 		{"service-account-signing-key-file", p.ServiceAccountKey},
@@ -127,10 +128,10 @@ func (o *Options) useCredentials(dir *datadir.Dir) (datadir.Report, error) {
 	})
 }
 
-// aloneDefaults are for a server with an etcd of its own: it is reachable from
-// this machine only, so it announces no endpoint to pods.
-func (o *Options) aloneDefaults() error {
-	if err := o.fallback("bind-address", "127.0.0.1"); err != nil {
+// setStandaloneDefaults sets the flags of a server with the embedded etcd. It is
+// reachable only from this machine, so it announces no endpoint to pods.
+func (o *Options) setStandaloneDefaults() error {
+	if err := o.setDefault("bind-address", "127.0.0.1"); err != nil {
 		return err
 	}
 	bind, err := o.flags.GetIP("bind-address")
@@ -140,22 +141,23 @@ func (o *Options) aloneDefaults() error {
 	if !bind.IsLoopback() {
 		return nil
 	}
-	return o.fallbacks([][2]string{
+	return o.setDefaults([][2]string{
 		{"advertise-address", bind.String()},
 		{"endpoint-reconciler-type", "none"},
 	})
 }
 
-func (o *Options) fallbacks(flags [][2]string) error {
+// setDefaults calls setDefault for pairs of a name and a value.
+func (o *Options) setDefaults(flags [][2]string) error {
 	for _, f := range flags {
-		if err := o.fallback(f[0], f[1]); err != nil {
+		if err := o.setDefault(f[0], f[1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// url is where this machine's clients reach the server.
+// url returns the server's address for clients on this machine.
 func (o *Options) url() string {
 	host := "127.0.0.1"
 	if bind, err := o.flags.GetIP("bind-address"); err == nil && bind != nil && !bind.IsUnspecified() {

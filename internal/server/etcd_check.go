@@ -18,22 +18,27 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// lockTimeout is the wait for another process to let go of the database.
+// lockTimeout bounds the wait for another process to release the database.
 const lockTimeout = 2 * time.Second
 
-// errEtcdDamaged says that an embedded etcd's files cannot be what it wrote.
+// errEtcdDamaged means that files of the embedded etcd differ from what it wrote.
 var errEtcdDamaged = errors.New("damaged")
 
-// checkEtcd looks at an embedded etcd's files before etcd opens them. On a file
-// that was cut off etcd crashes in a goroutine of its own, which nobody can
-// recover, and next to a write-ahead log that lost its end it repairs the log
-// and then passes over new writes as if it had them already. It reads the log and
-// the heads of the database's pages, which etcd reads next and finds in memory.
+// checkEtcd checks the files of the embedded etcd before etcd opens them. etcd
+// handles two kinds of damage badly:
+//
+//   - If the database was cut off, it crashes in a goroutine of its own, where the
+//     panic cannot be recovered.
+//   - If the write-ahead log lost its end, it repairs the log, and then skips new
+//     writes because their indexes are at or below the database's.
+//
+// checkEtcd reads the log, and the headers of the database's pages. That costs
+// little: etcd reads the same next, and finds it in memory.
 func checkEtcd(dataDir string) error {
 	database := filepath.Join(dataDir, "member", "snap", "db")
 	info, err := os.Stat(database)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil // new, or rebuilt from the log; if that is not whole, etcd says so
+		return nil // it is new, or rebuilt from the log, which etcd then checks itself
 	}
 	if err != nil {
 		return fmt.Errorf("read etcd's database: %w", err)
@@ -56,18 +61,20 @@ func checkEtcd(dataDir string) error {
 	return nil
 }
 
+// etcdDamaged adds to an error the file and the remedy.
 func etcdDamaged(dataDir, file string, err error) error {
 	return fmt.Errorf("cannot use %s of the embedded etcd (%w): %s", file, err, remedyEtcd(dataDir))
 }
 
-// remedyEtcd is what helps against damage of any kind.
+// remedyEtcd is the advice for damage of any kind.
 func remedyEtcd(dataDir string) string {
 	return "restore " + dataDir + " from a backup or snapshot, or move it away to start with an empty cluster"
 }
 
-// appliedIndex is the last log entry that the database holds.
+// appliedIndex returns the index of the last log entry that the database holds, or 0
+// if it holds none. size is the file's size.
 func appliedIndex(file string, size int64) (index uint64, err error) {
-	// The file is mapped: reading a part that is missing is a fault.
+	// The file is mapped: reading behind its end is a fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -81,13 +88,13 @@ func appliedIndex(file string, size int64) (index uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// The descriptor is all there is to close; after a fault the mapping is left.
+	// Close also works after a fault, but leaves the mapping.
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.View(func(tx *bolt.Tx) error {
 		if tx.Size() > size {
 			return fmt.Errorf("%w: %d bytes of %d are left", errEtcdDamaged, size, tx.Size())
 		}
-		// etcd goes through the heads of all pages too, to find the free ones.
+		// This reads the headers of all pages, as etcd does to find the free ones.
 		if err := tx.ForEach(func(_ []byte, b *bolt.Bucket) error { b.Stats(); return nil }); err != nil {
 			return err
 		}
@@ -101,8 +108,8 @@ func appliedIndex(file string, size int64) (index uint64, err error) {
 	return index, err
 }
 
-// loggedIndex is the last entry or snapshot in a write-ahead log. A record that
-// is cut off at the end is what a crash leaves, and no error.
+// loggedIndex returns the index of the last entry or snapshot in a write-ahead log.
+// A record that is cut off at the end is no error: a crash leaves such a record.
 func loggedIndex(dir string) (uint64, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil {
@@ -139,7 +146,8 @@ func loggedIndex(dir string) (uint64, error) {
 	}
 }
 
-// recordIndex is the index that a record of the log is about, 0 if about none.
+// recordIndex returns the index of the entry or snapshot in a record, or 0 if the
+// record is of another type.
 func recordIndex(record *walpb.Record) (uint64, error) {
 	switch record.Type {
 	case wal.EntryType:

@@ -6,27 +6,95 @@ import (
 	"strconv"
 )
 
+// MemoryShares is how the memory that this process may use is divided among the
+// components that keep bytes for later. It is computed once, before anything is
+// built, and each component gets its share by its Config: none of them looks at
+// the machine itself. docs/flow.md has the same as a table.
+//
+// The shares are upper bounds, and none of them is reserved. What is left is for
+// the stored objects, which have no bound: they are the data.
+type MemoryShares struct {
+	// Total is the memory of the machine or of the cgroup, in bytes.
+	Total int64
+	// WireCache bounds the encoded bytes that are kept for the next reader. The
+	// large segments that encode.Budget keeps a short while come on top.
+	WireCache int64
+	// CompiledSchemas bounds what is compiled out of the schemas of custom
+	// resources, and ConvertedObjects what conversion webhooks have returned.
+	CompiledSchemas, ConvertedObjects int64
+	// History bounds the events of one resource that are kept for watches.
+	History int64
+	// WatchFrames bounds the encoded events that are kept for watches a moment late.
+	WatchFrames int64
+	// ReplayRevisions is how many revisions a start replays from etcd, per cluster.
+	ReplayRevisions int64
+	// CollectorHeadroom is the most that the heap may grow by between two
+	// collections while the collector is busy.
+	CollectorHeadroom int64
+}
+
 const (
-	// A share of the memory, up to what holds 100,000 pods of 17 KB compressed in
-	// the four usual forms (docs/bench/memory.md).
-	wireCacheShare = 16
-	maxWireCache   = 320 << 20
-	// What custom resources need that are written to: 350 kinds of 100 properties on a
-	// small machine, 2,800 on a large one. Ten rules take as much as three of them.
-	compiledShare            = 48
+	// The wire cache at its most holds 100,000 pods of 17 KB compressed in the four
+	// usual forms (docs/bench/memory.md).
+	wireCacheDivisor = 16
+	maxWireCache     = 320 << 20
+
+	// The compiled schemas are those of resources that are written to: 350 kinds of
+	// 100 properties on a small machine, 2,800 on a large one. Ten validation rules
+	// take as much as three kinds. What is not used for some minutes goes anyway.
+	compiledDivisor          = 48
 	minCompiled, maxCompiled = 64 << 20, 512 << 20
-	// unknownMemory is assumed where the system does not tell.
+	// convertedDivisor is the share of the compiled schemas.
+	convertedDivisor = 2
+
+	historyBytes     = 64 << 20
+	watchFramesBytes = 32 << 20
+
+	// The embedded etcd reads all revisions of a replay at once. With large objects
+	// replayRevisionBytes for each are a fifth of the memory (docs/bench/history.md).
+	// The most is the feed's default.
+	replayRevisionBytes = 96 << 10
+	maxReplayRevisions  = 50_000
+
+	collectorDivisor     = 48
+	maxCollectorHeadroom = 384 << 20
+
+	// unknownMemory is assumed on systems that do not report their memory.
 	unknownMemory = 2 << 30
 )
 
-func defaultWireCache() int64 { return min(memory()/wireCacheShare, maxWireCache) }
+// divideMemory returns the shares of so many bytes, without regard to flags.
+func divideMemory(total int64) MemoryShares {
+	compiled := min(max(total/compiledDivisor, minCompiled), maxCompiled)
+	return MemoryShares{
+		Total:             total,
+		WireCache:         min(total/wireCacheDivisor, maxWireCache),
+		CompiledSchemas:   compiled,
+		ConvertedObjects:  compiled / convertedDivisor,
+		History:           historyBytes,
+		WatchFrames:       watchFramesBytes,
+		ReplayRevisions:   min(total/replayRevisionBytes, maxReplayRevisions),
+		CollectorHeadroom: min(total/collectorDivisor, maxCollectorHeadroom),
+	}
+}
 
-// defaultCompiled bounds what is compiled out of the schemas of custom resources. What
-// nobody uses for some minutes goes anyway.
-func defaultCompiled() int64 { return min(max(memory()/compiledShare, minCompiled), maxCompiled) }
+// memoryShares returns the shares of so many bytes, as the flags change them.
+func (o *Options) memoryShares(total int64) MemoryShares {
+	shares := divideMemory(total)
+	shares.WireCache = o.WireCacheSize.Value()
+	if o.CompiledBytes != 0 {
+		shares.CompiledSchemas = o.CompiledBytes
+		shares.ConvertedObjects = o.CompiledBytes / convertedDivisor
+	}
+	if o.Cache.HistoryBytes != 0 {
+		shares.History = o.Cache.HistoryBytes
+	}
+	return shares
+}
 
-// memory is what this process may use: the machine's or the cgroup's.
-func memory() int64 {
+// availableMemory is what this process may use, in bytes: the machine's memory,
+// or the limit of its cgroup if that is less.
+func availableMemory() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if fields := bytes.Fields(info); len(fields) > 1 && string(fields[0]) == "MemTotal:" {

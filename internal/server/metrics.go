@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// collector reports what the caches hold at the moment of the scrape.
+// collector reports the state of the caches at the moment of a scrape.
 type collector struct {
 	metrics.BaseStableCollector
 	backends *backends
@@ -53,7 +53,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
-		gauge(healthyDesc, one(b.feed.Healthy() == nil), b.servers)
+		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
 		for _, r := range b.Cache.Resources() {
 			snapshot, gr := r.Snapshot(), r.GroupResource()
 			gauge(objectsDesc, float64(snapshot.Len()), gr.Group, gr.Resource)
@@ -62,16 +62,18 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-func one(yes bool) float64 {
-	if yes {
+// boolGauge is 1 for true and 0 for false.
+func boolGauge(value bool) float64 {
+	if value {
 		return 1
 	}
 	return 0
 }
 
-// monitor asks an etcd for its size, for apiserver_storage_size_bytes. Kubernetes'
-// own dials anew for each scrape and waits 20 s for an etcd that does not answer,
-// longer than a scrape may take: there would be no metrics just when they are needed.
+// monitor asks an etcd cluster for its size, for apiserver_storage_size_bytes. It
+// replaces Kubernetes' own, which dials for each scrape and waits 20 s for an etcd
+// that does not answer. A scrape may not take so long, so there would be no metrics
+// just when they are needed.
 type monitor struct {
 	client  *clientv3.Client
 	servers string
@@ -79,25 +81,24 @@ type monitor struct {
 
 var _ etcdmetrics.Monitor = monitor{}
 
-// monitors are of all clusters, that of first before the others, as Kubernetes has
-// them.
-func (b *backends) monitors(first string) []etcdmetrics.Monitor {
+// monitors returns one for each cluster, in Kubernetes' order: the main cluster
+// first. main are its servers, as in backend.servers.
+func (b *backends) monitors(main string) []etcdmetrics.Monitor {
 	all := b.all()
 	slices.SortFunc(all, func(x, y *backend) int {
-		if x.servers == first || y.servers == first {
-			return cmp.Compare(one(y.servers == first), one(x.servers == first))
-		}
-		return cmp.Compare(x.servers, y.servers)
+		return cmp.Or(
+			cmp.Compare(boolGauge(y.servers == main), boolGauge(x.servers == main)),
+			cmp.Compare(x.servers, y.servers))
 	})
 	monitors := make([]etcdmetrics.Monitor, len(all))
-	for i, x := range all {
-		monitors[i] = monitor{x.Client.Client, x.servers}
+	for i, backend := range all {
+		monitors[i] = monitor{backend.Client.Client, backend.servers}
 	}
 	return monitors
 }
 
-// Monitor implements etcdmetrics.Monitor: it asks any member. Its caller gives it a
-// second.
+// Monitor implements etcdmetrics.Monitor: it asks a member at random. The caller's
+// context allows it a second.
 func (m monitor) Monitor(ctx context.Context) (etcdmetrics.StorageMetrics, error) {
 	members := strings.Split(m.servers, ",")
 	status, err := m.client.Status(ctx, members[rand.IntN(len(members))])
@@ -107,5 +108,6 @@ func (m monitor) Monitor(ctx context.Context) (etcdmetrics.StorageMetrics, error
 	return etcdmetrics.StorageMetrics{Size: status.DbSize}, nil
 }
 
-// Close implements etcdmetrics.Monitor. The client is the backend's.
+// Close implements etcdmetrics.Monitor. It does nothing, as the client is the
+// backend's.
 func (m monitor) Close() error { return nil }

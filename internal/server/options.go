@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/kube"
 )
 
-// ReadPath says who answers reads.
+// ReadPath names the server of reads.
 type ReadPath string
 
 const (
@@ -24,13 +24,14 @@ const (
 	ReadPathKubernetes ReadPath = "kubernetes"
 )
 
-// Options of `millrace serve`: kube-apiserver's and a few more.
+// Options of `millrace serve`: kube-apiserver's and a few more. NewOptions makes
+// them; the zero value is not usable.
 type Options struct {
 	Kube *kube.Options
-	// DataDir holds what a server needs that is not told otherwise: etcd's data,
-	// certificates, keys and kubeconfigs.
+	// DataDir holds etcd's data, certificates, keys and kubeconfigs, unless other
+	// flags name them.
 	DataDir string
-	// ReadPath says who answers reads.
+	// ReadPath is a ReadPath, as a flag.
 	ReadPath string
 	// WireCacheSize bounds the encoded bytes that are kept for the next reader.
 	WireCacheSize resource.QuantityValue
@@ -38,32 +39,35 @@ type Options struct {
 	HistoryWindow time.Duration
 	// WatchCompression compresses watches for clients that accept gzip.
 	WatchCompression bool
-	// PaceRelists is how many percent of a kind of clients may list anew within a
-	// minute when they are restarted together. 0 lets all of them.
+	// PaceRelists is the percentage of a program's clients that may list anew within
+	// a minute when many of them do so together. 0 bounds nothing.
 	PaceRelists float64
-	// WatchSLO says how long an event of a watch may take, and WatchProbe how often
-	// one is caused to see it; 0 is never.
-	WatchSLO   string
+	// WatchSLO says how long an event of a watch may take.
+	WatchSLO string
+	// WatchProbe is the period of the probe. 0 means that there is none.
 	WatchProbe time.Duration
-	// TimerSlack is how late the kernel may wake the process for a timer. It is the
-	// process's, so who runs it sets it; 0 leaves it as it is.
+	// TimerSlack is how late the kernel may wake the process for a timer. It concerns
+	// the whole process, so the caller sets it before Run. 0 leaves it as it is.
 	TimerSlack time.Duration
-	// Cache and CompiledBytes are what tests alone change: they alter costs and no
+	// Cache and CompiledBytes are changed only by tests. They alter costs and no
 	// answer.
 	Cache cache.Config
-	// CompiledBytes bounds what is compiled out of the schemas of custom resources.
+	// CompiledBytes bounds what is compiled out of the schemas of custom resources. 0
+	// means MemoryShares' default.
 	CompiledBytes int64
 
+	// flags are set by AddFlags.
 	flags *pflag.FlagSet
 }
 
-// NewOptions makes options with their defaults.
+// NewOptions makes options with their defaults. That of the wire cache depends on
+// the machine's memory.
 func NewOptions() *Options {
 	return &Options{
 		Kube:          kube.NewOptions(),
 		DataDir:       datadir.DefaultPath,
 		ReadPath:      string(ReadPathMillrace),
-		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(defaultWireCache(), resource.BinarySI)},
+		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(divideMemory(availableMemory()).WireCache, resource.BinarySI)},
 		HistoryWindow: 5 * time.Minute,
 
 		WatchCompression: true,
@@ -72,7 +76,7 @@ func NewOptions() *Options {
 	}
 }
 
-// AddFlags adds all flags to a command's and returns them by section.
+// AddFlags adds all flags to those of a command and returns them by section.
 func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	own := sections.FlagSet("millrace")
@@ -85,15 +89,15 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	o.addSLOFlags(own)
 	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
-	own.IntVar(&o.Cache.IndexFrom, "index-from", 0, "Size of a scan that is worth an index.")
+	own.IntVar(&o.Cache.IndexMinScan, "index-from", 0, "Size of a scan that is worth an index.")
 	own.IntVar(&o.Cache.HistoryEvents, "history-events", 0, "How many of a resource's last changes are kept however old they are.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
 	for _, name := range []string{"leaf-objects", "index-from", "history-events", "compiled-schemas-bytes"} {
 		_ = own.MarkHidden(name) // it was added above
 	}
-	theirs := o.Kube.Flags()
-	for _, name := range theirs.Order {
-		sections.FlagSet(name).AddFlagSet(theirs.FlagSet(name))
+	kubernetes := o.Kube.Flags()
+	for _, name := range kubernetes.Order {
+		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
 	}
 	for _, section := range sections.FlagSets {
 		fs.AddFlagSet(section)
@@ -102,12 +106,14 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	return sections
 }
 
-// maxSlack is far below every timeout there is.
-const maxSlack = 50 * time.Millisecond
+const (
+	// maxSlack is far below every timeout of the server.
+	maxSlack = 50 * time.Millisecond
+	// maxPace lets all clients list within six seconds.
+	maxPace = 1000
+)
 
-// maxPace lets all clients list in six seconds.
-const maxPace = 1000
-
+// validate checks our own flags. Kubernetes checks its own.
 func (o *Options) validate() error {
 	switch ReadPath(o.ReadPath) {
 	case ReadPathMillrace, ReadPathKubernetes:
@@ -132,25 +138,26 @@ func (o *Options) validate() error {
 	if o.TimerSlack < 0 || o.TimerSlack > maxSlack {
 		return fmt.Errorf("--timer-slack=%v is out of range: give one from 0 (leave it) to %v", o.TimerSlack, maxSlack)
 	}
-	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexFrom < 0 {
+	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexMinScan < 0 {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
 	}
 	return o.validateSLO()
 }
 
+// watches returns the options of watches.
 func (o *Options) watches() watchOptions {
 	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compress: o.WatchCompression}
 }
 
-// given reports whether a flag was set by the user.
-func (o *Options) given(name string) bool {
+// isSet reports whether the user set a flag.
+func (o *Options) isSet(name string) bool {
 	f := o.flags.Lookup(name)
 	return f != nil && f.Changed
 }
 
-// fallback sets a flag that the user did not set.
-func (o *Options) fallback(name, value string) error {
-	if o.given(name) {
+// setDefault sets a flag unless the user did.
+func (o *Options) setDefault(name, value string) error {
+	if o.isSet(name) {
 		return nil
 	}
 	if err := o.flags.Set(name, value); err != nil {

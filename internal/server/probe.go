@@ -20,11 +20,13 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// probe writes a Lease every so often and watches it through the front door. A Lease
-// is what Kubernetes has for beats: it is small, nothing acts on one that it does
-// not know, and few watch all of them, unlike config maps. Its watch is one as any
-// other, and counted as such, for the program "millrace-probe". It is left behind
-// for the next start of the same server.
+// probe times the whole way of an event: it writes a Lease every period and watches
+// it through the server's own front door. A Lease is Kubernetes' object for
+// heartbeats. It is small, no controller acts on a Lease it does not know, and few
+// clients watch all of them, unlike config maps.
+//
+// The watch counts as any other, for the program "millrace-probe". The Lease stays
+// behind for the next start of the same server.
 type probe struct {
 	config   *rest.Config
 	period   time.Duration
@@ -46,10 +48,10 @@ func (p *probe) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the probe's client: %w", err)
 	}
-	host, _ := os.Hostname() // "" is a name too
+	host, _ := os.Hostname() // "" will do as a name
 	name := fmt.Sprintf("%s-%x", probeAgent, sha256.Sum256([]byte(host+" "+config.Host)))[:len(probeAgent)+11]
 	leases := client.Leases(probeNamespace)
-	defer beneath(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
+	defer runUntilStopped(ctx, func(ctx context.Context) { p.watch(ctx, leases, name) })()
 	ticker := time.NewTicker(p.period)
 	defer ticker.Stop()
 	for {
@@ -69,7 +71,7 @@ func (p *probe) run(ctx context.Context) error {
 	}
 }
 
-// write changes the Lease, or makes it, and returns its revision.
+// write changes the Lease, or creates it, and returns its revision.
 func (p *probe) write(ctx context.Context, leases coordinationclient.LeaseInterface, name, host string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -88,10 +90,10 @@ func (p *probe) write(ctx context.Context, leases coordinationclient.LeaseInterf
 	return strconv.ParseInt(lease.ResourceVersion, 10, 64)
 }
 
-// watch follows the Lease until the context ends.
+// watch watches the Lease until the context ends, again after each failure.
 func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterface, name string) {
 	for ctx.Err() == nil {
-		err := p.follow(ctx, leases, name)
+		err := p.followOnce(ctx, leases, name)
 		if ctx.Err() != nil {
 			return
 		}
@@ -105,7 +107,8 @@ func (p *probe) watch(ctx context.Context, leases coordinationclient.LeaseInterf
 	}
 }
 
-func (p *probe) follow(ctx context.Context, leases coordinationclient.LeaseInterface, name string) error {
+// followOnce watches the Lease until the watch ends.
+func (p *probe) followOnce(ctx context.Context, leases coordinationclient.LeaseInterface, name string) error {
 	w, err := leases.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return err

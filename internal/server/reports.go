@@ -12,51 +12,52 @@ import (
 
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/kube"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
-// source makes reports of the tier and of the server over it.
-func (r *readTier) source(server *kube.Server) dashboard.Source {
-	watches := r.backends.accounts
+// reportSource returns the reports of the tier and of the server above it.
+func (r *readTier) reportSource(server *kube.Server) dashboard.Source {
+	watches := r.backends.watchAccounts
 	return dashboard.Source{
-		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.lists.Report,
-		Memory: r.memory, CRDs: server.CustomResources, Feed: watches.Feed,
+		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.readAccounts.Report,
+		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
 	}
 }
 
-// memory tells where the process's memory is.
-func (r *readTier) memory() slo.MemoryReport {
+// memoryReport says where the process's memory is.
+func (r *readTier) memoryReport() report.MemoryReport {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(samples)
-	report := slo.MemoryReport{
-		Time: time.Now(), Resident: resident(), Limit: memory(),
+	result := report.MemoryReport{
+		Time: time.Now(), Resident: resident(), Limit: availableMemory(),
 		Heap:       int64(samples[0].Value.Uint64() + samples[1].Value.Uint64()),
 		Goroutines: runtime.NumGoroutine(), Wire: r.budget.Used(), WireLimit: r.budget.Limit(),
-		Resources: []slo.ResourceMemory{},
+		Resources: []report.ResourceMemory{},
 	}
 	for _, b := range r.backends.all() {
-		for _, held := range b.Cache.Resources() {
-			usage := held.Usage()
+		for _, resource := range b.Cache.Resources() {
+			usage := resource.Usage()
 			if usage.Objects == 0 && usage.Log == 0 {
 				continue
 			}
-			m := slo.ResourceMemory{
-				Resource: held.GroupResource().String(), Objects: usage.Objects, Values: usage.Values, Log: usage.Log, Forms: usage.Forms,
+			m := report.ResourceMemory{
+				Resource: resource.GroupResource().String(), Objects: usage.Objects, Values: usage.Values, Log: usage.Log, Forms: usage.Forms,
 			}
-			for _, term := range held.Indexes() {
+			for _, term := range resource.Indexes() {
 				m.Indexes = append(m.Indexes, term.String())
 			}
 			slices.Sort(m.Indexes)
-			report.Resources = append(report.Resources, m)
+			result.Resources = append(result.Resources, m)
 		}
 	}
-	slices.SortFunc(report.Resources, func(a, b slo.ResourceMemory) int {
-		return cmp.Or(cmp.Compare(taken(&b), taken(&a)), cmp.Compare(a.Resource, b.Resource))
+	slices.SortFunc(result.Resources, func(a, b report.ResourceMemory) int {
+		return cmp.Or(cmp.Compare(totalBytes(&b), totalBytes(&a)), cmp.Compare(a.Resource, b.Resource))
 	})
-	return report
+	return result
 }
 
-func taken(m *slo.ResourceMemory) int64 {
+// totalBytes sums up what a resource takes: stored values, events and encoded forms.
+func totalBytes(m *report.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
 		n += bytes
@@ -64,8 +65,8 @@ func taken(m *slo.ResourceMemory) int64 {
 	return n
 }
 
-// resident is the process's resident memory in bytes, 0 where the system does not
-// tell.
+// resident returns the process's resident memory in bytes, or 0 where the system
+// does not report it.
 func resident() int64 {
 	content, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

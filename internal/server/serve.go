@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/encode"
@@ -22,66 +20,67 @@ import (
 // Server is one `millrace serve`.
 type Server struct {
 	options *Options
-	out     io.Writer
-	logger     *slog.Logger
-	// kubeconfigFits says that the data directory's kubeconfig opens this server.
+	// out receives what is printed for people. Logs go elsewhere.
+	out    io.Writer
+	logger *slog.Logger
+	// kubeconfigFits says that the data directory's kubeconfigs open this server.
 	kubeconfigFits bool
-	// program is what was started, as a person would start it again.
+	// program is the name that the process was started by, for advice.
 	program string
 }
 
-// New makes a server of options that are in order. out receives what a person is to
-// read; logs go to standard error as Kubernetes' flags say. It starts nothing.
+// New checks the options and makes a server. out receives what a person is to
+// read; logs go to standard error as Kubernetes' flags say. New starts nothing.
 func New(o *Options, out io.Writer) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, out: out, logger: slog.New(klogHandler()), program: "millrace"}
+	s := &Server{options: o, out: out, logger: NewLogger(), program: "millrace"}
 	if len(os.Args) > 0 {
 		s.program = os.Args[0]
 	}
 	return s, nil
 }
 
-// Run serves until the context ends and everything that it began has ended.
+// Run serves until the context ends and everything that it started has ended.
 func (s *Server) Run(ctx context.Context) error {
-	err := s.start(ctx)
+	err := s.runUntilEnd(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil // told to stop before it was ready
+		return nil // it was stopped before it was ready
 	}
 	return err
 }
 
-// start serves too, and says of a context that ends early that it ended.
-func (s *Server) start(ctx context.Context) error {
+// runUntilEnd is Run, but may return the error of a context that ended early.
+func (s *Server) runUntilEnd(ctx context.Context) error {
 	o := s.options
 	if err := o.Kube.Apply(); err != nil {
 		return err
 	}
-	if err := o.shutdownDefaults(); err != nil {
+	if err := o.setShutdownDefaults(); err != nil {
 		return err
 	}
-	alone := len(o.Kube.EtcdServers()) == 0
-	if alone {
-		if err := o.aloneDefaults(); err != nil {
+	standalone := len(o.Kube.EtcdServers()) == 0
+	if standalone {
+		if err := o.setStandaloneDefaults(); err != nil {
 			return err
 		}
 	}
 	var report datadir.Report
 	var embedded *store.Embedded
-	if s.kubeconfigFits = o.kubeconfigFits(alone); o.makesCredentials(alone) {
+	if s.kubeconfigFits = o.kubeconfigFits(standalone); o.makesCredentials(standalone) {
 		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
 		if err != nil {
 			return err
 		}
-		defer s.closing("data directory", dir.Close)
-		if err := s.precheck(dir, alone); err != nil {
+		defer s.closeOrLog("data directory", dir.Close)
+		if err := s.checkBeforeStart(dir, standalone); err != nil {
 			return err
 		}
 		if report, err = o.useCredentials(dir); err != nil {
 			return err
 		}
-		if alone {
+		if standalone {
 			if embedded, err = s.openEtcd(ctx, dir); err != nil {
 				return err
 			}
@@ -89,18 +88,19 @@ func (s *Server) start(ctx context.Context) error {
 			o.Kube.UseEtcd(embedded.Endpoint())
 		}
 	}
-	s.tell(report)
+	s.logCredentials(report)
 	o.Kube.UseWatchCache(ReadPath(o.ReadPath) == ReadPathKubernetes)
 	if embedded == nil {
 		return s.serve(ctx, nil)
 	}
-	return s.serveOver(ctx, embedded)
+	return s.serveWithEmbedded(ctx, embedded)
 }
 
-// serveOver serves until the context ends, or the embedded etcd stops by itself.
-func (s *Server) serveOver(ctx context.Context, embedded *store.Embedded) error {
+// serveWithEmbedded serves until the context ends or the embedded etcd stops by
+// itself. In the latter case it returns the reason.
+func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.Embedded) error {
 	serving, cancel := context.WithCancelCause(ctx)
-	defer beneath(ctx, func(ctx context.Context) {
+	defer runUntilStopped(ctx, func(ctx context.Context) {
 		select {
 		case err := <-embedded.Err():
 			cancel(fmt.Errorf("the embedded etcd stopped by itself (%w): see what it logged, and start again", err))
@@ -114,9 +114,9 @@ func (s *Server) serveOver(ctx context.Context, embedded *store.Embedded) error 
 	return err
 }
 
-// precheck finds what would fail later, while nothing has been written yet.
-func (s *Server) precheck(dir *datadir.Dir, alone bool) error {
-	if err := s.options.checkPort(); err != nil || !alone {
+// checkBeforeStart finds what would fail later, while nothing has been written yet.
+func (s *Server) checkBeforeStart(dir *datadir.Dir, standalone bool) error {
+	if err := s.options.checkPort(); err != nil || !standalone {
 		return err
 	}
 	return checkEtcd(dir.Paths().EtcdData)
@@ -130,11 +130,11 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedde
 	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
-		Logger:       newEtcdLog(dir.Paths().EtcdData),
+		Logger:    newEtcdLogger(dir.Paths().EtcdData, s.logger),
 	})
 }
 
-// serve runs Kubernetes' server over an etcd, with the read tier or without.
+// serve runs Kubernetes' server over an etcd, with the read tier or without it.
 func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
 		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
@@ -143,44 +143,49 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 		}
 		return s.run(ctx, server)
 	}
-	setGC(gcLoading)
-	etcd := s.options.Kube.Etcd()
-	budget := encode.NewBudget(s.options.WireCacheSize.Value())
-	b := &backends{
-		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
-		cache: s.options.Cache, embedded: embedded, logger: s.logger,
-	}
-	b.accounts = s.options.newAccounts(s.logger)
-	b.cache.Budget, b.cache.HistoryWindow, b.cache.Logger = budget, s.options.HistoryWindow, s.logger
+	setGCPercent(loadingGCPercent)
+	shares := s.options.memoryShares(availableMemory())
+	b := s.newBackends(shares, embedded)
 	defer b.close()
-	tier, err := newReadTier(b, budget, s.options.watches())
+	tier, err := newReadTier(b, shares, s.options.watches())
 	if err != nil {
 		return err
 	}
-	lists, err := s.newLists()
+	accounts, err := s.newReadAccounts()
 	if err != nil {
 		return err
 	}
-	tier.lists = lists
-	tier.tier.SetAccounts(lists)
-	defer beneath(ctx, lists.Run)()
-	// etcd first: what Kubernetes says without it is hard to read.
+	tier.readAccounts = accounts
+	tier.tier.SetAccounts(accounts)
+	defer runUntilStopped(ctx, accounts.Run)()
+	// The ping comes before Build, whose errors about an etcd that does not answer are
+	// hard to read.
 	if err := s.pingEtcd(ctx, b); err != nil {
 		return err
 	}
-	hooks := tier.hooks()
-	hooks.CustomResources.CompiledBytes = cmp.Or(s.options.CompiledBytes, defaultCompiled())
-	hooks.CustomResources.ConvertedBytes = hooks.CustomResources.CompiledBytes / 2
-	server, err := kube.Build(ctx, s.options.Kube, hooks)
+	server, err := kube.Build(ctx, s.options.Kube, tier.hooks())
 	if err != nil {
 		return s.options.explain(err)
 	}
-	first := strings.Join(etcd.StorageConfig.Transport.ServerList, ",")
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(first), nil })
-	if err := tier.serve(server); err != nil {
+	main := strings.Join(s.options.Kube.Etcd().StorageConfig.Transport.ServerList, ",")
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return b.monitors(main), nil })
+	if err := tier.setRoutes(server); err != nil {
 		return err
 	}
-	return s.runFed(ctx, tier, server)
+	return s.runWithFeeds(ctx, tier, server)
+}
+
+// newBackends makes the backends, of which none is open yet.
+func (s *Server) newBackends(shares MemoryShares, embedded *store.Embedded) *backends {
+	etcd := s.options.Kube.Etcd()
+	cfg := s.options.Cache
+	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
+	cfg.HistoryWindow, cfg.Logger = s.options.HistoryWindow, s.logger
+	return &backends{
+		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
+		cache: cfg, embedded: embedded, replayRevisions: shares.ReplayRevisions,
+		watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger,
+	}
 }
 
 // pingEtcd opens the main cluster and asks it for its revision.
@@ -191,19 +196,24 @@ func (s *Server) pingEtcd(ctx context.Context, b *backends) error {
 	return b.ping(ctx)
 }
 
-// runFed runs the feeds beneath the server: they begin before and end after it.
-func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server) error {
+// runWithFeeds runs the feeds and all that depends on them, then the server. The
+// feeds have loaded before the server starts, and end after it.
+func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.Server) error {
 	b := tier.backends
-	defer beneath(ctx, b.run)()
-	if err := b.loaded(ctx); err != nil {
+	defer runUntilStopped(ctx, b.run)()
+	if err := b.waitLoaded(ctx); err != nil {
 		return fmt.Errorf("load from etcd: %w", err)
 	}
-	defer beneath(ctx, s.measure(tier, server))()
-	trimmer := newTrimmer(mappedFiles(b.embedded), b.expire, tier.rest, tier.tier.Warming)
-	// The garbage of the load would stay until well after clients are back.
+	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
+	trimmer := newTrimmer(trimmerConfig{
+		Files: mappedFiles(b.embedded), Expire: b.expire, Release: tier.releaseTransient, Warming: tier.tier.Warming,
+		CollectorHeadroom: tier.shares.CollectorHeadroom, Logger: s.logger,
+	})
+	// Without this trim the garbage of the load would stay until long after the
+	// clients are back.
 	trimmer.trim()
-	defer beneath(ctx, trimmer.run)()
-	defer beneath(ctx, func(ctx context.Context) {
+	defer runUntilStopped(ctx, trimmer.run)()
+	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if server.WaitReady(ctx) == nil {
 			tier.tier.Warm(ctx)
 		}
@@ -211,7 +221,7 @@ func (s *Server) runFed(ctx context.Context, tier *readTier, server *kube.Server
 	return s.run(ctx, server)
 }
 
-// mappedFiles are the files whose pages are worth giving back.
+// mappedFiles returns the files whose pages are worth giving back.
 func mappedFiles(embedded *store.Embedded) []string {
 	if embedded == nil {
 		return nil
@@ -219,33 +229,18 @@ func mappedFiles(embedded *store.Embedded) []string {
 	return []string{embedded.Database()}
 }
 
+// run runs Kubernetes' server, and prints how to use it once it is ready.
 func (s *Server) run(ctx context.Context, server *kube.Server) error {
-	defer beneath(ctx, func(ctx context.Context) {
+	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if err := server.WaitReady(ctx); err == nil {
-			s.welcome()
+			s.printWelcome()
 		}
 	})()
 	return s.options.explain(server.Run(ctx))
 }
 
-// beneath runs something until the returned function is called, which waits for
-// its end. The end of ctx alone does not stop it: what a server stands on must
-// outlive the server's own shutdown.
-func beneath(ctx context.Context, run func(context.Context)) (stop func()) {
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		run(running)
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-func (s *Server) closing(what string, release func() error) {
+func (s *Server) closeOrLog(what string, release func() error) {
 	if err := release(); err != nil {
-		klog.ErrorS(err, "Could not close "+what)
+		s.logger.Error("Could not close "+what, "err", err)
 	}
 }

@@ -2,41 +2,56 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
-
-	"k8s.io/klog/v2"
 )
 
 // trimmer gives memory back to the system once the process is quiet. Go's
-// collector lets the heap grow and its scavenger keeps most of that; after a load
-// from etcd or a burst of writes a server would hold it for good. A collection
-// costs some 100 ms of CPU, so it runs only when it pays and when no other ran
-// since the last look: a busy server collects anyway, as its pacer says.
+// collector lets the heap grow, and its scavenger keeps most of that: after a load
+// from etcd or a burst of writes a server would hold it for good.
+//
+// A trim collects, which costs some 100 ms of CPU. So the trimmer runs only when
+// it pays, and only when no other collection ran since the last check. A busy
+// server collects anyway, as its gcPacer says.
+//
+// Only one goroutine may use a trimmer.
 type trimmer struct {
+	trimmerConfig
 	samples []metrics.Sample
-	// files are mapped; see releasePages.
-	files []string
-	// expire drops what is too old, and returns its bytes.
-	expire func() int64
-	// rest lets go of what only a busy server needs.
-	rest func()
-	// cycles is the number of collections at the last look, and quiet how many looks
-	// ago it was another. dropped are bytes that were live then.
-	cycles, quiet, dropped uint64
-	pace                   pacer
+	// cycles is the number of collections at the last check, and quietChecks for how
+	// many checks it has stayed the same.
+	cycles, quietChecks uint64
+	// dropped are the bytes that expire dropped since the last collection.
+	dropped uint64
+	gcPacer gcPacer
+}
+
+// trimmerConfig is what a trimmer gives back, and by which bounds.
+type trimmerConfig struct {
+	// Files are mapped into memory; see releasePages.
+	Files []string
+	// Expire drops events that are too old, and returns their bytes.
+	Expire func() int64
+	// Release drops what only a busy server needs.
+	Release func()
+	// Warming reports whether the server encodes ahead of requests.
+	Warming func() bool
+	// CollectorHeadroom is MemoryShares'.
+	CollectorHeadroom int64
+	Logger            *slog.Logger
 }
 
 const (
 	trimPeriod = 10 * time.Second
-	// trimGain is the least that a trim must be able to give back after one period
-	// without a collection. After n of them an n-th of it is enough, down to trimLeast.
+	// A trim must be able to give back trimGain bytes after one check without a
+	// collection. After n checks an n-th of that is enough, but not below trimLeast.
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
-	// trimBurst bytes that were dropped are worth one when no more are: little events
-	// keep pages of what is gone.
-	trimBurst = 1 << 20
+	// A burst of at least minDroppedBurst dropped bytes is worth a trim of its own once
+	// it is over: small events keep the pages of what is gone.
+	minDroppedBurst = 1 << 20
 )
 
 const (
@@ -46,61 +61,65 @@ const (
 	sampleFree
 )
 
-func newTrimmer(files []string, expire func() int64, rest func(), idle func() bool) *trimmer {
-	return &trimmer{files: files, expire: expire, rest: rest, pace: newPacer(idle), samples: []metrics.Sample{
-		sampleCycles:  {Name: "/gc/cycles/total:gc-cycles"},
-		sampleObjects: {Name: "/memory/classes/heap/objects:bytes"},
-		sampleLive:    {Name: "/gc/heap/live:bytes"},
-		sampleFree:    {Name: "/memory/classes/heap/free:bytes"},
-	}}
+func newTrimmer(cfg trimmerConfig) *trimmer {
+	return &trimmer{
+		trimmerConfig: cfg, gcPacer: newGCPacer(cfg.CollectorHeadroom, cfg.Warming),
+		samples: []metrics.Sample{
+			sampleCycles:  {Name: "/gc/cycles/total:gc-cycles"},
+			sampleObjects: {Name: "/memory/classes/heap/objects:bytes"},
+			sampleLive:    {Name: "/gc/heap/live:bytes"},
+			sampleFree:    {Name: "/memory/classes/heap/free:bytes"},
+		},
+	}
 }
 
-// run looks every few seconds until the context ends.
+// run trims, and paces the collector, until the context ends.
 func (t *trimmer) run(ctx context.Context) {
-	trim, pace := time.NewTicker(trimPeriod), time.NewTicker(pacePeriod)
+	trim, pace := time.NewTicker(trimPeriod), time.NewTicker(gcPacerPeriod)
 	defer trim.Stop()
 	defer pace.Stop()
 	for {
 		select {
 		case <-pace.C:
-			t.pace.look()
+			t.gcPacer.adjust()
 		case <-trim.C:
-			t.look()
+			t.check()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (t *trimmer) look() {
-	dropped := uint64(t.expire())
+// check expires events, and trims if that pays.
+func (t *trimmer) check() {
+	dropped := uint64(t.Expire())
 	metrics.Read(t.samples)
 	if cycles := t.samples[sampleCycles].Value.Uint64(); cycles != t.cycles {
-		t.cycles, t.quiet, t.dropped = cycles, 0, dropped
+		t.cycles, t.quietChecks, t.dropped = cycles, 0, dropped
 		return
 	}
-	t.quiet++
+	t.quietChecks++
 	t.dropped += dropped
-	over := t.dropped >= trimBurst && dropped < trimBurst/16
-	if !over && t.gain() < max(trimGain/t.quiet, trimLeast) {
+	burstEnded := t.dropped >= minDroppedBurst && dropped < minDroppedBurst/16
+	if !burstEnded && t.gain() < max(trimGain/t.quietChecks, trimLeast) {
 		return
 	}
 	t.trim()
 }
 
-// trim gives back what it can.
+// trim collects and gives back what it can.
 func (t *trimmer) trim() {
-	t.rest()
+	t.Release()
 	debug.FreeOSMemory()
-	if err := releasePages(t.files...); err != nil {
-		klog.ErrorS(err, "Could not give memory back")
+	if err := releasePages(t.Files...); err != nil {
+		t.Logger.Error("Could not give memory back", "err", err)
 	}
 	metrics.Read(t.samples)
-	t.cycles, t.quiet, t.dropped = t.samples[sampleCycles].Value.Uint64(), 0, 0
+	t.cycles, t.quietChecks, t.dropped = t.samples[sampleCycles].Value.Uint64(), 0, 0
 }
 
-// gain is about what a trim would give back, in bytes: what the heap has that it does
-// not use, what came since the last collection, and what was dropped.
+// gain estimates what a trim would give back, in bytes: the free part of the heap,
+// what was allocated since the last collection, and what was dropped.
 func (t *trimmer) gain() uint64 {
 	objects, live := t.samples[sampleObjects].Value.Uint64(), t.samples[sampleLive].Value.Uint64()
 	return t.samples[sampleFree].Value.Uint64() + objects - min(objects, live) + t.dropped

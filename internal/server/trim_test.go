@@ -1,61 +1,65 @@
 package server
 
 import (
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"testing"
 )
 
-// TestTrimmer: the longer nothing was collected, the less there must be to give back,
-// and what was dropped counts.
+// TestTrimmer checks that less needs to be given back the longer there was no
+// collection, and that dropped bytes count.
 func TestTrimmer(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	trims, dropped := 0, int64(0)
-	x := newTrimmer(nil, func() int64 { return dropped }, func() { trims++ }, func() bool { return true })
-	looks := func(n int) int {
+	trimmer := newTrimmer(trimmerConfig{
+		Expire: func() int64 { return dropped }, Release: func() { trims++ }, Warming: func() bool { return true },
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	trimsAfter := func(n int) int {
 		trims = 0
 		debug.FreeOSMemory()
-		for range n + 1 { // the first sees that there was a collection
-			x.look()
+		for range n + 1 { // the first check notices the collection
+			trimmer.check()
 		}
 		return trims
 	}
-	if n := looks(5); n != 0 {
+	if n := trimsAfter(5); n != 0 {
 		t.Errorf("trimmed %d times with nothing to give back", n)
 	}
-	garbage := func(size int) int {
+	trimsAfterGarbage := func(size int) int {
 		trims = 0
 		debug.FreeOSMemory()
-		x.look()
+		trimmer.check()
 		runtime.KeepAlive(make([]byte, size))
-		x.look()
+		trimmer.check()
 		return trims
 	}
-	if n := garbage(2 * trimGain); n != 1 {
+	if n := trimsAfterGarbage(2 * trimGain); n != 1 {
 		t.Errorf("trimmed %d times with much to give back", n)
 	}
-	if n := garbage(trimGain / 2); n != 0 {
+	if n := trimsAfterGarbage(trimGain / 2); n != 0 {
 		t.Errorf("trimmed %d times with some to give back", n)
 	}
 	for range 3 {
-		x.look()
+		trimmer.check()
 	}
 	if trims != 1 {
-		t.Errorf("trimmed %d times with some to give back for a while", trims)
+		t.Errorf("trimmed %d times with some to give back for several checks", trims)
 	}
 	dropped = trimGain
-	if n := looks(1); n != 1 {
+	if n := trimsAfter(1); n != 1 {
 		t.Errorf("trimmed %d times when much was dropped", n)
 	}
-	dropped = trimBurst
-	if n := looks(2); n != 0 {
+	dropped = minDroppedBurst
+	if n := trimsAfter(2); n != 0 {
 		t.Errorf("trimmed %d times while little was dropped each time", n)
 	}
 	dropped = 0
-	if x.look(); trims != 1 {
+	if trimmer.check(); trims != 1 {
 		t.Errorf("trimmed %d times when no more was dropped", trims)
 	}
-	if x.look(); trims != 1 {
+	if trimmer.check(); trims != 1 {
 		t.Errorf("trimmed %d times for one burst", trims)
 	}
 }

@@ -1,6 +1,5 @@
-// Package slo measures how long events take from etcd to their watchers, and keeps
-// accounts of who reads what at which cost.
+// Package slo measures how long events take from etcd to their watchers: their spans.
+// It also keeps accounts of the feeds from etcd, and of the probe.
 //
-// What it tells is in the types of report.go; they are the JSON of
-// /debug/millrace/, which the dashboard and `millrace top` show.
+// The types of its reports are in package report. Package usage is for GETs and LISTs.
 package slo

@@ -1,26 +1,27 @@
 package slo
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
-// ledger is what one write carries for watches, until it has returned. Events of one
-// arrival for watches of one client and subscription are one entry, however many
-// watches there are: all of them have the same span, which is known when the write
-// has returned, and is counted once.
+// ledger is the events that one write carries. It lives in Write.Local until the write
+// has returned.
+//
+// Events of one arrival for watches of the same peers share an entry, however many
+// watches there are. All of them have the same span, since they arrived together and
+// leave with the same write. So the span is computed and counted once.
+//
+// The caller of Sent holds the connection's lock, and that guards the ledger.
 type ledger struct {
 	entries []entry
-	// at is the entry that was added to last.
-	at int
-	// pieces are of watches that were not sent all that they were given, or whose
-	// windows were shut: nobody has their spans.
-	pieces []piece
+	// last is the index of the entry that was added to last.
+	last int
+	// partials are writes of watches whose queued bytes do not all fit, or whose windows
+	// stalled. Their spans differ from those of other watches, so they share no entry.
+	partials []partialWrite
 }
 
-// entry is what some peers were sent. Without an arrival it has no span.
+// entry is events for watches of the same peers. Without an arrival they have no span.
 type entry struct {
-	// resource is that of the peers.
+	// resource is the peers' resource.
 	resource *resourceAccount
 	peers    *peers
 	arrival  *Arrival
@@ -28,16 +29,17 @@ type entry struct {
 	bytes    uint64
 }
 
-type piece struct {
+// partialWrite is bytes of one watch that are counted at the sender, batch by batch.
+type partialWrite struct {
 	sender *Sender
 	bytes  uint64
-	// shut is zero if the windows are open.
-	shut WindowStall
+	// stall is zero if the windows are open.
+	stall WindowStall
 }
 
 var ledgers = sync.Pool{New: func() any { return new(ledger) }}
 
-// ledger returns the write's ledger.
+// ledger returns the write's ledger. The first call takes one from the pool.
 func (w *Write) ledger() *ledger {
 	l, ok := w.Local.(*ledger)
 	if !ok {
@@ -47,39 +49,43 @@ func (w *Write) ledger() *ledger {
 	return l
 }
 
-// searched is how many entries are looked at for one to join.
-const searched = 8
+// maxSearched is how many entries are searched for one to add to. More would cost more
+// than a second entry for the same peers.
+const maxSearched = 8
 
-// add adds to an entry, the last one if that can be.
-func (l *ledger) add(x *Sender, a *Arrival, count uint32, bytes uint64) {
-	if l.at >= len(l.entries) || l.entries[l.at].peers != x.peers || l.entries[l.at].arrival != a {
-		l.find(x, a)
+// add adds events to the entry of the sender's peers.
+func (l *ledger) add(s *Sender, a *Arrival, count uint32, bytes uint64) {
+	if l.last >= len(l.entries) || l.entries[l.last].peers != s.peers || l.entries[l.last].arrival != a {
+		l.selectEntry(s, a)
 	}
-	e := &l.entries[l.at]
+	e := &l.entries[l.last]
 	e.count += count
 	e.bytes += bytes
 }
 
-// find looks for an entry, first behind the last one, for the next watch is often sent
-// the same in the same order. It makes one if there is none.
-func (l *ledger) find(x *Sender, a *Arrival) {
-	n, p := len(l.entries), x.peers
-	if i := l.at + 1; i < n && l.entries[i].peers == p && l.entries[i].arrival == a {
-		l.at = i
+// selectEntry sets last to the entry for a sender's events. It appends an entry if it
+// finds none.
+//
+// The entry after the last one is tried first: watches of one connection often send the
+// same arrivals in the same order.
+func (l *ledger) selectEntry(s *Sender, a *Arrival) {
+	n, p := len(l.entries), s.peers
+	if i := l.last + 1; i < n && l.entries[i].peers == p && l.entries[i].arrival == a {
+		l.last = i
 		return
 	}
-	for i := n - 1; i >= max(0, n-searched); i-- {
+	for i := n - 1; i >= max(0, n-maxSearched); i-- {
 		if l.entries[i].peers == p && l.entries[i].arrival == a {
-			l.at = i
+			l.last = i
 			return
 		}
 	}
-	l.at = n
-	l.entries = append(l.entries, entry{resource: x.resource, peers: p, arrival: a})
+	l.last = n
+	l.entries = append(l.entries, entry{resource: s.resource, peers: p, arrival: a})
 }
 
-// Written counts what a write has delivered that has returned. One that failed has
-// delivered nothing.
+// Written counts the events of a write that has returned. A write that failed delivered
+// nothing: it is not called then.
 func (w *Write) Written() {
 	l, ok := w.Local.(*ledger)
 	if !ok {
@@ -88,118 +94,39 @@ func (w *Write) Written() {
 	w.Local = nil
 	for i := range l.entries {
 		e := &l.entries[i]
-		e.resource.deliver(w, delivery{peers: e.peers, arrival: e.arrival, count: e.count, size: e.bytes, bytes: e.bytes})
+		e.resource.addDelivery(w, delivery{peers: e.peers, arrival: e.arrival, count: e.count, size: e.bytes, bytes: e.bytes})
 	}
-	for i := range l.pieces {
-		l.pieces[i].deliver(w)
+	for i := range l.partials {
+		l.partials[i].addDeliveries(w)
 	}
 	clear(l.entries)
-	clear(l.pieces)
-	l.entries, l.pieces, l.at = l.entries[:0], l.pieces[:0], 0
+	clear(l.partials)
+	l.entries, l.partials, l.last = l.entries[:0], l.partials[:0], 0
 	ledgers.Put(l)
 }
 
-// deliver counts a piece.
-func (p *piece) deliver(w *Write) {
-	x := p.sender
-	r := x.resource
-	r.deliver(w, delivery{peers: x.peers, bytes: p.bytes})
+// addDeliveries counts the bytes at once, and the events of the batches that are
+// delivered completely now.
+func (p *partialWrite) addDeliveries(w *Write) {
+	s := p.sender
+	r := s.resource
+	r.addDelivery(w, delivery{peers: s.peers, bytes: p.bytes})
 	var events uint64
-	done := x.wrote(p.bytes, w.Filled.Sub(r.set.began), w.Began.Sub(r.set.began))
-	for i := range x.before[:done] {
-		g := &x.before[i]
+	done := s.consume(p.bytes, w.Filled.Sub(r.set.began), w.Began.Sub(r.set.began))
+	for i := range s.earlier[:done] {
+		b := &s.earlier[i]
 		d := delivery{
-			peers: x.peers, arrival: g.arrival, count: g.count, size: uint64(g.size), taken: g.taken, encoded: g.encoded, shut: p.shut.For,
+			peers: s.peers, arrival: b.arrival, count: b.count, size: uint64(b.size), filled: b.filled, encoded: b.encoded, stalled: p.stall.For,
 		}
-		if d.shut > 0 {
-			d.held = p.shut.Since.Sub(r.set.began)
+		if d.stalled > 0 {
+			d.stalledSince = p.stall.Since.Sub(r.set.began)
 		}
-		r.deliver(w, d)
-		events += uint64(g.count)
+		r.addDelivery(w, d)
+		events += uint64(b.count)
 	}
-	x.forget(done)
-	x.locked(func(uint64) {
-		x.events += events
-		x.bytes += p.bytes
+	s.dropWritten(done)
+	s.withLock(func(uint64) {
+		s.events += events
+		s.bytes += p.bytes
 	})
-}
-
-// delivery is events of one arrival that were delivered to some peers by one write.
-// Times are since the set's beginning.
-type delivery struct {
-	peers *peers
-	// arrival is nil for what has no span.
-	arrival *Arrival
-	count   uint32
-	// size is the bytes of the events, bytes those that were written with them.
-	size, bytes uint64
-	// taken and encoded are the events', 0 if those are the write's, of which began and
-	// ended are.
-	taken, encoded, began, ended time.Duration
-	busy, writing                time.Duration
-	// shut is how long the client's windows were shut since held.
-	held, shut time.Duration
-}
-
-// waiting is how many deliveries wait to be counted together: behind a write nothing
-// that counting needs is in the processor's caches, its code included.
-const waiting = 32
-
-var rooms = sync.Pool{New: func() any { return new([waiting]delivery) }}
-
-// deliver notes a delivery of a write, to be counted later.
-func (r *resourceAccount) deliver(w *Write, d delivery) {
-	t := r.set.began
-	d.began, d.ended, d.busy, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.Busy.Sub(t), w.Writing
-	if d.encoded == 0 {
-		d.taken, d.encoded = w.Filled.Sub(t), d.began
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waiting == nil {
-		r.waiting = rooms.Get().(*[waiting]delivery)
-	}
-	r.waiting[r.waits] = d
-	if r.waits++; r.waits == waiting {
-		r.settleLocked()
-	}
-}
-
-// settle counts what waits for it.
-func (r *resourceAccount) settle() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.settleLocked()
-}
-
-// settleLocked counts what waits for it.
-func (r *resourceAccount) settleLocked() {
-	if r.waits == 0 {
-		return
-	}
-	list := r.waiting[:r.waits]
-	for i := range list {
-		// The memory of all is asked for at once and waited for once: these loads wait for
-		// nothing, as locks would.
-		list[i].peers.used.Load()
-	}
-	var x run
-	for i := range list {
-		d := &list[i]
-		r.events += uint64(d.count)
-		r.bytes += d.bytes
-		if d.arrival != nil {
-			if i == 0 || !d.same(&list[i-1]) || x.count == 0 {
-				r.observeLocked(&x)
-				x.set(d, r)
-			}
-			x.count += d.count
-			x.bytes += d.size
-		}
-		d.peers.settle(d, &x)
-	}
-	r.observeLocked(&x)
-	clear(list)
-	rooms.Put(r.waiting)
-	r.waiting, r.waits = nil, 0
 }

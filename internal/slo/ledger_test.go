@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -17,8 +18,8 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 	var all []*sender
 	for i := range clients * selections * watches {
 		all = append(all, follow(x.Open(slo.WatchInfo{
-			Resource: "pods", Client: slo.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
-			Selection: fmt.Sprint("labels: n=", i/clients%selections), Place: new(at), Transport: new(at),
+			Resource: "pods", Client: report.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
+			Selection: fmt.Sprint("labels: n=", i/clients%selections), Backlog: new(at), Transport: new(at),
 		})))
 	}
 	for range writes {

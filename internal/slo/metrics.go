@@ -3,9 +3,11 @@ package slo
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
-// Collector reports the accounts as metrics at the moment of the scrape.
+// Collector makes metrics from the accounts at each scrape.
 type Collector struct {
 	metrics.BaseStableCollector
 	set *Watches
@@ -13,7 +15,7 @@ type Collector struct {
 
 var _ metrics.StableCollector = (*Collector)(nil)
 
-// NewCollector makes a collector of a set's accounts.
+// NewCollector makes a collector for a set.
 func NewCollector(set *Watches) *Collector { return &Collector{set: set} }
 
 func describe(name, help string, labels ...string) *metrics.Desc {
@@ -31,7 +33,7 @@ var (
 	expiredDesc   = describe("watch_relists_total", "Watches that were told to list again because their place in the log was lost, by resource.", "resource")
 	watchersDesc  = describe("watch_watchers", "Watches that are open, by resource.", "resource")
 	behindDesc    = describe("watch_behind", "Watches that were not sent all yet.")
-	behindMost    = describe("watch_behind_seconds_max", "Age of the oldest event that a watch was not sent.")
+	behindMaxDesc = describe("watch_behind_seconds_max", "Age of the oldest event that a watch was not sent.")
 	metDesc       = describe("watch_slo_met", "1 while every objective is met and etcd is in time.")
 	causeDesc     = describe("slo_cause", "1 for each cause that keeps events from being in time now.", "cause")
 	feedDesc      = describe("feed_delivery_seconds", "Time that etcd's watch took to answer a request for its progress, in the last minute, by etcd cluster and quantile.", "etcd", "quantile")
@@ -40,47 +42,47 @@ var (
 	probeDesc     = describe("watch_probe_seconds", "Time to the probe's event in the last minute, from the start of its write or from the answer to it, by quantile.", "from", "quantile")
 )
 
-func descriptions() []*metrics.Desc {
+func allDescs() []*metrics.Desc {
 	return []*metrics.Desc{
-		spanDesc, eventsDesc, bytesDesc, lateDesc, stageDesc, p99Desc, objectiveDesc, expiredDesc, watchersDesc, behindDesc, behindMost,
+		spanDesc, eventsDesc, bytesDesc, lateDesc, stageDesc, p99Desc, objectiveDesc, expiredDesc, watchersDesc, behindDesc, behindMaxDesc,
 		metDesc, causeDesc, feedDesc, feedLateDesc, delayDesc, probeDesc,
 	}
 }
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *Collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range descriptions() {
+	for _, d := range allDescs() {
 		ch <- d
 	}
 }
 
-// causes are all values of the label.
-var causes = []Cause{
-	Cause(StageEtcd), Cause(StageDecode), Cause(StageDispatch), Cause(StageEncode), Cause(StageClient), Cause(StageConnection),
-	CauseCPU, CauseSize, CauseProbe,
+// causes are all values of the label cause.
+var causes = []report.Cause{
+	report.Cause(report.StageEtcd), report.Cause(report.StageDecode), report.Cause(report.StageDispatch), report.Cause(report.StageEncode), report.Cause(report.StageClient), report.Cause(report.StageConnection),
+	report.CauseCPU, report.CauseSize, report.CauseProbe,
 }
 
 // CollectWithStability implements metrics.StableCollector.
 func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
-	report := c.set.SLO()
+	result := c.set.SLO()
 	c.resources(ch)
-	for i := range report.Resources {
-		gauge(ch, p99Desc, report.Resources[i].Spans.P99, report.Resources[i].Resource)
+	for i := range result.Resources {
+		gauge(ch, p99Desc, result.Resources[i].Spans.P99, result.Resources[i].Resource)
 	}
-	behind := behindOf(c.set.watches(), report.Time)
+	behind := watchesBehind(c.set.watches(), result.Time)
 	gauge(ch, behindDesc, float64(len(behind)))
 	var most float64
 	if len(behind) > 0 {
 		most = behind[0].BehindSeconds
 	}
-	gauge(ch, behindMost, most)
-	gauge(ch, metDesc, one(report.Met))
-	found := map[Cause]bool{}
-	for _, f := range report.Causes {
+	gauge(ch, behindMaxDesc, most)
+	gauge(ch, metDesc, boolValue(result.Met))
+	found := map[report.Cause]bool{}
+	for _, f := range result.Causes {
 		found[f.Cause] = true
 	}
 	for _, cause := range causes {
-		gauge(ch, causeDesc, one(found[cause]), string(cause))
+		gauge(ch, causeDesc, boolValue(found[cause]), string(cause))
 	}
 	for _, f := range c.set.Feed().Feeds {
 		for _, etcd := range f.Endpoints[:min(1, len(f.Endpoints))] {
@@ -88,14 +90,14 @@ func (c *Collector) CollectWithStability(ch chan<- metrics.Metric) {
 			quantiles(ch, feedDesc, &f.Delivery, etcd)
 		}
 	}
-	quantiles(ch, delayDesc, &report.Process.Delay)
-	if report.Probe != nil {
-		quantiles(ch, probeDesc, &report.Probe.Whole, "write")
-		quantiles(ch, probeDesc, &report.Probe.Commit, "answer")
+	quantiles(ch, delayDesc, &result.Process.Delay)
+	if result.Probe != nil {
+		quantiles(ch, probeDesc, &result.Probe.Whole, "write")
+		quantiles(ch, probeDesc, &result.Probe.Commit, "answer")
 	}
 }
 
-// resources tells what the accounts of resources count since the start.
+// resources sends what the accounts of resources count since the start.
 func (c *Collector) resources(ch chan<- metrics.Metric) {
 	watchers := map[*resourceAccount]int{}
 	for _, w := range c.set.watches() {
@@ -103,8 +105,8 @@ func (c *Collector) resources(ch chan<- metrics.Metric) {
 	}
 	for _, r := range c.set.resources() {
 		r.mu.Lock()
-		r.settleLocked()
-		events, bytes, expired, t := r.events, r.bytes, r.expired, r.totals
+		r.countPendingLocked()
+		events, bytes, expired, t := r.mu.events, r.mu.bytes, r.mu.expired, r.mu.totals
 		r.mu.Unlock()
 		counter(ch, eventsDesc, float64(events), r.name)
 		counter(ch, bytesDesc, float64(bytes), r.name)
@@ -117,11 +119,11 @@ func (c *Collector) resources(ch chan<- metrics.Metric) {
 		}
 		upTo, count := map[float64]uint64{}, uint64(0)
 		for i, bound := range spanBounds {
-			count += t.within[i]
+			count += t.withinBound[i]
 			upTo[bound.Seconds()] = count
 		}
-		count += t.within[len(spanBounds)]
-		// Kubernetes' wrapper has no constant histograms, but lends its description.
+		count += t.withinBound[len(spanBounds)]
+		// Kubernetes' wrapper has no constant histograms. A gauge lends its description.
 		d := metrics.NewLazyConstMetric(spanDesc, metrics.GaugeValue, 0, r.name).Desc()
 		ch <- prometheus.MustNewConstHistogram(d, count, t.spans.Seconds(), upTo, r.name)
 	}
@@ -135,7 +137,8 @@ func counter(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ..
 	ch <- metrics.NewLazyConstMetric(d, metrics.CounterValue, value, labels...)
 }
 
-func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *Quantiles, labels ...string) {
+// quantiles sends one gauge for each quantile, none without a time.
+func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *report.Quantiles, labels ...string) {
 	if q.Count == 0 {
 		return
 	}
@@ -144,7 +147,7 @@ func quantiles(ch chan<- metrics.Metric, d *metrics.Desc, q *Quantiles, labels .
 	}
 }
 
-func one(yes bool) float64 {
+func boolValue(yes bool) float64 {
 	if yes {
 		return 1
 	}

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Objectives say how long 99 of 100 spans may be.
+// Objectives are the times that 99 of 100 spans may take.
 type Objectives struct {
-	// Default is for resources that are not named. Zero is a second.
+	// Default is for resources that are not in Resources. Zero is a second.
 	Default time.Duration
 	// Resources are named as in "pods" or "deployments.apps".
 	Resources map[string]time.Duration
 }
 
+// of returns the objective of a resource.
 func (o *Objectives) of(name string) time.Duration {
 	if d, ok := o.Resources[name]; ok {
 		return d
@@ -24,7 +25,7 @@ func (o *Objectives) of(name string) time.Duration {
 	return time.Second
 }
 
-// ParseObjectives reads what --watch-slo says: a time for all resources, times for
+// ParseObjectives parses the value of --watch-slo: a time for all resources, times for
 // some, or both, as in "1s,pods=500ms,events=5s".
 func ParseObjectives(text string) (Objectives, error) {
 	o := Objectives{Resources: map[string]time.Duration{}}

@@ -6,35 +6,42 @@ import (
 	"time"
 )
 
-// peers are the watches of one client that select the same. Client and subscription are
-// told of what they are sent a few spans at a time.
+// peers are the watches of one client with the same subscription. They buffer what
+// their client's and their subscription's accounts have to count, so that those two are
+// locked and loaded once for several spans.
+//
+// Lock order: peers before client and subscription.
 type peers struct {
-	// What a delivery touches comes first, a line of the processor's caches.
+	// mu comes first: a delivery touches its cache line alone.
+	mu struct {
+		sync.Mutex
+		// pendingCount is how many of pending are in use. It is written with the lock
+		// held. Loads without the lock only prefetch.
+		pendingCount atomic.Uint32
+		// closed is set when the last watch is closed. Later deliveries are flushed at
+		// once.
+		closed bool
 
-	mu sync.Mutex
-	// used is how many of the spans there are. Who changes it has the lock.
-	used atomic.Uint32
-	// gone says that there are no watches any more: what is written later is told at
-	// once.
-	gone bool
-	// What follows was not told to client and subscription yet.
+		// The fields below are not flushed yet.
 
-	events, bytes uint64
-	// end is what all spans are from before, since the set's beginning. longest is the
-	// longest of them.
-	end, longest time.Duration
-	spans        [14]recent
+		events, bytes uint64
+		// All pending spans end in the slot of windows that ends at before, which is since
+		// the set's beginning. longest is the longest of the spans.
+		before, longest time.Duration
+		pending         [14]pendingSpan
+	}
 
 	client       *clientAccount
 	subscription *subscriptionAccount
-	// watches is how many there are. Watches.mu guards it.
+	// watches counts the open watches. Watches.mu guards it.
 	watches int
 }
 
-// recent is a span that was not told yet.
-type recent struct {
+// pendingSpan is spans of the same length that are not flushed yet.
+type pendingSpan struct {
+	// at is the span's bucket.
 	at uint16
-	// late is the stage that it spent most time in, behind one for spans in time.
+	// late is as in spanRun.
 	late  uint16
 	count uint32
 }
@@ -44,12 +51,12 @@ type peersKey struct {
 	*subscriptionAccount
 }
 
-// peersLocked returns the peers of a watch that is new.
-func (x *Watches) peersLocked(c *clientAccount, s *subscriptionAccount) *peers {
-	p := x.mu.peers[peersKey{c, s}]
+// peersLocked returns the peers of a new watch. Watches.mu is held.
+func (set *Watches) peersLocked(c *clientAccount, s *subscriptionAccount) *peers {
+	p := set.mu.peers[peersKey{c, s}]
 	if p == nil {
 		p = &peers{client: c, subscription: s}
-		x.mu.peers[peersKey{c, s}] = p
+		set.mu.peers[peersKey{c, s}] = p
 	}
 	p.watches++
 	c.watches++
@@ -57,80 +64,81 @@ func (x *Watches) peersLocked(c *clientAccount, s *subscriptionAccount) *peers {
 	return p
 }
 
-// leaveLocked takes a watch that ends from its peers.
-func (x *Watches) leaveLocked(p *peers) {
-	now := x.cfg.Clock.Now()
+// leaveLocked removes a watch that ends from its peers.
+func (set *Watches) leaveLocked(p *peers) {
+	now := set.cfg.Clock.Now()
 	c, s := p.client, p.subscription
 	c.watches--
 	s.watches--
-	c.used, s.used = now, now
+	c.lastUsed, s.lastUsed = now, now
 	if p.watches--; p.watches > 0 {
 		return
 	}
-	delete(x.mu.peers, peersKey{c, s})
+	delete(set.mu.peers, peersKey{c, s})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = true
-	p.tellLocked()
+	p.mu.closed = true
+	p.flushLocked()
 }
 
-// settle counts a delivery, with the run that it belongs to if it has a span.
-func (p *peers) settle(d *delivery, of *run) {
+// addDelivery counts a delivery. If it has a span, that is the run's.
+func (p *peers) addDelivery(d *delivery, run *spanRun) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.events += uint64(d.count)
-	p.bytes += d.bytes
+	p.mu.events += uint64(d.count)
+	p.mu.bytes += d.bytes
 	if d.arrival != nil {
-		p.noteLocked(of, d.count)
+		p.addSpansLocked(run, d.count)
 	}
-	if p.gone {
-		p.tellLocked()
+	if p.mu.closed {
+		p.flushLocked()
 	}
 }
 
-// noteLocked notes spans that were delivered.
-func (p *peers) noteLocked(of *run, count uint32) {
-	one := recent{uint16(of.at), of.late, count}
-	used := p.used.Load()
-	if used > 0 {
-		last := &p.spans[used-1]
-		switch same := last.at == one.at && last.late == one.late; {
-		case of.since >= p.end || int(used) == len(p.spans) && !same:
-			p.tellLocked()
-			used = 0
+// addSpansLocked adds spans to pending. It flushes first if pending is full, or if the
+// spans end in a later slot of windows.
+func (p *peers) addSpansLocked(run *spanRun, count uint32) {
+	added := pendingSpan{uint16(run.at), run.late, count}
+	n := p.mu.pendingCount.Load()
+	if n > 0 {
+		last := &p.mu.pending[n-1]
+		switch same := last.at == added.at && last.late == added.late; {
+		case run.since >= p.mu.before || int(n) == len(p.mu.pending) && !same:
+			p.flushLocked()
+			n = 0
 		case same:
 			last.count += count
-			p.longest = max(p.longest, of.span)
+			p.mu.longest = max(p.mu.longest, run.span)
 			return
 		}
 	}
-	if used == 0 {
-		p.end, p.longest = of.since-of.since%coarse+coarse, 0
+	if n == 0 {
+		p.mu.before, p.mu.longest = run.since-run.since%coarseSlot+coarseSlot, 0
 	}
-	p.spans[used] = one
-	p.used.Store(used + 1)
-	p.longest = max(p.longest, of.span)
+	p.mu.pending[n] = added
+	p.mu.pendingCount.Store(n + 1)
+	p.mu.longest = max(p.mu.longest, run.span)
 }
 
-// tell has the client and the subscription know all that is known here.
-func (p *peers) tell() {
+// flush adds what is pending to the client and the subscription.
+func (p *peers) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tellLocked()
+	p.flushLocked()
 }
 
-func (p *peers) tellLocked() {
-	p.client.tell(p)
-	p.subscription.tell(p)
-	p.events, p.bytes = 0, 0
-	p.used.Store(0)
+func (p *peers) flushLocked() {
+	p.client.addPending(p)
+	p.subscription.addPending(p)
+	p.mu.events, p.mu.bytes = 0, 0
+	p.mu.pendingCount.Store(0)
 }
 
-// tellAll has all clients and subscriptions told.
-func (x *Watches) tellAll() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, p := range x.mu.peers {
-		p.tell()
+// flushPeers flushes all peers, so that reports miss nothing.
+func (set *Watches) flushPeers() {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	for _, p := range set.mu.peers {
+		p.flush()
 	}
 }

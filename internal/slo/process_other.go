@@ -4,5 +4,5 @@ package slo
 
 import "time"
 
-// processorTime is not told by this system.
+// processorTime returns 0: this system does not report it.
 func processorTime() time.Duration { return 0 }

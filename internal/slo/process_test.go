@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 )
 
 // TestStarvedProcess: a process that does not run for 150 ms at a time is blamed for
 // writes that take about as long, and not for those that take much longer.
 func TestStarvedProcess(t *testing.T) {
-	for writing, cause := range map[time.Duration]slo.Cause{150 * ms: slo.CauseCPU, 3 * time.Second: slo.Cause(slo.StageConnection)} {
+	for writing, cause := range map[time.Duration]report.Cause{150 * ms: report.CauseCPU, 3 * time.Second: report.Cause(report.StageConnection)} {
 		t.Run(string(cause), func(t *testing.T) {
 			x := newSet(slo.Objectives{Default: 50 * ms})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +36,7 @@ func TestStarvedProcess(t *testing.T) {
 				t.Errorf("resources %+v, clients %+v", r.Resources, r.Clients)
 			}
 			for _, f := range r.Causes {
-				if f.Client != "" && cause == slo.CauseCPU {
+				if f.Client != "" && cause == report.CauseCPU {
 					t.Errorf("a client is blamed: %+v", f)
 				}
 			}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is what this process has used of the processors, 0 if the system
-// does not tell.
+// processorTime returns the CPU time that this process has used, 0 if the system does
+// not report it.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

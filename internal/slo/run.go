@@ -2,33 +2,39 @@ package slo
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
-// Run watches the process, and logs slow watches and late feeds, until the context
-// ends.
-func (x *Watches) Run(ctx context.Context) error {
-	ticker := x.cfg.Clock.NewTicker(tickPeriod)
+const (
+	// checkPeriod is how often Run logs slow watches and late feeds.
+	checkPeriod = 10 * time.Second
+	// maxSlowLogged bounds the slow watches of one check.
+	maxSlowLogged = 3
+)
+
+// Run measures whether the process runs when it should, and logs slow watches and late
+// feeds, until the context ends.
+func (set *Watches) Run(ctx context.Context) error {
+	ticker := set.cfg.Clock.NewTicker(tickPeriod)
 	defer ticker.Stop()
-	last := x.cfg.Clock.Now()
-	sampled, looked := last, last
-	x.process.sample(last, x.since())
+	last := set.cfg.Clock.Now()
+	sampled, checked := last, last
+	set.process.sample(last, set.since())
 	for {
 		select {
 		case due := <-ticker.C():
-			// Ticks that nobody took are dropped, so a late one is told by what lies
-			// between it and the one before, or by its own time.
-			now := x.cfg.Clock.Now()
-			x.process.fired(now.Sub(x.began), max(now.Sub(due), now.Sub(last)-tickPeriod))
+			// A ticker drops ticks while this goroutine does not run. So the delay is the
+			// larger of the tick's own delay and of the gap between two ticks.
+			now := set.cfg.Clock.Now()
+			set.process.timerFired(now.Sub(set.began), max(now.Sub(due), now.Sub(last)-tickPeriod))
 			last = now
 			if now.Sub(sampled) >= samplePeriod {
 				sampled = now
-				x.process.sample(now, x.since())
+				set.process.sample(now, set.since())
 			}
-			if now.Sub(looked) >= lookPeriod {
-				looked = now
-				x.look(now)
+			if now.Sub(checked) >= checkPeriod {
+				checked = now
+				set.logSlow(now)
 			}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -36,56 +42,22 @@ func (x *Watches) Run(ctx context.Context) error {
 	}
 }
 
-// lookPeriod is how often Run looks for what is worth a word.
-const lookPeriod = 10 * time.Second
-
-// mostSlow bounds the slow watches that are told at once.
-const mostSlow = 3
-
-// look logs what is slow.
-func (x *Watches) look(now time.Time) {
-	slow := behindOf(x.watches(), now)
-	for i := range slow[:min(mostSlow, len(slow))] {
+// logSlow logs slow watches, and the feed that is late most.
+func (set *Watches) logSlow(now time.Time) {
+	slow := watchesBehind(set.watches(), now)
+	for i := range slow[:min(maxSlowLogged, len(slow))] {
 		w := &slow[i]
-		if w.BehindSeconds < x.cfg.SlowAfter.Seconds() {
+		if w.BehindSeconds < set.cfg.SlowAfter.Seconds() {
 			break
 		}
-		x.logs.say(now, func(left uint64) {
-			x.cfg.Logger.Warn("Watch is behind", "resource", w.Resource, "user", w.User, "userAgent", w.UserAgent, "address", w.Address,
-				"selection", w.Selection, "seconds", w.BehindSeconds, "events", w.BehindEvents, "bytes", w.BehindBytes, "waitsFor", w.State, "notLogged", left)
+		set.logs.do(now, func(dropped uint64) {
+			set.cfg.Logger.Warn("Watch is behind", "resource", w.Resource, "user", w.User, "userAgent", w.UserAgent, "address", w.Address,
+				"selection", w.Selection, "seconds", w.BehindSeconds, "events", w.BehindEvents, "bytes", w.BehindBytes, "waitsFor", w.State, "notLogged", dropped)
 		})
 	}
-	if feed, late, err := x.feeds.latest(now); feed != nil {
-		x.logs.say(now, func(left uint64) {
-			x.cfg.Logger.Warn("Events are late: etcd's watch does not answer", "etcd", feed.endpoints, "for", late.Round(time.Millisecond), "err", err, "notLogged", left)
+	if feed, late, err := set.feeds.mostLate(now); feed != nil {
+		set.logs.do(now, func(dropped uint64) {
+			set.cfg.Logger.Warn("Events are late: etcd's watch does not answer", "etcd", feed.endpoints, "for", late.Round(time.Millisecond), "err", err, "notLogged", dropped)
 		})
 	}
-}
-
-// limiter lets some words through in a minute and counts the others.
-type limiter struct {
-	mu   sync.Mutex
-	from time.Time
-	said int
-	left uint64
-}
-
-// mostWords is how many lines are logged in a minute.
-const mostWords = 10
-
-// say calls use unless enough was said, with how often it was not called before.
-func (l *limiter) say(now time.Time, use func(left uint64)) {
-	l.mu.Lock()
-	if now.Sub(l.from) >= minute {
-		l.from, l.said = now, 0
-	}
-	if l.said++; l.said > mostWords {
-		l.left++
-		l.mu.Unlock()
-		return
-	}
-	left := l.left
-	l.left = 0
-	l.mu.Unlock()
-	use(left)
 }

@@ -5,184 +5,197 @@ import (
 	"time"
 )
 
-// Sender is what the sender of a watch knows of what it sends. Give, Taken and
-// Write.Written are called by one goroutine at a time.
+// Sender is the account of the events that one watch sends after its initial events.
+// One goroutine at a time may call Queue, Sent and Write.Written.
 //
-// A thousand watches that are sent an event find nothing of theirs in the processor's
-// caches, and waiting for that is most of what measuring costs. So an event touches
-// nothing of a watch's account but the first fields of its Sender, which the sender
-// keeps beside what it needs for each event in any case.
+//	Queue ──► queued ──Sent, all of it───► entry of the write's ledger ──Written──► delivered
+//	                 ──Sent, a part of it► partial of the ledger ────────Written──► delivered
 //
-//	Give ──► not taken yet ──Taken: the whole──► in the entries of the write ─► Written
-//	                       ──Taken: a part─────► in the pieces of the write ──► Written
+// An event may go to thousands of watches. None of their accounts is in the
+// processor's caches then, and cache misses are most of the cost of measuring. So the
+// path of an event that is sent whole writes to nothing but the first fields of the
+// Sender, one cache line, and to the ledger. The caller keeps the Sender next to the
+// state that it reads for each event in any case. The accounts of the resource, the
+// client and the subscription are updated later, for many deliveries together (see
+// deliveryBatch and peers).
+//
+// The zero value counts nothing: Watch.SetSender connects it.
 type Sender struct {
-	// last, count and size are what was given last and not taken: events of one
-	// arrival, and their bytes.
-	last        *Arrival
+	// arrival, count and size are the newest queued events: events of one arrival, and
+	// their bytes.
+	arrival     *Arrival
 	count, size uint32
-	// old says that an event was given that came after the watch began.
-	old bool
-	// partly says that pieces were taken, and not all that was given before; several
-	// that something was given before last.
-	partly, several bool
-	// flying of the events, and flyingBytes, are in the write that is the number-th of
-	// its connection, unless that has returned. The locks that Taken is called with
-	// guard them and what follows.
-	number, flying, flyingBytes uint32
-	events, bytes               uint64
-	resource                    *resourceAccount
-	peers                       *peers
+	// inSpans is set at the first event that arrived after the watch began. That event
+	// and all that follow have spans.
+	inSpans bool
+	// partial is set while a part of the queued bytes is in a write. hasEarlier is set
+	// while earlier is not empty.
+	partial, hasEarlier bool
 
-	// What follows an event need not touch.
+	// The transport's lock guards the fields from here to bytes: Sent is called with it,
+	// and withLock takes it.
 
-	// before is what was given before last and not written, in order.
-	before []given
-	watch  *Watch
+	// inFlightEvents and inFlightBytes are the part of events and bytes that write
+	// number writeSeq carries. They are delivered once that write has returned.
+	writeSeq, inFlightEvents, inFlightBytes uint32
+	events, bytes                           uint64
+
+	resource *resourceAccount
+	peers    *peers
+
+	// An event that is sent whole touches none of the fields below.
+
+	// earlier are queued events of other arrivals, and those that are partly sent, in
+	// order.
+	earlier []eventBatch
+	watch   *Watch
 }
 
-// Prefetch asks for the memory that Give and Taken need, and does not wait for it: who
-// calls it first of all waits for that and for his own at once.
-func (x *Sender) Prefetch() { atomic.LoadUint32(&x.count) }
+// Prefetch loads the cache line that Queue and Sent need, without waiting for it. A
+// caller that calls it first waits for that line and for its own lines at once.
+func (s *Sender) Prefetch() { atomic.LoadUint32(&s.count) }
 
-// given are events of one arrival that were encoded at once.
-type given struct {
+// eventBatch is events of one arrival that were encoded together.
+type eventBatch struct {
 	arrival *Arrival
 	count   uint32
-	// stamped says that taken and encoded are known: from the first write behind it.
-	stamped bool
-	// size is how many bytes they have, left how many were not written.
-	size, left uint32
-	// taken and encoded are since the set's beginning.
-	taken, encoded time.Duration
+	// timed reports whether filled and encoded are set. The first write that carries the
+	// batch sets them.
+	timed bool
+	// size is the bytes of the events, unwritten how many of them are not delivered.
+	size, unwritten uint32
+	// filled and encoded are since the set's beginning.
+	filled, encoded time.Duration
 }
 
-// Queue notes that events were taken and encoded, some bytes for the next write.
-// They are in order. Without an arrival they have no span. Bytes that are not known
-// yet are those of the next Taken.
-func (x *Sender) Queue(arrival *Arrival, count int, bytes int64) {
-	if x.last != arrival {
-		if x.count > 0 {
-			x.putAside()
+// Queue notes events that were encoded for the next write, in order. Events without an
+// arrival have no span. Bytes that are not known yet may be left out: the next Sent
+// counts them.
+func (s *Sender) Queue(arrival *Arrival, count int, bytes int64) {
+	if s.arrival != arrival {
+		if s.count > 0 {
+			s.pushBatch()
 		}
-		x.last = arrival
+		s.arrival = arrival
 	}
-	x.count += uint32(count)
-	x.size += uint32(bytes)
+	s.count += uint32(count)
+	s.size += uint32(bytes)
 }
 
-// putAside makes room for what is given next.
-func (x *Sender) putAside() {
-	x.before = append(x.before, given{arrival: x.span(x.last), count: x.count, size: x.size, left: x.size})
-	x.count, x.size, x.several = 0, 0, true
+// pushBatch moves the newest queued events to earlier.
+func (s *Sender) pushBatch() {
+	s.earlier = append(s.earlier, eventBatch{arrival: s.spanArrival(s.arrival), count: s.count, size: s.size, unwritten: s.size})
+	s.count, s.size, s.hasEarlier = 0, 0, true
 }
 
-// span is the arrival of events that have a span: those that came after the watch
-// began.
-func (x *Sender) span(a *Arrival) *Arrival {
-	if x.old || a == nil {
+// spanArrival returns the arrival, or nil if its events have no span because they are
+// older than the watch.
+func (s *Sender) spanArrival(a *Arrival) *Arrival {
+	if s.inSpans || a == nil {
 		return a
 	}
-	if a.Entered.Sub(x.watch.set.began) < x.watch.began {
+	if a.Entered.Sub(s.watch.set.began) < s.watch.began {
 		return nil
 	}
-	x.old = true // and so are all that follow
+	s.inSpans = true
 	return a
 }
 
-// Sent notes that bytes of what was given are in a write that is to come.
-func (x *Sender) Sent(w *Write, n int, shut *WindowStall) {
+// Sent notes that n of the queued bytes are in a write that has not begun. stall is nil
+// if the client's windows are open. The caller holds the lock of the transport.
+func (s *Sender) Sent(w *Write, n int, stall *WindowStall) {
 	l := w.ledger()
 	bytes := uint64(n)
-	if x.partly || shut != nil || bytes < x.owed() {
-		if x.count > 0 {
-			x.putAside()
+	if s.partial || stall != nil || bytes < s.queuedBytes() {
+		if s.count > 0 {
+			s.pushBatch()
 		}
-		x.partly = true
-		p := piece{sender: x, bytes: bytes}
-		if shut != nil {
-			p.shut = *shut
+		s.partial = true
+		p := partialWrite{sender: s, bytes: bytes}
+		if stall != nil {
+			p.stall = *stall
 		}
-		l.pieces = append(l.pieces, p)
+		l.partials = append(l.partials, p)
 		return
 	}
-	count, left := x.count, bytes
-	if x.several {
-		for i := range x.before {
-			g := &x.before[i]
-			l.add(x, g.arrival, g.count, uint64(g.size))
-			count += g.count
-			left -= uint64(g.size)
+	count, left := s.count, bytes
+	if s.hasEarlier {
+		for i := range s.earlier {
+			b := &s.earlier[i]
+			l.add(s, b.arrival, b.count, uint64(b.size))
+			count += b.count
+			left -= uint64(b.size)
 		}
-		x.forget(len(x.before))
+		s.dropWritten(len(s.earlier))
 	}
-	l.add(x, x.span(x.last), x.count, left)
-	x.last, x.count, x.size = nil, 0, 0
-	if n := uint32(w.Number); x.number != n {
-		x.number, x.flying, x.flyingBytes = n, 0, 0
+	l.add(s, s.spanArrival(s.arrival), s.count, left)
+	s.arrival, s.count, s.size = nil, 0, 0
+	if n := uint32(w.Number); s.writeSeq != n {
+		s.writeSeq, s.inFlightEvents, s.inFlightBytes = n, 0, 0
 	}
-	x.flying += count
-	x.flyingBytes += uint32(bytes)
-	x.events += uint64(count)
-	x.bytes += bytes
+	s.inFlightEvents += count
+	s.inFlightBytes += uint32(bytes)
+	s.events += uint64(count)
+	s.bytes += bytes
 }
 
-// owed is how many bytes were given and not taken.
-func (x *Sender) owed() uint64 {
-	sum := uint64(x.size)
-	if x.several {
-		for i := range x.before {
-			sum += uint64(x.before[i].size)
+// queuedBytes returns the bytes that are queued and not sent.
+func (s *Sender) queuedBytes() uint64 {
+	sum := uint64(s.size)
+	if s.hasEarlier {
+		for i := range s.earlier {
+			sum += uint64(s.earlier[i].size)
 		}
 	}
 	return sum
 }
 
-// wrote notes a piece that was written, and returns how many of the events before are
-// written with it.
-func (x *Sender) wrote(bytes uint64, taken, encoded time.Duration) (done int) {
+// consume notes that a partial write has delivered bytes of earlier. It returns how
+// many batches at the front of earlier are delivered completely.
+func (s *Sender) consume(bytes uint64, filled, encoded time.Duration) (done int) {
 	n := uint32(bytes)
-	for i := range x.before {
-		g := &x.before[i]
-		if !g.stamped {
-			g.taken, g.encoded, g.stamped = taken, encoded, true
+	for i := range s.earlier {
+		b := &s.earlier[i]
+		if !b.timed {
+			b.filled, b.encoded, b.timed = filled, encoded, true
 		}
-		part := min(n, g.left)
-		n, g.left = n-part, g.left-part
-		if g.left == 0 && done == i {
+		part := min(n, b.unwritten)
+		n, b.unwritten = n-part, b.unwritten-part
+		if b.unwritten == 0 && done == i {
 			done++
 		}
 	}
 	return done
 }
 
-// keptGiven is how much room a sender keeps for what comes in one buffer.
-const keptGiven = 2
+// keptBatches is the capacity of earlier that an idle sender keeps.
+const keptBatches = 2
 
-// forget lets go of what was written of before.
-func (x *Sender) forget(done int) {
-	n := copy(x.before, x.before[done:])
-	clear(x.before[n:])
-	if x.before = x.before[:n]; n > 0 {
+// dropWritten removes the first batches of earlier.
+func (s *Sender) dropWritten(done int) {
+	n := copy(s.earlier, s.earlier[done:])
+	clear(s.earlier[n:])
+	if s.earlier = s.earlier[:n]; n > 0 {
 		return
 	}
-	x.partly, x.several = false, false
-	if cap(x.before) > keptGiven {
-		x.before = nil
+	s.partial, s.hasEarlier = false, false
+	if cap(s.earlier) > keptBatches {
+		s.earlier = nil
 	}
 }
 
-// locked calls use between two calls of Taken, with how many writes have returned to
-// the connection.
-func (x *Sender) locked(use func(returned uint64)) {
-	x.watch.Transport.Locked(use)
+// withLock calls use with the transport's lock held. returned is how many writes to the
+// connection have returned.
+func (s *Sender) withLock(use func(returned uint64)) {
+	s.watch.Transport.Locked(use)
 }
 
-// sent is what was written.
-func (x *Sender) sent() (events, bytes uint64) {
-	x.locked(func(returned uint64) {
-		events, bytes = x.events, x.bytes
-		if int32(x.number-uint32(returned)) > 0 {
-			events, bytes = events-uint64(x.flying), bytes-uint64(x.flyingBytes)
+// delivered returns what was written by writes that have returned.
+func (s *Sender) delivered() (events, bytes uint64) {
+	s.withLock(func(returned uint64) {
+		events, bytes = s.events, s.bytes
+		if int32(s.writeSeq-uint32(returned)) > 0 {
+			events, bytes = events-uint64(s.inFlightEvents), bytes-uint64(s.inFlightBytes)
 		}
 	})
 	return events, bytes

@@ -5,22 +5,26 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
-// A sketch counts times in buckets whose width grows with the time, so a quantile is
-// off by 1 % at most: 36 buckets for each doubling, from a microsecond to 71 minutes.
-// The logarithm is interpolated by a cubic, as in DDSketch (Masson, Rim, Lee, VLDB
-// 2019): exact at powers of two, never steeper than 1.01 times the real one.
+// Buckets of sketches. Their width grows with the time, so that quantiles are off by 1 %
+// at most. There are 36 buckets for each doubling, from a microsecond to 71 minutes.
+//
+// Logarithms would cost too much for each event. As in DDSketch (Masson, Rim, Lee, VLDB
+// 2019), a cubic interpolates the logarithm between powers of two. There it is exact,
+// and nowhere steeper than 1.01 times the logarithm.
 const (
 	perDoubling = 36
 	doublings   = 32
-	// buckets counts one for less than a microsecond, which is the first.
+	// buckets includes bucket 0, which has all times below a microsecond.
 	buckets = 1 + doublings*perDoubling
 
 	cubicA, cubicB, cubicC = 6.0 / 35, -3.0 / 5, 10.0 / 7
 )
 
-// bucket returns where a time is counted.
+// bucket returns the bucket of a time. Longer times than 71 minutes are in the last.
 func bucket(d time.Duration) int {
 	if d < time.Microsecond {
 		return 0
@@ -31,19 +35,20 @@ func bucket(d time.Duration) int {
 	return min(1+exponent*perDoubling+int(((cubicA*s+cubicB)*s+cubicC)*s*perDoubling), buckets-1)
 }
 
-// middles are what stands for the times of a bucket, in seconds: as far, by its own
-// measure, from the smallest as from the largest of them.
-var middles = sync.OnceValue(func() *[buckets]float64 {
+// bucketValues are the times, in seconds, that stand for the times of a bucket. Their
+// relative distance to both bounds of the bucket is the same.
+var bucketValues = sync.OnceValue(func() *[buckets]float64 {
 	var table [buckets]float64
 	for i := 1; i < buckets; i++ {
-		low, high := bound(i-1), bound(i)
+		low, high := upperBound(i-1), upperBound(i)
 		table[i] = 2 * low * high / (low + high) / 1e6
 	}
 	return &table
 })
 
-// bound is the smallest time of the bucket i+1, in microseconds.
-func bound(i int) float64 {
+// upperBound returns the smallest time of bucket i+1, in microseconds. It inverts the
+// cubic by bisection.
+func upperBound(i int) float64 {
 	part := float64(i%perDoubling) / perDoubling
 	low, high := 0.0, 1.0
 	for range 60 {
@@ -57,11 +62,11 @@ func bound(i int) float64 {
 	return math.Ldexp(1+low, i/perDoubling)
 }
 
-// sketch is the times of one window. It takes what its buckets between the shortest
-// and the longest time take: 2 bytes each, 4 when one is counted more than 65,535
-// times. The zero value is ready.
+// sketch is a histogram of times. It has memory for the buckets between the shortest
+// and the longest time only: 2 bytes for each bucket, or 4 once a bucket has counted
+// more than 65,535. The zero value is empty.
 type sketch struct {
-	// small or large begin at the bucket first.
+	// first is the bucket of the first element. One of small and large is nil.
 	first int
 	small []uint16
 	large []uint32
@@ -69,7 +74,7 @@ type sketch struct {
 	max   time.Duration
 }
 
-// observe counts a time n times, whose bucket is at.
+// observe counts a time n times. at is its bucket.
 func (s *sketch) observe(d time.Duration, at int, n uint32) {
 	s.count += uint64(n)
 	s.max = max(s.max, d)
@@ -85,16 +90,18 @@ func (s *sketch) observe(d time.Duration, at int, n uint32) {
 	s.add(at, n)
 }
 
-// growth is by how many buckets a sketch grows.
-const growth = 24
+// growthStep is how many buckets a sketch is extended by, so that it rarely is.
+const growthStep = 24
 
+// add counts n times in a bucket. It extends the sketch, and widens its counts, if
+// needed.
 func (s *sketch) add(at int, n uint32) {
 	length := len(s.small) + len(s.large)
-	low := at / growth * growth
+	low := at / growthStep * growthStep
 	if length == 0 {
 		s.first = low
 	}
-	before, behind := max(0, s.first-low), max(0, low+growth-s.first-length)
+	before, behind := max(0, s.first-low), max(0, low+growthStep-s.first-length)
 	if s.large != nil {
 		s.large = slices.Concat(make([]uint32, before), s.large, make([]uint32, behind))
 	} else {
@@ -116,7 +123,7 @@ func (s *sketch) add(at int, n uint32) {
 	s.large[i] += n
 }
 
-// reset forgets the times and keeps the room for others like them.
+// reset empties the sketch. It keeps memory that the next times will likely need.
 func (s *sketch) reset() {
 	if s.large != nil || len(s.small) > buckets/2 {
 		*s = sketch{}
@@ -126,17 +133,18 @@ func (s *sketch) reset() {
 	s.count, s.max = 0, 0
 }
 
-// size is what the sketch takes beside itself, in bytes.
+// size returns the memory that the sketch refers to, in bytes.
 func (s *sketch) size() int { return 2*cap(s.small) + 4*cap(s.large) }
 
 // tally is the sum of sketches.
 type tally struct {
-	// counts has room for a sketch's last growth.
-	counts [(buckets/growth + 1) * growth]uint64
+	// counts has room for the last growthStep of a sketch, so add needs no checks.
+	counts [(buckets/growthStep + 1) * growthStep]uint64
 	count  uint64
 	max    time.Duration
 }
 
+// add adds a sketch.
 func (t *tally) add(s *sketch) {
 	for i, n := range s.small {
 		t.counts[s.first+i] += uint64(n)
@@ -148,23 +156,32 @@ func (t *tally) add(s *sketch) {
 	t.max = max(t.max, s.max)
 }
 
-// rank returns the bucket that the q-th part of the times ends in.
+// merge adds another tally.
+func (t *tally) merge(o *tally) {
+	for i, n := range o.counts {
+		t.counts[i] += n
+	}
+	t.count += o.count
+	t.max = max(t.max, o.max)
+}
+
+// rank returns the bucket of the quantile q.
 func (t *tally) rank(q float64) int {
-	want := max(1, uint64(math.Ceil(q*float64(t.count))))
+	rank := max(1, uint64(math.Ceil(q*float64(t.count))))
 	var seen uint64
 	for i, n := range t.counts[:buckets] {
-		if seen += n; seen >= want {
+		if seen += n; seen >= rank {
 			return i
 		}
 	}
 	return buckets - 1
 }
 
-// quantiles are in seconds. They are 0 without a time.
-func (t *tally) quantiles() Quantiles {
+// quantiles returns quantiles in seconds. They are 0 without a time.
+func (t *tally) quantiles() report.Quantiles {
 	if t.count == 0 {
-		return Quantiles{}
+		return report.Quantiles{}
 	}
-	at := func(q float64) float64 { return min(middles()[t.rank(q)], t.max.Seconds()) }
-	return Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
+	at := func(q float64) float64 { return min(bucketValues()[t.rank(q)], t.max.Seconds()) }
+	return report.Quantiles{Count: t.count, P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: t.max.Seconds()}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/report"
 )
 
 // histories are times as they come, by what they come from.
@@ -64,7 +66,7 @@ func TestSketchTakesLittle(t *testing.T) {
 		d := time.Duration(r.Float64() * 4e12)
 		s.observe(d, bucket(d), 1)
 	}
-	if s.size() > 4*buckets+8*growth {
+	if s.size() > 4*buckets+8*growthStep {
 		t.Errorf("a sketch of a million times takes %d bytes", s.size())
 	}
 	if s.count != 1_000_000 {
@@ -88,22 +90,22 @@ func TestWindowForgets(t *testing.T) {
 	var w window[sketch]
 	count := func(at time.Duration) uint64 {
 		var sum tally
-		w.each(at, fine, sum.add)
+		w.each(at, fineSlot, sum.add)
 		return sum.count
 	}
 	for at := time.Duration(0); at < 5*minute; at += time.Second {
-		w.at(at, fine, (*sketch).reset).observe(time.Millisecond, bucket(time.Millisecond), 1)
+		w.at(at, fineSlot, (*sketch).reset).observe(time.Millisecond, bucket(time.Millisecond), 1)
 		if n, most := count(at), uint64(at/time.Second)+1; n < min(most, 60) || n > min(most, 70) {
 			t.Fatalf("after %v the last minute has %d events", at, n)
 		}
 	}
-	if n := count(6*minute + fine); n != 0 {
+	if n := count(6*minute + fineSlot); n != 0 {
 		t.Errorf("%d events are a minute old", n)
 	}
 }
 
 func TestBurn(t *testing.T) {
-	var b burn
+	var b burnCounter
 	for at := time.Duration(0); at < 6*time.Hour; at += 10 * time.Second {
 		m := b.at(at)
 		m.all += 100
@@ -119,7 +121,7 @@ func TestBurn(t *testing.T) {
 	}
 	sum = burnSum{}
 	sum.add(&b, 13*time.Hour)
-	if got := sum.burn(); got != (Burn{}) {
+	if got := sum.burn(); got != (report.Burn{}) {
 		t.Errorf("burn is %+v after a silence", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -17,8 +18,8 @@ func (place) Held() (events int, bytes int64, oldest time.Time)     { return 0, 
 
 func open(x *slo.Watches, i, clients, selections int) *sender {
 	return follow(x.Open(slo.WatchInfo{
-		Resource: "pods", Client: slo.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
-		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Place: place{}, History: place{}, Transport: place{},
+		Resource: "pods", Client: report.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
+		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Backlog: place{}, History: place{}, Transport: place{},
 	}))
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/metrics"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -63,14 +64,14 @@ func (w *sender) sent(write slo.Write, bytes int, shut *slo.WindowStall) {
 
 func follow(w *slo.Watch) *sender {
 	by := new(slo.Sender)
-	w.Follows(by)
+	w.SetSender(by)
 	return &sender{by, w}
 }
 
 func (x *set) open(resource, user string, a *at) *sender {
 	return follow(x.Open(slo.WatchInfo{
-		Resource: resource, Client: slo.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
-		Protocol: "HTTP/2.0", Place: a, History: a, Transport: a,
+		Resource: resource, Client: report.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
+		Protocol: "HTTP/2.0", Backlog: a, History: a, Transport: a,
 	}))
 }
 
@@ -95,7 +96,7 @@ func (x *set) deliver(w *sender, t times, bytes int) {
 
 const ms = time.Millisecond
 
-func causes(r slo.SLOReport) (all []slo.Cause) {
+func causes(r report.SLOReport) (all []report.Cause) {
 	for _, f := range r.Causes {
 		all = append(all, f.Cause)
 	}
@@ -103,12 +104,12 @@ func causes(r slo.SLOReport) (all []slo.Cause) {
 }
 
 func TestCauseIsWhereTheTimeWent(t *testing.T) {
-	for cause, late := range map[slo.Cause]times{
-		slo.Cause(slo.StageDecode):     {decode: 3 * time.Second, dispatch: ms},
-		slo.Cause(slo.StageDispatch):   {decode: ms, dispatch: 2 * time.Second, encode: ms},
-		slo.Cause(slo.StageEncode):     {encode: 2 * time.Second, connection: ms},
-		slo.Cause(slo.StageClient):     {dispatch: ms, client: 4 * time.Second, connection: ms},
-		slo.Cause(slo.StageConnection): {dispatch: ms, connection: 2 * time.Second},
+	for cause, late := range map[report.Cause]times{
+		report.Cause(report.StageDecode):     {decode: 3 * time.Second, dispatch: ms},
+		report.Cause(report.StageDispatch):   {decode: ms, dispatch: 2 * time.Second, encode: ms},
+		report.Cause(report.StageEncode):     {encode: 2 * time.Second, connection: ms},
+		report.Cause(report.StageClient):     {dispatch: ms, client: 4 * time.Second, connection: ms},
+		report.Cause(report.StageConnection): {dispatch: ms, connection: 2 * time.Second},
 	} {
 		t.Run(string(cause), func(t *testing.T) {
 			x := newSet(slo.Objectives{})
@@ -134,7 +135,7 @@ func TestCauseIsWhereTheTimeWent(t *testing.T) {
 			var sum, share float64
 			for _, s := range pods.Stages {
 				sum += s.Share
-				if s.Stage == slo.Stage(cause) {
+				if s.Stage == report.Stage(cause) {
 					share = s.Share
 				}
 			}
@@ -147,11 +148,11 @@ func TestCauseIsWhereTheTimeWent(t *testing.T) {
 			if got := causes(r); !slices.Contains(got, cause) {
 				t.Errorf("causes %v", r.Causes)
 			}
-			byClient := slices.ContainsFunc(r.Causes, func(f slo.Finding) bool { return f.Client == "kubelet (a)" && f.Cause == cause })
-			if held := cause == slo.Cause(slo.StageClient) || cause == slo.Cause(slo.StageConnection); byClient != held {
+			byClient := slices.ContainsFunc(r.Causes, func(f report.Finding) bool { return f.Client == "kubelet (a)" && f.Cause == cause })
+			if held := cause == report.Cause(report.StageClient) || cause == report.Cause(report.StageConnection); byClient != held {
 				t.Errorf("client is named: %v; causes %+v", byClient, r.Causes)
 			}
-			if ours := cause != slo.Cause(slo.StageClient); ours != (r.Causes[0].Severity == "critical") {
+			if ours := cause != report.Cause(report.StageClient); ours != (r.Causes[0].Severity == "critical") {
 				t.Errorf("causes %+v", r.Causes)
 			}
 			x.clock.Step(2 * time.Minute)
@@ -170,7 +171,7 @@ func TestLargeEventsAreACause(t *testing.T) {
 		x.deliver(w, times{connection: ms}, 1000)
 		x.deliver(w, times{connection: 2 * time.Second}, 1<<20)
 	}
-	if r := x.SLO(); r.Resources[0].Cause != slo.CauseSize || r.Causes[0].Cause != slo.CauseSize {
+	if r := x.SLO(); r.Resources[0].Cause != report.CauseSize || r.Causes[0].Cause != report.CauseSize {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -203,7 +204,7 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	before := x.clock.Now()
 	x.clock.Step(time.Minute)
 	w := x.open("pods", "a", new(at))
-	w.watch.Wrote(300, 3)
+	w.watch.AddWithoutSpan(300, 3)
 	w.Queue(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
 	w.Queue(nil, 1, 10)
 	now := x.clock.Now()
@@ -256,15 +257,15 @@ func TestWhatStandsStillIsTold(t *testing.T) {
 	if b := watchers.Behind; len(b) != 1 || b[0].BehindEvents != 7 || b[0].BehindBytes != 700 || b[0].BehindSeconds != 30 || b[0].State != "client" {
 		t.Errorf("behind %+v", b)
 	}
-	if !r.Met || len(r.Causes) != 1 || r.Causes[0].Client != "kubelet (slow)" || r.Causes[0].Cause != slo.Cause(slo.StageClient) {
+	if !r.Met || len(r.Causes) != 1 || r.Causes[0].Client != "kubelet (slow)" || r.Causes[0].Cause != report.Cause(report.StageClient) {
 		t.Errorf("met %v, causes %+v", r.Met, r.Causes)
 	}
 	stuck.window, stuck.write = time.Time{}, stuck.window
-	if r := x.SLO(); r.Causes[0].Cause != slo.Cause(slo.StageConnection) || !r.Met {
+	if r := x.SLO(); r.Causes[0].Cause != report.Cause(report.StageConnection) || !r.Met {
 		t.Errorf("causes %+v", r.Causes)
 	}
 	stuck.write = time.Time{}
-	if r := x.SLO(); r.Met || r.Causes[0].Cause != slo.Cause(slo.StageDispatch) || r.Causes[0].Severity != "critical" {
+	if r := x.SLO(); r.Met || r.Causes[0].Cause != report.Cause(report.StageDispatch) || r.Causes[0].Severity != "critical" {
 		t.Errorf("causes %+v", r.Causes)
 	}
 	w.watch.Expired()
@@ -278,26 +279,26 @@ func TestEtcdThatDoesNotAnswer(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	f := x.AddFeed("/registry/", []string{"http://192.0.2.1:2379"})
 	for range 60 {
-		f.Asked(x.clock.Now())
+		f.ProgressRequested(x.clock.Now())
 		x.clock.Step(2 * ms)
-		f.Answered(x.clock.Now())
+		f.ProgressReceived(x.clock.Now())
 		x.clock.Step(998 * ms)
 	}
 	if r, told := x.SLO(), x.Feed().Feeds[0]; !r.Met || told.Late != 0 || math.Abs(told.Delivery.P99-0.002) > 0.0001 {
 		t.Errorf("causes %+v, feed %+v", r.Causes, told)
 	}
-	f.Asked(x.clock.Now())
+	f.ProgressRequested(x.clock.Now())
 	x.clock.Step(3 * time.Second)
-	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != slo.Cause(slo.StageEtcd) || told.Late != 3 || told.Delivery.Max != 3 {
+	if r, told := x.SLO(), x.Feed().Feeds[0]; r.Met || causes(r)[0] != report.Cause(report.StageEtcd) || told.Late != 3 || told.Delivery.Max != 3 {
 		t.Errorf("causes %+v, feed %+v", r.Causes, told)
 	}
-	f.Broke(errors.New("no route"))
+	f.WatchBroke(errors.New("no route"))
 	x.clock.Step(time.Second)
 	if told := x.Feed().Feeds[0]; told.Late != 4 || told.Error != "no route" || told.Restarts != 1 {
 		t.Errorf("feed %+v", told)
 	}
-	f.Follows()
-	if r, told := x.SLO(), x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" || r.Met || causes(r)[0] != slo.Cause(slo.StageEtcd) || r.Causes[0].Severity != "warning" {
+	f.WatchEstablished()
+	if r, told := x.SLO(), x.Feed().Feeds[0]; told.Late != 0 || told.Error != "" || r.Met || causes(r)[0] != report.Cause(report.StageEtcd) || r.Causes[0].Severity != "warning" {
 		t.Errorf("feed %+v, causes %+v", told, r.Causes)
 	}
 }
@@ -306,9 +307,9 @@ func TestOneLateAnswerOfEtcd(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	f := x.AddFeed("/registry/", []string{"http://192.0.2.1:2379"})
 	answer := func(after time.Duration) {
-		f.Asked(x.clock.Now())
+		f.ProgressRequested(x.clock.Now())
 		x.clock.Step(after)
-		f.Answered(x.clock.Now())
+		f.ProgressReceived(x.clock.Now())
 	}
 	for range 500 { // more than a minute's, were each asked when the one before is answered
 		answer(ms)
@@ -317,7 +318,7 @@ func TestOneLateAnswerOfEtcd(t *testing.T) {
 	if q := x.Feed().Feeds[0].Delivery; q.Count != 510 || math.Abs(q.P99-5) > 0.1 || q.Max != 10 {
 		t.Errorf("answers %+v", q)
 	}
-	if r := x.SLO(); r.Met || len(r.Causes) != 1 || r.Causes[0].Cause != slo.Cause(slo.StageEtcd) || r.Causes[0].Severity != "warning" {
+	if r := x.SLO(); r.Met || len(r.Causes) != 1 || r.Causes[0].Cause != report.Cause(report.StageEtcd) || r.Causes[0].Severity != "warning" {
 		t.Errorf("met %v, causes %+v", r.Met, r.Causes)
 	}
 	answer(time.Hour)
@@ -346,7 +347,7 @@ func TestProbe(t *testing.T) {
 	}
 	x.ProbeWrote(12, x.clock.Now(), x.clock.Now())
 	x.clock.Step(15 * time.Second)
-	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != slo.CauseProbe {
+	if r := x.SLO(); r.Probe.Pending != 15 || r.Met || causes(r)[0] != report.CauseProbe {
 		t.Errorf("probe %+v, causes %+v", r.Probe, r.Causes)
 	}
 }
@@ -356,7 +357,7 @@ func TestSumsStay(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	var want uint64
 	for i := range 1500 {
-		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: slo.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Place: new(at), Transport: new(at)}))
+		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: report.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Backlog: new(at), Transport: new(at)}))
 		x.clock.Step(ms)
 		x.deliver(w, times{}, 10)
 		want++

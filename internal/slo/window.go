@@ -1,92 +1,101 @@
 package slo
 
-import "time"
+import (
+	"time"
 
-// window is a sliding minute of slots, each a part of it and one that is being
-// filled. Who has it guards it.
+	"github.com/millrace/millrace/internal/report"
+)
+
+// window is a sliding minute. It is a ring of slots that are used again: those of the
+// last minute, and one that is being filled. The zero value is empty. The owner's lock
+// guards a window.
+//
+// All calls for a window have the same width, which is that of its slots.
 type window[T any] struct {
 	slots []slot[T]
-	// last is the slot that at returned last, from its beginning; nil before.
+	// last is the slot that at returned last, nil before. from is its beginning.
 	last *slot[T]
 	from time.Duration
 }
 
 type slot[T any] struct {
-	// turn is how many slots long ago time began; it tells old slots from new ones.
-	turn  int64
-	value T
+	// number is the time of the slot in units of the width, since the set's beginning. It
+	// is -1 for a slot that was never used.
+	number int64
+	value  T
 }
 
 const (
 	minute = time.Minute
-	// fine is the part of a minute that resources are counted by, coarse that of
-	// clients and subscriptions, of which there are many.
-	fine   = 10 * time.Second
-	coarse = 20 * time.Second
+	// fineSlot is the width of resources' slots. Clients and subscriptions are many, so
+	// theirs have the width coarseSlot.
+	fineSlot   = 10 * time.Second
+	coarseSlot = 20 * time.Second
 )
 
-// at returns the slot of a time since the beginning, emptied by reset if it held
-// an older one; nil if that is over for long.
-func (w *window[T]) at(since, part time.Duration, reset func(*T)) *T {
-	if w.last != nil && since >= w.from && since-w.from < part {
+// at returns the slot of a time since the set's beginning. reset empties a slot that is
+// used again. at returns nil if the time has left the window.
+func (w *window[T]) at(since, width time.Duration, reset func(*T)) *T {
+	if w.last != nil && since >= w.from && since-w.from < width {
 		return &w.last.value
 	}
-	n := int64(minute/part) + 1
+	n := int64(minute/width) + 1
 	if w.slots == nil {
 		w.slots = make([]slot[T], n)
 		for i := range w.slots {
-			w.slots[i].turn = -1
+			w.slots[i].number = -1
 		}
 	}
-	turn := int64(since / part)
-	s := &w.slots[turn%n]
-	if s.turn > turn {
+	number := int64(since / width)
+	s := &w.slots[number%n]
+	if s.number > number {
 		return nil
 	}
-	if s.turn != turn {
+	if s.number != number {
 		reset(&s.value)
-		s.turn = turn
+		s.number = number
 	}
-	w.last, w.from = s, time.Duration(turn)*part
+	w.last, w.from = s, time.Duration(number)*width
 	return &s.value
 }
 
-// each calls use with the slots of the last minute.
-func (w *window[T]) each(since, part time.Duration, use func(*T)) {
-	oldest := int64(since/part) - int64(minute/part)
+// each calls use with the slots of the minute before a time.
+func (w *window[T]) each(since, width time.Duration, use func(*T)) {
+	oldest := int64(since/width) - int64(minute/width)
 	for i := range w.slots {
-		if s := &w.slots[i]; s.turn >= 0 && s.turn >= oldest {
+		if s := &w.slots[i]; s.number >= 0 && s.number >= oldest {
 			use(&s.value)
 		}
 	}
 }
 
-// burnWindows are those of Burn, in minutes.
+// The windows of report.Burn, in minutes.
 const (
 	burnShort, burnHour, burnLong = 5, 60, 360
 )
 
-// burn counts events by the minute, for the six hours that Burn tells of.
-type burn struct {
-	// minutes is nil before the first event.
+// burnCounter counts events by the minute for the six hours of report.Burn. The zero
+// value is empty.
+type burnCounter struct {
+	// minutes is a ring: minute n is at n % burnLong. It is nil before the first event.
 	minutes *[burnLong]burnMinute
 	newest  int64
 }
 
 type burnMinute struct{ all, late uint32 }
 
-// at returns the minute of a time since the beginning.
-func (b *burn) at(since time.Duration) *burnMinute {
+// at returns the minute of a time since the set's beginning.
+func (b *burnCounter) at(since time.Duration) *burnMinute {
 	now := int64(since / minute)
 	if b.minutes == nil {
 		b.minutes, b.newest = new([burnLong]burnMinute), now
 	}
-	b.forget(now)
+	b.clearUntil(now)
 	return &b.minutes[now%burnLong]
 }
 
-// forget empties the minutes since the newest.
-func (b *burn) forget(now int64) {
+// clearUntil empties the minutes after the newest one, up to now.
+func (b *burnCounter) clearUntil(now int64) {
 	if now-b.newest >= burnLong {
 		clear(b.minutes[:])
 		b.newest = now
@@ -97,16 +106,16 @@ func (b *burn) forget(now int64) {
 	}
 }
 
-// budget is the part of the events that may be late.
-const budget = 0.01
+// errorBudget is the share of events that may be late.
+const errorBudget = 0.01
 
-// sum counts the events of the last n minutes: all, and late ones.
-func (b *burn) sum(since time.Duration, n int64) (all, late uint64) {
+// sum returns the events, and the late events, of the last n minutes.
+func (b *burnCounter) sum(since time.Duration, n int64) (all, late uint64) {
 	if b.minutes == nil {
 		return 0, 0
 	}
 	now := int64(since / minute)
-	b.forget(now)
+	b.clearUntil(now)
 	for i := max(0, now-n+1); i <= now; i++ {
 		m := b.minutes[i%burnLong]
 		all, late = all+uint64(m.all), late+uint64(m.late)
@@ -114,22 +123,23 @@ func (b *burn) sum(since time.Duration, n int64) (all, late uint64) {
 	return all, late
 }
 
-// burnSum is what several burns say together.
+// burnSum adds up burn counters, for each of the three windows.
 type burnSum struct{ all, late [3]uint64 }
 
-func (s *burnSum) add(b *burn, since time.Duration) {
+func (s *burnSum) add(b *burnCounter, since time.Duration) {
 	for i, n := range []int64{burnShort, burnHour, burnLong} {
 		all, late := b.sum(since, n)
 		s.all[i], s.late[i] = s.all[i]+all, s.late[i]+late
 	}
 }
 
-func (s *burnSum) burn() Burn {
+// burn returns the rates at which the error budget is used up.
+func (s *burnSum) burn() report.Burn {
 	rate := func(i int) float64 {
 		if s.all[i] == 0 {
 			return 0
 		}
-		return float64(s.late[i]) / float64(s.all[i]) / budget
+		return float64(s.late[i]) / float64(s.all[i]) / errorBudget
 	}
-	return Burn{FiveMinutes: rate(0), Hour: rate(1), SixHours: rate(2)}
+	return report.Burn{FiveMinutes: rate(0), Hour: rate(1), SixHours: rate(2)}
 }

@@ -1,13 +1,15 @@
-// Package stack grows the stacks of goroutines that serve one request each, while
-// they are at its beginning and there is little to copy. Go begins with some
-// kilobytes and doubles them when they are full, and looks at each of the forty to
-// sixty frames that Kubernetes' handlers are deep then: grown late, a write's stacks
-// are a tenth of its CPU.
+// Package stack grows the stack of a goroutine early. A goroutine begins with a few
+// kilobytes of stack. The runtime doubles a full stack by copying it, and has to examine
+// each frame. Kubernetes' handlers are forty to sixty frames deep, and each request has
+// new goroutines: growing their stacks late took a tenth of a write's CPU. Grown at the
+// beginning of a request, a stack has little to copy.
+//
+// A function here is called once at the beginning of a request's goroutine. It must not
+// be used for goroutines that live long: stacks shrink only in a garbage collection.
 package stack
 
-// GrowHalf makes a stack of 8 KiB, as much as a request takes until its filters have
-// begun. The argument is any number, or the compiler would see that nobody needs the
-// room.
+// GrowHalf makes the stack 8 KiB large, which is what a request takes before its filters.
+// The argument may be any number. It makes the compiler believe that the array is used.
 //
 //go:noinline
 func GrowHalf(i uint) byte {
@@ -15,8 +17,8 @@ func GrowHalf(i uint) byte {
 	return room[i%uint(len(room))]
 }
 
-// Grow makes one of 16 KiB, the largest that the runtime keeps ready, and as much as a
-// GET takes.
+// Grow makes the stack 16 KiB large, which a GET takes. It is the largest size that the
+// runtime keeps ready.
 //
 //go:noinline
 func Grow(i uint) byte {
@@ -24,7 +26,7 @@ func Grow(i uint) byte {
 	return room[i%uint(len(room))]
 }
 
-// GrowTwice makes one of 32 KiB, which a write takes.
+// GrowTwice makes the stack 32 KiB large, which a write takes.
 //
 //go:noinline
 func GrowTwice(i uint) byte {

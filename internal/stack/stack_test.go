@@ -7,9 +7,9 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// TestGrow calls in new goroutines, as each request has one, and sees whether the stack
-// is moved: by either when it is new, and by the larger one when it is as large as the
-// smaller one makes it.
+// TestGrow calls two functions in a new goroutine and checks whether each of them moved
+// the stack. The first must, as the stack is new. The second must only if it asks for
+// more than the first.
 func TestGrow(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -3,7 +3,6 @@ package storage_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -41,7 +40,7 @@ const (
 	storedPrefix = "sealed!"
 )
 
-// podCodec is the codec of the suite's kind.
+// podCodec returns the codec of the kind that the suite uses.
 var podCodec = sync.OnceValue(func() runtime.Codec {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
@@ -65,28 +64,27 @@ func podAttributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	}, nil
 }
 
-// setup says how a fixture differs from the usual one.
+// setup configures a fixture. The zero value is the usual one.
 type setup struct {
-	// etcd is the server's configuration. Nil means upstream's for tests.
+	// etcd is the server's configuration. Nil means Kubernetes' own for tests.
 	etcd *embed.Config
-	// cache is the cache's configuration but for the logger.
+	// cache is the cache's configuration, whose logger is replaced.
 	cache cache.Config
 }
 
-// fixture is a Store over an etcd of its own, made by the Decorator as in the
-// real server.
+// fixture is a Store over an etcd of its own, made by a Decorator as in the server.
 type fixture struct {
 	*storage.Store
-	client     *kubernetes.Client
-	cache      *cache.Cache
-	sink       *loads
-	feed       *store.Feed
-	sealing    *switchable
-	codec      runtime.Codec
-	stopFeed   context.CancelFunc
-	feedJoined chan struct{}
-	// served is the first revision that the cache showed.
-	served int64
+	client      *kubernetes.Client
+	cache       *cache.Cache
+	sink        *loadObserver
+	feed        *store.Feed
+	transformer *switchableTransformer
+	codec       runtime.Codec
+	stopFeed    context.CancelFunc
+	feedEnded   chan struct{}
+	// firstRevision is the revision of the cache when it first answered.
+	firstRevision int64
 }
 
 func newFixture(t testing.TB, s setup) *fixture {
@@ -96,17 +94,18 @@ func newFixture(t testing.TB, s setup) *fixture {
 	return newFixtureOver(t, client, s.cache)
 }
 
-// newFixtureOver is another server, or one that starts again, over an etcd.
+// newFixtureOver makes a fixture over an existing etcd: another server, or the same one
+// after a restart.
 func newFixtureOver(t testing.TB, client *kubernetes.Client, cfg cache.Config) *fixture {
 	t.Helper()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	cfg.Logger = quiet
-	f := &fixture{client: client, cache: cache.New(cfg), sealing: newSwitchable(), codec: podCodec()}
-	f.sink = &loads{Sink: f.cache, ended: make(chan int64, 1)}
-	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: quiet})
+	discard := slog.New(slog.DiscardHandler)
+	cfg.Logger = discard
+	f := &fixture{client: client, cache: cache.New(cfg), transformer: newSwitchableTransformer(), codec: podCodec()}
+	f.sink = &loadObserver{Sink: f.cache, ended: make(chan int64, 1)}
+	f.feed = store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: pathPrefix + "/", Sink: f.sink, Logger: discard})
 	f.decorate(t)
-	f.follow()
-	t.Cleanup(f.unfollow)
+	f.startFeed()
+	t.Cleanup(f.endFeed)
 	return f
 }
 
@@ -119,76 +118,77 @@ func (f *fixture) decorate(t testing.TB) {
 		Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil },
 	}
 	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec)
-	config.Transformer = f.sealing
-	made, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
+	config.Transformer = f.transformer
+	decorated, destroy, err := decorator.Decorate(config.ForResource(schema.GroupResource{Resource: "pods"}), "/pods/",
 		nil, newPod, newPodList, podAttributes, nil, nil)
 	must(t, err)
 	t.Cleanup(destroy)
-	f.Store = made.(*storage.Store)
+	f.Store = decorated.(*storage.Store)
 }
 
-// follow runs the feed and returns when it has loaded and replayed the past.
-func (f *fixture) follow() {
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), inFeed{}, true))
-	f.stopFeed, f.feedJoined = cancel, make(chan struct{})
-	go func(joined chan struct{}) {
-		defer close(joined)
+// startFeed runs the feed, and returns when it has loaded etcd and replayed its past.
+func (f *fixture) startFeed() {
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), feedContextKey{}, true))
+	f.stopFeed, f.feedEnded = cancel, make(chan struct{})
+	go func(ended chan struct{}) {
+		defer close(ended)
 		_ = f.feed.Run(ctx)
-	}(f.feedJoined)
+	}(f.feedEnded)
 	progress := f.cache.Progress()
 	if progress.Revision() == 0 {
 		_ = progress.Wait(ctx, 1)
-		f.served = progress.Revision()
+		f.firstRevision = progress.Revision()
 	}
 	_ = progress.Wait(ctx, <-f.sink.ended)
 }
 
-func (f *fixture) unfollow() {
+func (f *fixture) endFeed() {
 	f.stopFeed()
-	<-f.feedJoined
+	<-f.feedEnded
 }
 
-// reload makes the cache read everything anew, as a server does that starts or
-// whose feed was compacted away.
+// reload makes the cache load etcd anew, as a server does when it starts or when etcd
+// has compacted what its feed needs.
 func (f *fixture) reload() {
-	f.unfollow()
-	f.follow()
+	f.endFeed()
+	f.startFeed()
 }
 
-// recorder tells which lists went to etcd.
+// recorder returns what records the lists that went to etcd.
 func (f *fixture) recorder() *storagetesting.KubernetesRecorder {
 	return f.client.Kubernetes.(*storagetesting.KubernetesRecorder)
 }
 
-// increaseRV writes a key that does not belong to Kubernetes.
+// increaseRV writes a key outside of Kubernetes' prefix, and returns the new revision.
 func (f *fixture) increaseRV(ctx context.Context, t *testing.T) int64 {
 	resp, err := f.client.KV.Put(ctx, "increaseRV", "ok")
 	must(t, err)
 	return resp.Header.Revision
 }
 
-// compact compacts etcd as another API server would, and waits until ours has
-// noticed it.
+// compact compacts etcd as another API server would, and waits until the fixture's
+// compactor has noticed.
 func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	rv, err := apistorage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
 	must(t, err)
-	// The first call only learns the number that guards against double compaction.
-	known, _, _, err := etcd3.Compact(ctx, f.client.Client, 0, int64(rv))
+	// The first call may only read the version of the key that guards against two
+	// compactions at once.
+	version, _, _, err := etcd3.Compact(ctx, f.client.Client, 0, int64(rv))
 	if err != nil {
-		_, _, _, err = etcd3.Compact(ctx, f.client.Client, known, int64(rv))
+		_, _, _, err = etcd3.Compact(ctx, f.client.Client, version, int64(rv))
 	}
 	must(t, err)
 	eventually(t, func() bool { return f.CompactRevision() == int64(rv) })
 }
 
-// compactAndReload leaves no event in the cache that etcd has compacted: ours
-// keeps events for watches longer than etcd does.
+// compactAndReload compacts etcd, and drops the same events from the cache, which would
+// keep them longer for watches.
 func (f *fixture) compactAndReload(ctx context.Context, t *testing.T, resourceVersion string) {
 	f.compact(ctx, t, resourceVersion)
 	f.reload()
 }
 
-// eventually waits for a condition that nothing signals.
+// eventually polls a condition that cannot be waited for.
 func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, wait.ForeverTestTimeout, true,
@@ -205,14 +205,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// loads is a sink that tells when a load has ended, with the newest revision that
-// follows at once.
-type loads struct {
+// loadObserver is a sink that reports the end of each load, with the newest revision of
+// the events that follow it at once.
+type loadObserver struct {
 	store.Sink
 	ended chan int64
 }
 
-func (l *loads) BeginLoad() store.Loader {
+func (l *loadObserver) BeginLoad() store.Loader {
 	return &reportingLoader{Loader: l.Sink.BeginLoad(), ended: l.ended}
 }
 
@@ -232,119 +232,119 @@ func (l *reportingLoader) End(ctx context.Context, revision int64) {
 	l.ended <- max(l.newest, revision)
 }
 
-// switchable is a transformer that is exchanged while it is in use. The cache
-// may have another one than Kubernetes' store.
-type switchable struct {
+// switchableTransformer delegates to a transformer that a test exchanges while it is in
+// use. The cache and Kubernetes' store may have different ones.
+type switchableTransformer struct {
 	cache, etcd atomic.Pointer[value.Transformer]
 }
 
-func newSwitchable() *switchable {
-	s := &switchable{}
+func newSwitchableTransformer() *switchableTransformer {
+	s := &switchableTransformer{}
 	s.set(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
 	return s
 }
 
-func (s *switchable) set(t value.Transformer) {
+func (s *switchableTransformer) set(t value.Transformer) {
 	s.cache.Store(&t)
 	s.etcd.Store(&t)
 }
 
-// inFeed marks the context of the feed, which decrypts for the cache.
-type inFeed struct{}
+// feedContextKey marks the context of the feed, to tell the cache's decryption apart.
+type feedContextKey struct{}
 
-func (s *switchable) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
-	if ctx.Value(inFeed{}) != nil {
+func (s *switchableTransformer) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	if ctx.Value(feedContextKey{}) != nil {
 		return (*s.cache.Load()).TransformFromStorage(ctx, data, dataCtx)
 	}
 	return (*s.etcd.Load()).TransformFromStorage(ctx, data, dataCtx)
 }
 
-func (s *switchable) TransformToStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, error) {
+func (s *switchableTransformer) TransformToStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, error) {
 	return (*s.etcd.Load()).TransformToStorage(ctx, data, dataCtx)
 }
 
-// modify makes a changed prefix transformer. original undoes it.
-func (s *switchable) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
-	// The one in use cannot be copied: it counts its reads.
+// modify returns a changed prefix transformer, and the original, which undoes the change.
+func (s *switchableTransformer) modify(modify storagetesting.PrefixTransformerModifier) (modified, original value.Transformer) {
+	// A new one is changed: the one in use counts its reads and cannot be copied.
 	return modify(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false)), *s.etcd.Load()
 }
 
-// resealedInEtcd is a store whose keys are exchanged for Kubernetes' store, but
-// not for the cache.
-type resealedInEtcd struct{ *fixture }
+// etcdRekeyedStore is a store whose encryption keys the suite exchanges for Kubernetes'
+// store, but not for the cache.
+type etcdRekeyedStore struct{ *fixture }
 
-func (r resealedInEtcd) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	modified, original := r.sealing.modify(modify)
-	r.sealing.etcd.Store(&modified)
-	return func() { r.sealing.etcd.Store(&original) }
+func (s etcdRekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := s.transformer.modify(modify)
+	s.transformer.etcd.Store(&modified)
+	return func() { s.transformer.etcd.Store(&original) }
 }
 
-// resealed is a store whose keys are exchanged. The cache decrypts an object
-// when it arrives, so new keys mean a new load, as after a restart with another
-// encryption configuration.
-type resealed struct{ *fixture }
+// rekeyedStore is a store whose encryption keys the suite exchanges. The cache decrypts
+// an object when it arrives, so new keys need a new load, as after a restart with
+// another encryption configuration.
+type rekeyedStore struct{ *fixture }
 
-func (r resealed) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	modified, original := r.sealing.modify(modify)
-	r.sealing.set(modified)
-	r.reload()
+func (s rekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	modified, original := s.transformer.modify(modify)
+	s.transformer.set(modified)
+	s.reload()
 	return func() {
-		r.sealing.set(original)
-		r.reload()
+		s.transformer.set(original)
+		s.reload()
 	}
 }
 
-func (r resealed) CorruptTransformer() func() {
-	original := *r.sealing.etcd.Load()
-	r.sealing.set(corrupting{original})
-	r.reload()
+func (s rekeyedStore) CorruptTransformer() func() {
+	original := *s.transformer.etcd.Load()
+	s.transformer.set(corruptTransformer{original})
+	s.reload()
 	return func() {
-		r.sealing.set(original)
-		r.reload()
+		s.transformer.set(original)
+		s.reload()
 	}
 }
 
-type corrupting struct{ value.Transformer }
+type corruptTransformer struct{ value.Transformer }
 
-func (corrupting) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
+func (corruptTransformer) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
 	return nil, false, fmt.Errorf("bits flipped")
 }
 
-// resealedCaughtUp is both.
-type resealedCaughtUp struct{ resealed }
+// rekeyedCaughtUpStore is a rekeyedStore and a caughtUpStore.
+type rekeyedCaughtUpStore struct{ rekeyedStore }
 
-func (r resealedCaughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return caughtUp{r.fixture}.Create(ctx, key, obj, out, ttl)
+func (s rekeyedCaughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return caughtUpStore{s.fixture}.Create(ctx, key, obj, out, ttl)
 }
 
-// caughtUp is a store whose writes return when the cache holds them, for tests
-// which read without naming a resource version.
-type caughtUp struct{ *fixture }
+// caughtUpStore is a store whose creations return when the cache holds them. It is for
+// tests that read without a resource version.
+type caughtUpStore struct{ *fixture }
 
-func (c caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
+func (s caughtUpStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if err := s.fixture.Create(ctx, key, obj, out, ttl); err != nil {
 		return err
 	}
-	rv, err := c.Versioner().ObjectResourceVersion(out)
+	rv, err := s.Versioner().ObjectResourceVersion(out)
 	if err != nil {
 		return err
 	}
-	return c.cache.Progress().Wait(ctx, int64(rv))
+	return s.cache.Progress().Wait(ctx, int64(rv))
 }
 
 var (
-	_ storagetesting.InterfaceWithPrefixTransformer  = resealed{}
-	_ storagetesting.InterfaceWithPrefixTransformer  = resealedInEtcd{}
-	_ storagetesting.InterfaceWithCorruptTransformer = resealed{}
+	_ storagetesting.InterfaceWithPrefixTransformer  = rekeyedStore{}
+	_ storagetesting.InterfaceWithPrefixTransformer  = etcdRekeyedStore{}
+	_ storagetesting.InterfaceWithCorruptTransformer = rekeyedStore{}
 )
 
-// limited is a store that takes a list at resource version 0 for one of the
-// newest state. From the cache such a list is whole, whatever its limit.
-type limited struct{ *fixture }
+// alwaysLimitedStore is a store that answers a list at resource version 0 as one of the
+// newest state. Otherwise such a list is whole, whatever its limit.
+type alwaysLimitedStore struct{ *fixture }
 
-func (l limited) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
+func (s alwaysLimitedStore) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = ""
 	}
-	return l.fixture.GetList(ctx, key, opts, list)
+	return s.fixture.GetList(ctx, key, opts, list)
 }

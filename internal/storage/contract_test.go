@@ -18,23 +18,23 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// The tests of this file run the suite that Kubernetes runs on its own
-// implementations of storage.Interface. docs/storage-contract.md lists what
-// does not run and why.
+// The tests of this file run the suite that Kubernetes runs on its own implementations
+// of storage.Interface. docs/storage-contract.md lists the functions that do not run,
+// with the reasons.
 
-// contract is one function of the suite on a fixture of its own.
+// contract is one function of the suite, which runs on a fixture of its own.
 type contract struct {
 	name string
 	run  func(context.Context, *testing.T, *fixture)
 }
 
-// plain adapts the functions that need nothing but a store.
-func plain(name string, run func(context.Context, *testing.T, apistorage.Interface)) contract {
+// withStore adapts a function that needs nothing but a store.
+func withStore(name string, run func(context.Context, *testing.T, apistorage.Interface)) contract {
 	return contract{name, func(ctx context.Context, t *testing.T, f *fixture) { run(ctx, t, f) }}
 }
 
-// withCalls adapts those that count what a list reads. The counts of
-// Kubernetes' etcd storage say nothing about a cache.
+// withCalls adapts a function that counts what a list reads. The counts are ignored:
+// those of Kubernetes' etcd storage do not apply to a cache.
 func withCalls(name string, run func(context.Context, *testing.T, apistorage.Interface, storagetesting.CallsValidation)) contract {
 	return contract{name, func(ctx context.Context, t *testing.T, f *fixture) {
 		run(ctx, t, f, func(*testing.T, uint64, uint64) {})
@@ -51,8 +51,8 @@ func runAll(t *testing.T, all []contract) {
 	}
 }
 
-// stored checks that the object in etcd is sealed and has no resource version.
-func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
+// checkStored checks that the object in etcd is encrypted and has no resource version.
+func (f *fixture) checkStored(ctx context.Context, t *testing.T, key string) {
 	resp, err := f.client.KV.Get(ctx, pathPrefix+key)
 	must(t, err)
 	if len(resp.Kvs) != 1 {
@@ -60,7 +60,7 @@ func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
 	}
 	encoded, ok := bytes.CutPrefix(resp.Kvs[0].Value, []byte(storedPrefix))
 	if !ok {
-		t.Fatalf("%s is not sealed: %q", key, resp.Kvs[0].Value)
+		t.Fatalf("%s is not encrypted: %q", key, resp.Kvs[0].Value)
 	}
 	decoded, err := runtime.Decode(podCodec(), encoded)
 	must(t, err)
@@ -72,41 +72,41 @@ func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
 func TestContractWrite(t *testing.T) {
 	runAll(t, []contract{
 		{"Create", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestCreate(ctx, t, f, f.stored)
+			storagetesting.RunTestCreate(ctx, t, f, f.checkStored)
 		}},
-		plain("CreateWithTTL", storagetesting.RunTestCreateWithTTL),
-		plain("CreateWithKeyExist", storagetesting.RunTestCreateWithKeyExist),
-		plain("UnconditionalDelete", storagetesting.RunTestUnconditionalDelete),
-		plain("ConditionalDelete", storagetesting.RunTestConditionalDelete),
-		plain("DeleteWithSuggestion", storagetesting.RunTestDeleteWithSuggestion),
-		plain("DeleteWithSuggestionAndConflict", storagetesting.RunTestDeleteWithSuggestionAndConflict),
-		plain("DeleteWithConflict", storagetesting.RunTestDeleteWithConflict),
-		plain("DeleteWithSuggestionOfDeletedObject", storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
-		plain("ValidateDeletionWithSuggestion", storagetesting.RunTestValidateDeletionWithSuggestion),
-		plain("ValidateDeletionWithOnlySuggestionValid", storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
-		plain("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
-		plain("PreconditionalDeleteWithOnlySuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
+		withStore("CreateWithTTL", storagetesting.RunTestCreateWithTTL),
+		withStore("CreateWithKeyExist", storagetesting.RunTestCreateWithKeyExist),
+		withStore("UnconditionalDelete", storagetesting.RunTestUnconditionalDelete),
+		withStore("ConditionalDelete", storagetesting.RunTestConditionalDelete),
+		withStore("DeleteWithSuggestion", storagetesting.RunTestDeleteWithSuggestion),
+		withStore("DeleteWithSuggestionAndConflict", storagetesting.RunTestDeleteWithSuggestionAndConflict),
+		withStore("DeleteWithConflict", storagetesting.RunTestDeleteWithConflict),
+		withStore("DeleteWithSuggestionOfDeletedObject", storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
+		withStore("ValidateDeletionWithSuggestion", storagetesting.RunTestValidateDeletionWithSuggestion),
+		withStore("ValidateDeletionWithOnlySuggestionValid", storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
+		withStore("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
+		withStore("PreconditionalDeleteWithOnlySuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
 		{"GuaranteedUpdate", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestGuaranteedUpdate(ctx, t, resealed{f}, f.stored)
+			storagetesting.RunTestGuaranteedUpdate(ctx, t, rekeyedStore{f}, f.checkStored)
 		}},
-		plain("GuaranteedUpdateWithTTL", storagetesting.RunTestGuaranteedUpdateWithTTL),
+		withStore("GuaranteedUpdateWithTTL", storagetesting.RunTestGuaranteedUpdateWithTTL),
 		{"GuaranteedUpdateChecksStoredData", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, resealed{f})
+			storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, rekeyedStore{f})
 		}},
-		plain("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict),
-		plain("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
+		withStore("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict),
+		withStore("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
 		{"TransformationFailure", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestTransformationFailure(ctx, t, resealed{f})
+			storagetesting.RunTestTransformationFailure(ctx, t, rekeyedStore{f})
 		}},
 	})
 }
 
 func TestContractRead(t *testing.T) {
 	runAll(t, []contract{
-		plain("KeySchema", storagetesting.RunTestKeySchema),
-		plain("ListPaging", storagetesting.RunTestListPaging),
-		plain("GetListRecursivePrefix", storagetesting.RunTestGetListRecursivePrefix),
-		plain("NamespaceScopedList", storagetesting.RunTestNamespaceScopedList),
+		withStore("KeySchema", storagetesting.RunTestKeySchema),
+		withStore("ListPaging", storagetesting.RunTestListPaging),
+		withStore("GetListRecursivePrefix", storagetesting.RunTestGetListRecursivePrefix),
+		withStore("NamespaceScopedList", storagetesting.RunTestNamespaceScopedList),
 		withCalls("ListContinuation", storagetesting.RunTestListContinuation),
 		withCalls("ListPaginationRareObject", storagetesting.RunTestListPaginationRareObject),
 		withCalls("ListContinuationWithFilter", storagetesting.RunTestListContinuationWithFilter),
@@ -120,42 +120,42 @@ func TestContractRead(t *testing.T) {
 			storagetesting.RunTestGetListNonRecursive(ctx, t, f.increaseRV, f)
 		}},
 		{"ListInconsistentContinuation", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestListInconsistentContinuation(ctx, t, limited{f}, f.compact)
+			storagetesting.RunTestListInconsistentContinuation(ctx, t, alwaysLimitedStore{f}, f.compact)
 		}},
 		{"CompactRevision", func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestCompactRevision(ctx, t, f, f.increaseRV, f.compact)
 		}},
 		{"ListResourceVersionMatch", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestListResourceVersionMatch(ctx, t, resealedInEtcd{f})
+			storagetesting.RunTestListResourceVersionMatch(ctx, t, etcdRekeyedStore{f})
 		}},
 	})
 }
 
 func TestContractWatch(t *testing.T) {
 	runAll(t, []contract{
-		plain("Watch", storagetesting.RunTestWatch),
+		withStore("Watch", storagetesting.RunTestWatch),
 		{"WatchFromZero", func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestWatchFromZero(ctx, t, f, f.compactAndReload)
 		}},
-		plain("DeleteTriggerWatch", storagetesting.RunTestDeleteTriggerWatch),
-		plain("WatchFromNonZero", storagetesting.RunTestWatchFromNonZero),
-		plain("DelayedWatchDelivery", storagetesting.RunTestDelayedWatchDelivery),
+		withStore("DeleteTriggerWatch", storagetesting.RunTestDeleteTriggerWatch),
+		withStore("WatchFromNonZero", storagetesting.RunTestWatchFromNonZero),
+		withStore("DelayedWatchDelivery", storagetesting.RunTestDelayedWatchDelivery),
 		{"WatchError", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestWatchError(ctx, t, resealed{f})
+			storagetesting.RunTestWatchError(ctx, t, rekeyedStore{f})
 		}},
-		plain("WatchContextCancel", storagetesting.RunTestWatchContextCancel),
-		plain("WatcherTimeout", storagetesting.RunTestWatcherTimeout),
-		plain("WatchDeleteEventObjectHaveLatestRV", storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
-		plain("WatchInitializationSignal", storagetesting.RunTestWatchInitializationSignal),
-		plain("ClusterScopedWatch", storagetesting.RunTestClusterScopedWatch),
-		plain("NamespaceScopedWatch", storagetesting.RunTestNamespaceScopedWatch),
+		withStore("WatchContextCancel", storagetesting.RunTestWatchContextCancel),
+		withStore("WatcherTimeout", storagetesting.RunTestWatcherTimeout),
+		withStore("WatchDeleteEventObjectHaveLatestRV", storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
+		withStore("WatchInitializationSignal", storagetesting.RunTestWatchInitializationSignal),
+		withStore("ClusterScopedWatch", storagetesting.RunTestClusterScopedWatch),
+		withStore("NamespaceScopedWatch", storagetesting.RunTestNamespaceScopedWatch),
 		{"WatchDispatchBookmarkEvents", func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, f, true)
 		}},
-		plain("OptionalWatchBookmarksWithCorrectResourceVersion", storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
-		plain("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
+		withStore("OptionalWatchBookmarksWithCorrectResourceVersion", storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
+		withStore("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
 		{"WatchErrorIsBlockingFurtherEvents", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, resealed{f})
+			storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, rekeyedStore{f})
 		}},
 	})
 }
@@ -168,30 +168,30 @@ func TestContractProgressNotify(t *testing.T) {
 	storagetesting.RunOptionalTestProgressNotify(context.Background(), t, f, f.increaseRV)
 }
 
-// TestContractGet reads an object that lives for a second. It must not wait for
-// others.
+// TestContractGet reads an object that lives for a second, so it does not run in parallel
+// with tests that could delay it.
 func TestContractGet(t *testing.T) {
 	storagetesting.RunTestGet(context.Background(), t, newFixture(t, setup{}))
 }
 
-// The functions below set a feature gate, which is the process's: no test may
-// run beside them.
+// The tests below set a feature gate, which holds for the whole process. So no other
+// test may run at the same time.
 
 func TestContractWatchSemantics(t *testing.T) {
-	storagetesting.RunWatchSemantics(context.Background(), t, caughtUp{newFixture(t, setup{})})
+	storagetesting.RunWatchSemantics(context.Background(), t, caughtUpStore{newFixture(t, setup{})})
 }
 
 func TestContractWatchSemanticInitialEventsExtended(t *testing.T) {
-	storagetesting.RunWatchSemanticInitialEventsExtended(context.Background(), t, caughtUp{newFixture(t, setup{})})
+	storagetesting.RunWatchSemanticInitialEventsExtended(context.Background(), t, caughtUpStore{newFixture(t, setup{})})
 }
 
 func TestContractWatchListMatchSingle(t *testing.T) {
-	storagetesting.RunWatchListMatchSingle(context.Background(), t, caughtUp{newFixture(t, setup{})})
+	storagetesting.RunWatchListMatchSingle(context.Background(), t, caughtUpStore{newFixture(t, setup{})})
 }
 
 func TestContractWatchWithUnsafeDelete(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
-	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, resealedCaughtUp{resealed{newFixture(t, setup{})}})
+	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, rekeyedCaughtUpStore{rekeyedStore{newFixture(t, setup{})}})
 }
 
 func TestContractStats(t *testing.T) {
@@ -199,7 +199,7 @@ func TestContractStats(t *testing.T) {
 		t.Run(fmt.Sprintf("sizes=%v", sizes), func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.SizeBasedListCostEstimate, sizes)
 			f := newFixture(t, setup{})
-			// Sizes are of what the cache holds: decrypted.
+			// Sizes are those of decrypted objects, so no transformer applies.
 			storagetesting.RunTestStats(context.Background(), t, f, podCodec(), identity.NewEncryptCheckTransformer(), sizes)
 		})
 	}

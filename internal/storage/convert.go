@@ -11,37 +11,39 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Objects that a webhook converts are converted many at a time, before they are decoded
-// one by one.
+// A webhook converts many objects in one call, while readers decode them one by one.
+// So a reader has a batch converted first, and then decodes it without waiting.
 
 const (
-	// convertObjects and convertBytes bound what is converted at a time for one reader.
-	convertObjects = 400
-	convertBytes   = 4 << 20
+	// maxConvertObjects and maxConvertBytes bound a batch of one reader.
+	maxConvertObjects = 400
+	maxConvertBytes   = 4 << 20
 )
 
-// Convert has objects converted, so that Decode of them does not wait for a webhook.
-// The error is that of Decode, or one of a request that took too long.
+// Convert has a webhook convert objects, so that Decode of them does not wait for it.
+// The error is that of Decode, or a timeout that a client understands. Without a
+// webhook it does nothing.
 func (s *Store) Convert(ctx context.Context, entries []*resource.Entry) error {
-	if s.converting == nil {
+	if s.converter == nil {
 		return nil
 	}
-	err := s.converting.Convert(ctx, entries)
+	err := s.converter.Convert(ctx, entries)
 	if err != nil && ctx.Err() != nil {
 		return storage.NewTimeoutError(s.cfg.Resource.Prefix(), "request did not complete within requested timeout")
 	}
 	return err
 }
 
-// Converted reports whether Decode of none of some objects waits for a webhook.
+// Converted reports whether all objects are converted, so that Decode waits for none.
 func (s *Store) Converted(entries []*resource.Entry) bool {
-	return s.converting == nil || s.converting.Converted(entries)
+	return s.converter == nil || s.converter.Converted(entries)
 }
 
-// entries yields those of spans in order, a webhook's converted some ahead. What names
-// rule out may be missing. limit is how many the caller is likely to take, 0 for all.
+// entries yields the entries of spans in order. If a webhook converts them, each is
+// converted when it is yielded, and entries that the attributes exclude may be missing.
+// limit is how many the caller is likely to take, 0 for all.
 func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq2[*resource.Entry, error] {
-	if s.converting == nil {
+	if s.converter == nil {
 		return func(yield func(*resource.Entry, error) bool) {
 			for span := range spans {
 				for _, e := range span.Entries[span.From:span.To] {
@@ -53,12 +55,12 @@ func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *sto
 		}
 	}
 	return func(yield func(*resource.Entry, error) bool) {
-		for some := range s.chunks(spans, p, limit) {
-			if err := s.Convert(ctx, some); err != nil {
+		for batch := range s.conversionBatches(spans, p, limit) {
+			if err := s.Convert(ctx, batch); err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, e := range some {
+			for _, e := range batch {
 				if !yield(e, nil) {
 					return
 				}
@@ -67,39 +69,40 @@ func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *sto
 	}
 }
 
-// chunks yields entries by as many as are converted at a time.
-func (s *Store) chunks(spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
+// conversionBatches yields entries in batches within the bounds above. A batch is valid
+// until the next one. The first has at most limit entries, unless limit is 0.
+func (s *Store) conversionBatches(spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
 	labels, fields, _ := s.selectors(p)
 	return func(yield func([]*resource.Entry) bool) {
-		var chunk []*resource.Entry
-		size, most := 0, convertObjects
+		var batch []*resource.Entry
+		size, maxObjects := 0, maxConvertObjects
 		if limit > 0 {
-			most = min(most, limit)
+			maxObjects = min(maxObjects, limit)
 		}
 		for span := range spans {
 			for _, e := range span.Entries[span.From:span.To] {
 				if e.Err == nil && !e.Matches(labels, fields) {
 					continue
 				}
-				chunk, size = append(chunk, e), size+e.Size()
-				if len(chunk) < most && size < convertBytes {
+				batch, size = append(batch, e), size+e.Size()
+				if len(batch) < maxObjects && size < maxConvertBytes {
 					continue
 				}
-				if !yield(chunk) {
+				if !yield(batch) {
 					return
 				}
-				chunk, size, most = chunk[:0], 0, convertObjects
+				batch, size, maxObjects = batch[:0], 0, maxConvertObjects
 			}
 		}
-		if len(chunk) > 0 {
-			yield(chunk)
+		if len(batch) > 0 {
+			yield(batch)
 		}
 	}
 }
 
-// convert converts what events of a watch show.
+// convert has a webhook convert the objects that the watch will send for some events.
 func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
-	if w.store.converting == nil {
+	if w.store.converter == nil {
 		return nil
 	}
 	var shown []*resource.Entry

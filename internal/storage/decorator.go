@@ -30,38 +30,42 @@ import (
 
 // Backend is one etcd cluster with the cache in front of it.
 type Backend struct {
-	// Client is shared by all stores and closed by none.
+	// Client is shared by all stores, and none of them closes it.
 	Client     *kubernetes.Client
 	Cache      *cache.Cache
 	Consistent *cache.Consistent
-	// Compactor tells the oldest revision that etcd holds. Nil is not known.
+	// Compactor knows the oldest revision that etcd holds. Nil means that the revision
+	// is unknown.
 	Compactor etcd3.Compactor
 }
 
-// Decorator puts a Store in the place of each storage that Kubernetes makes.
+// Decorator makes a Store wherever Kubernetes would make a storage of its own. Its
+// fields are set before the first call and never change.
 type Decorator struct {
-	// Backend finds the etcd cluster that a resource is stored in.
+	// Backend returns the etcd cluster that a resource is stored in.
 	Backend func(storagebackend.TransportConfig) (*Backend, error)
-	// Uncached reports for a kind whether Kubernetes keeps it out of its watch
-	// cache, which shows in errors and limits. It may be nil.
+	// Uncached reports whether Kubernetes keeps a kind out of its watch cache. Errors and
+	// limits of such a kind differ. It may be nil.
 	Uncached func(schema.GroupResource) bool
-	// Altered reports for a kind whether handlers alter an object on its way
-	// out. It may be nil, as may what it returns.
+	// Altered returns a function for a kind, which reports whether Kubernetes' handlers
+	// alter an object on its way out. It may be nil, and so may its result.
 	Altered func(schema.GroupResource) func(runtime.Object) bool
-
-	// Scan reads a kind's attributes without decoding, where it can. It may be nil,
-	// as may what it returns. It must not be given for irregular kinds.
+	// Scan returns a function for a kind, which reads the attributes of a stored object
+	// without decoding it, or reports that it cannot. It may be nil, and so may its
+	// result. The result must be nil for kinds that handlers alter.
 	Scan func(schema.GroupResource) func(value []byte) (labels.Set, fields.Set, bool)
 
 	mu struct {
 		sync.Mutex
+		// stores are those of built-in kinds.
 		stores map[schema.GroupResource]*Store
 	}
 }
 
 var _ generic.StorageDecorator = (*Decorator)(nil).Decorate
 
-// Decorate is a generic.StorageDecorator.
+// Decorate makes the Store of a resource and registers the resource with the cache. It
+// is a generic.StorageDecorator.
 func (d *Decorator) Decorate(
 	config *storagebackend.ConfigForResource,
 	resourcePrefix string,
@@ -80,26 +84,26 @@ func (d *Decorator) Decorate(
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	open := func(codec runtime.Codec) (storage.Interface, error) {
-		writing := *config
-		writing.Codec = codec
-		return newEtcd(backend, &writing, resourcePrefix, transformer, newFunc, newListFunc)
+		encoding := *config
+		encoding.Codec = codec
+		return newEtcd(backend, &encoding, resourcePrefix, transformer, newFunc, newListFunc)
 	}
-	suggested := &Suggested{Codec: config.Codec}
-	etcd, err := open(suggested)
+	suggestions := &SuggestionCodec{Codec: config.Codec}
+	etcd, err := open(suggestions)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open storage of %s: %w", config.GroupResource, err)
 	}
 	cfg := Config{
-		Etcd: etcd, Open: open, Suggested: suggested, Cache: backend.Cache, Consistent: backend.Consistent,
+		Etcd: etcd, Open: open, Suggestions: suggestions, Cache: backend.Cache, Consistent: backend.Consistent,
 		Codec: config.Codec, ResourcePrefix: resourcePrefix, PathPrefix: config.Prefix,
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
 	}
-	cfg.Resource = backend.Cache.Register(d.spec(cfg, config.GroupResource, transformer))
+	cfg.Resource = backend.Cache.Register(d.cacheSpec(cfg, config.GroupResource, transformer))
 	s := New(cfg)
-	s.sizes.Store(utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate))
-	d.remember(config.GroupResource, s)
+	s.estimatesSizes.Store(utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate))
+	d.addStore(config.GroupResource, s)
 	var once sync.Once
 	return s, func() {
 		once.Do(func() {
@@ -109,8 +113,8 @@ func (d *Decorator) Decorate(
 	}, nil
 }
 
-// Stored counts the keys that etcd has of a resource now. Nothing is opened for it.
-func (d *Decorator) Stored(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
+// CountKeys asks etcd for the number of a resource's keys. The resource needs no Store.
+func (d *Decorator) CountKeys(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
 	backend, err := d.Backend(config.Transport)
 	if err != nil {
 		return 0, err
@@ -118,8 +122,8 @@ func (d *Decorator) Stored(ctx context.Context, config *storagebackend.ConfigFor
 	return backend.Client.Count(ctx, EtcdPrefix(config.Prefix, resourcePrefix), kubernetes.CountOptions{})
 }
 
-// indexedFields reads the names that registries give their indexes
-// (storage.FieldIndex).
+// indexedFields returns the fields that a registry indexes, sorted. Their names are in
+// those of the indexes (storage.FieldIndex).
 func indexedFields(indexers *toolscache.Indexers) []string {
 	if indexers == nil {
 		return nil
@@ -134,8 +138,8 @@ func indexedFields(indexers *toolscache.Indexers) []string {
 	return names
 }
 
-// newEtcd makes Kubernetes' own store over the shared client. The factory's
-// would dial etcd for each resource.
+// newEtcd makes Kubernetes' own store over the shared client. Kubernetes' factory would
+// dial etcd for each resource.
 func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefix string, transformer value.Transformer,
 	newFunc, newListFunc func() runtime.Object) (storage.Interface, error) {
 	versioner := storage.APIObjectVersioner{}
@@ -156,8 +160,9 @@ func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefi
 	return store, nil
 }
 
-// spec introduces the resource to the cache.
-func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.Transformer) cache.Spec {
+// cacheSpec describes the resource to the cache: its keys in etcd, how to decrypt its
+// objects and how to read their attributes.
+func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer value.Transformer) cache.Spec {
 	spec := cache.Spec{
 		Prefix:        EtcdPrefix(cfg.PathPrefix, cfg.ResourcePrefix),
 		GroupResource: gr,
@@ -171,16 +176,16 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 		return spec
 	}
 	s := New(cfg)
-	irregular := func(runtime.Object) bool { return false }
+	altered := func(runtime.Object) bool { return false }
 	if d.Altered != nil {
-		if f := d.Altered(gr); f != nil {
-			irregular = f
+		if ofKind := d.Altered(gr); ofKind != nil {
+			altered = ofKind
 		}
 	}
 	scan := func([]byte) (l labels.Set, f fields.Set, ok bool) { return }
 	if d.Scan != nil {
-		if found := d.Scan(gr); found != nil {
-			scan = found
+		if ofKind := d.Scan(gr); ofKind != nil {
+			scan = ofKind
 		}
 	}
 	spec.Describe = func(e *resource.Entry) error {
@@ -196,13 +201,14 @@ func (d *Decorator) spec(cfg Config, gr schema.GroupResource, transformer value.
 		if err != nil {
 			return fmt.Errorf("read attributes: %w", err)
 		}
-		e.Attributes, e.Altered = resource.NewAttributes(l, f), irregular(obj)
+		e.Attributes, e.Altered = resource.NewAttributes(l, f), altered(obj)
 		return nil
 	}
 	return spec
 }
 
-func (d *Decorator) remember(gr schema.GroupResource, s *Store) {
+// addStore makes a store known to Store, unless its resource is a custom one.
+func (d *Decorator) addStore(gr schema.GroupResource, s *Store) {
 	if _, custom := s.cfg.New().(*unstructured.Unstructured); custom {
 		return
 	}
@@ -214,7 +220,7 @@ func (d *Decorator) remember(gr schema.GroupResource, s *Store) {
 	d.mu.stores[gr] = s
 }
 
-// Store returns the storage of a built-in kind, nil if there is none.
+// Store returns the store of a built-in kind, or nil if there is none.
 func (d *Decorator) Store(gr schema.GroupResource) *Store {
 	d.mu.Lock()
 	defer d.mu.Unlock()

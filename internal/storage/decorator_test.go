@@ -10,9 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// TestStoredIsCounted counts the keys of a resource, without those of one whose name
-// begins like it.
-func TestStoredIsCounted(t *testing.T) {
+// TestCountKeys counts the keys of a resource, without those of a resource whose name
+// begins like its own.
+func TestCountKeys(t *testing.T) {
 	f := newFixture(t, setup{})
 	for _, key := range []string{"/things/a/b", "/things/a/c", "/thingsmore/a/b", "/thing/a"} {
 		_, err := f.client.KV.Put(t.Context(), pathPrefix+"/group.example"+key, "{}")
@@ -25,12 +25,12 @@ func TestStoredIsCounted(t *testing.T) {
 		return &storage.Backend{Client: f.client}, failure
 	}}
 	for resource, want := range map[string]int64{"group.example/things": 2, "group.example/thing": 1, "group.example/others": 0} {
-		if n, err := decorator.Stored(t.Context(), config, resource); n != want || err != nil {
-			t.Errorf("of %s there are %d, %v; want %d", resource, n, err, want)
+		if n, err := decorator.CountKeys(t.Context(), config, resource); n != want || err != nil {
+			t.Errorf("%s: %d keys, %v; want %d", resource, n, err, want)
 		}
 	}
 	failure = gone
-	if _, err := decorator.Stored(t.Context(), config, "group.example/things"); !errors.Is(err, gone) {
+	if _, err := decorator.CountKeys(t.Context(), config, "group.example/things"); !errors.Is(err, gone) {
 		t.Errorf("got %v, want %v", err, gone)
 	}
 }

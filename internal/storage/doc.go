@@ -1,11 +1,22 @@
-// Package storage is Kubernetes' storage.Interface over the byte cache: writes
-// go to etcd through Kubernetes' own store, reads and watches of Kubernetes'
-// handlers come from the cache.
+// Package storage is Kubernetes' storage.Interface over the byte cache.
+//
+//	              handlers, admission, controllers of Kubernetes
+//	                       |                      |
+//	                     reads                  writes
+//	                       |                      |
+//	package read ---->   Store  -- suggestions --> Kubernetes' etcd3 store
+//	                       |                      |
+//	                cache.Resource  <-- feed --  etcd
+//
+// Writes go to etcd through Kubernetes' own store. Reads and watches come from the
+// cache. Package read asks a Store where stored bytes are, and answers most HTTP
+// requests from these without decoding them; what is left comes here as objects.
+// What the cache cannot answer, such as an exact old revision or an object that
+// cannot be read, goes to etcd.
 //
 // One Store serves one storage of one resource: a built-in kind, or one served
-// version of a custom one. Stores of a kind share the cache's Resource.
+// version of a custom one. The Stores of a kind share the cache's Resource.
 //
-// HTTP requests that can be answered without decoding never come here (package
-// read). What the cache cannot answer, an exact old revision or an object that
-// cannot be read, goes to etcd.
+// A caller gives Kubernetes the method Decorate of a Decorator in place of its own
+// storage decorator. The package is not for HTTP, and does not follow etcd.
 package storage

@@ -33,8 +33,9 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	return s.decodeInto(e, e.Revision, out)
 }
 
-// Find returns the place of an object that is fresh enough. An error that wraps
-// cache.ErrExpired says that only etcd may have it.
+// Find returns where an object is in the cache, once the cache is as fresh as the
+// resource version asks. The span holds one entry. An error that wraps
+// cache.ErrExpired means that only etcd may have the object.
 func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
 	sc, ok, err := s.scope(key, false)
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	s.listed(p)
+	s.recordList(p)
 	token, remaining, err := s.token(l, p, opts)
 	if err != nil {
 		return err
@@ -40,55 +40,57 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	return s.versioner.UpdateList(list, uint64(l.snapshot.Revision), token, remaining)
 }
 
-// Select finds what a list asks for, without decoding it. An error that wraps
-// cache.ErrExpired says that only etcd may have it; others are as GetList's.
-// The store must tell what the predicate asks for (Tells).
+// Select finds the objects of a list without decoding them. An error that wraps
+// cache.ErrExpired means that only etcd may have them; others are those of GetList.
+// The caller makes sure that attributes cover the predicate (CoversPredicate).
 func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
 	l, err := s.locate(ctx, key, opts)
 	if err != nil {
 		return cache.Page{}, err
 	}
-	found := l.snapshot.Select(&l.query)
-	result := cache.Page{Selection: found, Revision: l.snapshot.Revision, Waited: l.waited}
-	if !found.Opaque {
-		result.Continue, result.Remaining, err = s.token(l, page{last: found.Last, total: int64(found.Total), more: found.More}, opts)
+	selection := l.snapshot.Select(&l.query)
+	result := cache.Page{Selection: selection, Revision: l.snapshot.Revision, Waited: l.waited}
+	if !selection.Opaque {
+		last := page{last: selection.Last, total: int64(selection.Total), more: selection.More}
+		result.Continue, result.Remaining, err = s.token(l, last, opts)
 	}
 	return result, err
 }
 
-// listing is a list request that has been understood.
-type listing struct {
-	scope    scope
+// listRequest is a list translated to a query of a snapshot.
+type listRequest struct {
+	scope scope
+	// snapshot is as fresh as the list asks.
 	snapshot cache.Snapshot
 	query    cache.Query
-	// waited is how long a state that is fresh enough was waited for.
+	// waited is how long the list waited for the snapshot.
 	waited time.Duration
 }
 
-// locate finds the state and the part of it that a list asks for. It returns
-// cache.ErrExpired if only etcd may have them.
-func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listing, error) {
+// locate translates a list, and waits for a snapshot that is as fresh as it asks. It
+// returns cache.ErrExpired if only etcd may have the state.
+func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listRequest, error) {
 	sc, ok, err := s.listScope(ctx, key, &opts)
 	if err != nil {
-		return listing{}, err
+		return listRequest{}, err
 	}
 	exact, from, err := storage.ValidateListOptions(sc.tokenPrefix, s.versioner, opts)
 	if err != nil {
-		return listing{}, err
+		return listRequest{}, err
 	}
-	l := listing{scope: sc}
-	if !ok || sharded(opts) {
+	l := listRequest{scope: sc}
+	if !ok || hasShardSelector(opts) {
 		return l, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
 	}
 	from = sc.continueAt(strings.TrimPrefix(from, s.cfg.Resource.Prefix()))
 	l.query = cache.Query{Prefix: sc.key, Single: !sc.recursive, From: from, Limit: int(opts.Predicate.Limit)}
 	l.query.Labels, l.query.Fields, _ = s.selectors(&opts.Predicate)
 	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd {
-		// As in Kubernetes' watch cache, whose clients rely on whole lists.
+		// Kubernetes' watch cache ignores the limit here, and clients rely on whole lists.
 		l.query.Limit = 0
 	}
 	if exact == 0 && opts.Predicate.Continue == "" {
-		l.query.Within = s.indexed(opts.Predicate.Field)
+		l.query.Within = s.indexedPart(opts.Predicate.Field)
 	}
 	began := time.Now()
 	if err := s.waitForList(ctx, exact, opts); err != nil {
@@ -99,9 +101,9 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 	return l, err
 }
 
-// indexed is the part of a field selector that Kubernetes' watch cache has an
-// index of. A page that ends with the index's last object is the last page.
-func (s *Store) indexed(selector fields.Selector) fields.Selector {
+// indexedPart returns the part of a field selector that Kubernetes' watch cache has an
+// index for, or nil. As there, a page that ends with the index's last object is the last.
+func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
 	if selector == nil || s.cfg.LikeEtcd {
 		return nil
 	}
@@ -113,25 +115,26 @@ func (s *Store) indexed(selector fields.Selector) fields.Selector {
 	return nil
 }
 
-func (s *Store) token(l listing, p page, opts storage.ListOptions) (string, *int64, error) {
-	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.leftOut(), l.snapshot.Revision, p.total, p.more, opts)
+// token returns the continue token behind a page, and how many objects follow it.
+func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, *int64, error) {
+	return storage.PrepareContinueToken(s.cfg.Resource.Prefix()+p.last, l.scope.omittedPrefix(), l.snapshot.Revision, p.total, p.more, opts)
 }
 
-// waitForList waits for a state that a list asks for: that of an exact revision, or
-// if exact is 0 one that is fresh enough. It returns cache.ErrExpired if only etcd
-// may have it.
+// waitForList waits for the state that a list asks for: that of an exact revision, or
+// one that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd may
+// have the state.
 func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
 	if exact != 0 {
-		// It is below 0 if the client named what no revision can be.
-		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.reached(uint64(exact)) {
-			// etcd refuses it at once.
+		// A number beyond etcd's range is below 0 here, and as unsigned it is too large.
+		if (s.cfg.LikeEtcd || !opts.Recursive) && !s.hasRevision(uint64(exact)) {
+			// It is etcd's to refuse, which it does at once.
 			return cache.ErrExpired
 		}
 		return s.waitAtLeast(ctx, uint64(exact))
 	}
 	resourceVersion := opts.ResourceVersion
 	if opts.Recursive && opts.Predicate.Continue != "" {
-		// A token of a list that was compacted away continues with the newest state.
+		// The token of a list whose revision was compacted continues in the newest state.
 		resourceVersion = ""
 	}
 	return s.waitFor(ctx, resourceVersion)
@@ -143,33 +146,38 @@ func (s *Store) snapshot(exact int64) (cache.Snapshot, error) {
 		return s.cfg.Resource.Snapshot(), nil
 	}
 	if exact < s.cfg.Etcd.CompactRevision() {
-		// Clients are told so even if the cache still has the events.
+		// The list is expired even if the cache still has the events, as clients expect.
 		return cache.Snapshot{}, cache.ErrExpired
 	}
 	return s.cfg.Resource.At(exact)
 }
 
-func sharded(opts storage.ListOptions) bool {
+// hasShardSelector reports whether a list asks for a shard of the objects, which only
+// etcd's storage understands.
+func hasShardSelector(opts storage.ListOptions) bool {
 	return opts.Predicate.ShardSelector != nil && !opts.Predicate.ShardSelector.Empty()
 }
 
-// errUnreadable says that a list holds an object that the cache cannot read.
+// errUnreadable means that a list holds an object that the cache cannot read. It is
+// answered from etcd.
 var errUnreadable = errors.New("stored object cannot be read")
 
-// page is what a filled list says of the rest.
+// page describes a filled list, and what follows it.
 type page struct {
 	// last is the key of the last object in the list.
 	last string
-	// total counts the objects in scope from the page's first on, selected or not.
+	// total is the number of objects in the scope, selected or not, from the first
+	// object of the page on.
 	total int64
-	more  bool
+	// more says that further pages follow.
+	more bool
 	// plan is how the objects were found, and count how many are in the list.
 	plan  cache.Plan
 	count int
 }
 
 // fill puts the selected objects into a list.
-func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, list runtime.Object) (page, error) {
+func (s *Store) fill(ctx context.Context, l listRequest, opts storage.ListOptions, list runtime.Object) (page, error) {
 	items, err := itemsOf(list)
 	if err != nil {
 		return page{}, err
@@ -177,12 +185,12 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 	newItem := newItemFunc(list, items)
 	candidates, plan := l.snapshot.Candidates(&l.query)
 	p := page{total: int64(l.snapshot.Total(&l.query)), plan: plan}
-	items.Set(reflect.MakeSlice(items.Type(), 0, capacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
+	items.Set(reflect.MakeSlice(items.Type(), 0, itemCapacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
 	for e, err := range s.entries(ctx, candidates, &opts.Predicate, l.query.Limit) {
 		if err != nil {
 			return page{}, err
 		}
-		obj, err := s.selected(ctx, &opts.Predicate, e, newItem)
+		obj, err := s.decodeSelected(ctx, &opts.Predicate, e, newItem)
 		if err != nil {
 			return page{}, err
 		}
@@ -200,12 +208,13 @@ func (s *Store) fill(ctx context.Context, l listing, opts storage.ListOptions, l
 	return p, nil
 }
 
-// selected returns the decoded object if the predicate selects it, else nil.
-func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
+// decodeSelected returns the decoded object if the predicate selects it, else nil. It
+// fails once the context has ended, so that a list without a reader ends early.
+func (s *Store) decodeSelected(ctx context.Context, p *storage.SelectionPredicate, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, errUnreadable
 	}
-	return s.choose(p, e, func() (obj runtime.Object, err error) {
+	return s.ifSelected(p, e, func() (obj runtime.Object, err error) {
 		if ctx.Err() != nil {
 			return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
 		}
@@ -217,8 +226,9 @@ func (s *Store) selected(ctx context.Context, p *storage.SelectionPredicate, e *
 	})
 }
 
-// capacity avoids both growing and large slices that a selector leaves empty.
-func capacity(opts storage.ListOptions, limit, total int64) int {
+// itemCapacity returns the capacity of a list's slice of items: the size of the result
+// if it is known, and a bounded one if a selector may leave the slice nearly empty.
+func itemCapacity(opts storage.ListOptions, limit, total int64) int {
 	const atMost = 2048
 	n := total
 	if limit > 0 {
@@ -230,6 +240,7 @@ func capacity(opts storage.ListOptions, limit, total int64) int {
 	return int(n)
 }
 
+// itemsOf returns the slice of items of a list.
 func itemsOf(list runtime.Object) (reflect.Value, error) {
 	ptr, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -245,7 +256,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// newItemFunc makes empty items. Unstructured ones are decoded to the list's version.
+// newItemFunc returns a function that makes empty items of a list. An unstructured item
+// gets the list's version, to which it is decoded.
 func newItemFunc(list runtime.Object, items reflect.Value) func() runtime.Object {
 	if u, ok := list.(*unstructured.UnstructuredList); ok && u.GetAPIVersion() != "" {
 		apiVersion := u.GetAPIVersion()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain lets more tests run at once than there are processors: they wait for
-// etcd, expiring keys and bookmarks far longer than they compute.
+// TestMain lets more tests run at once than there are processors. They spend most of
+// their time waiting for etcd, for keys that expire and for bookmarks.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

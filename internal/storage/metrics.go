@@ -13,26 +13,26 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// confirmed counts a consistent read under the names that Kubernetes' watch cache
-// has. None falls back to etcd.
-func (s *Store) confirmed(began time.Time, err error) {
+// recordConsistentRead counts a consistent read in the metrics of Kubernetes' watch
+// cache. A read never falls back to etcd, so that label is false.
+func (s *Store) recordConsistentRead(began time.Time, err error) {
 	gr := s.cfg.Resource.GroupResource()
 	cachermetrics.WatchCacheReadWait.WithLabelValues(gr.Group, gr.Resource).Observe(time.Since(began).Seconds())
 	cachermetrics.ConsistentReadTotal.WithLabelValues(gr.Group, gr.Resource, strconv.FormatBool(err == nil), "false").Inc()
 }
 
-// listed counts a list under the names that Kubernetes' watch cache has.
-func (s *Store) listed(p page) {
+// recordList counts a list in the metrics of Kubernetes' watch cache.
+func (s *Store) recordList(p page) {
 	cachermetrics.RecordListCacheMetrics(s.cfg.Resource.GroupResource(), p.plan.Index(), p.plan.Candidates, p.count)
 }
 
-// ForgetMetrics drops what Kubernetes' metrics say of resources that are gone, which
-// it keeps for good: some 10 KB for each, and a hundred lines of each scrape. It goes
-// through all metrics, so it is for many resources at once.
+// ForgetMetrics drops the series of resources that are gone from Kubernetes' metrics.
+// Kubernetes keeps them for good: some 10 KB for each resource, and a hundred lines of
+// each scrape. It gathers all metrics, so callers pass many resources at once.
 func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	for _, family := range families {
-		var vec deleter
+		var vec deletableMetric
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
@@ -42,7 +42,7 @@ func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 				continue
 			}
 			if vec == nil {
-				if vec = registered(family.GetName(), family.GetHelp(), slices.Collect(maps.Keys(labels))); vec == nil {
+				if vec = findDeletable(family.GetName(), family.GetHelp(), slices.Collect(maps.Keys(labels))); vec == nil {
 					break
 				}
 			}
@@ -52,29 +52,29 @@ func ForgetMetrics(gone map[schema.GroupResource]bool) error {
 	return err
 }
 
-// deleter is a metric with labels.
-type deleter interface {
+// deletableMetric is a metric whose series can be deleted.
+type deletableMetric interface {
 	Delete(labels map[string]string) bool
 }
 
-// registered finds a metric, nil if it is none that things can be deleted of.
-func registered(name, help string, labels []string) deleter {
-	found, _ := RegisteredMetric(prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)).(deleter)
+// findDeletable returns a registered metric, or nil if its series cannot be deleted.
+func findDeletable(name, help string, labels []string) deletableMetric {
+	found, _ := RegisteredMetric(prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)).(deletableMetric)
 	return found
 }
 
-// RegisteredMetric finds the metric of Kubernetes that has the same name, help text and
-// labels, whatever its type, and nil if there is none. The registry gives it out to a
-// caller that registers the same once more.
+// RegisteredMetric returns the registered metric with the same name, help text and
+// labels as a collector, whatever its type, or nil if there is none. The registry
+// returns it in the error when the same metric is registered twice.
 func RegisteredMetric(same prometheus.Collector) prometheus.Collector {
 	err := legacyregistry.Registerer().Register(same)
 	if err == nil {
 		legacyregistry.Registerer().Unregister(same)
 		return nil
 	}
-	var there prometheus.AlreadyRegisteredError
-	if !errors.As(err, &there) {
+	var registered prometheus.AlreadyRegisteredError
+	if !errors.As(err, &registered) {
 		return nil
 	}
-	return there.ExistingCollector
+	return registered.ExistingCollector
 }

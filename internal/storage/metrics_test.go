@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/storage"
 )
 
-// TestMetricsAreForgotten: nothing that names a resource is left, and others are.
-func TestMetricsAreForgotten(t *testing.T) {
+// TestForgetMetrics checks that no series of a resource is left, and those of others are.
+func TestForgetMetrics(t *testing.T) {
 	etcdmetrics.Register()
 	cachermetrics.Register()
 	gone, other := schema.GroupResource{Group: "gone.example", Resource: "gones"}, schema.GroupResource{Group: "other.example", Resource: "others"}
@@ -26,23 +26,23 @@ func TestMetricsAreForgotten(t *testing.T) {
 		cachermetrics.WatchCacheReadWait.WithLabelValues(gr.Group, gr.Resource).Observe(1)
 		cachermetrics.ConsistentReadTotal.WithLabelValues(gr.Group, gr.Resource, "true", "false").Inc()
 	}
-	before := naming(t, other.Group)
-	if len(before) == 0 || len(naming(t, gone.Group)) != len(before) {
-		t.Fatalf("%d and %d metrics to begin with", len(naming(t, gone.Group)), len(before))
+	before := metricsNaming(t, other.Group)
+	if len(before) == 0 || len(metricsNaming(t, gone.Group)) != len(before) {
+		t.Fatalf("there are %d and %d metrics at first, want the same number", len(metricsNaming(t, gone.Group)), len(before))
 	}
 	if err := storage.ForgetMetrics(map[schema.GroupResource]bool{gone: true}); err != nil {
 		t.Fatal(err)
 	}
-	if left := naming(t, gone.Group); len(left) > 0 {
-		t.Errorf("left: %s", strings.Join(left, ", "))
+	if left := metricsNaming(t, gone.Group); len(left) > 0 {
+		t.Errorf("metrics are left: %s", strings.Join(left, ", "))
 	}
-	if left := naming(t, other.Group); len(left) != len(before) {
-		t.Errorf("of another resource %d are left of %d", len(left), len(before))
+	if left := metricsNaming(t, other.Group); len(left) != len(before) {
+		t.Errorf("%d metrics of %d are left of another resource", len(left), len(before))
 	}
 }
 
-// naming lists the metrics with a label of a value.
-func naming(t *testing.T, value string) []string {
+// metricsNaming lists the metrics that have a label with a value.
+func metricsNaming(t *testing.T, value string) []string {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

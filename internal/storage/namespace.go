@@ -12,13 +12,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// Kubernetes' registries make a list over all namespaces, whose field selector pins
-// one, a list of that namespace. They do so for the first page alone, whose token then
-// says nothing of the namespace: a later page reads it as a token of the whole list.
-// Here all pages of such a list are narrowed, and their tokens are those of the whole
-// list, which every server understands.
+// A list over all namespaces may have a field selector that requires one namespace.
+// Kubernetes' registries narrow such a list to that namespace, but only on the first
+// page. Its token then says nothing of the namespace, and a later page takes it for a
+// token of the whole list.
+//
+// Here all pages of such a list are narrowed. Their tokens are those of the whole list,
+// which every server understands.
 
-// listScope is what a list reads.
+// listScope returns the scope of a list, narrowed to one namespace if a field selector
+// requires that.
 func (s *Store) listScope(ctx context.Context, key string, opts *storage.ListOptions) (sc scope, ok bool, err error) {
 	sc, ok, err = s.scope(key, opts.Recursive)
 	namespace, pinned := pinnedNamespace(&opts.Predicate)
@@ -30,13 +33,13 @@ func (s *Store) listScope(ctx context.Context, key string, opts *storage.ListOpt
 	case !first && sc.key == "":
 		sc.key = namespace + "/"
 		sc.etcdKey = sc.tokenPrefix + sc.key
-	case first && sc.key == namespace+"/" && s.overAll(ctx):
+	case first && sc.key == namespace+"/" && s.listsAllNamespaces(ctx):
 		sc.tokenPrefix = s.cfg.Resource.Prefix()
 	}
 	return sc, ok, nil
 }
 
-// pinnedNamespace is the namespace that a registry would narrow a list to.
+// pinnedNamespace returns the namespace that a registry would narrow a list to.
 func pinnedNamespace(p *storage.SelectionPredicate) (string, bool) {
 	if p.Field == nil {
 		return "", false
@@ -45,18 +48,19 @@ func pinnedNamespace(p *storage.SelectionPredicate) (string, bool) {
 	return namespace, ok && len(validation.ValidateNamespaceName(namespace, false)) == 0
 }
 
-// overAll reports whether the request is a list of this resource over all namespaces.
-func (s *Store) overAll(ctx context.Context) bool {
+// listsAllNamespaces reports whether the request is a list of this resource over all namespaces.
+func (s *Store) listsAllNamespaces(ctx context.Context) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && info.IsResourceRequest && info.Verb == "list" && info.Namespace == "" &&
 		info.Resource == s.cfg.Resource.GroupResource().Resource
 }
 
-// narrowed reports whether the scope is one namespace of a list over all.
+// narrowed reports whether the scope is one namespace of a list over all namespaces.
 func (sc *scope) narrowed() bool { return sc.tokenPrefix != sc.etcdKey }
 
-// continueAt is the key that a token continues at, relative to the resource's prefix.
-// A token without the namespace is the stock server's for the first page.
+// continueAt returns the key that a token continues at, relative to the resource's
+// prefix. from is the token's key. Without a namespace it comes from the stock server's
+// first page.
 func (sc *scope) continueAt(from string) string {
 	if sc.narrowed() && from != "" && !strings.Contains(from, "/") {
 		return sc.key + from
@@ -64,39 +68,39 @@ func (sc *scope) continueAt(from string) string {
 	return from
 }
 
-// listEtcd answers from etcd what the cache cannot. Of a later page etcd is asked as
-// part of the whole list.
+// listEtcd answers from etcd a list that the cache cannot answer. A later page of a
+// narrowed list reads the whole list there, from the token's key on.
 func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage.ListOptions, list runtime.Object) error {
-	asked := sc.etcdKey
+	etcdPrefix := sc.etcdKey
 	if sc.narrowed() && opts.Predicate.Continue != "" {
-		asked = sc.tokenPrefix
-		from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, asked)
+		etcdPrefix = sc.tokenPrefix
+		from, rv, err := storage.DecodeContinue(opts.Predicate.Continue, etcdPrefix)
 		if err != nil {
 			return fmt.Errorf("read continue token: %w", err)
 		}
-		from = asked + sc.continueAt(strings.TrimPrefix(from, asked))
-		if opts.Predicate.Continue, err = storage.EncodeContinue(from, asked, rv); err != nil {
+		from = etcdPrefix + sc.continueAt(strings.TrimPrefix(from, etcdPrefix))
+		if opts.Predicate.Continue, err = storage.EncodeContinue(from, etcdPrefix, rv); err != nil {
 			return fmt.Errorf("write continue token: %w", err)
 		}
 	}
 	if err := s.cfg.Etcd.GetList(ctx, key, opts, list); err != nil {
 		return err
 	}
-	return sc.rewriteToken(list, asked)
+	return sc.rewriteToken(list, etcdPrefix)
 }
 
-// rewriteToken makes of a token, which leaves out what etcd was asked for, one as the
-// cache would write it.
-func (sc *scope) rewriteToken(list runtime.Object, asked string) error {
+// rewriteToken replaces the token of a list from etcd by the one that the cache would
+// write. etcdPrefix is what etcd's token omits.
+func (sc *scope) rewriteToken(list runtime.Object, etcdPrefix string) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil || m.GetContinue() == "" {
 		return err
 	}
-	from, rv, err := storage.DecodeContinue(m.GetContinue(), asked)
+	from, rv, err := storage.DecodeContinue(m.GetContinue(), etcdPrefix)
 	if err != nil {
 		return fmt.Errorf("read continue token: %w", err)
 	}
-	token, err := storage.EncodeContinue(from, sc.leftOut(), rv)
+	token, err := storage.EncodeContinue(from, sc.omittedPrefix(), rv)
 	if err != nil {
 		return fmt.Errorf("write continue token: %w", err)
 	}
@@ -104,9 +108,9 @@ func (sc *scope) rewriteToken(list runtime.Object, asked string) error {
 	return nil
 }
 
-// leftOut is the beginning of keys that the scope's tokens leave out.
-func (sc *scope) leftOut() string {
-	if sc.slashed {
+// omittedPrefix returns the beginning of keys that the scope's tokens omit.
+func (sc *scope) omittedPrefix() string {
+	if sc.keepsSlash {
 		return strings.TrimSuffix(sc.tokenPrefix, "/")
 	}
 	return sc.tokenPrefix

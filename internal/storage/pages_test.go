@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// registry is what stands between Kubernetes' handlers and a fixture's store.
+// registry returns the layer between Kubernetes' handlers and the fixture's store.
 func (f *fixture) registry() *genericregistry.Store {
 	return &genericregistry.Store{
 		NewListFunc:               newPodList,
@@ -35,8 +35,7 @@ func (f *fixture) registry() *genericregistry.Store {
 	}
 }
 
-// listPage lists pods as Kubernetes' handler does, those of all namespaces if the
-// request's is "".
+// listPage lists pods as Kubernetes' handler does. The namespace "" means all.
 func (f *fixture) listPage(ctx context.Context, namespace, selector string, options internalversion.ListOptions) (*example.PodList, error) {
 	ctx = request.WithRequestInfo(request.WithNamespace(ctx, namespace), &request.RequestInfo{
 		IsResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "pods", Namespace: namespace,
@@ -49,7 +48,8 @@ func (f *fixture) listPage(ctx context.Context, namespace, selector string, opti
 	return list.(*example.PodList), nil
 }
 
-// walkPages follows tokens and returns the names that were listed, and the tokens.
+// walkPages lists all pages, and returns the names on them and where each token
+// continues.
 func (f *fixture) walkPages(t *testing.T, namespace, selector string, options internalversion.ListOptions) (names, tokens []string) {
 	t.Helper()
 	const maxPages = 20
@@ -62,21 +62,21 @@ func (f *fixture) walkPages(t *testing.T, namespace, selector string, options in
 		if list.Continue == "" {
 			return names, tokens
 		}
-		tokens = append(tokens, start(t, list.Continue))
+		tokens = append(tokens, tokenStart(t, list.Continue))
 		options = internalversion.ListOptions{Limit: options.Limit, Continue: list.Continue}
 	}
 	t.Fatalf("%q: more than %d pages", selector, maxPages)
 	return nil, nil
 }
 
-// start is where a token continues.
-func start(t *testing.T, token string) string {
+// tokenStart returns the key that a token continues at.
+func tokenStart(t *testing.T, token string) string {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	must(t, err)
 	_, key, ok := strings.Cut(string(raw), `"start":"`)
 	if !ok {
-		t.Fatalf("token %s", raw)
+		t.Fatalf("token %s has no start", raw)
 	}
 	if !strings.HasPrefix(key, "/") {
 		t.Errorf("token %s begins without a slash", raw)
@@ -84,8 +84,9 @@ func start(t *testing.T, token string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(key, `\u0000"}`), "/")
 }
 
-// TestPagesOfOneNamespaceAmongAll: a field selector narrows a list over all
-// namespaces to one, on every page, whoever answers. Tokens are those of the whole list.
+// TestPagesOfOneNamespaceAmongAll checks that a field selector narrows every page of a
+// list over all namespaces, from the cache and from etcd. Tokens are those of the whole
+// list.
 func TestPagesOfOneNamespaceAmongAll(t *testing.T) {
 	t.Parallel()
 	before := newFixture(t, setup{})
@@ -105,35 +106,35 @@ func TestPagesOfOneNamespaceAmongAll(t *testing.T) {
 	must(t, before.Delete(ctx, "/pods/nsb/m", gone, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
 	left := slices.Concat(want[:1], want[2:])
 	must(t, before.Create(ctx, "/pods/nsd/a", &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "nsd", Name: "a"}}, &example.Pod{}, 0))
-	// A cache that is loaded anew from the present knows nothing of the past.
-	over := map[string]*fixture{"cache": before, "etcd": newFixtureOver(t, before.client, cache.Config{HistoryBytes: 1})}
-	for answering, f := range over {
+	// The second cache has almost no history, so it answers exact revisions from etcd.
+	fixtures := map[string]*fixture{"cache": before, "etcd": newFixtureOver(t, before.client, cache.Config{HistoryBytes: 1})}
+	for source, f := range fixtures {
 		for limit := range int64(5) {
-			now, then := internalversion.ListOptions{Limit: limit}, exact
-			then.Limit = limit
+			newest, old := internalversion.ListOptions{Limit: limit}, exact
+			old.Limit = limit
 			for _, c := range []struct {
 				options internalversion.ListOptions
 				want    []string
-			}{{now, left}, {then, want}} {
+			}{{newest, left}, {old, want}} {
 				names, tokens := f.walkPages(t, "", "metadata.namespace=nsb", c.options)
 				if !slices.Equal(names, c.want) {
-					t.Errorf("%s, limit %d, at %q: %v, want %v", answering, limit, c.options.ResourceVersion, names, c.want)
+					t.Errorf("%s, limit %d, at %q: %v, want %v", source, limit, c.options.ResourceVersion, names, c.want)
 				}
 				for _, token := range tokens {
 					if !slices.Contains(want, token) {
-						t.Errorf("%s, limit %d: token continues at %q, want one of %v", answering, limit, token, want)
+						t.Errorf("%s, limit %d: token continues at %q, want one of %v", source, limit, token, want)
 					}
 				}
 				if within, _ := f.walkPages(t, "nsb", "metadata.namespace=nsb", c.options); !slices.Equal(within, c.want) {
-					t.Errorf("%s, limit %d, in the namespace: %v, want %v", answering, limit, within, c.want)
+					t.Errorf("%s, limit %d, in the namespace: %v, want %v", source, limit, within, c.want)
 				}
 			}
 		}
 	}
 }
 
-// TestNamespaceTokensOfOthers: the stock server writes tokens of such lists without
-// the namespace, and so did ours. They continue in the namespace.
+// TestNamespaceTokensOfOthers checks tokens of such lists that lack the namespace, as
+// the stock server writes them. They continue in the namespace.
 func TestNamespaceTokensOfOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
@@ -146,10 +147,10 @@ func TestNamespaceTokensOfOthers(t *testing.T) {
 	for _, revision := range []string{fmt.Sprint(rv), "-1"} {
 		for _, first := range []string{"", "/"} {
 			token := base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":` + revision + `,"start":"` + first + `a\u0000"}`))
-			for answering, f := range map[string]*fixture{"cache": f, "etcd": late} {
+			for source, f := range map[string]*fixture{"cache": f, "etcd": late} {
 				names, _ := f.walkPages(t, "", "metadata.namespace=nsb", internalversion.ListOptions{Limit: 1, Continue: token})
 				if want := []string{"nsb/m", "nsb/z"}; !slices.Equal(names, want) {
-					t.Errorf("%s, revision %s, start %sa: %v, want %v", answering, revision, first, names, want)
+					t.Errorf("%s, revision %s, start %sa: %v, want %v", source, revision, first, names, want)
 				}
 			}
 		}

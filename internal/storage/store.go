@@ -16,16 +16,16 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Config of a Store. All fields but those that say otherwise are needed.
+// Config of a Store. All fields are needed unless they say otherwise.
 type Config struct {
 	// Etcd is Kubernetes' store of the same resource.
 	Etcd storage.Interface
-	// Open opens another one, which encodes and decodes with a codec. Only With needs
-	// it.
+	// Open opens another one with another codec. Only With needs it.
 	Open func(runtime.Codec) (storage.Interface, error)
-	// Suggested is what Etcd encodes with. Nil is for another that need not know.
-	Suggested *Suggested
-	// Cache, Resource and Consistent are what reads come from.
+	// Suggestions is the codec that Etcd encodes with. Nil means that Etcd encodes the
+	// suggestions it gets.
+	Suggestions *SuggestionCodec
+	// Cache, Resource and Consistent answer reads.
 	Cache      *cache.Cache
 	Resource   *cache.Resource
 	Consistent *cache.Consistent
@@ -33,34 +33,39 @@ type Config struct {
 	Codec runtime.Codec
 	// ResourcePrefix begins the resource's keys as callers give them: "/pods".
 	ResourcePrefix string
-	// PathPrefix stands before them in etcd: "/registry".
+	// PathPrefix precedes those keys in etcd: "/registry".
 	PathPrefix string
 	// New and NewList make empty objects of the storage's version.
 	New, NewList func() runtime.Object
-	// LikeEtcd gives errors and limits as Kubernetes does for kinds that it keeps
-	// out of its watch cache.
+	// LikeEtcd means that errors and limits are those of a kind that Kubernetes keeps
+	// out of its watch cache and reads from etcd.
 	LikeEtcd bool
-	// IndexedFields are those that Kubernetes' watch cache would index.
+	// IndexedFields are the fields that Kubernetes' watch cache would index.
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
-	told attributeCoverage
+	coverage attributeCoverage
 }
 
-// Store implements storage.Interface.
+// Store implements storage.Interface for one storage of one resource. It keeps no
+// objects: each read takes an immutable snapshot of the cache's Resource. That costs
+// a decoding for each object that a handler gets, and saves a second cache.
+//
+// A Store starts a goroutine for each watch and no other. Stop ends them.
 type Store struct {
 	cfg       Config
 	versioner storage.APIObjectVersioner
 	decoder   etcd3.Decoder
-	// converting is the codec if a webhook converts what is stored, else nil.
-	converting Converting
-	sharing    sharing
-	// sizes says that Stats is to tell them.
-	sizes atomic.Bool
+	// converter is the codec if a webhook converts stored objects, else nil.
+	converter ConvertingCodec
+	shared    sharedObjects
+	// estimatesSizes says that Stats estimates the size of objects.
+	estimatesSizes atomic.Bool
 
+	// stop is closed by Stop.
 	stop     chan struct{}
 	stopOnce sync.Once
 }
@@ -76,50 +81,51 @@ func New(cfg Config) *Store {
 	if !strings.HasSuffix(cfg.PathPrefix, "/") {
 		cfg.PathPrefix += "/"
 	}
-	cfg.told = coverageOf(cfg.New, cfg.Codec)
+	cfg.coverage = coverageOf(cfg.New, cfg.Codec)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
-	if c, ok := cfg.Codec.(Converting); ok && c.ConvertsLabels() {
-		s.converting = c
+	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
+		s.converter = c
 	}
 	s.decoder = etcd3.NewDefaultDecoder(cfg.Codec, s.versioner)
 	return s
 }
 
-// With returns a store of the same objects in other forms: those of a codec.
+// With returns a store of the same objects with another codec, for another version.
 func (s *Store) With(codec runtime.Codec) (*Store, error) {
 	cfg := s.cfg
-	cfg.Codec, cfg.Suggested = codec, &Suggested{Codec: codec}
+	cfg.Codec, cfg.Suggestions = codec, &SuggestionCodec{Codec: codec}
 	var err error
-	if cfg.Etcd, err = cfg.Open(cfg.Suggested); err != nil {
+	if cfg.Etcd, err = cfg.Open(cfg.Suggestions); err != nil {
 		return nil, fmt.Errorf("open storage of %s: %w", cfg.ResourcePrefix, err)
 	}
 	return New(cfg), nil
 }
 
-// Stop ends the store's watches. The resource stays registered; who registered
-// it releases it.
+// Stop ends the store's watches. It does not release the resource: its registration
+// belongs to the caller.
 func (s *Store) Stop() { s.stopOnce.Do(func() { close(s.stop) }) }
 
-// EtcdPrefix is the beginning of a resource's keys in etcd, with a slash at the
-// end, given the two prefixes of Config.
+// EtcdPrefix returns the beginning of a resource's keys in etcd, with a slash at the
+// end. The arguments are PathPrefix and ResourcePrefix of Config.
 func EtcdPrefix(pathPrefix, resourcePrefix string) string {
 	return strings.TrimSuffix(path.Join("/", pathPrefix, resourcePrefix), "/") + "/"
 }
 
-// scope is what a request reads: one key or all below a prefix, relative to
-// the resource's prefix, and the same in etcd.
+// scope is the range of keys that a request reads: one key, or all keys with a prefix.
 type scope struct {
+	// key is relative to the resource's prefix, etcdKey is the same in etcd.
 	key     string
 	etcdKey string
-	// tokenPrefix is the beginning of keys in etcd that a list's tokens leave out.
+	// tokenPrefix is the beginning of keys in etcd that a list's tokens omit.
 	tokenPrefix string
-	// slashed says that they leave out no slash behind it.
-	slashed   bool
+	// keepsSlash says that tokens keep the slash at the end of tokenPrefix.
+	keepsSlash bool
+	// recursive says that key is a prefix.
 	recursive bool
 }
 
-// scope checks a caller's key and translates it. Keys that cannot belong to the
-// resource have ok = false.
+// scope checks a caller's key and translates it. ok is false for a key that cannot
+// belong to the resource.
 func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error) {
 	prepared, err := storage.PrepareKey(s.cfg.ResourcePrefix, key, recursive)
 	if err != nil {
@@ -127,13 +133,13 @@ func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error)
 	}
 	etcdKey := s.cfg.PathPrefix + strings.TrimPrefix(prepared, "/")
 	relative, ok := strings.CutPrefix(etcdKey, s.cfg.Resource.Prefix())
-	// Kubernetes' watch cache leaves out the key that it is given, etcd's storage the
-	// one with a slash at its end.
-	slashed := recursive && !s.cfg.LikeEtcd && !strings.HasSuffix(key, "/")
-	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, slashed: slashed, recursive: recursive}, ok, nil
+	// The tokens of Kubernetes' watch cache omit the caller's key, and those of its etcd
+	// storage omit the key with a slash at its end.
+	keepsSlash := recursive && !s.cfg.LikeEtcd && !strings.HasSuffix(key, "/")
+	return scope{key: relative, etcdKey: etcdKey, tokenPrefix: etcdKey, keepsSlash: keepsSlash, recursive: recursive}, ok, nil
 }
 
-// decode returns a fresh object with its resource version set.
+// decode returns a fresh object with a revision as its resource version.
 func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.decodeInto(e, revision, obj); err != nil {
@@ -142,7 +148,7 @@ func (s *Store) decode(e *resource.Entry, revision int64) (runtime.Object, error
 	return obj, nil
 }
 
-// decodeInto fills an empty object. Decoders copy what they keep.
+// decodeInto fills an empty object, which does not refer to the stored bytes.
 func (s *Store) decodeInto(e *resource.Entry, revision int64, out runtime.Object) error {
 	return e.Read(func(value []byte) error { return s.decoder.Decode(value, out, revision) })
 }
@@ -168,22 +174,22 @@ func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	return s.cfg.Etcd.GetCurrentResourceVersion(ctx)
 }
 
-// EnableResourceSizeEstimation implements storage.Interface. The cache knows the
-// keys.
+// EnableResourceSizeEstimation implements storage.Interface. The function is not
+// needed, as the cache knows the keys.
 func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error {
-	s.sizes.Store(true)
+	s.estimatesSizes.Store(true)
 	return nil
 }
 
-// Stats implements storage.Interface. It asks the cache: servers call it each
-// minute for each resource. The size is that of decrypted values.
+// Stats implements storage.Interface. It asks the cache and not etcd, since Kubernetes
+// calls it for each resource each minute. Sizes are those of decrypted values.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {
 	if s.cfg.Cache.Ready() != nil {
 		return s.cfg.Etcd.Stats(ctx)
 	}
 	snapshot := s.cfg.Resource.Snapshot()
 	stats := storage.Stats{ObjectCount: int64(snapshot.Len())}
-	if s.sizes.Load() && stats.ObjectCount > 0 {
+	if s.estimatesSizes.Load() && stats.ObjectCount > 0 {
 		stats.EstimatedAverageObjectSizeBytes = snapshot.Bytes / stats.ObjectCount
 	}
 	return stats, nil

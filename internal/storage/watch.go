@@ -14,8 +14,8 @@ import (
 	mrwatch "github.com/millrace/millrace/internal/watch"
 )
 
-// Watch implements storage.Interface. Errors of a request that is well formed
-// are sent as an event, as Kubernetes does it.
+// Watch implements storage.Interface. Errors of a well-formed request are sent as an
+// event, as Kubernetes does.
 func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	sc, ok, err := s.scope(key, opts.Recursive)
 	if err != nil {
@@ -25,25 +25,25 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || sharded(opts) || opts.ProgressNotify {
-		// ProgressNotify asks for the notifications of etcd itself.
+	if !ok || hasShardSelector(opts) || opts.ProgressNotify {
+		// ProgressNotify asks for etcd's own notifications.
 		return s.cfg.Etcd.Watch(ctx, key, opts)
 	}
-	from, err := s.begin(ctx, rv, sc, opts)
+	from, err := s.startPoint(ctx, rv, sc, opts)
 	if err != nil {
-		return failed(err), nil
+		return newFailedWatch(err), nil
 	}
 	w, err := newWatcher(s, from, opts)
 	if err != nil {
-		return failed(err), nil
+		return newFailedWatch(err), nil
 	}
 	go w.run(ctx)
 	return w, nil
 }
 
-// Begin finds where a watch begins, as fresh as it asks for. The resource version
-// must parse. Errors are sent as an event, but for one that wraps
-// cache.ErrExpired: only etcd may have what is asked for.
+// Begin returns where a watch begins, once the cache is as fresh as the watch asks.
+// The caller sends an error as an event. An error that wraps cache.ErrExpired means
+// that only etcd may have the events.
 func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
 	sc, ok, err := s.scope(key, opts.Recursive)
 	if err != nil {
@@ -53,15 +53,15 @@ func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return cache.StartPoint{}, err
 	}
-	if !ok || sharded(opts) {
+	if !ok || hasShardSelector(opts) {
 		return cache.StartPoint{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
 	}
-	return s.begin(ctx, rv, sc, opts)
+	return s.startPoint(ctx, rv, sc, opts)
 }
 
-// begin goes by the rules of the API (KEP-3157 for sendInitialEvents; unset and
-// "0" without it mean synthetic initial events).
-func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
+// startPoint follows the rules of the API: KEP-3157 for sendInitialEvents. Without
+// that, a resource version of "" or "0" means synthetic initial events.
+func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
 	if err := s.waitLoaded(ctx); err != nil {
 		return cache.StartPoint{}, err
 	}
@@ -77,7 +77,8 @@ func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.Lis
 			return cache.StartPoint{}, err
 		}
 	}
-	// Clients may name what no revision can be: nobody gets there either.
+	// A number beyond etcd's range is cut to the largest revision: the cache reaches
+	// neither.
 	after := int64(min(rv, math.MaxInt64))
 	from := cache.StartPoint{Scope: cache.Scope{Prefix: sc.key, Single: !sc.recursive}, After: after}
 	snapshot := s.cfg.Resource.Snapshot()
@@ -90,26 +91,26 @@ func (s *Store) begin(ctx context.Context, rv uint64, sc scope, opts storage.Lis
 	return from, nil
 }
 
-// Expired is the error of a watch that cannot go on behind a revision.
+// Expired returns the error of a watch whose next events, behind a revision, are gone.
 func (s *Store) Expired(after int64) error {
 	_, oldest, _ := s.cfg.Resource.Log().Since(after)
 	return expired(after, oldest)
 }
 
-// Ahead returns the error of a watch that waits for a revision which etcd has not
-// reached although all that is known to it is in the cache: its resource may
-// have been moved from another etcd. The client, which named the revision so, has to
-// list again.
-func (s *Store) Ahead(ctx context.Context, after int64, named string) error {
+// Ahead returns the error of a watch from a revision that etcd has not reached, or nil
+// if etcd has reached it or does not answer. Such a resource may have been moved from
+// another etcd, and the client has to list again. requested is the resource version
+// as the client wrote it.
+func (s *Store) Ahead(ctx context.Context, after int64, requested string) error {
 	revision, err := s.cfg.Consistent.Wait(ctx)
 	if err != nil || revision >= after {
-		return nil // nobody knows better yet
+		return nil
 	}
-	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is ahead of etcd, which is at %d: list again", named, revision))
+	return apierrors.NewResourceExpired(fmt.Sprintf("resource version %s is ahead of etcd, which is at %d: list again", requested, revision))
 }
 
-// Bookmark is the object that tells a client that it has seen everything up to a
-// revision, or all that existed before it.
+// Bookmark returns the object of a bookmark: the client has all changes up to a
+// revision. With initialEventsEnd, the client also has all initial events.
 func (s *Store) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error) {
 	obj := s.cfg.New()
 	if err := s.versioner.UpdateObject(obj, uint64(revision)); err != nil {
@@ -123,10 +124,11 @@ func (s *Store) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object,
 	return obj, nil
 }
 
-// failedWatch sends one error and ends.
+// failedWatch is a watch that sends one error and ends.
 type failedWatch struct{ result chan watch.Event }
 
-func failed(err error) watch.Interface {
+// newFailedWatch makes a watch that sends an error.
+func newFailedWatch(err error) watch.Interface {
 	w := &failedWatch{result: make(chan watch.Event, 1)}
 	w.result <- errorEvent(err)
 	close(w.result)

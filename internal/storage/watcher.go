@@ -19,7 +19,7 @@ import (
 	mrwatch "github.com/millrace/millrace/internal/watch"
 )
 
-// Clock is what bookmarks are timed by.
+// Clock times bookmarks.
 type Clock interface {
 	Now() time.Time
 	After(time.Duration) <-chan time.Time
@@ -31,24 +31,32 @@ func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 const (
-	// resultBuffer decouples the reader of the log from the request's writer.
+	// resultBuffer is how many events wait for the request's writer. It decouples the
+	// writer from the reader of the log.
 	resultBuffer = 16
-	// readBatch is how many events are taken from the log at a time.
+	// readBatch is how many events are read from the log at once.
 	readBatch = 64
 )
 
-// watcher implements watch.Interface: a goroutine that follows the log with a
-// cursor of its own, so it delays nobody.
+// watcher implements watch.Interface for Kubernetes' handlers. A goroutine follows the
+// resource's log with a cursor of its own and decodes the events, so a slow watcher
+// delays no other. When the log overtakes the cursor, the watch ends with 410 Expired.
+//
+//	start point -> initial events -> events of the log, bookmarks -> end or error
 type watcher struct {
-	store  *Store
-	opts   storage.ListOptions
-	start  cache.StartPoint
+	store *Store
+	opts  storage.ListOptions
+	start cache.StartPoint
+	// cursor is where the log is read from first.
 	cursor cache.Cursor
 
-	result   chan watch.Event
+	result chan watch.Event
+	// done is closed by Stop.
 	done     chan struct{}
 	stopOnce sync.Once
 }
+
+// newWatcher makes a watcher. The caller must call run.
 
 func newWatcher(s *Store, from cache.StartPoint, opts storage.ListOptions) (*watcher, error) {
 	cursor, oldest, err := s.cfg.Resource.Log().Since(from.After)
@@ -68,32 +76,36 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop implements watch.Interface.
 func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
 
-// run sends until the watch is stopped, its context ends or its place is lost.
+// run sends events until the watch or the store is stopped, the context ends, or the
+// log has overtaken the cursor.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.result)
-	// Fairness holds the request's seats until then: starting is what costs.
+	// Priority and fairness keeps the request's seats until the signal: the initial
+	// events are the costly part.
 	signal := sync.OnceFunc(func() { flowcontrol.WatchInitialized(ctx) })
 	defer signal()
 	if err := w.sendInitial(ctx); err != nil {
-		w.fail(ctx, err)
+		w.sendError(ctx, err)
 		return
 	}
 	signal()
-	if err := w.follow(ctx); err != nil {
-		w.fail(ctx, err)
+	if err := w.sendChanges(ctx); err != nil {
+		w.sendError(ctx, err)
 	}
 }
 
-// errStopped ends a watch without a word.
+// errStopped ends a watch without an error event.
 var errStopped = fmt.Errorf("watch stopped")
 
-func (w *watcher) fail(ctx context.Context, err error) {
+// sendError sends the error that ends the watch.
+func (w *watcher) sendError(ctx context.Context, err error) {
 	if err == errStopped {
 		return
 	}
 	_ = w.send(ctx, errorEvent(err))
 }
 
+// send blocks until the event is in the result channel, or returns errStopped.
 func (w *watcher) send(ctx context.Context, e watch.Event) error {
 	select {
 	case w.result <- e:
@@ -110,8 +122,8 @@ func (w *watcher) send(ctx context.Context, e watch.Event) error {
 	return errStopped
 }
 
-// sendInitial sends what existed, and the bookmark that says so if the client
-// asked for initial events by name and understands bookmarks.
+// sendInitial sends the objects at the start point, if the watch wants them. A bookmark
+// ends them if the client set sendInitialEvents and understands bookmarks.
 func (w *watcher) sendInitial(ctx context.Context) error {
 	if w.start.Initial == nil {
 		return nil
@@ -134,30 +146,32 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 	return w.bookmark(ctx, w.start.After, true)
 }
 
+// sendAdded sends an object as ADDED if the watch selects it.
 func (w *watcher) sendAdded(ctx context.Context, e *resource.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
-	obj, err := w.store.choose(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	obj, err := w.store.ifSelected(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
 	if err != nil || obj == nil {
 		return err
 	}
 	return w.send(ctx, watch.Event{Type: watch.Added, Object: obj})
 }
 
-// follow sends the log's events and bookmarks.
-func (w *watcher) follow(ctx context.Context) error {
+// sendChanges sends the events of the log, and bookmarks when they are due.
+func (w *watcher) sendChanges(ctx context.Context) error {
 	log, progress := w.store.cfg.Resource.Log(), w.store.cfg.Cache.Progress()
-	timer, due := w.nextBookmark(ctx), false
+	timer, bookmarkDue := w.nextBookmark(ctx), false
 	buf := make([]cache.Event, readBatch)
-	at, reached := w.cursor, int64(0)
+	// sent is a revision up to which all events have been sent once a read of the log
+	// finds no more. It is the cache's progress before that read, or the last event's
+	// revision, which may be ahead of the progress.
+	cursor, sent := w.cursor, int64(0)
 	for {
-		// What the feed had finished before the log was read has been sent when the
-		// read finds nothing more, and what was read, of which the feed may not know yet.
-		reached = max(reached, progress.Revision())
-		n, next, grown, err := log.Read(at, buf)
+		sent = max(sent, progress.Revision())
+		n, next, grown, err := log.Read(cursor, buf)
 		if err != nil {
-			return expired(w.start.After, reached)
+			return expired(w.start.After, sent)
 		}
 		if err := w.convert(ctx, buf[:n]); err != nil {
 			return err
@@ -167,23 +181,23 @@ func (w *watcher) follow(ctx context.Context) error {
 				return err
 			}
 		}
-		if at = next; n > 0 {
-			reached = max(reached, buf[n-1].Revision)
+		if cursor = next; n > 0 {
+			sent = max(sent, buf[n-1].Revision)
 			clear(buf[:n])
 			continue
 		}
-		if due {
-			if reached >= w.start.After {
-				if err := w.bookmark(ctx, reached, false); err != nil {
+		if bookmarkDue {
+			if sent >= w.start.After {
+				if err := w.bookmark(ctx, sent, false); err != nil {
 					return err
 				}
 			}
-			timer, due = w.nextBookmark(ctx), false
+			timer, bookmarkDue = w.nextBookmark(ctx), false
 		}
 		select {
 		case <-grown:
 		case <-timer:
-			due = true
+			bookmarkDue = true
 		case <-w.done:
 			return errStopped
 		case <-ctx.Done():
@@ -194,8 +208,9 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// sendEvent sends what a change means to this watch: an object that comes to be
-// selected is ADDED, one that ceases to be is DELETED with its old content.
+// sendEvent sends what a change means to this watch. An object that was not selected
+// before and is now is ADDED. One that was selected and is no longer is DELETED, with
+// its previous content.
 func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
 		return nil
@@ -203,15 +218,15 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	var current, previous runtime.Object
 	var err error
 	if e.Entry != nil {
-		if current, err = w.shown(e.Entry, e.Revision); err != nil {
+		if current, err = w.selectedObject(e.Entry, e.Revision); err != nil {
 			return err
 		}
 	}
 	if e.Entry == nil && e.Previous.Err != nil {
-		return lost(e.Previous)
+		return corruptDeletion(e.Previous)
 	}
 	if e.Previous != nil {
-		if previous, err = w.previous(e, current != nil); err != nil {
+		if previous, err = w.previousObject(e, current != nil); err != nil {
 			return err
 		}
 	}
@@ -226,9 +241,9 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	return nil
 }
 
-// lost says that an object is gone which could not be read, as Kubernetes says
-// it: the client has to list again.
-func lost(e *resource.Entry) error {
+// corruptDeletion returns Kubernetes' error for the deletion of an object that cannot be
+// read. The client has to list again.
+func corruptDeletion(e *resource.Entry) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusInternalServerError,
@@ -237,35 +252,38 @@ func lost(e *resource.Entry) error {
 	}}
 }
 
-// shown is what an event shows of an entry if that is selected, else nil. All
-// watchers of the store share it.
-func (w *watcher) shown(e *resource.Entry, revision int64) (runtime.Object, error) {
+// selectedObject returns the object that an event sends of an entry, or nil if the watch
+// does not select it. All watchers of the store share the object.
+func (w *watcher) selectedObject(e *resource.Entry, revision int64) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	return w.store.choose(&w.opts.Predicate, e, func() (runtime.Object, error) {
-		return w.store.sharing.get(version{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
+	return w.store.ifSelected(&w.opts.Predicate, e, func() (runtime.Object, error) {
+		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
 	})
 }
 
-// selected stands for a previous object of which only that it was selected matters.
-var selected runtime.Object = &runtime.Unknown{}
+// selectedMarker stands for a previous object that was selected and will not be sent.
+var selectedMarker runtime.Object = &runtime.Unknown{}
 
-// previous decodes the object before the change only if it will be sent.
-func (w *watcher) previous(e *cache.Event, stays bool) (runtime.Object, error) {
-	if stays && w.opts.Predicate.Empty() {
-		return selected, nil
+// previousObject returns the object before a change if the watch selected it, or
+// selectedMarker in its place, else nil. It decodes the object only if it will be sent,
+// or if attributes do not cover the predicate. selectedNow says that the watch selects
+// the object after the change, so that the previous one is not sent.
+func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Object, error) {
+	if selectedNow && w.opts.Predicate.Empty() {
+		return selectedMarker, nil
 	}
-	if l, f, whole := w.store.selectors(&w.opts.Predicate); stays && whole && e.Previous.Err == nil {
+	if l, f, whole := w.store.selectors(&w.opts.Predicate); selectedNow && whole && e.Previous.Err == nil {
 		if e.Previous.Matches(l, f) {
-			return selected, nil
+			return selectedMarker, nil
 		}
 		return nil, nil
 	}
-	return w.shown(e.Previous, e.Revision)
+	return w.selectedObject(e.Previous, e.Revision)
 }
 
-// bookmark tells the client that it has seen everything up to a revision.
+// bookmark sends a bookmark: the client has all changes up to a revision.
 func (w *watcher) bookmark(ctx context.Context, revision int64, initialEventsEnd bool) error {
 	obj, err := w.store.Bookmark(revision, initialEventsEnd)
 	if err != nil {
@@ -274,8 +292,8 @@ func (w *watcher) bookmark(ctx context.Context, revision int64, initialEventsEnd
 	return w.send(ctx, watch.Event{Type: watch.Bookmark, Object: obj})
 }
 
-// nextBookmark fires when the next one is due; never for clients that do not
-// understand bookmarks.
+// nextBookmark returns a channel that receives when the next bookmark is due. It is nil
+// for clients that do not understand bookmarks.
 func (w *watcher) nextBookmark(ctx context.Context) <-chan time.Time {
 	if !w.opts.Predicate.AllowWatchBookmarks {
 		return nil

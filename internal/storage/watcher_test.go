@@ -26,7 +26,7 @@ func podNamed(name string) *example.Pod {
 func (f *fixture) create(t *testing.T, name string) *example.Pod {
 	t.Helper()
 	out := &example.Pod{}
-	must(t, caughtUp{f}.Create(t.Context(), "/pods/test/"+name, podNamed(name), out, 0))
+	must(t, caughtUpStore{f}.Create(t.Context(), "/pods/test/"+name, podNamed(name), out, 0))
 	return out
 }
 
@@ -49,18 +49,18 @@ func (f *fixture) watchFrom(t *testing.T, resourceVersion string) watch.Interfac
 	return w
 }
 
-// TestWatchEndsAtUnreadableObject: events behind one that cannot be read are not
-// sent. The suite's own test loads the cache anew, which expires the watch.
+// TestWatchEndsAtUnreadableObject checks that a watch ends with an error at an object
+// that cannot be read. The suite's own test reloads the cache, which expires the watch.
 func TestWatchEndsAtUnreadableObject(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
 	first := f.create(t, "first")
-	modified, original := f.sealing.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
+	modified, original := f.transformer.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
 		return storagetesting.NewPrefixTransformer([]byte("other!"), false)
 	})
-	f.sealing.etcd.Store(&modified)
+	f.transformer.etcd.Store(&modified)
 	f.create(t, "unreadable")
-	f.sealing.etcd.Store(&original)
+	f.transformer.etcd.Store(&original)
 	f.create(t, "behind")
 
 	w := f.watchFrom(t, first.ResourceVersion)
@@ -71,7 +71,7 @@ func TestWatchEndsAtUnreadableObject(t *testing.T) {
 		t.Fatalf("an event follows the error: %v", e)
 	}
 
-	// Its deletion is told as Kubernetes tells it.
+	// The error of its deletion is Kubernetes' own.
 	resp, err := f.client.KV.Delete(t.Context(), pathPrefix+"/pods/test/unreadable")
 	must(t, err)
 	must(t, f.cache.Progress().Wait(t.Context(), resp.Header.Revision))
@@ -83,8 +83,8 @@ func TestWatchEndsAtUnreadableObject(t *testing.T) {
 	}
 }
 
-// TestWatchOvertakenByHistory: a reader that is too slow loses its place with an
-// error that it can resume from.
+// TestWatchOvertakenByHistory checks that a watch whose client reads too slowly ends with
+// 410, so that the client lists again.
 func TestWatchOvertakenByHistory(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{cache: cache.Config{HistoryBytes: 2000}})
@@ -93,11 +93,11 @@ func TestWatchOvertakenByHistory(t *testing.T) {
 	for i := range 60 {
 		f.create(t, fmt.Sprintf("pod-%02d", i))
 	}
-	seen := 0
+	received := 0
 	for {
 		e, open := next(t, w)
 		if !open {
-			t.Fatalf("watch ended after %d events without a word", seen)
+			t.Fatalf("watch ended after %d events without an error", received)
 		}
 		if e.Type == watch.Error {
 			if err := apierrors.FromObject(e.Object); !apierrors.IsResourceExpired(err) {
@@ -107,15 +107,15 @@ func TestWatchOvertakenByHistory(t *testing.T) {
 		}
 		accessor, err := meta.Accessor(e.Object)
 		must(t, err)
-		if want := fmt.Sprintf("pod-%02d", seen); accessor.GetName() != want {
-			t.Fatalf("event %d is of %s, want %s", seen, accessor.GetName(), want)
+		if want := fmt.Sprintf("pod-%02d", received); accessor.GetName() != want {
+			t.Fatalf("event %d is of %s, want %s", received, accessor.GetName(), want)
 		}
-		seen++
+		received++
 	}
 }
 
-// TestListAtOldRevision: an exact revision comes from the cache as long as its
-// events are there, and then from etcd.
+// TestListAtOldRevision checks that a list at an exact revision is answered from the
+// cache while it holds the events since, and from etcd afterwards.
 func TestListAtOldRevision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
@@ -149,17 +149,18 @@ func TestListAtOldRevision(t *testing.T) {
 	}
 }
 
-// TestUnreadableObjectIsRepaired: reads go to etcd as long as it is there.
+// TestUnreadableObjectIsRepaired checks that lists fail with etcd's error while an object
+// cannot be read, that gets of others succeed, and that all is well once it is deleted.
 func TestUnreadableObjectIsRepaired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
 	f.create(t, "good")
-	modified, original := f.sealing.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
+	modified, original := f.transformer.modify(func(*storagetesting.PrefixTransformer) value.Transformer {
 		return storagetesting.NewPrefixTransformer([]byte("other!"), false)
 	})
-	f.sealing.etcd.Store(&modified)
+	f.transformer.etcd.Store(&modified)
 	f.create(t, "bad")
-	f.sealing.etcd.Store(&original)
+	f.transformer.etcd.Store(&original)
 	everything := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
 	err := f.GetList(t.Context(), "/pods", everything, &example.PodList{})
 	if err == nil || !strings.Contains(err.Error(), "expected prefix") {

@@ -24,8 +24,8 @@ func (c countingCodec) Encode(obj runtime.Object, w io.Writer) error {
 	return c.Codec.Encode(obj, w)
 }
 
-// TestSuggestionsAreNotEncoded: what the cache suggests to a write is known as it is
-// stored, and what becomes of it is written.
+// TestSuggestionsAreNotEncoded checks that a write encodes the changed object and not
+// the suggestion before, and that it writes the change.
 func TestSuggestionsAreNotEncoded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
@@ -39,27 +39,27 @@ func TestSuggestionsAreNotEncoded(t *testing.T) {
 		var written example.Pod
 		must(t, f.GuaranteedUpdate(t.Context(), "/pods/test/a", &written, false, nil, apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			pod := obj.(*example.Pod)
-			pod.Spec.NodeName = node // in what was suggested
+			pod.Spec.NodeName = node // obj is the suggestion
 			return pod, nil
 		}), nil))
 		if n := encoded.Load() - before; n != 1 {
-			t.Errorf("a write encoded %d times", n)
+			t.Errorf("a write encoded %d times, want once", n)
 		}
 		var stored example.Pod
 		must(t, f.Get(t.Context(), "/pods/test/a", apistorage.GetOptions{}, &stored))
 		if written.Spec.NodeName != node || stored.Spec.NodeName != node || stored.ResourceVersion != written.ResourceVersion {
-			t.Errorf("wrote %q at %s, %q at %s is there", written.Spec.NodeName, written.ResourceVersion, stored.Spec.NodeName, stored.ResourceVersion)
+			t.Errorf("wrote %q at %s, but %q at %s is stored", written.Spec.NodeName, written.ResourceVersion, stored.Spec.NodeName, stored.ResourceVersion)
 		}
 	}
 	before := encoded.Load()
 	must(t, f.Delete(t.Context(), "/pods/test/a", &example.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
 	if n := encoded.Load() - before; n != 0 {
-		t.Errorf("a deletion encoded %d times", n)
+		t.Errorf("a deletion encoded %d times, want never", n)
 	}
 }
 
-// TestStackOfAnUpdate updates in a new goroutine, as Kubernetes does: its stack is large
-// before Kubernetes' store calls what updates.
+// TestStackOfAnUpdate updates in a new goroutine, as Kubernetes does, and checks that
+// its stack has grown before tryUpdate is called.
 func TestStackOfAnUpdate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
@@ -68,16 +68,16 @@ func TestStackOfAnUpdate(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		done <- f.GuaranteedUpdate(t.Context(), "/pods/test/a", &example.Pod{}, false, nil, apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-			var here byte
-			at := func() uintptr { return uintptr(unsafe.Pointer(&here)) }
-			before := at()
+			var local byte
+			address := func() uintptr { return uintptr(unsafe.Pointer(&local)) }
+			before := address()
 			stack.GrowTwice(0)
-			moved <- before != at()
+			moved <- before != address()
 			return obj, nil
 		}), nil)
 	}()
 	must(t, <-done)
 	if <-moved {
-		t.Error("the stack has no room for a write")
+		t.Error("the stack grew during the update, so it was too small before")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -23,12 +22,13 @@ import (
 type EmbeddedConfig struct {
 	// DataDir holds the write-ahead log and the database.
 	DataDir string
-	// SocketDir holds the unix sockets that etcd listens on. It must not be
-	// reachable by other users: whoever connects reads every secret.
+	// SocketDir holds the unix sockets that etcd listens on. Other users must not have
+	// access to it: a client that connects can read every secret.
 	SocketDir string
-	// QuotaBytes bounds the database. Zero means 8 GiB, etcd's recommended most.
+	// QuotaBytes bounds the database. Zero means 8 GiB, the largest size that etcd
+	// recommends.
 	QuotaBytes int64
-	// StartTimeout is how long etcd may take to serve. Zero means a minute.
+	// StartTimeout bounds the time until etcd serves. Zero means a minute.
 	StartTimeout time.Duration
 	// Logger receives etcd's own messages from Warn upwards. Nil discards them.
 	Logger zapcore.Core
@@ -40,7 +40,8 @@ var ErrInUse = errors.New("data directory is in use by another server; stop it f
 // Embedded is an etcd server in this process. It has no network listener.
 type Embedded struct {
 	etcd *embed.Etcd
-	// lock is held on the data directory: etcd's own would wait for ever.
+	// lock is a file lock on the data directory. etcd has one of its own, but waits for it
+	// without end.
 	lock     *fileutil.LockedFile
 	client   *kubernetes.Client
 	endpoint string
@@ -50,16 +51,16 @@ type Embedded struct {
 const (
 	defaultQuotaBytes   = 8 << 30
 	defaultStartTimeout = time.Minute
-	// snapshotCount entries are replayed at most after a kill.
+	// snapshotCount is the largest number of entries that are replayed after a kill.
+	// snapshotCatchUp entries are kept behind a snapshot.
 	snapshotCount   = 5000
 	snapshotCatchUp = 100
-	// maxRequestBytes is what kube-apiserver's largest objects need: etcd's own
-	// default of 1.5 MiB, which Kubernetes documents as its limit.
+	// maxRequestBytes is etcd's default of 1.5 MiB, which Kubernetes documents as the
+	// largest size of an object.
 	maxRequestBytes = 3 << 19
 )
 
-// OpenEmbedded starts etcd and returns when it serves. Close it to release the
-// data directory.
+// OpenEmbedded starts etcd and returns once it serves. Close releases the data directory.
 func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	if cfg.QuotaBytes == 0 {
 		cfg.QuotaBytes = defaultQuotaBytes
@@ -90,11 +91,11 @@ func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	return &Embedded{etcd: server, lock: lock, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
 }
 
-// startEtcd returns when etcd serves. The data directory is locked.
+// startEtcd returns once etcd serves. The caller has locked the data directory.
 func startEtcd(ctx context.Context, cfg *embed.Config, timeout time.Duration) (*embed.Etcd, error) {
 	for _, u := range slices.Concat(cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.ListenClientHttpUrls) {
-		// A killed process leaves its sockets behind; the lock says that nobody
-		// listens on them any more.
+		// A killed process leaves its sockets behind. Because the directory is locked, no
+		// process listens on them any more.
 		if err := os.Remove(u.Host + u.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("remove stale etcd socket: %w", err)
 		}
@@ -114,7 +115,7 @@ func startEtcd(ctx context.Context, cfg *embed.Config, timeout time.Duration) (*
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	// Close would wait until it serves, which may be never.
+	// Close would wait until etcd serves, which may never happen.
 	server.Server.HardStop()
 	return nil, err
 }
@@ -127,18 +128,18 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 	c.Name = "millrace"
 	c.Dir = cfg.DataDir
 	c.ListenClientUrls = socket("client.sock")
-	// For peers etcd listens on the host alone: with a path it would bind an
-	// abstract socket, which every local user may connect to.
+	// The socket's path is the URL's host. As the URL's path, etcd would bind an abstract
+	// socket, to which every local user may connect.
 	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(cfg.SocketDir, "peer.sock")}}
 	// etcd warns when one socket serves both gRPC and health over HTTP.
 	c.ListenClientHttpUrls = socket("http.sock")
-	// Nobody dials the only member. Its advertised URLs stay etcd's defaults: they
-	// must have a host, and stay the same when the directory moves.
+	// No peer dials the only member. Its advertised URLs stay etcd's defaults: they must
+	// have a host, and must not change when the directory moves.
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.MaxRequestBytes = maxRequestBytes
 	c.EnableGRPCGateway = false
-	// The raft log is kept in memory for members that lag. There are none.
+	// etcd keeps the raft log in memory for members that lag. There are none.
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
 	c.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	core := cfg.Logger
@@ -150,15 +151,15 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 	return c
 }
 
-// Endpoint is a URL for clients that cannot be handed the in-process one. It
-// is a unix socket, open to this user alone.
+// Endpoint returns a URL for clients that cannot use the one of Client. It is a unix
+// socket, accessible to this user alone.
 func (e *Embedded) Endpoint() string { return e.endpoint }
 
-// Database is the file that etcd maps into this process's memory.
+// Database returns the file that etcd maps into this process's memory.
 func (e *Embedded) Database() string { return filepath.Join(e.dataDir, "member", "snap", "db") }
 
-// Client calls the server without a connection in between. It lives until
-// Close; its users do not close it.
+// Client returns a client that calls the server within the process. It lives until Close;
+// its users do not close it.
 func (e *Embedded) Client() *kubernetes.Client { return e.client }
 
 // Err delivers an error when etcd stops by itself.
@@ -166,21 +167,10 @@ func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops etcd and waits until the database is on disk.
 func (e *Embedded) Close() {
-	// A client without a connection has nothing to close but its context.
+	// The client has no connection: its context is all that is closed.
 	_ = e.client.Close()
 	e.etcd.Close()
 	<-e.etcd.Server.StopNotify()
-	// The process's end would release it too.
+	// An error does not matter: the end of the process releases the lock too.
 	_ = e.lock.Close()
-}
-
-// Revision reads the store's current revision from a quorum: every write that
-// was acknowledged before the call has that revision or a smaller one.
-func Revision(ctx context.Context, kv clientv3.KV, prefix string) (int64, error) {
-	// An empty range: the answer's header is all that is asked for.
-	resp, err := kv.Get(ctx, prefix+"\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
-	if err != nil {
-		return 0, fmt.Errorf("read current revision: %w", err)
-	}
-	return resp.Header.Revision, nil
 }

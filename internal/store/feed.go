@@ -15,11 +15,12 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// Sink receives what a feed reads. Its methods are called by one goroutine.
+// Sink receives the objects and events that a feed reads. One goroutine calls its
+// methods.
 type Sink interface {
-	// BeginLoad begins to replace all that the sink holds.
+	// BeginLoad begins a load, whose objects replace all that the sink holds.
 	BeginLoad() Loader
-	// Received says when the response came whose events Apply takes next.
+	// Received says when the response with the next Apply's events arrived.
 	Received(at time.Time)
 	// Apply takes the events of one watch response, in revision order. All
 	// events of a revision are in one response.
@@ -30,42 +31,45 @@ type Sink interface {
 
 // Loader receives the objects of one revision.
 type Loader interface {
-	// Expect says, before End, that the load is of the past: the events up to
-	// newest follow at once. A sink that serves nobody yet must not begin before
-	// it has been told that they have been applied.
+	// Expect says, before End, that the load is of an old revision: the events up to
+	// newest follow at once. A sink that serves no reads yet must not begin before these
+	// events are applied.
 	Expect(newest int64)
-	// Add takes a page, in key order.
+	// Add takes a page of objects. Pages and their objects are in key order.
 	Add(ctx context.Context, page []*mvccpb.KeyValue)
-	// End says that the pages were everything, at a revision.
+	// End says that the load is complete, and at which revision it is.
 	End(ctx context.Context, revision int64)
 }
 
 // FeedConfig of a Feed.
 type FeedConfig struct {
-	// Client is shared with all others; the feed does not close it.
+	// Client is shared with other users. The feed does not close it.
 	Client *clientv3.Client
-	// Prefix is the beginning of all keys, with a slash at the end.
+	// Prefix begins all keys. It ends with a slash.
 	Prefix string
 	// Sink receives objects and events.
 	Sink Sink
-	// HistoryRevisions is how many revisions before the newest a load begins at
-	// most. It bounds the time of a start, and the memory that etcd takes to send
-	// them. Zero means 50,000; less than zero loads the newest state.
+	// HistoryRevisions is the largest number of revisions between the one that is loaded
+	// and etcd's newest. It bounds the time of a start, and the memory that etcd takes to
+	// send the events between. Zero means 50,000. A negative number loads the newest
+	// revision.
 	HistoryRevisions int64
-	// Account is told how etcd answers. Nil tells nobody.
+	// Account receives figures of how etcd answers. It may be nil.
 	Account *slo.FeedAccount
 	// Logger receives loads and breaks of the watch. Nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// Feed follows everything under one prefix of one etcd with a single range and
-// a single watch: all resources share one order of events, so one number says
-// how fresh all of them are, and a resource costs no stream.
+// Feed follows all keys under one prefix of one etcd, with a single range and a single
+// watch. kube-apiserver has a range and a watch for each resource.
 //
-// The range is at the oldest revision that etcd still holds, within bounds, and
-// the watch replays what came after. So the sink knows the recent past as if it
-// had been there, and whoever followed another process from a revision in it
-// goes on here.
+// With one watch, all resources share one order of events. One revision says how fresh
+// all of them are, and a resource costs no stream. The price is that one goroutine hands
+// all events to the sink, and that a break of the watch concerns all resources.
+//
+// The range is at the oldest revision that etcd still holds, within bounds, and the watch
+// replays the events since. So the sink has the recent events as if it had been there,
+// and a client that followed another process resumes here.
 //
 //	  ┌────────────────────────────compacted────────────────────────────┐
 //	  ▼                                                                 │
@@ -74,25 +78,30 @@ type FeedConfig struct {
 //	  └──error, back off         └─┴────────── broken ───────────┴─┴────┘
 //	                                     back off, resume
 //
-// History that is compacted while it is read makes the load begin again at what
-// is left, and after a few times at the newest revision. Replaying and following
-// are one watch; only a feed that follows is healthy.
+// If the history is compacted while it is read, the load begins again at the oldest
+// revision that is left, and after a few times at the newest one. Replaying and following
+// are the same watch. Only a feed that follows is healthy.
 type Feed struct {
 	cfg     FeedConfig
 	healthy atomic.Bool
 	lastErr atomic.Pointer[error]
 
-	// The rest is Run's. reached is the revision up to which the sink has
-	// everything; no load is of before. newest was etcd's when the load began.
-	reached, newest int64
+	// Only Run's goroutine uses the fields below.
+
+	// applied is the revision up to which the sink has all events. No load is of an
+	// older one.
+	applied int64
+	// newestAtLoad was etcd's newest revision when the load began.
+	newestAtLoad int64
 }
 
 const (
-	// defaultHistory is 5 s of replay: etcd sends 1,000 revisions each 0.1 s to a
-	// watch of the past. See docs/bench/history.md.
-	defaultHistory = 50_000
-	// maxLost is how many loads are tried whose history is compacted meanwhile.
-	maxLost = 3
+	// defaultHistoryRevisions take 5 s to replay: etcd sends old events in batches of
+	// 1,000 revisions, one each 0.1 s (docs/bench/history.md).
+	defaultHistoryRevisions = 50_000
+	// maxCompactedLoads is the number of loads in a row that may lose their history to a
+	// compaction. The next one does without.
+	maxCompactedLoads = 3
 
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
@@ -101,7 +110,7 @@ const (
 // NewFeed makes a feed. It does nothing before Run.
 func NewFeed(cfg FeedConfig) *Feed {
 	if cfg.HistoryRevisions == 0 {
-		cfg.HistoryRevisions = defaultHistory
+		cfg.HistoryRevisions = defaultHistoryRevisions
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -109,43 +118,45 @@ func NewFeed(cfg FeedConfig) *Feed {
 	return &Feed{cfg: cfg}
 }
 
-// Run follows etcd until the context ends. Errors of etcd are waited out.
+// Run follows etcd until the context ends, and returns the context's error. After errors
+// of etcd it retries for as long as it takes.
 func (f *Feed) Run(ctx context.Context) error {
-	// The requirement of a leader ends the watch on a member that was cut off.
+	// Without the requirement, a watch on a member without a leader would stay silent.
 	ctx = clientv3.WithRequireLeader(ctx)
 	f.healthy.Store(false)
 	backoff := minBackoff
-	// lost counts loads since the feed last followed.
-	loaded, lost := false, 0
+	// compactedLoads is the number of loads that were compacted away since the feed last
+	// followed.
+	loaded, compactedLoads := false, 0
 	for {
 		began := time.Now()
 		var err error
 		if !loaded {
-			err = f.load(ctx, lost < maxLost)
+			err = f.load(ctx, compactedLoads < maxCompactedLoads)
 			loaded = err == nil
 		}
 		if err == nil {
-			err = f.watch(ctx)
+			err = f.followWatch(ctx)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		f.healthy.Store(false)
 		f.lastErr.Store(&err)
-		f.cfg.Account.Broke(err)
-		if loaded && f.following() {
-			lost = 0
+		f.cfg.Account.WatchBroke(err)
+		if loaded && f.caughtUp() {
+			compactedLoads = 0
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.reached)
+			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.applied)
 			loaded = false
-			lost++
+			compactedLoads++
 			continue
 		}
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
 		}
-		f.cfg.Logger.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.reached, "err", err, "retryIn", backoff)
+		f.cfg.Logger.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.applied, "err", err, "retryIn", backoff)
 		select {
 		case <-time.After(backoff):
 		case <-ctx.Done():
@@ -155,10 +166,10 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// following tells it from replaying, once the feed has loaded.
-func (f *Feed) following() bool { return f.reached >= f.newest }
+// caughtUp reports whether a loaded feed follows etcd. Before, it replays.
+func (f *Feed) caughtUp() bool { return f.applied >= f.newestAtLoad }
 
-// Healthy returns nil while the feed follows, and otherwise why it does not.
+// Healthy returns nil while the feed follows, and otherwise the reason why it does not.
 func (f *Feed) Healthy() error {
 	if f.healthy.Load() {
 		return nil
@@ -174,11 +185,22 @@ func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	return Revision(ctx, f.cfg.Client, f.cfg.Prefix)
 }
 
-// RequestProgress asks etcd to say on the feed's watch how far it has come.
+// RequestProgress asks etcd for a progress notification on the feed's watch.
 func (f *Feed) RequestProgress(ctx context.Context) error {
-	// The metadata must be the watch's: it names the stream.
+	// The context's metadata must equal that of the watch: it identifies the stream.
 	if err := f.cfg.Client.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
 		return fmt.Errorf("request progress: %w", err)
 	}
 	return nil
+}
+
+// Revision reads etcd's current revision from a quorum. Every write that was acknowledged
+// before the call has that revision or a smaller one.
+func Revision(ctx context.Context, kv clientv3.KV, prefix string) (int64, error) {
+	// The range is empty: the response's header has the revision.
+	resp, err := kv.Get(ctx, prefix+"\x00", clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, fmt.Errorf("read current revision: %w", err)
+	}
+	return resp.Header.Revision, nil
 }

@@ -10,52 +10,54 @@ import (
 )
 
 const (
-	// firstPage and pageBytes steer how many objects a page has: objects may be
-	// as large as 1.5 MB, and pagesAhead pages and four more are in memory at a time.
-	firstPage = 200
-	pageBytes = 4 << 20
-	maxPage   = 1000
-	// fullPage is how many times the objects that a page is to have it may have.
-	fullPage = 2
-	// pagesAhead have come while another is decoded, so that neither etcd nor the
-	// server waits for the other when one of them is slow for a page.
-	pagesAhead = 1
+	// firstPageLimit is the largest number of objects in the first page. Later pages aim
+	// at pageBytes, and at most maxPageKeys objects. Objects may be as large as 1.5 MB,
+	// and up to bufferedPages and four more pages are in memory at a time.
+	firstPageLimit = 200
+	pageBytes      = 4 << 20
+	maxPageKeys    = 1000
+	// limitFactor times the expected number of objects is the limit of a page's request.
+	limitFactor = 2
+	// bufferedPages is the number of pages that wait while another one is decoded. With
+	// one, neither etcd nor the decoder waits when the other is slow for a page.
+	bufferedPages = 1
 )
 
+// page is the objects of one range request, or why it failed.
 type page struct {
 	kvs []*mvccpb.KeyValue
 	err error
 }
 
-// load reads everything at the oldest revision to have, or at the newest if
-// history is not wanted.
+// load hands all objects to the sink: those of the oldest revision within bounds if
+// history is true, else those of the newest.
 func (f *Feed) load(ctx context.Context, history bool) error {
 	began := time.Now()
-	from, newest, err := f.span(ctx, history)
+	from, newest, err := f.loadRevisions(ctx, history)
 	if err != nil {
 		return err
 	}
 	if err := f.loadAt(ctx, from, newest); err != nil {
 		return err
 	}
-	f.reached, f.newest = from, newest
-	f.cfg.Account.Loaded()
+	f.applied, f.newestAtLoad = from, newest
+	f.cfg.Account.Reloaded()
 	f.cfg.Account.Advance(from, 0, 0)
 	f.cfg.Logger.Info("Feed has loaded what etcd held at a revision and replays what came after; watches resume from there on",
 		"revision", from, "newest", newest, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// loadAt reads everything at one revision. The next pages are read while one is
-// decoded.
+// loadAt hands the objects of one revision to the sink. The next pages are read while the
+// sink decodes one.
 func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pages := make(chan page, pagesAhead)
-	r := &pageReader{feed: f, revision: revision, pages: pages, reach: keyRange{prefix: f.cfg.Prefix}, keys: firstPage / fullPage}
+	pages := make(chan page, bufferedPages)
+	r := &pageReader{feed: f, revision: revision, pages: pages, pageEnds: pageEndEstimator{prefix: f.cfg.Prefix}, pageKeys: firstPageLimit / limitFactor}
 	go func() {
 		defer close(pages)
-		r.read(ctx, f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix))
+		r.readRange(ctx, f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix))
 	}()
 	loader := f.cfg.Sink.BeginLoad()
 	for p := range pages {
@@ -72,46 +74,49 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	return nil
 }
 
-// pageReader reads pages in the order of their keys. While one is on its way the next
-// is asked for: etcd makes a page by itself, and so does the client that unpacks it.
+// pageReader reads pages in the order of their keys. Two requests are under way at a
+// time: etcd collects one page while the client unpacks the other.
 type pageReader struct {
 	feed     *Feed
 	revision int64
 	pages    chan<- page
-	reach    keyRange
-	// keys is how many a page is to have.
-	keys int64
+	pageEnds pageEndEstimator
+	// pageKeys is the number of objects that the next page should have.
+	pageKeys int64
 }
 
-// asked is a range that was asked for.
-type asked struct {
-	until string
-	came  chan answer
+// pendingRange is a request for the range up to end. Its response comes once.
+type pendingRange struct {
+	end      string
+	response chan rangeResponse
 }
 
-type answer struct {
+type rangeResponse struct {
 	*clientv3.GetResponse
 	err error
 }
 
-func (r *pageReader) ask(ctx context.Context, from, limit string) asked {
-	a := asked{r.reach.from(from, limit), make(chan answer, 1)}
-	keys := fullPage * r.keys
+// request requests a page that begins at a key and ends at limit or before.
+func (r *pageReader) request(ctx context.Context, from, limit string) pendingRange {
+	pending := pendingRange{r.pageEnds.endFor(from, limit), make(chan rangeResponse, 1)}
+	keys := limitFactor * r.pageKeys
 	go func() {
-		resp, err := r.feed.cfg.Client.Get(ctx, from, clientv3.WithRange(a.until), clientv3.WithLimit(keys), clientv3.WithRev(r.revision))
-		a.came <- answer{resp, err}
+		resp, err := r.feed.cfg.Client.Get(ctx, from, clientv3.WithRange(pending.end), clientv3.WithLimit(keys), clientv3.WithRev(r.revision))
+		pending.response <- rangeResponse{resp, err}
 	}()
-	return a
+	return pending
 }
 
-// read reads a range. It returns false if it could not.
-func (r *pageReader) read(ctx context.Context, from, until string) bool {
-	for next := r.ask(ctx, from, until); ; {
-		now := next
-		if now.until != until {
-			next = r.ask(ctx, now.until, until)
+// readRange sends the pages of a range. It returns false after an error, which it has
+// sent, or at the context's end. If a response is cut short by its limit, readRange reads
+// what is left of the page's range before the next page.
+func (r *pageReader) readRange(ctx context.Context, from, until string) bool {
+	for next := r.request(ctx, from, until); ; {
+		current := next
+		if current.end != until {
+			next = r.request(ctx, current.end, until)
 		}
-		resp := <-now.came
+		resp := <-current.response
 		if resp.err != nil {
 			r.send(ctx, page{err: fmt.Errorf("range %s: %w", r.feed.cfg.Prefix, resp.err)})
 			return false
@@ -120,18 +125,19 @@ func (r *pageReader) read(ctx context.Context, from, until string) bool {
 			if !r.send(ctx, page{kvs: resp.Kvs}) {
 				return false
 			}
-			r.keys = pageKeys(resp.Kvs)
+			r.pageKeys = keysPerPage(resp.Kvs)
 		}
-		r.reach.read(resp.Kvs, resp.More, r.keys)
-		if resp.More && !r.read(ctx, string(resp.Kvs[len(resp.Kvs)-1].Key)+"\x00", now.until) {
+		r.pageEnds.observe(resp.Kvs, resp.More, r.pageKeys)
+		if resp.More && !r.readRange(ctx, string(resp.Kvs[len(resp.Kvs)-1].Key)+"\x00", current.end) {
 			return false
 		}
-		if now.until == until {
+		if current.end == until {
 			return true
 		}
 	}
 }
 
+// send returns false at the context's end.
 func (r *pageReader) send(ctx context.Context, p page) bool {
 	select {
 	case r.pages <- p:
@@ -141,11 +147,12 @@ func (r *pageReader) send(ctx context.Context, p page) bool {
 	}
 }
 
-// pageKeys aims at pageBytes, judging by the last page.
-func pageKeys(kvs []*mvccpb.KeyValue) int64 {
+// keysPerPage returns the number of objects that have about pageBytes, judging by the last
+// page.
+func keysPerPage(kvs []*mvccpb.KeyValue) int64 {
 	var size int64
 	for _, kv := range kvs {
 		size += int64(len(kv.Value))
 	}
-	return min(maxPage, max(10, pageBytes*int64(len(kvs))/(size+1)))
+	return min(maxPageKeys, max(10, pageBytes*int64(len(kvs))/(size+1)))
 }

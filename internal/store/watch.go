@@ -10,35 +10,36 @@ import (
 )
 
 const (
-	// heartbeat is how often etcd's watch is asked for its progress. The answer is
-	// behind all events, so its time tells how late these are. It also keeps the
-	// revision moving when only keys outside the prefix are written. replayPeriod finds
-	// soon that the past is over: its last revision may be such a key's.
-	heartbeat    = time.Second
+	// progressPeriod is the time between progress requests on etcd's watch. etcd answers
+	// behind all events, so the time of the answer tells how late events are. The answer
+	// also moves the revision forward when only keys outside the prefix are written.
+	progressPeriod = time.Second
+	// replayPeriod is the same during a replay. The newest revision at the load may be
+	// that of a key outside the prefix, and only a progress answer then ends the replay.
 	replayPeriod = 20 * time.Millisecond
-	// silence is how long a watch may say nothing although it is asked for
-	// progress every second. Then it is opened anew.
-	silence = 30 * time.Second
-	// stamped is how many responses wait with the time when they came. Others wait in
-	// etcd's client.
-	stamped = 16
+	// maxSilence is the time without a response after which the watch is opened anew.
+	maxSilence = 30 * time.Second
+	// arrivalBuffer is the number of responses that wait here with the time of their
+	// arrival. Further ones wait in etcd's client.
+	arrivalBuffer = 16
 )
 
-// response is what etcd's watch said, and when.
-type response struct {
+// stampedResponse is a response of etcd's watch, and when it arrived.
+type stampedResponse struct {
 	clientv3.WatchResponse
 	at time.Time
 }
 
-// stamp notes when responses come: how long they wait for those before them is this
-// server's time. It ends with the responses, or with ctx.
-func (f *Feed) stamp(ctx context.Context, responses clientv3.WatchChan) <-chan response {
-	out := make(chan response, stamped)
+// stampArrivals adds to each response the time of its arrival: the time that a response
+// then waits for those before it is this server's delay, not etcd's. Its goroutine ends
+// with the responses or with ctx.
+func (f *Feed) stampArrivals(ctx context.Context, responses clientv3.WatchChan) <-chan stampedResponse {
+	out := make(chan stampedResponse, arrivalBuffer)
 	go func() {
 		defer close(out)
 		for r := range responses {
 			select {
-			case out <- response{r, f.cfg.Account.Now()}:
+			case out <- stampedResponse{r, f.cfg.Account.Now()}:
 			case <-ctx.Done():
 				return
 			}
@@ -47,17 +48,18 @@ func (f *Feed) stamp(ctx context.Context, responses clientv3.WatchChan) <-chan r
 	return out
 }
 
-// watch applies events from behind what the sink has until the watch breaks.
-func (f *Feed) watch(ctx context.Context) error {
+// followWatch hands the sink all events behind the applied revision, until the watch
+// breaks. It always returns an error.
+func (f *Feed) followWatch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	responses := f.stamp(ctx, f.cfg.Client.Watch(ctx, f.cfg.Prefix,
-		clientv3.WithPrefix(), clientv3.WithRev(f.reached+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify(),
-		// One message with all of a replay's events would be in memory twice.
+	responses := f.stampArrivals(ctx, f.cfg.Client.Watch(ctx, f.cfg.Prefix,
+		clientv3.WithPrefix(), clientv3.WithRev(f.applied+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify(),
+		// Without it a replay's events came in one message and were in memory twice.
 		clientv3.WithFragment()))
 	ticker := time.NewTicker(replayPeriod)
 	defer ticker.Stop()
-	began, heard, answers := time.Now(), time.Now(), false
+	began, lastResponse, answersProgress := time.Now(), time.Now(), false
 	for {
 		select {
 		case resp, open := <-responses:
@@ -67,46 +69,46 @@ func (f *Feed) watch(ctx context.Context) error {
 			if err := resp.Err(); err != nil {
 				return fmt.Errorf("watch %s: %w", f.cfg.Prefix, err)
 			}
-			// Before its first revision a watch is not answered, for nothing has happened.
-			answers = answers || !resp.Created
-			f.take(ctx, &resp)
-			if !f.healthy.Load() && f.following() {
+			// etcd answers no progress request before the watch has had an event.
+			answersProgress = answersProgress || !resp.Created
+			f.apply(ctx, &resp)
+			if !f.healthy.Load() && f.caughtUp() {
 				f.healthy.Store(true)
-				f.cfg.Account.Follows()
-				ticker.Reset(heartbeat)
-				f.cfg.Logger.Info("Feed follows etcd", "revision", f.reached, "took", time.Since(began).Round(time.Millisecond))
+				f.cfg.Account.WatchEstablished()
+				ticker.Reset(progressPeriod)
+				f.cfg.Logger.Info("Feed follows etcd", "revision", f.applied, "took", time.Since(began).Round(time.Millisecond))
 			}
-			heard = time.Now()
+			lastResponse = time.Now()
 		case <-ticker.C:
-			if since := time.Since(heard); since > silence {
+			if since := time.Since(lastResponse); since > maxSilence {
 				return fmt.Errorf("watch %s: silent for %v", f.cfg.Prefix, since.Round(time.Second))
 			}
-			if answers {
-				f.cfg.Account.Asked(f.cfg.Account.Now())
+			if answersProgress {
+				f.cfg.Account.ProgressRequested(f.cfg.Account.Now())
 			}
-			// Lost requests are made up for by the next.
+			// The next tick repeats a request that was lost.
 			_ = f.RequestProgress(ctx)
 		}
 	}
 }
 
-// take hands a response to the sink.
-func (f *Feed) take(ctx context.Context, resp *response) {
+// apply hands a response's events or progress to the sink.
+func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	switch {
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
 		f.cfg.Sink.Apply(ctx, resp.Events)
-		f.reached = resp.Events[len(resp.Events)-1].Kv.ModRevision
-		f.cfg.Account.Advance(f.reached, len(resp.Events), size(resp.Events))
+		f.applied = resp.Events[len(resp.Events)-1].Kv.ModRevision
+		f.cfg.Account.Advance(f.applied, len(resp.Events), eventBytes(resp.Events))
 	case resp.IsProgressNotify():
-		f.reached = max(f.reached, resp.Header.Revision)
-		f.cfg.Sink.Progressed(f.reached)
-		f.cfg.Account.Advance(f.reached, 0, 0)
-		f.cfg.Account.Answered(resp.at)
+		f.applied = max(f.applied, resp.Header.Revision)
+		f.cfg.Sink.Progressed(f.applied)
+		f.cfg.Account.Advance(f.applied, 0, 0)
+		f.cfg.Account.ProgressReceived(resp.at)
 	}
 }
 
-func size(events []*clientv3.Event) (bytes int64) {
+func eventBytes(events []*clientv3.Event) (bytes int64) {
 	for _, e := range events {
 		bytes += int64(len(e.Kv.Key) + len(e.Kv.Value))
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/dashboard"
 	"github.com/millrace/millrace/internal/dashboard/fake"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
 // serve starts a server of reports and returns a kubeconfig for it.
@@ -82,8 +82,8 @@ func TestViews(t *testing.T) {
 func TestJSON(t *testing.T) {
 	kubeconfig, _ := serve(t, dashboard.Handler(fake.New().Source()))
 	out, err := run(kubeconfig, "watchers", "-o", "json")
-	var report slo.WatchersReport
-	if err != nil || json.Unmarshal([]byte(out), &report) != nil || report.Watches != 20412 {
+	var result report.WatchersReport
+	if err != nil || json.Unmarshal([]byte(out), &result) != nil || result.Watches != 20412 {
 		t.Errorf("%v: %.300s", err, out)
 	}
 	out, err = run(kubeconfig, "-o", "json")
@@ -202,7 +202,7 @@ func TestKeys(t *testing.T) {
 func TestRates(t *testing.T) {
 	s := &screen{view: views()[0]}
 	take := func(second int64, events uint64) string {
-		r := &reports{SLO: &slo.SLOReport{Time: time.Unix(second, 0), All: slo.ResourceSLO{Events: events, Bytes: events * 1000}}}
+		r := &reports{SLO: &report.SLOReport{Time: time.Unix(second, 0), All: report.ResourceSLO{Events: events, Bytes: events * 1000}}}
 		s.take(fetched{reports: r})
 		return strings.TrimSpace(s.shown.rates())
 	}

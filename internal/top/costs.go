@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
-func drawLists(p *page, l *slo.ListsReport) {
+func drawLists(p *page, l *report.ListsReport) {
 	p.line(bold, fmt.Sprintf("%s GETs and LISTs since the start: %s objects of %s scanned, %s, CPU %s", count(l.Total.Requests), count(l.Total.Objects), count(l.Total.Scanned), size(l.Total.Bytes), seconds(l.Total.CPU)))
 	pacing := "off (--pace-relists)"
 	if l.Pacing {
@@ -52,11 +52,11 @@ func costColumns() []column {
 	return []column{{head: "CPU", right: true}, {head: "REQUESTS", right: true}, {head: "OBJECTS", right: true}, {head: "SCANNED", right: true}, {head: "BYTES", right: true}, {head: "MEAN", right: true}}
 }
 
-func costCells(c *slo.ListCost) []cell {
+func costCells(c *report.ListCost) []cell {
 	return []cell{text(seconds(c.CPU)), text(count(c.Requests)), text(count(c.Objects)), text(count(c.Scanned)), text(size(c.Bytes)), text(seconds(c.Seconds / max(1, float64(c.Requests))))}
 }
 
-func drawShapes(p *page, shapes []slo.ListShape) {
+func drawShapes(p *page, shapes []report.ListShape) {
 	rows := make([][]cell, 0, len(shapes))
 	for i := range shapes {
 		s := &shapes[i]
@@ -69,11 +69,11 @@ func drawShapes(p *page, shapes []slo.ListShape) {
 	p.table(append(append([]column{{head: "REQUEST", most: 40}, {head: "FOUND BY", most: 30}}, costColumns()...), column{head: "SHAPE", most: 90}), rows)
 }
 
-func shapeWords(s *slo.Shape) string {
+func shapeWords(s *report.Shape) string {
 	return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + details(s)
 }
 
-func details(s *slo.Shape) string {
+func details(s *report.Shape) string {
 	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}
 	if s.Limit > 0 {
 		words = append(words, fmt.Sprintf("limit %d", s.Limit))
@@ -81,7 +81,7 @@ func details(s *slo.Shape) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-func drawMemory(p *page, m *slo.MemoryReport) {
+func drawMemory(p *page, m *report.MemoryReport) {
 	p.line(bold, fmt.Sprintf("%s of %s resident, heap %s", size(m.Resident), size(m.Limit), size(m.Heap)))
 	p.line(plain, fmt.Sprintf("wire cache %s of %s, %s goroutines", size(m.Wire), size(m.WireLimit), count(m.Goroutines)))
 	p.blank()
@@ -104,7 +104,7 @@ func drawMemory(p *page, m *slo.MemoryReport) {
 	}, rows)
 }
 
-func drawCRDs(p *page, c *slo.CRDsReport) {
+func drawCRDs(p *page, c *report.CRDsReport) {
 	p.line(bold, fmt.Sprintf("%s definitions, %s in use, %s compiled: %s of %s", count(c.Definitions), count(c.Served), count(c.Compiled), size(c.CompiledBytes), size(c.CompiledLimit)))
 	p.blank()
 	rows := make([][]cell, 0, len(c.Top))
@@ -148,7 +148,7 @@ func drawFeed(p *page, r *reports) {
 	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, seconds(s.Delay.P50), seconds(s.Delay.P99), seconds(s.Delay.Max)))
 }
 
-func health(f *slo.Feed) (string, style) {
+func health(f *report.Feed) (string, style) {
 	switch {
 	case f.Error != "":
 		return "✗ " + clean(f.Error), critical

@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
 // reports are those that a view needs, nil for what the server does not make.
 type reports struct {
-	SLO      *slo.SLOReport
-	Watchers *slo.WatchersReport
-	Lists    *slo.ListsReport
-	Memory   *slo.MemoryReport
-	CRDs     *slo.CRDsReport
-	Feed     *slo.FeedReport
+	SLO      *report.SLOReport
+	Watchers *report.WatchersReport
+	Lists    *report.ListsReport
+	Memory   *report.MemoryReport
+	CRDs     *report.CRDsReport
+	Feed     *report.FeedReport
 
 	// raw are the reports as they came.
 	raw map[string]json.RawMessage

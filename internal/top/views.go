@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 )
 
 // view shows some reports.
@@ -82,7 +82,7 @@ func overviewFigures(r *reports) []cell {
 }
 
 // drawCauses tells what is wrong now.
-func drawCauses(p *page, s *slo.SLOReport) {
+func drawCauses(p *page, s *report.SLOReport) {
 	switch {
 	case len(s.Causes) > 0:
 		p.line(bold, "What is wrong now")
@@ -105,7 +105,7 @@ func drawCauses(p *page, s *slo.SLOReport) {
 	}
 }
 
-func drawSLO(p *page, s *slo.SLOReport) {
+func drawSLO(p *page, s *report.SLOReport) {
 	drawCauses(p, s)
 	p.title("By resource")
 	drawResources(p, s.Resources)
@@ -129,7 +129,7 @@ func drawSLO(p *page, s *slo.SLOReport) {
 	p.table([]column{{head: "RESOURCE", most: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", most: 60}}, rows)
 }
 
-func drawResources(p *page, all []slo.ResourceSLO) {
+func drawResources(p *page, all []report.ResourceSLO) {
 	rows := make([][]cell, 0, len(all))
 	for _, r := range all {
 		met := cell{"✓ met", good}
@@ -148,7 +148,7 @@ func drawResources(p *page, all []slo.ResourceSLO) {
 	}, rows)
 }
 
-func drawWatchers(p *page, w *slo.WatchersReport) {
+func drawWatchers(p *page, w *report.WatchersReport) {
 	p.line(bold, fmt.Sprintf("%s watches in %s subscriptions by %s clients, %s waiting", count(w.Watches), count(w.Subscriptions), count(w.Clients), count(w.Waiting)))
 	p.line(plain, fmt.Sprintf("%s events and %s sent since the start, %s told to list again", count(w.Events), size(w.Bytes), count(w.Expired)))
 	p.title("Furthest behind")
@@ -165,7 +165,7 @@ func drawWatchers(p *page, w *slo.WatchersReport) {
 	p.table([]column{{head: "RESOURCE", most: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
 }
 
-func drawBehind(p *page, all []slo.Watcher) {
+func drawBehind(p *page, all []report.Watcher) {
 	rows := make([][]cell, 0, len(all))
 	for _, w := range all {
 		rows = append(rows, []cell{
@@ -180,32 +180,32 @@ func drawBehind(p *page, all []slo.Watcher) {
 }
 
 // waitsFor is what late events waited for.
-func waitsFor(r slo.ResourceSLO) string {
+func waitsFor(r report.ResourceSLO) string {
 	if r.Late == 0 {
 		return "-"
 	}
 	return causeWords(r.Cause)
 }
 
-func causeWords(c slo.Cause) string {
+func causeWords(c report.Cause) string {
 	switch c {
 	case "":
 		return "-"
-	case slo.CauseCPU:
+	case report.CauseCPU:
 		return "not enough CPU"
-	case slo.CauseSize:
+	case report.CauseSize:
 		return "large objects"
-	case slo.Cause(slo.StageEtcd):
+	case report.Cause(report.StageEtcd):
 		return "etcd is slow"
-	case slo.Cause(slo.StageClient):
+	case report.Cause(report.StageClient):
 		return "clients do not read"
-	case slo.Cause(slo.StageConnection):
+	case report.Cause(report.StageConnection):
 		return "network is full"
 	}
 	return clean(string(c))
 }
 
-func agent(c slo.Client) string {
+func agent(c report.Client) string {
 	if c.UserAgent == "" {
 		return "(no user agent)"
 	}

@@ -2,33 +2,40 @@ package watch
 
 import "time"
 
-// Behind tells how many events the watch was not sent, about how many bytes they
-// have as they are stored, and when the first of them came, if so many of what Next
-// gave were sent. Of events from before the subscription that Next has still to give,
-// all of the resource are counted. Any goroutine may call it, and it costs who
-// delivers nothing. It implements slo.Place.
+// Behind returns the backlog of a watch: the number of events that its client was not
+// sent, an estimate of their bytes as stored, and when the oldest of them became visible.
+// All are zero if there is no backlog, or if the watch is lost. Behind implements
+// slo.Backlog.
+//
+// sent is the number of changes that the client was sent, of those that Next has
+// returned. Changes that are returned and not sent are at hand in the sender; they count.
+// While the watch still replays the log up to its subscription's begin, every event of
+// the resource there counts, for it is not known which ones the watch selects.
+//
+// Any goroutine may call Behind. It reads counts that the cursor keeps anyway, so sending
+// events costs no more for it.
 func (c *Cursor) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	h, s := c.hub, c.sub
 	h.mu.Lock()
-	inHand := max(0, c.given-int64(sent))
-	first := c.place()
+	unsent := max(0, c.returned-int64(sent))
+	first := c.replayPosition()
 	if first < s.from {
-		events = inHand + int64(s.from-first) + int64(len(s.matches))
-	} else if i := max(0, c.next-s.dropped-inHand); i < int64(len(s.matches)) {
-		events, first = inHand+max(0, int64(len(s.matches))-(c.next-s.dropped)), s.matches[i].at
+		events = unsent + int64(s.from-first) + int64(len(s.matches))
+	} else if i := max(0, c.next-s.dropped-unsent); i < int64(len(s.matches)) {
+		events, first = unsent+max(0, int64(len(s.matches))-(c.next-s.dropped)), s.matches[i].at
 	}
 	lost := s.lost
 	h.mu.Unlock()
 	if events == 0 || lost {
 		return 0, 0, time.Time{}
 	}
-	oldest, size := h.log.Waiting(first)
-	return events, events * size, oldest
+	oldest, meanBytes := h.log.Backlog(first)
+	return events, events * meanBytes, oldest
 }
 
-// gave counts what Next gives out of a replay.
-func (c *Cursor) gave(n int) {
+// addReturned counts changes that Next returns from a replay.
+func (c *Cursor) addReturned(n int) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
-	c.given += int64(n)
+	c.returned += int64(n)
 }

@@ -2,16 +2,16 @@ package watch
 
 import "time"
 
-// A client that resumes from a bookmark is close to now: there is one each
-// minute, and one shortly before the request's deadline. The times are
-// Kubernetes'.
+// A bookmark tells a client the newest revision, so that the client can resume from
+// there. It is sent once a minute, and once shortly before the request's deadline. The
+// times are those of Kubernetes.
 const (
 	bookmarkPeriod = time.Minute
 	bookmarkLead   = 2 * time.Second
 )
 
-// NextBookmark returns when the next bookmark is due, if there is one before the
-// deadline. The zero deadline is none.
+// NextBookmark returns the time until the next bookmark. It returns false if there is
+// none before the deadline. A zero deadline means no deadline.
 func NextBookmark(now, deadline time.Time) (time.Duration, bool) {
 	if deadline.IsZero() {
 		return bookmarkPeriod, true

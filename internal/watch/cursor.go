@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// Cursor is one watch's place among the events that it selects. It is used by
-// one goroutine at a time.
+// Cursor is the place of one watch among the events that it selects. One goroutine at a
+// time may use it; Behind is for any.
 //
 //	          Open: older than the subscription
 //	                  │
@@ -17,29 +17,36 @@ import (
 //	             replaying ──log read up to the subscription──► following ──► lost
 //	                  │                                             ▲
 //	Open: as new ─────┼─────────────────────────────────────────────┘
-//	                  └──log has dropped what is next──► lost
+//	                  └──the log has dropped the next event──► lost
+//
+// A cursor that replays reads every event of the log and classifies it by itself. One
+// that follows reads the matches of its subscription, which were classified once for all
+// of its watches.
 type Cursor struct {
 	hub  *Hub
 	sub  *subscription
 	wake func()
-	// after is the revision up to which events are left out.
+	// after is a revision: events up to it are left out.
 	after int64
-	// replay is the place in the log, a cache.Cursor, as long as it is before
-	// sub.from. Then next is how many of the subscription's matches are done with;
-	// Hub.mu guards it.
-	replay atomic.Int64
-	next   int64
-	// given is how many changes Next has given. Hub.mu guards it.
-	given int64
-	// waiting is the cursor's place in sub.waiting. Hub.mu guards it.
-	waiting int
+	// replayAt is the next position of a replay, a cache.Cursor. Once it has reached
+	// sub.from, the cursor follows.
+	replayAt atomic.Int64
+	// next is the number of the subscription's matches that the cursor has passed,
+	// counted from the first match that ever was. Hub.mu guards it.
+	next int64
+	// returned is the number of changes that Next has returned. Hub.mu guards it.
+	returned int64
+	// waitingIndex is the cursor's index in sub.waiting, or notWaiting. Hub.mu guards
+	// it.
+	waitingIndex int
 }
 
 const notWaiting = -1
 
-// Open begins a watch behind a revision. wake is called once after a Next that left
-// nothing, when there is something or the place is lost; it must not block. The error is cache.ErrExpired when the log does not go back so far, and
-// ErrOpaque.
+// Open begins a watch of the events after a revision. wake is called once after each
+// Next that left nothing, when there is something to read or the place is lost. It must
+// not block. The error is cache.ErrExpired if the log does not reach back to the
+// revision, or ErrOpaque if there is an opaque event since.
 func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 	at, _, err := h.log.Since(after)
 	if err != nil {
@@ -47,7 +54,7 @@ func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if at < h.mu.odd {
+	if at < h.mu.opaqueEnd {
 		return nil, ErrOpaque
 	}
 	id := s.identity()
@@ -55,13 +62,13 @@ func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 	if sub == nil {
 		sub = &subscription{Selection: s, id: id, from: h.mu.end}
 		h.mu.subscriptions[id] = sub
-		h.mu.gates.add(sub)
+		h.mu.index.add(sub)
 	}
 	sub.cursors++
-	c := &Cursor{hub: h, sub: sub, wake: wake, after: after, waiting: notWaiting}
-	c.replay.Store(int64(at))
+	c := &Cursor{hub: h, sub: sub, wake: wake, after: after, waitingIndex: notWaiting}
+	c.replayAt.Store(int64(at))
 	if at >= sub.from {
-		c.next = sub.dropped + int64(sub.search(at))
+		c.next = sub.dropped + int64(sub.firstAt(at))
 	}
 	return c, nil
 }
@@ -72,120 +79,125 @@ func (c *Cursor) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := c.sub
-	if i := c.waiting; i != notWaiting && !s.lost {
+	if i := c.waitingIndex; i != notWaiting && !s.lost {
 		last := len(s.waiting) - 1
 		s.waiting[i] = s.waiting[last]
-		s.waiting[i].waiting = i
+		s.waiting[i].waitingIndex = i
 		s.waiting[last] = nil
 		s.waiting = s.waiting[:last]
-		c.waiting = notWaiting
+		c.waitingIndex = notWaiting
 	}
 	if s.cursors--; s.cursors == 0 && !s.lost {
 		delete(h.mu.subscriptions, s.id)
-		h.mu.gates.remove(s)
+		h.mu.index.remove(s)
 	}
 }
 
-func (c *Cursor) place() cache.Cursor { return cache.Cursor(c.replay.Load()) }
+func (c *Cursor) replayPosition() cache.Cursor { return cache.Cursor(c.replayAt.Load()) }
 
-// batch is how many events are looked at in one step.
+// batch is the largest number of events that one Next looks at.
 const batch = 64
 
-// scratch is what a step needs. Cursors that wait have none.
+// scratch is the working memory of one Next. It is pooled, so that idle cursors hold
+// none.
 type scratch struct {
-	events [batch]cache.Event
-	found  [batch]match
-	at     [batch]cache.Cursor
+	events    [batch]cache.Event
+	matches   [batch]match
+	positions [batch]cache.Cursor
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// Next appends what comes next to changes. With more there is, or may be, more to
-// read at once; otherwise the watch has seen everything and asks to be woken. The
-// error is cache.ErrExpired when the place is lost, and ErrOpaque; what was appended
-// before it is good.
+// Next appends the next changes to changes. If more is true, the caller should call Next
+// again at once. Otherwise the watch has seen everything, and its wake function will be
+// called. The error is cache.ErrExpired if the place is lost, or ErrOpaque. Changes that
+// were appended before an error are valid.
 func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, err error) {
-	x := scratches.Get().(*scratch)
-	defer scratches.Put(x)
+	work := scratches.Get().(*scratch)
+	defer scratches.Put(work)
 	var found []match
-	before, replays := len(changes), c.place() < c.sub.from
+	before, replays := len(changes), c.replayPosition() < c.sub.from
 	if replays {
-		found, err = c.old(x)
+		found, err = c.readReplay(work)
 		more = true
 	} else {
-		found, more, err = c.new(x)
+		found, more, err = c.readMatches(work)
 	}
 	for i, m := range found {
-		if m.what == opaque {
+		if m.class == opaque {
 			err = ErrOpaque
 			break
 		}
-		if e := &x.events[i]; e.Revision > c.after {
-			changes = append(changes, change(e, m.what))
+		if e := &work.events[i]; e.Revision > c.after {
+			changes = append(changes, change(e, m.class))
 		}
 	}
-	clear(x.events[:len(found)])
+	clear(work.events[:len(found)])
 	if replays {
-		c.gave(len(changes) - before)
+		c.addReturned(len(changes) - before)
 	}
 	return changes, more && err == nil, err
 }
 
-// change is an event as a watch shows it: an object that is gone for it has its
-// last content.
-func change(e *cache.Event, what meaning) encode.Change {
+// change returns an event as a watch shows it. A deletion, or an object that the watch
+// no longer selects, shows the object's previous version.
+func change(e *cache.Event, class eventClass) encode.Change {
 	shown := e.Entry
-	if what == deleted {
+	if class == deleted {
 		shown = e.Previous
 	}
-	return encode.Change{Frames: e.Frames, Kind: what.kind(), Entry: shown, Revision: e.Revision, Arrival: e.Arrival}
+	return encode.Change{Frames: e.Frames, Kind: class.eventType(), Entry: shown, Revision: e.Revision, Arrival: e.Arrival}
 }
 
-// old reads what happened before the subscription began.
-func (c *Cursor) old(x *scratch) ([]match, error) {
-	place := c.place()
-	limit := min(batch, int(c.sub.from-place))
-	n, next, _, err := c.hub.log.Read(place, x.events[:limit])
+// readReplay reads events from before the subscription's begin. It leaves in work.events
+// the events of the matches that it returns.
+func (c *Cursor) readReplay(work *scratch) ([]match, error) {
+	position := c.replayPosition()
+	limit := min(batch, int(c.sub.from-position))
+	n, next, _, err := c.hub.log.Read(position, work.events[:limit])
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, cache.ErrExpired // the log was forgotten
+		return nil, cache.ErrExpired // the log was reset
 	}
-	found := x.found[:0]
-	for i := range x.events[:n] {
-		e, at := &x.events[i], place+cache.Cursor(i)
-		what := opaque
-		if plain(e) {
-			what = c.sub.classify(e)
+	found := work.matches[:0]
+	for i := range work.events[:n] {
+		e, at := &work.events[i], position+cache.Cursor(i)
+		class := opaque
+		if !isOpaque(e) {
+			class = c.sub.classify(e)
 		} else if !c.sub.Holds(e.Key()) {
-			what = nothing
+			class = unrelated
 		}
-		if what != nothing {
-			x.events[len(found)] = *e
-			found = append(found, match{at, what})
+		if class != unrelated {
+			work.events[len(found)] = *e
+			found = append(found, match{at, class})
 		}
 	}
-	clear(x.events[len(found):n])
-	c.replay.Store(int64(next))
+	clear(work.events[len(found):n])
+	c.replayAt.Store(int64(next))
 	return found, nil
 }
 
-// new reads what the subscription has. With no more, the cursor waits.
-func (c *Cursor) new(x *scratch) (found []match, more bool, err error) {
-	if found, more, err = c.take(x.found[:0]); err != nil || len(found) == 0 {
+// readMatches reads the next matches of the subscription and leaves their events in
+// work.events. If more is false, the cursor waits to be woken.
+func (c *Cursor) readMatches(work *scratch) (found []match, more bool, err error) {
+	if found, more, err = c.takeMatches(work.matches[:0]); err != nil || len(found) == 0 {
 		return nil, false, err
 	}
 	for i, m := range found {
-		x.at[i] = m.at
+		work.positions[i] = m.at
 	}
-	if err := c.hub.log.Get(x.at[:len(found)], x.events[:]); err != nil {
+	if err := c.hub.log.Get(work.positions[:len(found)], work.events[:]); err != nil {
 		return nil, false, err
 	}
 	return found, more, nil
 }
 
-func (c *Cursor) take(found []match) (_ []match, more bool, err error) {
+// takeMatches copies the next matches and passes them. Without more of them, it adds the
+// cursor to the waiting ones.
+func (c *Cursor) takeMatches(found []match) (_ []match, more bool, err error) {
 	h, s := c.hub, c.sub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,9 +207,9 @@ func (c *Cursor) take(found []match) (_ []match, more bool, err error) {
 	}
 	found = append(found, s.matches[at:min(int64(len(s.matches)), at+batch)]...)
 	c.next += int64(len(found))
-	c.given += int64(len(found))
-	if more = c.next-s.dropped < int64(len(s.matches)); !more && c.waiting == notWaiting {
-		c.waiting = len(s.waiting)
+	c.returned += int64(len(found))
+	if more = c.next-s.dropped < int64(len(s.matches)); !more && c.waitingIndex == notWaiting {
+		c.waitingIndex = len(s.waiting)
 		s.waiting = append(s.waiting, c)
 	}
 	return found, more, nil

@@ -1,13 +1,19 @@
-// Package watch finds, for each change of a resource, the watches that it
-// concerns, and lets them read what they have not seen yet.
+// Package watch finds the watches that a change of a resource concerns, and lets them
+// read the events that they have not seen yet.
 //
-// A Hub follows the log of one resource. Watches with the same scope and
-// selector share a subscription: the places in the log of the events that it
-// selects. A watch is a Cursor in it: Next gives the events that are there and
-// never waits; with none left, the cursor's wake function is called when that
-// changes. A cursor has no goroutine and copies no events, so that a request's
-// goroutine can drive one, and a connection's writer many.
+//	cache.Log ──Appended──► Hub ──subscriptionIndex──► subscription: matches
+//	    ▲                    │                            ▲    ▲
+//	    │                    └──wake, after Settled──┐    │    │
+//	    │                                            ▼    │    │
+//	    └─────────events of the matches────────── Cursor ─┘  Cursor ...
 //
-// The package knows nothing of encodings and requests; packages encode and read
-// do.
+// A Hub follows the log of one resource. Watches with the same scope and selectors share
+// a subscription: the positions, in the log, of the events that it selects. A watch is a
+// Cursor of a subscription. Its Next returns events that are there and never waits. After
+// a Next that left nothing, the cursor's wake function is called when there is more.
+//
+// A cursor has no goroutine and copies no events. The goroutine of a request can drive
+// one, and the writer of a connection many. The caller closes each cursor that it opens.
+//
+// The package knows nothing of encodings and requests. Packages encode and read do.
 package watch

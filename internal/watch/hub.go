@@ -12,39 +12,46 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// ErrOpaque says that a watch would have to show an object whose bytes do not tell
-// what is served (resource.Entry.Plain). Kubernetes' own code has to.
-var ErrOpaque = errors.New("object is not plain")
+// ErrOpaque says that a watch would have to show an object that its stored bytes alone
+// do not answer (resource.Entry.Opaque). Kubernetes' own code has to serve the watch.
+var ErrOpaque = errors.New("object is opaque")
 
-// Hub dispatches the events of one resource. It is a cache.Follower.
+// Hub dispatches the events of one resource to its watches. It is a cache.Follower.
 //
-// Dispatching an event costs a look-up for each label and field that some
-// subscription pins down, and one match for each subscription behind the values
-// found; what it does not concern is not looked at. It happens in the
-// goroutine that writes the log, so a subscription is as complete as the log.
-// What it costs there is bounded by the subscriptions that match, not by their
-// watches: those are woken behind it.
+// Events are dispatched in the goroutine that writes the log, under the log's lock. So a
+// subscription is always as complete as the log, and no queue lies between them that
+// could overflow. In return the dispatch delays the feed, and must be cheap. An event
+// costs one lookup for each label and field that some subscription requires a value of,
+// and one match of selectors for each subscription that the lookups find. Subscriptions
+// that an event does not concern are not visited. Watches that share a subscription add
+// nothing to the dispatch but their wake function, which is called after the log is
+// unlocked.
+//
+// A subscription stores positions of the log in place of events. So the log's bounds are
+// those of a slow watch too: it is lost with cache.ErrExpired and holds no memory.
 type Hub struct {
 	resource schema.GroupResource
 	log      *cache.Log
 	// The metrics are those of Kubernetes' watch cache.
 	received, dispatched, initializations metrics.CounterMetric
 
-	// mu is taken behind the log's lock, never before it.
+	// mu may be taken while the log is locked. The log must not be locked while mu is
+	// held.
 	mu struct {
 		sync.Mutex
+		// subscriptions has those with open cursors. index finds them by event.
 		subscriptions map[identity]*subscription
-		gates         gates
-		// end is behind the newest event that was dispatched, odd behind the newest
-		// that is not plain.
-		end, odd cache.Cursor
-		// woken are cursors to be woken when the log is not locked any more. spare is
-		// room for the next ones.
-		woken, spare []*Cursor
+		index         subscriptionIndex
+		// end is the position behind the newest dispatched event. opaqueEnd is the
+		// position behind the newest opaque one.
+		end, opaqueEnd cache.Cursor
+		// woken are the cursors to wake in Settled. spareWoken is an empty slice, kept
+		// for its memory.
+		woken, spareWoken []*Cursor
 	}
 }
 
-// NewHub makes a hub. A resource has one at most.
+// NewHub makes the hub of a resource. A resource has one hub at most.
 func NewHub(r *cache.Resource) *Hub {
 	gr := r.GroupResource()
 	h := &Hub{
@@ -54,7 +61,7 @@ func NewHub(r *cache.Resource) *Hub {
 		initializations: cachermetrics.WatchCacheInitializations.WithLabelValues(gr.Group, gr.Resource),
 	}
 	h.mu.subscriptions = map[identity]*subscription{}
-	h.mu.gates = newGates()
+	h.mu.index = newSubscriptionIndex()
 	h.log.SetFollower(h)
 	return h
 }
@@ -64,23 +71,24 @@ func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
-		e, place := &events[i], at+cache.Cursor(i)
-		if !plain(e) {
-			h.mu.odd = place + 1
+		e, position := &events[i], at+cache.Cursor(i)
+		if isOpaque(e) {
+			h.mu.opaqueEnd = position + 1
 			for _, s := range h.mu.subscriptions {
 				if s.Holds(e.Key()) {
-					h.addLocked(s, match{place, opaque}, oldest)
+					h.addLocked(s, match{position, opaque}, oldest)
 				}
 			}
 			continue
 		}
-		h.mu.gates.each(e, func(s *subscription) {
-			if what := s.classify(e); what != nothing {
-				h.addLocked(s, match{place, what}, oldest)
+		h.mu.index.visit(e, func(s *subscription) {
+			if class := s.classify(e); class != unrelated {
+				h.addLocked(s, match{position, class}, oldest)
 			}
 		})
 	}
 	h.mu.end = at + cache.Cursor(len(events))
+	h.checkInvariantsLocked()
 	if len(events) > 0 {
 		h.received.Add(float64(len(events)))
 		h.dispatched.Add(float64(len(events)))
@@ -88,13 +96,14 @@ func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
 	}
 }
 
+// addLocked adds a match to a subscription and marks its waiting cursors to be woken.
 func (h *Hub) addLocked(s *subscription, m match, oldest cache.Cursor) {
-	if !s.add(m, oldest) {
+	if !s.addMatch(m, oldest) {
 		return
 	}
 	h.mu.woken = append(h.mu.woken, s.waiting...)
 	for _, c := range s.waiting {
-		c.waiting = notWaiting
+		c.waitingIndex = notWaiting
 	}
 	clear(s.waiting)
 	s.waiting = s.waiting[:0]
@@ -106,12 +115,13 @@ func (h *Hub) Forgotten(end cache.Cursor) {
 	defer h.mu.Unlock()
 	for _, s := range h.mu.subscriptions {
 		s.lost = true
-		h.mu.gates.remove(s)
+		h.mu.index.remove(s)
 		h.mu.woken = append(h.mu.woken, s.waiting...)
 		s.waiting = nil
 	}
 	clear(h.mu.subscriptions)
-	h.mu.end, h.mu.odd = end, end
+	h.mu.end, h.mu.opaqueEnd = end, end
+	h.checkInvariantsLocked()
 	h.initializations.Inc()
 }
 
@@ -119,7 +129,7 @@ func (h *Hub) Forgotten(end cache.Cursor) {
 func (h *Hub) Settled() {
 	h.mu.Lock()
 	woken := h.mu.woken
-	h.mu.woken, h.mu.spare = h.mu.spare, nil
+	h.mu.woken, h.mu.spareWoken = h.mu.spareWoken, nil
 	h.mu.Unlock()
 	for _, c := range woken {
 		c.wake()
@@ -127,19 +137,22 @@ func (h *Hub) Settled() {
 	if len(woken) > 0 {
 		clear(woken)
 		h.mu.Lock()
-		h.mu.spare = woken[:0]
+		h.mu.spareWoken = woken[:0]
 		h.mu.Unlock()
 	}
 }
 
-// plain reports whether bytes tell all that an event shows.
-func plain(e *cache.Event) bool {
-	return regular(e.Entry) && regular(e.Previous)
+// isOpaque reports whether an event cannot be classified and shown from stored bytes:
+// one of its two versions is opaque, or has no attributes for the selectors.
+func isOpaque(e *cache.Event) bool {
+	return isOpaqueEntry(e.Entry) || isOpaqueEntry(e.Previous)
 }
 
-func regular(e *resource.Entry) bool { return e == nil || !e.Opaque() && e.Attributes != nil }
+func isOpaqueEntry(e *resource.Entry) bool {
+	return e != nil && (e.Opaque() || e.Attributes == nil)
+}
 
-// Watches tells how many subscriptions and watches there are.
+// Watches returns the numbers of subscriptions and of open watches.
 func (h *Hub) Watches() (subscriptions, watches int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

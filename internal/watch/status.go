@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Status is what a watch that fails tells its client.
+// Status returns the status that a failed watch sends to its client.
 func Status(err error) *metav1.Status {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

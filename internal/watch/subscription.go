@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Selection is what a watch wants to see.
+// Selection is the set of objects that a watch shows.
 type Selection struct {
 	cache.Scope
 	// Labels and Fields select objects. Nil selects all.
@@ -24,7 +24,7 @@ func (s *Selection) selects(e *resource.Entry) bool {
 	return e != nil && s.Holds(e.Key) && e.Matches(s.Labels, s.Fields)
 }
 
-// String is how people know a selection, as in "namespace=a, labels: app=b, fields:
+// String describes the selection for people, as in "namespace=a, labels: app=b, fields:
 // spec.nodeName=n".
 func (s *Selection) String() string {
 	var parts []string
@@ -48,7 +48,8 @@ func (s *Selection) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// identity tells selections apart.
+// identity is a selection in comparable form. Watches with equal ones share a
+// subscription.
 type identity struct {
 	scope          cache.Scope
 	labels, fields string
@@ -65,21 +66,22 @@ func (s *Selection) identity() identity {
 	return id
 }
 
-// meaning is what an event is to a selection.
-type meaning uint8
+// eventClass says what an event means to a selection.
+type eventClass uint8
 
 const (
-	nothing meaning = iota
+	// unrelated is an event that the selection does not show.
+	unrelated eventClass = iota
 	added
 	modified
 	deleted
-	// opaque is an event that the bytes do not tell.
+	// opaque is an event that stored bytes do not answer.
 	opaque
 )
 
-// classify tells what an event is to a selection: an object that comes to be
-// selected is ADDED, one that ceases to be is DELETED.
-func (s *Selection) classify(e *cache.Event) meaning {
+// classify returns an event's class. An object that becomes selected is added, one that
+// is no longer selected is deleted. The event must not be opaque.
+func (s *Selection) classify(e *cache.Event) eventClass {
 	is, was := s.selects(e.Entry), s.selects(e.Previous)
 	switch {
 	case is && was:
@@ -89,12 +91,12 @@ func (s *Selection) classify(e *cache.Event) meaning {
 	case was:
 		return deleted
 	}
-	return nothing
+	return unrelated
 }
 
-// kind is the meaning's name in the API.
-func (m meaning) kind() watch.EventType {
-	switch m {
+// eventType returns the type of a class of event in the API.
+func (c eventClass) eventType() watch.EventType {
+	switch c {
 	case added:
 		return watch.Added
 	case modified:
@@ -103,46 +105,51 @@ func (m meaning) kind() watch.EventType {
 	return watch.Deleted
 }
 
-// match is an event that a subscription selects.
+// match is an event that a subscription selects: its position in the log, and its
+// class.
 type match struct {
-	at   cache.Cursor
-	what meaning
+	at    cache.Cursor
+	class eventClass
 }
 
-// subscription is what watches with the same selection share: where in the log
-// the events are that they want. It holds no events, so what bounds the log
-// bounds the memory that a slow watch can keep. Hub.mu guards it.
+// subscription is shared by all watches with the same selection. It lists the positions
+// of the events that they select. It holds no events, so the bounds of the log also bound
+// the memory that a slow watch can keep alive. Hub.mu guards it.
 type subscription struct {
 	Selection
 	id identity
-	// from is the place in the log from which on matches are complete.
+	// from is the position from which on the matches are complete: the end of the log
+	// when the subscription began.
 	from cache.Cursor
-	// matches are in order. dropped is how many went before the first of them.
+	// matches are in order of their positions.
 	matches []match
+	// dropped is the number of matches that were dropped before matches[0].
 	dropped int64
-	// waiting are cursors that have read everything. cursors counts all.
+	// waiting are the cursors that have read all matches.
 	waiting []*Cursor
+	// cursors is the number of open cursors.
 	cursors int
-	// lost says that the log was forgotten: no cursor leads on.
+	// lost says that the log was reset: cursors of the subscription are lost.
 	lost bool
 }
 
-// add appends a match unless it is there, and drops those that the log has
-// dropped.
-func (s *subscription) add(m match, oldest cache.Cursor) bool {
+// addMatch appends a match unless the event has one, and reports whether it did. When the
+// slice is full, it first drops the matches of events that the log has dropped, before
+// oldest.
+func (s *subscription) addMatch(m match, oldest cache.Cursor) bool {
 	if n := len(s.matches); n > 0 && s.matches[n-1].at == m.at {
-		return false // a selector with several values can be found twice
+		return false // the index finds a selector with several values twice
 	}
 	if len(s.matches) > 0 && s.matches[0].at < oldest && len(s.matches) == cap(s.matches) {
-		gone := s.search(oldest)
-		s.dropped += int64(gone)
-		s.matches = append(make([]match, 0, 2*(len(s.matches)-gone)+1), s.matches[gone:]...)
+		expired := s.firstAt(oldest)
+		s.dropped += int64(expired)
+		s.matches = append(make([]match, 0, 2*(len(s.matches)-expired)+1), s.matches[expired:]...)
 	}
 	s.matches = append(s.matches, m)
 	return true
 }
 
-// search returns the first match at or behind a place.
-func (s *subscription) search(at cache.Cursor) int {
+// firstAt returns the index of the first match at or behind a position.
+func (s *subscription) firstAt(at cache.Cursor) int {
 	return sort.Search(len(s.matches), func(i int) bool { return s.matches[i].at >= at })
 }

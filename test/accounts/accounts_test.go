@@ -1,8 +1,9 @@
-// Package accounts sends the same load to both read paths and compares what they say of
-// it: each metric under one of Kubernetes' names, and each event of the audit log. What
-// differs stands in known_test.go with its reason, and in docs/guarantees.md.
+// Package accounts sends the same load to both read paths and compares the accounts that
+// they keep of it: each metric with one of Kubernetes' names, and each event of the audit
+// log. known_differences_test.go lists the differences with their reasons, and so does
+// docs/guarantees.md.
 //
-// Each server has an etcd of its own, since writes are part of the load.
+// Each server has an etcd of its own, because the load contains writes.
 package accounts
 
 import (
@@ -17,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// policy leaves out what the servers do by themselves, which is not the same.
+// policy leaves out requests that the servers make themselves, which differ.
 const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -47,44 +48,44 @@ const (
 	scraperToken = "account-scraper"
 )
 
-// server is one of the two, with what the load has learned of it.
+// server is one of the two servers, and what the load has learned from its answers.
 type server struct {
 	*harness.Server
 	auditLog string
-	// learned are values that requests take out of answers.
+	// learned are values from answers that later requests use.
 	learned map[string]string
 }
 
-func start(t *testing.T, readPath string, more ...string) *server {
+func startServer(t *testing.T, readPath string, more ...string) *server {
 	t.Helper()
 	dir := harness.ShortTempDir(t)
 	tokens := filepath.Join(dir, "tokens.csv")
-	write(t, tokens, token+",user,user,\"\"\n"+scraperToken+",scraper,scraper,system:masters\n")
+	writeFile(t, tokens, token+",user,user,\"\"\n"+scraperToken+",scraper,scraper,system:masters\n")
 	flags := append([]string{"--read-path=" + readPath, "--token-auth-file=" + tokens}, more...)
 	s := &server{auditLog: filepath.Join(dir, "audit.log"), learned: map[string]string{}}
 	s.Server = harness.Launch(t, filepath.Join(dir, "data"), flags...)
 	return s
 }
 
-// audited are flags for an audit log.
-func audited(t *testing.T, log string) []string {
+// auditFlags are the flags for an audit log.
+func auditFlags(t *testing.T, log string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	write(t, file, policy)
+	writeFile(t, file, policy)
 	return []string{"--audit-policy-file=" + file, "--audit-log-path=" + log}
 }
 
-func write(t *testing.T, file, text string) {
+func writeFile(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// pair are the two read paths.
+// pair is a server of each read path.
 type pair struct{ ours, theirs *server }
 
-// both does something with both servers at a time.
+// both calls a function for both servers concurrently.
 func (p *pair) both(do func(s *server)) {
 	var wg sync.WaitGroup
 	for _, s := range []*server{p.ours, p.theirs} {
@@ -93,8 +94,8 @@ func (p *pair) both(do func(s *server)) {
 	wg.Wait()
 }
 
-// TestReadPathsKeepAccounts compares the accounts of a mixed load, with an audit log and
-// without, as some requests go other ways without.
+// TestReadPathsKeepAccounts compares the accounts of a mixed load: once with an audit
+// log, and once without, since some requests are handled differently then.
 func TestReadPathsKeepAccounts(t *testing.T) {
 	for _, withAudit := range []bool{true, false} {
 		name := "audited"
@@ -107,9 +108,9 @@ func TestReadPathsKeepAccounts(t *testing.T) {
 				if !withAudit {
 					return nil
 				}
-				return audited(t, filepath.Join(dir, name))
+				return auditFlags(t, filepath.Join(dir, name))
 			}
-			p := &pair{start(t, "millrace", flags("ours")...), start(t, "kubernetes", flags("theirs")...)}
+			p := &pair{startServer(t, "millrace", flags("ours")...), startServer(t, "kubernetes", flags("theirs")...)}
 			p.ours.auditLog, p.theirs.auditLog = filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
 			began := time.Now()
 			p.both(func(s *server) { s.WaitReady() })
@@ -140,7 +141,7 @@ func (p *pair) compare(t *testing.T, withAudit bool) {
 		release()
 		after[i] = l.scrape()
 	})
-	// What etcd does not tell in time is not in one scrape.
+	// Some families of etcd are missing in a single scrape, if etcd answers late.
 	compareFamilies(t, familiesOf(before[0], open[0], after[0]), familiesOf(before[1], open[1], after[1]))
 	compareOpen(t, before, open)
 	compareCounts(t, before, after)

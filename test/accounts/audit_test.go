@@ -13,11 +13,12 @@ import (
 	"testing"
 )
 
-// byNature are what differs between any two servers.
-var byNature = regexp.MustCompile(`resourceVersion=[1-9][0-9]*|continue=[^&"]*|"resourceVersion":"[0-9]+"|"uid":"[0-9a-f-]{36}"|"(?:creationTimestamp|time)":"[^"]*"|X509SHA256=[0-9a-f]*|current: [0-9]+`)
+// volatileParts match what differs between any two servers.
+var volatileParts = regexp.MustCompile(`resourceVersion=[1-9][0-9]*|continue=[^&"]*|"resourceVersion":"[0-9]+"|"uid":"[0-9a-f-]{36}"|"(?:creationTimestamp|time)":"[^"]*"|X509SHA256=[0-9a-f]*|current: [0-9]+`)
 
-// latency are annotations of requests that took more than half a second.
-const latency = "apiserver.latency.k8s.io/"
+// latencyAnnotations is the prefix of annotations that requests of more than half a
+// second have.
+const latencyAnnotations = "apiserver.latency.k8s.io/"
 
 // readAudit returns the events of each request, without times.
 func readAudit(t *testing.T, file string) map[string][]string {
@@ -35,13 +36,13 @@ func readAudit(t *testing.T, file string) map[string][]string {
 			t.Fatalf("%s: %v", file, err)
 		}
 		id, _ := event["auditID"].(string)
-		requests[id] = append(requests[id], show(t, event))
+		requests[id] = append(requests[id], printEvent(t, event))
 	}
 	return requests
 }
 
-// show writes an event without times, a field a line.
-func show(t *testing.T, event map[string]any) string {
+// printEvent prints an event without times, one field a line.
+func printEvent(t *testing.T, event map[string]any) string {
 	var b strings.Builder
 	for _, field := range slices.Sorted(maps.Keys(event)) {
 		value := event[field]
@@ -49,7 +50,7 @@ func show(t *testing.T, event map[string]any) string {
 			continue
 		}
 		if annotations, ok := value.(map[string]any); ok && field == "annotations" {
-			maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, latency) })
+			maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, latencyAnnotations) })
 		}
 		text, err := json.Marshal(value)
 		if err != nil {
@@ -57,18 +58,18 @@ func show(t *testing.T, event map[string]any) string {
 		}
 		plain := strings.ReplaceAll(string(text), `\u0026`, "&")
 		if late := strings.Contains(fmt.Sprint(event["requestURI"]), "timeout=1ns"); late && (field == "responseStatus" || field == "objectRef") {
-			continue // the client had its 504 before, and how far the request came is a matter of luck
+			continue // after the client got its 504, it is chance how far the request came
 		}
-		fmt.Fprintf(&b, "%s %s\n", field, byNature.ReplaceAllString(plain, "#"))
+		fmt.Fprintf(&b, "%s %s\n", field, volatileParts.ReplaceAllString(plain, "#"))
 	}
 	return b.String()
 }
 
-// compareAudit compares the events of the load's requests.
+// compareAudit compares the audit events of the load's requests.
 func compareAudit(t *testing.T, ours, theirs string) {
 	a, b := readAudit(t, ours), readAudit(t, theirs)
 	n := 0
-	for _, id := range union(a, b) {
+	for _, id := range sortedKeys(a, b) {
 		if !strings.HasPrefix(id, idPrefix) {
 			continue
 		}

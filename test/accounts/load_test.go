@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// idPrefix begins the audit IDs of the load.
+// idPrefix is the prefix of the load's audit IDs.
 const idPrefix = "load-"
 
 // load sends requests to one server.
@@ -29,17 +29,17 @@ type load struct {
 	sent                  int
 }
 
-// request is one of the load. In its query, {name} is what an answer had.
+// request is a request of the load. {name} in its query stands for a learned value.
 type request struct {
 	method, path, query string
 	header              map[string]string
 	body                string
 	as                  string
-	// leaves says that the client goes when a line has come.
-	leaves bool
-	// learn takes values out of the answer's metadata.
+	// leavesEarly says that the client closes the connection after the first line.
+	leavesEarly bool
+	// learn are the fields of the answer's metadata that are learned.
 	learn []string
-	// want is the status, 200 or 201 if it is 0.
+	// want is the expected status; 0 means 200 or 201.
 	want int
 }
 
@@ -122,7 +122,7 @@ func (l *load) send(r request) {
 		return
 	}
 	defer resp.Body.Close()
-	if r.leaves {
+	if r.leavesEarly {
 		_, _ = bufio.NewReader(resp.Body).ReadString('\n')
 		return
 	}
@@ -153,7 +153,7 @@ func (l *load) learn(r *request, resp *http.Response, body []byte) {
 	}
 }
 
-// prepare makes a custom resource that is served.
+// prepare creates a custom resource and waits until it is served.
 func (l *load) prepare() {
 	l.send(request{method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body: definition})
 	err := harness.Until(time.Minute, func() error {
@@ -178,7 +178,7 @@ func (l *load) prepare() {
 	l.compact()
 }
 
-// compact has etcd forget what the first revisions were.
+// compact makes etcd drop the first revisions.
 func (l *load) compact() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -188,7 +188,7 @@ func (l *load) compact() {
 		l.t.Errorf("read revision: %v", err)
 		return
 	}
-	// Servers write down what they compact to.
+	// API servers record the revision to which they compact.
 	if _, err := client.Txn(ctx).Then(clientv3.OpPut("compact_rev_key", fmt.Sprint(now.Header.Revision))).Commit(); err != nil {
 		l.t.Errorf("write revision: %v", err)
 	}
@@ -197,14 +197,13 @@ func (l *load) compact() {
 	}
 }
 
-// run sends all requests one after the other, but for watches that last, which are open
-// at a time.
+// run sends all requests one after another, then all watches concurrently.
 func (l *load) run() {
-	for _, r := range requests() {
+	for _, r := range allRequests() {
 		l.send(r)
 	}
 	var wg sync.WaitGroup
-	for _, r := range watches() {
+	for _, r := range watchRequests() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		req, client, err := l.build(ctx, &r)
 		if err != nil {
@@ -220,7 +219,7 @@ func (l *load) run() {
 				return
 			}
 			defer resp.Body.Close()
-			if r.leaves {
+			if r.leavesEarly {
 				_, _ = bufio.NewReader(resp.Body).ReadString('\n')
 				return
 			}
@@ -233,7 +232,8 @@ func (l *load) run() {
 	wg.Wait()
 }
 
-// holdWatches opens watches and has writes in front of them, until release is called.
+// holdWatches opens watches and sends writes that they see. The watches stay open until
+// release is called.
 func (l *load) holdWatches() (release func()) {
 	const n = 5
 	ctx, cancel := context.WithCancel(context.Background())
@@ -251,9 +251,9 @@ func (l *load) holdWatches() (release func()) {
 		}
 		bodies = append(bodies, resp.Body)
 	}
-	l.send(request{method: "POST", path: templates, body: template("held")})
-	// Fairness does not ask how many watches there are for administrators.
-	l.send(request{method: "POST", path: templates, body: template("refused"), as: "user", want: 403})
+	l.send(request{method: "POST", path: templates, body: podTemplate("held")})
+	// For administrators, fairness does not look at the number of watches.
+	l.send(request{method: "POST", path: templates, body: podTemplate("refused"), as: "user", want: 403})
 	return func() {
 		cancel()
 		for _, b := range bodies {

@@ -18,11 +18,11 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// component is what writes the objects of a fresh start.
-const component = "kube-apiserver"
+// apiServerManager is the field manager of the objects that a fresh server writes.
+const apiServerManager = "kube-apiserver"
 
-// managers returns the field managers of all objects of a server that has just started.
-func managers(t *testing.T, s *server) map[string][]string {
+// managersByObject returns the field managers of all objects of a fresh server.
+func managersByObject(t *testing.T, s *server) map[string][]string {
 	t.Helper()
 	config := s.Config()
 	config.WarningHandler = rest.NoWarnings{}
@@ -49,7 +49,7 @@ func managers(t *testing.T, s *server) map[string][]string {
 				t.Fatalf("list %s: %v", r.Name, err)
 			}
 			for _, o := range objects.Items {
-				if name := o.GetName(); !passing[r.Name] {
+				if name := o.GetName(); !transientResources[r.Name] {
 					found[fmt.Sprintf("%s %s/%s", r.Name, o.GetNamespace(), name)] = managersOf(o.GetManagedFields())
 				}
 			}
@@ -58,14 +58,15 @@ func managers(t *testing.T, s *server) map[string][]string {
 	return found
 }
 
-// fixed are field managers that components give themselves.
-var fixed = map[string]bool{
+// ownManagers are field managers that components choose themselves.
+var ownManagers = map[string]bool{
 	"kubernetes-service-cidr-controller": true, "api-priority-and-fairness-config-consumer-v1": true,
 	"api-priority-and-fairness-config-producer-v1": true,
 }
 
-// passing are resources whose objects have names of their own on each server, or come later.
-var passing = map[string]bool{"leases": true, "events": true, "ipaddresses": true}
+// transientResources have objects whose names differ between servers, or which come
+// later.
+var transientResources = map[string]bool{"leases": true, "events": true, "ipaddresses": true}
 
 func managersOf(fields []metav1.ManagedFieldsEntry) []string {
 	seen := map[string]bool{}
@@ -75,31 +76,31 @@ func managersOf(fields []metav1.ManagedFieldsEntry) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// compareManagers compares them when both servers have the same objects, and asks whether
-// each is what it is where kube-apiserver is a program of its own.
+// compareManagers compares field managers once both servers have the same objects. Each
+// manager must be the one that a separate kube-apiserver would have written.
 func (p *pair) compareManagers(t *testing.T) {
 	t.Helper()
 	var ours, theirs map[string][]string
 	err := harness.Until(time.Minute, func() error {
-		ours, theirs = managers(t, p.ours), managers(t, p.theirs)
-		if _, ok := ours["services default/kubernetes"]; !ok || !slices.Equal(union(ours, nil), union(theirs, nil)) {
+		ours, theirs = managersByObject(t, p.ours), managersByObject(t, p.theirs)
+		if _, ok := ours["services default/kubernetes"]; !ok || !slices.Equal(sortedKeys(ours, nil), sortedKeys(theirs, nil)) {
 			return harness.ErrNotYet
 		}
 		return nil
 	})
 	if err != nil {
-		t.Errorf("a fresh start writes %q, not %q", union(ours, nil), union(theirs, nil))
+		t.Errorf("a fresh start writes %q, not %q", sortedKeys(ours, nil), sortedKeys(theirs, nil))
 	}
 	if len(theirs) < 100 {
 		t.Errorf("a fresh start writes %d objects", len(theirs))
 	}
-	for _, name := range union(ours, theirs) {
+	for _, name := range sortedKeys(ours, theirs) {
 		a, b := ours[name], theirs[name]
 		if !slices.Equal(a, b) {
 			t.Errorf("%s: field managers %q, not %q", name, a, b)
 		}
 		for _, m := range a {
-			if manager, _, _ := strings.Cut(m, " "); manager != component && !fixed[manager] {
+			if manager, _, _ := strings.Cut(m, " "); manager != apiServerManager && !ownManagers[manager] {
 				t.Errorf("%s: field manager %q", name, m)
 			}
 		}

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// metrics is what a server exposes.
+// metrics is one scrape of a server.
 type metrics struct {
 	families map[string]family
-	// series are values by name and labels, as they are written.
+	// series are values by name and labels, spelled as in the scrape.
 	series map[string]float64
 }
 
-// family is what the exposition says of a name.
+// family is the description of a metric, and the names of its labels.
 type family struct {
 	kind, help string
 	labels     map[string]bool
@@ -27,7 +27,7 @@ type family struct {
 
 var (
 	labelName = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="(?:[^"\\]|\\.)*"`)
-	partOf    = regexp.MustCompile(`_(bucket|sum|count|total|created)$`)
+	suffix    = regexp.MustCompile(`_(bucket|sum|count|total|created)$`)
 )
 
 // parse reads Prometheus' text format.
@@ -75,7 +75,7 @@ func (m *metrics) describe(comment string) {
 	m.families[name] = f
 }
 
-// family finds that of a series.
+// family finds the family of a series.
 func (m *metrics) family(series string) (family, bool) {
 	f, ok := m.families[familyName(m, series)]
 	return f, ok
@@ -86,12 +86,12 @@ func familyName(m *metrics, series string) string {
 	if _, ok := m.families[name]; ok {
 		return name
 	}
-	return partOf.ReplaceAllString(name, "")
+	return suffix.ReplaceAllString(name, "")
 }
 
-// kubernetes reports whether a family has one of Kubernetes' names, and not one of Go's
-// runtime, of its process or of etcd, which is in the process.
-func kubernetes(name string) bool {
+// isKubernetesName reports whether a family has one of Kubernetes' names: not one of Go's
+// runtime, the process, Millrace, or the embedded etcd.
+func isKubernetesName(name string) bool {
 	for _, prefix := range []string{"millrace_", "go_", "process_", "etcd_server_", "etcd_disk_", "etcd_network_", "etcd_mvcc_", "etcd_debugging_", "etcd_grpc_", "etcd_cluster_", "etcd_snap_", "grpc_server_", "os_fd_"} {
 		if strings.HasPrefix(name, prefix) {
 			return false
@@ -100,7 +100,7 @@ func kubernetes(name string) bool {
 	return true
 }
 
-// familiesOf are those of several scrapes of one server.
+// familiesOf merges the families of several scrapes of one server.
 func familiesOf(scrapes ...*metrics) map[string]family {
 	all := map[string]family{}
 	for _, m := range scrapes {
@@ -114,10 +114,10 @@ func familiesOf(scrapes ...*metrics) map[string]family {
 	return all
 }
 
-// compareFamilies compares names, types, texts and labels.
+// compareFamilies compares names, types, help texts and labels.
 func compareFamilies(t *testing.T, ours, theirs map[string]family) {
-	for _, name := range union(ours, theirs) {
-		if !kubernetes(name) || knownFamily(name) {
+	for _, name := range sortedKeys(ours, theirs) {
+		if !isKubernetesName(name) || knownFamily(name) {
 			continue
 		}
 		a, inOurs := ours[name]
@@ -130,17 +130,17 @@ func compareFamilies(t *testing.T, ours, theirs map[string]family) {
 		case a.kind != b.kind || a.help != b.help:
 			t.Errorf("family %s: %s %q, not %s %q", name, a.kind, a.help, b.kind, b.help)
 		case !maps.Equal(a.labels, b.labels):
-			t.Errorf("family %s: labels %v, not %v", name, union(a.labels, nil), union(b.labels, nil))
+			t.Errorf("family %s: labels %v, not %v", name, sortedKeys(a.labels, nil), sortedKeys(b.labels, nil))
 		}
 	}
 }
 
-// compareOpen compares gauges while watches are open, with the load's own labels.
+// compareOpen compares gauges while watches are open.
 func compareOpen(t *testing.T, before, open [2]*metrics) {
-	for _, series := range union(open[0].series, open[1].series) {
+	for _, series := range sortedKeys(open[0].series, open[1].series) {
 		name := familyName(open[1], series)
 		f := open[1].families[name]
-		if f.kind != "gauge" || !determined(name, series) {
+		if f.kind != "gauge" || !isDetermined(name, series) {
 			continue
 		}
 		if a, b := open[0].series[series], open[1].series[series]; a != b {
@@ -149,22 +149,22 @@ func compareOpen(t *testing.T, before, open [2]*metrics) {
 	}
 }
 
-// compareCounts compares by how much the load raised counters and histograms.
+// compareCounts compares how much the load has raised counters and histograms.
 func compareCounts(t *testing.T, before, after [2]*metrics) {
-	for _, series := range union(after[0].series, after[1].series) {
+	for _, series := range sortedKeys(after[0].series, after[1].series) {
 		name := familyName(after[1], series)
 		f := after[1].families[name]
 		if f.kind == "" {
 			f = after[0].families[name]
 		}
-		if f.kind == "gauge" || !determined(name, series) {
+		if f.kind == "gauge" || !isDetermined(name, series) {
 			continue
 		}
 		a := after[0].series[series] - before[0].series[series]
 		b := after[1].series[series] - before[1].series[series]
 		switch {
 		case strings.Contains(series, "_bucket{") && !exactSizes[name]:
-		case f.kind == "histogram" && sum(series):
+		case f.kind == "histogram" && isSum(series):
 			if !plausible(name, a, b) {
 				t.Errorf("%s: %v more, not %v", series, a, b)
 			}
@@ -174,8 +174,8 @@ func compareCounts(t *testing.T, before, after [2]*metrics) {
 	}
 }
 
-// plausible compares sums: exact ones, sizes, which differ by a digit of a revision, and
-// times.
+// plausible compares sums: exactly if the load determines them, within 2 % for sizes (the
+// digits of revisions differ), and only by sign for times.
 func plausible(name string, a, b float64) bool {
 	switch {
 	case exactSizes[name]:
@@ -186,12 +186,13 @@ func plausible(name string, a, b float64) bool {
 	return a >= 0 && b >= 0 && (a == 0) == (b == 0)
 }
 
-func sum(series string) bool {
+func isSum(series string) bool {
 	name, _, _ := strings.Cut(series, "{")
 	return strings.HasSuffix(name, "_sum")
 }
 
-func union[V any](a, b map[string]V) []string {
+// sortedKeys returns the keys of both maps, sorted.
+func sortedKeys[V any](a, b map[string]V) []string {
 	all := maps.Clone(a)
 	if all == nil {
 		all = map[string]V{}

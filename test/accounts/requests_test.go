@@ -20,7 +20,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
 "spec":{"type":"object","properties":{"size":{"type":"integer"}}},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
 
-func template(name string) string {
+func podTemplate(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"PodTemplate","metadata":{"name":%q,"labels":{"app":"a"}},"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}`, name)
 }
 
@@ -42,45 +42,45 @@ const (
 	groups    = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// compacted is the token of a page at the first revision.
-var compacted = base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":1,"start":"a"}`))
+// compactedToken continues a list at the first revision, which is compacted.
+var compactedToken = base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":1,"start":"a"}`))
 
-// requests are the mixed load, but for watches.
-func requests() []request {
+// allRequests is the load without its watches.
+func allRequests() []request {
 	var all []request
-	all = append(all, writes()...)
+	all = append(all, writeRequests()...)
 	for _, path := range []string{templates, widgets} {
-		all = append(all, reads(path)...)
+		all = append(all, readRequests(path)...)
 	}
-	all = append(all, errors()...)
-	return append(all, documents()...)
+	all = append(all, errorRequests()...)
+	return append(all, documentRequests()...)
 }
 
-func writes() []request {
+func writeRequests() []request {
 	var all []request
 	for i := range 5 {
 		all = append(all,
-			request{method: "POST", path: templates, body: template(fmt.Sprint("t", i))},
+			request{method: "POST", path: templates, body: podTemplate(fmt.Sprint("t", i))},
 			request{method: "POST", path: widgets, body: widget(fmt.Sprint("t", i), i)},
 			request{method: "POST", path: configMaps, body: configMap(fmt.Sprint("t", i))})
 	}
 	merge := map[string]string{"Content-Type": "application/merge-patch+json"}
 	apply := map[string]string{"Content-Type": "application/apply-patch+yaml"}
 	return append(all,
-		request{method: "POST", path: templates, body: template("t0"), want: 409},
-		request{method: "POST", path: templates, body: template("Not a name"), want: 422},
+		request{method: "POST", path: templates, body: podTemplate("t0"), want: 409},
+		request{method: "POST", path: templates, body: podTemplate("Not a name"), want: 422},
 		request{method: "POST", path: templates, body: "{", want: 400},
 		request{method: "POST", path: templates, body: "x", header: map[string]string{"Content-Type": "text/plain"}, want: 415},
-		request{method: "POST", path: templates, query: "dryRun=All", body: template("dry")},
-		request{method: "POST", path: templates, query: "dryRun=x", body: template("dry"), want: 422},
+		request{method: "POST", path: templates, query: "dryRun=All", body: podTemplate("dry")},
+		request{method: "POST", path: templates, query: "dryRun=x", body: podTemplate("dry"), want: 422},
 		request{method: "POST", path: widgets, query: "fieldValidation=Strict", body: `{"apiVersion":"accounts.example/v1","kind":"Widget","metadata":{"name":"s"},"spec":{"other":1}}`, want: 400},
 		request{method: "POST", path: widgets, query: "fieldValidation=Warn", body: `{"apiVersion":"accounts.example/v1","kind":"Widget","metadata":{"name":"s"},"spec":{"other":1}}`},
 		request{method: "PATCH", path: templates + "/t1", header: merge, body: `{"metadata":{"labels":{"app":"b"}}}`},
 		request{method: "PATCH", path: templates + "/t1", header: merge, body: `{"metadata":{"resourceVersion":"1"}}`, want: 409},
-		request{method: "PATCH", path: templates + "/t2", query: "fieldManager=m&force=true", header: apply, body: template("t2")},
+		request{method: "PATCH", path: templates + "/t2", query: "fieldManager=m&force=true", header: apply, body: podTemplate("t2")},
 		request{method: "PATCH", path: widgets + "/t2/status", header: merge, body: `{"status":{"a":1}}`},
 		request{method: "PUT", path: widgets + "/t3", body: widget("t3", 9), want: 422},
-		request{method: "PUT", path: templates + "/missing", body: template("missing"), want: 404},
+		request{method: "PUT", path: templates + "/missing", body: podTemplate("missing"), want: 404},
 		request{method: "DELETE", path: templates + "/t4"},
 		request{method: "DELETE", path: templates + "/t4", want: 404},
 		request{method: "DELETE", path: widgets, query: "labelSelector=a=b"},
@@ -88,8 +88,8 @@ func writes() []request {
 	)
 }
 
-// reads are of a resource with the objects t0 to t3.
-func reads(path string) []request {
+// readRequests read a resource that has the objects t0 to t3.
+func readRequests(path string) []request {
 	get := func(name, query string, header map[string]string, want int) request {
 		return request{method: "GET", path: path + name, query: query, header: header, want: want}
 	}
@@ -136,8 +136,8 @@ func reads(path string) []request {
 		{method: "GET", path: path, header: map[string]string{"Impersonate-User": "chief", "Impersonate-Group": "system:masters"}},
 	}
 	if path == widgets {
-		// Of others Kubernetes may still have the state.
-		all = append(all, get("", "resourceVersion=1&resourceVersionMatch=Exact", nil, 410), get("", "continue="+compacted, nil, 410))
+		// Kubernetes may still have the old state of other resources.
+		all = append(all, get("", "resourceVersion=1&resourceVersionMatch=Exact", nil, 410), get("", "continue="+compactedToken, nil, 410))
 	}
 	if path == templates {
 		all = append(all, get("", "", accept(protobuf), 0), get("/t0", "", accept(protobuf), 0),
@@ -147,7 +147,7 @@ func reads(path string) []request {
 	return all
 }
 
-func errors() []request {
+func errorRequests() []request {
 	return []request{
 		{method: "GET", path: "/api/v1/nothings", want: 404},
 		{method: "GET", path: "/apis/nothing.example/v1/nothings", want: 404},
@@ -156,7 +156,7 @@ func errors() []request {
 		{method: "PUT", path: templates, body: "{}", want: 405},
 		{method: "HEAD", path: templates, want: 405},
 		{method: "HEAD", path: widgets},
-		// Whether it is written all the same is a matter of luck.
+		// It is chance whether the object is written all the same.
 		{method: "POST", path: secrets, query: "timeout=1ns", body: secret, want: 504},
 		{method: "GET", path: "/api/v1/componentstatuses"},
 		{method: "GET", path: "/api/v1/namespaces/default/endpoints"},
@@ -167,7 +167,7 @@ func errors() []request {
 	}
 }
 
-func documents() []request {
+func documentRequests() []request {
 	all := []request{
 		{method: "GET", path: "/apis", header: accept(groups), learn: []string{"etag"}},
 	}
@@ -182,8 +182,8 @@ func documents() []request {
 	)
 }
 
-// watches are all open at a time.
-func watches() []request {
+// watchRequests are open at the same time.
+func watchRequests() []request {
 	var all []request
 	for _, path := range []string{templates, "/api/v1/podtemplates", widgets, configMaps, limitRanges, controllers} {
 		watch := func(query string) request { return request{method: "GET", path: path, query: "watch=1&" + query} }
@@ -191,7 +191,7 @@ func watches() []request {
 			watch("timeoutSeconds=1"), watch("timeoutSeconds=1&resourceVersion=0"),
 			watch("timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"),
 			watch("timeoutSeconds=1&fieldSelector=metadata.name%3Dt0"), watch("timeoutSeconds=1&labelSelector=app%3Da"),
-			request{method: "GET", path: path, query: "watch=true&resourceVersion=0&timeoutSeconds=2&fieldSelector=metadata.name%3Dt0", leaves: true},
+			request{method: "GET", path: path, query: "watch=true&resourceVersion=0&timeoutSeconds=2&fieldSelector=metadata.name%3Dt0", leavesEarly: true},
 			request{method: "GET", path: path, query: "watch=1&timeoutSeconds=1", as: "user", want: 403},
 			request{method: "GET", path: path, query: "watch=1", as: "stranger", want: 401},
 			request{method: "GET", path: path, query: "watch=1&timeoutSeconds=1&resourceVersion=0", header: accept(table)},

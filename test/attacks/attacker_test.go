@@ -16,36 +16,36 @@ import (
 	"time"
 )
 
-// reconnectPeriod is the least time between two connections of a slot.
+// reconnectPeriod is the pause between two connections of a slot.
 const reconnectPeriod = 20 * time.Millisecond
 
-// spec is what an attacker is told.
-type spec struct {
+// attackerSpec tells an attacker's process what to do.
+type attackerSpec struct {
 	Attack            string
 	Conns             int
 	Addr, Path, Token string
 	Duration          time.Duration
 }
 
-// Stats are what it did.
+// Stats counts what an attacker has done.
 type Stats struct{ Bytes, Requests, Answers, Conns atomic.Int64 }
 
-// done is that in JSON.
-type done struct {
+// attackerReport is Stats in JSON, with the last error.
+type attackerReport struct {
 	Bytes, Requests, Answers, Conns int64
-	// Err is what ended a connection last.
+	// Err is the last error that ended a connection.
 	Err string
 }
 
-// slot has one connection at a time.
+// slot is a part of an attacker that has one connection at a time.
 type slot struct {
-	spec
+	attackerSpec
 	stats *Stats
 	next  time.Time
 }
 
-// wait waits. It returns false when the attack is over.
-func wait(ctx context.Context, d time.Duration) bool {
+// sleep returns false if the attack ends meanwhile.
+func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
@@ -54,25 +54,25 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pace waits for the time of the next round: there are rate of them each second over all
-// connections. It returns false when the attack is over.
+// pace waits for the next round. All slots together make rate rounds a second. It returns
+// false when the attack is over.
 func (s *slot) pace(ctx context.Context, rate int) bool {
 	now := time.Now()
 	if s.next = s.next.Add(time.Duration(s.Conns) * time.Second / time.Duration(rate)); s.next.Before(now) {
 		s.next = now
 	}
-	return wait(ctx, s.next.Sub(now))
+	return sleep(ctx, s.next.Sub(now))
 }
 
-// runAttacker is the attacker's process. It says when it is ready, begins when it is told
-// to, and says what it did.
+// runAttacker is the attacker's process. It prints "ready", begins when it reads a line,
+// and prints an attackerReport.
 func runAttacker(text string) int {
-	var sp spec
+	var sp attackerSpec
 	if err := json.Unmarshal([]byte(text), &sp); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	a := find(sp.Attack)
+	a := findAttack(sp.Attack)
 	fmt.Println("ready")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	ctx, cancel := context.WithTimeout(context.Background(), sp.Duration)
@@ -82,9 +82,9 @@ func runAttacker(text string) int {
 	var all sync.WaitGroup
 	for i := range sp.Conns {
 		all.Go(func() {
-			s := &slot{spec: sp, stats: &stats}
-			// They do not begin all at once.
-			for more := wait(ctx, sp.Duration/10*time.Duration(i)/time.Duration(sp.Conns)); more; more = wait(ctx, reconnectPeriod) {
+			s := &slot{attackerSpec: sp, stats: &stats}
+			// Connections begin over the first tenth of the time.
+			for more := sleep(ctx, sp.Duration/10*time.Duration(i)/time.Duration(sp.Conns)); more; more = sleep(ctx, reconnectPeriod) {
 				if err := a.run(ctx, s); err != nil && ctx.Err() == nil {
 					text := err.Error()
 					last.Store(&text)
@@ -93,7 +93,7 @@ func runAttacker(text string) int {
 		})
 	}
 	all.Wait()
-	d := done{Bytes: stats.Bytes.Load(), Requests: stats.Requests.Load(), Answers: stats.Answers.Load(), Conns: stats.Conns.Load()}
+	d := attackerReport{Bytes: stats.Bytes.Load(), Requests: stats.Requests.Load(), Answers: stats.Answers.Load(), Conns: stats.Conns.Load()}
 	if text := last.Load(); text != nil {
 		d.Err = *text
 	}
@@ -103,25 +103,25 @@ func runAttacker(text string) int {
 	return 0
 }
 
-// attack is a line of the table.
+// attack is an attack with a number of connections: a line of the table.
 type attack struct {
 	name        string
 	conns       int
 	credentials bool
 }
 
-// result is what a server made of an attack.
+// result is how a server fared under an attack.
 type result struct {
-	Attacker done
+	Attacker attackerReport
 	Honest   Experience
-	// Peak is how much memory the server had above what it had before, Left that in the
-	// end.
+	// Peak is the server's highest memory use during the attack, and Left that at its
+	// end, both above the use before.
 	Peak, Left int64
 	CPU        time.Duration
 }
 
-// run attacks a server.
-func run(t *testing.T, h *honest, a *attack, duration time.Duration) *result {
+// runAttack attacks a server while the honest client uses it.
+func runAttack(t *testing.T, h *honestClient, a *attack, duration time.Duration) *result {
 	t.Helper()
 	begin, end := startAttacker(t, h.server, a, duration)
 	before := h.usage(t)
@@ -130,12 +130,12 @@ func run(t *testing.T, h *honest, a *attack, duration time.Duration) *result {
 	defer cancel()
 	var sampler sync.WaitGroup
 	sampler.Go(func() {
-		for more := true; more; more = wait(ctx, 20*time.Millisecond) {
+		for more := true; more; more = sleep(ctx, 20*time.Millisecond) {
 			peak = max(peak, h.usage(t).rss)
 		}
 	})
 	begin()
-	r := &result{Honest: h.live(ctx, t)}
+	r := &result{Honest: h.run(ctx, t)}
 	sampler.Wait()
 	r.CPU = h.usage(t).cpu - before.cpu
 	r.Attacker = end()
@@ -143,14 +143,14 @@ func run(t *testing.T, h *honest, a *attack, duration time.Duration) *result {
 	return r
 }
 
-// startAttacker returns when the attacker is ready. The functions have it begin, and wait
-// for its end.
-func startAttacker(t *testing.T, s *server, a *attack, duration time.Duration) (begin func(), end func() done) {
+// startAttacker starts an attacker's process and waits until it is ready. begin starts
+// the attack, end waits for its end.
+func startAttacker(t *testing.T, s *server, a *attack, duration time.Duration) (begin func(), end func() attackerReport) {
 	t.Helper()
 	if a.name == noAttack {
-		return func() {}, func() done { return done{} }
+		return func() {}, func() attackerReport { return attackerReport{} }
 	}
-	sp := spec{Attack: a.name, Conns: a.conns, Addr: strings.TrimPrefix(s.URL, "https://"), Path: s.open, Duration: duration}
+	sp := attackerSpec{Attack: a.name, Conns: a.conns, Addr: strings.TrimPrefix(s.URL, "https://"), Path: s.open, Duration: duration}
 	if a.credentials {
 		sp.Path, sp.Token = "/api/v1/namespaces/"+namespace+"/configmaps/object-0", attackerToken
 	}
@@ -175,9 +175,9 @@ func startAttacker(t *testing.T, s *server, a *attack, duration time.Duration) (
 	}
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the attacker says %q: %v", line, err)
+		t.Fatalf("the attacker printed %q in place of ready: %v", line, err)
 	}
-	return func() { fmt.Fprintln(in) }, func() (d done) {
+	return func() { fmt.Fprintln(in) }, func() (d attackerReport) {
 		if err := errors.Join(json.NewDecoder(lines).Decode(&d), cmd.Wait()); err != nil {
 			t.Fatalf("%s: %v", a.name, err)
 		}

@@ -12,23 +12,23 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// noAttack is what the honest client is compared with.
+// noAttack is the line that shows the honest client without an attack.
 const noAttack = "none"
 
-// kind is a kind of attack.
-type kind struct {
+// attackKind is an attack without its parameters.
+type attackKind struct {
 	name string
-	// requests says that it makes requests, with credentials or without; of others a
-	// client with credentials follows a watch beside. A connection without HTTP can have
-	// none.
+	// requests says that the attack consists of requests, which have credentials or none.
+	// With other attacks, a client with credentials also follows a watch on the
+	// connection. bare attacks come before HTTP, so they never have credentials.
 	requests, bare bool
-	// run opens a connection and attacks until that ends, or the context.
+	// run opens a connection and attacks until the connection or the context ends.
 	run func(context.Context, *slot) error
 }
 
-// http2Attack makes an attack of a connection's rounds, so many a second over all
-// connections. begin may be nil.
-func http2Attack(rate int, m manner, begin, round func(*peer) error) func(context.Context, *slot) error {
+// http2Attack makes an attack of rounds on a connection: rate rounds a second over all
+// connections. begin is called first; it may be nil.
+func http2Attack(rate int, m connOptions, begin, round func(*peer) error) func(context.Context, *slot) error {
 	return func(ctx context.Context, s *slot) error {
 		p, err := s.dial(ctx, m)
 		if err != nil {
@@ -55,7 +55,7 @@ func http2Attack(rate int, m manner, begin, round func(*peer) error) func(contex
 	}
 }
 
-// frames writes the same frame many times.
+// frames returns a round that writes the same frames n times.
 func frames(n int, write func(*peer)) func(*peer) error {
 	return func(p *peer) error {
 		for range n {
@@ -65,15 +65,15 @@ func frames(n int, write func(*peer)) func(*peer) error {
 	}
 }
 
-func attacks() []kind {
-	all := []kind{{name: noAttack, bare: true}}
+func attacks() []attackKind {
+	all := []attackKind{{name: noAttack, bare: true}}
 	all = append(all, requestAttacks()...)
 	all = append(all, windowAttacks()...)
 	all = append(all, frameAttacks()...)
 	return append(all, connectionAttacks()...)
 }
 
-func find(name string) kind {
+func findAttack(name string) attackKind {
 	for _, a := range attacks() {
 		if a.name == name {
 			return a
@@ -82,8 +82,8 @@ func find(name string) kind {
 	panic("no such attack: " + name)
 }
 
-// matrix are the lines of the table that are wanted.
-func matrix(t *testing.T) (all []*attack) {
+// tableRows are the selected attacks with all their parameters.
+func tableRows(t *testing.T) (all []*attack) {
 	t.Helper()
 	only, err := regexp.Compile(os.Getenv(onlyVariable))
 	if err != nil {
@@ -108,39 +108,39 @@ func matrix(t *testing.T) (all []*attack) {
 	return all
 }
 
-// requestAttacks cost the server by what is asked for.
-func requestAttacks() []kind {
-	return []kind{
+// requestAttacks cost the server work for requests.
+func requestAttacks() []attackKind {
+	return []attackKind{
 		// CVE-2023-44487
-		{name: "rapid reset", requests: true, run: http2Attack(100, manner{}, nil, frames(20, func(p *peer) { p.reset(p.get("")) }))},
+		{name: "rapid reset", requests: true, run: http2Attack(100, connOptions{}, nil, frames(20, func(p *peer) { p.reset(p.get("")) }))},
 		// CVE-2025-8671: the server is made to reset, by an increment of nothing.
-		{name: "reset by the server", requests: true, run: http2Attack(100, manner{}, nil, frames(20, func(p *peer) { p.window(p.get(""), 0) }))},
+		{name: "reset by the server", requests: true, run: http2Attack(100, connOptions{}, nil, frames(20, func(p *peer) { p.window(p.get(""), 0) }))},
 		// CVE-2024-27316 and others
-		{name: "CONTINUATION without end", requests: true, run: http2Attack(100, manner{}, beginHeaders, func(p *peer) error {
+		{name: "CONTINUATION without end", requests: true, run: http2Attack(100, connOptions{}, beginHeaders, func(p *peer) error {
 			p.block.Reset()
 			_ = p.hpack.WriteField(hpack.HeaderField{Name: "x-field", Value: strings.Repeat("v", 1000), Sensitive: true}) // to a buffer
 			return frames(20, func(p *peer) { p.raw(http2.FrameContinuation, 0, p.id, p.block.Bytes()) })(p)
 		})},
-		{name: "empty CONTINUATION", requests: true, run: http2Attack(100, manner{}, beginHeaders, frames(100, func(p *peer) {
+		{name: "empty CONTINUATION", requests: true, run: http2Attack(100, connOptions{}, beginHeaders, frames(100, func(p *peer) {
 			p.raw(http2.FrameContinuation, 0, p.id, nil)
 		}))},
-		{name: "HPACK bomb", requests: true, run: http2Attack(50, manner{}, nil, bomb(16000))},
-		{name: "HPACK bomb within the limit", requests: true, run: http2Attack(50, manner{}, nil, bomb(330))},
-		{name: "ranges", requests: true, run: http2Attack(20, manner{}, nil, func(p *peer) error {
-			p.get("", "range", "bytes="+parts())
+		{name: "HPACK bomb", requests: true, run: http2Attack(50, connOptions{}, nil, hpackBomb(16000))},
+		{name: "HPACK bomb within the limit", requests: true, run: http2Attack(50, connOptions{}, nil, hpackBomb(330))},
+		{name: "ranges", requests: true, run: http2Attack(20, connOptions{}, nil, func(p *peer) error {
+			p.get("", "range", "bytes="+byteRanges())
 			return nil
 		})},
 	}
 }
 
-// beginHeaders begins a request's head, which does not end.
+// beginHeaders begins a header block without ending it.
 func beginHeaders(p *peer) error {
 	p.raw(http2.FrameHeaders, http2.FlagHeadersEndStream, p.id, p.fields("GET", p.Path))
 	return nil
 }
 
-// bomb makes a large field known, and then names it many times.
-func bomb(times int) func(*peer) error {
+// hpackBomb puts a large field into the HPACK table, then refers to it many times.
+func hpackBomb(times int) func(*peer) error {
 	value := strings.Repeat("v", 3000)
 	return func(p *peer) error {
 		if p.id < 5 {
@@ -153,8 +153,8 @@ func bomb(times int) func(*peer) error {
 	}
 }
 
-// parts are thousands of ranges of a byte each.
-func parts() string {
+// byteRanges are thousands of ranges of one byte each.
+func byteRanges() string {
 	var b strings.Builder
 	for i := range 7000 {
 		fmt.Fprintf(&b, "%d-%d,", 2*i, 2*i)
@@ -163,26 +163,26 @@ func parts() string {
 }
 
 const (
-	// most is the largest window that there may be.
-	most = 1<<31 - 1
-	// list is what most bytes are sent for.
-	list = "/api/v1/namespaces/" + namespace + "/configmaps"
+	// maxWindow is the largest window that HTTP/2 allows.
+	maxWindow = 1<<31 - 1
+	// listPath is the request with the largest answer.
+	listPath = "/api/v1/namespaces/" + namespace + "/configmaps"
 )
 
-// window are the settings of windows of n bytes.
+// window is the setting for initial windows of n bytes.
 func window(n uint32) []http2.Setting {
 	return []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: n}}
 }
 
-// windowAttacks have the server hold what it may not send.
-func windowAttacks() []kind {
+// windowAttacks make the server keep bytes that it may not send.
+func windowAttacks() []attackKind {
 	ask := func(p *peer) error { return frames(100, func(p *peer) { p.get("") })(p) }
-	return []kind{
-		{name: "answers reset, connection's window closed", requests: true, run: http2Attack(100, manner{settings: window(most)}, closeWindow, func(p *peer) error {
+	return []attackKind{
+		{name: "answers reset, connection's window closed", requests: true, run: http2Attack(100, connOptions{settings: window(maxWindow)}, closeWindow, func(p *peer) error {
 			return answersReset(p, 50)
 		})},
-		{name: "answers reset, nothing read", requests: true, run: http2Attack(50, manner{settings: window(most), unread: true},
-			func(p *peer) error { p.window(0, most-65535); return nil }, func(p *peer) error {
+		{name: "answers reset, nothing read", requests: true, run: http2Attack(50, connOptions{settings: window(maxWindow), unread: true},
+			func(p *peer) error { p.window(0, maxWindow-65535); return nil }, func(p *peer) error {
 				for range 20 {
 					if id := p.get(""); id > 40 {
 						p.reset(id - 40)
@@ -190,32 +190,32 @@ func windowAttacks() []kind {
 				}
 				return nil
 			})},
-		{name: "windows of nothing", requests: true, run: http2Attack(1, manner{settings: window(0)}, ask, frames(1, ping))},
-		{name: "windows that grow by a byte", requests: true, run: http2Attack(100, manner{settings: window(1)}, ask, func(p *peer) error {
+		{name: "windows of nothing", requests: true, run: http2Attack(1, connOptions{settings: window(0)}, ask, frames(1, ping))},
+		{name: "windows that grow by a byte", requests: true, run: http2Attack(100, connOptions{settings: window(1)}, ask, func(p *peer) error {
 			for id := uint32(1); id < p.id; id += 2 {
 				p.window(id, 1)
 			}
 			return nil
 		})},
-		{name: "windows that open and shut", requests: true, run: http2Attack(100, manner{settings: window(0)}, ask, func(p *peer) error {
+		{name: "windows that open and shut", requests: true, run: http2Attack(100, connOptions{settings: window(0)}, ask, func(p *peer) error {
 			for i := range 20 {
 				_ = p.framer.WriteSettings(window(uint32(i % 2))...)
 			}
 			return nil
 		})},
-		{name: "windows that overflow", requests: true, run: http2Attack(50, manner{}, nil, frames(2, func(p *peer) { p.window(0, most) }))},
-		{name: "slow reader", requests: true, run: http2Attack(2, manner{settings: window(most), slow: true},
+		{name: "windows that overflow", requests: true, run: http2Attack(50, connOptions{}, nil, frames(2, func(p *peer) { p.window(0, maxWindow) }))},
+		{name: "slow reader", requests: true, run: http2Attack(2, connOptions{settings: window(maxWindow), slow: true},
 			func(p *peer) error {
-				p.window(0, most-65535)
+				p.window(0, maxWindow-65535)
 				if p.Token == "" {
 					return ask(p)
 				}
-				return frames(10, func(p *peer) { p.get(list) })(p)
+				return frames(10, func(p *peer) { p.get(listPath) })(p)
 			}, frames(1, ping))},
 	}
 }
 
-// closeWindow has the connection's window used up.
+// closeWindow uses up the connection's window.
 func closeWindow(p *peer) error {
 	for sent := 0; sent < 65535; sent += 8 << 10 {
 		p.get("")
@@ -226,7 +226,8 @@ func closeWindow(p *peer) error {
 	return p.await(1<<30, 65535)
 }
 
-// answersReset asks, waits for the heads of the answers and resets them.
+// answersReset sends n requests, waits for the heads of their answers, and resets the
+// streams.
 func answersReset(p *peer, n int) error {
 	before := p.answered()
 	first := p.id
@@ -247,41 +248,41 @@ func answersReset(p *peer, n int) error {
 
 func ping(p *peer) { _ = p.framer.WritePing(false, [8]byte{}) }
 
-// frameAttacks are floods of frames that say little.
-func frameAttacks() []kind {
-	return []kind{
-		{name: "PING flood", run: http2Attack(100, manner{}, nil, frames(100, ping))},
-		{name: "PING flood, nothing read", run: http2Attack(100, manner{unread: true}, nil, frames(100, ping))},
-		{name: "SETTINGS flood", run: http2Attack(100, manner{}, nil, frames(100, func(p *peer) {
+// frameAttacks are floods of frames that cost little to send.
+func frameAttacks() []attackKind {
+	return []attackKind{
+		{name: "PING flood", run: http2Attack(100, connOptions{}, nil, frames(100, ping))},
+		{name: "PING flood, nothing read", run: http2Attack(100, connOptions{unread: true}, nil, frames(100, ping))},
+		{name: "SETTINGS flood", run: http2Attack(100, connOptions{}, nil, frames(100, func(p *peer) {
 			_ = p.framer.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 4096})
 		}))},
-		{name: "SETTINGS flood, nothing read", run: http2Attack(100, manner{unread: true}, nil, frames(100, func(p *peer) {
+		{name: "SETTINGS flood, nothing read", run: http2Attack(100, connOptions{unread: true}, nil, frames(100, func(p *peer) {
 			_ = p.framer.WriteSettings()
 		}))},
-		{name: "PRIORITY flood", run: http2Attack(100, manner{}, nil, frames(100, func(p *peer) {
+		{name: "PRIORITY flood", run: http2Attack(100, connOptions{}, nil, frames(100, func(p *peer) {
 			_ = p.framer.WritePriority(p.id, http2.PriorityParam{StreamDep: p.id + 2, Weight: 7})
 			p.id += 2
 		}))},
-		{name: "empty DATA", run: http2Attack(100, manner{}, func(p *peer) error {
+		{name: "empty DATA", run: http2Attack(100, connOptions{}, func(p *peer) error {
 			p.headers(p.fields("POST", p.Path), 0)
 			return nil
 		}, frames(100, func(p *peer) { p.raw(http2.FrameData, 0, p.id-2, nil) }))},
-		{name: "empty HEADERS", run: http2Attack(100, manner{}, nil, frames(50, func(p *peer) { p.headers(nil, http2.FlagHeadersEndStream) }))},
-		{name: "new keys", run: http2Attack(50, manner{keys: true}, nil, newKeys)},
-		// A list fills most of the socket, so that the answers to new keys soon wait for the
-		// client, in the goroutine that reads. Events of the watch come behind them.
-		{name: "new keys, nothing read", run: http2Attack(200, manner{settings: window(most), keys: true, unread: true}, func(p *peer) error {
+		{name: "empty HEADERS", run: http2Attack(100, connOptions{}, nil, frames(50, func(p *peer) { p.headers(nil, http2.FlagHeadersEndStream) }))},
+		{name: "new keys", run: http2Attack(50, connOptions{keys: true}, nil, keyUpdates)},
+		// The answer to a LIST fills the socket, so that answers to key updates soon block in
+		// the goroutine that reads. Events of the watch then come behind these answers.
+		{name: "new keys, nothing read", run: http2Attack(200, connOptions{settings: window(maxWindow), keys: true, unread: true}, func(p *peer) error {
 			if p.window(0, 1<<24); p.Token != "" {
-				p.get(list)
+				p.get(listPath)
 			}
 			return nil
-		}, newKeys)},
+		}, keyUpdates)},
 	}
 }
 
-// newKeys asks for new keys as often as TLS takes it, with data between: a frame that
-// nobody knows.
-func newKeys(p *peer) error {
+// keyUpdates asks for new TLS keys as often as TLS allows in a row. Frames of an unknown
+// type stand between.
+func keyUpdates(p *peer) error {
 	var records []byte
 	var err error
 	for range 40 {

@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	// slowPeriod is between two bytes of an attacker that is slow.
+	// slowPeriod is the pause of a slow attacker between two bytes.
 	slowPeriod = 100 * time.Millisecond
-	// halfOpen bounds the handshakes that an attacker leaves open, over all connections.
-	halfOpen = 1000
+	// maxHalfOpen bounds the handshakes that an attacker leaves open, over all
+	// connections.
+	maxHalfOpen = 1000
 )
 
-// connectionAttacks are what is not HTTP/2, or not yet.
-func connectionAttacks() []kind {
-	return []kind{
+// connectionAttacks use TLS or HTTP/1.1, or stop before HTTP/2 has begun.
+func connectionAttacks() []attackKind {
+	return []attackKind{
 		{name: "HTTP/1.1 pipelining", requests: true, run: pipeline},
 		{name: "slow preface", bare: true, run: dribble([]string{"h2"}, func(*slot) string { return http2.ClientPreface })},
-		{name: "slow headers, HTTP/1.1", requests: true, run: dribble(nil, request)},
-		{name: "slow headers, HTTP/2", requests: true, run: http2Attack(1000, manner{}, beginHeaders, func(p *peer) error {
+		{name: "slow headers, HTTP/1.1", requests: true, run: dribble(nil, http1Request)},
+		{name: "slow headers, HTTP/2", requests: true, run: http2Attack(1000, connOptions{}, beginHeaders, func(p *peer) error {
 			p.raw(http2.FrameContinuation, 0, p.id, []byte{0x82}) // :method again
 			<-time.After(slowPeriod)
 			return nil
@@ -34,8 +35,8 @@ func connectionAttacks() []kind {
 	}
 }
 
-// request is one of HTTP/1.1.
-func request(s *slot) string {
+// http1Request is a request of HTTP/1.1.
+func http1Request(s *slot) string {
 	text := "GET " + s.Path + " HTTP/1.1\r\nHost: localhost\r\n"
 	if s.Token != "" {
 		text += "Authorization: Bearer " + s.Token + "\r\n"
@@ -43,7 +44,7 @@ func request(s *slot) string {
 	return text + "\r\n"
 }
 
-// open opens a connection of TLS that speaks a protocol.
+// open opens a TLS connection with one of the protocols.
 func (s *slot) open(ctx context.Context, protocols []string) (*tls.Conn, error) {
 	tcp, err := s.connect(ctx, false)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *slot) open(ctx context.Context, protocols []string) (*tls.Conn, error) 
 	return c, nil
 }
 
-// pipeline asks many things at once.
+// pipeline sends many requests without waiting for answers.
 func pipeline(ctx context.Context, s *slot) error {
 	c, err := s.open(ctx, nil)
 	if err != nil {
@@ -66,7 +67,7 @@ func pipeline(ctx context.Context, s *slot) error {
 	defer c.Close()
 	go func() { _, _ = io.Copy(io.Discard, c) }()
 	const n = 20
-	text := []byte(strings.Repeat(request(s), n))
+	text := []byte(strings.Repeat(http1Request(s), n))
 	for s.pace(ctx, 100) {
 		written, err := c.Write(text)
 		s.stats.Bytes.Add(int64(written))
@@ -78,7 +79,7 @@ func pipeline(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// dribble writes something byte by byte.
+// dribble writes a text byte by byte.
 func dribble(protocols []string, text func(*slot) string) func(context.Context, *slot) error {
 	return func(ctx context.Context, s *slot) error {
 		c, err := s.open(ctx, protocols)
@@ -87,7 +88,7 @@ func dribble(protocols []string, text func(*slot) string) func(context.Context, 
 		}
 		defer c.Close()
 		for _, b := range []byte(text(s)) {
-			if !wait(ctx, slowPeriod) {
+			if !sleep(ctx, slowPeriod) {
 				return nil
 			}
 			if _, err := c.Write([]byte{b}); err != nil {
@@ -99,7 +100,7 @@ func dribble(protocols []string, text func(*slot) string) func(context.Context, 
 	}
 }
 
-// halfHandshake begins handshakes and leaves them.
+// halfHandshake begins handshakes and does not finish them.
 func halfHandshake(ctx context.Context, s *slot) error {
 	var held []net.Conn
 	defer func() {
@@ -108,7 +109,7 @@ func halfHandshake(ctx context.Context, s *slot) error {
 		}
 	}()
 	for s.pace(ctx, 300) {
-		if len(held) >= halfOpen/s.Conns {
+		if len(held) >= maxHalfOpen/s.Conns {
 			held[0].Close()
 			held = held[1:]
 		}
@@ -127,7 +128,7 @@ func halfHandshake(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// handshakes shakes hands and goes.
+// handshakes connects and closes the connection, again and again.
 func handshakes(ctx context.Context, s *slot) error {
 	for s.pace(ctx, 100) {
 		c, err := s.open(ctx, []string{"h2"})

@@ -1,9 +1,11 @@
-// Package attacks runs known attacks on servers of HTTP/2 and TLS against this server
-// and against Go's own, which the stock read path has: `make attacks` runs them for long
-// and writes docs/bench/attacks.md, `go test` each for a moment against ours alone.
+// Package attacks runs known attacks on HTTP/2 and TLS servers. `make attacks` compares
+// this server with Go's own, which the stock read path uses; it takes long, and writes
+// docs/bench/attacks.md. `go test` runs each attack for a moment against this server
+// alone.
 //
-// An attacker is a process of its own, and so is each server. The test's process is an
-// honest client: it gets an object every 20 ms and follows a watch.
+// Each attacker is a process of its own, and so is each server. The test's process is an
+// honest client: it reads an object every 20 ms and follows a watch. The attacks must not
+// disturb it, nor take unbounded memory.
 package attacks
 
 import (
@@ -16,13 +18,14 @@ import (
 )
 
 const (
-	// durationVariable switches the comparison on: how long each attack takes.
+	// durationVariable enables the comparison. Its value is the duration of each attack.
 	durationVariable = "MILLRACE_ATTACKS"
-	// onlyVariable is a regular expression for the names of the attacks.
+	// onlyVariable is a regular expression that selects attacks by name.
 	onlyVariable = "MILLRACE_ATTACKS_ONLY"
-	// tableVariable is the document whose table is written.
+	// tableVariable is the path of the document whose table is written.
 	tableVariable = "MILLRACE_ATTACKS_TABLE"
-	// attackerVariable makes the test binary an attacker.
+	// attackerVariable makes the test binary an attacker. Its value is an attackerSpec in
+	// JSON.
 	attackerVariable = "MILLRACE_TEST_RUN_ATTACKER"
 )
 
@@ -34,39 +37,40 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// smokeTime is how long an attack takes in the everyday tests.
+	// smokeTime is the duration of each attack in TestAttacksEndBounded.
 	smokeTime = 300 * time.Millisecond
-	// settleTime is between attacks, for what is given back.
+	// settleTime is the pause between attacks, in which a server may free memory.
 	settleTime = time.Second
 )
 
-// TestAttacksEndBounded runs each attack for a moment.
+// TestAttacksEndBounded runs each attack for a moment. The honest client must be served,
+// and the server's memory must stay bounded.
 func TestAttacksEndBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
 	ours := startOurs(t)
-	h := newHonest(t, ours)
-	rest := ours.usage(t)
+	h := newHonestClient(t, ours)
+	idle := ours.usage(t)
 	for i, a := range attacks() {
 		if a.name == noAttack {
 			continue
 		}
-		r := run(t, h, &attack{name: a.name, conns: 4, credentials: i%2 == 0 && a.requests}, smokeTime)
+		r := runAttack(t, h, &attack{name: a.name, conns: 4, credentials: i%2 == 0 && a.requests}, smokeTime)
 		t.Logf("%s: %+v, %+v, peak %d MB", a.name, r.Attacker, r.Honest, r.Peak>>20)
 		if r.Honest.Gets == 0 || r.Honest.Failed > 0 {
 			t.Errorf("%s: of %d requests of an honest client %d failed: %v", a.name, r.Honest.Gets, r.Honest.Failed, r.Honest.Err)
 		}
-		if grown := ours.usage(t).rss - rest.rss; grown > smokeBound {
-			t.Fatalf("%s: %d MB above rest", a.name, grown>>20)
+		if grown := ours.usage(t).rss - idle.rss; grown > smokeBound {
+			t.Fatalf("%s: the idle server uses %d MB more than before the attacks", a.name, grown>>20)
 		}
 	}
 }
 
-// smokeBound is how much memory all attacks may leave behind that take a moment.
+// smokeBound is how much memory all these attacks together may leave in use.
 const smokeBound = 192 << 20
 
-// TestAttacks compares.
+// TestAttacks compares this server with Go's.
 func TestAttacks(t *testing.T) {
 	text := os.Getenv(durationVariable)
 	if text == "" {
@@ -76,11 +80,11 @@ func TestAttacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers := []*honest{newHonest(t, startOurs(t)), newHonest(t, startStock(t))}
-	report := &report{Duration: duration}
-	for _, a := range matrix(t) {
+	servers := []*honestClient{newHonestClient(t, startOurs(t)), newHonestClient(t, startStock(t))}
+	table := &report{Duration: duration}
+	for _, a := range tableRows(t) {
 		l := compare(t, servers, a, duration)
-		for turn := 1; turn < turns && len(l.faults(duration)) > 0; turn++ {
+		for turn := 1; turn < maxAttempts && len(l.faults(duration)) > 0; turn++ {
 			if again := compare(t, servers, a, duration); len(again.faults(duration)) < len(l.faults(duration)) {
 				l = again
 			}
@@ -89,26 +93,26 @@ func TestAttacks(t *testing.T) {
 		if faults := l.faults(duration); len(faults) > 0 {
 			t.Errorf("%s: %s", l.title(), strings.Join(faults, ", "))
 		}
-		report.lines = append(report.lines, l)
+		table.lines = append(table.lines, l)
 	}
 	if path := os.Getenv(tableVariable); path != "" {
-		if err := report.write(path); err != nil {
+		if err := table.write(path); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// turns bounds how often an attack is compared which looks worse than on Go's server: what
-// the machine does beside it is not the attack's fault.
-const turns = 3
+// maxAttempts bounds how often an attack is repeated if it looks worse than on Go's
+// server: other load on the machine may be the cause.
+const maxAttempts = 3
 
 // compare attacks the servers in turn.
-func compare(t *testing.T, servers []*honest, a *attack, duration time.Duration) *line {
+func compare(t *testing.T, servers []*honestClient, a *attack, duration time.Duration) *tableLine {
 	t.Helper()
-	l := &line{attack: *a}
+	l := &tableLine{attack: *a}
 	for _, h := range servers {
 		<-time.After(settleTime)
-		l.results = append(l.results, run(t, h, a, duration))
+		l.results = append(l.results, runAttack(t, h, a, duration))
 	}
 	return l
 }

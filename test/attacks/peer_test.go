@@ -16,22 +16,22 @@ import (
 	"github.com/millrace/millrace/test/tls13"
 )
 
-// errGone ends a connection that the server wants no more of.
-var errGone = errors.New("the server has said that it goes")
+// errServerLeaves ends a connection on which the server has sent GOAWAY.
+var errServerLeaves = errors.New("the server has said that it goes")
 
-// frameSize is the least that a server accepts in a frame.
+// frameSize is the frame size that each server must accept.
 const frameSize = 16 << 10
 
-// manner is how an attacker speaks on a connection.
-type manner struct {
+// connOptions are the options of an attacker's connection.
+type connOptions struct {
 	settings []http2.Setting
-	// unread says that nothing is read, slow that little is.
+	// unread says that nothing is read; slow that little is.
 	unread, slow bool
-	// keys says that it can ask for new keys.
+	// keys says that the connection can send TLS key updates.
 	keys bool
 }
 
-// peer is an attacker's connection of HTTP/2. What it writes waits in buffer for flush.
+// peer is an attacker's HTTP/2 connection. Frames are gathered in buffer until flush.
 type peer struct {
 	*slot
 	out    io.Writer
@@ -42,19 +42,20 @@ type peer struct {
 	hpack  *hpack.Encoder
 	id     uint32
 
-	// gone says that the server goes or has gone.
-	gone atomic.Bool
-	mu   struct {
+	// serverLeaves says that the server has sent GOAWAY or closed the connection.
+	serverLeaves atomic.Bool
+	mu           struct {
 		sync.Mutex
 		changed sync.Cond
-		// answers are responses' heads that have come, bytes those of bodies.
+		// answers counts response heads that have come, bytes those of their bodies.
 		answers, bytes int
 		ended          bool
 	}
 	closing func()
 }
 
-// connect opens a TCP connection that ends with the attack.
+// connect opens a TCP connection that ends with the attack. small asks for a small
+// receive buffer.
 func (s *slot) connect(ctx context.Context, small bool) (*net.TCPConn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", s.Addr)
@@ -73,9 +74,8 @@ func (s *slot) connect(ctx context.Context, small bool) (*net.TCPConn, error) {
 	return tcp, err
 }
 
-// dial opens a connection and greets. The client of one that shows credentials follows
-// a watch.
-func (s *slot) dial(ctx context.Context, m manner) (*peer, error) {
+// dial opens an HTTP/2 connection. With credentials, it also starts a watch.
+func (s *slot) dial(ctx context.Context, m connOptions) (*peer, error) {
 	tcp, err := s.connect(ctx, m.unread || m.slow)
 	if err != nil {
 		return nil, err
@@ -116,12 +116,12 @@ func (s *slot) dial(ctx context.Context, m manner) (*peer, error) {
 		return nil, err
 	}
 	if s.Token != "" {
-		p.get(list + "?watch=1")
+		p.get(listPath + "?watch=1")
 	}
 	return p, p.flush()
 }
 
-// keyedConn writes records of its own.
+// keyedConn encrypts TLS records itself, so that it can send key updates.
 type keyedConn struct {
 	conn   net.Conn
 	writer *tls13.Writer
@@ -154,40 +154,40 @@ func (p *peer) read() {
 		case *http2.DataFrame:
 			p.mu.bytes += int(f.Length)
 		case *http2.GoAwayFrame:
-			p.gone.Store(true)
+			p.serverLeaves.Store(true)
 		}
 		p.mu.ended = err != nil
 		p.mu.changed.Broadcast()
 		p.mu.Unlock()
 		if err != nil {
-			p.gone.Store(true)
+			p.serverLeaves.Store(true)
 			return
 		}
 	}
 }
 
-// readSlowly reads a little now and then.
+// readSlowly reads a few bytes in each slowPeriod.
 func (p *peer) readSlowly(ctx context.Context, c io.Reader) {
-	for wait(ctx, slowPeriod) {
+	for sleep(ctx, slowPeriod) {
 		if _, err := c.Read(make([]byte, 256)); err != nil {
-			p.gone.Store(true)
+			p.serverLeaves.Store(true)
 			return
 		}
 	}
 }
 
-// await waits for so many answers, or so many bytes.
+// await waits for a number of answers, or of bytes.
 func (p *peer) await(answers, bytes int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !p.mu.ended && p.mu.answers < answers && p.mu.bytes < bytes {
-		if p.gone.Load() {
-			return errGone
+		if p.serverLeaves.Load() {
+			return errServerLeaves
 		}
 		p.mu.changed.Wait()
 	}
 	if p.mu.ended {
-		return errGone
+		return errServerLeaves
 	}
 	return nil
 }
@@ -198,18 +198,18 @@ func (p *peer) answered() int {
 	return p.mu.answers
 }
 
-// flush writes what waits.
+// flush writes the gathered frames.
 func (p *peer) flush() error {
 	n, err := p.out.Write(p.buffer.Bytes())
 	p.stats.Bytes.Add(int64(n))
 	p.buffer.Reset()
-	if err == nil && p.gone.Load() {
-		err = errGone
+	if err == nil && p.serverLeaves.Load() {
+		err = errServerLeaves
 	}
 	return err
 }
 
-// fields makes the block of a request.
+// fields encodes the header block of a request.
 func (p *peer) fields(method, path string, more ...string) []byte {
 	p.block.Reset()
 	all := append([]string{":method", method, ":scheme", "https", ":authority", "localhost", ":path", path}, more...)
@@ -222,7 +222,7 @@ func (p *peer) fields(method, path string, more ...string) []byte {
 	return p.block.Bytes()
 }
 
-// headers begins a stream, and returns its ID.
+// headers opens a stream and returns its ID.
 func (p *peer) headers(block []byte, flags http2.Flags) uint32 {
 	id := p.id
 	p.id += 2
@@ -244,7 +244,7 @@ func (p *peer) headers(block []byte, flags http2.Flags) uint32 {
 	return id
 }
 
-// get asks for something, the attacked path without one.
+// get sends a GET; "" stands for the attacked path.
 func (p *peer) get(path string, more ...string) uint32 {
 	if path == "" {
 		path = p.Path
@@ -252,14 +252,14 @@ func (p *peer) get(path string, more ...string) uint32 {
 	return p.headers(p.fields("GET", path, more...), http2.FlagHeadersEndStream)
 }
 
-// raw writes a frame, whatever is in it.
+// raw writes a frame with any content.
 func (p *peer) raw(kind http2.FrameType, flags http2.Flags, id uint32, payload []byte) {
 	_ = p.framer.WriteRawFrame(kind, flags, id, payload) // to a buffer
 }
 
 func (p *peer) reset(id uint32) { p.raw(http2.FrameRSTStream, 0, id, []byte{0, 0, 0, 8}) }
 
-// window allows n more bytes, whether that may be or not.
+// window sends a WINDOW_UPDATE, even one that is not allowed.
 func (p *peer) window(id, n uint32) {
 	p.raw(http2.FrameWindowUpdate, 0, id, []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }

@@ -20,15 +20,15 @@ import (
 const (
 	honestToken, attackerToken = "honest", "attacker"
 	namespace                  = "default"
-	// objects there are for whoever lists, of so many bytes each.
+	// objects is the number of objects in a LIST, objectSize the bytes of each.
 	objects, objectSize = 200, 10 << 10
 )
 
-// server is one that is attacked.
+// server is a server under attack.
 type server struct {
 	*harness.Server
 	name string
-	// open is a path that is answered without credentials.
+	// open is a path that needs no credentials.
 	open string
 }
 
@@ -56,7 +56,7 @@ func startServer(t *testing.T, name, open string, args ...string) *server {
 	return s
 }
 
-// prepare lets the users read, and makes what they read.
+// prepare lets the users read ConfigMaps and creates these.
 func (s *server) prepare(t *testing.T) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(s.Config())
@@ -90,17 +90,17 @@ func (s *server) prepare(t *testing.T) {
 	}
 }
 
-// usage is what a process has used.
+// usage is what a process uses: resident memory in bytes, and CPU time since its start.
 type usage struct {
 	rss int64
 	cpu time.Duration
 }
 
-// usage reads it.
+// usage reads the server's usage from /proc.
 func (s *server) usage(t testing.TB) usage {
 	t.Helper()
-	// proc(5): behind the name are the state, and as the 12th and 13th field from there on
-	// user and system time in hundredths of a second; the 22nd is resident pages.
+	// See proc(5). Counted from the state, which follows the name: fields 12 and 13 are
+	// user and system time in hundredths of a second, and field 22 is resident pages.
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
 	if err != nil {
 		t.Fatal(err)

@@ -10,33 +10,35 @@ import (
 )
 
 const (
-	// bound is how much memory an attack may take above rest, connBound what it may take
-	// more for each connection.
-	bound, connBound = 64 << 20, 2 << 20
-	// What is worse than Go's by less is noise: CPU in parts of the time, and latency.
+	// An attack may take memoryBound bytes, and memoryBoundPerConn more for each
+	// connection.
+	memoryBound, memoryBoundPerConn = 64 << 20, 2 << 20
+	// Smaller differences from Go's server are noise: cpuNoise as a part of the duration,
+	// and latencyNoise.
 	cpuNoise, latencyNoise = 0.1, 20 * time.Millisecond
-	// ratio is how much worse than Go's is noise as well.
-	ratio = 1.5
-	// gapBound is how long the honest client's watch may be silent, if Go's is not.
+	// Up to noiseRatio times as much as Go's is noise as well.
+	noiseRatio = 1.5
+	// gapBound is how long the honest client's watch may be silent, unless Go's is silent
+	// longer.
 	gapBound = 3 * time.Second
 )
 
-// marker is what the table begins behind, in its document.
+// marker is the line of the document behind which the table is written.
 const marker = "<!-- What follows is written by `make attacks`. -->\n"
 
-// report is what was measured.
+// report is the results of a comparison.
 type report struct {
 	Duration time.Duration
-	lines    []*line
+	lines    []*tableLine
 }
 
-// line is an attack with what became of each server, of ours first.
-type line struct {
+// tableLine is an attack with the result of each server, ours first.
+type tableLine struct {
 	attack
 	results []*result
 }
 
-func (l *line) title() string {
+func (l *tableLine) title() string {
 	who := "without credentials"
 	if l.credentials {
 		who = "with credentials"
@@ -44,10 +46,10 @@ func (l *line) title() string {
 	return fmt.Sprintf("%s (%d, %s)", l.name, l.conns, who)
 }
 
-func (l *line) String() string { return l.title() + ": " + strings.Join(l.cells(), " | ") }
+func (l *tableLine) String() string { return l.title() + ": " + strings.Join(l.cells(), " | ") }
 
-// cells are ours and Go's, by turns.
-func (l *line) cells() (cells []string) {
+// cells are the measured values, "ours / Go's" in each.
+func (l *tableLine) cells() (cells []string) {
 	cell := func(format func(*result) string) {
 		ours, theirs := format(l.results[0]), format(l.results[1])
 		cells = append(cells, ours+" / "+theirs)
@@ -70,35 +72,35 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond))
 }
 
-// faults are what is not bounded, and what is worse than Go's.
-func (l *line) faults(duration time.Duration) (all []string) {
+// faults are the values that exceed a bound or are worse than Go's.
+func (l *tableLine) faults(duration time.Duration) (all []string) {
 	ours, theirs := l.results[0], l.results[1]
 	fault := func(is bool, format string, args ...any) {
 		if is {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	// Who lets more in has more to do.
-	more := max(1, share(ours.Attacker.Bytes, theirs.Attacker.Bytes), share(ours.Attacker.Requests, theirs.Attacker.Requests))
-	most := int64(bound + l.conns*connBound)
-	fault(ours.Peak > most, "memory is above %d MB", most>>20)
-	fault(ours.CPU.Seconds() > ratio*more*theirs.CPU.Seconds()+cpuNoise*duration.Seconds(), "CPU")
-	fault(ours.Honest.P99 > worse(theirs.Honest.P99), "latency of GETs")
-	fault(ours.Honest.Event99 > worse(theirs.Honest.Event99), "latency of events")
+	// A server that lets an attacker send more has more to do.
+	more := max(1, multipleOf(ours.Attacker.Bytes, theirs.Attacker.Bytes), multipleOf(ours.Attacker.Requests, theirs.Attacker.Requests))
+	limit := int64(memoryBound + l.conns*memoryBoundPerConn)
+	fault(ours.Peak > limit, "memory is above %d MB", limit>>20)
+	fault(ours.CPU.Seconds() > noiseRatio*more*theirs.CPU.Seconds()+cpuNoise*duration.Seconds(), "CPU")
+	fault(ours.Honest.P99 > latencyBound(theirs.Honest.P99), "latency of GETs")
+	fault(ours.Honest.Event99 > latencyBound(theirs.Honest.Event99), "latency of events")
 	fault(ours.Honest.Gap > max(gapBound, theirs.Honest.Gap), "the watch stands still")
 	fault(ours.Honest.Failed > theirs.Honest.Failed, "requests fail: %v", ours.Honest.Err)
 	return all
 }
 
-// share is how many times as much ours is as theirs.
-func share(ours, theirs int64) float64 { return float64(ours) / float64(max(1, theirs)) }
+// multipleOf is how many times as much ours is as theirs.
+func multipleOf(ours, theirs int64) float64 { return float64(ours) / float64(max(1, theirs)) }
 
-// worse is a latency that is worse than another by more than noise.
-func worse(than time.Duration) time.Duration {
-	return time.Duration(ratio*float64(than)) + latencyNoise
+// latencyBound is the largest latency that is not worse than another by more than noise.
+func latencyBound(than time.Duration) time.Duration {
+	return time.Duration(noiseRatio*float64(than)) + latencyNoise
 }
 
-// write puts the table into a document, behind its marker.
+// write replaces the part of a document behind its marker with the table.
 func (r *report) write(path string) error {
 	document, err := os.ReadFile(path)
 	if err != nil {
@@ -110,7 +112,7 @@ func (r *report) write(path string) error {
 	}
 	b := bytes.NewBuffer(document[:i+len(marker)])
 	fmt.Fprintf(b, "\n%v each, millrace / Go. %s, %d processors, %s. Memory in MB, CPU in s, latency in ms.\n\n",
-		r.Duration, runtime.Version(), runtime.NumCPU(), machine())
+		r.Duration, runtime.Version(), runtime.NumCPU(), processorName())
 	fmt.Fprintln(b, "| attack | connections | credentials | peak above rest | left | CPU | MB sent | requests | connections made | GET p50 | GET p99 | event p99 | longest silence | failed |")
 	fmt.Fprintln(b, "| --- | --: | --- | "+strings.Repeat("--: | ", 11))
 	for _, l := range r.lines {
@@ -132,8 +134,8 @@ func (r *report) write(path string) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// machine is the processor's name.
-func machine() string {
+// processorName is the model name of the processor.
+func processorName() string {
 	b, _ := os.ReadFile("/proc/cpuinfo") // a name is only nice to have
 	for l := range strings.Lines(string(b)) {
 		if name, value, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(name) == "model name" {

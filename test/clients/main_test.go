@@ -54,7 +54,7 @@ func TestClients(t *testing.T) {
 
 // restart replaces our server while all clients use it. Its successor sends GOAWAY, as
 // often as Kubernetes allows.
-func (w *world) restart(t *testing.T) {
+func (w *environment) restart(t *testing.T) {
 	ours := w.ours.replace(t, "--goaway-chance=0.02")
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func (r *script) end() outcome {
 
 // compare runs a client's behaviours, and with the stock server too if something fails
 // that the client may be unable to do. Watches mostly wait: they run beside the others.
-func (w *world) compare(t *testing.T, c client) {
+func (w *environment) compare(t *testing.T, c client) {
 	watches := w.ours.start(t, c, "watch")
 	for _, behaviour := range []string{"early", "lists", "gone", "watch", "streams"} {
 		t.Run(behaviour, func(t *testing.T) {

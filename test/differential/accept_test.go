@@ -39,7 +39,7 @@ var refused = []string{
 	"application/apply-patch+yaml", "application/json-seq", "application/json;v=v1", "application/json;g=meta.k8s.io;v=v1",
 }
 
-func (a *asker) accept(list, wild bool) string {
+func (a *requestGenerator) accept(list, wild bool) string {
 	word := ""
 	if list {
 		word = "List"

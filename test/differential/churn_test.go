@@ -31,7 +31,7 @@ const (
 )
 
 // churn creates, changes and deletes objects until the context ends.
-func (p *pair) churn(ctx context.Context, t *testing.T, a *asker) {
+func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 	type target struct {
 		client dynamic.NamespaceableResourceInterface
 		like   *unstructured.Unstructured
@@ -109,7 +109,7 @@ func blank(o *unstructured.Unstructured) {
 
 // underWrites compares what was at exact revisions while objects change. No
 // answer may differ, and none is asked for twice.
-func (p *pair) underWrites(t *testing.T, a *asker) {
+func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
 	first := p.revision()
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers, readers sync.WaitGroup
@@ -129,9 +129,9 @@ func (p *pair) underWrites(t *testing.T, a *asker) {
 	}
 }
 
-// fork makes an asker of the same things, for another goroutine.
-func (a *asker) fork() *asker {
-	return &asker{Rand: rand.New(rand.NewPCG(a.Uint64(), 0)), kinds: a.kinds, pinned: a.pinned, tokens: a.tokens}
+// fork makes a generator of the same things, for another goroutine.
+func (a *requestGenerator) fork() *requestGenerator {
+	return &requestGenerator{Rand: rand.New(rand.NewPCG(a.Uint64(), 0)), kinds: a.kinds, pinned: a.pinned, tokens: a.tokens}
 }
 
 // statuses counts answers.
@@ -150,7 +150,7 @@ func (s *statuses) add(status int) {
 }
 
 // readPinned lists at revisions from first on, whole and page by page.
-func (p *pair) readPinned(t *testing.T, a *asker, first int64, read *statuses) {
+func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *statuses) {
 	once := func(r request) string { return p.once(r, read) }
 	for range scaled(t, pinnedReads) {
 		if t.Failed() {
@@ -184,7 +184,7 @@ var listVersion = regexp.MustCompile(`"metadata":\{(?:"continue":"[^"]*",)?(?:"r
 
 // walkFromNow begins a list at one server wherever it is, and finds its first
 // page at the other one by its revision.
-func (p *pair) walkFromNow(t *testing.T, a *asker, r request, q query, once func(request) string) {
+func (p *pair) walkFromNow(t *testing.T, a *requestGenerator, r request, q query, once func(request) string) {
 	r.query = q.String()
 	sides := []*side{p.ours, p.theirs}
 	a.Shuffle(2, func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })

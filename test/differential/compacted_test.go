@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// gone is what a compaction took.
-type gone struct {
+// compaction is what a compaction took.
+type compaction struct {
 	// revision is the oldest that is left.
 	revision int64
 	// pinned and tokens are of older ones.
@@ -19,7 +19,7 @@ type gone struct {
 
 // compact drops all revisions but the current one, in the way of Kubernetes'
 // compactor.
-func (p *pair) compact(t *testing.T, a *asker) gone {
+func (p *pair) compact(t *testing.T, a *requestGenerator) compaction {
 	t.Helper()
 	const key = "compact_rev_key"
 	written, err := p.etcd.Put(t.Context(), key, "0")
@@ -33,11 +33,11 @@ func (p *pair) compact(t *testing.T, a *asker) gone {
 	if _, err := p.etcd.Compact(t.Context(), now, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatalf("compact: %v", err)
 	}
-	return gone{revision: now, pinned: a.pinned, tokens: a.tokens}
+	return compaction{revision: now, pinned: a.pinned, tokens: a.tokens}
 }
 
 // noticed waits until both servers refuse what is gone.
-func (p *pair) noticed(t *testing.T, a *asker, g gone) {
+func (p *pair) noticed(t *testing.T, a *requestGenerator, g compaction) {
 	t.Helper()
 	old := query{{"resourceVersion", fmt.Sprint(g.revision - 1)}, {"resourceVersionMatch", "Exact"}, {"limit", "1"}}.String()
 	for _, k := range a.kinds {
@@ -54,7 +54,7 @@ func (p *pair) noticed(t *testing.T, a *asker, g gone) {
 
 // compacted compares lists of revisions that etcd no longer has, and goes on
 // with what the errors offer.
-func (p *pair) compacted(t *testing.T, a *asker, g gone) {
+func (p *pair) compacted(t *testing.T, a *requestGenerator, g compaction) {
 	p.noticed(t, a, g)
 	var requests []request
 	resources := []string{"pods", "nodes", "widgets", "events", "secrets"}

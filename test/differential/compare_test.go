@@ -39,7 +39,7 @@ func headerDifference(out *strings.Builder, ours, theirs *answer) {
 	for name := range names {
 		a, b := ours.header.Values(name), theirs.header.Values(name)
 		switch {
-		case harness.HeaderByNature(name):
+		case harness.IsVolatileHeader(name):
 		case ours.codingsDiffer() && (name == "Content-Encoding" || name == "Vary"):
 			// codingDifference compares them.
 		case name == "Content-Length" && !(ours.comparesLength() && theirs.comparesLength()):

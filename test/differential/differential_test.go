@@ -3,7 +3,6 @@ package differential
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,61 +10,19 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/millrace/millrace/test/harness"
 )
 
+// TestReadPathsAgree compares both read paths, case by case. Each case can be run
+// alone: -run 'TestReadPathsAgree/matrix'. With the seed of a run it then asks
+// what it asked in that run, up to revisions and generated names.
 func TestReadPathsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
-	s := harness.Seed(t)
-	t.Logf("repeat with %s=%d", harness.SeedVariable, s)
-	random := rand.New(rand.NewPCG(s, 0))
-
-	p := startPair(t)
-	f := newFixtures(p)
-	f.create()
-	p.settle()
-	kinds := discover(t, p)
-	survey(t, p, kinds)
-	if t.Failed() {
-		t.FailNow()
+	f := startFixture(t)
+	for _, c := range cases() {
+		t.Run(c.name, func(t *testing.T) { c.run(t, f) })
 	}
-	now := p.revision()
-	t.Run("coverage", func(t *testing.T) { coverage(t, kinds) })
-	t.Run("combined", func(t *testing.T) { p.agree(t, combined(kinds, random, now)) })
-	t.Run("subresources", func(t *testing.T) { p.agree(t, subresources(kinds)) })
-	t.Run("denied", func(t *testing.T) { p.agree(t, denied(kinds)) })
-	t.Run("missing", func(t *testing.T) { p.agree(t, missing(kinds)) })
-	t.Run("methods", func(t *testing.T) { p.agree(t, otherMethods(kinds)) })
-	t.Run("paths", func(t *testing.T) { p.agree(t, paths()) })
-	t.Run("sizes", func(t *testing.T) { p.agree(t, sizes()) })
-	t.Run("headers", func(t *testing.T) { p.agree(t, unusualHeaders()) })
-	for _, name := range []string{"configmaps", "pods", "events", "nodes", "widgets"} {
-		t.Run("parameters/"+name, func(t *testing.T) { p.agree(t, parameterized(named(kinds, name), now)) })
-	}
-	t.Run("pages", func(t *testing.T) { p.pages(t) })
-	t.Run("tokens", func(t *testing.T) { p.tokens(t, kinds) })
-	t.Run("pages of one namespace", func(t *testing.T) { p.narrowed(t, kinds, now) })
-	t.Run("too new", func(t *testing.T) {
-		p.agree(t, append(tooNew(named(kinds, "configmaps")), append(tooNew(named(kinds, "widgets")), tooNew(named(kinds, "events"))...)...))
-	})
-	t.Run("after writes", func(t *testing.T) { p.afterWrites(t, f, kinds, random) })
-	a := newAsker(t, p, f, kinds, random)
-	t.Run("watch", func(t *testing.T) { p.watch(t, a) })
-	t.Run("matrix", func(t *testing.T) { p.matrix(t, a) })
-	// Kubernetes' caches take up to fifteen seconds to notice a compaction.
-	gone := p.compact(t, a)
-	a.advance(t, p, f)
-	t.Run("under writes", func(t *testing.T) { p.underWrites(t, a) })
-	for _, s := range settings {
-		t.Run("settings/"+s.name, func(t *testing.T) { p.agreesWith(t, s, a) })
-	}
-	t.Run("served", func(t *testing.T) { p.served(t, kinds) })
-	t.Run("passed on", func(t *testing.T) { p.passedOn(t) })
-	t.Run("irregular", func(t *testing.T) { p.irregular(t, kinds, random) })
-	t.Run("compacted", func(t *testing.T) { p.compacted(t, a, gone) })
 }
 
 // coverage fails for types of which nothing is compared.

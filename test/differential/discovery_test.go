@@ -23,7 +23,7 @@ func TestDiscoveryAgrees(t *testing.T) {
 		t.Skip("starts two servers")
 	}
 	p := startPair(t)
-	f := newFixtures(p)
+	f := newObjectSet(p)
 	d := &documents{pair: p, client: f.client}
 	d.agree(t, "at the start")
 	f.file("discovery.yaml", nil)

@@ -34,7 +34,7 @@ func startFuzz(f *testing.F) *pair {
 		return nil
 	}
 	p := startPair(f)
-	newFixtures(p).manifests()
+	newObjectSet(p).manifests()
 	p.settle()
 	// Nobody writes from here on, so no cache falls behind again.
 	for _, k := range discover(f, p) {
@@ -94,13 +94,13 @@ func (p *pair) waits(r request) bool {
 }
 
 // fuzzAsker makes seeds, of made-up objects.
-func fuzzAsker() (*asker, *kind) {
+func fuzzAsker() (*requestGenerator, *kind) {
 	k := &kind{
 		labels: map[string][]string{"app": {"web", "db"}, "tier": {"t1"}, "index": {"7"}},
 		fields: map[string][]string{"metadata.name": {"pod-1"}, "metadata.namespace": {"team-a"}, "spec.nodeName": {"node-1"}, "status.phase": {"Pending"}},
 	}
 	k.namespaced, k.gvr.Resource = true, "pods"
-	return &asker{Rand: rand.New(rand.NewPCG(1, 0)), pinned: []int64{1}}, k
+	return &requestGenerator{Rand: rand.New(rand.NewPCG(1, 0)), pinned: []int64{1}}, k
 }
 
 func FuzzSelectors(f *testing.F) {

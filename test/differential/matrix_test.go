@@ -35,10 +35,10 @@ func scaled(t *testing.T, n int) int {
 	return max(1, n*requests/defaultRequests)
 }
 
-// newAsker makes an asker with revisions and tokens.
-func newAsker(t *testing.T, p *pair, f *fixtures, kinds []*kind, random *rand.Rand) *asker {
+// newRequestGenerator makes a generator with revisions and tokens.
+func newRequestGenerator(t *testing.T, p *pair, f *objectSet, kinds []*kind, random *rand.Rand) *requestGenerator {
 	t.Helper()
-	a := &asker{Rand: random}
+	a := &requestGenerator{Rand: random}
 	for _, k := range kinds {
 		if k.lists && k.stored() {
 			a.kinds = append(a.kinds, k)
@@ -50,7 +50,7 @@ func newAsker(t *testing.T, p *pair, f *fixtures, kinds []*kind, random *rand.Ra
 
 // advance changes some objects and notes the revisions between, and tokens of
 // lists of every kind.
-func (a *asker) advance(t *testing.T, p *pair, f *fixtures) {
+func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 	t.Helper()
 	a.tokens, a.pinned = map[string][]string{}, []int64{p.revision()}
 	const changes = 3
@@ -80,7 +80,7 @@ func (a *asker) advance(t *testing.T, p *pair, f *fixtures) {
 }
 
 // distinct makes n different requests.
-func (a *asker) distinct(n int) []request {
+func (a *requestGenerator) distinct(n int) []request {
 	seen := map[string]bool{}
 	var all []request
 	for len(all) < n {
@@ -94,7 +94,7 @@ func (a *asker) distinct(n int) []request {
 }
 
 // matrix compares everything that can be asked of collections and objects.
-func (p *pair) matrix(t *testing.T, a *asker) {
+func (p *pair) matrix(t *testing.T, a *requestGenerator) {
 	now := p.revision()
 	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(a.kinds, now), disputed)) })
 	t.Run("random", func(t *testing.T) { p.agree(t, a.distinct(scaled(t, defaultRequests))) })
@@ -120,7 +120,7 @@ func (p *pair) matrix(t *testing.T, a *asker) {
 }
 
 // broken asks for everything illegal alone, so that one error hides no other.
-func broken(a *asker) []request {
+func broken(a *requestGenerator) []request {
 	var all []request
 	ask := func(resource string, q query, accept string) {
 		k := named(a.kinds, resource)
@@ -157,7 +157,7 @@ func broken(a *asker) []request {
 }
 
 // future asks for revisions that are not reached. Each takes three seconds.
-func future(a *asker) []request {
+func future(a *requestGenerator) []request {
 	var all []request
 	for i, resource := range []string{"pods", "nodes", "widgets", "events"} {
 		k := named(a.kinds, resource)
@@ -193,7 +193,7 @@ func firstNamespace(k *kind) string {
 }
 
 // walkable is a list that takes several pages.
-func (a *asker) walkable() (request, query) {
+func (a *requestGenerator) walkable() (request, query) {
 	k := a.kind()
 	limit := pick(a, 1, 2, 3)
 	if len(k.keys) > maxPages {

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"regexp"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -50,6 +53,57 @@ func (r request) String() string {
 		fmt.Fprintf(&b, " as %s", r.as)
 	}
 	return b.String()
+}
+
+// bracketed are the parts of a printed request that stand in brackets.
+var bracketed = regexp.MustCompile(` \[([^]:]+): ([^]]*)\]`)
+
+// parseRequest reads what String prints. It knows no path to list for catching up.
+func parseRequest(text string) (request, error) {
+	var r request
+	text, identified, _ := strings.Cut(strings.TrimSpace(text), " as ")
+	r.as = identity(identified)
+	for _, m := range bracketed.FindAllStringSubmatch(text, -1) {
+		switch name, value := m[1], m[2]; name {
+		case "Accept":
+			r.accept = value
+		case "Accept-Encoding":
+			r.encoding = value
+		case "User-Agent":
+			r.agent = value
+		case "ours":
+			r.zstd = true
+		default:
+			if r.header == nil {
+				r.header = http.Header{}
+			}
+			r.header[name] = strings.Split(value, "|")
+		}
+	}
+	method, target, ok := strings.Cut(bracketed.ReplaceAllString(text, ""), " ")
+	if !ok || !strings.HasPrefix(target, "/") {
+		return r, fmt.Errorf("%q is no request such as %q", text, "GET /api/v1/pods?limit=1 [Accept: application/json]")
+	}
+	r.method = method
+	r.path, r.query, _ = strings.Cut(target, "?")
+	return r, nil
+}
+
+// TestParseRequest reads printed requests back.
+func TestParseRequest(t *testing.T) {
+	for _, want := range []request{
+		{method: "GET", path: "/api/v1/pods"},
+		{method: "GET", path: "/api/v1/pods", query: "limit=1&labelSelector=a%3Db", accept: "application/json;as=Table;v=v1;g=meta.k8s.io, application/json", encoding: "gzip", as: http1},
+		{method: "HEAD", path: "/apis/x", agent: "curl/8", zstd: true, header: http.Header{"X-Twice": {"a", "b"}}},
+	} {
+		got, err := parseRequest(want.String())
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("parse %q: %+v, %v, want %+v", want, got, err, want)
+		}
+	}
+	if _, err := parseRequest("nonsense"); err == nil {
+		t.Error("nonsense was taken for a request")
+	}
 }
 
 func (r request) verb() string {

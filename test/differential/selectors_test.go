@@ -73,7 +73,7 @@ var brokenLabelSelectors = []string{
 }
 
 // labelSelector selects by labels that objects have, and by some they do not.
-func (a *asker) labelSelector(k *kind, wild bool) string {
+func (a *requestGenerator) labelSelector(k *kind, wild bool) string {
 	if wild && a.once(2) {
 		return pick(a, brokenLabelSelectors...)
 	}
@@ -84,7 +84,7 @@ func (a *asker) labelSelector(k *kind, wild bool) string {
 	return strings.Join(parts, pick(a, ",", ",", ", ", " , "))
 }
 
-func (a *asker) labelRequirement(k *kind) string {
+func (a *requestGenerator) labelRequirement(k *kind) string {
 	name, values := "absent", []string{"x", ""}
 	if names := slices.Sorted(maps.Keys(k.labels)); len(names) > 0 && !a.once(8) {
 		name = pick(a, names...)
@@ -124,7 +124,7 @@ var brokenFieldSelectors = []string{
 }
 
 // fieldSelector selects by fields that the kind has.
-func (a *asker) fieldSelector(k *kind, wild bool) string {
+func (a *requestGenerator) fieldSelector(k *kind, wild bool) string {
 	if wild && a.once(2) {
 		return pick(a, brokenFieldSelectors...)
 	}
@@ -141,7 +141,7 @@ func (a *asker) fieldSelector(k *kind, wild bool) string {
 	return strings.Join(parts, ",")
 }
 
-func (a *asker) selectors(q query, k *kind, wild bool) query {
+func (a *requestGenerator) selectors(q query, k *kind, wild bool) query {
 	if a.once(2) {
 		q = q.with("labelSelector", a.labelSelector(k, wild))
 	}

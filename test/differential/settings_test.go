@@ -20,7 +20,7 @@ const settingRequests = 500
 
 // agreesWith compares a server of other settings with ours, tokens and all: at
 // rest, and at exact revisions under writes.
-func (p *pair) agreesWith(t *testing.T, s setting, a *asker) {
+func (p *pair) agreesWith(t *testing.T, s setting, a *requestGenerator) {
 	other := startBeside(t, p.ours.Server, append([]string{"--read-path=millrace"}, s.args...)...)
 	both := &pair{tb: t, ours: newSide(t, other), theirs: p.ours, etcd: p.etcd, sameTokens: true}
 	both.agree(t, a.distinct(scaled(t, settingRequests)))

@@ -10,7 +10,7 @@ import (
 
 // watchExpired compares watches from revisions that neither server has: ours
 // has been started behind a compaction, theirs never had the first one.
-func (p *pair) watchExpired(t *testing.T, ours *side, a *asker) {
+func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
 	var requests []request
 	for _, resource := range []string{"configmaps", "pods", "nodes", "secrets", "deployments", "widgets"} {

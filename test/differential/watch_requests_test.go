@@ -43,15 +43,15 @@ var watchForms = []string{
 // watch makes up a legal request for a watch of what a script writes, from a
 // revision on at which nothing moves.
 func (s *script) watch(now int64) watchRequest {
-	k := pick(s.asker, s.kinds...)
-	w := watchRequest{kind: k, request: request{accept: pick(s.asker, watchForms...)}}
+	k := pick(s.requestGenerator, s.kinds...)
+	w := watchRequest{kind: k, request: request{accept: pick(s.requestGenerator, watchForms...)}}
 	if k.Name == "widgets" && !strings.Contains(w.accept, "application/json") {
 		w.accept = "" // custom resources have no protobuf
 	}
 	if k.namespaced && s.once(2) {
-		w.start.Namespace = pick(s.asker, scriptNamespaces...)
+		w.start.Namespace = pick(s.requestGenerator, scriptNamespaces...)
 	}
-	root := pick(s.asker, k.roots...)
+	root := pick(s.requestGenerator, k.roots...)
 	w.path, w.listPath = k.listPath(root, w.start.Namespace), k.listPath(k.roots[0], "")
 	var q query
 	legacy := s.once(6)
@@ -66,7 +66,7 @@ func (s *script) watch(now int64) watchRequest {
 	q = s.watchVersion(q, &w, now)
 	// Kubernetes takes the old paths for lists when it validates this.
 	if asked := strings.Contains(q.String(), "sendInitialEvents"); !legacy || asked || s.once(4) {
-		q = q.with("watch", pick(s.asker, "1", "true", "True"))
+		q = q.with("watch", pick(s.requestGenerator, "1", "true", "True"))
 	}
 	if s.once(3) {
 		q, w.start.Bookmarks = q.with("allowWatchBookmarks", "true"), true
@@ -75,7 +75,7 @@ func (s *script) watch(now int64) watchRequest {
 	// not on the old paths alone.
 	w.start.End = w.start.Bookmarks && w.start.Initial && strings.Contains(q.String(), "watch=")
 	if strings.Contains(w.accept, "as=Table") && s.once(2) {
-		q = q.with("includeObject", pick(s.asker, "None", "Metadata", "Object"))
+		q = q.with("includeObject", pick(s.requestGenerator, "None", "Metadata", "Object"))
 	}
 	q = s.watchOddities(q, &w)
 	s.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
@@ -85,20 +85,20 @@ func (s *script) watch(now int64) watchRequest {
 
 func (s *script) watchOddities(q query, w *watchRequest) query {
 	if s.once(12) {
-		q = q.with("pretty", pick(s.asker, "1", "true", "0"))
+		q = q.with("pretty", pick(s.requestGenerator, "1", "true", "0"))
 	}
 	if s.once(4) {
-		q = q.with("timeoutSeconds", pick(s.asker, "0", "300", "3600"))
+		q = q.with("timeoutSeconds", pick(s.requestGenerator, "0", "300", "3600"))
 	}
 	if s.once(12) {
-		q = q.with(pick(s.asker, "unknown", "limit", "timeout"), pick(s.asker, "1m", "5m"))
+		q = q.with(pick(s.requestGenerator, "unknown", "limit", "timeout"), pick(s.requestGenerator, "1m", "5m"))
 		q = q.without("limit")
 	}
 	if s.once(10) {
-		w.agent = pick(s.asker, "curl/8.5.0", "kubectl/v1.36.3", "Mozilla/5.0 (X11)")
+		w.agent = pick(s.requestGenerator, "curl/8.5.0", "kubectl/v1.36.3", "Mozilla/5.0 (X11)")
 	}
 	if s.once(8) {
-		w.encoding = pick(s.asker, "gzip", "identity", "gzip, deflate", "gzip;q=0", "identity;q=1, gzip;q=0", "x-gzip, notgzip", "gzip;q=0.5")
+		w.encoding = pick(s.requestGenerator, "gzip", "identity", "gzip, deflate", "gzip;q=0", "identity;q=1, gzip;q=0", "x-gzip, notgzip", "gzip;q=0.5")
 	}
 	if s.once(5) {
 		w.as = http1
@@ -116,24 +116,24 @@ func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 	}
 	switch {
 	case way < 5:
-		w.start.Revision, w.opens = now, pick(s.asker, 0, 0, 0, 5, 10)
+		w.start.Revision, w.opens = now, pick(s.requestGenerator, 0, 0, 0, 5, 10)
 		if w.opens > 0 && s.once(2) {
 			w.since, at = 1+s.IntN(w.opens), laterVersion
 		}
 		return q.with("resourceVersion", at)
 	case way == 5:
 		w.start.Initial = true
-		return q.with("resourceVersion", pick(s.asker, "", "0", "0")).given()
+		return q.with("resourceVersion", pick(s.requestGenerator, "", "0", "0")).given()
 	case way < 8:
 		w.start.Initial = true
 		if q = q.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan"); s.once(2) {
-			q = q.with("resourceVersion", pick(s.asker, "0", at))
+			q = q.with("resourceVersion", pick(s.requestGenerator, "0", at))
 		}
 		return q
 	}
 	w.start.Revision = now
 	q = q.with("sendInitialEvents", "false").with("resourceVersionMatch", "NotOlderThan")
-	return q.with("resourceVersion", pick(s.asker, "", "0", at)).given()
+	return q.with("resourceVersion", pick(s.requestGenerator, "", "0", at)).given()
 }
 
 // watchSelectors narrows the watch.
@@ -153,8 +153,8 @@ func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
 }
 
 func (s *script) scriptLabels() string {
-	app := pick(s.asker, scriptApps...)
-	return pick(s.asker,
+	app := pick(s.requestGenerator, scriptApps...)
+	return pick(s.requestGenerator,
 		"app="+app, "app=="+app, "app!="+app, "app in (web,db)", "app notin (web)", "app", "!app", "tier=front", "tier", "!tier", "absent", "!absent", "write>20", "write<30",
 		"app="+app+",tier=front", "app,!tier", "app in (web,cache),tier notin (front)", "tier=front,write>10")
 }
@@ -167,23 +167,23 @@ func (s *script) scriptFields(w *watchRequest, root string) string {
 			name = strings.Replace(field, "involvedObject", "regarding", 1)
 		}
 		for _, value := range w.kind.selectors[field] {
-			choices = append(choices, name+pick(s.asker, "=", "=", "!=")+value)
+			choices = append(choices, name+pick(s.requestGenerator, "=", "=", "!=")+value)
 		}
 	}
 	named := "metadata.name=" + s.some().name
 	choices = append(choices, named, named, "metadata.name!="+s.some().name)
 	if w.kind.namespaced {
-		choices = append(choices, "metadata.namespace="+pick(s.asker, scriptNamespaces...), named+",metadata.namespace=team-a")
+		choices = append(choices, "metadata.namespace="+pick(s.requestGenerator, scriptNamespaces...), named+",metadata.namespace=team-a")
 	}
-	selector := pick(s.asker, choices...)
-	if other := pick(s.asker, choices...); s.once(4) && !strings.Contains(selector, ",") {
+	selector := pick(s.requestGenerator, choices...)
+	if other := pick(s.requestGenerator, choices...); s.once(4) && !strings.Contains(selector, ",") {
 		selector += "," + other
 	}
 	return selector
 }
 
 // wildWatch is any request for a watch that soon ends by itself, legal or not.
-func (a *asker) wildWatch(kinds []*kind) request {
+func (a *requestGenerator) wildWatch(kinds []*kind) request {
 	k := pick(a, kinds...)
 	for !k.lists {
 		k = pick(a, kinds...)
@@ -229,7 +229,7 @@ func (a *asker) wildWatch(kinds []*kind) request {
 }
 
 // wildWatchVersions never waits for the future.
-func (a *asker) wildWatchVersions(q query, wild bool) query {
+func (a *requestGenerator) wildWatchVersions(q query, wild bool) query {
 	version := pick(a, "", "0", fmt.Sprint(pick(a, a.pinned...)), fmt.Sprint(pick(a, a.pinned...)))
 	if wild && a.once(3) {
 		// 7 is too old for one server only, which began with an empty etcd.

@@ -31,11 +31,11 @@ const (
 
 // watch compares what watches deliver: while scripts write, of what has been
 // written, and of requests that are wrong.
-func (p *pair) watch(t *testing.T, a *asker) {
+func (p *pair) watch(t *testing.T, a *requestGenerator) {
 	a = a.fork() // with revisions of its own
 	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, a.Rand) })
 	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, a) })
-	t.Run("odd", func(t *testing.T) { p.watchOdd(t, a) })
+	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, a) })
 }
 
 // watchScripts runs scripts of writes, each under watches of both servers from
@@ -51,7 +51,7 @@ func (p *pair) watchScripts(t *testing.T, random *rand.Rand) {
 	if given != "" {
 		scripts = 1
 	}
-	start, total := time.Now(), tally{}
+	start, total := time.Now(), watchTotals{}
 	for range scripts {
 		s := random.Uint64()
 		if given != "" {
@@ -69,17 +69,17 @@ func (p *pair) watchScripts(t *testing.T, random *rand.Rand) {
 		scripts, total.writes, total.watches, total.events, time.Since(start).Round(time.Millisecond), total.columnsAgain)
 }
 
-type tally struct{ writes, watches, events, columnsAgain int }
+type watchTotals struct{ writes, watches, events, columnsAgain int }
 
-// running is a watch at both servers.
-type running struct {
+// runningWatch is a watch at both servers.
+type runningWatch struct {
 	watchRequest
 	ours, theirs *stream
 	// columnsAgain says that Kubernetes repeated a table's columns.
 	columnsAgain bool
 }
 
-func (r *running) both() []*stream { return []*stream{r.ours, r.theirs} }
+func (r *runningWatch) both() []*stream { return []*stream{r.ours, r.theirs} }
 
 // watchRun is a script under its watches.
 type watchRun struct {
@@ -87,7 +87,7 @@ type watchRun struct {
 	*script
 	t     *testing.T
 	truth *history.Follower
-	all   []*running
+	all   []*runningWatch
 	// now is the revision at which the watches begin, and moments are those that
 	// each tenth of the script began at.
 	now     int64
@@ -103,11 +103,11 @@ func (run *watchRun) patient() (stop func()) {
 	return cancel
 }
 
-func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, total *tally) {
+func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, total *watchTotals) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &script{
-		asker: &asker{Rand: rand.New(rand.NewPCG(seed, 0))}, pair: p, seed: seed, exists: map[string]*target{}, bound: map[string]bool{},
+		requestGenerator: &requestGenerator{Rand: rand.New(rand.NewPCG(seed, 0))}, pair: p, seed: seed, exists: map[string]*target{}, bound: map[string]bool{},
 	}
 	for _, i := range s.Perm(len(watchedKinds))[:kindsPerScript] {
 		s.kinds = append(s.kinds, watchedKinds[i])
@@ -117,7 +117,7 @@ func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, t
 	run.writeSome(ctx, writes/4)
 	run.rest(ctx)
 	for range watchesPerScript {
-		run.all = append(run.all, &running{watchRequest: s.watch(run.now)})
+		run.all = append(run.all, &runningWatch{watchRequest: s.watch(run.now)})
 	}
 	for tenth := range 11 {
 		run.moments = append(run.moments, p.revision())
@@ -249,7 +249,7 @@ func (run *watchRun) awaitAll(through int64) {
 }
 
 // await waits until a watch has got what it must at both servers, or has ended.
-func (run *watchRun) await(r *running, events int, end bool) {
+func (run *watchRun) await(r *runningWatch, events int, end bool) {
 	run.t.Helper()
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
@@ -270,7 +270,7 @@ func (run *watchRun) await(r *running, events int, end bool) {
 }
 
 // compare checks each side against the truth, and one against the other.
-func (r *running) compare(follower *history.Follower) string {
+func (r *runningWatch) compare(follower *history.Follower) string {
 	var out strings.Builder
 	if r.ours.status != r.theirs.status {
 		fmt.Fprintf(&out, "  status: ours %d, theirs %d\n", r.ours.status, r.theirs.status)

@@ -20,7 +20,7 @@ import (
 
 // script is a seeded sequence of writes to objects of its own.
 type script struct {
-	*asker
+	*requestGenerator
 	pair *pair
 	seed uint64
 	// kinds are written; there are few, so that objects change often.
@@ -49,9 +49,9 @@ var (
 
 // some is an object of the script, which may exist or not.
 func (s *script) some() target {
-	o := target{kind: pick(s.asker, s.kinds...), name: fmt.Sprintf("script-%x-%d", s.seed%4096, s.IntN(scriptNames))}
+	o := target{kind: pick(s.requestGenerator, s.kinds...), name: fmt.Sprintf("script-%x-%d", s.seed%4096, s.IntN(scriptNames))}
 	if o.kind.namespaced {
-		o.ns = pick(s.asker, scriptNamespaces...)
+		o.ns = pick(s.requestGenerator, scriptNamespaces...)
 	}
 	return o
 }
@@ -78,7 +78,7 @@ func (s *script) write(ctx context.Context) error {
 	case 3, 4:
 		return s.put(ctx, o)
 	case 5, 6:
-		return s.patch(ctx, key, o.kind.touch(s.asker))
+		return s.patch(ctx, key, o.kind.touch(s.requestGenerator))
 	case 7:
 		return s.patch(ctx, key, map[string]any{}) // changes nothing
 	case 8, 9:
@@ -93,10 +93,10 @@ func (s *script) write(ctx context.Context) error {
 func (s *script) labels() map[string]any {
 	set := map[string]any{"write": fmt.Sprint(s.writes)}
 	if s.once(2) {
-		set["app"] = pick(s.asker, scriptApps...)
+		set["app"] = pick(s.requestGenerator, scriptApps...)
 	}
 	if s.once(3) {
-		set["tier"] = pick[any](s.asker, "front", nil)
+		set["tier"] = pick[any](s.requestGenerator, "front", nil)
 	}
 	return set
 }
@@ -106,7 +106,7 @@ func (s *script) create(ctx context.Context, o target) error {
 	labels := s.labels()
 	maps.DeleteFunc(labels, func(_ string, value any) bool { return value == nil })
 	made["metadata"].(map[string]any)["labels"] = labels
-	maps.Copy(made, o.kind.body(s.asker, o.ns))
+	maps.Copy(made, o.kind.body(s.requestGenerator, o.ns))
 	s.exists[o.path()] = &o
 	return s.send(ctx, http.MethodPost, o.kind.listPath(o.kind.roots[0], o.ns), made)
 }
@@ -144,10 +144,10 @@ func (s *script) progress(ctx context.Context, o target) error {
 	if !s.bound[o.path()] {
 		s.bound[o.path()] = true
 		binding := object("v1", "Binding", o.ns, o.name)
-		binding["target"] = map[string]any{"kind": "Node", "name": pick(s.asker, "node-1", "node-2")}
+		binding["target"] = map[string]any{"kind": "Node", "name": pick(s.requestGenerator, "node-1", "node-2")}
 		return s.send(ctx, http.MethodPost, o.path()+"/binding", binding)
 	}
-	return s.patch(ctx, o.path()+"/status", map[string]any{"status": map[string]any{"phase": pick(s.asker, "Running", "Succeeded", "Pending")}})
+	return s.patch(ctx, o.path()+"/status", map[string]any{"status": map[string]any{"phase": pick(s.requestGenerator, "Running", "Succeeded", "Pending")}})
 }
 
 const togetherAtMost = 4
@@ -162,7 +162,7 @@ func (s *script) together(ctx context.Context) error {
 	encoder := serializer.NewSerializer(scheme.Scheme, scheme.Scheme)
 	var ops []clientv3.Op
 	for i := range 2 + s.IntN(togetherAtMost-1) {
-		ns := pick(s.asker, scriptNamespaces...)
+		ns := pick(s.requestGenerator, scriptNamespaces...)
 		key := s.togetherKey(ns, i)
 		if s.once(4) {
 			ops = append(ops, clientv3.OpDelete(key))
@@ -170,7 +170,7 @@ func (s *script) together(ctx context.Context) error {
 		}
 		made := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 		made.Namespace, made.Name, made.UID = ns, path.Base(key), "together"
-		made.Labels = map[string]string{"write": fmt.Sprint(s.writes), "app": pick(s.asker, scriptApps...)}
+		made.Labels = map[string]string{"write": fmt.Sprint(s.writes), "app": pick(s.requestGenerator, scriptApps...)}
 		var value bytes.Buffer
 		if err := encoder.Encode(made, &value); err != nil {
 			return err
@@ -210,7 +210,7 @@ func (s *script) call(ctx context.Context, method, path string, body any) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	to := pick(s.asker, s.pair.ours, s.pair.theirs)
+	to := pick(s.requestGenerator, s.pair.ours, s.pair.theirs)
 	req, err := http.NewRequestWithContext(ctx, method, to.URL+path, bytes.NewReader(content))
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ const (
 
 // afterWrites changes objects and compares again, so that answers are made of
 // bytes of which some are kept from before and some are new.
-func (p *pair) afterWrites(t *testing.T, f *fixtures, kinds []*kind, random *rand.Rand) {
+func (p *pair) afterWrites(t *testing.T, f *objectSet, kinds []*kind, random *rand.Rand) {
 	rows := allPairs(random)
 	changed := []*kind{named(kinds, "configmaps"), named(kinds, "pods"), named(kinds, "secrets")}
 	for round := range rounds {
@@ -41,7 +41,7 @@ func (p *pair) afterWrites(t *testing.T, f *fixtures, kinds []*kind, random *ran
 }
 
 // change updates, deletes and makes objects of a kind.
-func (f *fixtures) change(t *testing.T, k *kind, random *rand.Rand, round int) {
+func (f *objectSet) change(t *testing.T, k *kind, random *rand.Rand, round int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()

@@ -76,7 +76,7 @@ func TestKillDuringWrites(t *testing.T) {
 	s.Kill()
 	writers.Wait()
 
-	s = s.Again()
+	s = s.Restart()
 	stored := versions(t, client)
 	for name, version := range written.mu.versions {
 		if stored["default/"+name] != version {

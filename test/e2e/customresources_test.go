@@ -152,7 +152,7 @@ func TestCustomResources(t *testing.T) {
 	}
 
 	check(t, s.Terminate())
-	s = s.Again()
+	s = s.Restart()
 	c = newCustom(t, s)
 	eventually(t, func(ctx context.Context) error { return c.serves(ctx, want) })
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -77,12 +77,12 @@ func memory(t *testing.T, s *harness.Server, admin *http.Client) {
 		if err != nil {
 			return err
 		}
-		var report slo.MemoryReport
-		if err := json.Unmarshal([]byte(body), &report); err != nil {
+		var result report.MemoryReport
+		if err := json.Unmarshal([]byte(body), &result); err != nil {
 			return err
 		}
-		for _, r := range report.Resources {
-			if r.Resource == "configmaps" && r.Objects > 1 && r.Values > 0 && r.Log > 0 && r.Forms["v1 json"] > 0 && report.Resident > report.Heap/2 {
+		for _, r := range result.Resources {
+			if r.Resource == "configmaps" && r.Objects > 1 && r.Values > 0 && r.Log > 0 && r.Forms["v1 json"] > 0 && result.Resident > result.Heap/2 {
 				return nil
 			}
 		}
@@ -99,13 +99,13 @@ func TestDefinitionCosts(t *testing.T) {
 	for i := range 3 {
 		c.create(t, fmt.Sprint("w", i), map[string]any{"text": "some text"})
 	}
-	costs := func(ctx context.Context) (slo.CRDsReport, error) {
-		var report slo.CRDsReport
+	costs := func(ctx context.Context) (report.CRDsReport, error) {
+		var result report.CRDsReport
 		body, err := expect(ctx, s, s.HTTPClient(), "/debug/millrace/crds", 200)
 		if err == nil {
-			err = json.Unmarshal([]byte(body), &report)
+			err = json.Unmarshal([]byte(body), &result)
 		}
-		return report, err
+		return result, err
 	}
 	agrees := func(compiled int) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -125,7 +125,7 @@ func TestDefinitionCosts(t *testing.T) {
 	}
 	eventually(t, agrees(1))
 	check(t, s.Terminate())
-	s = s.Again()
+	s = s.Restart()
 	eventually(t, agrees(0))
 }
 

@@ -39,7 +39,7 @@ func TestWatchAcrossRestart(t *testing.T) {
 	check(t, custom.widgets("v1").Delete(t.Context(), "before", metav1.DeleteOptions{}))
 
 	s.Kill()
-	s = s.Again()
+	s = s.Restart()
 	client, custom = clientset(t, s), newCustom(t, s)
 	note(watch.Added, create(t, client, configMap("after")))
 	watcher, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: existing.ResourceVersion})

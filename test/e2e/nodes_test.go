@@ -36,7 +36,7 @@ func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 	wantToken(t, s, "two", pod, false)
 
 	check(t, s.Terminate())
-	s = s.Again()
+	s = s.Restart()
 	wantSecret(t, s, "one", "needed", true)
 	wantSecret(t, s, "two", "needed", false)
 	check(t, clientset(t, s).CoreV1().Pods("default").Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0)))

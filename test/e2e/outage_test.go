@@ -44,7 +44,7 @@ func TestEtcdOutage(t *testing.T) {
 		etcd.Kill()
 		outage(t, s)
 	})
-	etcd = etcd.Again()
+	etcd = etcd.Restart()
 	recovered(t, s, client, watcher, "killed")
 
 	t.Run("ends without etcd", func(t *testing.T) {

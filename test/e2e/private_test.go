@@ -31,7 +31,7 @@ func TestCredentialsStay(t *testing.T) {
 	}
 	before := content()
 	check(t, s.Terminate())
-	s = s.Again()
+	s = s.Restart()
 	after := content()
 	if len(before) < 10 || len(before) != len(after) {
 		t.Errorf("%d files before, %d after the restart", len(before), len(after))

@@ -70,7 +70,7 @@ func TestTermination(t *testing.T) {
 		}
 	}
 	ended(t, s)
-	s = s.Again()
+	s = s.Restart()
 	list := versions(t, clientset(t, s))
 	if len(list) < count+1 {
 		t.Errorf("%d config maps after the restart", len(list))

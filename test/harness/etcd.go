@@ -16,20 +16,23 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
+// etcdVariable makes the test binary run an etcd. Its value is the port and the data
+// directory, separated by a comma.
 const etcdVariable = "MILLRACE_TEST_RUN_ETCD"
 
-// Etcd is an etcd in a process of its own, to be stopped, killed and started
-// again under a server.
+// Etcd is an etcd in a process of its own. Tests stop, kill and restart it while a server
+// uses it.
 type Etcd struct {
 	*Process
 	// Endpoint is the URL for clients.
 	Endpoint string
 
+	// spec is the value of etcdVariable.
 	spec string
 }
 
-// StartEtcd starts an etcd with a new data directory. It does not wait until it
-// serves, as servers do that.
+// StartEtcd starts an etcd with a new data directory, and returns at once: servers wait
+// for it.
 func StartEtcd(tb testing.TB) *Etcd {
 	tb.Helper()
 	return launchEtcd(tb, FreePort(tb), tb.TempDir())
@@ -41,23 +44,23 @@ func launchEtcd(tb testing.TB, port int, dataDir string) *Etcd {
 	return &Etcd{Process: start(tb, etcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), spec: spec}
 }
 
-// Again starts an etcd that has ended once more, on the same port and data.
-func (e *Etcd) Again() *Etcd {
+// Restart starts an etcd that has ended once more, on the same port and data.
+func (e *Etcd) Restart() *Etcd {
 	e.tb.Helper()
 	return &Etcd{Process: start(e.tb, etcdVariable+"="+e.spec), Endpoint: e.Endpoint, spec: e.spec}
 }
 
-// runEtcd is the process.
+// runEtcd runs an etcd in this process until SIGTERM, and returns the exit code.
 func runEtcd(spec string) int {
 	port, dataDir, _ := strings.Cut(spec, ",")
 	number, err := strconv.Atoi(port)
 	if err != nil {
-		return fatal(err)
+		return etcdFailed(err)
 	}
 	c := embed.NewConfig()
 	c.Dir = dataDir
 	c.LogLevel = "error"
-	// The tests do not lose power.
+	// Without a loss of power nothing is lost.
 	c.UnsafeNoFsync = true
 	client := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(number))}
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
@@ -65,7 +68,7 @@ func runEtcd(spec string) int {
 	c.ListenPeerUrls = []url.URL{peer}
 	server, err := embed.StartEtcd(c)
 	if err != nil {
-		return fatal(err)
+		return etcdFailed(err)
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -74,11 +77,11 @@ func runEtcd(spec string) int {
 		server.Close()
 		return 0
 	case err := <-server.Err():
-		return fatal(err)
+		return etcdFailed(err)
 	}
 }
 
-// EtcdClient is a client of the server's embedded etcd.
+// EtcdClient returns a client of the server's embedded etcd.
 func (s *Server) EtcdClient() *clientv3.Client {
 	s.tb.Helper()
 	client, err := clientv3.New(clientv3.Config{
@@ -92,7 +95,8 @@ func (s *Server) EtcdClient() *clientv3.Client {
 	return client
 }
 
-func fatal(err error) int {
+// etcdFailed prints an error and returns the exit code for it.
+func etcdFailed(err error) int {
 	fmt.Fprintln(os.Stderr, "etcd:", err)
 	return 1
 }

@@ -1,41 +1,34 @@
-// Package harness runs millrace as a user would, in processes of its own, for
-// tests that need whole servers. The test binary is the program: it runs the
-// command line when it is told so, so that one build serves all and the race
-// detector sees the servers too.
+// Package harness runs millrace as a user would, in processes of its own, for tests
+// that need whole servers.
+//
+// The test binary is also the program: an environment variable makes it run the
+// command line, or an etcd, in place of the tests. So one build is enough, and the
+// race detector sees the servers too.
+//
+//	test binary (tests) --start--> test binary (millrace serve) --> embedded etcd
+//	                    --start--> test binary (etcd)
 //
 // A test package calls Main from its TestMain, then Start for each server. All
-// that was started is killed when the test ends.
+// processes are killed when the test ends. The package is not for tests of one
+// package, which need no process.
 package harness
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/millrace/millrace/internal/cli"
 )
 
+// roleVariable makes the test binary run the command line.
 const roleVariable = "MILLRACE_TEST_RUN_COMMAND"
 
-// Main runs the tests of a package, or the program for one of them.
+// Main runs the tests of a package, or the program if the environment says so.
 func Main(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
 		os.Exit(cli.Main("test"))
@@ -46,19 +39,20 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readyTimeout is generous: the race detector makes a start several times slower.
 const (
+	// readyTimeout is generous: the race detector makes a start several times slower.
 	readyTimeout = 3 * time.Minute
 	runTimeout   = 2 * time.Minute
 )
 
-// Process is a running command.
+// Process is a command that was started.
 type Process struct {
-	tb     testing.TB
-	cmd    *exec.Cmd
-	output *tail
-	done   chan struct{}
-	err    error
+	tb   testing.TB
+	cmd  *exec.Cmd
+	tail *outputTail
+	// done is closed when the process has ended. err is set before.
+	done chan struct{}
+	err  error
 }
 
 // Command starts the program with arguments and returns at once.
@@ -67,12 +61,13 @@ func Command(tb testing.TB, args ...string) *Process {
 	return start(tb, roleVariable+"=1", args...)
 }
 
-// start starts the test binary in a role.
+// start starts the test binary in a role, which is an environment variable with its
+// value. The process dies with the tests.
 func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Helper()
-	p := &Process{tb: tb, cmd: exec.Command(os.Args[0], args...), output: &tail{}, done: make(chan struct{})}
+	p := &Process{tb: tb, cmd: exec.Command(os.Args[0], args...), tail: &outputTail{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), role, "KUBECONFIG=")
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.Stdout, p.cmd.Stderr = p.tail, p.tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("start %v: %v", args, err)
@@ -84,7 +79,7 @@ func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Cleanup(func() {
 		p.Kill()
 		if tb.Failed() {
-			tb.Logf("last output of %v:\n%s", args, brief(p.Output()))
+			tb.Logf("last output of %v:\n%s", args, summarize(p.Output()))
 		}
 	})
 	return p
@@ -98,22 +93,21 @@ func Run(tb testing.TB, args ...string) (output string, code int) {
 	return p.Output(), p.ExitCode()
 }
 
-// ExitCode is that of a process that has ended; -1 if a signal ended it.
+// ExitCode returns the exit code of a process that has ended, or -1 if a signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
-// Output is the end of what the process wrote so far.
-func (p *Process) Output() string { return p.output.String() }
+// Output returns the end of what the process has written.
+func (p *Process) Output() string { return p.tail.String() }
 
-// PID is the process's number.
+// PID returns the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends a signal. After SIGSTOP the process has stopped: it does nothing more, which
-// the signal alone does not say.
+// Signal sends a signal. After SIGSTOP it also waits until the process has stopped.
 func (p *Process) Signal(s os.Signal) {
 	p.tb.Helper()
 	err := p.cmd.Process.Signal(s)
 	if err == nil && s == syscall.SIGSTOP {
-		err = awaitStop(p.PID())
+		err = waitStopped(p.PID())
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.tb.Fatalf("signal: %v", err)
@@ -139,170 +133,12 @@ func (p *Process) Wait(timeout time.Duration) error {
 	case <-p.done:
 		return p.err
 	case <-time.After(timeout):
-		p.tb.Fatalf("process did not end within %v; last output:\n%s", timeout, p.output)
+		p.tb.Fatalf("process did not end within %v; last output:\n%s", timeout, p.tail)
 		return nil
 	}
 }
 
-// Server is a running `millrace serve`.
-type Server struct {
-	*Process
-	// URL is where it listens, DataDir what it was told.
-	URL     string
-	DataDir string
-
-	port int
-	args []string
-}
-
-// Start starts a server on a free port of the loopback address and waits until
-// it is ready. args are added to the flags for the port and the data directory.
-func Start(tb testing.TB, dataDir string, args ...string) *Server {
-	tb.Helper()
-	s := Launch(tb, dataDir, args...)
-	s.WaitReady()
-	return s
-}
-
-// Launch is Start without the waiting.
-func Launch(tb testing.TB, dataDir string, args ...string) *Server {
-	tb.Helper()
-	return launch(tb, FreePort(tb), dataDir, args)
-}
-
-func launch(tb testing.TB, port int, dataDir string, args []string) *Server {
-	tb.Helper()
-	all := append([]string{"serve", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--data-dir=" + dataDir}, args...)
-	return &Server{
-		Process: Command(tb, all...), URL: fmt.Sprintf("https://127.0.0.1:%d", port), DataDir: dataDir,
-		port: port, args: args,
-	}
-}
-
-// Again starts a server that has ended once more, with the same port and
-// arguments, and waits until it is ready.
-func (s *Server) Again() *Server {
-	s.tb.Helper()
-	again := launch(s.tb, s.port, s.DataDir, s.args)
-	again.WaitReady()
-	return again
-}
-
-// Successor starts another server on the port of a running one, with the same authority
-// and arguments and further ones, and waits until it is ready. Both share the port
-// (--permit-port-sharing): new connections go to either.
-func (s *Server) Successor(args ...string) *Server {
-	s.tb.Helper()
-	dataDir := ShortTempDir(s.tb)
-	if err := os.CopyFS(filepath.Join(dataDir, "pki"), os.DirFS(filepath.Join(s.DataDir, "pki"))); err != nil {
-		s.tb.Fatalf("copy certificates: %v", err)
-	}
-	next := launch(s.tb, s.port, dataDir, slices.Concat(s.args, args))
-	// /readyz of this port may be the other server's.
-	err := Until(readyTimeout, func() error {
-		if !strings.Contains(next.Output(), "millrace is ready") {
-			return ErrNotYet
-		}
-		return nil
-	})
-	if err != nil {
-		s.tb.Fatalf("successor not ready after %v:\n%s", readyTimeout, next.output)
-	}
-	return next
-}
-
-// WaitReady waits until /readyz says ok.
-func (s *Server) WaitReady() {
-	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if s.Ready() == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-s.done:
-			s.tb.Fatalf("server ended before it was ready: %v\n%s", s.err, s.output)
-		case <-ctx.Done():
-			s.tb.Fatalf("server not ready after %v: %v\n%s", readyTimeout, s.Ready(), s.output)
-		}
-	}
-}
-
-// Ready asks /readyz.
-func (s *Server) Ready() error {
-	config, err := s.config()
-	if err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get(s.URL + "/readyz")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz: %s", resp.Status)
-	}
-	return nil
-}
-
-// Kubeconfig is the administrator's.
-func (s *Server) Kubeconfig() string { return filepath.Join(s.DataDir, "admin.kubeconfig") }
-
-// EtcdServers is the flag with which another server shares the embedded etcd.
-func (s *Server) EtcdServers() string {
-	return "--etcd-servers=unix://" + filepath.Join(s.DataDir, "etcd", "client.sock")
-}
-
-func (s *Server) config() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
-	if err != nil {
-		return nil, err
-	}
-	config.Host = s.URL
-	return config, nil
-}
-
-// Config is an administrator's client configuration without rate limits.
-func (s *Server) Config() *rest.Config {
-	s.tb.Helper()
-	config, err := s.config()
-	if err != nil {
-		s.tb.Fatalf("read kubeconfig: %v", err)
-	}
-	config.QPS = -1
-	return config
-}
-
-// HTTPClient is an administrator's client that neither asks for compression nor
-// undoes it.
-func (s *Server) HTTPClient() *http.Client {
-	s.tb.Helper()
-	config := s.Config()
-	cert, err := tls.X509KeyPair(config.CertData, config.KeyData)
-	if err != nil {
-		s.tb.Fatalf("read client certificate: %v", err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(config.CAData)
-	transport := &http.Transport{
-		TLSClientConfig:    &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: roots, MinVersion: tls.VersionTLS12},
-		DisableCompression: true,
-		ForceAttemptHTTP2:  true,
-	}
-	s.tb.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
-}
-
-// FreePort finds a port that nobody listens on.
+// FreePort returns a port that no process listens on at the moment.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,7 +149,7 @@ func FreePort(tb testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// ShortTempDir is a temporary directory whose name leaves room for unix sockets.
+// ShortTempDir makes a temporary directory whose name leaves room for unix sockets.
 func ShortTempDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "mr")
@@ -322,54 +158,4 @@ func ShortTempDir(tb testing.TB) string {
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const tailBytes = 64 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if len(t.buf) > 2*tailBytes {
-		t.buf = bytes.Clone(t.buf[len(t.buf)-tailBytes:])
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.ToValidUTF8(string(t.buf), "?")
-}
-
-// briefLines and briefWidth bound what of a server's log stands beside a failure,
-// which must not get lost in it.
-const briefLines, briefWidth, briefStart = 30, 300, 70
-
-var numbers = regexp.MustCompile(`[0-9a-f-]*[0-9][0-9a-f-]*`)
-
-// brief is the end of a log. Of lines that begin alike but for numbers, the last
-// stays.
-func brief(log string) string {
-	lines := strings.Split(strings.TrimSpace(log), "\n")
-	seen := map[string]bool{}
-	var kept []string
-	for _, line := range slices.Backward(lines) {
-		shape := fmt.Sprintf("%.*s", briefStart, numbers.ReplaceAllString(line, "#"))
-		if seen[shape] {
-			continue
-		}
-		seen[shape] = true
-		if kept = append(kept, fmt.Sprintf("%.*s", briefWidth, line)); len(kept) == briefLines {
-			break
-		}
-	}
-	slices.Reverse(kept)
-	return strings.Join(kept, "\n")
 }

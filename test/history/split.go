@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// beginning is where a watch's initial events end and what they show.
-type beginning struct {
+// initialState is where a watch's initial events end and what they show.
+type initialState struct {
 	// events counts the initial ones among the watch's events, bookmarks aside.
 	events int
 	// revision is what they show, or where the watch started without them.
@@ -22,17 +22,17 @@ type beginning struct {
 // which it is the first events exactly, older than the next one. Of several it
 // is the oldest from which on nothing is missing, if there is one; else a part of
 // one, if the watch broke.
-func (w *Watch) begin(t *Truth) beginning {
+func (w *Watch) begin(t *Truth) initialState {
 	if !w.Initial {
-		return beginning{revision: w.Revision, valid: true}
+		return initialState{revision: w.Revision, valid: true}
 	}
 	if w.begun.truth != t || w.begun.frames != len(w.Frames) {
-		w.begun.truth, w.begun.frames, w.begun.beginning = t, len(w.Frames), w.findBeginning(t)
+		w.begun.truth, w.begun.frames, w.begun.initialState = t, len(w.Frames), w.findInitialState(t)
 	}
-	return w.begun.beginning
+	return w.begun.initialState
 }
 
-func (w *Watch) findBeginning(t *Truth) beginning {
+func (w *Watch) findInitialState(t *Truth) initialState {
 	found, partial := w.beginnings(t)
 	for _, b := range found {
 		if w.continues(t, b) {
@@ -45,12 +45,12 @@ func (w *Watch) findBeginning(t *Truth) beginning {
 	case len(found) > 0:
 		return found[len(found)-1]
 	}
-	return beginning{events: w.leading(), revision: w.Revision}
+	return initialState{events: w.leading(), revision: w.Revision}
 }
 
 // continues reports whether the events behind a beginning are the first that
 // there have to be, and all that bookmarks claim.
-func (w *Watch) continues(t *Truth, b beginning) bool {
+func (w *Watch) continues(t *Truth, b initialState) bool {
 	got := w.changes(b)
 	want := t.Expected(&w.Selection, b.revision, t.Through)
 	if len(got) > len(want) {
@@ -71,7 +71,7 @@ func (w *Watch) continues(t *Truth, b beginning) bool {
 }
 
 // beginnings are all the states that the first events show, by revision.
-func (w *Watch) beginnings(t *Truth) (found []beginning, partial beginning) {
+func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState) {
 	events, end := w.events(), w.initialEnd()
 	newest, broken := int64(math.MaxInt64), !w.Ended && end < 0
 	if end >= 0 {
@@ -84,9 +84,9 @@ func (w *Watch) beginnings(t *Truth) (found []beginning, partial beginning) {
 		switch {
 		case through < w.Revision || revision > newest:
 		case n <= len(events) && (n == len(events) || events[n].Revision > revision) && shows(events[:n], state):
-			found = append(found, beginning{events: n, revision: max(revision, min(w.Revision, through)), valid: true})
+			found = append(found, initialState{events: n, revision: max(revision, min(w.Revision, through)), valid: true})
 		case broken && n > len(events) && shows(events, state):
-			partial = beginning{events: len(events), revision: revision, valid: true, partial: true}
+			partial = initialState{events: len(events), revision: revision, valid: true, partial: true}
 		}
 	}
 	// The first state is from before the truth begins, from an unknown revision

@@ -109,7 +109,7 @@ func Ordered(t *Truth, w *Watch) error {
 }
 
 // changes are the events behind the initial ones.
-func (w *Watch) changes(b beginning) []*Frame { return w.events()[b.events:] }
+func (w *Watch) changes(b initialState) []*Frame { return w.events()[b.events:] }
 
 // identity is what no two events share.
 type identity struct {
@@ -155,7 +155,7 @@ func Complete(t *Truth, w *Watch) error {
 }
 
 // misses finds what should have come behind the start up to a revision.
-func (w *Watch) misses(t *Truth, b beginning, through int64) error {
+func (w *Watch) misses(t *Truth, b initialState, through int64) error {
 	got := map[identity]int{}
 	changes := w.changes(b)
 	for _, f := range changes {

@@ -61,7 +61,7 @@ type Watch struct {
 	begun struct {
 		truth  *Truth
 		frames int
-		beginning
+		initialState
 	}
 }
 

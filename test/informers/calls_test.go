@@ -25,28 +25,28 @@ type calls struct {
 	gone atomic.Int64
 }
 
-// tally is a sum of calls.
-type tally struct{ lists, watchLists, watches, loaded, resumed, gone int64 }
+// callTally is a sum of calls.
+type callTally struct{ lists, watchLists, watches, loaded, resumed, gone int64 }
 
-func (t tally) plus(c *calls) tally {
-	return tally{
+func (t callTally) plus(c *calls) callTally {
+	return callTally{
 		t.lists + c.lists.Load(), t.watchLists + c.watchLists.Load(), t.watches + c.watches.Load(),
 		t.loaded + c.loaded.Load(), t.resumed + c.resumed.Load(), t.gone + c.gone.Load(),
 	}
 }
 
-func (t tally) minus(o tally) tally {
-	return tally{t.lists - o.lists, t.watchLists - o.watchLists, t.watches - o.watches, t.loaded - o.loaded, t.resumed - o.resumed, t.gone - o.gone}
+func (t callTally) minus(o callTally) callTally {
+	return callTally{t.lists - o.lists, t.watchLists - o.watchLists, t.watches - o.watches, t.loaded - o.loaded, t.resumed - o.resumed, t.gone - o.gone}
 }
 
-func (t tally) String() string {
+func (t callTally) String() string {
 	return fmt.Sprintf("%d LISTs, %d watch-lists (%d of both answered), %d watches from a resource version (%d answered), %d times 410",
 		t.lists, t.watchLists, t.loaded, t.watches, t.resumed, t.gone)
 }
 
-// counting is a client's transport. It counts for whom the request's context
+// countingTransport is a client's transport. It counts for whom the request's context
 // names, or for fixed.
-type counting struct {
+type countingTransport struct {
 	next  http.RoundTripper
 	fixed *calls
 }
@@ -57,7 +57,7 @@ func withCalls(ctx context.Context, c *calls) context.Context {
 	return context.WithValue(ctx, callsKey{}, c)
 }
 
-func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	to, ok := req.Context().Value(callsKey{}).(*calls)
 	if !ok {
 		to = c.fixed

@@ -38,7 +38,7 @@ func TestInformersStayEqual(t *testing.T) {
 
 // underFaults writes, with a fault in the middle, rests and calls rested, for
 // each fault.
-func (w *world) underFaults(c *churn, size scale, rested func(phase string)) {
+func (w *cluster) underFaults(c *churn, size scale, rested func(phase string)) {
 	w.t.Helper()
 	half := size.churn / time.Duration(2*len(size.faults))
 	for _, fault := range size.faults {

@@ -133,7 +133,7 @@ type fleet struct {
 }
 
 // start makes the informers and runs them until the test ends, or stop.
-func (w *world) start(all []spec) *fleet {
+func (w *cluster) start(all []spec) *fleet {
 	w.t.Helper()
 	f := &fleet{}
 	s := newSources(w)
@@ -208,7 +208,7 @@ func (f *fleet) mirrors() (all []mirror) {
 	return all
 }
 
-func (f *fleet) calls() (sum tally) {
+func (f *fleet) calls() (sum callTally) {
 	for _, i := range f.informers {
 		sum = sum.plus(i.calls)
 	}
@@ -222,7 +222,7 @@ type sources struct {
 	dynamic  dynamic.Interface
 }
 
-func newSources(w *world) sources {
+func newSources(w *cluster) sources {
 	w.t.Helper()
 	s := sources{map[form]rest.Interface{}, map[form]metadata.Interface{}, nil}
 	for f, contentType := range map[form]string{typedProtobuf: runtime.ContentTypeProtobuf, typedJSON: runtime.ContentTypeJSON} {

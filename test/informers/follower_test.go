@@ -34,7 +34,7 @@ type follower struct {
 type followers []*follower
 
 // follow starts a watch of each spec, until the test ends.
-func (w *world) follow(all []spec) followers {
+func (w *cluster) follow(all []spec) followers {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -138,7 +138,7 @@ func (all followers) mirrors() (mirrors []mirror) {
 	return mirrors
 }
 
-func (all followers) calls() (sum tally) {
+func (all followers) calls() (sum callTally) {
 	for _, f := range all {
 		sum = sum.plus(f.calls)
 	}

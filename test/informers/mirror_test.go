@@ -118,7 +118,7 @@ func difference(want, got map[string]string) string {
 
 // converge waits until all mirrors equal the server's state at once, and returns
 // how long it took. Nobody must write.
-func (w *world) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
+func (w *cluster) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	w.eventually(func(ctx context.Context) error {

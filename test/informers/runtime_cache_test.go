@@ -48,36 +48,36 @@ type runtimeCache struct {
 	name        string
 	contentType string // empty is controller-runtime's choice
 	namespaces  []string
-	held        []held
+	held        []cachedKind
 }
 
-// held is a kind in a cache, typed if there is a type unless only its metadata
+// cachedKind is a kind in a cache, typed if there is a type unless only its metadata
 // is wanted.
-type held struct {
+type cachedKind struct {
 	kind         kind
 	onlyMetadata bool
 	selection
 }
 
 func runtimeCaches() []runtimeCache {
-	var all, onlyMetadata []held
+	var all, onlyMetadata []cachedKind
 	for _, k := range kinds() {
-		all = append(all, held{kind: k})
-		onlyMetadata = append(onlyMetadata, held{kind: k, onlyMetadata: true})
+		all = append(all, cachedKind{kind: k})
+		onlyMetadata = append(onlyMetadata, cachedKind{kind: k, onlyMetadata: true})
 	}
 	return []runtimeCache{
 		{name: "default cache", held: all},
 		{name: "JSON cache", contentType: runtime.ContentTypeJSON, held: all},
 		{name: "cache of namespaces", namespaces: []string{namespace(0), namespace(2)}, held: all},
 		{name: "cache of metadata", held: onlyMetadata},
-		{name: "cache with selectors", held: []held{
+		{name: "cache with selectors", held: []cachedKind{
 			{kind: pods, selection: selection{"team=a", "spec.nodeName=node-1"}},
 			{kind: configMaps, selection: selection{"", "metadata.name=" + objectName(1)}},
 			{kind: secrets, selection: selection{"team!=b", "type=Opaque"}},
 			{kind: nodes, selection: selection{"team in (a,b)", "spec.unschedulable=true"}},
 			{kind: widgets, selection: selection{"team=c", ""}},
 		}},
-		{name: "cache of namespaces with selectors", namespaces: []string{namespace(1), namespace(3)}, held: []held{
+		{name: "cache of namespaces with selectors", namespaces: []string{namespace(1), namespace(3)}, held: []cachedKind{
 			{kind: pods, onlyMetadata: true, selection: selection{"", "spec.nodeName="}},
 			{kind: configMaps, selection: selection{"team in (b,c)", ""}},
 			{kind: widgets, onlyMetadata: true, selection: selection{"team!=c", ""}},
@@ -86,7 +86,7 @@ func runtimeCaches() []runtimeCache {
 }
 
 // start runs the cache until the test ends, with informers for all that it holds.
-func (r runtimeCache) start(w *world, asked *calls) (mirrors []mirror) {
+func (r runtimeCache) start(w *cluster, asked *calls) (mirrors []mirror) {
 	w.t.Helper()
 	c, err := cache.New(w.countingConfig(r.contentType, asked), r.options(w.t))
 	check(w.t, err)
@@ -125,7 +125,7 @@ func (r runtimeCache) options(t *testing.T) cache.Options {
 	return options
 }
 
-func (r runtimeCache) scopeOf(h held) scope {
+func (r runtimeCache) scopeOf(h cachedKind) scope {
 	s := scope{kind: h.kind, selection: h.selection}
 	if h.kind.namespaced {
 		s.namespaces = r.namespaces
@@ -133,7 +133,7 @@ func (r runtimeCache) scopeOf(h held) scope {
 	return s
 }
 
-func (h held) object() client.Object {
+func (h cachedKind) object() client.Object {
 	switch {
 	case h.onlyMetadata:
 		o := &metav1.PartialObjectMetadata{}
@@ -148,7 +148,7 @@ func (h held) object() client.Object {
 	}
 }
 
-func (h held) list() (client.ObjectList, error) {
+func (h cachedKind) list() (client.ObjectList, error) {
 	gvk := h.kind.gvk()
 	gvk.Kind += "List"
 	switch {
@@ -173,7 +173,7 @@ func (h held) list() (client.ObjectList, error) {
 }
 
 // reader lists what the cache holds.
-func (h held) reader(c cache.Cache) func(ctx context.Context) (map[string]string, error) {
+func (h cachedKind) reader(c cache.Cache) func(ctx context.Context) (map[string]string, error) {
 	return func(ctx context.Context) (map[string]string, error) {
 		list, err := h.list()
 		if err != nil {

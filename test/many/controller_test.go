@@ -104,7 +104,7 @@ func inspection() *admissionv1.ValidatingWebhookConfiguration {
 }
 
 // operate starts the operator, its webhooks with it, as its own tests would.
-func (w *world) operate(t *testing.T, scheme *runtime.Scheme) {
+func (w *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
 	t.Helper()
 	existing := true
 	env := &envtest.Environment{
@@ -136,7 +136,7 @@ func (w *world) operate(t *testing.T, scheme *runtime.Scheme) {
 }
 
 // controller has an operator keep what an old client writes.
-func (w *world) controller(t *testing.T) {
+func (w *cluster) controller(t *testing.T) {
 	const n = 20
 	scheme, err := millScheme(corev1.AddToScheme)
 	check(t, err)

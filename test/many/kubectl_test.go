@@ -51,7 +51,7 @@ spec: {cloth: linen, shuttles: 2}
 
 // kubectl is the program with what it knows of the server.
 type kubectl struct {
-	*world
+	*cluster
 	cache string
 }
 
@@ -71,7 +71,7 @@ func (k kubectl) run(t *testing.T, wanted, command string, args ...string) strin
 }
 
 // throughKubectl does what people do with a definition, beside all others.
-func (w *world) throughKubectl(t *testing.T) {
+func (w *cluster) throughKubectl(t *testing.T) {
 	dir := t.TempDir()
 	k := kubectl{w, filepath.Join(dir, "cache")}
 	file := func(name, content string) string {

@@ -21,7 +21,7 @@ import (
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/millrace/millrace/internal/fill"
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -46,8 +46,8 @@ func size() scale {
 	return scale{definitions: 60, groups: 12, kinds: 20, objects: 200}
 }
 
-// world is a server with definitions.
-type world struct {
+// cluster is a server with definitions.
+type cluster struct {
 	*harness.Server
 	scale
 	made *fill.Generator
@@ -55,7 +55,7 @@ type world struct {
 
 // TestManyDefinitions is one test, for filling takes longest.
 func TestManyDefinitions(t *testing.T) {
-	w := &world{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
+	w := &cluster{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
 	shape := fill.Shape{Seed: 1, CRDs: w.definitions, Groups: w.groups, Properties: 100}
 	began := time.Now()
 	filler, err := fill.New(fill.Config{Shape: shape, REST: w.Config()})
@@ -73,7 +73,7 @@ func TestManyDefinitions(t *testing.T) {
 }
 
 // established waits until all definitions are.
-func (w *world) established(t *testing.T) {
+func (w *cluster) established(t *testing.T) {
 	t.Helper()
 	client, err := apiextensions.NewForConfig(w.Config())
 	check(t, err)
@@ -93,7 +93,7 @@ func (w *world) established(t *testing.T) {
 }
 
 // costs is /debug/millrace/crds.
-func (w *world) costs(t *testing.T) (r slo.CRDsReport) {
+func (w *cluster) costs(t *testing.T) (r report.CRDsReport) {
 	t.Helper()
 	resp, err := w.HTTPClient().Get(w.Config().Host + "/debug/millrace/crds")
 	check(t, err)

@@ -21,7 +21,7 @@ const writers = 16
 // objectsOfManyKinds applies objects of many kinds in turn, so that none stays the one
 // whose schema was used last, merges into each, applies a part of each as somebody
 // else, and lists all.
-func (w *world) objectsOfManyKinds(t *testing.T) {
+func (w *cluster) objectsOfManyKinds(t *testing.T) {
 	client, err := dynamic.NewForConfig(w.Config())
 	check(t, err)
 	w.each(t, "apply", func(ctx context.Context, i int) error {
@@ -49,20 +49,20 @@ func (w *world) objectsOfManyKinds(t *testing.T) {
 	w.listed(t, client)
 }
 
-func (w *world) name(i int) string { return fmt.Sprintf("object-%05d", i) }
+func (w *cluster) name(i int) string { return fmt.Sprintf("object-%05d", i) }
 
 // object is the i-th, of kind i modulo their number.
-func (w *world) object(i int) *unstructured.Unstructured {
+func (w *cluster) object(i int) *unstructured.Unstructured {
 	return w.made.CustomObjectOf(i%w.kinds, "default", w.name(i))
 }
 
-func (w *world) of(client dynamic.Interface, i int) dynamic.ResourceInterface {
+func (w *cluster) of(client dynamic.Interface, i int) dynamic.ResourceInterface {
 	d := w.made.Definition(i % w.kinds)
 	return client.Resource(schema.GroupVersionResource{Group: d.Group, Version: "v1", Resource: d.Plural}).Namespace("default")
 }
 
 // each does something with each object, several at a time.
-func (w *world) each(t *testing.T, what string, do func(context.Context, int) error) {
+func (w *cluster) each(t *testing.T, what string, do func(context.Context, int) error) {
 	t.Helper()
 	began := time.Now()
 	group, ctx := errgroup.WithContext(t.Context())
@@ -80,7 +80,7 @@ func (w *world) each(t *testing.T, what string, do func(context.Context, int) er
 }
 
 // withinBudget looks at what compiled schemas take.
-func (w *world) withinBudget(t *testing.T) {
+func (w *cluster) withinBudget(t *testing.T) {
 	t.Helper()
 	r := w.costs(t)
 	t.Logf("%d definitions, %d compiled: %d KiB of %d", r.Definitions, r.Compiled, r.CompiledBytes>>10, r.CompiledLimit>>10)
@@ -90,7 +90,7 @@ func (w *world) withinBudget(t *testing.T) {
 }
 
 // listed expects all objects to have what everybody wrote.
-func (w *world) listed(t *testing.T, client dynamic.Interface) {
+func (w *cluster) listed(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	for kind := range w.kinds {
 		list, err := w.of(client, kind).List(t.Context(), metav1.ListOptions{})
@@ -107,7 +107,7 @@ func (w *world) listed(t *testing.T, client dynamic.Interface) {
 }
 
 // complete says what an object lacks of the i-th.
-func (w *world) complete(got *unstructured.Unstructured, i int) error {
+func (w *cluster) complete(got *unstructured.Unstructured, i int) error {
 	replicas, _, err := unstructured.NestedInt64(got.Object, "spec", "replicas")
 	if err != nil {
 		return err

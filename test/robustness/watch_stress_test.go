@@ -160,16 +160,16 @@ func (s *stress) faults() {
 		name string
 		do   func()
 	}{
-		{"server killed", func() { s.server.Kill(); s.server = s.server.Again() }},
+		{"server killed", func() { s.server.Kill(); s.server = s.server.Restart() }},
 		{"server terminated", func() {
 			if err := s.server.Terminate(); err != nil {
 				s.t.Errorf("server: %v", err)
 			}
-			s.server = s.server.Again()
+			s.server = s.server.Restart()
 		}},
 		{"etcd paused", func() { s.paused(s.etcd.Process, func() { after(s.t, time.Duration(1+s.random.IntN(8))*time.Second) }) }},
 		{"etcd compacted", s.compact},
-		{"etcd killed", func() { s.etcd.Kill(); s.etcd = s.etcd.Again() }},
+		{"etcd killed", func() { s.etcd.Kill(); s.etcd = s.etcd.Restart() }},
 		{"server paused while etcd is compacted", func() {
 			s.paused(s.server.Process, func() {
 				after(s.t, 2*time.Second)
@@ -179,7 +179,7 @@ func (s *stress) faults() {
 		{"server killed, and etcd is compacted before it is back", func() {
 			s.server.Kill()
 			s.compact()
-			s.server = s.server.Again()
+			s.server = s.server.Restart()
 		}},
 	}
 	for range 2 {

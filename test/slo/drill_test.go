@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -34,10 +34,10 @@ func newDrill(t *testing.T, args ...string) *drill {
 
 // readings are what the server says of itself.
 type readings struct {
-	slo      slo.SLOReport
-	watchers slo.WatchersReport
-	lists    slo.ListsReport
-	feed     slo.FeedReport
+	slo      report.SLOReport
+	watchers report.WatchersReport
+	lists    report.ListsReport
+	feed     report.FeedReport
 	// metrics are by their name with labels, as they stand in /metrics.
 	metrics map[string]float64
 }
@@ -97,7 +97,7 @@ func (d *drill) until(condition func(*readings) error) {
 
 // fault is what every report is to say.
 type fault struct {
-	cause    slo.Cause
+	cause    report.Cause
 	severity string
 	// resource and client are whom it concerns, "" for all. client is the beginning of
 	// the name, which a user follows.
@@ -109,7 +109,7 @@ type fault struct {
 }
 
 // in looks for the fault among causes.
-func (f *fault) in(causes []slo.Finding) error {
+func (f *fault) in(causes []report.Finding) error {
 	for _, c := range causes {
 		if c.Cause == f.cause && c.Severity == f.severity && c.Resource == f.resource && strings.HasPrefix(c.Client, f.client) && (f.client == "") == (c.Client == "") {
 			if c.Message == "" || c.Advice == "" {
@@ -164,7 +164,7 @@ func (d *drill) shown(f fault) {
 		check(d.t, err)
 	}
 	var all struct {
-		SLO slo.SLOReport `json:"slo"`
+		SLO report.SLOReport `json:"slo"`
 	}
 	check(d.t, json.Unmarshal([]byte(d.runTop("-o", "json")), &all))
 	if err := f.in(all.SLO.Causes); err != nil || all.SLO.Met != f.met {
@@ -184,11 +184,11 @@ func (d *drill) runTop(args ...string) string {
 
 // missed says that the objective of config maps was missed for a cause, and that
 // budget is used up.
-func missed(cause slo.Cause) func(*readings) error {
+func missed(cause report.Cause) func(*readings) error {
 	return func(r *readings) error { return r.missed("configmaps", cause) }
 }
 
-func (r *readings) missed(resource string, cause slo.Cause) error {
+func (r *readings) missed(resource string, cause report.Cause) error {
 	for _, s := range r.slo.Resources {
 		if s.Resource != resource {
 			continue

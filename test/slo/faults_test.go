@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/test/harness"
 )
 
@@ -49,7 +49,7 @@ func TestPausedEtcd(t *testing.T) {
 	})
 
 	etcd.Signal(syscall.SIGSTOP)
-	f := fault{cause: slo.Cause(slo.StageEtcd), severity: critical, words: "etcd is slow"}
+	f := fault{cause: report.Cause(report.StageEtcd), severity: critical, words: "etcd is slow"}
 	r := d.named(f, func(r *readings) error {
 		if r.metrics[late] < 1 || len(r.feed.Feeds) != 1 || r.feed.Feeds[0].Late < 1 {
 			return fmt.Errorf("the feed is late by %v in the metrics: %+v", r.metrics[late], r.feed)
@@ -117,15 +117,15 @@ func TestStarvedServer(t *testing.T) {
 	close(starved)
 	<-done
 	d.delivered(300 * 100)
-	f := fault{cause: slo.CauseCPU, severity: critical, resource: "configmaps", words: "not enough CPU"}
-	r := d.named(f, missed(slo.CauseCPU))
+	f := fault{cause: report.CauseCPU, severity: critical, resource: "configmaps", words: "not enough CPU"}
+	r := d.named(f, missed(report.CauseCPU))
 	d.shown(f)
-	check(t, (&fault{cause: slo.CauseCPU, severity: warning}).in(r.slo.Causes))
+	check(t, (&fault{cause: report.CauseCPU, severity: warning}).in(r.slo.Causes))
 	if r.metrics[`millrace_process_delay_seconds{quantile="0.99"}`] < 0.1 {
 		t.Errorf("timers fired in time: %+v", r.slo.Process)
 	}
 	for _, c := range r.slo.Causes {
-		if c.Client != "" || c.Cause == slo.Cause(slo.StageEtcd) {
+		if c.Client != "" || c.Cause == report.Cause(report.StageEtcd) {
 			t.Errorf("somebody else is blamed: %+v", c)
 		}
 	}
@@ -143,7 +143,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	stuck := d.watch(d.http2(256<<10), "sleeper")
 	d.write("large", 20, 100<<10)
 	d.delivered(3 * 20)
-	f := fault{cause: slo.Cause(slo.StageClient), severity: warning, resource: "configmaps", client: "sleeper (", met: true, words: "clients do not read"}
+	f := fault{cause: report.Cause(report.StageClient), severity: warning, resource: "configmaps", client: "sleeper (", met: true, words: "clients do not read"}
 	d.named(f, behind("sleeper", "client"))
 	d.shown(f)
 	for _, args := range [][]string{{}, {"watchers"}} {
@@ -156,7 +156,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	drain(stuck)
 	d.delivered(4 * 20)
 	f.resource, f.met = "", false
-	r := d.named(f, missed(slo.Cause(slo.StageClient)), nobodyBehind, lateAlone("sleeper"))
+	r := d.named(f, missed(report.Cause(report.StageClient)), nobodyBehind, lateAlone("sleeper"))
 	d.shown(f)
 	for _, c := range r.slo.Causes {
 		if c.Resource == "configmaps" && !strings.Contains(c.Message, "But for events that waited for slow clients the objective was met.") {
@@ -181,7 +181,7 @@ func TestThrottledConnection(t *testing.T) {
 	d.write("medium", 200, 60<<10)
 	d.delivered(3 * 200)
 	for _, agent := range []string{"remote-1", "remote-2"} {
-		f := fault{cause: slo.Cause(slo.StageConnection), severity: warning, resource: "configmaps", client: agent + " (", met: true, words: "network is full"}
+		f := fault{cause: report.Cause(report.StageConnection), severity: warning, resource: "configmaps", client: agent + " (", met: true, words: "network is full"}
 		d.named(f, behind(agent, "connection"))
 		d.shown(f)
 	}
@@ -189,9 +189,9 @@ func TestThrottledConnection(t *testing.T) {
 	close(network.open)
 	d.delivered(5 * 200)
 	for _, agent := range []string{"remote-1", "remote-2"} {
-		d.named(fault{cause: slo.Cause(slo.StageConnection), severity: warning, client: agent + " (", words: "network is full"})
+		d.named(fault{cause: report.Cause(report.StageConnection), severity: warning, client: agent + " (", words: "network is full"})
 	}
-	f := fault{cause: slo.Cause(slo.StageConnection), severity: critical, resource: "configmaps", words: "network is full"}
+	f := fault{cause: report.Cause(report.StageConnection), severity: critical, resource: "configmaps", words: "network is full"}
 	d.named(f, missed(f.cause), nobodyBehind, lateAlone("remote-"))
 	d.shown(f)
 }
@@ -212,7 +212,7 @@ func TestLargeObjects(t *testing.T) {
 	d.delivered(clients * watches * small)
 	d.write("large", large, 1<<20-4<<10)
 	d.delivered(clients * watches * (small + large))
-	f := fault{cause: slo.CauseSize, severity: critical, resource: "configmaps", words: "large objects"}
+	f := fault{cause: report.CauseSize, severity: critical, resource: "configmaps", words: "large objects"}
 	d.named(f, missed(f.cause))
 	d.shown(f)
 }

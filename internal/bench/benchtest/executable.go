@@ -1,0 +1,175 @@
+package benchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"crypto/tls"
+
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/millrace/millrace/internal/bench/floor"
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+// childEnv makes the test binary act as the millrace binary.
+const childEnv = "MILLRACE_BENCH_TEST_CHILD"
+
+// Main runs a package's tests, or acts as the millrace binary where a test has
+// started the test binary as that: "serve" and "fill" are fakes, "bench" is real.
+func Main(m *testing.M) {
+	if os.Getenv(childEnv) == "" {
+		os.Exit(m.Run())
+	}
+	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
+	bench.AddCommand(floor.NewCommand(), testbed.NewEtcdCommand())
+	root.AddCommand(bench, serveCommand(), fillCommand())
+	if root.Execute() != nil {
+		os.Exit(1)
+	}
+}
+
+// serveCommand is an API server that needs the mark that fakeFill leaves for its
+// pods, and breaks as the value of --break says.
+func serveCommand() *cobra.Command {
+	var dir, etcd, readPath, broken string
+	var port int
+	cmd := &cobra.Command{Use: "serve", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		fmt.Println("serving", readPath)
+		if broken == "start" {
+			return errors.New("the disk is full")
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if broken == "deaf" {
+			<-ctx.Done()
+			return nil
+		}
+		certificate, ca, err := testbed.SelfSigned()
+		if err != nil {
+			return err
+		}
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return err
+		}
+		if err := WriteKubeconfig(filepath.Join(dir, "admin.kubeconfig"), "https://"+listener.Addr().String(), ca); err != nil {
+			return err
+		}
+		api := &API{Nodes: 3}
+		api.definitions.dir, api.definitions.openAPIBroken = dir, broken == "openapi"
+		filled, err := fillMark{dir, etcd}.isSet()
+		if err != nil {
+			return err
+		}
+		if filled {
+			api.Pods, api.Secrets = 700, 20
+		}
+		if broken == "list" {
+			api.onList = func() { os.Exit(7) }
+		}
+		server := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+		go server.ServeTLS(listener, "", "")
+		<-ctx.Done()
+		return server.Close()
+	}}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "")
+	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
+	cmd.Flags().StringVar(&readPath, "read-path", "", "")
+	cmd.Flags().StringVar(&broken, "break", "", "")
+	cmd.Flags().IntVar(&port, "secure-port", 0, "")
+	return cmd
+}
+
+func fillCommand() *cobra.Command {
+	var kubeconfig, etcd string
+	cmd := &cobra.Command{Use: "fill", SilenceUsage: true, RunE: func(*cobra.Command, []string) error {
+		return fillMark{filepath.Dir(kubeconfig), etcd}.set()
+	}}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "")
+	cmd.Flags().StringVar(&etcd, "etcd-servers", "", "")
+	for _, name := range []string{"nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size"} {
+		cmd.Flags().String(name, "", "")
+	}
+	return cmd
+}
+
+// fillMark is what fakeFill leaves for fakeServe: a key in etcd if there is one,
+// else a file.
+type fillMark struct{ dir, etcd string }
+
+const markName = "filled"
+
+func (m fillMark) set() error {
+	if m.etcd == "" {
+		return os.WriteFile(filepath.Join(m.dir, markName), nil, 0o600)
+	}
+	return m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
+		_, err := kv.Put(ctx, markName, "")
+		return err
+	})
+}
+
+func (m fillMark) isSet() (set bool, err error) {
+	if m.etcd == "" {
+		_, err := os.Stat(filepath.Join(m.dir, markName))
+		return err == nil, nil
+	}
+	err = m.withEtcd(func(ctx context.Context, kv clientv3.KV) error {
+		resp, err := kv.Get(ctx, markName)
+		set = err == nil && resp.Count == 1
+		return err
+	})
+	return set, err
+}
+
+func (m fillMark) withEtcd(do func(context.Context, clientv3.KV) error) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.etcd}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return do(ctx, client)
+}
+
+func WriteKubeconfig(path, url string, ca []byte) error {
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}
+	cfg.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "secret"}
+	cfg.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	cfg.CurrentContext = "x"
+	if err := clientcmd.WriteToFile(*cfg, path+".new"); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Run executes a subcommand of "bench" with a command line, as a user would.
+func Run(t *testing.T, cmd *cobra.Command, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	t.Setenv(childEnv, "1")
+	root, bench := &cobra.Command{Use: "millrace"}, &cobra.Command{Use: "bench"}
+	root.AddCommand(bench)
+	bench.AddCommand(cmd)
+	var out, errs strings.Builder
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs(append([]string{"bench"}, args...))
+	err = root.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
+}

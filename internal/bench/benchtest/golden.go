@@ -1,0 +1,50 @@
+package benchtest
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/bench/render"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// WellFormedSVG is the plot as SVG, which must be XML.
+func WellFormedSVG(t *testing.T, p render.Plot) string {
+	t.Helper()
+	svg := p.SVG()
+	decoder := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return svg
+		} else if err != nil {
+			t.Fatalf("plot is not XML: %v\n%s", err, svg)
+		}
+	}
+}
+
+// CheckGolden compares texts with files in testdata; -update rewrites these.
+func CheckGolden(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for name, text := range texts {
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text != string(want) {
+			t.Errorf("%s differs; -update rewrites it. Got:\n%s", path, text)
+		}
+	}
+}

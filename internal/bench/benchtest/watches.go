@@ -1,0 +1,147 @@
+package benchtest
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+const configMapURI = "/api/v1/namespaces/default/configmaps"
+
+// Watches serves what "bench watch" needs beside LIST: writes of config
+// maps and patches of pods, and watches that get them.
+type Watches struct {
+	ExtraCopies     int  // of each event, beside the first
+	EndAfterEvent   bool // watches end with their first event
+	WithoutStamps   bool // events come without stamps
+	LossyWatchLists bool // a watch-list lacks an object for every second client
+
+	mu struct {
+		sync.Mutex
+		objects map[string]string // config maps by name
+		streams map[chan []byte]string
+		lists   int
+	}
+}
+
+// serve reports whether the request was one of these.
+func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) bool {
+	name, named := strings.CutPrefix(r.URL.Path, configMapURI+"/")
+	switch query := r.URL.Query(); {
+	case query.Get("sendInitialEvents") == "true":
+		f.watchList(w, r, secrets)
+	case query.Get("watch") == "true":
+		f.watch(w, r, query.Get("fieldSelector"))
+	case r.Method == http.MethodPatch:
+		body, _ := io.ReadAll(r.Body)
+		pod := strings.Split(r.URL.Path, "/")[6]
+		f.send("spec.nodeName="+strings.Replace(pod, "pod-", "node-", 1), body)
+	case named && r.Method == http.MethodPut:
+		body, _ := io.ReadAll(r.Body)
+		f.set(name, string(body))
+		f.send("metadata.name="+name, body)
+	case named:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		io.WriteString(w, f.mu.objects[name])
+	case r.URL.Path == configMapURI && r.Method == http.MethodPost:
+		w.WriteHeader(http.StatusCreated)
+	case r.URL.Path == configMapURI && r.Method == http.MethodDelete:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.mu.objects = nil
+	case r.URL.Path == configMapURI, r.URL.Path == "/api/v1/pods" && query.Get("limit") == "1":
+		io.WriteString(w, `{"metadata":{"resourceVersion":"7"}}`)
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *Watches) set(name, body string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.objects == nil {
+		f.mu.objects = map[string]string{}
+	}
+	f.mu.objects[name] = body
+}
+
+func (f *Watches) ConfigMaps() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.objects)
+}
+
+func (f *Watches) send(selector string, object []byte) {
+	event := testbed.ModifiedEvent(object)
+	if f.WithoutStamps {
+		event = testbed.ModifiedEvent([]byte("{}"))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for stream, wanted := range f.mu.streams {
+		if wanted == "" || wanted == selector {
+			select {
+			case stream <- event:
+			default: // a stalled watcher
+			}
+		}
+	}
+}
+
+func (f *Watches) watch(w http.ResponseWriter, r *http.Request, selector string) {
+	stream := make(chan []byte, 1000)
+	f.mu.Lock()
+	if f.mu.streams == nil {
+		f.mu.streams = map[chan []byte]string{}
+	}
+	f.mu.streams[stream] = selector
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.mu.streams, stream)
+	}()
+	out, flush := io.Writer(w), func() { w.(http.Flusher).Flush() }
+	if r.Header.Get("Accept-Encoding") == testbed.EncodingGzip {
+		w.Header().Set("Content-Encoding", testbed.EncodingGzip)
+		zip := gzip.NewWriter(w)
+		out, flush = zip, func() { zip.Flush(); w.(http.Flusher).Flush() }
+	}
+	flush()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case event := <-stream:
+			for range 1 + f.ExtraCopies {
+				out.Write(event)
+			}
+			flush()
+			if f.EndAfterEvent {
+				return
+			}
+		}
+	}
+}
+
+func (f *Watches) watchList(w http.ResponseWriter, r *http.Request, objects int) {
+	f.mu.Lock()
+	f.mu.lists++
+	if f.LossyWatchLists && f.mu.lists%2 == 0 {
+		objects--
+	}
+	f.mu.Unlock()
+	for i := range objects {
+		fmt.Fprintf(w, `{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"s%d"},"data":{"x":%q}}}`+"\n", i, strings.Repeat("QUJD", 3000))
+	}
+	io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"Secret","metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}

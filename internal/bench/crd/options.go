@@ -1,0 +1,111 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/bench/testbed"
+	"github.com/millrace/millrace/internal/fill"
+)
+
+// seed is that of all definitions that are filled in.
+const seed = 1
+
+// Data is the data of "bench crd" and "bench discovery".
+type Data struct {
+	CRDs       int `json:"crds"`
+	Groups     int `json:"groups"`
+	Properties int `json:"properties"`
+	Objects    int `json:"objects"`
+}
+
+func (d Data) String() string {
+	text := fmt.Sprintf("%d definitions of %d properties in %d groups", d.CRDs, d.Properties, d.Groups)
+	if d.Objects > 0 {
+		text += fmt.Sprintf(", %d custom objects", d.Objects)
+	}
+	return text
+}
+
+func (d Data) Shape() fill.Shape {
+	return fill.Shape{Seed: seed, CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
+}
+
+// Plan is how the measurements are made.
+type Plan struct {
+	Workers int           `json:"workers"`      // requests in flight that install and delete definitions
+	Samples int           `json:"samples"`      // kinds that are asked for, and as many that are written to
+	Rest    time.Duration `json:"restNanos"`    // before memory is read
+	Timeout time.Duration `json:"timeoutNanos"` // of one step
+}
+
+// Options are the flags that both commands have.
+type Options struct {
+	compare bool
+	testbed.Options
+	Data   Data
+	Plan   Plan
+	Output string
+	From   string
+}
+
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.compare, "compare", false, "measure both of --read-paths in turn, and compare them; without it only the first")
+	o.AddServerFlags(f, "")
+	f.IntVar(&o.Data.CRDs, "crds", 300, "custom resource definitions to install")
+	f.IntVar(&o.Data.Groups, "groups", 60, "API groups to spread them over")
+	f.IntVar(&o.Data.Properties, "properties", fill.DefaultProperties, "properties in the schema of each, nested ones counted")
+	f.IntVar(&o.Data.Objects, "objects", 0, "custom objects to create, spread over all definitions")
+	f.IntVar(&o.Plan.Workers, "workers", 16, "requests in flight that install and delete definitions")
+	f.IntVar(&o.Plan.Samples, "samples", 100, "kinds that are asked for, and other ones that are written to; at most half of all")
+	f.DurationVar(&o.Plan.Rest, "rest", 30*time.Second, "how long a server is left alone before its memory is read; until then it must have become idle")
+	f.DurationVar(&o.Plan.Timeout, "timeout", time.Hour, "give a step up after this time")
+	f.StringVarP(&o.Output, "output", "o", "table", "one of "+strings.Join(render.Formats(), ", "))
+	f.StringVar(&o.From, "from", "", "print the report in this file, as -o json wrote it, and measure nothing")
+}
+
+// Validate checks everything that can be checked before starting anything.
+func (o *Options) Validate() error {
+	if !slices.Contains(render.Formats(), o.Output) {
+		return fmt.Errorf("-o %s: choose one of %s", o.Output, strings.Join(render.Formats(), ", "))
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[int]{
+		{Flag: "crds", Value: o.Data.CRDs, Min: 2}, {Flag: "groups", Value: o.Data.Groups, Min: 1}, {Flag: "objects", Value: o.Data.Objects, Min: 0},
+		{Flag: "workers", Value: o.Plan.Workers, Min: 1}, {Flag: "samples", Value: o.Plan.Samples, Min: 1},
+	}); err != nil {
+		return err
+	}
+	if err := testbed.CheckMinimums([]testbed.Minimum[time.Duration]{
+		{Flag: "rest", Value: o.Plan.Rest, Min: 0}, {Flag: "timeout", Value: o.Plan.Timeout, Min: time.Second}, {Flag: "ready-timeout", Value: o.ReadyTimeout, Min: time.Second},
+	}); err != nil {
+		return err
+	}
+	if _, err := fill.NewGenerator(o.Data.Shape()); err != nil {
+		return err
+	}
+	return o.Options.Validate()
+}
+
+// paths are the read paths to measure.
+func (o *Options) paths() []string {
+	if o.compare {
+		return o.ReadPaths
+	}
+	return o.ReadPaths[:1]
+}
+
+// sampleDefinitions are the definitions that are asked for, and other ones that are
+// written to and nothing else: both spread over all.
+func (o *Options) sampleDefinitions() (asked, written []int) {
+	samples := min(o.Plan.Samples, o.Data.CRDs/2)
+	for i := range samples {
+		first := i * o.Data.CRDs / samples
+		asked, written = append(asked, first), append(written, first+1)
+	}
+	return asked, written
+}

@@ -1,0 +1,152 @@
+package discovery
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/internal/bench/crd"
+	"github.com/millrace/millrace/internal/bench/load"
+	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+// report is everything that "bench discovery" measured; it is what -o json
+// prints.
+type report struct {
+	Started      time.Time       `json:"started"`
+	Machine      testbed.Machine `json:"machine"`
+	Protocol     string          `json:"protocol"`
+	Plan         load.Plan       `json:"plan"`
+	ExternalEtcd bool            `json:"externalEtcd,omitempty"`
+	Definitions  *crd.Data       `json:"definitions,omitempty"`
+	Servers      []serverReport  `json:"servers"`
+	Notes        []string        `json:"notes,omitempty"`
+}
+
+// serverReport is one server's part.
+type serverReport struct {
+	Name        string         `json:"name"`
+	Version     string         `json:"version"`
+	StartMillis float64        `json:"startMillis,omitempty"` // start to ready
+	IdleBytes   int64          `json:"idleBytes,omitempty"`   // RSS before the first request
+	Results     []load.Result  `json:"results"`
+	Clients     []clientResult `json:"clients,omitempty"`
+	Appear      *appearResult  `json:"appear,omitempty"`
+	Failed      []string       `json:"failed,omitempty"` // what could not be measured
+}
+
+// clientResult is how client-go's discovery client did.
+type clientResult struct {
+	Client    string           `json:"client"`
+	Rounds    int              `json:"rounds"`
+	Requests  int              `json:"requests"` // a round
+	Millis    render.Latencies `json:"millis"`   // a round, from the first request until all is decoded
+	CPUMillis float64          `json:"cpuMillis"`
+}
+
+// appearResult is the time from before a definition is sent until aggregated
+// discovery lists its resource.
+type appearResult struct {
+	Definitions int              `json:"definitions"`
+	Millis      render.Latencies `json:"millis"`
+	CPUMillis   float64          `json:"cpuMillis"` // a definition, with what asking for it costs
+}
+
+func (r *report) comparison() load.Comparison {
+	var c load.Comparison
+	for _, s := range r.Servers {
+		c.Servers = append(c.Servers, load.ServerResults{Name: s.Name, Results: s.Results})
+	}
+	return c
+}
+
+func (r *report) failures() int {
+	n := r.comparison().Failures()
+	for _, s := range r.Servers {
+		n += len(s.Failed)
+	}
+	return n
+}
+
+// check notes what failed and where two servers did not do the same work.
+func (r *report) check() {
+	c := r.comparison()
+	for i, s := range r.Servers {
+		r.Notes = append(r.Notes, c.Servers[i].Notes()...)
+		for _, failed := range s.Failed {
+			r.Notes = append(r.Notes, fmt.Sprintf("failed on %s: %s", s.Name, failed))
+		}
+	}
+	r.Notes = append(r.Notes, c.Differences()...)
+}
+
+// Write prints the report in one of the formats of --output.
+func (r *report) Write(out io.Writer, format string) error {
+	return render.WriteWithPlot(out, format, r, r.text, r.comparison().Plot)
+}
+
+// text renders the report as "table", "wide" or "markdown".
+func (r *report) text(format string) string {
+	return render.Document(format, r.comparison().Table(cells, format == "wide"), []render.TitledTable{r.clientTable()}, r.footer())
+}
+
+// cells are the first request and the later ones.
+func cells(server string, wide bool) []load.CellColumn {
+	all := []load.CellColumn{
+		load.NumberCell(server, "first ms", func(r *load.Result) float64 { return r.ColdMillis }),
+		load.ServerCell(server, "first CPU ms", func(r *load.Result) string {
+			if r.ColdCPUMillis < render.Millis(testbed.ClockTick) {
+				return "<" + render.FormatCount(render.Millis(testbed.ClockTick)) // the kernel counts no less
+			}
+			return render.FormatNumber(r.ColdCPUMillis)
+		}),
+		load.NumberCell(server, "p50 ms", func(r *load.Result) float64 { return r.Millis.P50 }),
+		load.NumberCell(server, "p99 ms", func(r *load.Result) float64 { return r.Millis.P99 }),
+		load.CPUCell(server),
+	}
+	if wide {
+		all = append(all, load.NumberCell(server, "client CPU ms", func(r *load.Result) float64 { return r.ClientCPUMillis }),
+			load.NumberCell(server, "requests", func(r *load.Result) float64 { return float64(r.Requests) }))
+	}
+	return all
+}
+
+// clientTable also has the definitions that were added.
+func (r *report) clientTable() render.TitledTable {
+	t := render.TitledTable{Title: "Discovery of everything by a new client, and how long until a new definition is in aggregated discovery", Table: render.Table{
+		Columns: render.ColumnsOf("what", "server", "rounds", "requests", "p50 ms", "max ms", "CPU ms")}}
+	for i := range clients() {
+		for _, s := range r.Servers {
+			if i < len(s.Clients) {
+				c := s.Clients[i]
+				t.Table.Add(c.Client, s.Name, fmt.Sprint(c.Rounds), fmt.Sprint(c.Requests), render.FormatNumber(c.Millis.P50),
+					render.FormatNumber(c.Millis.Max), render.FormatNumber(c.CPUMillis))
+			}
+		}
+	}
+	for _, s := range r.Servers {
+		if a := s.Appear; a != nil {
+			t.Table.Add("a new definition", s.Name, fmt.Sprint(a.Definitions), "-", render.FormatNumber(a.Millis.P50),
+				render.FormatNumber(a.Millis.Max), render.FormatNumber(a.CPUMillis))
+		}
+	}
+	return t
+}
+
+// footer says what was run on what.
+func (r *report) footer() []string {
+	var lines []string
+	for _, s := range r.Servers {
+		lines = append(lines, load.ServerLine(s.Name, s.Version, s.StartMillis, s.IdleBytes))
+	}
+	lines = append(lines, r.Plan.FooterLine(r.Protocol))
+	if d := r.Definitions; d != nil {
+		lines = append(lines, d.String())
+	}
+	if r.ExternalEtcd {
+		lines = append(lines, testbed.ExternalEtcdNote)
+	}
+	lines = append(lines, r.Machine.String()+", "+r.Started.UTC().Format(time.RFC3339))
+	return append(lines, r.Notes...)
+}

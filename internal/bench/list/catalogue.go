@@ -1,0 +1,177 @@
+package list
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/bench/load"
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+// rvUnset is the value of --resource-version for requests without a resourceVersion:
+// consistent reads.
+const rvUnset = "unset"
+
+// spec is a workload of the catalogue. It becomes a load.Workload once the objects of
+// the cluster are known.
+type spec struct {
+	name, description string
+	path              string
+	query             func(sampleObjects) url.Values // nil: none
+	get               bool                           // path is completed with the subject pod
+	// paged workloads have a limit. They never send a resourceVersion, because servers
+	// ignore a limit at resourceVersion=0.
+	paged       bool
+	byDefault   bool
+	accept      string
+	encoding    string
+	concurrency int
+	body        load.BodyKind
+}
+
+// sampleObjects are the objects that workloads for a single object, or with a selector,
+// ask for: a pod, its node, and one of its labels.
+type sampleObjects struct {
+	Namespace     string `json:"namespace"`
+	Pod           string `json:"pod"`
+	Node          string `json:"node"`
+	LabelSelector string `json:"labelSelector"`
+}
+
+// specs is the catalogue of workloads, in the order in which they run.
+func specs() []spec {
+	const nodes, pods = "/api/v1/nodes", "/api/v1/pods"
+	byNode := func(s sampleObjects) url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + s.Node}} }
+	byLabel := func(s sampleObjects) url.Values { return url.Values{"labelSelector": {s.LabelSelector}} }
+	page := func(sampleObjects) url.Values { return url.Values{"limit": {"500"}} }
+	return []spec{
+		{name: "nodes-json", description: "all nodes as JSON", path: nodes, byDefault: true,
+			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
+		{name: "pods-json", description: "all pods as JSON", path: pods, byDefault: true,
+			accept: testbed.AcceptJSON, concurrency: 5, body: load.JSONList},
+		{name: "pods-json-gzip", description: "all pods as JSON with gzip", path: pods, byDefault: true,
+			accept: testbed.AcceptJSON, encoding: testbed.EncodingGzip, concurrency: 5, body: load.JSONList},
+		{name: "pods-json-zstd", description: "all pods as JSON with zstd", path: pods,
+			accept: testbed.AcceptJSON, encoding: testbed.EncodingZstd, concurrency: 5, body: load.JSONList},
+		{name: "pods-protobuf", description: "all pods as protobuf", path: pods, byDefault: true,
+			accept: testbed.AcceptProtobuf, concurrency: 5, body: load.ProtobufList},
+		{name: "pods-protobuf-gzip", description: "all pods as protobuf with gzip", path: pods, byDefault: true,
+			accept: testbed.AcceptProtobuf, encoding: testbed.EncodingGzip, concurrency: 5, body: load.ProtobufList},
+		{name: "pods-protobuf-zstd", description: "all pods as protobuf with zstd", path: pods,
+			accept: testbed.AcceptProtobuf, encoding: testbed.EncodingZstd, concurrency: 5, body: load.ProtobufList},
+		{name: "pods-of-node", description: "pods of one node (fieldSelector) as JSON", path: pods, query: byNode, byDefault: true,
+			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
+		{name: "pods-by-label", description: "a 500th of the pods (labelSelector) as JSON", path: pods, query: byLabel, byDefault: true,
+			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
+		{name: "pods-limit", description: "the first 500 pods as JSON, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONList},
+		{name: "pods-table", description: "the first 500 pods as Table, resourceVersion unset", path: pods, query: page, paged: true, byDefault: true,
+			accept: testbed.AcceptTable, concurrency: 20, body: load.JSONTable},
+		{name: "pod-get", description: "one pod as JSON", path: "/api/v1/namespaces/", get: true, byDefault: true,
+			accept: testbed.AcceptJSON, concurrency: 20, body: load.JSONObject},
+	}
+}
+
+// choice is what --workloads asks for.
+type choice struct {
+	specs    []spec          // in the catalogue's order
+	sections map[string]bool // by name
+}
+
+// choose returns what the names of --workloads stand for. Without names these are the
+// defaults.
+func choose(names []string) (choice, error) {
+	all, c := specs(), choice{sections: map[string]bool{}}
+	wanted := map[string]bool{testbed.DefaultWorkloads: len(names) == 0}
+	for _, name := range names {
+		known := name == testbed.AllWorkloads || name == testbed.DefaultWorkloads ||
+			slices.ContainsFunc(all, func(s spec) bool { return s.name == name }) ||
+			slices.ContainsFunc(sections(), func(s section) bool { return s.name == name })
+		if !known {
+			return choice{}, fmt.Errorf("no workload %q: --workloads=help lists them", name)
+		}
+		wanted[name] = true
+	}
+	for _, s := range all {
+		if wanted[s.name] || wanted[testbed.AllWorkloads] || wanted[testbed.DefaultWorkloads] && s.byDefault {
+			c.specs = append(c.specs, s)
+		}
+	}
+	for _, s := range sections() {
+		c.sections[s.name] = wanted[s.name] || wanted[testbed.AllWorkloads] && !s.needsOwnData
+	}
+	return c, nil
+}
+
+// workloadHelp is the catalogue as text.
+func workloadHelp() string {
+	var b strings.Builder
+	for _, s := range specs() {
+		mark := ""
+		if s.byDefault {
+			mark = " (default)"
+		}
+		fmt.Fprintf(&b, "%-20s %s, %d clients%s\n", s.name, s.description, s.concurrency, mark)
+	}
+	for _, s := range sections() {
+		fmt.Fprintf(&b, "%-20s %s\n", s.name, s.description)
+	}
+	fmt.Fprintf(&b, "%-20s what is marked so; it can be combined with others\n", testbed.DefaultWorkloads)
+	fmt.Fprintf(&b, "%-20s all of these but %s\n", testbed.AllWorkloads, listStalled)
+	return b.String()
+}
+
+// expectedItems is the least number of items that a valid response has. It is 0 if data
+// is nil: then nothing is known of the server's objects.
+func (s spec) expectedItems(data *testbed.FillConfig) int {
+	switch {
+	case data == nil:
+		return 0
+	case s.get || s.query != nil && !s.paged:
+		return 1
+	case s.paged:
+		return min(data.Pods, 500)
+	case strings.HasSuffix(s.path, "/nodes"):
+		return data.Nodes
+	case strings.HasSuffix(s.path, "/secrets"):
+		return data.Secrets
+	default:
+		return data.Pods
+	}
+}
+
+// workload completes a spec. resourceVersion is a number or rvUnset. It becomes a suffix
+// of the name, as in "@unset", unless it is 0 or the spec is paged.
+func (s spec) workload(objects sampleObjects, resourceVersion string) (load.Workload, error) {
+	query := url.Values{}
+	if s.query != nil {
+		query = s.query(objects)
+	}
+	w := load.Workload{Name: s.name, Request: testbed.Request{URI: s.path, Accept: s.accept, Encoding: s.encoding}, Concurrency: s.concurrency, Body: s.body}
+	switch {
+	case s.get && objects.Pod == "":
+		return w, fmt.Errorf("choose pod for %s: the cluster has none, fill it first", s.name)
+	case s.get:
+		w.URI += objects.Namespace + "/pods/" + objects.Pod
+	case query.Get("fieldSelector") == "spec.nodeName=":
+		return w, fmt.Errorf("choose node for %s: no pod has one, fill the cluster first", s.name)
+	case query.Has("labelSelector") && objects.LabelSelector == "":
+		return w, fmt.Errorf("choose labels for %s: no pod has any, pass --label-selector", s.name)
+	}
+	switch {
+	case s.paged:
+	case resourceVersion == rvUnset:
+		w.Name += "@" + rvUnset
+	case resourceVersion == "0":
+		query.Set("resourceVersion", "0")
+	default:
+		w.Name += "@" + resourceVersion
+		query.Set("resourceVersion", resourceVersion)
+	}
+	if len(query) > 0 {
+		w.URI += "?" + query.Encode()
+	}
+	return w, nil
+}

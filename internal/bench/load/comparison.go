@@ -1,0 +1,124 @@
+package load
+
+import (
+	"fmt"
+
+	"github.com/millrace/millrace/internal/bench/render"
+)
+
+// Comparison is what several servers and the floor needed for the same workloads. It is
+// a view of a report.
+type Comparison struct {
+	Servers []ServerResults
+	Floor   []Result // nil: the floor was not measured
+}
+
+// ServerResults are the results of one server.
+type ServerResults struct {
+	Name    string
+	Results []Result
+}
+
+// workloads are the names of the workloads, in the order in which they ran.
+func (c Comparison) workloads() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, s := range c.Servers {
+		for _, res := range s.Results {
+			if !seen[res.Workload] {
+				seen[res.Workload] = true
+				names = append(names, res.Workload)
+			}
+		}
+	}
+	return names
+}
+
+// Failures counts the results that have an error, over all servers and the floor.
+func (c Comparison) Failures() int {
+	n := 0
+	for _, s := range append([]ServerResults{{"floor", c.Floor}}, c.Servers...) {
+		n += len(s.Failures())
+	}
+	return n
+}
+
+// Failures has a note for each workload that was not measured, with the reason.
+func (s ServerResults) Failures() (notes []string) {
+	for _, res := range s.Results {
+		if res.Error != "" {
+			notes = append(notes, fmt.Sprintf("failed on %s: %s: %s", s.Name, res.Workload, res.Error))
+		}
+	}
+	return notes
+}
+
+// Notes are Failures, and a note for each encoding that the server did not send though
+// it was asked for.
+func (s ServerResults) Notes() []string {
+	notes := s.Failures()
+	for _, res := range s.Results {
+		if res.Error == "" && res.ContentEncoding != res.AcceptEncoding {
+			notes = append(notes, fmt.Sprintf("%s: %s does not send %s", res.Workload, s.Name, res.AcceptEncoding))
+		}
+	}
+	return notes
+}
+
+// Differences has a note for each workload for which two servers sent different numbers
+// of items: their costs cannot be compared.
+func (c Comparison) Differences() (notes []string) {
+	if len(c.Servers) != 2 {
+		return nil
+	}
+	a, b := c.Servers[0], c.Servers[1]
+	for _, name := range c.workloads() {
+		x, y := FindResult(a.Results, name), FindResult(b.Results, name)
+		if x != nil && y != nil && x.Items != y.Items {
+			notes = append(notes, fmt.Sprintf("%s: %s sent %d items, %s %d", name, a.Name, x.Items, b.Name, y.Items))
+		}
+	}
+	return notes
+}
+
+// Plot shows the CPU that each server spent on a request.
+func (c Comparison) Plot() render.Plot {
+	p := render.Plot{Title: "Server CPU a request, milliseconds (logarithmic)", Groups: c.workloads(), Format: render.FormatNumber}
+	add := func(name string, results []Result) {
+		s := render.Series{Name: name, Values: map[string]float64{}}
+		for _, res := range results {
+			if res.Error == "" && res.Server != nil && res.Server.CPUMillis > 0 {
+				s.Values[res.Workload] = res.Server.CPUMillis
+			}
+		}
+		p.Series = append(p.Series, s)
+	}
+	for _, s := range c.Servers {
+		add(s.Name, s.Results)
+	}
+	if len(c.Floor) > 0 {
+		add("Go's HTTP server, same bytes from memory", c.Floor)
+	}
+	return p
+}
+
+// ServerLine describes a server in a report's footer.
+func ServerLine(name, version string, startMillis float64, idleBytes int64) string {
+	line := name + ": " + version
+	if startMillis > 0 {
+		line += fmt.Sprintf(", ready in %s s", render.FormatNumber(startMillis/1000))
+	}
+	if idleBytes > 0 {
+		line += ", RSS before the first request " + render.FormatBytes(idleBytes)
+	}
+	return line
+}
+
+// FooterLine describes the load in a report's footer. run says how requests were sent.
+func (p Plan) FooterLine(run string) string {
+	amount := fmt.Sprintf("%d requests a workload", p.Requests)
+	if p.Requests == 0 {
+		amount = fmt.Sprintf("%s a workload", p.Duration)
+	}
+	return fmt.Sprintf("%s, %s after %d to warm up; CPU ms is the server's, a request", run, amount, p.Warmup)
+}

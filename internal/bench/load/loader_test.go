@@ -1,0 +1,79 @@
+package load
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/bench/benchtest"
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+func TestLoadUsesOneConnectionPerClient(t *testing.T) {
+	api := &benchtest.API{Nodes: 4}
+	l := newTestLoader(t, api, true)
+	l.Plan.Concurrency = 6
+	if _, _, err := l.Run(t.Context(), Workload{Name: "n", Request: testbed.Request{URI: "/api/v1/nodes", Accept: testbed.AcceptJSON}, Concurrency: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := api.Connections(); n != 6 {
+		t.Errorf("%d connections, want 6", n)
+	}
+}
+
+func TestLoadByDurationSendsAtLeastOneEach(t *testing.T) {
+	l := newTestLoader(t, &benchtest.API{Nodes: 4}, true)
+	l.Plan.Requests, l.Plan.Duration = 0, 1
+	res, _, err := l.Run(t.Context(), Workload{Name: "n", Request: testbed.Request{URI: "/api/v1/nodes", Accept: testbed.AcceptJSON}, Concurrency: 4})
+	if err != nil || res.Requests < 4 {
+		t.Errorf("%d requests, %v", res.Requests, err)
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	var calls atomic.Int64
+	shrinking := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			return
+		}
+		if calls.Add(1) > 3 {
+			io.WriteString(w, `{"items":[]}`)
+			return
+		}
+		io.WriteString(w, `{"items":[{"name":"a long enough name to be missed"}]}`)
+	})
+	for _, c := range []struct {
+		name    string
+		api     http.Handler
+		w       Workload
+		message string
+	}{
+		{"status", &benchtest.API{}, Workload{Request: testbed.Request{URI: "/nowhere"}}, "404"},
+		{"no list", &benchtest.API{}, Workload{Request: testbed.Request{URI: "/version"}}, `no "items"`},
+		{"too few items", &benchtest.API{Nodes: 2}, Workload{Request: testbed.Request{URI: "/api/v1/nodes"}, MinItems: 3}, "2 items, expected at least 3"},
+		{"shrunk", shrinking, Workload{Request: testbed.Request{URI: "/x"}}, "a response of 12 bytes"},
+	} {
+		c.w.Name, c.w.Accept, c.w.Concurrency = "w", testbed.AcceptJSON, 1
+		_, _, err := newTestLoader(t, c.api, true).Run(t.Context(), c.w)
+		if err == nil || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.message)
+		}
+	}
+}
+
+func newTestLoader(t *testing.T, api http.Handler, http2 bool) *Loader {
+	t.Helper()
+	_, cfg := benchtest.StartTLS(t, api, http2)
+	target, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg, HTTP1: !http2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Loader{
+		Target: target, Meter: testbed.NewMeter(os.Getpid()), CaptureDir: t.TempDir(), Log: testbed.NewProgress(io.Discard),
+		Plan: Plan{Requests: 7, Warmup: 2, Timeout: time.Minute},
+	}
+}

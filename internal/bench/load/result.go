@@ -1,0 +1,67 @@
+package load
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/bench/render"
+)
+
+// Result is what one workload cost one server. Fields marked "a request" are means over
+// the measured requests.
+type Result struct {
+	Workload        string           `json:"workload"`
+	URI             string           `json:"uri"`
+	Concurrency     int              `json:"concurrency"`
+	AcceptEncoding  string           `json:"acceptEncoding,omitempty"`
+	ContentEncoding string           `json:"contentEncoding,omitempty"`
+	Items           int              `json:"items"`
+	Requests        int              `json:"requests"`
+	Seconds         float64          `json:"seconds"`
+	Bytes           int64            `json:"bytes"` // a request, on the wire
+	RequestsPerSec  float64          `json:"requestsPerSecond"`
+	ColdMillis      float64          `json:"coldMillis"` // of the first request
+	ColdCPUMillis   float64          `json:"coldCPUMillis,omitempty"`
+	Millis          render.Latencies `json:"millis"`
+	Server          *ServerCost      `json:"server,omitempty"`
+	ClientCPUMillis float64          `json:"clientCPUMillis"` // a request
+	Error           string           `json:"error,omitempty"` // not empty: nothing was measured
+}
+
+// ServerCost is the server's CPU and memory, from /proc.
+type ServerCost struct {
+	CPUMillis float64 `json:"cpuMillis"` // a request
+	RSSBytes  int64   `json:"rssBytes"`  // after the workload
+	PeakBytes int64   `json:"peakBytes"` // during the workload, if the kernel lets peaks be reset
+}
+
+// newResult merges what the clients measured.
+func newResult(w Workload, workers []clientSamples, elapsed time.Duration) Result {
+	var samples []time.Duration
+	var bytes int64
+	for _, own := range workers {
+		samples = append(samples, own.samples...)
+		bytes += own.bytes
+	}
+	n := len(samples)
+	return Result{
+		Workload:       w.Name,
+		URI:            w.URI,
+		Concurrency:    w.Concurrency,
+		AcceptEncoding: w.Encoding,
+		Requests:       n,
+		Seconds:        elapsed.Seconds(),
+		Bytes:          bytes / int64(max(n, 1)),
+		RequestsPerSec: float64(n) / elapsed.Seconds(),
+		Millis:         render.Summarize(samples),
+	}
+}
+
+// FindResult returns the result of a workload, or nil if the workload was not measured.
+func FindResult(results []Result, workload string) *Result {
+	for i := range results {
+		if results[i].Workload == workload && results[i].Error == "" {
+			return &results[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package render
+
+import (
+	"fmt"
+	"time"
+)
+
+// FormatBytes formats bytes with three significant digits: "39.8 MB". Units are powers
+// of ten.
+func FormatBytes(n int64) string {
+	const units = "kMGTPE"
+	if n < 0 {
+		return "-" + FormatBytes(-n)
+	}
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1000, 0
+	for value >= 999.5 && unit < len(units)-1 {
+		value, unit = value/1000, unit+1
+	}
+	return FormatNumber(value) + " " + units[unit:unit+1] + "B"
+}
+
+// FormatNumber formats a number with about three significant digits.
+func FormatNumber(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 0.9995 || v == 0:
+		return fmt.Sprintf("%.2f", v)
+	default:
+		return fmt.Sprintf("%.3f", v)
+	}
+}
+
+// FormatRatio formats a/b, as "2.50x". It is "-" unless both are above zero.
+func FormatRatio(a, b float64) string {
+	if a <= 0 || b <= 0 {
+		return "-"
+	}
+	return FormatNumber(a/b) + "x"
+}
+func FormatByteCount(v float64) string { return FormatBytes(int64(v)) }
+func FormatCount(v float64) string     { return fmt.Sprint(int64(v)) }
+
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,101 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/bench/render"
+)
+
+// Program is what the embedding program decides about the commands of "bench".
+type Program struct {
+	// Executable is run as "serve", "fill", "bench floor-server" and "bench etcd".
+	// Zero value: the running binary.
+	Executable string
+}
+
+// executable is the binary that child processes run.
+func (c Program) executable() (string, error) {
+	if c.Executable != "" {
+		return c.Executable, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find executable: %w", err)
+	}
+	return path, nil
+}
+
+// Names in --workloads that stand for several workloads of any catalogue.
+const (
+	// AllWorkloads are those that can share one data set.
+	AllWorkloads = "all"
+	// DefaultWorkloads are those that run without --workloads.
+	DefaultWorkloads = "default"
+)
+
+// Streams are the outputs of a command: Out for its report, Err for its progress.
+type Streams struct{ Out, Err io.Writer }
+
+// Report is what a subcommand measured. Write prints it in a format of --output.
+type Report interface {
+	Write(to io.Writer, format string) error
+}
+
+// Runner is the part that all subcommands of "bench" share: it prints the catalogue,
+// or a report that was saved, or validates the flags and measures.
+type Runner struct {
+	// Help returns the catalogue of workloads, and whether the user asked for it. It
+	// is nil in subcommands that have no catalogue.
+	Help     func() (catalogue string, requested bool)
+	Validate func() error
+	// From and Output point to the values of the flags --from and --output.
+	From, Output *string
+	// NewReport makes the empty report that the file of --from is decoded into.
+	NewReport func() Report
+	// Measure measures and writes the report. Its context ends with an interrupt.
+	Measure func(context.Context, Streams) error
+}
+
+// Bind makes a command run m.
+func (m Runner) Bind(cmd *cobra.Command) {
+	cmd.Args, cmd.SilenceUsage = cobra.NoArgs, true
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		to := Streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}
+		if m.Help != nil {
+			if catalogue, requested := m.Help(); requested {
+				_, err := io.WriteString(to.Out, catalogue)
+				return err
+			}
+		}
+		if err := m.Validate(); err != nil {
+			return err
+		}
+		if *m.From != "" {
+			r := m.NewReport()
+			if err := render.ReadReport(*m.From, r); err != nil {
+				return err
+			}
+			return r.Write(to.Out, *m.Output)
+		}
+		ctx, stop := Interruptible(cmd.Context())
+		defer stop()
+		return m.Measure(ctx, to)
+	}
+}
+
+// ResultError is the error of a command after it has written its report. writeErr is
+// that of writing, failures the number of workloads that were not measured.
+func ResultError(writeErr error, failures int) error {
+	if writeErr != nil {
+		return writeErr
+	}
+	if failures > 0 {
+		return fmt.Errorf("%d workloads failed, see above", failures)
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+// Package testbed runs the servers that the subcommands of "bench" measure, and
+// has what every measurement needs: connections, writes at a rate, readings of CPU
+// and memory, progress for the user.
+//
+// Open makes a Testbed: a directory with the servers' data, and perhaps an etcd.
+// Its servers are child processes that run one after another over that data, each
+// with a port that stays the same. The caller calls the function that Open returns,
+// after it has ended every server.
+//
+//	Testbed ── Start ──► Server = Child (process) + Target (address, credentials)
+//	   │                              │                   │
+//	   └ etcd (Child, if external)    Meter (/proc)       Conn, Writer
+//
+// Meters and the rule that children die with their parent need Linux. The package
+// knows neither workloads nor reports.
+package testbed

@@ -1,0 +1,101 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// etcdAddressFile has the Address of etcd once it serves. It is in the directory of
+// the sockets.
+const etcdAddressFile = "address.json"
+
+// NewEtcdCommand returns the hidden command "etcd", which --external-etcd runs.
+func NewEtcdCommand() *cobra.Command {
+	var cfg store.EmbeddedConfig
+	cmd := &cobra.Command{
+		Use:          "etcd",
+		Short:        "Run the embedded etcd alone",
+		Hidden:       true,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := Interruptible(cmd.Context())
+			defer stop()
+			encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
+			cfg.Logger = zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cmd.ErrOrStderr())), zapcore.WarnLevel)
+			return runEtcd(ctx, cfg)
+		},
+	}
+	cmd.Flags().StringVar(&cfg.DataDir, "dir", "", "directory of the data")
+	cmd.Flags().StringVar(&cfg.SocketDir, "sockets", "", "directory of the sockets")
+	return cmd
+}
+
+// runEtcd serves until ctx ends.
+func runEtcd(ctx context.Context, cfg store.EmbeddedConfig) error {
+	etcd, err := store.OpenEmbedded(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	if err := WriteJSON(filepath.Join(cfg.SocketDir, etcdAddressFile), Address{URL: etcd.Endpoint()}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-etcd.Err():
+		return fmt.Errorf("serve etcd: %w", err)
+	}
+}
+
+// etcdConfig says how to run "bench etcd". All fields are required.
+type etcdConfig struct {
+	executable string
+	dataDir    string
+	logFile    string
+}
+
+// etcdProcess is a child that serves etcd.
+type etcdProcess struct {
+	*Child
+	endpoint  string
+	socketDir string // temporary
+}
+
+// startEtcd returns when etcd serves. The caller must call end. The sockets are in a
+// temporary directory, because the path of a socket must be short.
+func startEtcd(ctx context.Context, cfg etcdConfig) (*etcdProcess, error) {
+	socketDir, err := os.MkdirTemp("", "millrace-bench-etcd-")
+	if err != nil {
+		return nil, fmt.Errorf("create temporary directory: %w", err)
+	}
+	process, err := StartChild(ChildConfig{Path: cfg.executable, LogFile: cfg.logFile,
+		Args: []string{"bench", "etcd", "--dir=" + cfg.dataDir, "--sockets=" + socketDir}})
+	if err != nil {
+		_ = os.RemoveAll(socketDir)
+		return nil, err
+	}
+	e := &etcdProcess{Child: process, socketDir: socketDir}
+	var address Address
+	if err := process.Await(ctx, filepath.Join(socketDir, etcdAddressFile), &address); err != nil {
+		e.end(ctx)
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
+	e.endpoint = address.URL
+	return e, nil
+}
+
+// end stops etcd and removes its sockets. The data stays.
+func (e *etcdProcess) end(ctx context.Context) {
+	e.Stop(ctx)
+	_ = os.RemoveAll(e.socketDir)
+}

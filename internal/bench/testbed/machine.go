@@ -1,0 +1,59 @@
+package testbed
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/millrace/millrace/internal/bench/render"
+)
+
+// Machine describes the computer that a report's numbers depend on.
+type Machine struct {
+	Cores       int    `json:"cores"`
+	CPU         string `json:"cpu,omitempty"`
+	MemoryBytes int64  `json:"memoryBytes,omitempty"`
+	Kernel      string `json:"kernel,omitempty"`
+	Go          string `json:"go"`
+}
+
+// ThisMachine describes this computer. Fields whose source in /proc cannot be read
+// stay empty.
+func ThisMachine() Machine {
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		m.MemoryBytes, _ = parseKB(text, "MemTotal")
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Kernel = strings.TrimSpace(string(text))
+	}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		m.CPU = cpuModel(string(text))
+	}
+	return m
+}
+
+func cpuModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		key, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (m Machine) String() string {
+	parts := []string{fmt.Sprintf("%d cores", m.Cores)}
+	if m.CPU != "" {
+		parts[0] += " (" + m.CPU + ")"
+	}
+	if m.MemoryBytes > 0 {
+		parts = append(parts, render.FormatBytes(m.MemoryBytes)+" memory")
+	}
+	if m.Kernel != "" {
+		parts = append(parts, "Linux "+m.Kernel)
+	}
+	return strings.Join(append(parts, m.Go), ", ")
+}

@@ -1,0 +1,38 @@
+package testbed
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Progress tells the user how far the measurement is: a line for each phase, and on a
+// terminal also a line for each step.
+type Progress struct {
+	out      io.Writer
+	detailed bool // out is a terminal
+	start    time.Time
+}
+
+// NewProgress returns a Progress that writes to out. Its times count from now.
+func NewProgress(out io.Writer) *Progress {
+	p := &Progress{out: out, start: time.Now()}
+	if f, ok := out.(*os.File); ok {
+		info, err := f.Stat()
+		p.detailed = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// Phase writes a line, with the time since the start.
+func (p *Progress) Phase(format string, args ...any) {
+	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// Step writes a line if the output is a terminal.
+func (p *Progress) Step(format string, args ...any) {
+	if p.detailed {
+		p.Phase("  "+format, args...)
+	}
+}

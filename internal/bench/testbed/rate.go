@@ -1,0 +1,27 @@
+package testbed
+
+import (
+	"context"
+	"time"
+)
+
+// AtRate calls begin for n events, rate of them a second. All times are counted from
+// the start: after a slow call the next ones follow at once, until the rate is
+// reached again.
+func AtRate(ctx context.Context, n int, rate float64, begin func(int) error) error {
+	start := time.Now()
+	for i := range n {
+		if err := Sleep(ctx, time.Until(start.Add(dueAfter(i, rate)))); err != nil {
+			return err
+		}
+		if err := begin(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dueAfter is the time from the start to event i.
+func dueAfter(i int, rate float64) time.Duration {
+	return time.Duration(float64(i) / rate * float64(time.Second))
+}

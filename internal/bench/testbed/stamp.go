@@ -1,0 +1,46 @@
+package testbed
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// StampKey is the annotation that holds the stamp of a write: its time in
+	// nanoseconds since 1970. Writers and watchers are one process and so read the
+	// same clock.
+	StampKey = "bench.millrace.io/sent"
+	// StampMark stands right before the stamp in an event's JSON.
+	StampMark = StampKey + `":"`
+	// StampDigits is the length of every stamp.
+	StampDigits = 19
+)
+
+// FormatStamp returns the stamp of a time.
+func FormatStamp(at time.Time) string { return fmt.Sprintf("%0*d", StampDigits, at.UnixNano()) }
+
+// ParseStamp returns the nanoseconds of a stamp, or zero if digits are no stamp.
+func ParseStamp(digits []byte) int64 {
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// ModifiedEvent returns the MODIFIED event of an object as one line of JSON.
+func ModifiedEvent(object []byte) []byte {
+	event := append([]byte(`{"type":"MODIFIED","object":`), bytes.TrimSpace(object)...)
+	return append(event, "}\n"...)
+}
+
+// WithStamp returns a copy of an event with the stamp of at in place of its own.
+func WithStamp(event []byte, at time.Time) []byte {
+	restamped := bytes.Clone(event)
+	if i := bytes.Index(restamped, []byte(StampMark)); i >= 0 {
+		copy(restamped[i+len(StampMark):], FormatStamp(at))
+	}
+	return restamped
+}

@@ -1,0 +1,121 @@
+package testbed
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TargetConfig describes a server to send requests to.
+type TargetConfig struct {
+	// REST holds the address and credentials. Required.
+	REST *rest.Config
+	// HTTP1 asks for HTTP/1.1. Zero value: HTTP/2 only.
+	HTTP1 bool
+}
+
+// Target is the address of a server, with credentials. Every client has a connection
+// of its own (Conn): a shared pool would leave open how many there are.
+type Target struct {
+	Config  TargetConfig
+	BaseURL string
+	tls     *tls.Config // nil: not over TLS
+}
+
+// NewTarget connects to nothing yet.
+func NewTarget(cfg TargetConfig) (*Target, error) {
+	tlsConfig, err := rest.TLSConfigFor(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("build TLS settings: %w", err)
+	}
+	base := cfg.REST.Host
+	if !strings.Contains(base, "://") {
+		base = "https://" + base
+	}
+	return &Target{Config: cfg, BaseURL: strings.TrimSuffix(base, "/"), tls: tlsConfig}, nil
+}
+
+// KubeconfigPath returns the file that the flags --kubeconfig and --data-dir mean. It
+// is empty if the files of $KUBECONFIG are to be used.
+func KubeconfigPath(kubeconfig, dataDir string) string {
+	if kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
+		return kubeconfig
+	}
+	return filepath.Join(dataDir, "admin.kubeconfig")
+}
+
+// LoadKubeconfig loads one kubeconfig, or the files of $KUBECONFIG if path is empty.
+func LoadKubeconfig(path string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("load kubeconfig: %w", err)
+	}
+	return cfg, nil
+}
+
+// Connect returns n clients whose connections are open, so that handshakes are not
+// measured. The caller closes them.
+func (t *Target) Connect(ctx context.Context, n int) ([]*Conn, error) {
+	conns := make([]*Conn, 0, n)
+	for range n {
+		c, err := t.Dial(0)
+		if err == nil {
+			conns = append(conns, c)
+			err = c.open(ctx, t)
+		}
+		if err != nil {
+			CloseAll(conns)
+			return nil, fmt.Errorf("connect to server: %w", Cause(ctx, err))
+		}
+	}
+	return conns, nil
+}
+
+// Get reads a small JSON document into v over a connection of its own. If v is nil,
+// Get only checks the status.
+func (t *Target) Get(ctx context.Context, uri string, v any) error {
+	c, err := t.Dial(0)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	req, err := t.NewRequest(ctx, Request{URI: uri, Accept: "application/json"})
+	if err != nil {
+		return err
+	}
+	resp, err := c.Send(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if v == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+	} else {
+		err = json.NewDecoder(resp.Body).Decode(v)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", uri, err)
+	}
+	return nil
+}
+
+// Version returns the server's gitVersion, or a text that says why it is unknown.
+func (t *Target) Version(ctx context.Context) string {
+	var info struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := t.Get(ctx, "/version", &info); err != nil {
+		return "unknown (" + err.Error() + ")"
+	}
+	return info.GitVersion
+}

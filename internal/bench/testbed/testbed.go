@@ -1,0 +1,226 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The values that --read-paths may have.
+const (
+	ReadPathMillrace   = "millrace"
+	ReadPathKubernetes = "kubernetes"
+)
+
+// Options are the flags that say how servers are run.
+type Options struct {
+	ReadPaths    []string
+	serverArgs   []string
+	ReadyTimeout time.Duration
+	workDir      string // empty: a temporary directory
+	keep         bool   // the temporary directory stays
+	SkipFill     bool
+	ExternalEtcd bool
+}
+
+// AddFlags adds all of the flags, which hold with --compare.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	o.AddServerFlags(f, "with --compare: ")
+	f.BoolVar(&o.SkipFill, "skip-fill", false, "with --compare: measure the data that --work-dir has from a former run")
+}
+
+// AddServerFlags adds the flags of a command that always fills in its own data. The
+// help text of each begins with when.
+func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
+	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, when+"what to run, in this order")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server; may be repeated")
+	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
+	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
+	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
+	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, when+"run etcd in a process of its own, so that CPU and memory are the API server's alone")
+}
+
+// CompareFlags are the flags of AddFlags, which need --compare.
+func CompareFlags() []string {
+	return []string{"read-paths", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd"}
+}
+
+// Validate checks the flags.
+func (o *Options) Validate() error {
+	if len(o.ReadPaths) == 0 || len(o.ReadPaths) > 2 {
+		return errors.New("--read-paths: choose one or two")
+	}
+	for i, path := range o.ReadPaths {
+		if path != ReadPathMillrace && path != ReadPathKubernetes || slices.Contains(o.ReadPaths[:i], path) {
+			return fmt.Errorf("--read-paths: choose %s, %s or both", ReadPathMillrace, ReadPathKubernetes)
+		}
+	}
+	if o.SkipFill && o.workDir == "" {
+		return errors.New("--skip-fill needs the --work-dir of a former run")
+	}
+	return nil
+}
+
+// ExternalEtcdNote is what a report says of --external-etcd.
+const ExternalEtcdNote = "etcd runs in a process of its own: CPU and memory are the API server's alone"
+
+// Config configures a Testbed. Progress is required.
+type Config struct {
+	Options
+	Progress *Progress
+	// Subdirectory is below the work directory. Zero value: the work directory itself.
+	Subdirectory string
+	// HTTP1 says how servers are asked whether they are ready, and measured. Zero
+	// value: HTTP/2.
+	HTTP1 bool
+}
+
+// Testbed runs servers, one after another, over one data directory or one etcd.
+//
+// Every measurement can so have a process of its own over the same data: none carries
+// the garbage of filling, or of an earlier measurement, in its heap. That costs the
+// start of a server each time, which is measured too.
+type Testbed struct {
+	Config     Config
+	Executable string
+	dir        string
+	port       int          // the same for all servers, so that kubeconfigs stay valid
+	etcd       *etcdProcess // nil: each server has an embedded etcd
+}
+
+// Open makes the directories of a Testbed, and starts etcd if that is to be a process
+// of its own. The caller must call closeBed after all servers have ended.
+func Open(ctx context.Context, program Program, cfg Config) (bed *Testbed, closeBed func(), err error) {
+	b := &Testbed{Config: cfg, dir: cfg.workDir}
+	if b.Executable, err = program.executable(); err != nil {
+		return nil, nil, err
+	}
+	if b.port, err = freePort(); err != nil {
+		return nil, nil, err
+	}
+	remove, err := b.makeDirs()
+	if err != nil {
+		return nil, nil, err
+	}
+	if cfg.workDir != "" || cfg.keep {
+		cfg.Progress.Phase("working in %s", b.dir)
+	}
+	if !cfg.ExternalEtcd {
+		return b, remove, nil
+	}
+	if b.etcd, err = startEtcd(ctx, etcdConfig{executable: b.Executable, dataDir: b.etcdData(), logFile: b.Logs("etcd.log")}); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return b, func() {
+		b.etcd.end(ctx)
+		remove()
+	}, nil
+}
+
+// makeDirs makes the work directory and what is below it. remove deletes it again if
+// it is temporary and not to be kept.
+func (b *Testbed) makeDirs() (remove func(), err error) {
+	remove = func() {}
+	if b.dir == "" {
+		if b.dir, err = os.MkdirTemp("", "millrace-bench-"); err != nil {
+			return nil, fmt.Errorf("create temporary directory: %w", err)
+		}
+		if !b.Config.keep {
+			remove = func() { os.RemoveAll(b.dir) }
+		}
+	} else {
+		b.dir = filepath.Join(b.dir, b.Config.Subdirectory)
+	}
+	if b.dir, err = filepath.Abs(b.dir); err != nil {
+		return nil, fmt.Errorf("resolve work directory: %w", err)
+	}
+	_, err = os.Stat(b.data())
+	if err == nil && b.Config.SkipFill && b.Config.ExternalEtcd {
+		_, err = os.Stat(b.etcdData())
+	}
+	switch {
+	case err == nil && !b.Config.SkipFill:
+		return nil, fmt.Errorf("%s has data already: pass --skip-fill to measure it, or choose another --work-dir", b.dir)
+	case err != nil && b.Config.SkipFill:
+		return nil, fmt.Errorf("--skip-fill: %s has no data of a former run", b.dir)
+	}
+	for _, dir := range []string{b.data(), b.Captures(""), b.Logs("")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			remove()
+			return nil, fmt.Errorf("create work directory: %w", err)
+		}
+	}
+	return remove, nil
+}
+
+func (b *Testbed) data() string     { return filepath.Join(b.dir, "data") }
+func (b *Testbed) etcdData() string { return filepath.Join(b.dir, "etcd") }
+
+// Logs is the path of a log.
+func (b *Testbed) Logs(name string) string { return filepath.Join(b.dir, "logs", name) }
+
+// Captures is the directory of the response bodies that a server has sent. It need not
+// exist.
+func (b *Testbed) Captures(server string) string { return filepath.Join(b.dir, "captures", server) }
+
+// Start starts a server with a read path and returns when it is ready. The name of
+// its log is without ".log". The caller must call End.
+func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, error) {
+	args := b.Config.serverArgs
+	if b.etcd != nil {
+		args = append([]string{"--etcd-servers=" + b.etcd.endpoint}, args...)
+	}
+	return startServer(ctx, serverConfig{
+		executable: b.Executable, readPath: readPath, dataDir: b.data(), port: b.port, logFile: b.Logs(log + ".log"),
+		args: args, http1: b.Config.HTTP1, timeout: b.Config.ReadyTimeout,
+	})
+}
+
+// End stops a server, and tells the user if it had to be killed.
+func (b *Testbed) End(ctx context.Context, s *Server) {
+	if !s.Stop(ctx) {
+		b.Config.Progress.Phase("server did not end after SIGTERM and was killed")
+	}
+}
+
+// Fill runs "fill". It writes to an external etcd directly, and otherwise through a
+// server that serves nothing else.
+func (b *Testbed) Fill(ctx context.Context, f FillConfig) error {
+	b.Config.Progress.Phase("filling in %s", f)
+	destination := "--kubeconfig=" + filepath.Join(b.data(), "admin.kubeconfig")
+	if b.etcd != nil {
+		destination = "--etcd-servers=" + b.etcd.endpoint
+	} else {
+		s, err := b.Start(ctx, b.Config.ReadPaths[0], "serve-fill")
+		if err != nil {
+			return err
+		}
+		defer b.End(ctx, s)
+	}
+	filler, err := StartChild(ChildConfig{Path: b.Executable, LogFile: b.Logs("fill.log"), Args: append([]string{"fill", destination}, f.args()...)})
+	if err != nil {
+		return err
+	}
+	return filler.wait(ctx)
+}
+
+// ExplainExit returns the error of a measurement of a child, which may be nil. If the
+// child has ended by itself, that is the error: the others only follow from it.
+func (b *Testbed) ExplainExit(ctx context.Context, process *Child, err error) error {
+	if ctx.Err() != nil || err == nil && !process.exited() {
+		return err
+	}
+	select {
+	case <-process.done:
+		return fmt.Errorf("measure %s: it ended by itself (%v)%s", process.cfg.Args[0], process.err, process.logTail())
+	case <-time.After(time.Second): // a process that has just died is reaped within this time
+		return err
+	}
+}

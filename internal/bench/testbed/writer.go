@@ -1,0 +1,165 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// writerConns is how many connections a Writer has, and so how many writes may be in
+// flight. If the server cannot keep up with them, the rate falls. The report has the
+// rate that was reached.
+const writerConns = 16
+
+// Change is one write.
+type Change struct {
+	Method, URI, ContentType string
+	Body                     []byte
+}
+
+// ChangeFunc makes write i of a run. It is called right before the write is sent, at
+// time at.
+type ChangeFunc func(i int, at time.Time) Change
+
+// Writer sends writes over several connections. One goroutine may use it at a time.
+type Writer struct {
+	Target *Target
+	Conns  []*Conn
+	Change ChangeFunc // required by Emit
+	sent   int        // writes of all calls of Emit
+}
+
+// NewWriter connects to the server. The caller must call Close.
+func NewWriter(ctx context.Context, t *Target) (*Writer, error) {
+	conns, err := t.Connect(ctx, writerConns)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{Target: t, Conns: conns}, nil
+}
+
+// Single returns a writer of other changes over one of w's connections. It must not
+// be used at the same time as w, and need not be closed.
+func (w *Writer) Single(f ChangeFunc) *Writer {
+	return &Writer{Target: w.Target, Conns: w.Conns[:1], Change: f}
+}
+
+// Get reads a document over the first of w's connections.
+func (w *Writer) Get(ctx context.Context, r Request) ([]byte, error) {
+	req, err := w.Target.NewRequest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return w.Conns[0].FetchBody(req)
+}
+
+// Close closes the connections.
+func (w *Writer) Close() { CloseAll(w.Conns) }
+
+// Emit sends so many writes, rate of them a second, and returns when the last one is
+// acknowledged.
+func (w *Writer) Emit(ctx context.Context, events int, rate float64) error {
+	first := w.sent
+	w.sent += events
+	return w.Each(ctx, func(ctx context.Context, turns chan<- int) error {
+		return AtRate(ctx, events, rate, func(i int) error { return OfferTurn(ctx, turns, first+i) })
+	}, func(ctx context.Context, c *Conn, i int) error {
+		return w.Target.Write(ctx, c, w.Change(i, time.Now()), http.StatusOK)
+	})
+}
+
+// Turns returns a feed for Each that offers n turns as fast as they are taken.
+func Turns(n int) func(context.Context, chan<- int) error {
+	return func(ctx context.Context, turns chan<- int) error {
+		for i := range n {
+			if err := OfferTurn(ctx, turns, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// OfferTurn sends turn i, or returns the cause of ctx's end.
+func OfferTurn(ctx context.Context, turns chan<- int, i int) error {
+	select {
+	case turns <- i:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Each calls do for the turns that feed offers, with one goroutine for each
+// connection. The first error ends it.
+func (w *Writer) Each(ctx context.Context, feed func(context.Context, chan<- int) error, do func(context.Context, *Conn, int) error) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	turns := make(chan int)
+	var group sync.WaitGroup
+	for _, c := range w.Conns {
+		group.Go(func() {
+			for i := range turns {
+				if err := do(ctx, c, i); err != nil {
+					fail(err)
+				}
+			}
+		})
+	}
+	err := feed(ctx, turns)
+	close(turns)
+	group.Wait()
+	return Cause(ctx, err)
+}
+
+// Write sends one change and reads the whole answer. A status other than the wanted
+// ones is a *StatusError.
+func (t *Target) Write(ctx context.Context, c *Conn, ch Change, want ...int) error {
+	req, err := http.NewRequestWithContext(ctx, ch.Method, t.BaseURL+ch.URI, bytes.NewReader(ch.Body))
+	if err != nil {
+		return fmt.Errorf("build request: %w", err)
+	}
+	req.Header.Set("Accept", AcceptJSON)
+	req.Header.Set("Content-Type", ch.ContentType)
+	req.Header.Set("User-Agent", "millrace-bench")
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", ch.Method, ch.URI, Cause(ctx, err))
+	}
+	defer resp.Body.Close()
+	if !slices.Contains(want, resp.StatusCode) {
+		return newStatusError(req, resp)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// WriteWithRetry sends a change, and sends it again after each 429 that has a
+// Retry-After, as client-go does. It returns how many 429s there were.
+func (t *Target) WriteWithRetry(ctx context.Context, c *Conn, ch Change, want int) (refused int, err error) {
+	for ; ; refused++ {
+		err := t.Write(ctx, c, ch, want)
+		wait := retryAfter(err)
+		if wait == 0 {
+			return refused, err
+		}
+		if err := Sleep(ctx, wait); err != nil {
+			return refused, err
+		}
+	}
+}
+
+// retryAfter is the Retry-After of a 429, and zero for any other error.
+func retryAfter(err error) time.Duration {
+	var status *StatusError
+	if !errors.As(err, &status) || status.code != http.StatusTooManyRequests {
+		return 0
+	}
+	return status.retryAfter
+}

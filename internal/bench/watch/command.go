@@ -1,0 +1,164 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+func NewCommand(cfg testbed.Program) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Measure WATCH",
+		Long: `Measures what delivering events to many watchers costs a server, how long
+events take from the write to the watcher, and the memory of informers that
+begin with a watch-list.
+
+The events come from writes of its own: config maps that it creates in the
+namespace default, and status patches of pods that fill has made. A span begins
+before the write is sent and so contains the write. "net" is CPU without that of
+the same writes without watchers.
+
+By default it measures the server of a kubeconfig, and removes its config maps
+afterwards. With --compare it starts this binary with either read path in turn
+over one data directory that it fills, and a server whose handlers write the same
+event from memory: the floor.
+
+This process and the server have a file open for each connection: ulimit -n must
+allow for 1,100 of them, and for more with --scale.`,
+		Example: `  millrace bench watch --compare
+  millrace bench watch --compare --workloads=all-h2-20,floor-h2-20,gzip --duration=5s
+  millrace bench watch --compare --workloads=watchlist --secrets=100 -o json > report.json
+  millrace bench watch --workloads=names-1000 --server-pid=1234
+  millrace bench watch --from report.json -o markdown`,
+	}
+	testbed.Runner{
+		Help:     func() (string, bool) { return workloadHelp(), slices.Contains(o.workloads, "help") },
+		Validate: func() error { return o.validate(cmd.Flags().Changed) },
+		From:     &o.from, Output: &o.output, NewReport: func() testbed.Report { return &report{} },
+		Measure: func(ctx context.Context, to testbed.Streams) error { return execute(ctx, cfg, o, to) },
+	}.Bind(cmd)
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// bench is one run of "bench watch".
+type bench struct {
+	opts   *options
+	log    *testbed.Progress
+	report *report
+	pods   []testbed.PodSample // one of each node; set when first needed
+}
+
+// execute measures and prints the report. It returns an error if any workload failed.
+func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.Streams) error {
+	b := &bench{opts: o, log: testbed.NewProgress(to.Err), report: &report{
+		Started: time.Now(), Machine: testbed.ThisMachine(), Plan: o.plan, ExternalEtcd: o.ExternalEtcd,
+	}}
+	var err error
+	if o.compare {
+		err = b.compare(ctx, cfg)
+	} else {
+		err = b.single(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	b.report.noteFailures()
+	return testbed.ResultError(b.report.Write(to.Out, o.output), len(b.report.failed()))
+}
+
+// single measures the server of a kubeconfig.
+func (b *bench) single(ctx context.Context) error {
+	cfg, err := testbed.LoadKubeconfig(testbed.KubeconfigPath(b.opts.kubeconfig, b.opts.dataDir))
+	if err != nil {
+		return err
+	}
+	t, err := testbed.NewTarget(testbed.TargetConfig{REST: cfg})
+	if err != nil {
+		return err
+	}
+	var m *testbed.Meter
+	if b.opts.serverPID > 0 {
+		m = testbed.NewMeter(b.opts.serverPID)
+	}
+	b.log.Phase("measuring %s", t.BaseURL)
+	s := serverReport{Name: "server", Version: t.Version(ctx)}
+	for _, spec := range b.opts.chosen.informers {
+		res, err := (&informerRun{target: t, meter: m, uri: informersURI, log: b.log}).measure(ctx, spec, b.opts.plan)
+		if err := b.addInformers(ctx, &s.Informers, spec, res, err); err != nil {
+			return err
+		}
+	}
+	if len(b.opts.chosen.events) > 0 {
+		if err := b.events(ctx, t, m, &s, func(ctx context.Context, r *runner) error { return removeConfigMaps(ctx, r.writer) }); err != nil {
+			return err
+		}
+	}
+	b.report.Servers = append(b.report.Servers, s)
+	return nil
+}
+
+// events runs the event workloads on a server, and last after them. last also runs after
+// an interrupt, then with a context that ends soon.
+func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {
+	if b.opts.chosen.needs(watchNodes) && b.pods == nil {
+		var err error
+		if b.pods, err = findPods(ctx, t); err != nil {
+			return err
+		}
+	}
+	r, err := newRunner(ctx, t, runner{meter: m, plan: b.opts.plan, log: b.log, pods: b.pods})
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	s.Results, err = b.runAll(ctx, r, b.opts.chosen.events)
+	if ctx.Err() != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), testbed.InterruptGrace)
+		defer cancel()
+		return errors.Join(err, last(cleanup, r))
+	}
+	return errors.Join(err, last(ctx, r))
+}
+
+// runAll runs workloads one after another. A failed workload is part of the results. An
+// error ends the whole run.
+func (b *bench) runAll(ctx context.Context, r *runner, specs []eventWorkload) ([]result, error) {
+	var results []result
+	for _, s := range specs {
+		res, err := r.run(ctx, s)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			b.log.Phase("failed: %s: %v", s.name, err)
+			res = result{Workload: s.name, Error: err.Error()}
+		}
+		results = append(results, res)
+		if err := testbed.Sleep(ctx, b.opts.plan.Settle); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// addInformers adds a result, or err, with which the measurement failed. It returns the
+// cause if ctx has ended.
+func (b *bench) addInformers(ctx context.Context, to *[]informersResult, s informerWorkload, res informersResult, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		b.log.Phase("failed: %s: %v", s.name, err)
+		res = informersResult{Workload: s.name, Informers: s.informers, Error: err.Error()}
+	}
+	*to = append(*to, res)
+	return nil
+}

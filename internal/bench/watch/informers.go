@@ -1,0 +1,248 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/millrace/millrace/internal/bench/floor"
+	"github.com/millrace/millrace/internal/bench/render"
+	"github.com/millrace/millrace/internal/bench/testbed"
+)
+
+const (
+	// slowInformer says that every fourth informer is slow. It reads its first bytes at
+	// a rate, and then as fast as it can, so that the run ends.
+	slowInformer      = 4
+	slowInformerBytes = 20_000_000
+	slowInformerRate  = 2_000_000 // a second
+	// informerRead is the size of an informer's buffer.
+	informerRead = 128 << 10
+
+	informersURI  = "/api/v1/secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	initialEndKey = "k8s.io/initial-events-end"
+	initialEnd    = `"` + initialEndKey + `":"true"`
+	// memoryReturnTime is the time after the last bookmark in which a server can return
+	// memory to the system.
+	memoryReturnTime = 30 * time.Second
+)
+
+// informersResult is what several informers cost that begin with a watch-list at once.
+type informersResult struct {
+	Workload      string        `json:"workload"`
+	Form          string        `json:"form,omitempty"` // empty: json
+	Informers     int           `json:"informers"`
+	Slow          int           `json:"slow"`      // how many of Informers were slow
+	Objects       int           `json:"objects"`   // received by each
+	BodyBytes     int64         `json:"bodyBytes"` // received by each
+	Rest          time.Duration `json:"restNanos"` // before IdleBytes is read
+	IdleBytes     int64         `json:"idleBytes"`
+	PeakBytes     int64         `json:"peakBytes"`
+	ReadyBytes    int64         `json:"readyBytes,omitempty"` // when the measurement began
+	AfterBytes    int64         `json:"afterBytes,omitempty"` // memoryReturnTime after the last bookmark
+	CPUSeconds    float64       `json:"cpuSeconds"`
+	CPUMillis     float64       `json:"cpuMillisPerMB"`
+	ClientMillis  float64       `json:"clientCPUMillisPerMB"`
+	Seconds       float64       `json:"seconds"`       // until the last informer had its bookmark
+	MedianSeconds float64       `json:"medianSeconds"` // of the informers that are not slow
+
+	Error string `json:"error,omitempty"` // not empty: nothing was measured
+}
+
+// informerRun runs several informers at once.
+type informerRun struct {
+	target *testbed.Target
+	meter  *testbed.Meter
+	uri    string
+	log    *testbed.Progress
+	// form is set by measure. The zero value is JSON.
+	form informerForm
+}
+
+// informerTotals is what one informer has received.
+type informerTotals struct {
+	slow    bool
+	objects int
+	bytes   int64
+	took    time.Duration
+}
+
+// measure runs the informers of a workload until each has its bookmark.
+func (r *informerRun) measure(ctx context.Context, s informerWorkload, plan plan) (informersResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, plan.Timeout+testbed.MaxRests*plan.Rest,
+		fmt.Errorf("run %s: not done within --timeout=%s", s.name, plan.Timeout))
+	defer cancel()
+	ready, err := r.meter.Read()
+	if err != nil {
+		return informersResult{}, err
+	}
+	idle, err := r.meter.AwaitIdleLogged(ctx, r.log, s.name, plan.Rest)
+	if err != nil {
+		return informersResult{}, err
+	}
+	var informers []informerTotals
+	clientBefore, start := testbed.ClientCPU(), time.Now()
+	_, peak, err := r.meter.PeakDuring(func() (err error) {
+		r.form = s.form
+		informers, err = r.run(ctx, s.informers)
+		return err
+	})
+	if err != nil {
+		return informersResult{}, err
+	}
+	took, clientUsed := time.Since(start), testbed.ClientCPU()-clientBefore
+	after, err := r.meter.Read()
+	if err != nil {
+		return informersResult{}, err
+	}
+	res := informersResult{Workload: s.name, Form: s.form.name, Rest: plan.Rest, ReadyBytes: ready.RSS, IdleBytes: idle.RSS, PeakBytes: peak,
+		CPUSeconds: (after.CPU - idle.CPU).Seconds(), Seconds: took.Seconds()}
+	megabytes := float64(res.sum(informers)) / 1e6
+	res.CPUMillis, res.ClientMillis = 1000*res.CPUSeconds/megabytes, render.Millis(clientUsed)/megabytes
+	if err := testbed.Sleep(ctx, min(plan.Rest, memoryReturnTime)); err != nil {
+		return res, err
+	}
+	if after, err = r.meter.Read(); err != nil {
+		return res, err
+	}
+	res.AfterBytes = after.RSS
+	return res, res.check(informers)
+}
+
+// sum sets the fields that follow from the informers, and returns the bytes that all of
+// them received.
+func (res *informersResult) sum(informers []informerTotals) (total int64) {
+	var fast []time.Duration
+	for _, one := range informers {
+		total += one.bytes
+		if one.slow {
+			res.Slow++
+		} else {
+			fast = append(fast, one.took)
+		}
+	}
+	slices.Sort(fast)
+	res.Informers, res.Objects, res.BodyBytes = len(informers), informers[0].objects, informers[0].bytes
+	res.MedianSeconds = render.Percentile(fast, 50).Seconds()
+	return total
+}
+
+// check returns an error if an informer did not receive as many objects as the first.
+func (res *informersResult) check(informers []informerTotals) error {
+	for i, one := range informers {
+		if one.objects != res.Objects || one.objects == 0 {
+			return fmt.Errorf("informer %d got %d objects, the first %d", i, one.objects, res.Objects)
+		}
+	}
+	return nil
+}
+
+func (r *informerRun) run(parent context.Context, informers int) ([]informerTotals, error) {
+	ctx, fail := context.WithCancelCause(parent)
+	defer fail(nil)
+	shares := make([]informerTotals, informers)
+	var group sync.WaitGroup
+	for i := range shares {
+		group.Go(func() {
+			totals, start := &shares[i], time.Now()
+			totals.slow = i%slowInformer == slowInformer-1
+			if err := r.read(ctx, totals, io.Discard); err != nil {
+				fail(fmt.Errorf("informer %d, after %d objects and %d bytes: %w", i, totals.objects, totals.bytes, err))
+			}
+			totals.took = time.Since(start)
+		})
+	}
+	group.Wait()
+	return shares, context.Cause(ctx)
+}
+
+// read is one informer. It ends with the bookmark. The decompressed bytes are also
+// written to copyTo.
+func (r *informerRun) read(ctx context.Context, totals *informerTotals, copyTo io.Writer) error {
+	window := 0
+	if totals.slow {
+		window = testbed.SlowWindow
+	}
+	l, err := dialConnection(r.target, window, 0)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	req, err := r.target.NewRequest(ctx, testbed.Request{URI: r.uri, Accept: cmp.Or(r.form.accept, testbed.AcceptJSON), Encoding: r.form.encoding})
+	if err != nil {
+		return err
+	}
+	resp, err := testbed.Send(l.rt, req)
+	if err != nil {
+		return testbed.Cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	wire := &wireReader{Reader: resp.Body, bytes: &totals.bytes}
+	body := io.Reader(wire)
+	if resp.Header.Get("Content-Encoding") == testbed.EncodingGzip {
+		if body, err = gzip.NewReader(wire); err != nil {
+			return fmt.Errorf("decode watch-list: %w", err)
+		}
+	}
+	scanner, done := r.form.scanner(), false
+	buf, start := make([]byte, informerRead), time.Now()
+	for !done {
+		n, err := body.Read(buf)
+		scanner.feed(buf[:n], func(e event) {
+			switch {
+			case e.isType("ADDED"):
+				totals.objects++
+			case e.isType("BOOKMARK") && e.marked:
+				done = true
+			}
+		})
+		if _, err := copyTo.Write(buf[:n]); err != nil {
+			return err
+		}
+		if err != nil && !done {
+			return fmt.Errorf("it ended without its bookmark: %w", testbed.Cause(ctx, err))
+		}
+		if totals.slow && totals.bytes < slowInformerBytes {
+			due := time.Duration(float64(totals.bytes) / slowInformerRate * float64(time.Second))
+			if err := testbed.Sleep(ctx, time.Until(start.Add(due))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wireReader counts the bytes that are read from it, before they are decompressed.
+type wireReader struct {
+	io.Reader
+	bytes *int64
+}
+
+func (r *wireReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	*r.bytes += int64(n)
+	return n, err
+}
+
+// capture stores in dir what one informer receives, for the floor to send.
+func (r *informerRun) capture(ctx context.Context, dir string) (floor.Body, error) {
+	f, err := os.Create(filepath.Join(dir, watchListGroup))
+	if err != nil {
+		return floor.Body{}, fmt.Errorf("create capture: %w", err)
+	}
+	r.form = informerForm{}
+	err = errors.Join(r.read(ctx, &informerTotals{}, f), f.Close())
+	if err != nil {
+		return floor.Body{}, fmt.Errorf("capture a watch-list: %w", err)
+	}
+	return floor.Body{Name: watchListGroup, File: watchListGroup, ContentType: testbed.AcceptJSON}, nil
+}

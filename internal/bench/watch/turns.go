@@ -1,0 +1,63 @@
+package watch
+
+import "slices"
+
+// medians returns, for each workload, the medians of its figures over all turns. Every
+// turn has the same workloads. A workload that failed in one turn has failed.
+func medians(turns []turnResults, of func(turnResults) []result) []result {
+	results := slices.Clone(of(turns[0]))
+	for i := range results {
+		var all []result
+		for _, turn := range turns {
+			if res := of(turn)[i]; res.Error == "" {
+				all = append(all, res)
+			} else {
+				results[i] = res
+			}
+		}
+		if len(all) == len(turns) {
+			results[i] = mediansOf(all)
+		}
+	}
+	return results
+}
+
+// mediansOf returns the median of each figure of one workload. Other fields are the same
+// in all turns and are taken from the first.
+func mediansOf(all []result) result {
+	res := all[0]
+	figure := func(of func(*result) *float64) { *of(&res) = medianOf(all, of) }
+	figure(func(r *result) *float64 { return &r.OpenSeconds })
+	figure(func(r *result) *float64 { return &r.WritesPerSec })
+	figure(func(r *result) *float64 { return &r.BytesPerEvent })
+	figure(func(r *result) *float64 { return &r.Millis.P50 })
+	figure(func(r *result) *float64 { return &r.Millis.P90 })
+	figure(func(r *result) *float64 { return &r.Millis.P99 })
+	figure(func(r *result) *float64 { return &r.Millis.Max })
+	figure(func(r *result) *float64 { return &r.ClientMicros })
+	if res.Server == nil {
+		return res
+	}
+	cost := *res.Server
+	res.Server = &cost
+	figure(func(r *result) *float64 { return &r.Server.OpenMicros })
+	figure(func(r *result) *float64 { return &r.Server.CPUSeconds })
+	figure(func(r *result) *float64 { return &r.Server.WriteMicros })
+	figure(func(r *result) *float64 { return &r.Server.EventMicros })
+	figure(func(r *result) *float64 { return &r.Server.AloneMicros })
+	figure(func(r *result) *float64 { return &r.Server.NetMicros })
+	cost.RSSBytes = medianOf(all, func(r *result) *int64 { return &r.Server.RSSBytes })
+	cost.PeakBytes = medianOf(all, func(r *result) *int64 { return &r.Server.PeakBytes })
+	return res
+}
+
+// medianOf returns the median of one figure. For an even number of turns it is the mean
+// of the two in the middle.
+func medianOf[T int64 | float64](all []result, figure func(*result) *T) T {
+	values := make([]T, len(all))
+	for i := range all {
+		values[i] = *figure(&all[i])
+	}
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}

@@ -1,0 +1,167 @@
+package cache
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// indexLookup is one requirement of a selector, as an index answers it: the entries of
+// some groups, or with negated all entries outside these groups.
+type indexLookup struct {
+	term resource.Term
+	// groups are prefixes of keys in the index, sorted.
+	groups  []string
+	negated bool
+}
+
+// indexLookups returns the requirements of a query that an index can answer.
+func indexLookups(q *Query) []indexLookup {
+	var all []indexLookup
+	if q.Labels != nil {
+		requirements, _ := q.Labels.Requirements()
+		for i := range requirements {
+			if l, ok := labelLookup(&requirements[i]); ok {
+				all = append(all, l)
+			}
+		}
+	}
+	if q.Fields != nil {
+		for _, r := range q.Fields.Requirements() {
+			if r.Field == "metadata.namespace" {
+				continue // the namespace begins the key
+			}
+			if l, ok := (indexLookup{term: resource.FieldTerm(r.Field), negated: r.Operator == selection.NotEquals}).withValues(r.Value); ok {
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+// labelLookup returns false for a requirement that no index can answer.
+func labelLookup(r *labels.Requirement) (indexLookup, bool) {
+	l := indexLookup{term: resource.LabelTerm(r.Key())}
+	switch r.Operator() {
+	case selection.Exists, selection.DoesNotExist:
+		l.groups, l.negated = []string{absentGroup + groupEnd}, r.Operator() == selection.Exists
+		return l, true
+	case selection.NotIn, selection.NotEquals:
+		l.negated = true
+		return l.withValues(r.ValuesUnsorted()...)
+	case selection.In, selection.Equals, selection.DoubleEquals:
+		return l.withValues(r.ValuesUnsorted()...)
+	}
+	return indexLookup{}, false
+}
+
+// withValues sets the groups of some values. It returns false if one of the values has
+// no group.
+func (l indexLookup) withValues(values ...string) (indexLookup, bool) {
+	for _, v := range values {
+		group, ok := valuePrefix(v)
+		if !ok {
+			return l, false
+		}
+		l.groups = append(l.groups, group)
+	}
+	slices.Sort(l.groups)
+	l.groups = slices.Compact(l.groups)
+	return l, true
+}
+
+// count returns an upper bound of the number of entries that collect returns.
+func (l indexLookup) count(index Tree, q *Query) int {
+	if l.negated {
+		n := index.Len()
+		for _, group := range l.groups {
+			n -= index.Count(group)
+		}
+		return n
+	}
+	n := index.Count(unindexedGroup + groupEnd)
+	for _, group := range l.groups {
+		n += index.CountFrom(group+q.Prefix, group+q.From)
+	}
+	return n
+}
+
+// collect returns the candidates in the query's scope, in the order of the index.
+func (l indexLookup) collect(index Tree, q *Query) []*resource.Entry {
+	var found []*resource.Entry
+	collectRange := func(from, end string) {
+		index.walkRange(from, end, func(e *resource.Entry) {
+			if strings.HasPrefix(e.Key, q.Prefix) && e.Key >= q.From {
+				found = append(found, e)
+			}
+		})
+	}
+	if l.negated {
+		from := ""
+		for _, group := range l.groups {
+			collectRange(from, group)
+			from = prefixEnd(group)
+		}
+		collectRange(from, "")
+		return found
+	}
+	for _, group := range append(l.groups, unindexedGroup+groupEnd) {
+		collectRange(max(group+q.Prefix, group+q.From), prefixEnd(group+q.Prefix))
+	}
+	return found
+}
+
+// candidatesByIndex yields the candidates of the index with the fewest, in key order. It
+// returns false if no index is better than a walk through the scope.
+func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.Span], Plan, bool) {
+	if len(s.indexes) == 0 {
+		return nil, Plan{}, false
+	}
+	scope := s.CountFrom(q.Prefix, q.From)
+	best, fewest := -1, 0
+	var lookup indexLookup
+	for _, l := range indexLookups(q) {
+		i := slices.IndexFunc(s.indexes, func(t Tree) bool { return t.by.term == l.term })
+		if i < 0 {
+			continue
+		}
+		if n := l.count(s.indexes[i], q); best < 0 || n < fewest {
+			best, fewest, lookup = i, n, l
+		}
+	}
+	if best < 0 || !worthwhile(fewest, scope, q.Limit) {
+		return nil, Plan{}, false
+	}
+	index := s.indexes[best]
+	s.advisor.indexUsed(index.by)
+	found := lookup.collect(index, q)
+	slices.SortFunc(found, func(a, b *resource.Entry) int { return strings.Compare(a.Key, b.Key) })
+	spans := make([]encode.Span, 0, len(found))
+	for _, e := range found {
+		if span, ok := s.Find(e.Key); ok {
+			spans = appendSpan(spans, span)
+		}
+	}
+	return slices.Values(spans), Plan{Path: PathIndex, Term: index.by.term, Candidates: len(found)}, true
+}
+
+// indexLookupCost is the cost of finding an entry through an index, measured in entries
+// of a scan (docs/bench/cache.md).
+const indexLookupCost = 9
+
+// worthwhile compares the cost of an index that leads to some candidates with a walk
+// through the scope. The walk ends at the limit, on average after its share of the
+// scope.
+func worthwhile(candidates, scope, limit int) bool {
+	walked := scope
+	if limit > 0 && candidates > limit {
+		walked = int(float64(scope) * float64(limit) / float64(candidates))
+	}
+	return candidates*indexLookupCost < walked
+}

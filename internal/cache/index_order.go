@@ -1,0 +1,85 @@
+package cache
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// indexOrder is the order of an index: by a term's value, then by the entry's key. The
+// entries with one value form a group. A nil *indexOrder is the order by key alone, that
+// of a resource's tree.
+type indexOrder struct {
+	term resource.Term
+	// lastUsed is when a reader last chose the index, in Unix nanoseconds.
+	lastUsed atomic.Int64
+}
+
+// A key in an index consists of the group's kind, its value, a NUL and the entry's key.
+// There is a group for each value, one for entries without the term, and one for the
+// entries that an index cannot place: those without attributes, and those whose value
+// contains a NUL. A lookup of any group includes the last one.
+const (
+	absentGroup    = "a"
+	unindexedGroup = "o"
+	valueGroup     = "v"
+	groupEnd       = "\x00"
+)
+
+// group returns the kind and the value of an entry's group.
+func (o *indexOrder) group(e *resource.Entry) (kind, value string) {
+	if e.Attributes == nil {
+		return unindexedGroup, ""
+	}
+	value, ok := o.term.Value(e)
+	switch {
+	case !ok:
+		return absentGroup, ""
+	case strings.Contains(value, groupEnd):
+		return unindexedGroup, ""
+	}
+	return valueGroup, value
+}
+
+// key returns the entry's key in the order.
+func (o *indexOrder) key(e *resource.Entry) string {
+	if o == nil {
+		return e.Key
+	}
+	kind, value := o.group(e)
+	return kind + value + groupEnd + e.Key
+}
+
+// compare compares an entry's key in the order with another key. It allocates nothing.
+func (o *indexOrder) compare(e *resource.Entry, key string) int {
+	if o == nil {
+		return strings.Compare(e.Key, key)
+	}
+	kind, value := o.group(e)
+	for _, part := range [...]string{kind, value, groupEnd} {
+		n := min(len(part), len(key))
+		if c := strings.Compare(part[:n], key[:n]); c != 0 {
+			return c
+		}
+		if len(part) > len(key) {
+			return 1
+		}
+		key = key[n:]
+	}
+	return strings.Compare(e.Key, key)
+}
+
+// valuePrefix returns the prefix of the keys in a value's group. It returns false for a
+// value with a NUL, which has no group of its own.
+func valuePrefix(value string) (string, bool) {
+	return valueGroup + value + groupEnd, !strings.Contains(value, groupEnd)
+}
+
+func (o *indexOrder) markUsed(now time.Time) { o.lastUsed.Store(now.UnixNano()) }
+
+// idleTime returns the time since the index was last used.
+func (o *indexOrder) idleTime(now time.Time) time.Duration {
+	return time.Duration(now.UnixNano() - o.lastUsed.Load())
+}

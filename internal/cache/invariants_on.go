@@ -1,0 +1,7 @@
+//go:build invariants
+
+package cache
+
+// invariantsEnabled has every batch followed by a check of the structures that it
+// changed. A check visits all entries and events of the resource.
+const invariantsEnabled = true

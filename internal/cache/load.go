@@ -1,0 +1,65 @@
+package cache
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// load collects all objects at one revision, page by page, before they replace the
+// states of all resources at once. It implements store.Loader.
+type load struct {
+	cache *Cache
+	// changes are the decoded objects of the pages so far, by their owner.
+	changes map[*Resource][]change
+	// newest is etcd's newest revision when the load began, 0 if it is the load's own.
+	newest int64
+}
+
+// BeginLoad implements store.Sink. Readers see the old states until End.
+func (c *Cache) BeginLoad() store.Loader {
+	return &load{cache: c, changes: map[*Resource][]change{}}
+}
+
+// Expect implements store.Loader: events up to a revision follow the load.
+func (l *load) Expect(newest int64) { l.newest = newest }
+
+// Add implements store.Loader. The objects are in key order.
+func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
+	l.cache.write.Lock()
+	defer l.cache.write.Unlock()
+	for r, changes := range l.cache.prepareLocked(ctx, kvs, l.cache.ownerOf) {
+		l.changes[r] = append(l.changes[r], changes...)
+	}
+}
+
+// End implements store.Loader: it replaces the states of all resources by the loaded
+// objects.
+func (l *load) End(ctx context.Context, revision int64) {
+	c := l.cache
+	c.write.Lock()
+	defer c.write.Unlock()
+	l.rehomeLocked(ctx)
+	for _, r := range append(c.Resources(), c.unclaimed) {
+		r.replaceLocked(c, l.changes[r], revision)
+	}
+	clear(c.write.released)
+	c.write.newestAtLoad = l.newest
+	c.advanceLocked(revision)
+}
+
+// rehomeLocked prepares unclaimed objects anew whose resource was registered after
+// their page was read.
+func (l *load) rehomeLocked(ctx context.Context) {
+	unclaimed := l.changes[l.cache.unclaimed]
+	delete(l.changes, l.cache.unclaimed)
+	kvs := make([]*mvccpb.KeyValue, len(unclaimed))
+	for i, ch := range unclaimed {
+		kvs[i] = unclaimedKV(ch.entry)
+	}
+	for r, changes := range l.cache.prepareLocked(ctx, kvs, l.cache.ownerOf) {
+		l.changes[r] = append(l.changes[r], changes...)
+	}
+}

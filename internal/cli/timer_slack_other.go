@@ -1,0 +1,11 @@
+//go:build !linux
+
+package cli
+
+import (
+	"log/slog"
+	"time"
+)
+
+// relaxTimers does nothing on this system.
+func relaxTimers(time.Duration, *slog.Logger) {}

@@ -1,0 +1,97 @@
+package definitioncodec
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/millrace/millrace/internal/crd/definitiontest"
+)
+
+// outlines is the codec that the tests use.
+var outlines = OutlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)}
+
+// outlineOf decodes an outline.
+func outlineOf(tb testing.TB, stored []byte) *apiextensions.CustomResourceDefinition {
+	tb.Helper()
+	full := &apiextensions.CustomResourceDefinition{}
+	if _, _, err := outlines.Decode(stored, nil, full); err != nil {
+		tb.Fatal(err)
+	}
+	return full
+}
+
+// TestOutlinesAreStoredAsWholeOnes changes random definitions, except their schemas, as
+// outlines and as whole definitions. Both must be stored as the same bytes.
+func TestOutlinesAreStoredAsWholeOnes(t *testing.T) {
+	t.Parallel()
+	random := definitiontest.Random(t)
+	marked := 0
+	for i := range 2000 {
+		made := random()
+		version := v1beta1.SchemeGroupVersion
+		if i%10 == 0 {
+			version = apiextensionsv1.SchemeGroupVersion // which no outline is made of
+		}
+		text := definitiontest.Stored(t, made, version)
+		whole, _ := definitiontest.Decoded(t, text)
+		outline := outlineOf(t, text)
+		if strings.Contains(string(mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), outline)), outlineMark) {
+			marked++
+		}
+		back, err := WithSchemas(outline)
+		if err != nil || !reflect.DeepEqual(back, whole) {
+			t.Fatalf("made whole to\n%+v\nwant\n%+v; %v", back, whole, err)
+		}
+		for _, full := range []*apiextensions.CustomResourceDefinition{whole, outline} {
+			full.Labels = map[string]string{"a": `"openAPIV3Schema":{}`}
+			full.Status.Conditions = append(full.Status.Conditions, apiextensions.CustomResourceDefinitionCondition{Type: "New", Message: "}{"})
+		}
+		want := mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), whole)
+		// A copy, as the store makes them.
+		if got := mustEncode(t, outlines, outline.DeepCopy()); !bytes.Equal(got, want) {
+			t.Fatalf("stored\n%s\nwant\n%s", got, want)
+		}
+	}
+	if marked < 500 {
+		t.Errorf("%d of 2000 definitions had an outline", marked)
+	}
+}
+
+func mustEncode(tb testing.TB, codec runtime.Encoder, full *apiextensions.CustomResourceDefinition) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	if err := codec.Encode(full, &b); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestMixedOutlineIsStored replaces one of an outline's two schemas and stores the
+// result.
+func TestMixedOutlineIsStored(t *testing.T) {
+	t.Parallel()
+	full := definitiontest.Wide(3)
+	full.Name = "things.a.example"
+	other := *full.Spec.Versions[0].DeepCopy()
+	other.Name, other.Storage = "v2", false
+	other.Schema.OpenAPIV3Schema.Description = "another"
+	full.Spec.Versions = append(full.Spec.Versions, other)
+	text := definitiontest.Stored(t, full, v1beta1.SchemeGroupVersion)
+	whole, _ := definitiontest.Decoded(t, text)
+	outline := outlineOf(t, text)
+	for _, d := range []*apiextensions.CustomResourceDefinition{whole, outline} {
+		d.Spec.Versions[1].Schema.OpenAPIV3Schema = &apiextensions.JSONSchemaProps{Type: "object", Description: "new"}
+	}
+	want := mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), whole)
+	if got := mustEncode(t, outlines, outline); !bytes.Equal(got, want) {
+		t.Fatalf("stored\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,95 @@
+package encode
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestFlightsAreBounded has many readers go through large segments, each from a place
+// of its own and at a pace of its own.
+func TestFlightsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, all = 1 << 20, 200
+		var a segmentAdmission
+		cells := make([]cell, all)
+		var readers sync.WaitGroup
+		users := make([]atomic.Int32, all)
+		var now, most atomic.Int64
+		for reader := range 300 {
+			readers.Go(func() {
+				for i := range all {
+					at := (i + reader) % all
+					f := a.acquire(&cells[at], size)
+					if users[at].Add(1) == 1 {
+						most.Store(max(most.Load(), now.Add(size)))
+					}
+					<-time.After(time.Duration(1+reader%7) * time.Millisecond)
+					if users[at].Add(-1) == 0 {
+						now.Add(-size)
+					}
+					a.release(f)
+				}
+			})
+		}
+		readers.Wait()
+		if got := most.Load(); got > maxAdmittedBytes || got < maxAdmittedBytes/2 {
+			t.Errorf("%d bytes at once, %d allowed", got, maxAdmittedBytes)
+		}
+		if len(a.mu.segments) > 0 || len(a.mu.waiting) > 0 || a.mu.bytes != 0 {
+			t.Errorf("left %d segments, %d waiting, %d bytes", len(a.mu.segments), len(a.mu.waiting), a.mu.bytes)
+		}
+	})
+}
+
+// TestFlightsOfStalledReaders has more readers stall than there is room for.
+func TestFlightsOfStalledReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, all = 1 << 20, 100
+		var a segmentAdmission
+		cells := make([]cell, 2*all)
+		var stalled []*admissionTicket
+		began := time.Now()
+		for i := range all {
+			stalled = append(stalled, a.acquire(&cells[i], size))
+		}
+		if took, rounds := time.Since(began), (all*size+maxAdmittedBytes-1)/maxAdmittedBytes; took > time.Duration(rounds)*admissionFresh {
+			t.Errorf("%d readers that stall took %s to begin", all, took)
+		}
+		<-time.After(admissionFresh)
+		began = time.Now()
+		for i := range all {
+			a.release(a.acquire(&cells[all+i], size)) // of their own
+			a.release(a.acquire(&cells[i], size))     // shared with who stalls
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("%d readers beside %d that stall took %s", 2*all, all, took)
+		}
+		for _, f := range stalled {
+			a.release(f)
+		}
+		if len(a.mu.segments) > 0 || a.mu.bytes != 0 {
+			t.Errorf("left %d segments, %d bytes", len(a.mu.segments), a.mu.bytes)
+		}
+	})
+}
+
+// TestLargeFlightIsAlone begins with one that is larger than what is allowed.
+func TestLargeFlightIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a segmentAdmission
+		var cells [2]cell
+		began := time.Now()
+		large := a.acquire(&cells[0], 2*maxAdmittedBytes)
+		var second sync.WaitGroup
+		second.Go(func() { a.release(a.acquire(&cells[1], 1)) })
+		synctest.Wait()
+		a.release(large)
+		second.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %s", took)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package encode
+
+import (
+	"weak"
+
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// minPackedRatio is how many times smaller a large segment must become for its compressed
+// bytes to be kept. Others would take the room of hundreds of small objects.
+const minPackedRatio = 8
+
+// segmentCoding is how segments are compressed for one content coding, and where a slot
+// has them.
+type segmentCoding struct {
+	cell func(*slot) *cell
+	// weak is guarded by slot.build.
+	weak     func(*slot) *weak.Pointer[segment]
+	compress func(*Form, *segment) (*segment, error)
+}
+
+func codingOf(encoding Encoding) segmentCoding {
+	if encoding == Zstd {
+		return segmentCoding{
+			cell:     func(s *slot) *cell { return &s.zipped },
+			weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.zipped },
+			compress: func(_ *Form, plain *segment) (*segment, error) { return plain.zipped(), nil },
+		}
+	}
+	return segmentCoding{
+		cell:     func(s *slot) *cell { return &s.deflated },
+		weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.deflated },
+		compress: (*Form).deflate,
+	}
+}
+
+func (f *Form) deflate(plain *segment) (*segment, error) {
+	seg, err := plain.deflated()
+	if err == nil && f.cfg.Framing.isWatch() {
+		seg.sizes = plain.itemSizes()
+	}
+	return seg, err
+}
+
+// packedSegment returns the segment of a group compressed for gzip or zstd streams.
+func (f *Form) packedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
+	own, inherited, keep := m.slotOf(f, entries)
+	coding := codingOf(encoding)
+	c := coding.cell(own)
+	if seg := c.load(); seg != nil {
+		return seg, nil
+	}
+	own.build.Lock()
+	defer own.build.Unlock()
+	if seg := c.load(); seg != nil {
+		return seg, nil
+	}
+	shared := coding.weak(own)
+	if seg := shared.Value(); seg != nil {
+		return seg, nil
+	}
+	plain, _, err := f.buildPlainLocked(m, own, inherited, keep)
+	if err != nil {
+		return nil, err
+	}
+	// A tight budget has the plain segment kept as zstd.
+	if seg := c.load(); seg != nil {
+		return seg, nil
+	}
+	seg, err := coding.compress(f, plain)
+	if err != nil {
+		return nil, err
+	}
+	*shared = weak.Make(seg)
+	switch {
+	case !keep:
+	case plain.large() && minPackedRatio*seg.cost() > plain.cost():
+		f.cfg.Budget.retainTransient(seg)
+	default:
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, c, seg)
+	}
+	return seg, nil
+}
+
+// borrowPacked is borrow for compressed segments. While a large segment is compressed its
+// plain bytes are in memory too, so admission counts those.
+func (f *Form) borrowPacked(m *Memo, entries []*resource.Entry, encoding Encoding, use func(*segment) error) error {
+	own, _, _ := m.slotOf(f, entries)
+	c := codingOf(encoding).cell(own)
+	if b := f.cfg.Budget; b != nil && c.segment.Load() == nil && own.large() {
+		defer b.admission.release(b.admission.acquire(c, own.estimatedSize()))
+	}
+	seg, err := f.packedSegment(m, entries, encoding)
+	if err != nil {
+		return err
+	}
+	return use(seg)
+}

@@ -1,0 +1,50 @@
+package encode
+
+const (
+	// transientShare is the part of the budget that transient segments may have besides.
+	// maxTransientBytes bounds it: enough for some tens of the largest segments
+	// (docs/bench/watch.md).
+	transientShare    = 4
+	maxTransientBytes = 24 << 20
+)
+
+// transientRing keeps the newest large segments a short while. Plain bytes of large
+// objects are not worth a place in the budget, because they can be encoded about as fast
+// as they are copied. But readers often go through the same large objects one closely
+// behind another. The ring keeps a segment alive between them; they find it by the weak
+// pointer of its slot. The ring knows no slots, and its bytes are not part of Budget.Used.
+//
+// The zero value is empty. Budget.mu guards it.
+type transientRing struct {
+	// segments are in order of arrival, the oldest first.
+	segments []*segment
+	// bytes is the sum of their costs.
+	bytes int64
+}
+
+// retainTransient keeps a large segment until newer ones need its room. The caller has
+// stored a weak pointer to it, by which other readers find it.
+func (b *Budget) retainTransient(seg *segment) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &b.mu.transient
+	r.segments = append(r.segments, seg)
+	r.bytes += seg.cost()
+	for r.bytes > min(b.limit/transientShare, maxTransientBytes) {
+		r.bytes -= r.segments[0].cost()
+		r.segments[0] = nil
+		r.segments = r.segments[1:]
+	}
+	b.checkLocked()
+}
+
+// ReleaseTransient drops all transient segments. The server calls it when no requests are
+// under way.
+func (b *Budget) ReleaseTransient() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.transient = transientRing{}
+}

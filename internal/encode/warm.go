@@ -1,0 +1,34 @@
+package encode
+
+const (
+	// warmShare is the part of the budget that may be filled before any client asks: one
+	// half of it.
+	warmShare = 2
+	// wireGrowth is about how much larger wire bytes are than stored ones, in the two
+	// usual forms together.
+	wireGrowth = 3
+)
+
+// Warm encodes a group ahead of its first reader. stored is the size in bytes of all
+// objects that are being warmed. If their wire bytes fit into half of the budget they are
+// kept plain, otherwise compressed. Large objects are left alone. Warm returns false if
+// the budget has no room for more.
+func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
+	b := f.cfg.Budget
+	own, _, _ := span.Memo.slotOf(f, span.Entries)
+	if !own.cold() {
+		return true, nil
+	}
+	if b == nil || b.used.Load() >= b.limit/warmShare {
+		return false, nil
+	}
+	if own.large() {
+		return true, nil
+	}
+	if wireGrowth*stored > b.limit/warmShare {
+		_, err = f.packedSegment(span.Memo, span.Entries, Zstd)
+	} else {
+		_, err = f.plainSegment(span.Memo, span.Entries)
+	}
+	return true, err
+}

@@ -1,0 +1,79 @@
+package pull
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clockOrigin is the moment that monotonic times are measured from.
+var clockOrigin = time.Now()
+
+// Now is time.Now with one clock reading in place of two: only the monotonic clock is
+// read.
+func Now() time.Time { return clockOrigin.Add(time.Since(clockOrigin)) }
+
+// WriteClock measures the writes of one connection for its Receivers. The zero value is
+// ready. The connection's lock guards it, except where a method says otherwise.
+type WriteClock struct {
+	// returned is the number of writes that have returned.
+	returned uint64
+	// The connection has had something to write since busySince without a pause. It spent
+	// busyWriting of that time in writes. busySince is zero while there is nothing to
+	// write.
+	busySince   time.Time
+	busyWriting time.Duration
+	// writeStart is the start of the write in progress, in nanoseconds since clockOrigin;
+	// 0 if there is none.
+	writeStart atomic.Int64
+}
+
+// busyMemory is how far back busy and writing times count in full; see Complete.
+const busyMemory = 2 * time.Second
+
+// NextNumber is the number of the next write.
+func (c *WriteClock) NextNumber() uint64 { return c.returned + 1 }
+
+// Returned is the number of writes that have returned.
+func (c *WriteClock) Returned() uint64 { return c.returned }
+
+// Begin records the start of a write, and fills in what w says of the time before it.
+func (c *WriteClock) Begin(w *Write) {
+	w.Began = Now()
+	if c.busySince.IsZero() {
+		c.busySince = w.Filled
+	}
+	w.Busy, w.Writing = c.busySince, c.busyWriting
+	c.writeStart.Store(int64(w.Began.Sub(clockOrigin)))
+}
+
+// End records that a write has returned. worker is the goroutine that wrote; nil if it
+// was a handler's. End needs no lock: only the goroutine that writes calls it.
+func (c *WriteClock) End(w *Write, worker *Worker) {
+	w.Ended = Now()
+	if c.writeStart.Store(0); worker != nil {
+		worker.lastWriteEnd = w.Ended
+	}
+}
+
+// Complete counts a write that has succeeded. Once the busy period is longer than
+// busyMemory, the past is halved. So a connection that never pauses reports how it fared
+// recently.
+func (c *WriteClock) Complete(w *Write) {
+	c.returned++
+	c.busyWriting += w.Ended.Sub(w.Began)
+	if past := w.Ended.Sub(c.busySince); past > busyMemory {
+		c.busySince, c.busyWriting = c.busySince.Add(past/2), c.busyWriting/2
+	}
+}
+
+// SetIdle records that there is nothing to write.
+func (c *WriteClock) SetIdle() { c.busySince, c.busyWriting = time.Time{}, 0 }
+
+// WritingSince is the start of the write in progress, zero if there is none. It may be
+// called from any goroutine, without the lock.
+func (c *WriteClock) WritingSince() (since time.Time) {
+	if at := c.writeStart.Load(); at != 0 {
+		since = clockOrigin.Add(time.Duration(at))
+	}
+	return since
+}

@@ -1,0 +1,49 @@
+package read
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// wakeSignal wakes an idle watch when its request, its route or the server ends, or when its
+// schedule has something to do. Events wake it by notify directly.
+type wakeSignal struct {
+	// notify has a worker ask the watch's source. It does not block.
+	notify func()
+	// ended says that the watch must end. due says that its schedule has something to do.
+	ended, due  atomic.Bool
+	timer       *time.Timer
+	stopContext func() bool
+	sets        []*watchSet
+}
+
+func (s *wakeSignal) end() {
+	s.ended.Store(true)
+	s.notify()
+}
+
+func (s *wakeSignal) setDue() {
+	s.due.Store(true)
+	s.notify()
+}
+
+// start begins to wait for the end of ctx and of the sets, and for the schedule, whose first
+// time is after pause.
+func (s *wakeSignal) start(ctx context.Context, pause time.Duration, endings ...*watchSet) {
+	s.timer = time.AfterFunc(pause, s.setDue)
+	s.stopContext = context.AfterFunc(ctx, s.end)
+	s.sets = endings
+	for _, e := range endings {
+		e.add(s)
+	}
+}
+
+// stop undoes start.
+func (s *wakeSignal) stop() {
+	s.timer.Stop()
+	s.stopContext()
+	for _, e := range s.sets {
+		e.remove(s)
+	}
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"github.com/millrace/millrace/internal/datadir"
+	"github.com/millrace/millrace/internal/kube"
+)
+
+// NewLogger makes a logger that writes where Kubernetes' own logs go, in their
+// format and as their flags say. Every component of ours gets it by its Config.
+func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
+
+// logCredentials logs what was made in the data directory.
+func (s *Server) logCredentials(report datadir.Report) {
+	for _, c := range report.Written {
+		s.logger.Info("Wrote credential", "file", c.File, "reason", c.Reason)
+	}
+	for _, w := range report.Warnings {
+		s.logger.Warn(w)
+	}
+}
+
+// printWelcome prints the address of a server that is ready, and how to use it.
+func (s *Server) printWelcome() {
+	fmt.Fprintf(s.out, "\nmillrace is ready at %s (read path: %s)\n", s.options.url(), s.options.ReadPath)
+	if !s.kubeconfigFits {
+		return
+	}
+	kubeconfig := filepath.Join(s.options.DataDir, "admin.kubeconfig")
+	fmt.Fprintf(s.out, "  kubeconfig   %s\n  try          %s kubectl get namespaces\n  or           export KUBECONFIG=%s\n\n",
+		kubeconfig, s.program, absolute(kubeconfig))
+}
+
+// absolute returns the path itself where the working directory is unknown.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// explain adds to an error of Kubernetes what to do about it.
+func (o *Options) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use"):
+		return fmt.Errorf("%w: stop what listens there, or choose another port with --secure-port", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL) || strings.Contains(err.Error(), "cannot assign requested address"):
+		return fmt.Errorf("%w: give an address of this machine with --bind-address", err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: make the file readable for the user that runs millrace", err)
+	case errors.Is(err, kube.ErrEtcdLost), strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+		return fmt.Errorf("%w: %s", err, checkEtcdFlags)
+	}
+	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
+		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
+	}
+	return fmt.Errorf("%w: see millrace serve --help", err)
+}
+
+// checkEtcdFlags is the advice for an etcd that does not answer.
+const checkEtcdFlags = "check that etcd runs, --etcd-servers and --etcd-cafile, --etcd-certfile, --etcd-keyfile"
+
+// flagsNamedIn returns the flags set by the user whose values occur in an error's
+// text. Short values and those that are no text occur by chance.
+func (o *Options) flagsNamedIn(text string) []string {
+	var flags []string
+	o.flags.Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); len(value) > 2 && f.Value.Type() == "string" && strings.Contains(text, value) {
+			flags = append(flags, "--"+f.Name)
+		}
+	})
+	return flags
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/server/healthz"
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/dashboard"
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/h1"
+	"github.com/millrace/millrace/internal/h2"
+	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/usage"
+	"github.com/millrace/millrace/internal/watch"
+)
+
+// readTier is all that takes the place of Kubernetes' reads: the storage below its
+// registries, and the handler in front of its handlers.
+type readTier struct {
+	backends  *backends
+	decorator *storage.Decorator
+	tier      *read.Tier
+	shares    MemoryShares
+	budget    *encode.Budget
+	recent    *encode.RecentFrames
+	// shared returns what all routes have in common.
+	shared func() *read.Shared
+	// readAccounts are the accounts of GETs and LISTs. They are set before hooks are
+	// called.
+	readAccounts *usage.Accounts
+	// front serves the page that shows the reports.
+	front func(http.Handler) http.Handler
+}
+
+// newReadTier makes the tier and registers the metrics of reads.
+func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, error) {
+	budget := b.cache.Budget
+	cachermetrics.Register()
+	counters, err := read.NewMetrics(legacyregistry.Register)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.watchAccounts)} {
+		if err := legacyregistry.CustomRegister(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	front, err := dashboard.Shell()
+	if err != nil {
+		return nil, err
+	}
+	recent := encode.NewRecentFrames(shares.WatchFrames)
+	return &readTier{
+		backends:  b,
+		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
+		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
+		shares:    shares,
+		budget:    budget,
+		recent:    recent,
+		shared:    sync.OnceValue(func() *read.Shared { return sharedOf(b, budget, recent, o) }),
+		front:     front,
+	}, nil
+}
+
+// sharedOf is called when the first route is made: feature gates are set by then.
+func sharedOf(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.Shared {
+	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+	return &read.Shared{
+		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
+		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
+	}
+}
+
+// releaseTransient drops what is kept only for requests that are under way.
+func (r *readTier) releaseTransient() {
+	r.budget.ReleaseTransient()
+	r.recent.Release()
+}
+
+// forgetResources drops the accounts of resources that are gone, and of their
+// subresources.
+func (r *readTier) forgetResources(gone map[schema.GroupResource]bool) {
+	isGone := func(resource string) bool {
+		gr := schema.ParseGroupResource(resource)
+		gr.Resource, _, _ = strings.Cut(gr.Resource, "/")
+		return gone[gr]
+	}
+	r.readAccounts.Forget(isGone)
+	r.backends.watchAccounts.Forget(isGone)
+}
+
+// hooks returns the points at which the tier replaces parts of Kubernetes' server.
+func (r *readTier) hooks() kube.Hooks {
+	return kube.Hooks{
+		Storage: r.decorator.Decorate,
+		Stored:  r.decorator.Store,
+		Reads:   r.tier.Wrap,
+		Front:   r.front,
+		Protocols: func(s *http.Server, p kube.Protocols) error {
+			if h1.Configure(s); p.Streams == 0 {
+				return nil
+			}
+			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Inline: p.Inline}).Configure(s)
+		},
+		CustomResources: crd.Config{
+			CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
+			Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
+		},
+		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
+			return r.backends.healthy()
+		})},
+	}
+}
+
+// watchOptions are the flags that concern watches.
+type watchOptions struct {
+	minTimeout time.Duration
+	compress   bool
+}
+
+// route completes a route's configuration with what all routes share, and makes it.
+func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
+	cfg.Shared = r.shared()
+	return read.NewRoute(cfg)
+}
+
+// setRoutes gives the tier a route for every installed resource that is stored, and
+// the finder of the routes of custom resources. It also installs the reports.
+func (r *readTier) setRoutes(server *kube.Server) error {
+	hubs := map[*cache.Resource]*watch.Hub{}
+	var routes []*read.Route
+	for _, route := range server.Routes() {
+		s := r.decorator.Store(route.Stored)
+		if s == nil {
+			continue
+		}
+		hub := hubs[s.Resource()]
+		if hub == nil {
+			hub = watch.NewHub(s.Resource())
+			hubs[s.Resource()] = hub
+		}
+		completed, err := r.route(read.RouteConfig{
+			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
+			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
+			Hub: hub, Source: s, Convertor: route.Convertor, Table: route.Table,
+			Warning: route.Warning, RemovedRelease: route.RemovedRelease,
+			// Definitions are large, and only installers and some operators read them.
+			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
+		})
+		if err != nil {
+			return err
+		}
+		routes = append(routes, completed)
+	}
+	r.tier.SetRoutes(routes)
+	r.tier.SetFinder(server.CustomRoute)
+	r.tier.SetAuthorizer(server.Authorizer())
+	server.Handle(dashboard.Prefix, dashboard.Handler(r.reportSource(server)))
+	return nil
+}

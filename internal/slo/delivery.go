@@ -1,0 +1,90 @@
+package slo
+
+import (
+	"sync"
+	"time"
+)
+
+// delivery is events of one arrival that one write delivered to watches of the same
+// peers. Times are since the set's beginning.
+type delivery struct {
+	peers *peers
+	// arrival is nil for events without a span.
+	arrival *Arrival
+	count   uint32
+	// size is the bytes of the events. bytes is the bytes that the write delivered. They
+	// differ for events that several writes carried.
+	size, bytes uint64
+	// filled and encoded are those of the first write that carried the events. began and
+	// ended are those of the last.
+	filled, encoded, began, ended time.Duration
+	busy, writing                 time.Duration
+	// stalled is how long the client's windows were closed since stalledSince.
+	stalledSince, stalled time.Duration
+}
+
+// deliveryBatch is how many deliveries a resource counts together. After a write,
+// neither the accounts nor the code that counts are in the processor's caches. A batch
+// loads them once.
+const deliveryBatch = 32
+
+var batchPool = sync.Pool{New: func() any { return new([deliveryBatch]delivery) }}
+
+// addDelivery adds a delivery of a write to the batch, and counts the batch if it is
+// full. It completes the delivery's times from the write.
+func (r *resourceAccount) addDelivery(w *Write, d delivery) {
+	t := r.set.began
+	d.began, d.ended, d.busy, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.Busy.Sub(t), w.Writing
+	if d.encoded == 0 {
+		d.filled, d.encoded = w.Filled.Sub(t), d.began
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.pending == nil {
+		r.mu.pending = batchPool.Get().(*[deliveryBatch]delivery)
+	}
+	r.mu.pending[r.mu.pendingCount] = d
+	if r.mu.pendingCount++; r.mu.pendingCount == deliveryBatch {
+		r.countPendingLocked()
+	}
+}
+
+// countPending counts the deliveries of the batch, full or not.
+func (r *resourceAccount) countPending() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.countPendingLocked()
+}
+
+// countPendingLocked counts the deliveries of the batch and gives it back to the pool.
+// Successive deliveries with the same span are observed as one spanRun.
+func (r *resourceAccount) countPendingLocked() {
+	if r.mu.pendingCount == 0 {
+		return
+	}
+	list := r.mu.pending[:r.mu.pendingCount]
+	for i := range list {
+		// This loads the peers into the processor's caches. The loads overlap, while the
+		// locks below would wait for one after the other.
+		list[i].peers.mu.pendingCount.Load()
+	}
+	var run spanRun
+	for i := range list {
+		d := &list[i]
+		r.mu.events += uint64(d.count)
+		r.mu.bytes += d.bytes
+		if d.arrival != nil {
+			if i == 0 || !d.sameSpan(&list[i-1]) || run.count == 0 {
+				r.observeLocked(&run)
+				run.measure(d, r)
+			}
+			run.count += d.count
+			run.bytes += d.size
+		}
+		d.peers.addDelivery(d, &run)
+	}
+	r.observeLocked(&run)
+	clear(list)
+	batchPool.Put(r.mu.pending)
+	r.mu.pending, r.mu.pendingCount = nil, 0
+}

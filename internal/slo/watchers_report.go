@@ -1,0 +1,140 @@
+package slo
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/report"
+)
+
+// The states of a report.Watcher.
+const (
+	stateInitial    = "initial"
+	stateFollowing  = "following"
+	stateClient     = "client"
+	stateConnection = "connection"
+)
+
+const (
+	// stuckAfter is the duration from which a write counts as waiting for the connection.
+	stuckAfter = 50 * time.Millisecond
+	// maxBehind bounds the watches of a report.
+	maxBehind = 100
+)
+
+// Watchers makes /debug/millrace/watchers.
+func (set *Watches) Watchers() report.WatchersReport {
+	now := set.cfg.Clock.Now()
+	result := report.WatchersReport{Time: now, ByResource: []report.ResourceWatchers{}}
+	watches := set.watches()
+	result.Watches = len(watches)
+	perResource := map[*resourceAccount]*report.ResourceWatchers{}
+	for _, r := range set.resources() {
+		r.mu.Lock()
+		r.countPendingLocked()
+		result.Events, result.Bytes, result.Expired = result.Events+r.mu.events, result.Bytes+r.mu.bytes, result.Expired+r.mu.expired
+		r.mu.Unlock()
+	}
+	clients := map[report.Client]struct{}{}
+	selections := map[subscriptionKey]struct{}{}
+	for _, w := range watches {
+		clients[w.Client] = struct{}{}
+		row := perResource[w.resource]
+		if row == nil {
+			row = w.resource.historyReport(now)
+			perResource[w.resource] = row
+		}
+		row.Watches++
+		key := subscriptionKey{w.resource.name, w.Selection}
+		if _, known := selections[key]; !known {
+			selections[key] = struct{}{}
+			row.Subscriptions++
+		}
+	}
+	result.Clients, result.Subscriptions = len(clients), len(selections)
+	for _, row := range perResource {
+		result.ByResource = append(result.ByResource, *row)
+	}
+	slices.SortFunc(result.ByResource, func(a, b report.ResourceWatchers) int {
+		return cmp.Or(cmp.Compare(b.Watches, a.Watches), cmp.Compare(a.Resource, b.Resource))
+	})
+	behind := watchesBehind(watches, now)
+	result.Waiting = len(behind)
+	result.Behind = behind[:min(maxBehind, len(behind))]
+	return result
+}
+
+// watches returns the open watches, in no order.
+func (set *Watches) watches() []*Watch {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	list := make([]*Watch, 0, len(set.mu.watches))
+	for _, w := range set.mu.watches {
+		list = append(list, w)
+	}
+	return list
+}
+
+// historyReport returns a row with what the resource's log holds.
+func (r *resourceAccount) historyReport(now time.Time) *report.ResourceWatchers {
+	row := &report.ResourceWatchers{Resource: r.name}
+	if r.history == nil {
+		return row
+	}
+	var oldest time.Time
+	row.LogEvents, row.LogBytes, oldest = r.history.Held()
+	if row.LogEvents > 0 {
+		row.LogSeconds = max(0, now.Sub(oldest)).Seconds()
+	}
+	return row
+}
+
+// watchesBehind returns the watches with a backlog, and those that are sent initial
+// events. Those furthest behind come first.
+func watchesBehind(watches []*Watch, now time.Time) []report.Watcher {
+	behind := []report.Watcher{}
+	for _, w := range watches {
+		row, followed := w.report(now)
+		events, bytes, oldest := w.Backlog.Behind(followed)
+		if events == 0 && w.sender.Load() != nil {
+			continue
+		}
+		row.BehindEvents, row.BehindBytes = events, bytes
+		if !oldest.IsZero() {
+			row.BehindSeconds = max(0, now.Sub(oldest)).Seconds()
+		}
+		row.State = w.state(now)
+		behind = append(behind, row)
+	}
+	slices.SortFunc(behind, func(a, b report.Watcher) int {
+		return cmp.Or(cmp.Compare(b.BehindSeconds, a.BehindSeconds), cmp.Compare(b.BehindEvents, a.BehindEvents), cmp.Compare(a.ID, b.ID))
+	})
+	return behind
+}
+
+// report describes the watch, but for its backlog and state. followed is how many
+// events were delivered after the initial ones.
+func (w *Watch) report(now time.Time) (_ report.Watcher, followed uint64) {
+	events, bytes, followed := w.delivered()
+	return report.Watcher{
+		ID: w.id, Resource: w.resource.name, Client: w.Client, Address: w.Address, Protocol: w.Protocol,
+		Selection: w.Selection, Encoding: w.Encoding, Age: (now.Sub(w.set.began) - w.began).Seconds(),
+		Events: events, Bytes: bytes,
+	}, followed
+}
+
+// state says what the watch waits for.
+func (w *Watch) state(now time.Time) string {
+	window, write := w.Transport.Waits()
+	if !window.IsZero() {
+		return stateClient
+	}
+	if !write.IsZero() && now.Sub(write) >= stuckAfter {
+		return stateConnection
+	}
+	if w.sender.Load() == nil {
+		return stateInitial
+	}
+	return stateFollowing
+}

@@ -1,0 +1,116 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
+const (
+	// revisionTimeout bounds the wait of a read for the revision that it names. It is
+	// that of Kubernetes' watch cache, and clients retry.
+	revisionTimeout = 3 * time.Second
+	// retrySeconds is how long clients are asked to wait before they retry.
+	retrySeconds = 1
+)
+
+// waitFor waits until the cache is as fresh as a request's resource version asks: ""
+// means every write acknowledged so far, "0" any state, and N at least revision N.
+func (s *Store) waitFor(ctx context.Context, resourceVersion string) error {
+	if resourceVersion == "" {
+		return s.waitConsistent(ctx)
+	}
+	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
+	if err != nil && s.cfg.LikeEtcd {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	if err != nil {
+		return err
+	}
+	if s.cfg.LikeEtcd {
+		return s.waitLikeEtcd(ctx, rv)
+	}
+	return s.waitAtLeast(ctx, rv)
+}
+
+// hasRevision reports whether the cache has reached a revision. Clients may name
+// numbers beyond the range of etcd's revisions.
+func (s *Store) hasRevision(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Progress().Revision()) }
+
+// waitLikeEtcd waits for a revision that etcd has reached, and refuses one that it has
+// not, without waiting until it does.
+func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
+	if s.hasRevision(rv) {
+		return s.waitLoaded(ctx)
+	}
+	if err := s.waitConsistent(ctx); err != nil {
+		return err
+	}
+	if !s.hasRevision(rv) {
+		return storage.NewTooLargeResourceVersionError(rv, uint64(s.cfg.Cache.Progress().Revision()), 0)
+	}
+	return nil
+}
+
+// waitConsistent waits until the cache holds every write acknowledged so far.
+func (s *Store) waitConsistent(ctx context.Context) error {
+	began := time.Now()
+	_, err := s.cfg.Consistent.Wait(ctx)
+	s.recordConsistentRead(began, err)
+	if err != nil {
+		return ConsistentReadError(err)
+	}
+	return nil
+}
+
+// ConsistentReadError returns the error for a client whose read waited too long for
+// etcd to confirm the current revision. Clients may retry.
+func ConsistentReadError(err error) error {
+	return apierrors.NewTimeoutError(fmt.Sprintf(
+		"etcd did not confirm the current revision in time (%v); retry, or read with resourceVersion=0 what the cache holds", err), retrySeconds)
+}
+
+// waitAtLeast waits a short time until the cache has reached a revision.
+func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
+	if err := s.waitLoaded(ctx); err != nil {
+		return err
+	}
+	if s.hasRevision(rv) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
+	defer cancel()
+	progress := s.cfg.Cache.Progress()
+	if err := progress.Wait(ctx, int64(min(rv, math.MaxInt64))); err != nil {
+		return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
+	}
+	return nil
+}
+
+// waitLoaded waits a short time for the first load, which every read needs.
+func (s *Store) waitLoaded(ctx context.Context) error {
+	if s.cfg.Cache.Ready() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
+	defer cancel()
+	if err := s.cfg.Cache.Progress().Wait(ctx, 1); err != nil {
+		return apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+	}
+	return nil
+}
+
+// expired returns the error of a watch from a revision whose events are gone. oldest is
+// the first revision that a watch can begin behind.
+func expired(rv, oldest int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rv, oldest))
+}
+
+func isExpired(err error) bool { return errors.Is(err, cache.ErrExpired) }

@@ -1,0 +1,69 @@
+package storage
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// suggestion returns the cached object of a key, or nil if there is none. It saves
+// a write its read of etcd. The object may be stale: then the transaction fails,
+// and Kubernetes' store reads etcd after all. The object is the caller's, who must
+// call forget with it after the write.
+func (s *Store) suggestion(key string) runtime.Object {
+	sc, ok, err := s.scope(key, false)
+	if err != nil || !ok {
+		return nil
+	}
+	e := s.cfg.Resource.Snapshot().Get(sc.key)
+	if e == nil || e.Err != nil {
+		return nil
+	}
+	obj := s.cfg.New()
+	err = e.Read(func(value []byte) error {
+		if s.cfg.Suggestions != nil {
+			s.cfg.Suggestions.storedBytes.Store(obj, bytes.Clone(value))
+		}
+		return s.decoder.Decode(value, obj, e.Revision)
+	})
+	if err != nil {
+		s.forget(obj)
+		return nil
+	}
+	return obj
+}
+
+// forget drops the bytes of a suggestion that Kubernetes' store did not encode. It
+// does nothing for nil.
+func (s *Store) forget(suggestion runtime.Object) {
+	if suggestion != nil && s.cfg.Suggestions != nil {
+		s.cfg.Suggestions.storedBytes.Delete(suggestion)
+	}
+}
+
+// SuggestionCodec is the codec by which Kubernetes' store of a resource encodes
+// what it writes. That store compares the bytes before a change with those after
+// it, to skip a write without effect. So it encodes each suggestion it gets. The
+// cache has these bytes already, and Encode returns them.
+//
+// A suggestion is known by its address. Only its first encoding returns the stored
+// bytes: afterwards the object may have changed. The cost is one copy of the stored
+// bytes for each write, instead of an encoding.
+//
+// The zero value with a Codec is ready. It is safe for use by several goroutines.
+type SuggestionCodec struct {
+	runtime.Codec
+	// storedBytes has the stored bytes of suggestions that are under way.
+	storedBytes sync.Map // from runtime.Object to []byte
+}
+
+// Encode implements runtime.Encoder.
+func (s *SuggestionCodec) Encode(obj runtime.Object, w io.Writer) error {
+	if stored, ok := s.storedBytes.LoadAndDelete(obj); ok {
+		_, err := w.Write(stored.([]byte))
+		return err
+	}
+	return s.Codec.Encode(obj, w)
+}

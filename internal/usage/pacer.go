@@ -1,0 +1,140 @@
+package usage
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// pacer admits the clients of a storm at a rate, first come, first served.
+//
+// Tickets have ascending numbers, and become due in that order at the rate. A client
+// whose ticket is due is admitted. A client that comes too early keeps its ticket, and
+// is told how long to wait. Times are computed from numbers only when a client asks,
+// because the rate changes during a storm: it follows the size of the group, which
+// becomes known bit by bit.
+//
+// A client may give up. Its ticket is then given to the next client that comes.
+//
+// The detector's lock guards a pacer.
+type pacer struct {
+	// rate is in tickets a second.
+	rate float64
+	// due is the number up to which tickets are due at the time at.
+	due float64
+	at  time.Time
+	// last is the number of the newest ticket.
+	last float64
+	// unused counts due tickets whose clients gave up. It is at most maxUnused.
+	unused int
+	// tickets are the waiting clients', by client. queue has them in order, and some
+	// that were used already.
+	tickets map[uint64]ticket
+	queue   []queuedTicket
+}
+
+type ticket struct {
+	number float64
+	// retryAt is the time at which the client was told to retry.
+	retryAt time.Time
+}
+
+type queuedTicket struct {
+	client uint64
+	number float64
+}
+
+const (
+	// graceSeconds is how late a client may come without losing its ticket.
+	graceSeconds = 15
+	// earlySeconds is how early a client may come: clients wait whole seconds.
+	earlySeconds = 1
+	// minClientsPerMinute is the rate for small groups, and while few of a group's
+	// clients are known.
+	minClientsPerMinute = 10
+	// maxUnused bounds the burst after a time in which no client came.
+	maxUnused = 10
+	// maxRetryAfter is the longest wait that a client is told. Clients whose turn is
+	// later ask again meanwhile. So a client that gives up soon loses its ticket.
+	maxRetryAfter = time.Minute
+	// maxTickets bounds the tickets of all storms together.
+	maxTickets = 16_384
+)
+
+func newPacer(now time.Time) *pacer { return &pacer{due: 1, at: now, tickets: map[uint64]ticket{}} }
+
+// setRate sets how many clients are admitted in a minute.
+func (p *pacer) setRate(now time.Time, clients float64) {
+	p.advance(now)
+	p.rate = max(clients, minClientsPerMinute) / 60
+}
+
+// advance makes due the tickets of the time since the last call.
+func (p *pacer) advance(now time.Time) {
+	if d := now.Sub(p.at); d > 0 {
+		p.due += p.rate * d.Seconds()
+		p.at = now
+	}
+}
+
+// admit returns 0 if the client may list now, or else how long it is to wait. room is
+// how many more tickets may be kept. Without room the wait is long and random.
+func (p *pacer) admit(now time.Time, client uint64, room int) time.Duration {
+	p.expire(now)
+	if t, ok := p.tickets[client]; ok {
+		if t.number <= p.due+earlySeconds*p.rate {
+			delete(p.tickets, client)
+			return 0
+		}
+		return p.postpone(now, client, t.number)
+	}
+	if p.unused > 0 {
+		p.unused--
+		return 0
+	}
+	next := max(p.last+1, p.due)
+	if next <= p.due {
+		p.last = next
+		return 0
+	}
+	if room <= 0 {
+		return retryAfter(math.MaxInt64)
+	}
+	p.last = next
+	p.queue = append(p.queue, queuedTicket{client, next})
+	return p.postpone(now, client, next)
+}
+
+// postpone keeps a client's ticket and returns how long the client is to wait.
+func (p *pacer) postpone(now time.Time, client uint64, number float64) time.Duration {
+	wait := retryAfter(time.Duration((number - p.due) / p.rate * float64(time.Second)))
+	p.tickets[client] = ticket{number, now.Add(wait)}
+	return wait
+}
+
+// expire drops tickets that have been due for graceSeconds, if their clients are also
+// that late.
+func (p *pacer) expire(now time.Time) {
+	p.advance(now)
+	for len(p.queue) > 0 {
+		first := p.queue[0]
+		t, ok := p.tickets[first.client]
+		if ok = ok && t.number == first.number; ok {
+			if p.due-first.number < graceSeconds*p.rate || now.Sub(t.retryAt) < graceSeconds*time.Second {
+				return
+			}
+			delete(p.tickets, first.client)
+			p.unused = min(p.unused+1, maxUnused)
+		}
+		p.queue = p.queue[1:]
+	}
+}
+
+// retryAfter rounds a wait up to whole seconds, 1 at least. Waits above maxRetryAfter
+// are replaced by a random one, so that clients do not come back together.
+func retryAfter(wait time.Duration) time.Duration {
+	if wait > maxRetryAfter {
+		wait = maxRetryAfter/2 + rand.N(maxRetryAfter/2)
+	}
+	return max(1, (wait+time.Second-1)/time.Second) * time.Second
+}

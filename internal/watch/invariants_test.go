@@ -1,0 +1,99 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// newCheckedHub makes a hub with three events and two watches: one of everything, which
+// waits, and one of a field.
+func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
+	t.Helper()
+	c := cache.New(cache.Config{})
+	h := NewHub(c.Register(cache.Spec{Prefix: "/p/", Describe: func(e *resource.Entry) error {
+		e.Attributes = resource.NewAttributes(nil, map[string]string{"node": string(e.Value)})
+		return nil
+	}}))
+	c.BeginLoad().End(t.Context(), 10)
+	for _, s := range []Selection{{}, {Fields: fields.OneTermEqualSelector("node", "n1")}} {
+		if _, err := h.Open(s, 10, func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for revision := int64(11); revision < 14; revision++ {
+		c.Apply(t.Context(), putNode(revision))
+	}
+	cursor, err := h.Open(Selection{}, 13, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, more, err := cursor.Next([]encode.Change{}); more || err != nil {
+		t.Fatal(more, err)
+	}
+	return c, h
+}
+
+func putNode(revision int64) []*clientv3.Event {
+	return []*clientv3.Event{{Kv: &mvccpb.KeyValue{Key: []byte("/p/a/x"), Value: []byte("n1"), ModRevision: revision, Version: 1}}}
+}
+
+// all returns the subscription to everything, nodes the one to a node.
+func (h *Hub) all() *subscription   { return h.mu.subscriptions[identity{}] }
+func (h *Hub) nodes() *subscription { return h.mu.subscriptions[identity{fields: "node=n1"}] }
+
+// corruptions break one invariant each. The texts are parts of the messages.
+var corruptions = map[string]func(*Hub){
+	"behind the end":          func(h *Hub) { h.mu.opaqueEnd = h.mu.end + 1 },
+	"is stored as":            func(h *Hub) { h.all().Prefix = "a/" },
+	"still dispatched to":     func(h *Hub) { h.all().lost = true },
+	"the one before it at":    func(h *Hub) { m := h.nodes().matches; m[0], m[1] = m[1], m[0] },
+	"outside of":              func(h *Hub) { h.mu.end-- },
+	"of which 1 wait":         func(h *Hub) { h.all().cursors = 0 },
+	"has the index":           func(h *Hub) { h.all().waiting[0].waitingIndex = 1 },
+	"has passed":              func(h *Hub) { h.all().waiting[0].next-- },
+	"is not in the index":     func(h *Hub) { h.mu.index.remove(h.all()) },
+	"exactly once by":         func(h *Hub) { h.mu.index.add(h.nodes()) },
+	"open subscriptions have": func(h *Hub) { h.mu.index.keys["gone"] = []*subscription{h.nodes()} },
+}
+
+// TestChecksFindCorruption breaks each invariant on purpose.
+func TestChecksFindCorruption(t *testing.T) {
+	for message, corrupt := range corruptions {
+		t.Run(message, func(t *testing.T) {
+			_, h := newCheckedHub(t)
+			if err := h.checkLocked(); err != nil {
+				t.Fatalf("before the corruption: %v", err)
+			}
+			corrupt(h)
+			if err := h.checkLocked(); err == nil || !strings.Contains(err.Error(), message) {
+				t.Errorf("the check says %v, want %q", err, message)
+			}
+		})
+	}
+}
+
+// TestInvariantsFire corrupts a subscription and dispatches an event to it.
+func TestInvariantsFire(t *testing.T) {
+	if !invariantsEnabled {
+		t.Skip("built without the tag invariants")
+	}
+	c, h := newCheckedHub(t)
+	m := h.nodes().matches
+	m[0], m[1] = m[1], m[0]
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "subscription to fields: node=n1: match 1 is at 1, the one before it at 2") {
+			t.Errorf("Apply panicked with %q", text)
+		}
+	}()
+	c.Apply(t.Context(), putNode(14))
+	t.Error("Apply did not notice that matches are out of order")
+}

@@ -1,0 +1,183 @@
+package watch
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// subscriptionIndex finds the subscriptions that an event may concern. Each subscription
+// is filed under the narrowest requirement of its selection: the key of one object, the
+// value of a field, the values of a label, or a namespace. A selection without any of
+// these is unindexed and is found for every event.
+//
+// Only one requirement of each selection is indexed. An event therefore finds some
+// subscriptions that do not select it, and each is matched in full. In return adding and
+// removing a subscription costs one map entry for each value, and no set operations are
+// needed.
+type subscriptionIndex struct {
+	keys       subscriptionsByValue
+	namespaces subscriptionsByValue
+	terms      map[resource.Term]subscriptionsByValue
+	unindexed  map[*subscription]struct{}
+}
+
+// subscriptionsByValue are subscriptions by the value that they require. A value without
+// subscriptions has no entry.
+type subscriptionsByValue map[string][]*subscription
+
+func newSubscriptionIndex() subscriptionIndex {
+	return subscriptionIndex{
+		keys:       subscriptionsByValue{},
+		namespaces: subscriptionsByValue{},
+		terms:      map[resource.Term]subscriptionsByValue{},
+		unindexed:  map[*subscription]struct{}{},
+	}
+}
+
+// placement says where a selection is filed: by the values of a term with byTerm, in no
+// place with unindexed, and otherwise by key or namespace.
+type placement struct {
+	byTerm, unindexed bool
+	term              resource.Term
+	values            []string
+}
+
+func (s *Selection) placement() placement {
+	if s.Single {
+		return placement{values: []string{s.Prefix}}
+	}
+	if p, ok := fieldPlacement(s.Fields); ok {
+		return p
+	}
+	if p, ok := labelPlacement(s.Labels); ok {
+		return p
+	}
+	// Namespaces are looked up whole: any other prefix is unindexed.
+	if strings.IndexByte(s.Prefix, '/') == len(s.Prefix)-1 && s.Prefix != "" {
+		return placement{values: []string{s.Prefix}}
+	}
+	return placement{unindexed: true}
+}
+
+// fieldPlacement returns false if the selector requires no field to have a value.
+func fieldPlacement(selector fields.Selector) (placement, bool) {
+	if selector == nil {
+		return placement{}, false
+	}
+	for _, r := range selector.Requirements() {
+		if r.Operator != selection.NotEquals && r.Field != "metadata.namespace" {
+			return placement{byTerm: true, term: resource.FieldTerm(r.Field), values: []string{r.Value}}, true
+		}
+	}
+	return placement{}, false
+}
+
+// labelPlacement returns false if the selector requires no label to have one of some
+// values.
+func labelPlacement(selector labels.Selector) (placement, bool) {
+	if selector == nil {
+		return placement{}, false
+	}
+	requirements, selectable := selector.Requirements()
+	if !selectable {
+		return placement{byTerm: true}, true // it selects nothing: no value leads to it
+	}
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			return placement{byTerm: true, term: resource.LabelTerm(r.Key()), values: r.ValuesUnsorted()}, true
+		}
+	}
+	return placement{}, false
+}
+
+// subscriptionsAt returns the subscriptions beside which an indexed placement is filed.
+func (idx *subscriptionIndex) subscriptionsAt(p placement, single bool) subscriptionsByValue {
+	switch {
+	case p.byTerm:
+		found := idx.terms[p.term]
+		if found == nil {
+			found = subscriptionsByValue{}
+			idx.terms[p.term] = found
+		}
+		return found
+	case single:
+		return idx.keys
+	}
+	return idx.namespaces
+}
+
+func (idx *subscriptionIndex) add(s *subscription) {
+	p := s.placement()
+	if p.unindexed {
+		idx.unindexed[s] = struct{}{}
+		return
+	}
+	byValue := idx.subscriptionsAt(p, s.Single)
+	for _, value := range p.values {
+		byValue[value] = append(byValue[value], s)
+	}
+}
+
+func (idx *subscriptionIndex) remove(s *subscription) {
+	p := s.placement()
+	if p.unindexed {
+		delete(idx.unindexed, s)
+		return
+	}
+	byValue := idx.subscriptionsAt(p, s.Single)
+	for _, value := range p.values {
+		byValue[value] = slices.DeleteFunc(byValue[value], func(o *subscription) bool { return o == s })
+		if len(byValue[value]) == 0 {
+			delete(byValue, value)
+		}
+	}
+	if p.byTerm && len(byValue) == 0 {
+		delete(idx.terms, p.term)
+	}
+}
+
+// visit calls use with every subscription that an event may concern, with some of them
+// more than once. The event must not be opaque.
+func (idx *subscriptionIndex) visit(e *cache.Event, use func(*subscription)) {
+	key := e.Key()
+	for s := range maps.Keys(idx.unindexed) {
+		use(s)
+	}
+	idx.keys.visit(key, use)
+	if len(idx.namespaces) > 0 {
+		idx.namespaces.visit(key[:strings.IndexByte(key, '/')+1], use)
+	}
+	for term, byValue := range idx.terms {
+		before, hadValue := termValue(term, e.Previous)
+		after, hasValue := termValue(term, e.Entry)
+		if hadValue {
+			byValue.visit(before, use)
+		}
+		if hasValue && (!hadValue || after != before) {
+			byValue.visit(after, use)
+		}
+	}
+}
+
+// termValue returns an entry's value of a term. A nil entry has none.
+func termValue(term resource.Term, e *resource.Entry) (string, bool) {
+	if e == nil {
+		return "", false
+	}
+	return term.Value(e)
+}
+
+func (b subscriptionsByValue) visit(value string, use func(*subscription)) {
+	for _, s := range b[value] {
+		use(s)
+	}
+}

@@ -1,0 +1,251 @@
+package differential
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// requestGenerator makes up requests at random: GET and LIST of every kind in every way
+// that the API has, most of them legal. One seed makes the same requests as
+// long as the objects and revisions are the same.
+type requestGenerator struct {
+	*rand.Rand
+	kinds []*kind
+	// pinned are revisions between which objects changed, the newest last.
+	pinned []int64
+	// tokens continue lists, by path.
+	tokens map[string][]string
+}
+
+// query keeps its parameters in order and may repeat them.
+type query [][2]string
+
+func (q query) with(name, value string) query { return append(slices.Clone(q), [2]string{name, value}) }
+
+func (q query) without(names ...string) query {
+	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return slices.Contains(names, p[0]) })
+}
+
+// given leaves out what is empty.
+func (q query) given() query {
+	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return p[1] == "" })
+}
+
+func (q query) String() string {
+	var parts []string
+	for _, p := range q {
+		parts = append(parts, p[0]+"="+url.QueryEscape(p[1]))
+	}
+	return strings.Join(parts, "&")
+}
+
+// once is true one time in n.
+func (a *requestGenerator) once(n int) bool { return a.IntN(n) == 0 }
+
+func pick[T any](a *requestGenerator, from ...T) T { return from[a.IntN(len(from))] }
+
+// bulky are the kinds with hundreds of objects, which are slow to ask for and
+// the only ones that fill more than one leaf of the tree.
+var bulky = []string{"pods", "configmaps", "secrets"}
+
+// kind favours those with many objects a little.
+func (a *requestGenerator) kind() *kind {
+	if a.once(8) {
+		return named(a.kinds, pick(a, bulky...))
+	}
+	return pick(a, a.kinds...)
+}
+
+// request is any request.
+func (a *requestGenerator) request() request {
+	k := a.kind()
+	if k.gets && len(k.keys) > 0 && a.once(6) {
+		return a.get(k)
+	}
+	return a.list(k)
+}
+
+// get asks for one object.
+func (a *requestGenerator) get(k *kind) request {
+	wild := a.once(5)
+	r := request{path: k.path(pick(a, k.keys...)), listPath: k.listPath("")}
+	if wild && a.once(3) {
+		r.path = k.path(strings.TrimPrefix(pick(a, namespaces...)+"/absent", map[bool]string{false: pick(a, namespaces...) + "/"}[k.namespaced]))
+	}
+	var q query
+	if a.once(2) {
+		q = q.with("resourceVersion", a.version(wild))
+	}
+	if wild && a.once(3) {
+		q = q.with(pick(a, "resourceVersionMatch", "limit", "labelSelector", "fieldSelector", "continue"), pick(a, "Exact", "1", "app=web", "metadata.name=x"))
+	}
+	return a.inSomeForm(r, q, wild)
+}
+
+// list asks for a collection. A wild request may be illegal in any parameter.
+func (a *requestGenerator) list(k *kind) request {
+	wild := a.once(4)
+	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
+	var q query
+	switch {
+	case a.once(8):
+		q = q.with("continue", a.token(r.path, wild))
+		if a.once(3) {
+			q = q.with("resourceVersion", pick(a, "0", "", a.version(wild)))
+		}
+	default:
+		q = a.versions(q, wild)
+	}
+	// Whether version 0 lifts the limit of a later page depends on Kubernetes' cache.
+	if later := len(q) > 1 && q[0][0] == "continue"; !later && a.once(2) {
+		q = q.with("limit", a.limit(wild))
+	}
+	q = a.selectors(q, k, wild)
+	if wild && a.once(6) {
+		q = q.with(pick(a, "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector", "unknown", "watch"), pick(a, "0", "false"))
+	}
+	if wild && a.once(8) && len(q) > 0 {
+		q = append(q, pick(a, q...))
+	}
+	a.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
+	return a.inSomeForm(r, q, wild)
+}
+
+// at asks for a collection as it was at a revision, legally.
+func (a *requestGenerator) at(k *kind, revision int64) (request, query) {
+	r := request{path: a.scope(k, false), listPath: k.listPath("")}
+	q := query{{"resourceVersion", fmt.Sprint(revision)}, {"resourceVersionMatch", "Exact"}}
+	return r, a.selectors(q, k, false)
+}
+
+func (a *requestGenerator) scope(k *kind, wild bool) string {
+	switch {
+	case !k.namespaced && !(wild && a.once(6)):
+		return k.listPath("")
+	case wild && a.once(4):
+		return k.listPath(pick(a, "nowhere", "default", "edge", "UPPER"))
+	case a.once(2):
+		return k.listPath("")
+	}
+	return k.listPath(pick(a, namespaces...))
+}
+
+var matches = []string{"Exact", "NotOlderThan"}
+
+func (a *requestGenerator) versions(q query, wild bool) query {
+	if a.once(2) {
+		if wild && a.once(3) {
+			q = q.with("resourceVersionMatch", pick(a, append(matches, "", "junk", "exact")...))
+		}
+		return q
+	}
+	version := a.version(wild)
+	q = q.with("resourceVersion", version)
+	switch {
+	case wild && a.once(3):
+		q = q.with("resourceVersionMatch", pick(a, append(matches, "", "junk", "exact")...))
+	case a.once(2) && version != "":
+		match := pick(a, matches...)
+		if version == "0" {
+			match = "NotOlderThan"
+		}
+		q = q.with("resourceVersionMatch", match)
+	}
+	return q
+}
+
+// brokenVersions are no numbers, or none that are allowed. None is in the
+// future: waiting for it takes seconds.
+var brokenVersions = []string{"-1", "abc", "1.5", "99999999999999999999", "0x7", " 7", "00", "007", "1e3", "٣", "+", "+7", "-0", "1_0"}
+
+func (a *requestGenerator) version(wild bool) string {
+	switch {
+	case wild && a.once(2):
+		return pick(a, brokenVersions...)
+	case a.once(3):
+		return pick(a, "", "0", "0")
+	case a.once(10):
+		return fmt.Sprint(1 + a.Int64N(a.pinned[0]))
+	}
+	return fmt.Sprint(pick(a, a.pinned...))
+}
+
+var brokenLimits = []string{"-1", "abc", "", "1.5", "99999999999999999999", "0x2", "+2"}
+
+func (a *requestGenerator) limit(wild bool) string {
+	if wild && a.once(2) {
+		return pick(a, brokenLimits...)
+	}
+	return pick(a, "0", "1", "2", "2", "3", "7", "50", "500", "500", "9223372036854775807")
+}
+
+// token continues a list of the same path if one is known, and if wild is set
+// perhaps one of something else, or nothing.
+func (a *requestGenerator) token(path string, wild bool) string {
+	if known := a.tokens[path]; len(known) > 0 && !(wild && a.once(2)) {
+		return pick(a, known...)
+	}
+	var others []string
+	for _, tokens := range a.tokens {
+		others = append(others, tokens...)
+	}
+	slices.Sort(others)
+	other := token(`{"v":"meta.k8s.io/v1","rv":1,"start":"x"}`)
+	if len(others) > 0 {
+		other = pick(a, others...)
+	}
+	if !wild || a.once(2) {
+		return other
+	}
+	return pick(a, other[:len(other)/2], other[:len(other)-1], other+"A", strings.ToLower(other), "abc", "",
+		token(a.tokenContent()), token(a.tokenContent()), token(a.tokenContent()))
+}
+
+// tokenContent is what a token might say.
+func (a *requestGenerator) tokenContent() string {
+	return strings.NewReplacer("NOW", fmt.Sprint(a.pinned[len(a.pinned)-1])).Replace(pick(a, tokenContents...))
+}
+
+var tokenContents = []string{
+	`{"v":"meta.k8s.io/v1","rv":NOW,"start":"team-b/"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"/team-b/bulk-1\u0000"}`,
+	`{"v":"meta.k8s.io/v1","rv":-1,"start":"team-a/x"}`, `{"v":"meta.k8s.io/v1","rv":-2,"start":"a"}`, `{"v":"meta.k8s.io/v1","rv":0,"start":"a"}`,
+	`{"v":"meta.k8s.io/v1","rv":NOW,"start":""}`, `{"v":"meta.k8s.io/v1","rv":NOW}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"../a"}`,
+	`{"v":"meta.k8s.io/v1","rv":NOW,"start":"a/../../b"}`, `{"v":"meta.k8s.io/v2","rv":NOW,"start":"a"}`, `{"v":"meta.k8s.io/v1","rv":"1","start":"a"}`,
+	`{"rv":NOW,"start":"a"}`, `{}`, `[]`, `null`, ``, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"zzz"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"team-a"}`,
+	`{"v":"meta.k8s.io/v1","rv":NOW,"start":"//"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"\u00ff"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"node-2\u0000"}`,
+}
+
+// inSomeForm asks for a way to encode the answer.
+func (a *requestGenerator) inSomeForm(r request, q query, wild bool) request {
+	list := r.path == r.listPath || strings.HasSuffix(r.path, r.listPath[strings.LastIndex(r.listPath, "/"):])
+	r.accept = a.accept(list, wild)
+	if strings.Contains(r.accept, "as=Table") && a.once(2) || wild && a.once(20) {
+		object := pick(a, "None", "Metadata", "Object", "")
+		if wild && a.once(2) {
+			object = pick(a, "junk", "none")
+		}
+		q = q.with("includeObject", object)
+	}
+	if a.once(10) {
+		q = q.with("pretty", pick(a, "1", "true", "0", ""))
+	}
+	r.query = q.String()
+	switch {
+	case a.once(4):
+		r.encoding = "gzip"
+	case a.once(12):
+		r.zstd, r.encoding = true, pick(a, "", "gzip")
+	case wild:
+		r.encoding = pick(a, dimensions[1]...)
+	}
+	if a.once(12) {
+		r.agent = pick(a, dimensions[2]...)
+	}
+	if a.once(20) {
+		r.as = http1
+	}
+	return r
+}

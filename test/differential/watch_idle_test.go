@@ -1,0 +1,152 @@
+package differential
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/millrace/millrace/test/history"
+)
+
+const (
+	// watchesAtRest each take a second, of which nothing is work.
+	watchesAtRest = 500
+	restingAtOnce = 64
+)
+
+// watchAtRest asks for watches at random, most of what was written before, that
+// end by themselves.
+func (p *pair) watchAtRest(t *testing.T, a *requestGenerator) {
+	p.changeSome(t, a)
+	for _, k := range a.kinds {
+		if err := p.catchUp(k.listPath("")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var requests []request
+	for range scaled(t, watchesAtRest) {
+		requests = append(requests, a.wildWatch(a.kinds))
+	}
+	p.watchesAgree(t, requests)
+}
+
+// changeSome leaves changes to watch behind the last revision that is pinned,
+// few enough for Kubernetes' caches to hold.
+func (p *pair) changeSome(t *testing.T, a *requestGenerator) {
+	t.Helper()
+	a.pinned = []int64{p.revision()}
+	f := newObjectSet(p)
+	for _, resource := range []string{"pods", "configmaps", "secrets", "widgets", "events", "leases"} {
+		f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
+		a.pinned = append(a.pinned, p.revision())
+	}
+}
+
+// watchesAgree sends requests for watches that end to both servers, and
+// compares the answers but for bookmarks.
+func (p *pair) watchesAgree(t *testing.T, requests []request) {
+	t.Helper()
+	var next, wrong atomic.Int64
+	var running sync.WaitGroup
+	var read statuses
+	for range restingAtOnce {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(requests); i = int(next.Add(1)) - 1 {
+				mismatch, status := p.compareWatch(requests[i])
+				read.add(status)
+				if mismatch != "" && wrong.Add(1) <= shownMismatches {
+					t.Errorf("%s\n  query: %s\n%s", requests[i], unescaped(requests[i].query), mismatch)
+				}
+			}
+		})
+	}
+	running.Wait()
+	t.Logf("%d watches by status: %v; %d mismatches", len(requests), read.count, wrong.Load())
+}
+
+// compareWatch compares again what writers in the background may have moved,
+// and with more time what a busy machine did not finish.
+func (p *pair) compareWatch(r request) (mismatch string, status int) {
+	for try := range 3 {
+		if try == 1 {
+			r.query = strings.Replace(r.query, "timeoutSeconds=1", "timeoutSeconds=5", 1)
+		}
+		before := p.revision()
+		ours, theirs, err := p.both(r)
+		if err != nil {
+			return "  " + err.Error(), 0
+		}
+		if mismatch = p.watchDifference(r, ours, theirs); mismatch == "" || try > 0 && p.revision() == before {
+			return mismatch, theirs.status
+		}
+		status = theirs.status
+	}
+	return mismatch, status
+}
+
+func (p *pair) watchDifference(r request, ours, theirs *answer) string {
+	ourFrames, ourErr := ours.frames()
+	theirFrames, theirErr := theirs.frames()
+	if errors.As(theirErr, new(errColumns)) {
+		theirErr = nil
+	}
+	if ours.status == http.StatusOK {
+		plain := *ours
+		plain.header = watchHeaders(ours.header, r.encoding)
+		ours = &plain
+	}
+	if ourErr != nil || theirErr != nil {
+		difference := p.difference(ours, theirs)
+		if difference != "" {
+			difference += fmt.Sprintf("  not read as watches: %v, %v\n", ourErr, theirErr)
+		}
+		return difference
+	}
+	var out strings.Builder
+	if ours.status != theirs.status {
+		fmt.Fprintf(&out, "  status: ours %d, theirs %d\n", ours.status, theirs.status)
+	}
+	headerDifference(&out, ours, theirs)
+	out.WriteString(ourFrames.differ(theirFrames, strings.Contains(r.accept, "as=Table")))
+	return out.String()
+}
+
+// frames sorts the frames of a watch that is over.
+func (a *answer) frames() (frames, error) {
+	raw, watch, err := a.watch()
+	if err != nil {
+		return frames{}, err
+	}
+	return sorted(watch, raw)
+}
+
+// watch reads the answer to a watch that is over.
+func (a *answer) watch() (raw [][]byte, watch *history.Watch, err error) {
+	if a.status != http.StatusOK {
+		return nil, nil, fmt.Errorf("status %d", a.status)
+	}
+	reader, err := history.NewReader(bytes.NewReader(a.body), a.header.Get("Content-Type"))
+	if err != nil {
+		return nil, nil, err
+	}
+	watch = &history.Watch{Ended: true}
+	for {
+		content, f, err := reader.Next()
+		if err == io.EOF {
+			return raw, watch, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if f.Type == "" {
+			return nil, nil, fmt.Errorf("frame %d has no type", len(raw))
+		}
+		raw, watch.Frames = append(raw, content), append(watch.Frames, f)
+	}
+}

@@ -1,0 +1,198 @@
+package informers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// cluster is a server over an etcd of its own, each to be restarted.
+type cluster struct {
+	t      *testing.T
+	etcd   *harness.Etcd
+	server *harness.Server
+}
+
+// fault is something that happens to a cluster while it is written to.
+type fault struct {
+	name string
+	do   func(w *cluster)
+}
+
+var (
+	terminated = fault{"server terminated", func(w *cluster) {
+		if err := w.server.Terminate(); err != nil {
+			w.t.Errorf("server ended with %v", err)
+		}
+		w.server = w.server.Restart()
+	}}
+	killed = fault{"server killed", func(w *cluster) {
+		w.server.Kill()
+		w.server = w.server.Restart()
+	}}
+	etcdTerminated = fault{"etcd terminated", func(w *cluster) {
+		if err := w.etcd.Terminate(); err != nil {
+			w.t.Errorf("etcd ended with %v", err)
+		}
+		w.etcd = w.etcd.Restart()
+		began := time.Now()
+		defer func() {
+			w.t.Logf("the server was ready %v after etcd was started", time.Since(began).Round(time.Millisecond))
+		}()
+		w.eventually(func(context.Context) error { return w.server.Ready() })
+	}}
+)
+
+// newWorld starts etcd and server and makes what is there before anybody
+// watches. args are the server's.
+func newWorld(t *testing.T, args ...string) *cluster {
+	t.Helper()
+	quiet()
+	etcd := harness.StartEtcd(t)
+	args = append([]string{"--etcd-servers=" + etcd.Endpoint}, args...)
+	w := &cluster{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
+	w.makeNamespaces()
+	w.defineWidgets()
+	return w
+}
+
+// config is a client configuration with a connection of its own.
+func (w *cluster) config() *rest.Config {
+	w.t.Helper()
+	config := w.server.Config()
+	config.Dial = (&net.Dialer{}).DialContext
+	return config
+}
+
+// countingConfig is one whose clients count, for fixed if the request's context
+// names nobody.
+func (w *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
+	w.t.Helper()
+	config := w.config()
+	config.ContentType = contentType
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next, fixed} })
+	return config
+}
+
+func (w *cluster) dynamic() dynamic.Interface {
+	w.t.Helper()
+	client, err := dynamic.NewForConfig(w.config())
+	check(w.t, err)
+	return client
+}
+
+func (w *cluster) makeNamespaces() {
+	client, err := kubernetes.NewForConfig(w.config())
+	check(w.t, err)
+	for n := range namespaces {
+		meta := metav1.ObjectMeta{Name: namespace(n)}
+		_, err := client.CoreV1().Namespaces().Create(w.t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		check(w.t, err)
+		// Pods are admitted when their account is there.
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		_, err = client.CoreV1().ServiceAccounts(meta.Name).Create(w.t.Context(), account, metav1.CreateOptions{})
+		check(w.t, err)
+	}
+}
+
+// defineWidgets makes the custom resource and waits until it takes writes.
+func (w *cluster) defineWidgets() {
+	client, err := apiextensions.NewForConfig(w.config())
+	check(w.t, err)
+	keep := true
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.millrace.example"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: widgets.resource.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &keep,
+				}},
+			}},
+		},
+	}
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(w.t.Context(), definition, metav1.CreateOptions{})
+	check(w.t, err)
+	objects := w.dynamic().Resource(widgets.resource).Namespace(namespace(0))
+	probe := widgets.make(slot{widgets, namespace(0), "probe"}, newRand(0))
+	w.eventually(func(ctx context.Context) error {
+		_, err := objects.Create(ctx, probe, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// eventually polls until the condition returns nil.
+func (w *cluster) eventually(condition func(ctx context.Context) error) {
+	w.t.Helper()
+	last := errors.New("never tried")
+	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
+		err := condition(ctx)
+		if ctx.Err() == nil {
+			last = err // else it only says that the time is up
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		w.t.Fatalf("not so within %v: %v", patience(), last)
+	}
+}
+
+// usage is what a process has used.
+type usage struct {
+	at       time.Time
+	cpu      time.Duration
+	resident int // KiB
+	peak     int // KiB
+}
+
+// usageOf reads /proc. What cannot be read is zero: the figures are for the log.
+func usageOf(pid int) usage {
+	const ticksPerSecond = 100 // of Linux's interfaces to programs
+	u := usage{at: time.Now()}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, stat, _ = bytes.Cut(stat, []byte(") "))
+	if f := strings.Fields(string(stat)); len(f) > 12 {
+		user, _ := strconv.Atoi(f[11])
+		system, _ := strconv.Atoi(f[12])
+		u.cpu = time.Duration(user+system) * time.Second / ticksPerSecond
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &u.resident)
+		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &u.peak)
+	}
+	return u
+}
+
+// since says what was used since a reading of the same process.
+func (u usage) since(before usage) string {
+	share := 100 * (u.cpu - before.cpu).Seconds() / u.at.Sub(before.at).Seconds()
+	return fmt.Sprintf("%.0f%% of a core, %d MiB resident, %d MiB at most", share, u.resident>>10, u.peak>>10)
+}
+
+// another is a second server over the same etcd.
+func (w *cluster) another() *cluster {
+	w.t.Helper()
+	return &cluster{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}
+}
