@@ -40,7 +40,7 @@ func (s *Server) acquire(name string) *servedDefinition {
 	defer s.mu.Unlock()
 	current := s.servedDefinitionLocked(name)
 	if current != nil {
-		// It cannot fail: what is in mu.served is not retired.
+		// It cannot fail: a servedDefinition in mu.served is not retired.
 		current.references.acquire()
 	}
 	return current

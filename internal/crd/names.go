@@ -38,7 +38,7 @@ func (i interner) all(list []string) []string {
 	return shared
 }
 
-// names copies names, and shares those that are equal in another set.
+// names copies n, and shares the strings that are equal in like.
 func (i interner) names(n, like *apiextensionsv1.CustomResourceDefinitionNames) apiextensionsv1.CustomResourceDefinitionNames {
 	own := func(s, other string) string {
 		if s == other {

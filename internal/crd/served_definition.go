@@ -24,7 +24,7 @@ var errChanged = errors.New("the definition of the resource has changed: try aga
 //
 // It has a storage for each version that was asked for, which holds no schema. What is
 // compiled out of the schemas is in two slots: one for reads, and one for what writes need
-// in addition. So thousands of definitions cost little while nobody uses them. The
+// in addition. So thousands of definitions cost little while they are not used. The
 // cost is that each use looks into a slot, and that schemas may be compiled again. A slot
 // is not emptied while there are references, which all requests but watches have.
 type servedDefinition struct {
@@ -220,10 +220,11 @@ func (o lazyOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 }
 
 // retire notes that the definition has changed. No request can take a reference from now
-// on, and what is compiled stays until the end. Server.mu is held.
+// on. Compiled values are no longer dropped, because they could not be compiled again.
+// Server.mu is held.
 func (s *servedDefinition) retire() { s.references.close() }
 
-// end ends routes and storages, and the watches on them, and drops what is compiled.
+// end ends routes and storages, and the watches on them, and drops compiled values.
 func (s *servedDefinition) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -95,7 +95,7 @@ type Server struct {
 	compiled *compiledCache
 	// conversions has the objects that webhooks have converted.
 	conversions *conversionCache
-	// compileLimiter bounds what is compiled at a time.
+	// compileLimiter bounds the definitions that are compiled at a time.
 	compileLimiter limiter
 	// next answers requests that no definition serves.
 	next http.Handler
@@ -249,7 +249,8 @@ func (s *Server) addHooks(conditions *controller) error {
 // sweepPeriod is the time between two sweeps of the caches, and counts of objects.
 const sweepPeriod = time.Minute
 
-// sweep drops what is idle or gone, and counts objects, until the context ends.
+// sweep drops idle values and traces of deleted resources, and counts objects, until the
+// context ends.
 func (s *Server) sweep(ctx context.Context) {
 	sweep, forget := time.NewTicker(sweepPeriod), time.NewTicker(forgetPeriod)
 	defer sweep.Stop()

@@ -16,14 +16,14 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// normaliserPair are the normalisers of the two sides.
+// normaliserPair has the normalisers of the two sides.
 type normaliserPair [2]*normaliser
 
 func newNormaliserPair() normaliserPair { return normaliserPair{newNormaliser(), newNormaliser()} }
 
 func (n normaliserPair) fork() normaliserPair { return normaliserPair{n[0].fork(), n[1].fork()} }
 
-// difference describes how two answers differ, "" if they do not.
+// difference describes how two answers differ. It returns "" if they do not.
 func (n normaliserPair) difference(answers [2]*answer, s scope) string {
 	var out strings.Builder
 	a, b := answers[0], answers[1]
@@ -55,8 +55,8 @@ func (n normaliserPair) headers(out *strings.Builder, answers [2]*answer) {
 			sortFormats(values[i])
 		}
 		switch {
-		// Etags are digests of bytes, which canonical JSON leaves free, and
-		// lengths count the digits of versions.
+		// ETags are digests of bytes, and only the canonical JSON of documents is compared.
+		// Lengths depend on the digits of resource versions.
 		case harness.IsVolatileHeader(name), name == "Etag", name == "Content-Length":
 		case !slices.Equal(values[0], values[1]):
 			fmt.Fprintf(out, "  header %s: ours %q, theirs %q\n", name, values[0], values[1])
@@ -64,8 +64,8 @@ func (n normaliserPair) headers(out *strings.Builder, answers [2]*answer) {
 	}
 }
 
-// sortFormats sorts the warnings of formats if there are no others: Kubernetes finds
-// them in the order of Go's maps.
+// sortFormats sorts warnings if all of them are about unknown formats. Kubernetes lists
+// these in the order of a map.
 func sortFormats(values []string) {
 	for _, value := range values {
 		if !strings.Contains(value, `"unrecognized format `) {
@@ -75,7 +75,7 @@ func sortFormats(values []string) {
 	slices.Sort(values)
 }
 
-// answer normalises a body, by its media type.
+// answer normalises a body by its media type.
 func (n *normaliser) answer(a *answer, s scope) string {
 	media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	body := a.body
@@ -110,8 +110,8 @@ func (n *normaliser) answer(a *answer, s scope) string {
 	return shape + plain
 }
 
-// fromProtobuf is JSON of the few types that custom resources are answered in
-// as protobuf.
+// fromProtobuf returns protobuf as JSON. It knows the few types that answers about custom
+// resources have as protobuf.
 func fromProtobuf(body []byte) ([]byte, error) {
 	var envelope runtime.Unknown
 	if err := envelope.Unmarshal(bytes.TrimPrefix(body, []byte("k8s\x00"))); err != nil {
@@ -134,10 +134,10 @@ func fromProtobuf(body []byte) ([]byte, error) {
 	return json.Marshal([]any{envelope.TypeMeta, into})
 }
 
-// shownLines bounds what one difference says.
+// shownLines bounds the lines in the description of a difference.
 const shownLines = 6
 
-// textDifference tells the first lines that differ.
+// textDifference describes the first lines that differ. It returns "" if none do.
 func textDifference(plain [2]string) string {
 	if plain[0] == plain[1] {
 		return ""
@@ -164,7 +164,7 @@ func textDifference(plain [2]string) string {
 	return out.String()
 }
 
-// accepts names media types for short.
+// accepts maps short names to Accept headers.
 var accepts = map[string]string{
 	"json":       "application/json",
 	"yaml":       "application/yaml",
@@ -177,7 +177,7 @@ var accepts = map[string]string{
 	"aggregated": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 }
 
-// contents names media types of bodies for short.
+// contents maps short names to Content-Type headers.
 var contents = map[string]string{
 	"json":      "application/json",
 	"yaml":      "application/yaml",
@@ -188,7 +188,7 @@ var contents = map[string]string{
 	"protobuf":  "application/vnd.kubernetes.protobuf",
 }
 
-// definitionsPath is where definitions are.
+// definitionsPath is the path of all definitions.
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 func scopeOf(c call) scope {

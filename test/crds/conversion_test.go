@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// hookObjects fill more than one review.
+// hookObjects is a number of objects that fill more than one review.
 const hookObjects = 230
 
 // convertedDefinition has a webhook convert between v1, which is stored, and v2.
@@ -26,7 +26,7 @@ const convertedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Cus
 {"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"words":{"type":"string"},"n":{"type":"number"}}}}}},
 "additionalPrinterColumns":[{"name":"Words","type":"string","jsonPath":".spec.words"}]}]}}`
 
-// conversionTest is a definition whose webhook counts what it is asked.
+// conversionTest has a definition whose webhook counts reviews and objects.
 type conversionTest struct {
 	t *testing.T
 	*run
@@ -34,8 +34,8 @@ type conversionTest struct {
 
 func (c *conversionTest) path(i int) string { return c.group + "/" + sideNames[i] }
 
-// define makes the definition on both sides, or changes its description, and waits
-// until it is served.
+// define creates the definition on both sides, or changes its description, and waits until it
+// is served.
 func (c *conversionTest) define(description string) {
 	err := c.pair.both(func(i int, side *side) error {
 		return harness.Until(settleTimeout, func() error {
@@ -50,7 +50,7 @@ func (c *conversionTest) define(description string) {
 				rest, _, _ = strings.Cut(rest, `"`)
 				version = `,"resourceVersion":"` + rest + `"`
 			}
-			a, err := side.do(jsonCall(method, path, fmt.Sprintf(convertedDefinition, c.group, version, c.pair.hook.url+"/count/"+c.path(i), c.pair.hook.ca, description)))
+			a, err := side.do(jsonCall(method, path, fmt.Sprintf(convertedDefinition, c.group, version, c.pair.webhook.url+"/count/"+c.path(i), c.pair.webhook.ca, description)))
 			if err == nil && a.status >= 300 && a.status != http.StatusConflict {
 				err = fmt.Errorf("status %d: %.300s", a.status, a.body)
 			}
@@ -66,7 +66,7 @@ func (c *conversionTest) define(description string) {
 	}
 }
 
-// step sends the request of a script's step to both.
+// step sends a request to both sides, and compares the answers.
 func (c *conversionTest) step(verb, path, body string, options ...string) {
 	s := &step{verb: verb, words: []string{"/apis/" + c.group + path}, body: body, options: map[string]string{}}
 	for i := 0; i < len(options); i += 2 {
@@ -76,19 +76,19 @@ func (c *conversionTest) step(verb, path, body string, options ...string) {
 	c.plain(s)
 }
 
-// wantReviews checks how many reviews, at most, and objects our webhook was asked for
-// since the last time.
+// wantReviews checks the objects that our server sent to the webhook since the last call, and
+// that it sent them in so many reviews at most.
 func (c *conversionTest) wantReviews(what string, reviews, objects int) {
 	c.t.Helper()
-	theirReviews, theirObjects := c.pair.hook.counts.take(c.path(1))
-	gotReviews, gotObjects := c.pair.hook.counts.take(c.path(0))
+	theirReviews, theirObjects := c.pair.webhook.counts.take(c.path(1))
+	gotReviews, gotObjects := c.pair.webhook.counts.take(c.path(0))
 	c.t.Logf("%s: %d reviews of %d objects, the stock server %d of %d", what, gotReviews, gotObjects, theirReviews, theirObjects)
 	if gotReviews > reviews || gotObjects != objects {
 		c.t.Errorf("%s: %d reviews of %d objects, want at most %d of %d", what, gotReviews, gotObjects, reviews, objects)
 	}
 }
 
-// fill makes objects, at the version that is stored.
+// fill creates objects in the version that is stored.
 func (c *conversionTest) fill(count int) {
 	err := c.pair.both(func(_ int, side *side) error {
 		for n := range count {
@@ -105,8 +105,8 @@ func (c *conversionTest) fill(count int) {
 	}
 }
 
-// TestConversionsAreKept counts what a conversion webhook is asked.
-func TestConversionsAreKept(t *testing.T) {
+// TestConversionsAreCached checks how often a conversion webhook is called.
+func TestConversionsAreCached(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
@@ -141,7 +141,7 @@ func (c *conversionTest) counts() {
 	}
 	c.step("GET", "/v2/namespaces/default/widgets/w0004", "")
 	c.step("GET", "/v2/namespaces/default/widgets/w0004", "", "accept", "table")
-	c.wantReviews("what was converted", 0, 0)
+	c.wantReviews("objects that were converted before", 0, 0)
 	const watchList = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	for _, label := range []string{"one", "two", "three"} {
 		c.at = "watch-list " + label
@@ -165,7 +165,7 @@ func (c *conversionTest) counts() {
 	}
 	c.wantReviews("one deletion", 0, 0)
 	c.define("described")
-	c.pair.hook.counts.take(c.path(0))
+	c.pair.webhook.counts.take(c.path(0))
 	c.step("GET", list, "")
 	var running sync.WaitGroup
 	for range 3 {
@@ -175,15 +175,15 @@ func (c *conversionTest) counts() {
 	c.wantReviews("another definition", 3, hookObjects-1)
 }
 
-// failing has the webhook fail for a while. What it has converted before is still served,
-// as from Kubernetes' watch cache; an object that it has not is an error at that version
-// alone, until the webhook works again.
+// failing has the webhook fail for a while. Objects that it converted before are still
+// served, as from Kubernetes' watch cache. An object that it did not convert is an error at
+// that version alone, until the webhook works again.
 func (c *conversionTest) failing() {
 	c.step("GET", "/v2/widgets", "")
 	c.watch(&step{verb: "watch", words: []string{"stored", "/apis/" + c.group + "/v1/widgets?watch=true&resourceVersion=0"}, options: map[string]string{}})
 	c.events(&step{words: []string{"stored", "5"}})
 	for i := range c.pair.sides {
-		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.fails = true })
+		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.fails = true })
 	}
 	for _, path := range []string{"/v2/widgets", "/v2/widgets?resourceVersion=0", "/v2/widgets?limit=1", "/v1/widgets"} {
 		c.step("GET", path, "")
@@ -200,7 +200,7 @@ func (c *conversionTest) failing() {
 	c.wantOurs("/v2/widgets?watch=true&resourceVersion=0", http.StatusOK, words) // an event
 	c.wantOurs("/v2/namespaces/default/widgets/w0002", http.StatusOK, `"w0002"`)
 	for i := range c.pair.sides {
-		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.fails = false })
+		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.fails = false })
 	}
 	c.step("GET", "/v2/widgets", "", "eventually", "yes")
 	c.closeWatches()
@@ -209,7 +209,7 @@ func (c *conversionTest) failing() {
 // refusing has the webhook refuse one object of many.
 func (c *conversionTest) refusing() {
 	for i := range c.pair.sides {
-		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.refuses = "w0120" })
+		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.refuses = "w0120" })
 	}
 	const words = "conversion webhook for refusing.example.com/v1, Kind=Widget failed: this one is not to be converted"
 	c.wantOurs("/v2/widgets", http.StatusInternalServerError, words)
@@ -224,13 +224,13 @@ func (c *conversionTest) refusing() {
 	c.wantOurs("/v2/widgets?fieldSelector=metadata.name%3Dw0003", http.StatusOK, `"w0003"`)
 	c.wantReviews("other objects", 1, 1)
 	for i := range c.pair.sides {
-		c.pair.hook.counts.set(c.path(i), func(now *pathCounts) { now.refuses = "" })
+		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.refuses = "" })
 	}
 	c.wantOurs("/v2/widgets", http.StatusOK, `"w0120"`)
 }
 
-// wantOurs sends a GET that is not compared: while an object cannot be converted, what
-// the stock server answers depends on the state of its watch cache.
+// wantOurs sends a GET to our server alone. While an object cannot be converted, the stock
+// server's answer depends on the state of its watch cache.
 func (c *conversionTest) wantOurs(path string, status int, words string) {
 	c.t.Helper()
 	a, err := c.pair.sides[0].do(jsonCall(http.MethodGet, "/apis/"+c.group+path, ""))
@@ -239,7 +239,7 @@ func (c *conversionTest) wantOurs(path string, status int, words string) {
 	}
 }
 
-// live has the webhook fail for an object that a watch is to be shown.
+// live has the webhook fail for an object that a watch is to deliver.
 func (c *conversionTest) live() {
 	defer c.closeWatches()
 	const watch = "?watch=true&resourceVersion=0"
@@ -248,22 +248,22 @@ func (c *conversionTest) live() {
 	ours.want(ours.v2, "ADDED", "ADDED")
 	ours.want(ours.v1, "ADDED", "ADDED")
 	gate := make(chan struct{})
-	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.gate = gate })
+	c.pair.webhook.counts.set(c.path(0), func(counts *pathCounts) { counts.gate = gate })
 	c.patchOurs("first")
 	c.patchOurs("second")
 	ours.want(ours.v1, "MODIFIED", "MODIFIED")
 	close(gate)
 	ours.want(ours.v2, "MODIFIED", "MODIFIED")
-	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.fails = true })
+	c.pair.webhook.counts.set(c.path(0), func(counts *pathCounts) { counts.fails = true })
 	c.patchOurs("third")
 	ours.want(ours.v1, "MODIFIED")
 	ours.want(ours.v2, "ERROR", "")
 }
 
-// slow has the webhook answer after a watch-list's time is over.
+// slow has the webhook answer after the timeout of a watch-list.
 func (c *conversionTest) slow() {
 	gate := make(chan struct{})
-	c.pair.hook.counts.set(c.path(0), func(now *pathCounts) { now.gate = gate })
+	c.pair.webhook.counts.set(c.path(0), func(counts *pathCounts) { counts.gate = gate })
 	opened := make(chan *stream)
 	for accept, selector := range map[string]string{"json": "", "table": "", "partial": "labelSelector=l&"} {
 		go func() {
@@ -292,16 +292,16 @@ func (c *conversionTest) slow() {
 		s.cancel()
 		<-s.closed
 		if added != slowObjects || !ended {
-			c.t.Errorf("a watch-list of 1 s had %d initial events of %d, told to be all: %v", added, slowObjects, ended)
+			c.t.Errorf("a watch-list of 1 s had %d initial events of %d, ended: %v", added, slowObjects, ended)
 		}
 	}
-	// Readers that come together may share the objects out among them.
+	// Readers that come together may each send some of the objects.
 	c.wantReviews("readers of a slow webhook", 4, slowObjects)
 }
 
 const slowObjects = 63
 
-// watchPair are two watches of our server.
+// watchPair has two watches of our server.
 type watchPair struct {
 	*conversionTest
 	v2, v1 *stream
@@ -316,7 +316,7 @@ func (w *watchPair) close() {
 	}
 }
 
-// want checks what kinds the next events are of, "" for the end of the stream.
+// want checks the types of the next events. "" is the end of the stream.
 func (w *watchPair) want(s *stream, kinds ...string) {
 	w.t.Helper()
 	for _, kind := range kinds {

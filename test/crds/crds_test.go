@@ -1,15 +1,14 @@
-// Package crds compares what the server and the stock server make of custom
-// resources: two servers, each over an etcd of its own, get the same requests,
-// and must give the same answers, reach the same conditions, tell the same in
-// discovery and OpenAPI, and store the same bytes.
+// Package crds compares the server with the stock server for custom resources. Two servers,
+// each over an etcd of its own, get the same requests. They must give the same answers,
+// reach the same conditions, show the same in discovery and OpenAPI, and store the same
+// bytes.
 //
-// What differs between any two servers is replaced by what does not: see
-// normaliser. What controllers do in the background is waited for by its
-// condition and then compared; everything else is compared at once.
+// Identities, versions and times differ between any two servers, and are replaced first
+// (normaliser). The results of controllers are compared after waiting for a condition.
+// All other answers are compared at once.
 //
-// MILLRACE_SEED repeats a run, MILLRACE_CRD_SEEDS says how many random
-// definitions there are, MILLRACE_CRD_TRACE names a file for the stock server's
-// answers to scripts.
+// MILLRACE_SEED repeats a run. MILLRACE_CRD_SEEDS is the number of random definitions.
+// MILLRACE_CRD_TRACE names a file for the stock server's answers.
 package crds
 
 import (
@@ -27,8 +26,7 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// TestServersAgree runs everything on one pair of servers, since a start takes
-// seconds.
+// TestServersAgree runs all phases on one pair of servers, since a start takes seconds.
 func TestServersAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
@@ -42,12 +40,12 @@ func TestServersAgree(t *testing.T) {
 	t.Logf("compared %d requests, %d definitions, %d objects and events", p.requests.Load(), p.definitions.Load(), p.objects.Load())
 }
 
-// maxConcurrentRuns is how many runs share the servers. They wait most of the time: an
-// object can be made two seconds after its definition only.
+// maxConcurrentRuns is the number of runs that share the servers. Runs mostly wait: an object
+// cannot be created before its definition was established for two seconds.
 const maxConcurrentRuns = 8
 
-// phase runs something for each name, several at a time, then compares what
-// concerns all definitions and deletes them.
+// phase runs a function for each name, several at a time. Then it compares the documents of
+// all groups, and deletes all definitions.
 func (p *pair) phase(t *testing.T, what string, names []string, do func(*testing.T, *run, string)) {
 	start := time.Now()
 	var mu sync.Mutex
@@ -109,7 +107,7 @@ func (p *pair) together(t *testing.T, runs []*run) {
 	all.remove()
 }
 
-// remove deletes this run's definitions on both sides and compares what is left.
+// remove deletes this run's definitions on both sides, and compares what is left.
 func (r *run) remove() {
 	for name := range r.defined {
 		r.at = "delete " + name

@@ -17,20 +17,19 @@ import (
 
 type object = map[string]any
 
-// definition makes one from what a step says: its first word is the plural
-// name, its body is merged into something that works. Beside the members of
-// spec there are "schema" and "version", which change the first version, and
-// "metadata".
+// definition makes the definition of a step. The step's first word is the plural name, and
+// its body is merged into a definition that works. The body has members of spec, and may
+// have "schema" and "version", which change the first version, and "metadata".
 func (r *run) definition(i int, s *step) (object, error) {
-	var given object
-	if err := yaml.Unmarshal([]byte(r.fill(i, s.body)), &given); err != nil {
+	var body object
+	if err := yaml.Unmarshal([]byte(r.fill(i, s.body)), &body); err != nil {
 		return nil, fmt.Errorf("read definition: %w", err)
 	}
 	plural := s.word(0)
 	singular := strings.TrimSuffix(plural, "s")
 	kind := strings.ToUpper(singular[:1]) + singular[1:]
 	group := r.group
-	if g, ok := given["group"].(string); ok {
+	if g, ok := body["group"].(string); ok {
 		group = g
 	}
 	version := object{
@@ -39,10 +38,10 @@ func (r *run) definition(i int, s *step) (object, error) {
 			"type": "object", "x-kubernetes-preserve-unknown-fields": true,
 		}}}},
 	}
-	if schema, ok := given["schema"]; ok {
+	if schema, ok := body["schema"]; ok {
 		version["schema"] = object{"openAPIV3Schema": schema}
 	}
-	change, _ := given["version"].(map[string]any)
+	change, _ := body["version"].(map[string]any)
 	merge(version, change)
 	d := object{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -52,12 +51,12 @@ func (r *run) definition(i int, s *step) (object, error) {
 			"names": object{"plural": plural, "singular": singular, "kind": kind, "listKind": kind + "List"},
 		},
 	}
-	metadata, _ := given["metadata"].(map[string]any)
+	metadata, _ := body["metadata"].(map[string]any)
 	for _, name := range []string{"schema", "version", "metadata"} {
-		delete(given, name)
+		delete(body, name)
 	}
 	merge(d["metadata"].(map[string]any), metadata)
-	merge(d["spec"].(map[string]any), given)
+	merge(d["spec"].(map[string]any), body)
 	return d, nil
 }
 
@@ -77,9 +76,9 @@ func merge(into object, patch object) {
 	}
 }
 
-// mark changes a definition so that it can be told from its other revisions:
-// each version has a column more, which tells what the handler of its objects
-// knows, and a description, which OpenAPI shows.
+// mark marks a definition, so that documents show which revision of it they are made of. It
+// adds a column to each version, which tables of objects show, and a description, which
+// OpenAPI shows.
 func (r *run) mark(d object, s *step) string {
 	r.revision++
 	name := fmt.Sprintf("rev-%s-%d", r.group, r.revision)
@@ -110,8 +109,8 @@ func markVersions(d object, name string) {
 	}
 }
 
-// define creates a definition on both sides and waits until it is served, or
-// until what the option "until" names: conditions such as "NamesAccepted=False".
+// define creates a definition on both sides. It waits until the definition is served, or has
+// the conditions of the option "until", such as "NamesAccepted=False".
 func (r *run) define(s *step) {
 	calls, mark := r.markedCalls(s)
 	s.status, s.fixed = http.StatusCreated, true
@@ -120,7 +119,7 @@ func (r *run) define(s *step) {
 	r.awaitDefinition(s, calls[0], mark)
 }
 
-// markedCalls are the calls that create a step's definition, with its mark.
+// markedCalls returns the calls that create a step's definition, and its mark.
 func (r *run) markedCalls(s *step) (calls [2]call, mark string) {
 	calls, err := r.definitionCalls(s, func(i int, d object) {
 		r.defined[nameOf(d)] = groupOf(d)
@@ -165,8 +164,7 @@ func groupOf(d object) string {
 	return group
 }
 
-// redefine replaces a definition by another, from which only the resource
-// version stays.
+// redefine replaces a definition by another one. Only the resource version stays.
 func (r *run) redefine(s *step) {
 	calls, mark := r.markedCalls(s)
 	if s.status == 0 {
@@ -181,7 +179,7 @@ func (r *run) redefine(s *step) {
 		var answers [2]*answer
 		err := r.pair.both(func(i int, side *side) (err error) {
 			answers[i], err = side.do(calls[i])
-			// A controller was faster.
+			// A controller has written meanwhile.
 			if err == nil && answers[i].status == http.StatusConflict {
 				err = harness.ErrNotYet
 			}
@@ -192,7 +190,7 @@ func (r *run) redefine(s *step) {
 		}
 		r.pair.requests.Add(1)
 		r.trace(calls[1], answers[1])
-		mismatch := r.normals.difference(answers, scope{definitions: true})
+		mismatch := r.normalisers.difference(answers, scope{definitions: true})
 		if answers[1].status != s.status {
 			mismatch += fmt.Sprintf("  the stock server answers %d, not %d: %.600s\n", answers[1].status, s.status, answers[1].body)
 		}
@@ -216,18 +214,18 @@ func update(side *side, c *call) error {
 	if err != nil {
 		return err
 	}
-	var now apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal(current, &now); err != nil {
+	var stored apiextensionsv1.CustomResourceDefinition
+	if err := json.Unmarshal(current, &stored); err != nil {
 		return err
 	}
-	d["metadata"].(map[string]any)["resourceVersion"] = now.ResourceVersion
+	d["metadata"].(map[string]any)["resourceVersion"] = stored.ResourceVersion
 	raw, err := json.Marshal(d)
 	*c = jsonCall(http.MethodPut, path, string(raw))
 	return err
 }
 
-// try tries to create a definition, without effect. With the second word
-// "update", it tries to update the one of that name.
+// try creates a definition as a dry run. With the second word "update", it updates the
+// definition of that name as a dry run.
 func (r *run) try(s *step) {
 	calls, err := r.definitionCalls(s, func(int, object) {})
 	if err != nil {
@@ -254,15 +252,16 @@ func (r *run) settleStep(s *step) {
 	r.awaitConditions(name, strings.Fields(s.options["until"]))
 }
 
-// awaitDefinition waits for a definition and then compares it.
+// awaitDefinition waits until a definition has its conditions, and compares it. If it is
+// established, awaitDefinition waits until it is served as well.
 func (r *run) awaitDefinition(s *step, c call, mark string) {
 	var d apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal([]byte(c.body), &d); err != nil {
 		r.fatalf("%s: %v", r.at, err)
 	}
 	want := []string{"Established=True", "NamesAccepted=True"}
-	until, given := s.options["until"]
-	if given {
+	until, ok := s.options["until"]
+	if ok {
 		want = strings.Fields(until)
 	}
 	r.awaitConditions(d.Name, want)
@@ -274,7 +273,7 @@ func (r *run) awaitDefinition(s *step, c call, mark string) {
 func (r *run) awaitConditions(name string, want []string) {
 	c := jsonCall(http.MethodGet, definitionsPath+"/"+name, "")
 	r.eventually(func() (string, error) {
-		normals := r.normals.fork()
+		normalisers := r.normalisers.fork()
 		var answers [2]*answer
 		err := r.pair.both(func(i int, side *side) (err error) {
 			if answers[i], err = side.do(c); err != nil {
@@ -285,9 +284,9 @@ func (r *run) awaitConditions(name string, want []string) {
 		if err != nil {
 			return "", err
 		}
-		mismatch := normals.difference(answers, scope{definitions: true})
+		mismatch := normalisers.difference(answers, scope{definitions: true})
 		if mismatch == "" {
-			r.normals = normals
+			r.normalisers = normalisers
 			r.pair.requests.Add(1)
 			r.capture(answers, "")
 			r.trace(c, answers[1])
@@ -296,8 +295,8 @@ func (r *run) awaitConditions(name string, want []string) {
 	})
 }
 
-// hasConditions expects conditions "Type=Status" of a definition, or "-Type"
-// for one that must not be there.
+// hasConditions returns an error unless a definition has all conditions "Type=Status", and
+// none of those that are given as "-Type".
 func hasConditions(body []byte, want []string) error {
 	var d apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal(body, &d); err != nil {
@@ -316,7 +315,7 @@ func hasConditions(body []byte, want []string) error {
 	return nil
 }
 
-// awaitServed waits until both sides serve a definition's versions as it says.
+// awaitServed waits until both sides serve the versions of a definition, with its mark.
 func (r *run) awaitServed(d *apiextensionsv1.CustomResourceDefinition, mark string) {
 	r.eventually(func() (string, error) {
 		return "", r.pair.both(func(_ int, side *side) error {
@@ -338,7 +337,7 @@ func (r *run) awaitServed(d *apiextensionsv1.CustomResourceDefinition, mark stri
 	})
 }
 
-// undefine deletes a definition and waits until it is gone.
+// undefine deletes a definition, and waits until it is gone.
 func (r *run) undefine(s *step) {
 	name := s.word(0)
 	if !strings.Contains(name, ".") {
@@ -352,7 +351,7 @@ func (r *run) undefine(s *step) {
 	r.awaitGone(name)
 }
 
-// awaitGone waits until neither side has a definition any more.
+// awaitGone waits until neither side has a definition any longer.
 func (r *run) awaitGone(name string) {
 	c := jsonCall(http.MethodGet, definitionsPath+"/"+name, "")
 	r.eventually(func() (string, error) {

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// groupVersions are the versions that definitions name, served or not, by group.
+// groupVersions has the definitions of each group and version that they name, served or not.
 type groupVersions map[string]map[string][]*apiextensionsv1.CustomResourceDefinition
 
-// definitions reads those that this run made, as the stock server has them.
+// definitions returns the definitions that this run made, as the stock server has them.
 func (r *run) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	raw, err := r.pair.sides[1].get(definitionsPath, "application/json")
 	if err != nil {
@@ -34,8 +34,8 @@ func (r *run) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error)
 	return all, nil
 }
 
-// expected are the versions of this run's groups with the definitions that
-// discovery must show in each.
+// expected returns the versions of this run's groups, with the definitions that discovery
+// must show in each.
 func (r *run) expected() (groupVersions, error) {
 	all, err := r.definitions()
 	if err != nil {
@@ -63,7 +63,7 @@ func established(d *apiextensionsv1.CustomResourceDefinition) bool {
 	})
 }
 
-// discovery compares what is told of this run's groups, once it shows them.
+// discovery compares the documents of this run's groups, once they show all definitions.
 func (r *run) discovery(*step) {
 	want, err := r.expected()
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *run) discovery(*step) {
 func (r *run) discoverVersion(group, version string, shown []*apiextensionsv1.CustomResourceDefinition) {
 	r.compareWhenReady("/apis/"+group+"/"+version, "application/json", func(body []byte) error {
 		var list metav1.APIResourceList
-		// What is not there is no JSON.
+		// A 404 is not JSON, and shows nothing.
 		_ = json.Unmarshal(body, &list)
 		var has, want []string
 		for _, resource := range list.APIResources {
@@ -102,8 +102,8 @@ func (r *run) discoverVersion(group, version string, shown []*apiextensionsv1.Cu
 	})
 }
 
-// compareWhenReady compares a document of discovery, whatever its status, when
-// both sides' satisfy a condition.
+// compareWhenReady compares a document of discovery, whatever its status, once ready returns
+// nil for both sides.
 func (r *run) compareWhenReady(path, accept string, ready func(body []byte) error) {
 	c := call{method: http.MethodGet, path: path, header: http.Header{"Accept": {accept}}}
 	r.eventually(func() (string, error) {
@@ -122,12 +122,12 @@ func (r *run) compareWhenReady(path, accept string, ready func(body []byte) erro
 			return "", err
 		}
 		r.pair.requests.Add(1)
-		return r.normals.fork().difference(answers, scope{}), nil
+		return r.normalisers.fork().difference(answers, scope{}), nil
 	})
 }
 
-// inOrder sorts the resources of a version: the stock server shows them in the
-// order of a map.
+// inOrder sorts the resources of a version. The stock server lists them in the order of a
+// map.
 func inOrder(body []byte) []byte {
 	var list map[string]json.RawMessage
 	var resources []json.RawMessage
@@ -149,7 +149,7 @@ func name(raw json.RawMessage) string {
 	return named.Name
 }
 
-// aggregated compares what the document of all groups tells of one.
+// aggregated compares one group in the aggregated document.
 func (r *run) aggregated(group string) {
 	r.eventually(func() (string, error) {
 		var shown [2]string
@@ -164,7 +164,7 @@ func (r *run) aggregated(group string) {
 			}
 			for _, g := range all[0].member("items").items {
 				if g.at("metadata", "name").text() == group {
-					r.normals[i].fork().object(g, scope{})
+					r.normalisers[i].fork().object(g, scope{})
 					shown[i] = g.String()
 				}
 			}
@@ -175,8 +175,8 @@ func (r *run) aggregated(group string) {
 	})
 }
 
-// openAPI compares the documents of all versions of this run's groups, once
-// they hold the marks of their definitions.
+// openAPI compares the OpenAPI documents of all versions of this run's groups, once they show
+// the marks of their definitions.
 func (r *run) openAPI(*step) {
 	want, err := r.expected()
 	if err != nil {
@@ -184,8 +184,8 @@ func (r *run) openAPI(*step) {
 	}
 	for _, group := range slices.Sorted(maps.Keys(want)) {
 		for _, version := range slices.Sorted(maps.Keys(want[group])) {
-			// Of a version that is served no more, the stock server keeps the document that
-			// it had until it is started anew.
+			// The stock server keeps the last document of a version that is no longer served
+			// until it is restarted.
 			if len(want[group][version]) == 0 {
 				continue
 			}
@@ -194,7 +194,7 @@ func (r *run) openAPI(*step) {
 	}
 }
 
-// marks are what the schemas of a version are told by.
+// marks returns the marks in the schemas of a version.
 func marks(shown []*apiextensionsv1.CustomResourceDefinition, version string) []string {
 	var all []string
 	for _, d := range shown {
@@ -207,7 +207,7 @@ func marks(shown []*apiextensionsv1.CustomResourceDefinition, version string) []
 	return all
 }
 
-// document compares canonical JSON.
+// document compares a document of OpenAPI as canonical JSON, once it shows some marks.
 func (r *run) document(path string, marks []string) {
 	c := call{method: http.MethodGet, path: path, header: http.Header{"Accept": {"application/json"}}}
 	r.eventually(func() (string, error) {
@@ -219,7 +219,7 @@ func (r *run) document(path string, marks []string) {
 			}
 			for _, mark := range marks {
 				if !strings.Contains(string(a.body), mark) {
-					return fmt.Errorf("%s has not yet %s: %d %.200s", path, mark, a.status, a.body)
+					return fmt.Errorf("%s does not show %s yet: %d %.200s", path, mark, a.status, a.body)
 				}
 			}
 			shown[i], err = canonical(a)
@@ -238,9 +238,9 @@ func canonical(a *answer) (string, error) {
 	return fmt.Sprintf("%d %s\n%s", a.status, a.header.Get("Content-Type"), all[0].sorted()), nil
 }
 
-// index compares the names of all documents of OpenAPI v3, but for versions that
-// are served no more: the stock server keeps theirs. Their digests are left out:
-// canonical JSON is all that must be the same.
+// index compares the names of all documents of OpenAPI v3. Those of versions that are no
+// longer served are left out, because the stock server keeps them. Digests are not
+// compared, because only the canonical JSON of documents has to be the same.
 func (r *run) index() {
 	r.eventually(func() (string, error) {
 		var shown [2]string
@@ -271,7 +271,7 @@ func (r *run) index() {
 	})
 }
 
-// until waits for the answer of both sides to have a status, and compares it:
+// until waits until the answers of both sides have a status, and compares them:
 // > until PATH => status.
 func (r *run) until(s *step) {
 	get := *s

@@ -8,26 +8,26 @@ import (
 	"slices"
 )
 
-// generator makes objects from schemas: valid ones for the most part, as far as
-// a schema's own keywords tell, and some that are wrong somewhere.
+// generator makes random objects from schemas. Most of them are valid as far as the keywords
+// of the schema tell, which leaves out rules. Some are wrong somewhere.
 type generator struct {
 	*rand.Rand
-	// full makes optional fields as often as not; else there are only those
-	// that are required.
+	// full gives objects about half of their optional fields. Without it they have the
+	// required ones alone.
 	full bool
-	// wrong is the chance of a value that breaks the schema, one in so many; 0
-	// for none.
+	// wrong is n if one value in n breaks the schema, and 0 if none does.
 	wrong int
 }
 
+// oneIn returns true once in n calls on average.
 func (g *generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-// maxOptionalDepth is where optional fields end.
+// maxOptionalDepth is the depth below which optional fields are left out.
 const maxOptionalDepth = 6
 
-// value makes one of a schema.
+// value makes a value for a schema. depth is 0 for the object itself.
 func (g *generator) value(schema object, depth int) any {
 	if g.wrong > 0 && depth > 0 && g.oneIn(g.wrong) {
 		return g.wrongValue()
@@ -58,12 +58,12 @@ func (g *generator) value(schema object, depth int) any {
 	return g.untypedValue(depth)
 }
 
-// wrongValue is of any type.
+// wrongValue returns a value of any type.
 func (g *generator) wrongValue() any {
 	return pick[any](g, nil, "", "odd", -1, 1.5, true, []any{}, []any{nil}, object{}, object{"odd": 1}, "a b", 1<<40)
 }
 
-// untypedValue is what stands where the schema does not tell.
+// untypedValue returns a value where the schema has no type.
 func (g *generator) untypedValue(depth int) any {
 	if depth > maxOptionalDepth || g.oneIn(2) {
 		return pick[any](g, "x", 5, 2.5, false, "<&>", object{}, []any{1, "a"})
@@ -144,7 +144,7 @@ func number(v any, otherwise float64) float64 {
 	return otherwise
 }
 
-// formats are texts of the formats that validation knows.
+// formats has strings of the formats that validation knows.
 var formats = map[string][]string{
 	"date-time": {"2001-02-03T04:05:06Z", "2020-01-01T00:00:00.5+01:00"}, "date": {"2001-02-03"}, "duration": {"5s", "1h30m"},
 	"uri": {"https://example.com/x"}, "email": {"a@example.com"}, "ipv4": {"10.0.0.1"}, "ipv6": {"::1"}, "ip": {"10.0.0.1"},
@@ -152,7 +152,7 @@ var formats = map[string][]string{
 	"mac": {"00:11:22:33:44:55"}, "password": {"secret"}, "int-or-string": {"5"},
 }
 
-// candidates are tried against patterns.
+// candidates are strings that are tried on patterns.
 var candidates = []string{
 	"a", "abc", "name-1", "5", "10s", "1h", "100m", "1Gi", "Abc", "ABC", "example.com", "/path", "https://example.com/a", "http://a.b",
 	"v1", "v1.2.3", "10.0.0.0/8", "*", "a/b", "example.com/a", "2001-02-03T04:05:06Z", "true", "key=value", "abcd1234",

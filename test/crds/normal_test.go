@@ -13,18 +13,18 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// normaliser replaces what must differ between two servers by what they have in
-// common: identities and resource versions by the order in which they first
-// appear, and the time by a word. One reads the answers of one side.
+// normaliser makes answers of two servers comparable. It replaces identities and resource
+// versions by the order in which they first appear, and times of the run by a word. Each
+// side has a normaliser of its own.
 type normaliser struct {
-	// ordinals numbers identities and versions.
+	// ordinals maps identities and versions to their replacements.
 	ordinals map[string]string
-	// counts are of each sort of them.
+	// counts has the number of replacements of each sort.
 	counts map[string]int
-	// generated are names that the server made up, with their prefix.
+	// generated maps names that the server generated to their prefixes.
 	generated map[string]string
 	// ignoreErrorOrder leaves out which of several errors structured merging names: it
-	// stops at the first that it comes upon in the order of a map.
+	// stops at the first one in the order of a map.
 	ignoreErrorOrder bool
 	// now is when the run began.
 	now time.Time
@@ -34,12 +34,13 @@ func newNormaliser() *normaliser {
 	return &normaliser{ordinals: map[string]string{}, counts: map[string]int{}, generated: map[string]string{}, now: time.Now()}
 }
 
-// fork is a copy for a comparison that may have to be made again.
+// fork returns a copy, for a comparison that may have to be repeated.
 func (n *normaliser) fork() *normaliser {
 	return &normaliser{ordinals: maps.Clone(n.ordinals), counts: maps.Clone(n.counts), generated: maps.Clone(n.generated), ignoreErrorOrder: n.ignoreErrorOrder, now: n.now}
 }
 
-// ordinal names a value by when it was first seen among its sort.
+// ordinal returns the replacement of a value: its number in the order of first appearance
+// among values of its sort.
 func (n *normaliser) ordinal(sort, value string) string {
 	key := sort + " " + value
 	if _, ok := n.ordinals[key]; !ok {
@@ -49,14 +50,14 @@ func (n *normaliser) ordinal(sort, value string) string {
 	return n.ordinals[key]
 }
 
-// scope says how the trees of an answer are read.
+// scope says how an answer is normalised.
 type scope struct {
-	// definitions are objects that controllers write to: how often they do
-	// depends on timing, so their resource versions say nothing.
+	// definitions is set for definitions. Controllers write to them, and how often depends
+	// on timing, so their resource versions are not compared.
 	definitions bool
 }
 
-// body normalises JSON: one value, or one behind the other.
+// body normalises one JSON value, or several that follow one another.
 func (n *normaliser) body(data []byte, s scope) (string, error) {
 	trees, err := parse(data)
 	if err != nil {
@@ -70,7 +71,7 @@ func (n *normaliser) body(data []byte, s scope) (string, error) {
 	return b.String(), nil
 }
 
-// object normalises a value and all that is in it.
+// object normalises a value and all values in it.
 func (n *normaliser) object(t *tree, s scope) {
 	if t.kind == 0 {
 		if text, ok := t.scalar.(string); ok {
@@ -87,8 +88,7 @@ func (n *normaliser) object(t *tree, s scope) {
 		orderCauses(t)
 	}
 	if s.definitions {
-		// Whether a controller's later writes own the time depends on the
-		// second in which they fall.
+		// A controller's later write owns this field only if it falls into another second.
 		t.drop("f:lastTransitionTime")
 	}
 	for i, item := range t.items {
@@ -103,8 +103,8 @@ func (n *normaliser) object(t *tree, s scope) {
 	}
 }
 
-// metadata replaces the version and the token of a list or an object. A list's
-// version counts all writes, those of the server itself too.
+// metadata replaces the resource version and the continue token of a list or an object. The
+// version of a list also counts the writes of the server itself.
 func (n *normaliser) metadata(m *tree, s scope) {
 	if name, prefix := m.member("name").text(), m.member("generateName").text(); prefix != "" && strings.HasPrefix(name, prefix) {
 		n.generated[name] = prefix
@@ -121,12 +121,12 @@ func (n *normaliser) metadata(m *tree, s scope) {
 	}
 }
 
-// token tells what a continue token says, without its version.
+// token returns the content of a continue token without its version.
 func token(encoded string) string {
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	var fields map[string]any
 	if err != nil || json.Unmarshal(raw, &fields) != nil {
-		return "<odd token " + encoded + ">"
+		return "<unreadable token " + encoded + ">"
 	}
 	// The stock server writes the same key with a slash in front or without,
 	// depending on whether etcd or its cache made the page; it reads both.
@@ -151,7 +151,7 @@ var (
 	generated = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
 )
 
-// text normalises what is inside a string, such as an error's message.
+// text normalises a string, such as the message of an error.
 func (n *normaliser) text(s string) string {
 	s = uuid.ReplaceAllStringFunc(s, func(id string) string { return n.ordinal("uid", id) })
 	s = moment.ReplaceAllStringFunc(s, func(at string) string {
@@ -206,8 +206,8 @@ func ages(table *tree) {
 	}
 }
 
-// orderCauses sorts the errors in fields that a status tells: Kubernetes finds
-// those of properties in the order of a map.
+// orderCauses sorts the errors of fields in a status. Kubernetes lists those of properties
+// in the order of a map.
 func orderCauses(status *tree) {
 	causes := status.at("details", "causes")
 	if causes == nil || len(causes.items) < 2 {
@@ -218,15 +218,15 @@ func orderCauses(status *tree) {
 		errors = append(errors, c.member("field").text()+": "+c.member("message").text())
 	}
 	message := status.member("message")
-	head, told, ok := strings.Cut(message.text(), " is invalid: ")
+	head, listed, ok := strings.Cut(message.text(), " is invalid: ")
 	slices.Sort(errors)
 	errors = slices.Compact(errors)
 	length := len("[]") + len(", ")*(len(errors)-1)
 	for _, e := range errors {
 		length += len(e)
-		ok = ok && strings.Contains(told, e)
+		ok = ok && strings.Contains(listed, e)
 	}
-	if ok && len(told) == length {
+	if ok && len(listed) == length {
 		message.scalar = head + " is invalid: [" + strings.Join(errors, ", ") + "]"
 	}
 	slices.SortStableFunc(causes.items, func(a, b *tree) int { return strings.Compare(a.String(), b.String()) })

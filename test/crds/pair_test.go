@@ -27,14 +27,14 @@ type side struct {
 	etcd   *clientv3.Client
 }
 
-// pair is the server under test and the stock one.
+// pair has the server under test and the stock server.
 type pair struct {
 	// sides are ours and theirs, in this order.
-	sides [2]*side
-	hook  *conversionWebhook
-	// seed is that of everything random.
+	sides   [2]*side
+	webhook *conversionWebhook
+	// seed is the seed of all random choices.
 	seed uint64
-	// requests, definitions and objects count what was compared.
+	// requests, definitions and objects count comparisons.
 	requests, definitions, objects atomic.Int64
 }
 
@@ -42,10 +42,10 @@ var sideNames = [2]string{"ours", "theirs"}
 
 func startPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{hook: startConversionWebhook(t), seed: harness.Seed(t)}
+	p := &pair{webhook: startConversionWebhook(t), seed: harness.Seed(t)}
 	for i, path := range []string{"millrace", "kubernetes"} {
 		server := harness.Launch(t, harness.ShortTempDir(t), "--read-path="+path,
-			// Leases of identity write every few seconds.
+			// With these features the server writes leases every few seconds.
 			"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false")
 		p.sides[i] = &side{Server: server}
 	}
@@ -56,7 +56,7 @@ func startPair(t *testing.T) *pair {
 	return p
 }
 
-// call is one request.
+// call is a request.
 type call struct {
 	method, path string
 	header       http.Header
@@ -74,7 +74,7 @@ func (c call) String() string {
 	return b.String()
 }
 
-// answer is what came back.
+// answer is the answer to a call.
 type answer struct {
 	status int
 	header http.Header
@@ -83,15 +83,14 @@ type answer struct {
 
 const requestTimeout = 40 * time.Second
 
-// do sends a request. A resource whose cache is not yet filled is asked again:
-// how long that takes depends on the machine.
+// do sends a request. It repeats the request while the cache of its resource is being filled.
 func (s *side) do(c call) (*answer, error) {
 	var a *answer
 	var failed error
 	err := harness.Until(requestTimeout, func() error {
 		a, failed = s.once(c)
 		if failed != nil && strings.Contains(failed.Error(), "stream error: ") {
-			// A handler that panics resets the stream; so must the other.
+			// The handler has panicked. That of the other side must panic, too.
 			a, failed = &answer{body: []byte("the stream was reset")}, nil
 		}
 		if failed != nil {
@@ -144,7 +143,7 @@ func (s *side) send(ctx context.Context, c call) (*http.Response, error) {
 	return resp, nil
 }
 
-// get is the body of an answer with status 200.
+// get returns the body of an answer with status 200.
 func (s *side) get(path, accept string) ([]byte, error) {
 	a, err := s.do(call{method: http.MethodGet, path: path, header: http.Header{"Accept": {accept}}})
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *side) get(path, accept string) ([]byte, error) {
 	return a.body, nil
 }
 
-// both runs something on both sides at the same time.
+// both runs a function for both sides at the same time.
 func (p *pair) both(run func(i int, s *side) error) error {
 	var errs [2]error
 	var running sync.WaitGroup
@@ -172,7 +171,7 @@ func (p *pair) both(run func(i int, s *side) error) error {
 	return nil
 }
 
-// stored reads what etcd holds under a prefix, in order of the keys.
+// stored returns the keys and values in etcd under a prefix, in order of the keys.
 func (s *side) stored(prefix string) ([][2]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

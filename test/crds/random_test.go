@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// seedsVariable says how many random definitions there are.
 const (
+	// seedsVariable is the environment variable with the number of random definitions.
 	seedsVariable = "MILLRACE_CRD_SEEDS"
 	defaultSeeds  = 12
 )
 
-// randomNames are those of the random runs.
+// randomNames returns the names of the random runs.
 func randomNames(t *testing.T) []string {
 	t.Helper()
 	count := defaultSeeds
@@ -39,15 +39,15 @@ func randomNames(t *testing.T) []string {
 }
 
 const (
-	// maxRandomDefinitions is how many definitions a run makes up before one is accepted:
-	// some are refused, which is compared as well.
+	// maxRandomDefinitions bounds the definitions that a run makes until one is accepted.
+	// Refusals are compared, too.
 	maxRandomDefinitions = 6
-	// redefinitions is how often it changes afterwards.
+	// redefinitions is the number of changes of the definition afterwards.
 	redefinitions = 2
 	randomObjects = 4
 )
 
-// random makes up a definition, objects of it, and changes of both.
+// random makes a random definition, random objects, and random changes of both.
 func (r *run) random(name string) {
 	r.ignoreErrorOrder()
 	h := fnv.New64a()
@@ -86,7 +86,7 @@ func (r *run) random(name string) {
 	r.compareStored(nil)
 }
 
-// replace updates a definition and reports whether it was accepted.
+// replace updates a definition, and reports whether that was accepted.
 func (r *run) replace(d object) bool {
 	r.at = "replace " + nameOf(d)
 	mark := r.mark(d, &step{})
@@ -111,7 +111,7 @@ func (r *run) replace(d object) bool {
 	return true
 }
 
-// mutate patches, applies and deletes some of the objects that objects made.
+// mutate patches, applies and deletes objects that run.objects has created.
 func (r *run) mutate(m *definitionMaker, d object) {
 	spec := d["spec"].(map[string]any)
 	for _, v := range spec["versions"].([]any) {
@@ -151,7 +151,7 @@ func (r *run) mutate(m *definitionMaker, d object) {
 	}
 }
 
-// definitionMaker makes up definitions.
+// definitionMaker makes random definitions.
 type definitionMaker struct {
 	generator
 	group string
@@ -213,7 +213,7 @@ func (m *definitionMaker) version(name string, storage bool) object {
 
 var fieldNames = []string{"a", "b", "c", "long-name", "x.z", "kind"}
 
-// structure is a structural schema of an object, or now and then something else.
+// structure makes the schema of an object, which is structural most of the time.
 func (m *definitionMaker) structure(depth int) object {
 	properties := object{}
 	for range 1 + m.IntN(4) {

@@ -12,29 +12,29 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// run is one sequence of requests to both sides.
+// run is a sequence of requests that are sent to both sides and compared.
 type run struct {
 	pair *pair
-	// group is that of the definitions, unless they say otherwise.
-	group   string
-	normals normaliserPair
-	// vars are what later requests refer to, of each side.
+	// group is the group of definitions that name none.
+	group       string
+	normalisers normaliserPair
+	// vars has the variables of each side for later requests (fill).
 	vars [2]map[string]string
-	// at tells what is being done.
+	// at describes the current step, for messages.
 	at string
 	// errorf reports a difference.
 	errorf func(format string, args ...any)
 	fatalf func(format string, args ...any)
-	// defined are the names of definitions that this run made, with their groups.
+	// defined maps the names of definitions that this run made to their groups.
 	defined map[string]string
-	// revision numbers definitions and their changes, for their marks.
+	// revision counts definitions and their changes, for their marks.
 	revision int
 	watches  map[string]*watch
 }
 
 func newRun(t *testing.T, p *pair, group string) *run {
 	return &run{
-		pair: p, group: group, normals: newNormaliserPair(), errorf: t.Errorf, fatalf: t.Fatalf,
+		pair: p, group: group, normalisers: newNormaliserPair(), errorf: t.Errorf, fatalf: t.Fatalf,
 		vars:    [2]map[string]string{{}, {}},
 		defined: map[string]string{}, watches: map[string]*watch{},
 	}
@@ -49,11 +49,10 @@ func (r *run) report(mismatch string, err error) {
 	}
 }
 
-// settleTimeout is for what controllers do behind an answer, on a machine that
-// has much else to do.
+// settleTimeout bounds the wait for controllers, on a busy machine.
 const settleTimeout = 90 * time.Second
 
-// eventually compares again until both sides agree.
+// eventually repeats a comparison until both sides agree.
 func (r *run) eventually(compare func() (mismatch string, err error)) {
 	err := harness.Until(settleTimeout, func() error {
 		mismatch, err := compare()
@@ -67,7 +66,7 @@ func (r *run) eventually(compare func() (mismatch string, err error)) {
 	}
 }
 
-// capture keeps of each side's answer what later requests refer to.
+// capture sets the variables of each side from its answer.
 func (r *run) capture(answers [2]*answer, label string) {
 	for i, a := range answers {
 		var object struct {
@@ -92,8 +91,8 @@ func (r *run) capture(answers [2]*answer, label string) {
 	}
 }
 
-// traceVariable names a file to which the stock server's answers are written,
-// for writing scripts.
+// traceVariable is the environment variable with the name of a file for the stock server's
+// answers. They help to write scripts.
 const traceVariable = "MILLRACE_CRD_TRACE"
 
 func (r *run) trace(c call, a *answer) {

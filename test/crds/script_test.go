@@ -16,25 +16,25 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the statuses of the stock server into the scripts")
 
-// step is one of a script, which is a text in testdata/scripts. It begins with a
+// step is a step of a script. Scripts are texts in testdata/scripts. A step begins with a
 // line
 //
 //	> verb words… => status
 //
-// followed by lines "@name: value" that set options, followed by the body.
-// Lines that begin with "# " are comments. The verbs are those of HTTP, with a
-// path, and those of the table verbs. The status is what the stock server
-// answers; -rewrite puts it there. What ${…} may name is told at run.fill.
+// Lines "@name: value" set options, and the body follows them. Lines that begin with "# "
+// are comments. The verbs are HTTP methods, with a path, and those in the table verbs. The
+// status is that of the stock server's answer; -rewrite writes it. run.fill documents the
+// variables ${…}.
 type step struct {
 	line int
 	verb string
-	// words follow the verb.
+	// words are the words after the verb.
 	words []string
-	// status is what is expected, 0 for any. One that is fixed is no guess of
-	// the script's.
+	// status is the expected status, and 0 for any. If it is fixed, -rewrite does not
+	// change it.
 	status int
 	fixed  bool
-	// theirStatus is what the stock server answered.
+	// theirStatus is the status of the stock server's answer.
 	theirStatus int
 	options     map[string]string
 	body        string
@@ -44,7 +44,7 @@ func (s *step) String() string {
 	return fmt.Sprintf("line %d: %s %s", s.line, s.verb, strings.Join(s.words, " "))
 }
 
-// word is the i-th behind the verb, "" if there is none.
+// word returns the i-th word after the verb, or "" if there is none.
 func (s *step) word(i int) string {
 	if i >= len(s.words) {
 		return ""
@@ -88,7 +88,7 @@ func readScript(text string) ([]*step, error) {
 	return steps, nil
 }
 
-// verbs are the steps that are no plain requests.
+// verbs has the steps that are not plain requests.
 var verbs = map[string]func(*run, *step){
 	"define":    (*run).define,
 	"redefine":  (*run).redefine,
@@ -104,7 +104,7 @@ var verbs = map[string]func(*run, *step){
 	"closed":    (*run).closed,
 }
 
-// scriptNames are those of the files, without their endings.
+// scriptNames returns the names of the scripts' files, without their endings.
 func scriptNames(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("testdata/scripts")
@@ -118,7 +118,7 @@ func scriptNames(t *testing.T) []string {
 	return names
 }
 
-// script runs one. Its group is of its own, so that several run at a time.
+// script runs a script. Each script has a group of its own, so several can run at a time.
 func (r *run) script(t *testing.T, name string) {
 	file := path.Join("testdata", "scripts", name+".txt")
 	text, err := os.ReadFile(file)
@@ -157,8 +157,8 @@ func writeStatuses(t *testing.T, file, text string, steps []*step) {
 	}
 }
 
-// plain is a request that is compared as it is answered at once, or with the
-// option "eventually" as soon as the answers agree and have the status.
+// plain sends a request and compares the answers. With the option "eventually" it repeats the
+// request until the answers agree and have the expected status.
 func (r *run) plain(s *step) {
 	if s.options["eventually"] != "" {
 		r.eventually(func() (string, error) { return r.request(s, true) })
@@ -168,8 +168,8 @@ func (r *run) plain(s *step) {
 	r.report(mismatch, err)
 }
 
-// request sends a step's request to both and returns how the answers differ.
-// With again set, nothing is kept of answers that do.
+// request sends a step's request to both sides, and returns how the answers differ. If again
+// is set, the request may be repeated, and answers that differ change no variables.
 func (r *run) request(s *step, again bool) (string, error) {
 	var calls [2]call
 	for i := range calls {
@@ -191,11 +191,11 @@ func (r *run) ask(calls [2]call, s *step, again bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	normals := r.normals
+	normalisers := r.normalisers
 	if again {
-		normals = normals.fork()
+		normalisers = normalisers.fork()
 	}
-	mismatch := normals.difference(answers, scopeOf(calls[0]))
+	mismatch := normalisers.difference(answers, scopeOf(calls[0]))
 	theirs := answers[1].status
 	s.theirStatus = theirs
 	if *rewrite && !again && !s.fixed {
@@ -204,7 +204,7 @@ func (r *run) ask(calls [2]call, s *step, again bool) (string, error) {
 		mismatch += fmt.Sprintf("  the stock server answers %d, not %d: %.600s\n", theirs, s.status, answers[1].body)
 	}
 	if mismatch == "" || !again {
-		r.normals = normals
+		r.normalisers = normalisers
 		r.pair.requests.Add(1)
 		r.capture(answers, s.options["as"])
 		r.trace(calls[1], answers[1])
@@ -214,7 +214,7 @@ func (r *run) ask(calls [2]call, s *step, again bool) (string, error) {
 
 var patchTypes = map[string]string{http.MethodPatch: "merge", http.MethodPost: "json", http.MethodPut: "json", http.MethodDelete: "json"}
 
-// call makes a step's request for a side.
+// call returns a step's request for a side.
 func (r *run) call(i int, s *step) (call, error) {
 	c := call{method: s.verb, header: http.Header{}, path: r.fill(i, strings.Join(s.words, "%20")), body: r.fill(i, s.body)}
 	kind := s.options["type"]
@@ -248,12 +248,12 @@ func short(table map[string]string, name string) string {
 
 var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)
 
-// fill replaces what stands between ${ and }:
+// fill replaces the variables ${…} in a text:
 //
 //	group            the group of the script's definitions
 //	crds             the path of definitions
-//	rv, uid, name, continue   those of the last object or list answered
-//	rv:label, …      those of the answer of the step with that option "as"
+//	rv, uid, name, continue   of the last object or list that was answered
+//	rv:label, …      of the answer to the step that has the label as option "as"
 //	x*100            100 times x
 //	hook, ca         the address and authority of the conversion webhook
 func (r *run) fill(i int, text string) string {
@@ -269,9 +269,9 @@ func (r *run) fill(i int, text string) string {
 		case "crds":
 			return definitionsPath
 		case "hook":
-			return r.pair.hook.url
+			return r.pair.webhook.url
 		case "ca":
-			return r.pair.hook.ca
+			return r.pair.webhook.ca
 		}
 		return r.vars[i][name]
 	})

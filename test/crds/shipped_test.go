@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/test/shipped"
 )
 
-// shippedDefinitions reads a module's definitions, in order of their files.
+// shippedDefinitions reads the definitions of a module, in order of their files.
 func shippedDefinitions(t *testing.T, name string) []object {
 	t.Helper()
 	var all []object
@@ -31,11 +31,11 @@ func shippedDefinitions(t *testing.T, name string) []object {
 	return all
 }
 
-// objectsPerKind is how many objects of each kind and version are made: the
-// least, a full one, and wrong ones.
+// objectsPerKind is the number of objects that are made of each kind and version: one with
+// required fields alone, a full one, and wrong ones.
 const objectsPerKind = 4
 
-// shipped installs a module's definitions and makes objects of all kinds.
+// shipped installs the definitions of a module, and makes objects of all kinds.
 func (r *run) shipped(t *testing.T, name string) {
 	definitions := r.sample(shippedDefinitions(t, name))
 	r.ignoreErrorOrder()
@@ -53,15 +53,15 @@ func (r *run) shipped(t *testing.T, name string) {
 	r.compareStored(nil)
 }
 
-// shippedSampleSize is how many of a module's definitions are installed in a short run:
-// OpenAPI is built anew after each.
+// shippedSampleSize is the number of a module's definitions that a short run installs. The
+// stock server builds OpenAPI anew after each.
 const shippedSampleSize = 2
 
-// maxSampledBytes is how many bytes of JSON such a definition has at most.
+// maxSampledBytes bounds the JSON of such a definition.
 const maxSampledBytes = 200 << 10
 
-// sample picks definitions by the seed, or all of them if a number of random
-// definitions is asked for.
+// sample picks some definitions by the seed. It returns all of them in a long run, for which
+// the number of random definitions is set.
 func (r *run) sample(all []object) []object {
 	if os.Getenv(seedsVariable) != "" {
 		return all
@@ -77,13 +77,13 @@ func (r *run) sample(all []object) []object {
 	return some
 }
 
-// ignoreErrorOrder is for objects with several errors at a time.
+// ignoreErrorOrder must be called if objects have several errors at a time.
 func (r *run) ignoreErrorOrder() {
-	r.normals[0].ignoreErrorOrder, r.normals[1].ignoreErrorOrder = true, true
+	r.normalisers[0].ignoreErrorOrder, r.normalisers[1].ignoreErrorOrder = true, true
 }
 
-// install makes a definition on both sides and reports whether it is served. One
-// that is refused is compared, too.
+// install creates a definition on both sides, and reports whether it is served. If it is
+// refused, the answers are compared.
 func (r *run) install(d object) bool {
 	r.at = "install " + nameOf(d)
 	mark := r.mark(d, &step{})
@@ -103,7 +103,7 @@ func (r *run) install(d object) bool {
 	return true
 }
 
-// objects makes objects of all versions of a definition, seeded by its name.
+// objects creates random objects of all versions of a definition.
 func (r *run) objects(d object, count int) {
 	spec := d["spec"].(map[string]any)
 	h := fnv.New64a()
@@ -131,7 +131,7 @@ func (r *run) objects(d object, count int) {
 	}
 }
 
-// collection is the path of the objects of a definition's version.
+// collection returns the path of the objects of a version.
 func collection(d object, version string) string {
 	spec := d["spec"].(map[string]any)
 	plural := spec["names"].(map[string]any)["plural"].(string)
@@ -158,7 +158,7 @@ func (r *run) compare(c call) int {
 	return s.theirStatus
 }
 
-// read compares lists in several forms.
+// read compares LISTs in several forms.
 func (r *run) read(path string) {
 	for _, accept := range []string{"json", "table", "partials"} {
 		r.at = "GET " + path + " as " + accept

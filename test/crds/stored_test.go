@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// compareStored compares what both etcds hold of this run's groups and definitions.
-// Controllers may still be at work on definitions.
+// compareStored compares the objects and definitions of this run in the two etcds. It retries,
+// because controllers may still write to definitions.
 func (r *run) compareStored(*step) {
 	r.eventually(func() (string, error) {
-		normals := r.normals.fork()
+		normalisers := r.normalisers.fork()
 		prefixes := []string{"/registry/" + r.group + "/"}
 		for _, group := range slices.Sorted(maps.Values(r.defined)) {
 			prefixes = append(prefixes, "/registry/"+group+"/")
@@ -31,11 +31,11 @@ func (r *run) compareStored(*step) {
 				}
 				for _, e := range entries {
 					s := scope{definitions: strings.HasPrefix(e[0], "/registry/apiextensions.k8s.io/")}
-					plain, err := normals[i].body([]byte(e[1]), s)
+					plain, err := normalisers[i].body([]byte(e[1]), s)
 					if err != nil {
 						plain = fmt.Sprintf("no JSON: %q", e[1])
 					}
-					fmt.Fprintf(&out, "\nkey %s\n%s", normals[i].text(e[0]), plain)
+					fmt.Fprintf(&out, "\nkey %s\n%s", normalisers[i].text(e[0]), plain)
 				}
 			}
 			shown[i] = out.String()

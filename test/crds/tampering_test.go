@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDifferencesAreSeen changes one answer in one way.
+// TestDifferencesAreSeen changes one of two equal answers, in one way at a time.
 func TestDifferencesAreSeen(t *testing.T) {
 	plain := `{"kind":"Widget","metadata":{"name":"a","uid":"8451e8fc-67ab-4437-a46f-12fb28a33d73","resourceVersion":"199"},"spec":{"a":[1,"x"],"b":null}}` + "\n"
 	make := func(body string) *answer {
@@ -38,7 +38,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 		"version": replaced(`"199"`, `""`),
 	} {
 		if newNormaliserPair().difference([2]*answer{make(plain), other}, scope{}) == "" {
-			t.Errorf("%s: no difference seen", name)
+			t.Errorf("%s: no difference found", name)
 		}
 	}
 	warnings := func(texts ...string) *answer {
@@ -48,7 +48,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 	}
 	ip, date := `299 - "unrecognized format \"ip\""`, `299 - "unrecognized format \"day\""`
 	if d := newNormaliserPair().difference([2]*answer{warnings(ip, date), warnings(date, ip)}, scope{}); d != "" {
-		t.Errorf("formats in another order are a difference:\n%s", d)
+		t.Errorf("formats in another order are reported as a difference:\n%s", d)
 	}
 	for _, other := range []*answer{warnings(date), warnings(ip, ip), warnings(`299 - "old"`, ip)} {
 		if newNormaliserPair().difference([2]*answer{warnings(ip, `299 - "old"`), other}, scope{}) == "" {
@@ -57,16 +57,16 @@ func TestDifferencesAreSeen(t *testing.T) {
 	}
 	same := replaced(`"199"`, `"7"`)
 	if d := newNormaliserPair().difference([2]*answer{make(plain), same}, scope{}); d != "" {
-		t.Errorf("another resource version is a difference:\n%s", d)
+		t.Errorf("another resource version is reported as a difference:\n%s", d)
 	}
 	again := newNormaliserPair()
 	_ = again.difference([2]*answer{make(plain), same}, scope{})
 	if again.difference([2]*answer{make(plain), replaced(`"199"`, `"8"`)}, scope{}) == "" {
-		t.Error("a write on one side alone is not seen")
+		t.Error("a write on one side alone is not reported")
 	}
 }
 
-// tamperingTransport changes what one server answers.
+// tamperingTransport replaces a text in the answers of a server.
 type tamperingTransport struct {
 	http.RoundTripper
 	old, new string
@@ -86,19 +86,18 @@ func (r tamperingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	return resp, nil
 }
 
-// findTampering runs one comparison with a server whose answers were changed, which
-// must be seen.
+// findTampering checks that a comparison finds the change that a tamperingTransport makes.
 func (p *pair) findTampering(t *testing.T) {
 	client := *p.sides[0].client
 	client.Transport = tamperingTransport{client.Transport, "not found", "not here"}
 	changed := *p.sides[0]
 	changed.client = &client
-	other := &pair{sides: [2]*side{&changed, p.sides[1]}, hook: p.hook}
+	other := &pair{sides: [2]*side{&changed, p.sides[1]}, webhook: p.webhook}
 	r := newRun(t, other, "tampered.example.com")
-	var seen []string
-	r.errorf = func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }
+	var reported []string
+	r.errorf = func(format string, args ...any) { reported = append(reported, fmt.Sprintf(format, args...)) }
 	r.plain(&step{verb: http.MethodGet, words: []string{definitionsPath + "/none.example.com"}, options: map[string]string{}})
-	if len(seen) != 1 || !strings.Contains(seen[0], "not here") {
-		t.Errorf("a changed message was reported as %q", seen)
+	if len(reported) != 1 || !strings.Contains(reported[0], "not here") {
+		t.Errorf("a changed message was reported as %q", reported)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// tree is JSON with its members in the order in which they were written.
+// tree is a JSON value. Its members are in the order in which they were written.
 type tree struct {
-	// names are those of an object's members, in parallel to items.
+	// names are the names of an object's members, in parallel to items.
 	names []string
 	items []*tree
 	// kind is '{', '[' or 0 for a scalar.
@@ -21,7 +21,7 @@ type tree struct {
 	scalar any
 }
 
-// parse reads all JSON values in data, one behind the other.
+// parse reads all JSON values in data, which follow one another.
 func parse(data []byte) ([]*tree, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -66,7 +66,7 @@ func parseValue(d *json.Decoder) (*tree, error) {
 	return n, err
 }
 
-// member is one of an object, nil if there is none.
+// member returns a member of an object, or nil if there is none.
 func (n *tree) member(name string) *tree {
 	if n == nil || n.kind != '{' {
 		return nil
@@ -77,7 +77,7 @@ func (n *tree) member(name string) *tree {
 	return nil
 }
 
-// at follows names of members.
+// at returns the value at a path of members, or nil if there is none.
 func (n *tree) at(names ...string) *tree {
 	for _, name := range names {
 		n = n.member(name)
@@ -85,14 +85,14 @@ func (n *tree) at(names ...string) *tree {
 	return n
 }
 
-// drop takes a member out of an object.
+// drop removes a member of an object.
 func (n *tree) drop(name string) {
 	if i := slices.Index(n.names, name); i >= 0 {
 		n.names, n.items = slices.Delete(n.names, i, i+1), slices.Delete(n.items, i, i+1)
 	}
 }
 
-// text is the string that a tree is, "" if it is none.
+// text returns the value of a string, and "" for other values.
 func (n *tree) text() string {
 	if n == nil {
 		return ""
@@ -101,7 +101,7 @@ func (n *tree) text() string {
 	return s
 }
 
-// sorted brings the members of all objects in order.
+// sorted sorts the members of all objects by name.
 func (n *tree) sorted() *tree {
 	for _, item := range n.items {
 		item.sorted()
@@ -121,8 +121,8 @@ func (n *tree) sorted() *tree {
 	return n
 }
 
-// String prints a scalar a line, each behind its path, so that the first line
-// that differs tells what does.
+// String prints one scalar in each line, with its path. So the first line that differs shows
+// what differs.
 func (n *tree) String() string {
 	var b strings.Builder
 	n.print(&b, "")

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// watch is a stream from each side.
+// watch has a stream from each side.
 type watch struct {
 	streams [2]*stream
 }
 
-// stream reads frames in the background.
+// stream reads the events of a watch in the background.
 type stream struct {
 	cancel context.CancelFunc
 	frames chan json.RawMessage
-	// err says how the stream ended, once frames is closed.
+	// err is how the stream ended. It may be read once frames is closed.
 	err error
 	// closed is closed when the reader has ended.
 	closed chan struct{}
 }
 
-// watch opens a stream on both sides: > watch LABEL PATH. One that is refused
-// is compared like any other answer.
+// watch opens a stream on both sides: > watch LABEL PATH. If it is refused, the answers are
+// compared.
 func (r *run) watch(s *step) {
 	label := s.word(0)
 	get := *s
@@ -61,7 +61,7 @@ func (r *run) watch(s *step) {
 		r.fatalf("%s: %v", r.at, err)
 	}
 	r.pair.requests.Add(1)
-	mismatch := r.normals.difference(answers, scope{})
+	mismatch := r.normalisers.difference(answers, scope{})
 	if *rewrite {
 		s.status = answers[1].status
 	} else if s.status != 0 && s.status != answers[1].status {
@@ -90,8 +90,8 @@ func follow(cancel context.CancelFunc, body io.ReadCloser) *stream {
 
 const eventTimeout = 20 * time.Second
 
-// next is the next frame that is no bookmark, or one if bookmarks is set; nil
-// at the end of the stream.
+// next returns the next event, or nil at the end of the stream. It skips bookmarks unless
+// bookmarks is set.
 func (s *stream) next(bookmarks bool) (json.RawMessage, error) {
 	timeout := time.NewTimer(eventTimeout)
 	defer timeout.Stop()
@@ -110,7 +110,7 @@ func (s *stream) next(bookmarks bool) (json.RawMessage, error) {
 	}
 }
 
-// events compares the next ones of a stream: > events LABEL COUNT.
+// events compares the next events of a stream: > events LABEL COUNT.
 func (r *run) events(s *step) {
 	count, err := strconv.Atoi(s.word(1))
 	if err != nil {
@@ -129,11 +129,11 @@ func (r *run) events(s *step) {
 	}
 }
 
-// closed waits for the end of a stream and compares what came before it and
-// how it ended: > closed LABEL.
+// closed waits for the end of a stream, and compares the events before it and how it ended:
+// > closed LABEL.
 func (r *run) closed(s *step) {
 	w := r.watches[s.word(0)]
-	r.compareFrames(w, "rest", func(side *stream) (rest []json.RawMessage, err error) {
+	r.compareFrames(w, "remaining events", func(side *stream) (remaining []json.RawMessage, err error) {
 		for {
 			frame, err := side.next(false)
 			if err != nil {
@@ -145,9 +145,9 @@ func (r *run) closed(s *step) {
 					end += ": " + side.err.Error()
 				}
 				raw, err := json.Marshal(end)
-				return append(rest, raw), err
+				return append(remaining, raw), err
 			}
-			rest = append(rest, frame)
+			remaining = append(remaining, frame)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func (r *run) compareFrames(w *watch, what string, read func(*stream) ([]json.Ra
 			continue
 		}
 		for _, frame := range frames {
-			plain, err := r.normals[i].body(frame, scope{})
+			plain, err := r.normalisers[i].body(frame, scope{})
 			if err != nil {
 				r.fatalf("%s: %s: %v", r.at, what, err)
 			}

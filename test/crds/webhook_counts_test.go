@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// pathCounts is what a webhook was asked, and how it answers from now on.
+// pathCounts has the requests of one path of a webhook, and how the webhook answers them.
 type pathCounts struct {
 	reviews, objects int
-	// fails says that it answers with an error.
+	// fails has requests answered with an error.
 	fails bool
-	// refuses is the name of an object that it does not convert.
+	// refuses is the name of an object that is not converted.
 	refuses string
-	// gate lets one review pass for each receive, unless it is nil.
+	// gate holds up reviews until they receive from it, unless it is nil.
 	gate chan struct{}
 }
 
-// webhookCounts are the counts of paths. The zero value is usable.
+// webhookCounts has the counts of all paths. The zero value is usable.
 type webhookCounts struct {
 	mu struct {
 		sync.Mutex
@@ -34,13 +34,13 @@ func (c *webhookCounts) pathLocked(path string) *pathCounts {
 	return c.mu.paths[path]
 }
 
-// count counts a review. It answers one that fails, and returns false.
+// count counts a review. If the review is to fail, count answers it and returns false.
 func (c *webhookCounts) count(w http.ResponseWriter, req *http.Request, path string, objects int) bool {
 	c.mu.Lock()
-	now := c.pathLocked(path)
-	now.reviews++
-	now.objects += objects
-	fails, gate := now.fails, now.gate
+	counts := c.pathLocked(path)
+	counts.reviews++
+	counts.objects += objects
+	fails, gate := counts.fails, counts.gate
 	c.mu.Unlock()
 	if gate != nil {
 		select {
@@ -56,24 +56,24 @@ func (c *webhookCounts) count(w http.ResponseWriter, req *http.Request, path str
 	return true
 }
 
-// take returns what was counted since the last time.
+// take returns the counts since it was last called.
 func (c *webhookCounts) take(path string) (reviews, objects int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.pathLocked(path)
-	reviews, objects = now.reviews, now.objects
-	now.reviews, now.objects = 0, 0
+	counts := c.pathLocked(path)
+	reviews, objects = counts.reviews, counts.objects
+	counts.reviews, counts.objects = 0, 0
 	return reviews, objects
 }
 
-// set changes how a path answers.
+// set changes how the webhook answers a path.
 func (c *webhookCounts) set(path string, change func(*pathCounts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(c.pathLocked(path))
 }
 
-// refused is the object that a path does not convert, "" for none.
+// refused returns the name of the object that is not converted, or "".
 func (c *webhookCounts) refused(path string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,14 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// conversionWebhook is a conversion webhook. Versions v1 and v2 differ in that spec.text is
-// called spec.words in v2. The last part of its path says how it misbehaves.
+// conversionWebhook is a conversion webhook. It renames spec.text of v1 to spec.words in v2.
+// The last part of the path of a request says how it misbehaves.
 type conversionWebhook struct {
 	url string
-	// ca is the authority that its certificate can be verified with, as in a
-	// definition.
+	// ca is the certificate authority, encoded as definitions have it.
 	ca string
-	// counts counts what each path under /count was asked.
+	// counts has the counts of each path under /count.
 	counts webhookCounts
 }
 

@@ -1,7 +1,6 @@
-// The modules whose custom resource definitions test/crds installs. They are a
-// module of their own so that the program's dependencies stay what they are:
-// nothing imports them, only their files are read. Don't tidy: there is no code
-// here that would keep them.
+// This module requires the modules whose custom resource definitions test/crds installs. It
+// is separate from the program's module, so that it adds no dependencies to the program.
+// Nothing imports the modules; tests read their files. "go mod tidy" would remove them.
 module github.com/millrace/millrace/test/crds/definitions
 
 go 1.26.0
