@@ -23,6 +23,7 @@ func Rules() []Rule {
 		{"file size", fileSize},
 		{"function size", functionSize},
 		{"imports", func(t *Tree) []Finding { return imports(t, order()) }},
+		{"places", func(t *Tree) []Finding { return emptyPlaces(t, order()) }},
 		{"upstream", upstreamImports},
 		{"package doc", packageDoc},
 		{"output", output},
@@ -96,7 +97,7 @@ func functionName(function *ast.FuncDecl) string {
 func upstreamImports(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {
-		if internalPackage(file.Dir()) == upstreamUser {
+		if within(internalPackage(file.Dir()), upstreamUser) {
 			continue
 		}
 		for _, imported := range importPaths(file) {
@@ -261,6 +262,7 @@ func importPaths(file *File) []string {
 	return result
 }
 
+// within reports whether an import path is parent or lies below it.
 func within(importPath, parent string) bool {
 	return importPath == parent || strings.HasPrefix(importPath, parent+"/")
 }

@@ -74,10 +74,10 @@ func TestImports(t *testing.T) {
 	}
 	wantKeys(t, "imports", tree(t,
 		"cmd/m/main.go", file("internal/server", "internal/lint", "internal/bench"),
-		"internal/cache/up.go", file("internal/resource", "internal/store/etcd", "internal/cache/tree", "internal/datadir"),
+		"internal/cache/up.go", file("internal/resource", "internal/store", "internal/datadir"),
 		"internal/cache/down.go", file("internal/read"),
 		"internal/cache/down_test.go", file("internal/server"),
-		"internal/cache/tree/down.go", file("internal/kube"),
+		"internal/cache/tree/a.go", file("internal/resource"),
 		"internal/server/all.go", file("internal/kube", "internal/slo", "internal/watch"),
 		"internal/bench/fill.go", file("internal/fill"),
 		"internal/bench/server.go", file("internal/server"),
@@ -87,8 +87,67 @@ func TestImports(t *testing.T) {
 		"internal/strange/b.go", file("internal/server"),
 		"internal/resource/foreign.go", "package p\nimport _ \"example.com/other/internal/server\"\n",
 	),
-		"internal/cache/down.go", "internal/cache/down_test.go", "internal/cache/tree/down.go",
+		"internal/cache/down.go", "internal/cache/down_test.go", "internal/cache/tree",
 		"internal/bench/server.go", "internal/fill/resource.go", "internal/datadir/store.go", "internal/strange")
+}
+
+// TestNestedPackages checks that a package in a subdirectory has a place of its
+// own, to which the order applies as to any other.
+func TestNestedPackages(t *testing.T) {
+	order := []Place{
+		{Name: "store"},
+		{Name: "bench/testbed"},
+		{Name: "bench/list", Apart: true, Except: []string{"bench/testbed", "bench"}},
+		{Name: "bench"},
+		{Name: "bench/fake"},
+	}
+	file := func(imported string) string {
+		return "package p\nimport _ \"" + module + "/internal/" + imported + "\"\n"
+	}
+	files := tree(t,
+		"internal/store/a.go", "package store\n",
+		"internal/store/up.go", file("store"),
+		"internal/store/down.go", file("bench/testbed"),
+		"internal/bench/testbed/up.go", file("store"),
+		"internal/bench/testbed/down.go", file("bench"),
+		"internal/bench/fake/a.go", file("bench"),
+		"internal/bench/external_test.go", strings.Replace(file("bench/fake"), "package p", "package bench_test", 1),
+		"internal/bench/inner_test.go", file("bench/fake"),
+		"internal/bench/list/allowed.go", file("bench/testbed"),
+		"internal/bench/list/apart.go", file("store"),
+		"internal/bench/list/down.go", file("bench"),
+		"internal/bench/up.go", file("bench/list"),
+		"internal/bench/list/deep/a.go", file("store"),
+	)
+	var got []string
+	for _, finding := range imports(files, order) {
+		got = append(got, finding.Key)
+	}
+	slices.Sort(got)
+	want := []string{
+		"internal/bench/inner_test.go", "internal/bench/list/apart.go", "internal/bench/list/deep", "internal/bench/list/down.go",
+		"internal/bench/testbed/down.go", "internal/store/down.go",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("imports found %q, want %q", got, want)
+	}
+}
+
+func TestEmptyPlaces(t *testing.T) {
+	order := []Place{{Name: "store"}, {Name: "bench"}, {Name: "bench/list"}, {Name: "gone"}, {Name: "store/data"}}
+	found := emptyPlaces(tree(t,
+		"internal/store/a.go", "package store\n",
+		"internal/store/data/text.md", "",
+		"internal/bench/list/a.go", "package list\n",
+		"gone/a.go", "package gone\n",
+	), order)
+	var got []string
+	for _, finding := range found {
+		got = append(got, finding.Key)
+	}
+	if want := []string{"internal/bench", "internal/gone", "internal/store/data"}; !slices.Equal(got, want) {
+		t.Errorf("places found %q, want %q", got, want)
+	}
 }
 
 func TestUpstream(t *testing.T) {
@@ -172,10 +231,41 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := Root(filepath.Join(root, "a", "testdata"))
+	wantLoaded(t, root, ".ci/run", ".gitignore", "a/a.go", "a/testdata/bad.go", "go.mod", "sub/bin/c.go")
+}
+
+// TestLoadWorktree reads a linked worktree of Git, in which .git is a file.
+func TestLoadWorktree(t *testing.T) {
+	root := t.TempDir()
+	for name, data := range map[string]string{
+		"go.mod": "module " + module + "\n",
+		".git":   "gitdir: /somewhere/else\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantLoaded(t, root, "go.mod")
+}
+
+func TestRoot(t *testing.T) {
+	root := t.TempDir()
+	below := filepath.Join(root, "a", "testdata")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module "+module+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Root(below)
 	if err != nil || found != root {
 		t.Fatalf("root is %s, %v, want %s", found, err, root)
 	}
+}
+
+// wantLoaded loads the tree below root and compares the names of its files.
+func wantLoaded(t *testing.T, root string, want ...string) {
+	t.Helper()
 	loaded, err := Load(root)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +275,6 @@ func TestLoad(t *testing.T) {
 		names = append(names, file.Name)
 	}
 	slices.Sort(names)
-	want := []string{".ci/run", ".gitignore", "a/a.go", "a/testdata/bad.go", "go.mod", "sub/bin/c.go"}
 	if !slices.Equal(names, want) || loaded.Module != module {
 		t.Errorf("module %s with %q, want %q", loaded.Module, names, want)
 	}

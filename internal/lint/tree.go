@@ -95,7 +95,7 @@ func Load(root string) (*Tree, error) {
 		switch {
 		case entry.IsDir() && name != "." && (isHidden(entry.Name()) || slices.Contains(skip, name)):
 			return filepath.SkipDir
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || name == gitDir:
 			return nil
 		}
 		data, err := os.ReadFile(file)
@@ -132,6 +132,10 @@ func (t *Tree) Add(name string, data []byte) error {
 	t.Go = append(t.Go, file)
 	return nil
 }
+
+// gitDir is Git's own directory at the root. In a linked worktree it is a file
+// that names a path of this machine.
+const gitDir = ".git"
 
 func modulePath(data []byte) string {
 	for line := range strings.Lines(string(data)) {

@@ -51,7 +51,7 @@ type backends struct {
 	embedded *store.Embedded
 	compact  time.Duration
 	accounts *slo.Watches
-	logger      *slog.Logger
+	logger   *slog.Logger
 
 	mu struct {
 		sync.Mutex

@@ -23,7 +23,7 @@ import (
 type Server struct {
 	options *Options
 	out     io.Writer
-	logger     *slog.Logger
+	logger  *slog.Logger
 	// kubeconfigFits says that the data directory's kubeconfig opens this server.
 	kubeconfigFits bool
 	// program is what was started, as a person would start it again.
@@ -130,7 +130,7 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedde
 	return store.OpenEmbedded(ctx, store.EmbeddedConfig{
 		DataDir:   dir.Paths().EtcdData,
 		SocketDir: sockets,
-		Logger:       newEtcdLog(dir.Paths().EtcdData),
+		Logger:    newEtcdLog(dir.Paths().EtcdData),
 	})
 }
 
