@@ -21,8 +21,8 @@ const (
 	benchGroups      = 200
 )
 
-// large is a definition with many properties.
-func large(i int) *definition {
+// largeDefinition returns a definition with many properties.
+func largeDefinition(i int) *definition {
 	properties := map[string]apiextensionsv1.JSONSchemaProps{}
 	for k := range benchProperties {
 		properties[fmt.Sprintf("property%03d", k)] = apiextensionsv1.JSONSchemaProps{
@@ -53,24 +53,24 @@ func large(i int) *definition {
 	}
 }
 
-func many() []*definition {
+func largeDefinitions() []*definition {
 	all := make([]*definition, benchDefinitions)
 	for i := range all {
-		all[i] = large(i)
+		all[i] = largeDefinition(i)
 	}
 	return all
 }
 
-// sink counts what it is sent.
-type sink struct {
+// discardWriter counts the bytes of an answer.
+type discardWriter struct {
 	header http.Header
 	size   int64
 }
 
-func (s *sink) Header() http.Header         { return s.header }
-func (s *sink) WriteHeader(int)             {}
-func (s *sink) Write(p []byte) (int, error) { s.size += int64(len(p)); return len(p), nil }
-func (s *sink) ReadFrom(r io.Reader) (int64, error) {
+func (s *discardWriter) Header() http.Header         { return s.header }
+func (s *discardWriter) WriteHeader(int)             {}
+func (s *discardWriter) Write(p []byte) (int, error) { s.size += int64(len(p)); return len(p), nil }
+func (s *discardWriter) ReadFrom(r io.Reader) (int64, error) {
 	n, err := io.Copy(struct{ io.Writer }{s}, r)
 	return n, err
 }
@@ -80,7 +80,7 @@ func ask(b *testing.B, h http.Handler, path string, header ...string) int64 {
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	w := &sink{header: http.Header{}}
+	w := &discardWriter{header: http.Header{}}
 	h.ServeHTTP(w, r)
 	if w.size == 0 {
 		b.Fatal("nothing was sent")
@@ -88,8 +88,8 @@ func ask(b *testing.B, h http.Handler, path string, header ...string) int64 {
 	return w.size
 }
 
-// cpu is the seconds of all processors that the process has used: on a machine
-// with other work they compare where time does not.
+// cpu is the CPU seconds of the process. On a machine with other work they can be
+// compared; time cannot.
 func cpu() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -108,12 +108,11 @@ func heap() float64 {
 
 const proto = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
-// BenchmarkFirstV2 reads the document of 2,000 definitions that nobody has asked
-// for before.
+// BenchmarkFirstV2 reads the document of 2,000 definitions for the first time.
 func BenchmarkFirstV2(b *testing.B) {
 	for _, accept := range []string{"application/json", proto} {
 		b.Run("form="+strconv.Itoa(len(accept)), func(b *testing.B) {
-			c := newCatalog(many()...)
+			c := newCatalog(largeDefinitions()...)
 			for b.Loop() {
 				before := heap()
 				server := newServer(b, c, aggregator(), newBuiltin("extensions", "definitions", "Definition"))
@@ -131,10 +130,9 @@ func BenchmarkFirstV2(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstV3 reads all documents of 2,000 definitions that nobody has asked
-// for before.
+// BenchmarkFirstV3 reads all documents of 2,000 definitions for the first time.
 func BenchmarkFirstV3(b *testing.B) {
-	c := newCatalog(many()...)
+	c := newCatalog(largeDefinitions()...)
 	for b.Loop() {
 		before := heap()
 		server := newServer(b, c, aggregator(), newBuiltin("extensions", "definitions", "Definition"))
@@ -154,9 +152,9 @@ func BenchmarkFirstV3(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstV2Upstream is the same of Kubernetes' machinery.
+// BenchmarkFirstV2Upstream does the same with Kubernetes' implementation.
 func BenchmarkFirstV2Upstream(b *testing.B) {
-	definitions := many()
+	definitions := largeDefinitions()
 	for b.Loop() {
 		before := heap()
 		u := newUpstream(b, definitions, newBuiltin("extensions", "definitions", "Definition"))
@@ -175,9 +173,9 @@ func BenchmarkFirstV2Upstream(b *testing.B) {
 	}
 }
 
-// BenchmarkRepeated reads documents that are kept.
+// BenchmarkRepeated reads documents whose fragments are cached.
 func BenchmarkRepeated(b *testing.B) {
-	c := newCatalog(many()...)
+	c := newCatalog(largeDefinitions()...)
 	server := newServer(b, c, aggregator(), newBuiltin("extensions", "definitions", "Definition"))
 	h := server.Wrap(http.NotFoundHandler())
 	for _, read := range []struct{ name, path, encoding string }{
@@ -197,13 +195,13 @@ func BenchmarkRepeated(b *testing.B) {
 
 // BenchmarkChanged reads documents after one definition has changed.
 func BenchmarkChanged(b *testing.B) {
-	c := newCatalog(many()...)
+	c := newCatalog(largeDefinitions()...)
 	server := newServer(b, c, aggregator(), newBuiltin("extensions", "definitions", "Definition"))
 	h := server.Wrap(http.NotFoundHandler())
 	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/group1.example.com/v1"} {
 		b.Run(path[len("/openapi/"):len("/openapi/v2")], func(b *testing.B) {
 			ask(b, h, path, "Accept-Encoding", "gzip")
-			changed := large(1)
+			changed := largeDefinition(1)
 			for i := 0; b.Loop(); i++ {
 				changed.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = fmt.Sprint(i)
 				c.put(changed)

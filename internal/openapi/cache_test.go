@@ -11,22 +11,22 @@ import (
 	"github.com/millrace/millrace/internal/openapi"
 )
 
-// counting counts what is read to be written.
-type counting struct {
+// countingCatalog counts the reads of stored definitions.
+type countingCatalog struct {
 	*catalog
 	mu   sync.Mutex
 	read map[string]int
 }
 
-func (c *counting) Stored(name string, use func(revision int64, stored []byte) error) error {
+func (c *countingCatalog) Stored(name string, use func(revision int64, stored []byte) error) error {
 	c.mu.Lock()
 	c.read[name]++
 	c.mu.Unlock()
 	return c.catalog.Stored(name, use)
 }
 
-// taken is what was read since it was last asked.
-func (c *counting) taken() map[string]int {
+// readNames returns the number of reads by name since its last call.
+func (c *countingCatalog) readNames() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found := c.read
@@ -34,9 +34,9 @@ func (c *counting) taken() map[string]int {
 	return found
 }
 
-func newCounting(t *testing.T, cacheBytes int64) (*counting, *openapi.Server, http.Handler) {
+func newCountingServer(t *testing.T, cacheBytes int64) (*countingCatalog, *openapi.Server, http.Handler) {
 	t.Helper()
-	c := &counting{catalog: newCatalog(corpus(t)...), read: map[string]int{}}
+	c := &countingCatalog{catalog: newCatalog(corpus(t)...), read: map[string]int{}}
 	server, err := openapi.New(openapi.Config{
 		Catalog: c, Version: "test", CacheBytes: cacheBytes,
 		Locals: func() []openapi.Local {
@@ -50,34 +50,34 @@ func newCounting(t *testing.T, cacheBytes int64) (*counting, *openapi.Server, ht
 }
 
 func TestNothingIsReadUntilAsked(t *testing.T) {
-	c, server, h := newCounting(t, 0)
+	c, server, h := newCountingServer(t, 0)
 	if get(h, "/openapi/v3").Code != http.StatusOK {
 		t.Fatal("no root")
 	}
-	if n := c.taken(); len(n) > 0 || server.CachedBytes() > 0 {
+	if n := c.readNames(); len(n) > 0 || server.CachedBytes() > 0 {
 		t.Errorf("for the root: %d definitions read, %d bytes kept", len(n), server.CachedBytes())
 	}
 	get(h, "/openapi/v3/apis/other.example.com/v1")
-	if n := c.taken(); len(n) != 1 || n["gadgets.other.example.com"] != 1 {
+	if n := c.readNames(); len(n) != 1 || n["gadgets.other.example.com"] != 1 {
 		t.Errorf("for one group version: %v read", n)
 	}
 	tag := get(h, "/openapi/v2").Header().Get("Etag")
-	c.taken()
+	c.readNames()
 	if code := get(h, "/openapi/v2", "If-None-Match", tag).Code; code != http.StatusNotModified {
 		t.Errorf("status %d for the same tag", code)
 	}
 	get(h, "/openapi/v2")
 	get(h, "/openapi/v2", "Accept-Encoding", "gzip")
-	if n := c.taken(); len(n) > 0 {
+	if n := c.readNames(); len(n) > 0 {
 		t.Errorf("for what was read before: %v read", n)
 	}
 }
 
 func TestAChangeCostsOneDefinition(t *testing.T) {
-	c, _, h := newCounting(t, 0)
+	c, _, h := newCountingServer(t, 0)
 	get(h, "/openapi/v2")
 	before, neighbour := get(h, "/openapi/v2").Header().Get("Etag"), roots(t, h)
-	c.taken()
+	c.readNames()
 	changed := corpus(t)[0]
 	changed.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "another"
 	c.put(changed)
@@ -85,7 +85,7 @@ func TestAChangeCostsOneDefinition(t *testing.T) {
 	if answer.Code != http.StatusOK || answer.Header().Get("Etag") == before || !strings.Contains(answer.Body.String(), `"another"`) {
 		t.Errorf("status %d, tag %s before %s", answer.Code, answer.Header().Get("Etag"), before)
 	}
-	if n := c.taken(); len(n) != 1 || n[changed.Name] != 1 {
+	if n := c.readNames(); len(n) != 1 || n[changed.Name] != 1 {
 		t.Errorf("%v read", n)
 	}
 	for path, url := range roots(t, h) {
@@ -100,8 +100,8 @@ func TestAChangeCostsOneDefinition(t *testing.T) {
 }
 
 func TestTagsAreTheSameOnAllServers(t *testing.T) {
-	_, _, one := newCounting(t, 0)
-	_, _, other := newCounting(t, 0)
+	_, _, one := newCountingServer(t, 0)
+	_, _, other := newCountingServer(t, 0)
 	a, b := roots(t, one), roots(t, other)
 	for path := range a {
 		if a[path] != b[path] {
@@ -114,7 +114,7 @@ func TestTagsAreTheSameOnAllServers(t *testing.T) {
 }
 
 func TestHashesLetClientsKeep(t *testing.T) {
-	_, _, h := newCounting(t, 0)
+	_, _, h := newCountingServer(t, 0)
 	const path = "apis/plain.example.com/v1"
 	location := roots(t, h)[path]
 	answer := get(h, location)
@@ -136,8 +136,8 @@ func TestHashesLetClientsKeep(t *testing.T) {
 
 func TestLittleMemory(t *testing.T) {
 	const limit = 16 << 10
-	c, server, h := newCounting(t, limit)
-	_, _, roomy := newCounting(t, 0)
+	c, server, h := newCountingServer(t, limit)
+	_, _, roomy := newCountingServer(t, 0)
 	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/tricky.example.com/v1"} {
 		for range 2 {
 			want, got := get(roomy, path), get(h, path)
@@ -155,11 +155,12 @@ func TestLittleMemory(t *testing.T) {
 	get(h, "/openapi/v2")
 }
 
-// TestPlainReadsAreUnpackedFaster sees that who reads plain text again and again has it
-// kept in a second form, within the room that there is, and nobody else.
+// TestPlainReadsAreUnpackedFaster sees that the fragments of a client that reads plain
+// text repeatedly are cached in s2 as well, within the limit, and that those of other
+// clients are not.
 func TestPlainReadsAreUnpackedFaster(t *testing.T) {
 	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/tricky.example.com/v1"} {
-		_, server, h := newCounting(t, 0)
+		_, server, h := newCountingServer(t, 0)
 		first := get(h, path)
 		once := server.CachedBytes()
 		if path == "/openapi/v2" {
@@ -179,7 +180,7 @@ func TestPlainReadsAreUnpackedFaster(t *testing.T) {
 		if again <= once {
 			t.Errorf("%s: %d bytes are kept, %d after the first", path, again, once)
 		}
-		_, tight, h := newCounting(t, (once+again)/2)
+		_, tight, h := newCountingServer(t, (once+again)/2)
 		for range 5 {
 			get(h, path)
 		}
@@ -189,9 +190,9 @@ func TestPlainReadsAreUnpackedFaster(t *testing.T) {
 	}
 }
 
-// TestReadsAndChanges has readers while definitions come and go.
+// TestReadsAndChanges reads documents while definitions come and go.
 func TestReadsAndChanges(t *testing.T) {
-	c, _, h := newCounting(t, 64<<10)
+	c, _, h := newCountingServer(t, 64<<10)
 	all := corpus(t)
 	var group sync.WaitGroup
 	for reader := range 4 {

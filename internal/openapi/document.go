@@ -152,3 +152,14 @@ func (l *lazyDocument) Seek(offset int64, whence int) (int64, error) {
 	}
 	return l.documentReader.Seek(offset, whence)
 }
+
+// mustPiece makes a piece of a short text. Compression in memory cannot fail.
+func mustPiece(text string) encode.Piece {
+	piece, err := encode.NewPiece([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return piece
+}
+
+var comma = mustPiece(",")

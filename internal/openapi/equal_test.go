@@ -22,8 +22,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// aggregator is the spec that the upstream aggregator has of itself.
-func aggregator() builtinDocument {
+// aggregator is the local server of the aggregator, with the spec that Kubernetes' has of
+// itself.
+func aggregator() builtinResource {
 	b := newBuiltin("unused", "unuseds", "Unused")
 	b.change = func(s *spec.Swagger) {
 		*s = spec.Swagger{SwaggerProps: spec.SwaggerProps{
@@ -35,23 +36,23 @@ func aggregator() builtinDocument {
 	return b
 }
 
-// pair is both implementations over the same definitions.
+// pair is Kubernetes' implementation and ours over the same definitions.
 type pair struct {
 	t        testing.TB
 	upstream *upstream
 	catalog  *catalog
 	ours     http.Handler
 	// behind is the aggregator that ours stands before.
-	behind *upstream
+	next *upstream
 }
 
-func newPair(t testing.TB, definitions []*definition, builtins ...builtinDocument) *pair {
+func newPair(t testing.TB, definitions []*definition, builtins ...builtinResource) *pair {
 	t.Helper()
 	p := &pair{t: t, upstream: newUpstream(t, definitions, builtins...), catalog: newCatalog(definitions...)}
-	locals := append([]builtinDocument{aggregator()}, builtins...)
+	locals := append([]builtinResource{aggregator()}, builtins...)
 	server := newServer(t, p.catalog, locals...)
-	p.behind = newUpstream(t, nil)
-	p.ours = server.Wrap(p.behind)
+	p.next = newUpstream(t, nil)
+	p.ours = server.Wrap(p.next)
 	return p
 }
 
@@ -69,7 +70,7 @@ func roots(t testing.TB, h http.Handler) map[string]string {
 	return paths
 }
 
-// wrong says in which document the two differ.
+// wrong returns the first difference of all documents, "" if there is none.
 func (p *pair) wrong() string {
 	want, got := roots(p.t, p.upstream), roots(p.t, p.ours)
 	for path := range want {
@@ -106,9 +107,9 @@ func TestNoDefinitions(t *testing.T) {
 	eventually(t, p.wrong)
 }
 
-// TestServices has some behind the aggregation layer: one that was built with
-// another version of Kubernetes, one without v3, and one whose group version is
-// a custom resource's too.
+// TestServices has services behind the aggregation layer: one that was built with another
+// version of Kubernetes, one without v3, and one whose group version is also that of a
+// custom resource.
 func TestServices(t *testing.T) {
 	p := newPair(t, corpus(t)[:8], newBuiltin("apps", "deployments", "Deployment"), newBuiltin("extensions", "definitions", "Definition"))
 	old := newBuiltin("metrics.example.com", "loads", "Load")
@@ -119,8 +120,8 @@ func TestServices(t *testing.T) {
 			s.Definitions["io.k8s.apimachinery.pkg.apis.meta.v1."+name] = schema
 		}
 	}
-	for priority, b := range []builtinDocument{old, newBuiltin("cards.example.com", "cards", "Card"), newBuiltin("tools.k8s.io", "hammers", "Hammer")} {
-		for _, u := range []*upstream{p.upstream, p.behind} {
+	for priority, b := range []builtinResource{old, newBuiltin("cards.example.com", "cards", "Card"), newBuiltin("tools.k8s.io", "hammers", "Hammer")} {
+		for _, u := range []*upstream{p.upstream, p.next} {
 			u.addService(b.Spec.Group, int32(priority+1), service(t, b, priority != 1))
 		}
 	}
@@ -145,7 +146,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func service(t *testing.T, b builtinDocument, v3 bool) http.Handler {
+func service(t *testing.T, b builtinResource, v3 bool) http.Handler {
 	t.Helper()
 	_, at, err := b.v3Service()
 	if err != nil {
@@ -162,8 +163,8 @@ func service(t *testing.T, b builtinDocument, v3 bool) http.Handler {
 	return at
 }
 
-// TestProtobufIsUpstreams compares messages, whose entries upstream orders
-// otherwise.
+// TestProtobufIsUpstreams compares decoded messages, because Kubernetes writes entries in
+// another order.
 func TestProtobufIsUpstreams(t *testing.T) {
 	p := newPair(t, corpus(t), newBuiltin("apps", "deployments", "Deployment"), newBuiltin("extensions", "definitions", "Definition"))
 	eventually(t, p.wrong)
@@ -203,7 +204,7 @@ func messages(p *pair, path, accept string, want, got protobuf.Message) {
 	}
 }
 
-// same compares as text, in which a difference can be found.
+// same compares messages as text, in which a difference can be found.
 func same(t testing.TB, path string, want, got protobuf.Message) {
 	t.Helper()
 	if protobuf.Equal(want, got) {
@@ -218,8 +219,8 @@ func same(t testing.TB, path string, want, got protobuf.Message) {
 	t.Fatalf("%s: want %d lines, got %d", path, len(w), len(g))
 }
 
-// TestConflicts has definitions that meet the names of built-in resources and of
-// one another, and built-in schemas that are not what custom resources expect.
+// TestConflicts has definitions whose names built-in resources or each other have too,
+// and built-in schemas that differ from those that custom resources refer to.
 func TestConflicts(t *testing.T) {
 	kube := newBuiltin("apps", "deployments", "Deployment")
 	kube.change = func(s *spec.Swagger) {
@@ -253,7 +254,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func established(b builtinDocument) *definition {
+func established(b builtinResource) *definition {
 	d := b.DeepCopy()
 	d.UID, d.Generation = types.UID(d.Name), 1
 	d.Status.AcceptedNames = d.Spec.Names
@@ -263,7 +264,7 @@ func established(b builtinDocument) *definition {
 	return d
 }
 
-// TestChanges makes the same changes to both, and compares after each few.
+// TestChanges makes the same random changes to both and compares after every few.
 func TestChanges(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

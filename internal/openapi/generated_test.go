@@ -10,28 +10,29 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// TestGeneratedIsUpstreams has definitions with everything that schemas can have.
-// Of those that are as Kubernetes wants them nearly all are written from their
-// text.
+// TestGeneratedIsUpstreams publishes generated definitions with everything that schemas
+// can have, and compares the documents with Kubernetes'. Nearly all definitions that are
+// as Kubernetes wants them must be written from their text.
 func TestGeneratedIsUpstreams(t *testing.T) {
 	const definitions = 60
 	for _, test := range []struct {
 		name string
-		odd  int
-		// direct is how many percent at least are written from their text.
-		direct int
+		// strangePerMille is passed to the generator.
+		strangePerMille int
+		// fromText is how many percent at least are written from their text.
+		fromText int
 	}{{"regular", 0, 90}, {"strange", 20, 0}} {
 		t.Run(test.name, func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			d := drawing{rand.New(rand.NewPCG(seed, 0)), test.odd}
+			g := generator{rand.New(rand.NewPCG(seed, 0)), test.strangePerMille}
 			var all []*definition
 			for i := range definitions {
-				all = append(all, d.definition(i))
+				all = append(all, g.definition(i))
 			}
 			p := newPair(t, all, newBuiltin("apps", "deployments", "Deployment"), newBuiltin("extensions", "definitions", "Definition"))
 			eventually(t, p.wrong)
-			if test.odd == 0 {
+			if test.strangePerMille == 0 {
 				p.compareMessages()
 			}
 			for _, d := range all {
@@ -39,17 +40,16 @@ func TestGeneratedIsUpstreams(t *testing.T) {
 					t.Errorf("%s is written from its text, and Kubernetes has something against it", d.Name)
 				}
 			}
-			direct := 100 - 100*len(p.catalog.decoded)/definitions
-			t.Logf("%d %% written from their text", direct)
-			if direct < test.direct {
-				t.Errorf("only %d %% of the definitions are written from their text", direct)
+			fromText := 100 - 100*len(p.catalog.decoded)/definitions
+			t.Logf("%d %% written from their text", fromText)
+			if fromText < test.fromText {
+				t.Errorf("only %d %% of the definitions are written from their text", fromText)
 			}
 		})
 	}
 }
 
-// refused reports whether Kubernetes has something against schemas of a
-// definition.
+// refused reports whether Kubernetes finds errors in the schemas of a definition.
 func refused(t *testing.T, d *definition) bool {
 	t.Helper()
 	for _, v := range d.Spec.Versions {

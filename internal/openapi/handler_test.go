@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// headers are those that clients see; of entity tags and dates only that they
-// are there.
+// headers returns the headers that clients see. Of entity tags and dates it says only
+// that they are there.
 func headers(w *httptest.ResponseRecorder) map[string]string {
 	found := map[string]string{}
 	for name, values := range w.Result().Header {
@@ -25,7 +25,7 @@ func headers(w *httptest.ResponseRecorder) map[string]string {
 	return found
 }
 
-// TestNegotiation asks both in all ways that clients have found.
+// TestNegotiation sends the same requests to both, in all ways that clients have found.
 func TestNegotiation(t *testing.T) {
 	p := newPair(t, corpus(t)[:3], newBuiltin("apps", "deployments", "Deployment"), newBuiltin("extensions", "definitions", "Definition"))
 	eventually(t, p.wrong)
@@ -69,8 +69,8 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// TestPreferredIdentity: a client that would rather have no coding gets none, where
-// Kubernetes asks for gzip's weight alone.
+// TestPreferredIdentity sees that a client that prefers no coding gets none. Kubernetes
+// looks at the weight of gzip alone.
 func TestPreferredIdentity(t *testing.T) {
 	server := newServer(t, newCatalog(corpus(t)...), aggregator(), newBuiltin("extensions", "definitions", "Definition"))
 	h := server.Wrap(http.NotFoundHandler())
@@ -101,7 +101,7 @@ func (p *pair) both(method, path string, header []string) (want, got *httptest.R
 func compareHeaders(t *testing.T, name string, want, got map[string]string) {
 	t.Helper()
 	for _, each := range []map[string]string{want, got} {
-		// Upstream escapes more in v3 than it has to, and orders protobuf otherwise.
+		// Kubernetes escapes more in v3 than it must, and orders protobuf otherwise.
 		if strings.Contains(each["Content-Type"], "protobuf") || strings.Contains(name, " /openapi/v3") {
 			delete(each, "Content-Length")
 		}

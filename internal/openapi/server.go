@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/openapi/transcode"
 )
 
@@ -121,54 +119,3 @@ func (s *Server) withView(ctx context.Context, build func(*view) error) error {
 
 // attemptPause is the time between two attempts.
 const attemptPause = 20 * time.Millisecond
-
-// newFragment compresses entries.
-func newFragment(paths, schemas []byte) (fragment, error) {
-	var f fragment
-	var err error
-	if f.paths, err = encode.NewPiece(paths); err != nil {
-		return fragment{}, fmt.Errorf("compress paths: %w", err)
-	}
-	if f.schemas, err = encode.NewPiece(schemas); err != nil {
-		return fragment{}, fmt.Errorf("compress schemas: %w", err)
-	}
-	return f, nil
-}
-
-// mustPiece makes a piece of a short text. Compression in memory cannot fail.
-func mustPiece(text string) encode.Piece {
-	piece, err := encode.NewPiece([]byte(text))
-	if err != nil {
-		panic(err)
-	}
-	return piece
-}
-
-var comma = mustPiece(",")
-
-// modifiedTime is the time of the content that tag identifies.
-type modifiedTimes struct {
-	mu struct {
-		sync.Mutex
-		byPath map[string]modifiedTime
-	}
-}
-
-type modifiedTime struct {
-	tag  string
-	time time.Time
-}
-
-// get returns the time of a document with this tag.
-func (d *modifiedTimes) get(path, tag string) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.byPath == nil {
-		d.mu.byPath = map[string]modifiedTime{}
-	}
-	if found := d.mu.byPath[path]; found.tag == tag {
-		return found.time
-	}
-	d.mu.byPath[path] = modifiedTime{tag, time.Now()}
-	return d.mu.byPath[path].time
-}

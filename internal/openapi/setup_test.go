@@ -35,7 +35,7 @@ import (
 
 type definition = apiextensionsv1.CustomResourceDefinition
 
-// corpus is the definitions of testdata.
+// corpus returns the definitions of testdata.
 func corpus(t testing.TB) []*definition {
 	t.Helper()
 	data, err := os.ReadFile("testdata/definitions.yaml")
@@ -54,7 +54,7 @@ func corpus(t testing.TB) []*definition {
 	return all
 }
 
-// catalog keeps definitions as a store would, encoded.
+// catalog has encoded definitions, as a store would.
 type catalog struct {
 	mu       sync.Mutex
 	revision int64
@@ -73,7 +73,7 @@ func newCatalog(definitions ...*definition) *catalog {
 	return c
 }
 
-// put stores a definition and tells of it.
+// put stores a definition and calls the handlers.
 func (c *catalog) put(d *definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,11 +87,11 @@ func (c *catalog) put(d *definition) {
 	}
 }
 
-// storedAs is an annotation that names the version which a definition is stored
-// in, v1beta1 if there is none.
+// storedAs is an annotation with the version in which a definition is stored. The default
+// is v1beta1.
 const storedAs = "stored-as"
 
-// stored is a definition as Kubernetes stores it.
+// stored encodes a definition as Kubernetes stores it.
 func stored(d *definition) []byte {
 	version := apiextensionsv1beta1.SchemeGroupVersion
 	if d.Annotations[storedAs] != "" {
@@ -203,17 +203,17 @@ func (c *catalog) AddHandler(f func(before, after *crd.Definition)) {
 	c.follow = append(c.follow, f)
 }
 
-// builtinDocument is what a local server has instead of resources of its own: the specs
+// builtinResource is what a local server has instead of resources of its own: the specs
 // of a definition.
-type builtinDocument struct {
+type builtinResource struct {
 	*definition
-	// change alters its v2 spec.
+	// change alters the v2 spec.
 	change func(*spec.Swagger)
 }
 
-func newBuiltin(group, plural, kind string) builtinDocument {
+func newBuiltin(group, plural, kind string) builtinResource {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object"}}}
-	return builtinDocument{definition: &definition{
+	return builtinResource{definition: &definition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
@@ -226,7 +226,7 @@ func newBuiltin(group, plural, kind string) builtinDocument {
 	}}
 }
 
-func (b builtinDocument) v2() (*spec.Swagger, error) {
+func (b builtinResource) v2() (*spec.Swagger, error) {
 	built, err := builder.BuildOpenAPIV2(b.definition, "v1", builder.Options{V2: true})
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (b builtinDocument) v2() (*spec.Swagger, error) {
 	return built, nil
 }
 
-func (b builtinDocument) v3Service() (*handler3.OpenAPIService, *mux.PathRecorderMux, error) {
+func (b builtinResource) v3Service() (*handler3.OpenAPIService, *mux.PathRecorderMux, error) {
 	built, err := builder.BuildOpenAPIV3(b.definition, "v1", builder.Options{})
 	if err != nil {
 		return nil, nil, err
@@ -252,15 +252,15 @@ func (b builtinDocument) v3Service() (*handler3.OpenAPIService, *mux.PathRecorde
 	return service, at, nil
 }
 
-func (b builtinDocument) v3() (http.Handler, error) {
+func (b builtinResource) v3() (http.Handler, error) {
 	_, at, err := b.v3Service()
 	return at, err
 }
 
-func (b builtinDocument) local() openapi.Local { return openapi.Local{V2: b.v2, V3: b.v3} }
+func (b builtinResource) local() openapi.Local { return openapi.Local{V2: b.v2, V3: b.v3} }
 
-// newServer is ours over a catalog.
-func newServer(t testing.TB, c *catalog, builtins ...builtinDocument) *openapi.Server {
+// newServer returns our server over a catalog.
+func newServer(t testing.TB, c *catalog, builtins ...builtinResource) *openapi.Server {
 	t.Helper()
 	var locals []openapi.Local
 	for _, b := range builtins {
@@ -273,7 +273,7 @@ func newServer(t testing.TB, c *catalog, builtins ...builtinDocument) *openapi.S
 	return server
 }
 
-// get asks a handler.
+// get sends a request to a handler.
 func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -284,14 +284,14 @@ func get(h http.Handler, path string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
-// exactly reads JSON whose numbers stay as they are written.
+// exactly decodes JSON and keeps numbers as they are written.
 func exactly(text []byte, into *any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(into)
 }
 
-// difference tells where two JSON documents differ first, "" if nowhere.
+// difference returns the first difference of two JSON documents, "" if there is none.
 func difference(want, got []byte) string {
 	var w, g any
 	if err := exactly(want, &w); err != nil {
@@ -333,7 +333,7 @@ func differs(at string, want, got any) string {
 	return ""
 }
 
-// duplicateKeys finds one that an object has twice, which decoding hides.
+// duplicateKeys returns a key that an object has twice. Decoding would hide it.
 func duplicateKeys(document []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	var read func() string

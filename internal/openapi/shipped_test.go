@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/test/shipped"
 )
 
-// shippedDefinitions reads a module's, as if they were established.
+// shippedDefinitions reads the definitions of a module, and makes them established.
 func shippedDefinitions(t *testing.T, module shipped.Module) []*definition {
 	t.Helper()
 	var all []*definition
@@ -31,8 +31,8 @@ func shippedDefinitions(t *testing.T, module shipped.Module) []*definition {
 	return all
 }
 
-// TestShippedIsUpstreams has the definitions of projects that many clusters have.
-// All that Kubernetes stores are written from their text.
+// TestShippedIsUpstreams publishes the definitions of projects that many clusters have.
+// All that Kubernetes stores must be written from their text.
 func TestShippedIsUpstreams(t *testing.T) {
 	for name, module := range shipped.Modules {
 		t.Run(name, func(t *testing.T) {

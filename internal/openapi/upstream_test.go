@@ -23,8 +23,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// upstream is Kubernetes' own machinery: an aggregator in front of local
-// servers, the last of which has the controllers of custom resources.
+// upstream is Kubernetes' own implementation: an aggregator in front of local servers.
+// The last of them has the controllers of custom resources.
 type upstream struct {
 	t       testing.TB
 	source  *cachetesting.FakeControllerSource
@@ -44,8 +44,9 @@ func (d delegate) UnprotectedHandler() http.Handler                { return d.ha
 func (d delegate) NextDelegate() genericapiserver.DelegationTarget { return d.next }
 func (d delegate) ListedPaths() []string                           { return []string{"/"} }
 
-// newUpstream has the servers behind the aggregator in the order of the chain.
-func newUpstream(t testing.TB, definitions []*definition, builtins ...builtinDocument) *upstream {
+// newUpstream returns an aggregator before servers with these resources, in the order of
+// the chain.
+func newUpstream(t testing.TB, definitions []*definition, builtins ...builtinResource) *upstream {
 	t.Helper()
 	u := &upstream{t: t, source: cachetesting.NewFakeControllerSource()}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +75,7 @@ func newUpstream(t testing.TB, definitions []*definition, builtins ...builtinDoc
 	return u
 }
 
-func (u *upstream) serve(ctx context.Context, b builtinDocument, resources bool) http.Handler {
+func (u *upstream) serve(ctx context.Context, b builtinResource, resources bool) http.Handler {
 	static, err := b.v2()
 	if err != nil {
 		u.t.Fatal(err)
@@ -108,7 +109,7 @@ func (i informer) Lister() listers.CustomResourceDefinitionLister {
 	return listers.NewCustomResourceDefinitionLister(i.GetIndexer())
 }
 
-// ServeHTTP answers as new as what the controllers have done so far.
+// ServeHTTP answers with what the controllers have published so far.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range u.v3.GetAPIServiceNames() {
 		if err := u.v3.UpdateAPIServiceSpec(name); err != nil {
@@ -118,7 +119,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.handler.ServeHTTP(w, r)
 }
 
-// addService adds one behind the aggregation layer.
+// addService adds a service behind the aggregation layer.
 func (u *upstream) addService(group string, priority int32, h http.Handler) {
 	u.t.Helper()
 	service := &apiregistrationv1.APIService{
@@ -133,7 +134,7 @@ func (u *upstream) addService(group string, priority int32, h http.Handler) {
 	u.v3.AddUpdateAPIService(h, service)
 }
 
-// eventually asks until there is nothing wrong any more.
+// eventually calls wrong until it returns "".
 func eventually(t testing.TB, wrong func() string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)

@@ -1,10 +1,7 @@
 package openapi
 
 import (
-	"crypto/sha512"
-	"encoding/binary"
 	"fmt"
-	"hash"
 	"slices"
 	"sort"
 	"strings"
@@ -131,36 +128,3 @@ func shapes(members []member) []transcode.Shape {
 	slices.SortFunc(found, func(a, b transcode.Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return found
 }
-
-// contentHash identifies content by what it is made from.
-type contentHash struct{ hash.Hash }
-
-func newContentHash(parts ...string) contentHash {
-	h := contentHash{sha512.New()}
-	for _, p := range parts {
-		h.addText(p)
-	}
-	return h
-}
-
-func (h contentHash) addText(t string) {
-	h.addNumber(uint64(len(t)))
-	_, _ = h.Write([]byte(t)) // a hash never fails
-}
-
-func (h contentHash) addNumber(n uint64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], n)
-	_, _ = h.Write(b[:])
-}
-
-func (h contentHash) addDefinition(d *crd.Definition) {
-	h.addText(d.Name)
-	h.addNumber(d.Spec)
-}
-
-// sum64 is for places where a collision costs little.
-func (h contentHash) sum64() uint64 { return binary.BigEndian.Uint64(h.Sum(nil)) }
-
-// tag is written as Kubernetes writes entity tags.
-func (h contentHash) tag() string { return fmt.Sprintf("%X", h.Sum(nil)) }

@@ -3,6 +3,7 @@ package transcode
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
@@ -139,4 +140,32 @@ func ThroughJSON(s *spec.Swagger) (*spec.Swagger, error) {
 		return nil, fmt.Errorf("decode spec: %w", err)
 	}
 	return out, nil
+}
+
+// HeadV3 is the beginning of v3 documents of custom resources, up to the entries of their
+// paths.
+var HeadV3 = sync.OnceValues(func() (string, error) {
+	built, err := BuildV3(Shape{}.Exemplar(), ExemplarVersion)
+	if err != nil {
+		return "", err
+	}
+	head, err := (&spec3.OpenAPI{Version: built.Version, Info: built.Info}).MarshalJSON()
+	if err != nil {
+		return "", fmt.Errorf("encode head of a v3 document: %w", err)
+	}
+	entries, err := ObjectEntries(head)
+	if err != nil {
+		return "", err
+	}
+	return "{" + entries + `,"paths":{`, nil
+})
+
+// buildPublishedV2 is BuildV2 after Kubernetes' aggregator has decoded and encoded the
+// spec, which sorts the keys of extensions.
+func buildPublishedV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
+	built, err := BuildV2(full, version)
+	if err != nil {
+		return nil, err
+	}
+	return ThroughJSON(built)
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
@@ -79,16 +77,6 @@ func newPathTemplateV2(s Shape) (*PathTemplate, error) {
 	return made, nil
 }
 
-// buildPublishedV2 is BuildV2 after Kubernetes' aggregator has decoded and encoded the
-// spec, which sorts the keys of extensions.
-func buildPublishedV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
-	built, err := BuildV2(full, version)
-	if err != nil {
-		return nil, err
-	}
-	return ThroughJSON(built)
-}
-
 func newPathTemplateV3(s Shape) (*PathTemplate, error) {
 	built, err := BuildV3(s.Exemplar(), ExemplarVersion)
 	if err != nil {
@@ -139,27 +127,6 @@ func newPathTemplate(paths json.Marshaler, kind, list *spec.Schema) (*PathTempla
 	return made, nil
 }
 
-// Entries are the parts of a document that belong to one definition: the insides of two
-// JSON objects, without braces.
-type Entries struct {
-	Paths, Schemas []byte
-	// binaryPaths are the paths in protobuf, in the place of Paths.
-	binaryPaths []byte
-}
-
-// Append appends entries of the same objects.
-func (t *Entries) Append(paths, schemas []byte) {
-	t.Paths = appendEntries(t.Paths, paths)
-	t.Schemas = appendEntries(t.Schemas, schemas)
-}
-
-func appendEntries(dst, src []byte) []byte {
-	if len(dst) > 0 && len(src) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(dst, src...)
-}
-
 // fill writes the entries of a version whose schema is kind.
 func (t *PathTemplate) fill(n resourceNames, kind *spec.Schema) (Entries, error) {
 	f := n.filler()
@@ -171,113 +138,3 @@ func (t *PathTemplate) fill(n resourceNames, kind *spec.Schema) (Entries, error)
 	out.Schemas, err = appendSchema(out.Schemas, kind)
 	return out, err
 }
-
-func namesOf(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) resourceNames {
-	n := resourceNames{
-		group: full.Spec.Group, version: version.Name, plural: full.Spec.Names.Plural,
-		kind: full.Spec.Names.Kind, listKind: full.Spec.Names.ListKind,
-	}
-	if len(version.SelectableFields) > 0 {
-		n.fields = selectableJSON(jsonPaths(version.SelectableFields))
-	}
-	return n
-}
-
-// decodedShape is ShapeOf for a decoded definition.
-func decodedShape(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) Shape {
-	s := Shape{
-		namespaced: full.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		selectable: len(version.SelectableFields) > 0 && selectableFieldsEnabled(),
-	}
-	if version.Subresources != nil {
-		s.status = version.Subresources.Status != nil
-		s.scale = version.Subresources.Scale != nil
-	}
-	return s
-}
-
-// EntriesV2 makes the entries of one version in v2 documents, with Kubernetes' code for
-// all that is not in a template.
-func (t *PathTemplates) EntriesV2(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
-	n := namesOf(full, version)
-	if !n.isPlain() {
-		built, err := buildPublishedV2(full, version.Name)
-		if err != nil {
-			return Entries{}, err
-		}
-		kind, list := built.Definitions[ModelPrefix(n.group, n.version)+n.kind], built.Definitions[ModelPrefix(n.group, n.version)+n.listKind]
-		return encodeEntries(n, built.Paths, &kind, &list)
-	}
-	made, err := t.V2(decodedShape(full, version))
-	if err != nil {
-		return Entries{}, err
-	}
-	schema, err := made.builtin.schemaV2(full, version.Name)
-	if err != nil {
-		return Entries{}, err
-	}
-	return made.fill(n, schema)
-}
-
-// EntriesV3 makes the entries of one version in the v3 document of its group version,
-// with Kubernetes' code for all that is not in a template.
-func (t *PathTemplates) EntriesV3(full *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (Entries, error) {
-	n := namesOf(full, version)
-	if !n.isPlain() {
-		built, err := BuildV3(full, version.Name)
-		if err != nil {
-			return Entries{}, err
-		}
-		models := ModelPrefix(n.group, n.version)
-		return encodeEntries(n, built.Paths, built.Components.Schemas[models+n.kind], built.Components.Schemas[models+n.listKind])
-	}
-	made, err := t.V3(decodedShape(full, version))
-	if err != nil {
-		return Entries{}, err
-	}
-	schema, err := made.builtin.schemaV3(full, version.Name)
-	if err != nil {
-		return Entries{}, err
-	}
-	return made.fill(n, schema)
-}
-
-// encodeEntries is the text of what Kubernetes' builder has made.
-func encodeEntries(n resourceNames, paths json.Marshaler, kind, list *spec.Schema) (Entries, error) {
-	var out Entries
-	object, err := paths.MarshalJSON()
-	if err != nil {
-		return Entries{}, fmt.Errorf("encode paths of %s: %w", n.kind, err)
-	}
-	entries, err := ObjectEntries(object)
-	if err != nil {
-		return Entries{}, err
-	}
-	out.Paths = []byte(entries)
-	for name, schema := range map[string]*spec.Schema{n.kind: kind, n.listKind: list} {
-		object, err := schema.MarshalJSON()
-		if err != nil {
-			return Entries{}, fmt.Errorf("encode schema of %s: %w", name, err)
-		}
-		out.Append(nil, append([]byte(`"`+ModelPrefix(n.group, n.version)+name+`":`), object...))
-	}
-	return out, nil
-}
-
-// HeadV3 is the beginning of v3 documents of custom resources, up to the entries of their
-// paths.
-var HeadV3 = sync.OnceValues(func() (string, error) {
-	built, err := BuildV3(Shape{}.Exemplar(), ExemplarVersion)
-	if err != nil {
-		return "", err
-	}
-	head, err := (&spec3.OpenAPI{Version: built.Version, Info: built.Info}).MarshalJSON()
-	if err != nil {
-		return "", fmt.Errorf("encode head of a v3 document: %w", err)
-	}
-	entries, err := ObjectEntries(head)
-	if err != nil {
-		return "", err
-	}
-	return "{" + entries + `,"paths":{`, nil
-})

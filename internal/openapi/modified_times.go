@@ -1,0 +1,33 @@
+package openapi
+
+import (
+	"sync"
+	"time"
+)
+
+// modifiedTime is the time of the content that tag identifies.
+type modifiedTimes struct {
+	mu struct {
+		sync.Mutex
+		byPath map[string]modifiedTime
+	}
+}
+
+type modifiedTime struct {
+	tag  string
+	time time.Time
+}
+
+// get returns the time of a document with this tag.
+func (d *modifiedTimes) get(path, tag string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.byPath == nil {
+		d.mu.byPath = map[string]modifiedTime{}
+	}
+	if found := d.mu.byPath[path]; found.tag == tag {
+		return found.time
+	}
+	d.mu.byPath[path] = modifiedTime{tag, time.Now()}
+	return d.mu.byPath[path].time
+}
