@@ -117,7 +117,7 @@ func TestSentReportsWindowStall(t *testing.T) {
 	f.add(nil, "0123456789abcdef")
 	waitUntil(t, "the window's worth", func() bool { n, _ := f.total(); return n == 10 })
 	if _, last := f.total(); !last.stall.Since.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
-		t.Errorf("told %+v", last)
+		t.Errorf("the last delivery is %+v", last)
 	}
 	waitUntil(t, "Waits to report the shut window", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })
 	shut, write := f.puller.Waits()
@@ -130,7 +130,7 @@ func TestSentReportsWindowStall(t *testing.T) {
 	}
 	waitUntil(t, "the rest", func() bool { n, _ := f.total(); return n == 16 })
 	if _, last := f.total(); !last.stall.Since.Equal(shut) || last.stall.For < 20*time.Millisecond || last.stall.For > last.Ended.Sub(shut) {
-		t.Errorf("told %+v", last)
+		t.Errorf("the last delivery is %+v", last)
 	}
 	if window, _ := f.puller.Waits(); !window.IsZero() {
 		t.Error("the window is open")

@@ -130,7 +130,7 @@ func goroutineID() string {
 }
 
 // TestSettledRequestsSkipTimeoutFilter checks which requests run in a goroutine of their
-// own, that exactly the others run inline, and that all have a deadline and are not
+// own. Exactly the others run inline. All of them must have a deadline, and must not be
 // long-running for the other filters.
 func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 	d, err := newDiscovery()
