@@ -38,7 +38,7 @@ func TestHTTP1StillWorks(t *testing.T) {
 func TestConfigureRefusesCiphers(t *testing.T) {
 	hs := &http.Server{TLSConfig: &tls.Config{CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}}
 	if h2.New(h2.Config{}).Configure(hs) == nil {
-		t.Error("accepted")
+		t.Error("Configure accepts cipher suites without the one that HTTP/2 requires")
 	}
 }
 
@@ -137,7 +137,7 @@ func TestCloseEndsHandlers(t *testing.T) {
 	s.Close()
 	for range 2 {
 		if err := <-ended; err == nil {
-			t.Error("no error")
+			t.Error("the handler's read or write has no error")
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestFloods(t *testing.T) {
 		_ = c.WriteRSTStream(1+2*i, http2.ErrCodeCancel)
 	}
 	if got := c.answerTo(0); got != "goaway ENHANCE_YOUR_CALM" {
-		t.Errorf("rapid reset: %s", got)
+		t.Errorf("rapid reset: got %s", got)
 	}
 	if most.Load() > 10 {
 		t.Errorf("rapid reset: %d handlers at once", most.Load())
@@ -246,7 +246,7 @@ func TestFloods(t *testing.T) {
 		}
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {
-			t.Errorf("%s: not cut off: %v", name, err)
+			t.Errorf("%s: the connection was not closed: %v", name, err)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestStalledClient(t *testing.T) {
 	c.headers(1, true, c.get("/large"))
 	get(t, s.client(t), s.url("/small"))
 	if err := <-ended; err == nil {
-		t.Error("no error")
+		t.Error("the handler's read or write has no error")
 	}
 }
 
@@ -295,7 +295,7 @@ func TestWriteTimeout(t *testing.T) {
 	select {
 	case <-ended:
 	case <-testContext(t).Done():
-		t.Error("not cut off")
+		t.Error("the connection was not closed")
 	}
 }
 
@@ -332,12 +332,12 @@ func TestManyRequests(t *testing.T) {
 					var content []byte
 					content, err = io.ReadAll(resp.Body)
 					if err == nil && string(content) != want[kind] {
-						t.Errorf("%d: %d bytes", kind, len(content))
+						t.Errorf("request /%d: the answer of %d bytes is not the expected one", kind, len(content))
 					}
 				}
 				cancel() // some before they were read
 				if err != nil && kind != 3 {
-					t.Errorf("%d: %v", kind, err)
+					t.Errorf("request /%d: %v", kind, err)
 				}
 			}
 		})
@@ -369,6 +369,6 @@ func TestLargeHeader(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", value) }), ours(h2.Config{}))
 	resp, _ := get(t, s.client(t), s.url("/"))
 	if !slices.Equal(resp.Header["X-Large"], []string{value}) {
-		t.Error("not whole")
+		t.Error("the header arrived incomplete")
 	}
 }

@@ -31,12 +31,12 @@ func TestUploadWindows(t *testing.T) {
 		req, _ := http.NewRequestWithContext(testContext(t), "POST", s.url(path), strings.NewReader(size1M))
 		resp, err := c.Do(req)
 		if err != nil {
-			t.Fatalf("%d: %s: %v", i, path, err)
+			t.Fatalf("request %d, %s: %v", i, path, err)
 		}
 		content, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || path == "/read" && string(content) != fmt.Sprint(len(size1M), nil) {
-			t.Fatalf("%d: %s: %q %v", i, path, content, err)
+			t.Fatalf("request %d, %s: got %q, %v", i, path, content, err)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestSharedWindow(t *testing.T) {
 	}
 	for id, n := range got {
 		if n != 100_000 {
-			t.Errorf("stream %d has %d", id, n)
+			t.Errorf("stream %d received %d bytes, want 100000", id, n)
 		}
 	}
 }

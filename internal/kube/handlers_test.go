@@ -162,10 +162,10 @@ func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				here = goroutineID()
 				if _, limited := req.Context().Deadline(); !limited {
-					t.Error("no deadline")
+					t.Error("the request has no deadline")
 				}
 				if info, _ := request.RequestInfoFrom(req.Context()); c.LongRunningFunc(req, info) {
-					t.Error("long running")
+					t.Error("the request is long-running for the other filters")
 				}
 			}), c)
 		}}

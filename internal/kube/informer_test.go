@@ -220,7 +220,7 @@ func TestHandlersGetAllPodsThenChanges(t *testing.T) {
 	late.want(t, "delete a/1@9 on x")
 	events.want(t, "delete a/1@9 on x")
 	if rv := i.LastSyncResourceVersion(); rv != "9" {
-		t.Errorf("is at %s, want 9", rv)
+		t.Errorf("LastSyncResourceVersion is %s, want 9", rv)
 	}
 }
 
