@@ -26,8 +26,8 @@ const (
 	// greetingTimeout is how long a client may take to send its preface and settings.
 	greetingTimeout = 10 * time.Second
 	// farewellTimeout is how long a client has to read the last frames of a connection,
-	// or of a stream whose handler was aborted. If we closed at once while bytes of the
-	// client are under way, TCP would reset the connection and the client would lose what
+	// or of a stream whose handler was aborted. Closing at once while bytes of the client
+	// are under way would make TCP reset the connection. The client would then lose what
 	// it has not read.
 	farewellTimeout = time.Second
 	// leaveTime is how long a client may take to read the first GOAWAY. maxCrossing is

@@ -10,8 +10,8 @@ const (
 	// maxDiscarded is how many bytes of a request's body a client may send after the
 	// answer.
 	maxDiscarded = 16 << 20
-	// A client that sends nothing of such a body for discardPeriod, or at most twice
-	// that, is cut off.
+	// A stream whose client sends nothing of such a body for discardPeriod, at most twice
+	// that, is reset.
 	discardPeriod = 3 * time.Second
 	// maxDiscardPeriods bounds how long such a body may take.
 	maxDiscardPeriods = 20

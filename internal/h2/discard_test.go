@@ -57,7 +57,7 @@ func (u *upload) step() http2.Frame {
 	frame := u.next()
 	switch f := frame.(type) {
 	case nil:
-		u.t.Fatalf("the connection ended behind %q %v", u.answer, u.resets)
+		u.t.Fatalf("the connection ended after answer %q and resets %v", u.answer, u.resets)
 	case *http2.WindowUpdateFrame:
 		switch f.StreamID {
 		case 0:
@@ -216,7 +216,7 @@ func TestLateFramesOfResetStreams(t *testing.T) {
 		_ = p.WriteData(1, false, []byte("late"))
 		p.headers(1, true, p.fields("x-trailer", "t"))
 		if got := p.answerTo(0); got != "" {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: late frames are answered with %s", name, got)
 		}
 	}
 }
@@ -232,11 +232,11 @@ func TestDiscardAndGoAway(t *testing.T) {
 	u.read()
 	u.send(1 << 20)
 	if got := p.answerTo(0); got != "" {
-		t.Errorf("before the body has ended: %s", got)
+		t.Errorf("before the body has ended: got %s, want nothing", got)
 	}
 	_ = p.WriteData(1, true, nil)
 	if got := p.answerTo(0); got != "goaway NO_ERROR" {
-		t.Errorf("behind the body: %s", got)
+		t.Errorf("after the body: got %s, want a GOAWAY", got)
 	}
 	p.waitClosed()
 

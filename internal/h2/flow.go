@@ -5,8 +5,8 @@ package h2
 // needed, and a client that is read promptly always has some window left.
 type inflow struct {
 	size int32
-	// left is how many bytes the client may still send. pendingCredit is what it has been
-	// credited but not yet told.
+	// left is how many bytes the client may still send. pendingCredit is credit that has
+	// not been announced.
 	left, pendingCredit int32
 }
 

@@ -58,7 +58,7 @@ func TestInlineRunsOnReader(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if got, err := io.ReadAll(resp.Body); err != nil || string(got) == reader {
-		t.Errorf("a body: goroutine %s, %v", got, err)
+		t.Errorf("a request with a body runs in the reader's goroutine %s, or fails: %v", got, err)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 		defer resp.Body.Close()
 		waiting[path] = resp
 		if _, got := get(t, client, s.url("/inline/other")); got != "/inline/other" {
-			t.Errorf("another request: %s", got)
+			t.Errorf("another request: got %s", got)
 		}
 	}
 	for path, resp := range waiting {
@@ -98,7 +98,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 	}
 	for range 10 {
 		if _, got := get(t, client, s.url("/inline/after")); got != "/inline/after" {
-			t.Errorf("a request after them: %s", got)
+			t.Errorf("a request after them: got %s", got)
 		}
 	}
 }

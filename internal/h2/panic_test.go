@@ -32,9 +32,9 @@ func TestReaderPanics(t *testing.T) {
 	}
 	other.headers(1, true, other.get("/"))
 	if got := other.answerTo(1); got != "200" {
-		t.Errorf("another connection: %s", got)
+		t.Errorf("another connection: got %s, want 200", got)
 	}
 	if got := strings.Count(s.log.String(), "trouble in /panics"); got != 2 {
-		t.Errorf("logged %d times", got)
+		t.Errorf("the panics were logged %d times, want 2", got)
 	}
 }

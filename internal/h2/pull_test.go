@@ -145,10 +145,10 @@ func TestPullEnds(t *testing.T) {
 	resp := begin(testContext(t), t, c, s.url("/"))
 	(<-p.feeds).add(io.EOF)
 	if content, err := io.ReadAll(resp.Body); err != nil || len(content) > 0 {
-		t.Errorf("nothing: %q %v", content, err)
+		t.Errorf("an empty body: got %q, %v", content, err)
 	}
 	if err := <-p.errs; err != nil {
-		t.Errorf("nothing: %v", err)
+		t.Errorf("an empty body: Pull: %v", err)
 	}
 
 	resp = begin(testContext(t), t, c, s.url("/"))
@@ -174,7 +174,7 @@ func TestPullEnds(t *testing.T) {
 	<-p.feeds
 	s.Close()
 	if _, err := io.ReadAll(resp.Body); err == nil {
-		t.Error("server closed: no error")
+		t.Error("server closed: the client sees no error")
 	}
 	if err := <-p.errs; err == nil {
 		t.Error("server closed: Pull has no error")
@@ -199,7 +199,7 @@ func TestPullContext(t *testing.T) {
 		t.Error(err)
 	}
 	if rest, err := io.ReadAll(resp.Body); string(rest) != "written" || err != nil {
-		t.Errorf("%q %v", rest, err)
+		t.Errorf("after the pulled bytes: got %q, %v", rest, err)
 	}
 }
 

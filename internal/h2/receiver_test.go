@@ -101,7 +101,7 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
@@ -117,12 +117,12 @@ func TestSentReportsWindowStall(t *testing.T) {
 	f.add(nil, "0123456789abcdef")
 	waitUntil(t, "the window's worth", func() bool { n, _ := f.total(); return n == 10 })
 	if _, last := f.total(); !last.stall.Since.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
-		t.Errorf("told %+v", last)
+		t.Errorf("the last delivery is %+v", last)
 	}
 	waitUntil(t, "Waits to report the shut window", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })
 	shut, write := f.puller.Waits()
 	if !write.IsZero() {
-		t.Error("nothing is being written")
+		t.Error("Waits reports a write although none is in progress")
 	}
 	waitUntil(t, "time to pass", func() bool { return time.Since(shut) > 20*time.Millisecond })
 	if err := p.WriteWindowUpdate(1, 1000); err != nil {
@@ -130,10 +130,10 @@ func TestSentReportsWindowStall(t *testing.T) {
 	}
 	waitUntil(t, "the rest", func() bool { n, _ := f.total(); return n == 16 })
 	if _, last := f.total(); !last.stall.Since.Equal(shut) || last.stall.For < 20*time.Millisecond || last.stall.For > last.Ended.Sub(shut) {
-		t.Errorf("told %+v", last)
+		t.Errorf("the last delivery is %+v", last)
 	}
 	if window, _ := f.puller.Waits(); !window.IsZero() {
-		t.Error("the window is open")
+		t.Error("Waits reports a shut window although it is open")
 	}
 	f.add(nil, "x")
 	waitUntil(t, "one more", func() bool { n, _ := f.total(); return n == 17 })

@@ -155,7 +155,7 @@ func TestRequestsWithoutCertificateBypassTheCache(t *testing.T) {
 		}
 	}
 	if inner.calls != 2 {
-		t.Errorf("asked %d times, want 2", inner.calls)
+		t.Errorf("the inner authenticator was called %d times, want 2", inner.calls)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestOnlyCertificateProofsAreCached(t *testing.T) {
 				_, _, _ = c.AuthenticateRequest(req)
 			}
 			if inner.calls != 2 {
-				t.Errorf("asked %d times, want 2", inner.calls)
+				t.Errorf("the inner authenticator was called %d times, want 2", inner.calls)
 			}
 		})
 	}

@@ -41,22 +41,22 @@ type chainBuilder struct {
 //
 // Upstream: k8s.io/apiserver/pkg/server.DefaultBuildHandlerChain; compare at each upgrade.
 func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handlerChain {
-	filters := &handlerChain{}
+	h := &handlerChain{}
 	with := withStackGrower(c)
 	if reflect.TypeOf(c.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
-		filters.fields = tracing.Propagators().Fields()
+		h.fields = tracing.Propagators().Fields()
 		if c.FeatureGate.Enabled(features.APIServerTracing) {
-			api = filters.withTracing(api, c.TracerProvider)
+			api = h.withTracing(api, c.TracerProvider)
 		}
 		with.FeatureGate = untracedFeatures{c.FeatureGate}
 		with.TracerProvider = noopTracerProvider{TracerProvider: c.TracerProvider}
 		if c.AuditBackend == nil && b.settle != nil {
-			filters.settle = b.settle
+			h.settle = b.settle
 			with.LongRunningFunc = longRunningIfSettled(c.LongRunningFunc)
 		}
 	}
-	filters.filters = newWatchChain(b.build, api, with)
-	return filters
+	h.filters = newWatchChain(b.build, api, with)
+	return h
 }
 
 // handlerChain is the filters, and in front of them the settling of requests.

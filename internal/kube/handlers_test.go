@@ -130,7 +130,7 @@ func goroutineID() string {
 }
 
 // TestSettledRequestsSkipTimeoutFilter checks which requests run in a goroutine of their
-// own, that exactly the others run inline, and that all have a deadline and are not
+// own. Exactly the others run inline. All of them must have a deadline, and must not be
 // long-running for the other filters.
 func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 	d, err := newDiscovery()
@@ -162,10 +162,10 @@ func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				here = goroutineID()
 				if _, limited := req.Context().Deadline(); !limited {
-					t.Error("no deadline")
+					t.Error("the request has no deadline")
 				}
 				if info, _ := request.RequestInfoFrom(req.Context()); c.LongRunningFunc(req, info) {
-					t.Error("long running")
+					t.Error("the request is long-running for the other filters")
 				}
 			}), c)
 		}}

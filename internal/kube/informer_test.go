@@ -148,10 +148,10 @@ func (r recordingHandler) want(t *testing.T, want ...string) {
 		select {
 		case got := <-r:
 			if got != w {
-				t.Fatalf("told %q, want %q", got, w)
+				t.Fatalf("got %q, want %q", got, w)
 			}
 		case <-time.After(patience):
-			t.Fatalf("not told %q within %v", w, patience)
+			t.Fatalf("no %q within %v", w, patience)
 		}
 	}
 }
@@ -165,13 +165,13 @@ func (r recordingHandler) wantInAnyOrder(t *testing.T, want ...string) {
 		case event := <-r:
 			got = append(got, event)
 		case <-time.After(patience):
-			t.Fatalf("told %q, want %q", got, want)
+			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Fatalf("told %q, want %q", got, want)
+		t.Fatalf("got %q, want %q", got, want)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestHandlersGetAllPodsThenChanges(t *testing.T) {
 	late.want(t, "delete a/1@9 on x")
 	events.want(t, "delete a/1@9 on x")
 	if rv := i.LastSyncResourceVersion(); rv != "9" {
-		t.Errorf("is at %s, want 9", rv)
+		t.Errorf("LastSyncResourceVersion is %s, want 9", rv)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestInformerStops(t *testing.T) {
 	stop()
 	select {
 	case event := <-removed:
-		t.Errorf("removed handler told %q", event)
+		t.Errorf("removed handler got %q", event)
 	default:
 	}
 	if _, err := i.AddEventHandler(kept); err == nil || !i.IsStopped() {

@@ -16,10 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/openapi"
 )
 
-// Where OpenAPI is ours, the servers behind the aggregator build no documents of
-// their own at start, and so run no controllers that add custom resources to
-// them. Server-side apply keeps what it needs.
-
 // skipOpenAPI disables the documents of the servers behind the aggregator: our own take
 // their place. These servers then build nothing at start, and run no controllers that add
 // custom resources. Server-side apply keeps the types that it needs. It must be called

@@ -55,7 +55,7 @@ func TestQuotaPluginIsSkippedWithoutQuotas(t *testing.T) {
 		return isAsked(t, p, namespace)
 	}
 	if !asked(limits, "free") {
-		t.Error("not asked before it is known which namespaces have quotas")
+		t.Error("the plugin was skipped before the quotas are known")
 	}
 	seen := make(chan struct{}, 1)
 	if _, err := factory.Core().V1().ResourceQuotas().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -73,16 +73,16 @@ func TestQuotaPluginIsSkippedWithoutQuotas(t *testing.T) {
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSync(ctx.Done())
 	if asked(limits, "free") {
-		t.Error("asked of a namespace without quotas")
+		t.Error("the plugin was called for a namespace without quotas")
 	}
 	if !asked(limits, "limited") {
-		t.Error("not asked of a namespace with a quota")
+		t.Error("the plugin was skipped for a namespace with a quota")
 	}
 	if limits.Handles(admission.Delete) || !limits.Handles(admission.Create) {
 		t.Error("handles other operations than the plugin")
 	}
 	if !asked(gate.Decorate(plugin, "LimitRanger").(admission.ValidationInterface), "free") {
-		t.Error("another plugin is not asked")
+		t.Error("another plugin was skipped")
 	}
 	late := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "free", Name: "late"}}
 	if _, err := client.CoreV1().ResourceQuotas("free").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
@@ -90,7 +90,7 @@ func TestQuotaPluginIsSkippedWithoutQuotas(t *testing.T) {
 	}
 	<-seen
 	if !asked(limits, "free") {
-		t.Error("not asked of a namespace that has got a quota")
+		t.Error("the plugin was skipped for a namespace with a new quota")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestQuotaAppliesAtOnce(t *testing.T) {
 	factory.StartWithContext(ctx)
 	cache.WaitForCacheSync(ctx.Done(), factory.Core().V1().ResourceQuotas().Informer().HasSynced)
 	if isAsked(t, limits, "team") {
-		t.Error("asked of a namespace without quotas")
+		t.Error("the plugin was called for a namespace without quotas")
 	}
 	value, err := runtime.Encode(codec, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "q"}})
 	if err != nil {

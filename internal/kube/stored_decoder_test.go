@@ -147,6 +147,6 @@ func TestDecodeCopiesOnce(t *testing.T) {
 		return allocated[0].Value.Uint64() - before
 	}
 	if got := bytesFor(ours); got < size || got > size+size/2 {
-		t.Errorf("%d bytes for an object of %d", got, size)
+		t.Errorf("decoding an object of %d bytes allocates %d bytes", size, got)
 	}
 }

@@ -117,9 +117,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // drain returns the gathered bytes and empties the buffer. The bytes are valid until the
 // next write to it.
-func (h *recordBuffer) drain() []byte {
-	b := h.bytes[:h.n]
-	h.n = 0
+func (r *recordBuffer) drain() []byte {
+	b := r.bytes[:r.n]
+	r.n = 0
 	return b
 }
 

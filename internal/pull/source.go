@@ -67,14 +67,15 @@ type Write struct {
 // Puller is a response whose body comes from a Source.
 type Puller interface {
 	// Pull flushes what the handler has written, then sends what the source produces. It
-	// blocks until the source has ended and everything has been handed to the connection
-	// (nil), the source fails (its error), ctx ends (its error), or the stream ends (its
-	// error). After that, the source is not called any more. The handler ends the
-	// response by returning.
+	// returns nil when the source has ended and everything has been handed to the
+	// connection. Otherwise it returns the error of the source, of ctx, or of the stream,
+	// whichever comes first. After that, the source is not called any more. The handler
+	// ends the response by returning.
 	Pull(ctx context.Context, source Source) error
-	// Waits returns since when the source has had bytes that the client's windows do not
-	// let through, and since when a write to the connection has been in progress. A time
-	// is zero if that is not the case. It may be called from any goroutine.
+	// Waits says what keeps bytes from being sent. window is since when the client's
+	// windows have been too small for the source's bytes. write is since when a write to
+	// the connection has been in progress. A time is zero if that is not the case. It may
+	// be called from any goroutine.
 	Waits() (window, write time.Time)
 	// Locked calls use with the connection's lock held: no Receiver.Sent is in progress
 	// then. returned is the number of writes that have returned. use must not block or

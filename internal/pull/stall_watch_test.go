@@ -87,7 +87,7 @@ func TestBlockedReadersBlockNoWorker(t *testing.T) {
 	for i, x := range tasks {
 		stuck[i].Close()
 		if err := x.wait(t); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("got %v, want that it is closed", err)
+			t.Errorf("got %v, want net.ErrClosed", err)
 		}
 	}
 }
@@ -106,10 +106,10 @@ func TestPendingBytesAreBounded(t *testing.T) {
 		_, err = s.Write(answer)
 	}
 	if err == nil {
-		t.Fatalf("%d bytes wait behind a batch", behind)
+		t.Fatalf("%d bytes are pending behind a batch", behind)
 	}
 	if err := x.wait(t); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v, want that the connection was closed", err)
+		t.Errorf("got %v, want net.ErrClosed", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestStalledClientsAreCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tcp, _ := tcp(t)
 			if err := write(pull.NewConn(tcp, stall)); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("got %v, want that the connection was closed", err)
+				t.Errorf("got %v, want net.ErrClosed", err)
 			}
 		})
 	}

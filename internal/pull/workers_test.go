@@ -273,7 +273,7 @@ func TestPiecesReturnErrors(t *testing.T) {
 	s.Close()
 	for _, pieces := range [][]int{{16 << 10}, {16 << 10, 300 << 10}} {
 		if err := do(&layer{s, pieces}, make([]byte, 40<<10)).wait(t); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("pieces of %v: got %v, want that it is closed", pieces, err)
+			t.Errorf("pieces of %v: got %v, want net.ErrClosed", pieces, err)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TestConnReturnsErrors(t *testing.T) {
 	}
 	x := do(s, make([]byte, 64<<20))
 	if err := x.wait(t); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("got %v, want that the deadline is over", err)
+		t.Errorf("got %v, want os.ErrDeadlineExceeded", err)
 	}
 	if err := s.SetWriteDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestConnReturnsErrors(t *testing.T) {
 	}
 	s.Close()
 	if err := do(s, []byte("x")).wait(t); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v, want that it is closed", err)
+		t.Errorf("got %v, want net.ErrClosed", err)
 	}
 }
 
