@@ -75,7 +75,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 	}, nil
 }
 
-// releaseTransient drops what is kept only for requests that are under way.
+// releaseTransient drops segments and frames that are kept only for current readers.
 func (r *readTier) releaseTransient() {
 	r.budget.ReleaseTransient()
 	r.recent.Release()

@@ -56,7 +56,7 @@ func (r *readTier) memoryReport() slo.MemoryReport {
 	return report
 }
 
-// totalBytes sums up what a resource takes: stored values, events and encoded forms.
+// totalBytes returns the memory of a resource: stored values, events and encoded forms.
 func totalBytes(m *slo.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
