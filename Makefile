@@ -1,5 +1,5 @@
-# Everything here needs Go and git. Only `race` needs a C compiler too. Tests leave out
-# clients of languages that are not there.
+# All targets need Go and git. `race` also needs a C compiler. Tests skip the clients of
+# languages that are not installed.
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO      ?= go
@@ -8,12 +8,12 @@ BIN     := bin/millrace
 # Arguments for `make run` and `make bench`, such as ARGS="--data-dir=data".
 ARGS ?=
 
-# No C code is linked: the binary runs in an empty image. All targets share these
-# flags, and so one build cache: the first build takes minutes, the next seconds.
+# No C code is linked, so the binary runs in an empty image. All targets share these
+# flags, and so one build cache: the first build takes minutes, the next ones seconds.
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-# What /version answers: the version of the Kubernetes that is built in.
+# The version of the Kubernetes that is built in, which /version answers.
 KUBERNETES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
 KUBE_MINOR = $(word 2,$(subst ., ,$(KUBERNETES)))
 KUBE_LDFLAGS = $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
@@ -30,18 +30,18 @@ run: build ## build, then serve alone out of ./millrace-data
 	./$(BIN) serve $(ARGS)
 
 .PHONY: modules
-modules: ## fetch the modules that test/crds and test/monitoring look at; what is missing is left out
-	cd test/crds/definitions && $(GO) mod download || echo "test/crds leaves out the definitions of modules that are not there"
-	cd test/monitoring/promql && $(GO) mod download || echo "test/monitoring leaves out Prometheus' parser"
+modules: ## fetch the modules that test/crds and test/monitoring read; missing ones are skipped
+	cd test/crds/definitions && $(GO) mod download || echo "test/crds skips the definitions of missing modules"
+	cd test/monitoring/promql && $(GO) mod download || echo "test/monitoring skips Prometheus' parser"
 
 .PHONY: clients
-clients: bin/venv/installed ## install the clients in Python that test/clients tries; without them it leaves them out
+clients: bin/venv/installed ## install the clients in Python for test/clients, which skips missing ones
 
-# Nothing is compiled, and nothing outside of bin is touched.
+# Nothing is compiled, and nothing outside of bin is changed.
 bin/venv/installed: test/clients/requirements.txt
 	python3 -m venv bin/venv && \
 		bin/venv/bin/python -m pip install --quiet --only-binary :all: -r $< && touch $@ || \
-		echo "test/clients leaves out clients in Python that are not there"
+		echo "test/clients skips missing clients in Python"
 
 .PHONY: test
 test: modules clients ## vet, then run the tests
@@ -61,7 +61,7 @@ invariants: ## run the tests of the cache and its readers with checks after each
 
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
-robustness: ## run the tests under faults, which take minutes and want a quiet machine
+robustness: ## run the tests under faults, which take minutes and need a quiet machine
 	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many
 
 DURATION ?= 30s
@@ -72,7 +72,8 @@ attacks: export MILLRACE_ATTACKS_TABLE := $(CURDIR)/docs/bench/attacks.md
 attacks: ## run known attacks of DURATION each on this server and on Go's, and write docs/bench/attacks.md
 	$(GO) test -count=1 -v -timeout 8h ./test/attacks
 
-# What is random in the long comparisons: SEED=1234 repeats a run, which tells its seed.
+# The seed of the long comparisons, "new" for a random one. A run prints its seed, and
+# SEED=1234 repeats the run with that seed.
 SEED ?= new
 
 REQUESTS ?= 30000
@@ -88,7 +89,7 @@ SEEDS ?= 200
 .PHONY: crds
 crds: export MILLRACE_CRD_SEEDS := $(SEEDS)
 crds: export MILLRACE_SEED := $(SEED)
-crds: modules ## compare SEEDS random definitions, and all that others ship, with the stock server
+crds: modules ## compare SEEDS random definitions, and those of other projects, with the stock server
 	$(GO) test -count=1 -timeout 90m -v ./test/crds
 
 .PHONY: lint
@@ -96,15 +97,15 @@ lint: ## check the house rules
 	$(GO) test -count=1 ./internal/lint
 
 .PHONY: bench
-bench: build ## measure LIST, side by side with the stock read path
+bench: build ## measure LIST, beside the stock read path
 	./$(BIN) bench list --compare $(ARGS)
 
 FUZZTIME ?= 1m
 
-# What is fuzzed over HTTP runs in processes of its own, where coverage is not
-# seen: building all of Kubernetes with instrumentation would only cost time.
+# The targets over HTTP fuzz servers in processes of their own, whose coverage the fuzzer
+# does not see. So all of Kubernetes is not built with instrumentation.
 .PHONY: fuzz
-fuzz: ## fuzz what takes apart encoded bytes and requests, FUZZTIME each
+fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 	$(GO) test -run NONE -fuzz FuzzSplit -fuzztime $(FUZZTIME) ./internal/encode
 	$(GO) test -run NONE -fuzz FuzzZstdFrame -fuzztime $(FUZZTIME) ./internal/encode
 	$(GO) test -run NONE -fuzz FuzzAgainstEncodingJSON -fuzztime $(FUZZTIME) ./internal/storedjson
@@ -115,7 +116,7 @@ fuzz: ## fuzz what takes apart encoded bytes and requests, FUZZTIME each
 	done
 
 .PHONY: clean
-clean: ## remove what build made; the data directory stays
+clean: ## remove bin; the data directory stays
 	rm -rf bin
 
 .PHONY: help

@@ -28,7 +28,7 @@ type Paths struct {
 	ControllerManagerKubeconfig               string
 	SchedulerKubeconfig                       string
 	Etcd                                      string // the embedded etcd's own directory
-	EtcdData                                  string // what the embedded etcd gets as its data directory
+	EtcdData                                  string // the embedded etcd's data directory
 }
 
 func newPaths(root string) Paths {

@@ -9,8 +9,8 @@ import (
 )
 
 // typeNames finds package-level types named by a bare participle, in tests too.
-// Such a name reads well in one sentence, but it does not say what the thing is,
-// and a search for it finds every use of the verb.
+// Such a name reads well in one sentence, but it does not name a thing. A search for
+// it finds every use of the verb.
 func typeNames(t *Tree) []Finding {
 	var found []Finding
 	for _, file := range t.Go {

@@ -26,6 +26,8 @@ func paragraphs(t *Tree) []Finding {
 	return found
 }
 
+// isDocument reports whether the rule of paragraphs applies to a file. The changelog is
+// left out, as its entries are written once.
 func isDocument(name string) bool {
 	return name == "README.md" || name == "CONTRIBUTING.md" ||
 		strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md")
@@ -59,7 +61,7 @@ func proseOf(text string) []paragraph {
 	return all
 }
 
-// lineClass is what a line means to the paragraph before it.
+// lineClass says how a line relates to the paragraph before it.
 type lineClass int
 
 const (
@@ -68,13 +70,15 @@ const (
 	continuesParagraph
 )
 
-// proseReader is what the lines so far say about the next one.
+// proseReader is the state that the lines so far leave for the next one. The zero value
+// is the state at the beginning of a text.
 type proseReader struct {
-	fence  string // what ends the code block that the line is in, or ""
+	fence  string // the end of the code block that the line is in, or ""
 	text   bool   // the line before belongs to a paragraph
 	inList bool   // indented text belongs to an item of a list, and is no code
 }
 
+// classify returns the class of the next line, and updates the state.
 func (r *proseReader) classify(line string) lineClass {
 	before := r.text
 	r.text = false

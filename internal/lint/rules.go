@@ -248,8 +248,8 @@ func isIdent(expr ast.Expr, name string) bool {
 	return ok && ident.Name == name
 }
 
-// importName returns the name that a file has for a package of the standard library, or
-// the empty string if it does not import that package.
+// importName returns a file's name for a package of the standard library. It is empty if
+// the file does not import the package.
 func importName(file *File, importPath string) string {
 	for _, spec := range file.Syntax.Imports {
 		if spec.Path.Value != strconv.Quote(importPath) {

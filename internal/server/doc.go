@@ -3,9 +3,8 @@
 // in which order they start and stop. A caller makes Options, adds their flags to
 // a command, and calls New and Run once.
 //
-// The package is not for logic: what a component does is in the component's own
-// package. What stays here concerns the process as a whole, such as its memory,
-// its flags and what it prints for people.
+// The package is not for a component's own work, which belongs to the component's
+// package. It is for the process as a whole: its memory, its flags, its messages.
 //
 // Run starts from top to bottom and stops from bottom to top:
 //

@@ -29,8 +29,8 @@ var errEtcdDamaged = errors.New("damaged")
 //
 //   - If the database was cut off, it crashes in a goroutine of its own, where the
 //     panic cannot be recovered.
-//   - If the write-ahead log lost its end, it repairs the log, and then skips new
-//     writes because their indexes are at or below the database's.
+//   - If the write-ahead log lost its end, it repairs the log. Then it skips new
+//     writes, because their indexes are at or below the database's.
 //
 // checkEtcd reads the log, and the headers of the database's pages. That costs
 // little: etcd reads the same next, and finds it in memory.

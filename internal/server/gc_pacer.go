@@ -17,9 +17,9 @@ import (
 // cost the collector nothing (docs/bench/memory.md), and twice as much memory
 // would buy little CPU. Two things raise its headroom:
 //
-//   - The scannable memory, which is what a collection costs. The heap may always
-//     grow by as much as a collection scans. Otherwise the collector's share of
-//     the CPU grows with the number of watches, whose stacks are scanned.
+//   - The scannable memory, on which the cost of a collection depends. The heap may
+//     always grow by as much as a collection scans. Otherwise the collector's share
+//     of the CPU grows with the number of watches, whose stacks are scanned.
 //   - A busy collector. A LIST that encodes all of 100,000 pods makes some GB of
 //     garbage. The headroom is doubled while the collector takes a large part of
 //     the CPU, and halved again when it no longer does.
@@ -41,7 +41,7 @@ type gcPacer struct {
 	// doublings is how often the headroom is doubled now. That of a small heap is
 	// doubled once at most.
 	doublings int
-	// percent is what the collector was last set to.
+	// percent is the percentage that the collector was last set to.
 	percent int
 	// last is the CPU time up to the last collection before the last call of adjust.
 	last cpuSeconds
@@ -51,7 +51,7 @@ type gcPacer struct {
 // the end of each collection.
 type cpuSeconds struct{ collector, application float64 }
 
-// heapSize is what a collection found, in bytes.
+// heapSize is the result of a collection, in bytes.
 type heapSize struct {
 	live uint64
 	// scannable is the part of the heap that may hold pointers.
@@ -171,8 +171,8 @@ func (p *gcPacer) setPercent() {
 	}
 }
 
-// headroom returns how far a heap may grow, in bytes. maxHeadroom bounds what is
-// above the least for its size.
+// headroom returns how far a heap may grow, in bytes. maxHeadroom bounds the result, but
+// not below the least for the heap's size.
 func (h heapSize) headroom(maxHeadroom uint64, doublings int) uint64 {
 	if h.live <= largeHeap {
 		return max(smallHeapHeadroom, min(smallHeapHeadroom<<min(doublings, 1), maxHeadroom, maxSmallHeap-h.live))

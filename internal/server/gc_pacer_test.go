@@ -28,7 +28,7 @@ func TestNextDoublings(t *testing.T) {
 	}
 }
 
-// gcPercent returns what the collector is set to.
+// gcPercent returns the percentage that the collector is set to.
 func gcPercent() int {
 	now := debug.SetGCPercent(100)
 	debug.SetGCPercent(now)
@@ -76,8 +76,9 @@ func TestGCPacer(t *testing.T) {
 	}
 }
 
-// TestHeadroom checks that a large heap may grow by what a collection scans, and a
-// small one by up to twice the usual while the collector is busy, within bounds.
+// TestHeadroom checks that a large heap may grow by the size of its scannable memory and
+// stacks. While the collector is busy, a small one may grow by up to twice the usual.
+// All that is bounded.
 func TestHeadroom(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {

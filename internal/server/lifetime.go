@@ -3,9 +3,9 @@ package server
 import "context"
 
 // runUntilStopped runs a function in a goroutine of its own until the returned
-// function is called, which waits for its end. The end of ctx does not stop it,
-// although it has ctx's values: what a server depends on, such as the feeds, must
-// outlive the server's own shutdown. Callers defer the returned function, so that
+// function is called, which waits for its end. It has the values of ctx, but the end
+// of ctx does not stop it: the feeds, for example, must outlive the shutdown of the
+// server that reads from them. Callers defer the returned function, so that
 // everything stops in the reverse of the order in which it started:
 //
 //	defer runUntilStopped(ctx, feeds.run)()

@@ -19,8 +19,8 @@ type MemoryShares struct {
 	// WireCache bounds the encoded bytes that are kept for the next reader. The
 	// large segments that encode.Budget keeps a short while come on top.
 	WireCache int64
-	// CompiledSchemas bounds what is compiled out of the schemas of custom
-	// resources, and ConvertedObjects what conversion webhooks have returned.
+	// CompiledSchemas bounds the compiled schemas of custom resources, by an estimate.
+	// ConvertedObjects bounds the objects that conversion webhooks have returned.
 	CompiledSchemas, ConvertedObjects int64
 	// History bounds the events of one resource that are kept for watches.
 	History int64
@@ -92,8 +92,8 @@ func (o *Options) memoryShares(total int64) MemoryShares {
 	return shares
 }
 
-// availableMemory is what this process may use, in bytes: the machine's memory,
-// or the limit of its cgroup if that is less.
+// availableMemory returns the memory that this process may use, in bytes: the
+// machine's, or the limit of its cgroup if that is less.
 func availableMemory() int64 {
 	limit := int64(unknownMemory)
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {

@@ -22,7 +22,7 @@ import (
 // format and as their flags say. Every component of ours gets it by its Config.
 func NewLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
 
-// logCredentials logs what was made in the data directory.
+// logCredentials logs the changes to the data directory, and its warnings.
 func (s *Server) logCredentials(report datadir.Report) {
 	for _, c := range report.Written {
 		s.logger.Info("Wrote credential", "file", c.File, "reason", c.Reason)
@@ -51,7 +51,7 @@ func absolute(path string) string {
 	return path
 }
 
-// explain adds to an error of Kubernetes what to do about it.
+// explain adds advice to an error of Kubernetes: which flag to check or what to change.
 func (o *Options) explain(err error) error {
 	switch {
 	case err == nil:

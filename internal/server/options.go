@@ -52,8 +52,8 @@ type Options struct {
 	// Cache and CompiledBytes are changed only by tests. They alter costs and no
 	// answer.
 	Cache cache.Config
-	// CompiledBytes bounds what is compiled out of the schemas of custom resources. 0
-	// means MemoryShares' default.
+	// CompiledBytes bounds the compiled schemas of custom resources. 0 means
+	// MemoryShares' default.
 	CompiledBytes int64
 
 	// flags are set by AddFlags.

@@ -78,16 +78,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 	}, nil
 }
 
-// sharedOf is called when the first route is made: feature gates are set by then.
-func sharedOf(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.Shared {
-	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
-	return &read.Shared{
-		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
-		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
-	}
-}
-
-// releaseTransient drops what is kept only for requests that are under way.
+// releaseTransient drops segments and frames that are kept only for current readers.
 func (r *readTier) releaseTransient() {
 	r.budget.ReleaseTransient()
 	r.recent.Release()

@@ -56,8 +56,8 @@ func (r *readTier) memoryReport() report.MemoryReport {
 	return result
 }
 
-// totalBytes sums up what a resource takes: stored values, events and encoded forms.
-func totalBytes(m *report.ResourceMemory) int64 {
+// totalBytes returns the memory of a resource: stored values, events and encoded forms.
+func totalBytes(m *slo.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
 		n += bytes

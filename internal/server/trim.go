@@ -28,13 +28,14 @@ type trimmer struct {
 	gcPacer gcPacer
 }
 
-// trimmerConfig is what a trimmer gives back, and by which bounds.
+// trimmerConfig names the memory that a trimmer gives back. All fields but Files are
+// needed.
 type trimmerConfig struct {
 	// Files are mapped into memory; see releasePages.
 	Files []string
 	// Expire drops events that are too old, and returns their bytes.
 	Expire func() int64
-	// Release drops what only a busy server needs.
+	// Release drops caches that only a busy server needs.
 	Release func()
 	// Warming reports whether the server encodes ahead of requests.
 	Warming func() bool
@@ -50,7 +51,7 @@ const (
 	trimGain  = 48 << 20
 	trimLeast = 8 << 20
 	// A burst of at least minDroppedBurst dropped bytes is worth a trim of its own once
-	// it is over: small events keep the pages of what is gone.
+	// it is over: small events are spread over many pages.
 	minDroppedBurst = 1 << 20
 )
 
@@ -107,7 +108,7 @@ func (t *trimmer) check() {
 	t.trim()
 }
 
-// trim collects and gives back what it can.
+// trim collects, and gives free pages back.
 func (t *trimmer) trim() {
 	t.Release()
 	debug.FreeOSMemory()
@@ -118,8 +119,8 @@ func (t *trimmer) trim() {
 	t.cycles, t.quietChecks, t.dropped = t.samples[sampleCycles].Value.Uint64(), 0, 0
 }
 
-// gain estimates what a trim would give back, in bytes: the free part of the heap,
-// what was allocated since the last collection, and what was dropped.
+// gain estimates the bytes that a trim would give back: the free part of the heap, new
+// objects since the last collection, and dropped events.
 func (t *trimmer) gain() uint64 {
 	objects, live := t.samples[sampleObjects].Value.Uint64(), t.samples[sampleLive].Value.Uint64()
 	return t.samples[sampleFree].Value.Uint64() + objects - min(objects, live) + t.dropped

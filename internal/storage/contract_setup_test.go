@@ -154,7 +154,7 @@ func (f *fixture) reload() {
 	f.startFeed()
 }
 
-// recorder returns what records the lists that went to etcd.
+// recorder returns the recorder of the lists that went to etcd.
 func (f *fixture) recorder() *storagetesting.KubernetesRecorder {
 	return f.client.Kubernetes.(*storagetesting.KubernetesRecorder)
 }

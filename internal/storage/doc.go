@@ -9,10 +9,10 @@
 //	                cache.Resource  <-- feed --  etcd
 //
 // Writes go to etcd through Kubernetes' own store. Reads and watches come from the
-// cache. Package read asks a Store where stored bytes are, and answers most HTTP
-// requests from these without decoding them; what is left comes here as objects.
-// What the cache cannot answer, such as an exact old revision or an object that
-// cannot be read, goes to etcd.
+// cache. Package read asks a Store for the place of stored bytes, and answers most
+// HTTP requests from them without decoding. Other requests come here through
+// Kubernetes' handlers and get objects. Reads that the cache cannot answer, such as
+// an exact old revision or an object that cannot be read, go to etcd.
 //
 // One Store serves one storage of one resource: a built-in kind, or one served
 // version of a custom one. The Stores of a kind share the cache's Resource.

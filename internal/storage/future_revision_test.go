@@ -16,8 +16,8 @@ import (
 // beyondInt64 are resource versions that no revision of etcd can have.
 var beyondInt64 = []string{"9223372036854775808", "18446744073709551615"}
 
-// TestWatchBeyondInt64 checks that a watch from a revision beyond etcd's range waits for
-// it as for any other, and that errors name the revision of the request.
+// TestWatchBeyondInt64 watches from revisions beyond etcd's range. Such a watch waits as
+// for any other revision, and its errors name the one of the request.
 func TestWatchBeyondInt64(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})
@@ -46,8 +46,8 @@ func TestWatchBeyondInt64(t *testing.T) {
 	}
 }
 
-// TestExactFutureOfOneKey checks that a list of one key at a future revision fails at
-// once, as etcd does, and does not ask the client to retry.
+// TestExactFutureOfOneKey lists one key at a future revision. That fails at once, as with
+// etcd, and the error does not ask the client to retry.
 func TestExactFutureOfOneKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})

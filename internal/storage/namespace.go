@@ -90,7 +90,7 @@ func (s *Store) listEtcd(ctx context.Context, key string, sc scope, opts storage
 }
 
 // rewriteToken replaces the token of a list from etcd by the one that the cache would
-// write. etcdPrefix is what etcd's token omits.
+// write. etcdPrefix is the beginning of keys that etcd's token omits.
 func (sc *scope) rewriteToken(list runtime.Object, etcdPrefix string) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil || m.GetContinue() == "" {

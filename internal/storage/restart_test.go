@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// TestWatchAfterRestart checks that a server that starts over an etcd with a past knows
-// that past, and answers nothing before it has loaded the newest revision.
+// TestWatchAfterRestart starts a server over an etcd with a past. Watches get events from
+// that past, and nothing is answered before the newest revision is loaded.
 func TestWatchAfterRestart(t *testing.T) {
 	t.Parallel()
 	before := newFixture(t, setup{})

@@ -97,10 +97,10 @@ func (s *Store) Expired(after int64) error {
 	return expired(after, oldest)
 }
 
-// Ahead returns the error of a watch from a revision that etcd has not reached, or nil
-// if etcd has reached it or does not answer. Such a resource may have been moved from
-// another etcd, and the client has to list again. requested is the resource version
-// as the client wrote it.
+// Ahead returns the error of a watch from a revision that etcd has not reached: the
+// client has to list again. Its resource may have been moved from another etcd. Ahead
+// returns nil if etcd has reached the revision or does not answer. requested is the
+// resource version as the client wrote it.
 func (s *Store) Ahead(ctx context.Context, after int64, requested string) error {
 	revision, err := s.cfg.Consistent.Wait(ctx)
 	if err != nil || revision >= after {

@@ -208,9 +208,9 @@ func (w *watcher) sendChanges(ctx context.Context) error {
 	}
 }
 
-// sendEvent sends what a change means to this watch. An object that was not selected
-// before and is now is ADDED. One that was selected and is no longer is DELETED, with
-// its previous content.
+// sendEvent sends the event of a change to this watch, if it concerns the watch. An
+// object that the watch begins to select is ADDED. One that it ceases to select is
+// DELETED, with its previous content.
 func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
 		return nil

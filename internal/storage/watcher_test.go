@@ -149,8 +149,9 @@ func TestListAtOldRevision(t *testing.T) {
 	}
 }
 
-// TestUnreadableObjectIsRepaired checks that lists fail with etcd's error while an object
-// cannot be read, that gets of others succeed, and that all is well once it is deleted.
+// TestUnreadableObjectIsRepaired checks that lists fail with etcd's error while there is
+// an object that cannot be read. Gets of others succeed, and so do lists once that
+// object is deleted.
 func TestUnreadableObjectIsRepaired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, setup{})

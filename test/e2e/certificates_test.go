@@ -20,14 +20,14 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestCertificateIsReloaded replaces the files of a certificate for one name
-// under a running server: new connections see the new one.
+// TestCertificateIsReloaded replaces the files of a certificate for one host name while a
+// server runs, and checks that new connections get the new certificate.
 func TestCertificateIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	issue(t, cert, key, "first")
 	s := harness.Start(t, harness.ShortTempDir(t), "--tls-sni-cert-key="+cert+","+key+":named.test")
-	shown := func(ctx context.Context) (name, protocol string, err error) {
+	serverName := func(ctx context.Context) (name, protocol string, err error) {
 		dialer := tls.Dialer{Config: &tls.Config{ServerName: "named.test", InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}}
 		conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(s.URL, "https://"))
 		if err != nil {
@@ -37,12 +37,12 @@ func TestCertificateIsReloaded(t *testing.T) {
 		state := conn.(*tls.Conn).ConnectionState()
 		return state.PeerCertificates[0].Subject.CommonName, state.NegotiatedProtocol, nil
 	}
-	if name, protocol, err := shown(t.Context()); err != nil || name != "first" || protocol != "h2" {
+	if name, protocol, err := serverName(t.Context()); err != nil || name != "first" || protocol != "h2" {
 		t.Fatalf("got certificate %q over %q (%v), want the first over h2", name, protocol, err)
 	}
 	issue(t, cert, key, "second")
 	eventually(t, func(ctx context.Context) error {
-		name, _, err := shown(ctx)
+		name, _, err := serverName(ctx)
 		if err == nil && name != "second" {
 			err = fmt.Errorf("the certificate is still %q", name)
 		}
@@ -50,7 +50,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	})
 }
 
-// issue writes a certificate that signs itself, and its key, each at once.
+// issue writes a self-signed certificate and its key. It replaces each file in one step.
 func issue(t *testing.T, certFile, keyFile, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -18,16 +18,18 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// acknowledged are the writes that a server confirmed: resource versions by name.
-type acknowledged struct {
+// acknowledgedWrites are the creations that a server acknowledged.
+type acknowledgedWrites struct {
 	mu struct {
 		sync.Mutex
+		// versions are the resource versions of objects, by name.
 		versions map[string]string
 	}
+	// enough is closed when the number of writes reaches the goal.
 	enough chan struct{}
 }
 
-func (a *acknowledged) add(cm *corev1.ConfigMap, goal int) {
+func (a *acknowledgedWrites) add(cm *corev1.ConfigMap, goal int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.versions[cm.Name] = cm.ResourceVersion
@@ -36,10 +38,10 @@ func (a *acknowledged) add(cm *corev1.ConfigMap, goal int) {
 	}
 }
 
-// writeUntilError creates config maps from several goroutines until a request
-// of each fails. The channel enough is closed when goal were acknowledged.
-func writeUntilError(ctx context.Context, client kubernetes.Interface, goal int) (*acknowledged, *sync.WaitGroup) {
-	a := &acknowledged{enough: make(chan struct{})}
+// writeUntilError creates config maps from several goroutines, each until a request of
+// it fails.
+func writeUntilError(ctx context.Context, client kubernetes.Interface, goal int) (*acknowledgedWrites, *sync.WaitGroup) {
+	a := &acknowledgedWrites{enough: make(chan struct{})}
 	a.mu.versions = map[string]string{}
 	var writers sync.WaitGroup
 	for writer := range 4 {
@@ -56,9 +58,8 @@ func writeUntilError(ctx context.Context, client kubernetes.Interface, goal int)
 	return a, &writers
 }
 
-// TestKillDuringWrites kills a server in the middle of writes. All that it
-// acknowledged is there after the next start, and an informer from before the
-// kill comes to hold what the store holds.
+// TestKillDuringWrites kills a server during writes. After the next start all writes that
+// it acknowledged are stored, and an informer from before catches up.
 func TestKillDuringWrites(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
 	client := clientset(t, s)
@@ -83,9 +84,9 @@ func TestKillDuringWrites(t *testing.T) {
 			t.Errorf("config map %s was acknowledged with resource version %s and is stored with %q", name, version, stored["default/"+name])
 		}
 	}
-	made := create(t, client, configMap("after"))
-	if output, code := harness.Run(t, "kubectl", "--data-dir="+s.DataDir, "get", "configmap", "after", "-o", "jsonpath={.metadata.resourceVersion}"); code != 0 || !strings.HasSuffix(output, made.ResourceVersion) {
-		t.Errorf("kubectl get: code %d, output %q; want resource version %s", code, output, made.ResourceVersion)
+	created := create(t, client, configMap("after"))
+	if output, code := harness.Run(t, "kubectl", "--data-dir="+s.DataDir, "get", "configmap", "after", "-o", "jsonpath={.metadata.resourceVersion}"); code != 0 || !strings.HasSuffix(output, created.ResourceVersion) {
+		t.Errorf("kubectl get: code %d, output %q; want resource version %s", code, output, created.ResourceVersion)
 	}
 	eventually(t, func(context.Context) error {
 		known := map[string]string{}
@@ -100,7 +101,7 @@ func TestKillDuringWrites(t *testing.T) {
 	})
 }
 
-// versions are all config maps' resource versions.
+// versions returns the resource versions of all config maps, by namespace and name.
 func versions(t *testing.T, client kubernetes.Interface) map[string]string {
 	t.Helper()
 	list, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})

@@ -18,8 +18,9 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// widgets defines a resource with two versions. properties are those of spec.
-func widgets(properties map[string]apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+// widgetDefinition returns the definition of a resource with two versions. properties are
+// those of spec.
+func widgetDefinition(properties map[string]apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	validation := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 		Type:       "object",
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Type: "object", Properties: properties}},
@@ -38,31 +39,32 @@ func widgets(properties map[string]apiextensionsv1.JSONSchemaProps) *apiextensio
 	}
 }
 
-var text = apiextensionsv1.JSONSchemaProps{Type: "string"}
+// stringSchema is the schema of a property.
+var stringSchema = apiextensionsv1.JSONSchemaProps{Type: "string"}
 
-// custom are the clients of a test.
-type custom struct {
+// customClients are a test's clients of definitions and of custom objects.
+type customClients struct {
 	definitions *apiextensions.Clientset
 	objects     dynamic.Interface
 }
 
-func newCustom(t *testing.T, s *harness.Server) custom {
+func newCustomClients(t *testing.T, s *harness.Server) customClients {
 	t.Helper()
 	definitions, err := apiextensions.NewForConfig(s.Config())
 	check(t, err)
 	objects, err := dynamic.NewForConfig(s.Config())
 	check(t, err)
-	return custom{definitions, objects}
+	return customClients{definitions, objects}
 }
 
-func (c custom) widgets(version string) dynamic.ResourceInterface {
+func (c customClients) widgets(version string) dynamic.ResourceInterface {
 	return c.objects.Resource(schema.GroupVersionResource{Group: "millrace.example", Version: version, Resource: "widgets"}).Namespace("default")
 }
 
 // define creates the definition and waits until both versions are served.
-func (c custom) define(t *testing.T, properties map[string]apiextensionsv1.JSONSchemaProps) {
+func (c customClients) define(t *testing.T, properties map[string]apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
-	_, err := c.definitions.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), widgets(properties), metav1.CreateOptions{})
+	_, err := c.definitions.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), widgetDefinition(properties), metav1.CreateOptions{})
 	check(t, err)
 	for _, version := range []string{"v1", "v1beta1"} {
 		eventually(t, func(ctx context.Context) error {
@@ -72,21 +74,23 @@ func (c custom) define(t *testing.T, properties map[string]apiextensionsv1.JSONS
 	}
 }
 
-func (c custom) create(t *testing.T, name string, spec map[string]any) *unstructured.Unstructured {
+// create creates a widget, and waits until the server accepts it.
+func (c customClients) create(t *testing.T, name string, spec map[string]any) *unstructured.Unstructured {
 	t.Helper()
-	var made *unstructured.Unstructured
-	// A definition that was just made takes a moment to accept writes.
+	var created *unstructured.Unstructured
+	// The server takes a moment to accept objects of a new definition.
 	eventually(t, func(ctx context.Context) (err error) {
-		made, err = c.widgets("v1").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		created, err = c.widgets("v1").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "millrace.example/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": spec,
 		}}, metav1.CreateOptions{})
 		return err
 	})
-	return made
+	return created
 }
 
-// serves expects widgets by name in both versions, got and listed.
-func (c custom) serves(ctx context.Context, want map[string]string) error {
+// checkWidgets returns an error unless both versions have exactly some widgets, in lists
+// and one by one. want are their specs, printed, by name.
+func (c customClients) checkWidgets(ctx context.Context, want map[string]string) error {
 	for _, version := range []string{"v1", "v1beta1"} {
 		for _, resourceVersion := range []string{"", "0"} {
 			list, err := c.widgets(version).List(ctx, metav1.ListOptions{ResourceVersion: resourceVersion})
@@ -97,7 +101,7 @@ func (c custom) serves(ctx context.Context, want map[string]string) error {
 				return fmt.Errorf("%s: %d items, want %d", version, len(list.Items), len(want))
 			}
 			for _, item := range list.Items {
-				if err := widget(&item, version, want); err != nil {
+				if err := checkWidget(&item, version, want); err != nil {
 					return fmt.Errorf("list: %w", err)
 				}
 			}
@@ -107,7 +111,7 @@ func (c custom) serves(ctx context.Context, want map[string]string) error {
 			if err != nil {
 				return err
 			}
-			if err := widget(got, version, want); err != nil {
+			if err := checkWidget(got, version, want); err != nil {
 				return fmt.Errorf("get: %w", err)
 			}
 		}
@@ -115,8 +119,8 @@ func (c custom) serves(ctx context.Context, want map[string]string) error {
 	return nil
 }
 
-// widget compares spec as it is printed.
-func widget(item *unstructured.Unstructured, version string, want map[string]string) error {
+// checkWidget returns an error unless a widget has a version and the spec in want.
+func checkWidget(item *unstructured.Unstructured, version string, want map[string]string) error {
 	if item.GetAPIVersion() != "millrace.example/"+version || item.GetKind() != "Widget" {
 		return fmt.Errorf("%s is a %s of %s, want %s", item.GetName(), item.GetKind(), item.GetAPIVersion(), version)
 	}
@@ -126,11 +130,12 @@ func widget(item *unstructured.Unstructured, version string, want map[string]str
 	return nil
 }
 
-// TestCustomResources follows a definition through its life.
+// TestCustomResources creates, changes, deletes and recreates a definition, over a
+// restart, and checks its objects each time.
 func TestCustomResources(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
-	c := newCustom(t, s)
-	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text})
+	c := newCustomClients(t, s)
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})
 	watchers := map[string]watch.Interface{}
 	for _, version := range []string{"v1", "v1beta1"} {
 		watcher, err := c.widgets(version).Watch(t.Context(), metav1.ListOptions{})
@@ -138,32 +143,32 @@ func TestCustomResources(t *testing.T) {
 		defer watcher.Stop()
 		watchers[version] = watcher
 	}
-	// size is not in the schema: it is pruned.
+	// The size is not in the schema, so it is pruned.
 	c.create(t, "a", map[string]any{"color": "red", "size": "big"})
 	c.create(t, "b", map[string]any{})
 	want := map[string]string{"a": "map[color:red]", "b": "map[]"}
-	check(t, c.serves(t.Context(), want))
+	check(t, c.checkWidgets(t.Context(), want))
 	for version, watcher := range watchers {
 		for range want {
 			event := nextEvent(t, watcher)
-			object(t, event)
-			check(t, widget(event.Object.(*unstructured.Unstructured), version, want))
+			wantObject(t, event)
+			check(t, checkWidget(event.Object.(*unstructured.Unstructured), version, want))
 		}
 	}
 
 	check(t, s.Terminate())
 	s = s.Restart()
-	c = newCustom(t, s)
-	eventually(t, func(ctx context.Context) error { return c.serves(ctx, want) })
+	c = newCustomClients(t, s)
+	eventually(t, func(ctx context.Context) error { return c.checkWidgets(ctx, want) })
 
-	t.Log("a default that the schema gains is seen in objects from before")
-	blue := text
+	t.Log("a new default of the schema appears in existing objects")
+	blue := stringSchema
 	blue.Default = &apiextensionsv1.JSON{Raw: []byte(`"blue"`)}
 	c.redefine(t, map[string]apiextensionsv1.JSONSchemaProps{"color": blue})
 	defaulted := map[string]string{"a": "map[color:red]", "b": "map[color:blue]"}
-	eventually(t, func(ctx context.Context) error { return c.serves(ctx, defaulted) })
+	eventually(t, func(ctx context.Context) error { return c.checkWidgets(ctx, defaulted) })
 
-	t.Log("a definition made anew has none of the objects and another schema")
+	t.Log("a recreated definition has none of the objects, and its new schema")
 	check(t, c.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), "widgets.millrace.example", metav1.DeleteOptions{}))
 	eventually(t, func(ctx context.Context) error {
 		_, err := c.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, "widgets.millrace.example", metav1.GetOptions{})
@@ -172,14 +177,14 @@ func TestCustomResources(t *testing.T) {
 		}
 		return errors.Join(errors.New("definition is still there"), err)
 	})
-	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"size": text})
-	check(t, c.serves(t.Context(), nil))
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"size": stringSchema})
+	check(t, c.checkWidgets(t.Context(), nil))
 	c.create(t, "a", map[string]any{"color": "red", "size": "big"})
-	eventually(t, func(ctx context.Context) error { return c.serves(ctx, map[string]string{"a": "map[size:big]"}) })
+	eventually(t, func(ctx context.Context) error { return c.checkWidgets(ctx, map[string]string{"a": "map[size:big]"}) })
 }
 
-// redefine changes the schema.
-func (c custom) redefine(t *testing.T, properties map[string]apiextensionsv1.JSONSchemaProps) {
+// redefine changes the definition's schema.
+func (c customClients) redefine(t *testing.T, properties map[string]apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		definitions := c.definitions.ApiextensionsV1().CustomResourceDefinitions()
@@ -187,23 +192,23 @@ func (c custom) redefine(t *testing.T, properties map[string]apiextensionsv1.JSO
 		if err != nil {
 			return err
 		}
-		current.Spec = widgets(properties).Spec
+		current.Spec = widgetDefinition(properties).Spec
 		_, err = definitions.Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})
 }
 
-// TestSchemasThatAreDropped: with no room for what is compiled, it is made again
-// whenever it is needed, and watches go on.
-func TestSchemasThatAreDropped(t *testing.T) {
+// TestSchemasAreCompiledAgain has a server with hardly any memory for compiled schemas.
+// It compiles a schema again whenever it is needed, and watches go on.
+func TestSchemasAreCompiledAgain(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t), "--compiled-schemas-bytes=1")
-	c := newCustom(t, s)
-	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text})
+	c := newCustomClients(t, s)
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})
 	first := c.create(t, "first", map[string]any{"color": "red", "size": "big"})
 	watcher, err := c.widgets("v1beta1").Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.GetResourceVersion()})
 	check(t, err)
 	defer watcher.Stop()
-	other := widgets(map[string]apiextensionsv1.JSONSchemaProps{"size": text})
+	other := widgetDefinition(map[string]apiextensionsv1.JSONSchemaProps{"size": stringSchema})
 	other.Name, other.Spec.Names = "wheels.millrace.example", apiextensionsv1.CustomResourceDefinitionNames{Plural: "wheels", Kind: "Wheel"}
 	_, err = c.definitions.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), other, metav1.CreateOptions{})
 	check(t, err)
@@ -219,26 +224,26 @@ func TestSchemasThatAreDropped(t *testing.T) {
 			"apiVersion": "millrace.example/v1", "kind": "Wheel", "metadata": map[string]any{"name": name}, "spec": map[string]any{"color": "red", "size": "big"},
 		}}, metav1.CreateOptions{})
 		check(t, err)
-		made, err := wheels.Get(t.Context(), name, metav1.GetOptions{})
+		wheel, err := wheels.Get(t.Context(), name, metav1.GetOptions{})
 		check(t, err)
-		if got := fmt.Sprint(made.Object["spec"]); got != "map[size:big]" {
-			t.Errorf("%s has spec %s", name, got)
+		if got := fmt.Sprint(wheel.Object["spec"]); got != "map[size:big]" {
+			t.Errorf("wheel %s has spec %s, want only the size", name, got)
 		}
 		c.create(t, name, map[string]any{"color": "blue", "size": "big"})
 		want[name] = "map[color:blue]"
 		event := nextEvent(t, watcher)
-		object(t, event)
-		check(t, widget(event.Object.(*unstructured.Unstructured), "v1beta1", want))
+		wantObject(t, event)
+		check(t, checkWidget(event.Object.(*unstructured.Unstructured), "v1beta1", want))
 	}
-	check(t, c.serves(t.Context(), want))
+	check(t, c.checkWidgets(t.Context(), want))
 }
 
-// TestHistoryOutlivesSchemas: a new schema ends watches, which resume behind it
-// although no object was there meanwhile.
+// TestHistoryOutlivesSchemas checks that a new schema ends watches, and that a watch from
+// before the change gets all events, although no object is left.
 func TestHistoryOutlivesSchemas(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
-	c := newCustom(t, s)
-	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text})
+	c := newCustomClients(t, s)
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema})
 	before, err := c.widgets("v1").List(t.Context(), metav1.ListOptions{})
 	check(t, err)
 	from := metav1.ListOptions{ResourceVersion: before.GetResourceVersion()}
@@ -247,20 +252,20 @@ func TestHistoryOutlivesSchemas(t *testing.T) {
 	defer old.Stop()
 	c.create(t, "a", map[string]any{"color": "red"})
 	check(t, c.widgets("v1").Delete(t.Context(), "a", metav1.DeleteOptions{}))
-	blue := text
+	blue := stringSchema
 	blue.Default = &apiextensionsv1.JSON{Raw: []byte(`"blue"`)}
-	c.redefine(t, map[string]apiextensionsv1.JSONSchemaProps{"color": text, "shade": blue})
+	c.redefine(t, map[string]apiextensionsv1.JSONSchemaProps{"color": stringSchema, "shade": blue})
 	for event := range old.ResultChan() {
-		object(t, event)
+		wantObject(t, event)
 	}
 	watcher, err := c.widgets("v1").Watch(t.Context(), from)
 	check(t, err)
 	defer watcher.Stop()
 	for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
 		event := nextEvent(t, watcher)
-		if object(t, event); event.Type != want {
+		if wantObject(t, event); event.Type != want {
 			t.Fatalf("event is %s, want %s", event.Type, want)
 		}
-		check(t, widget(event.Object.(*unstructured.Unstructured), "v1", map[string]string{"a": "map[color:red shade:blue]"}))
+		check(t, checkWidget(event.Object.(*unstructured.Unstructured), "v1", map[string]string{"a": "map[color:red shade:blue]"}))
 	}
 }

@@ -21,53 +21,54 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestDashboard asks for the reports and for their page as an administrator, as
-// nobody, and as accounts without and with the right.
+// TestDashboard requests the reports and their page as an administrator, without
+// credentials, and as accounts with and without the permission.
 func TestDashboard(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
 	client := clientset(t, s)
-	create(t, client, configMap("seen"))
-	askers := map[string]*http.Client{
-		"admin": s.HTTPClient(), "nobody": bearer(t, s, ""), "a wrong token": bearer(t, s, "wrong"),
+	create(t, client, configMap("listed"))
+	clients := map[string]*http.Client{
+		"admin": s.HTTPClient(), "anonymous": bearer(t, s, ""), "a wrong token": bearer(t, s, "wrong"),
 		"weak": bearer(t, s, account(t, client, "weak")), "viewer": bearer(t, s, account(t, client, "viewer")),
 	}
 	grant(t, client, "viewer")
-	eventually(t, func(ctx context.Context) error { // until the authorizer has seen it
-		_, err := expect(ctx, s, askers["viewer"], "/debug/millrace/memory", http.StatusOK)
+	eventually(t, func(ctx context.Context) error { // until the authorizer knows the grant
+		_, err := expect(ctx, s, clients["viewer"], "/debug/millrace/memory", http.StatusOK)
 		return err
 	})
 	for _, path := range []string{"/debug/millrace", "/debug/millrace/", "/debug/millrace/slo", "/debug/millrace/watchers", "/debug/millrace/lists", "/debug/millrace/memory", "/debug/millrace/crds", "/debug/millrace/crds?pretty", "/debug/millrace/feed"} {
-		for who, code := range map[string]int{"admin": 200, "viewer": 200, "weak": 403, "nobody": 403, "a wrong token": 401} {
-			if path == "/debug/millrace" && who == "viewer" {
-				continue // the rule names what is below
+		for name, code := range map[string]int{"admin": 200, "viewer": 200, "weak": 403, "anonymous": 403, "a wrong token": 401} {
+			if path == "/debug/millrace" && name == "viewer" {
+				continue // the rule covers only the paths below
 			}
-			if _, err := expect(t.Context(), s, askers[who], path, code); err != nil {
-				t.Errorf("%s as %s: %v", path, who, err)
+			if _, err := expect(t.Context(), s, clients[name], path, code); err != nil {
+				t.Errorf("%s as %s: %v", path, name, err)
 			}
 		}
 	}
-	if _, err := expect(t.Context(), s, askers["admin"], "/debug/millrace/nothing", 404); err != nil {
+	if _, err := expect(t.Context(), s, clients["admin"], "/debug/millrace/nothing", 404); err != nil {
 		t.Error(err)
 	}
-	for who, asker := range askers {
-		page, err := expect(t.Context(), s, asker, "/millrace/", 200)
+	for name, client := range clients {
+		page, err := expect(t.Context(), s, client, "/millrace/", 200)
 		if err != nil || !strings.Contains(page, "<title>Millrace</title>") {
-			t.Errorf("the page as %s: %v", who, err)
+			t.Errorf("the page as %s: %v", name, err)
 		}
 	}
 	for path, code := range map[string]int{"/millrace/index.html": 403, "/millrace/other": 403, "/millrace/../api/v1/secrets": 403} {
-		if _, err := expect(t.Context(), s, askers["nobody"], path, code); err != nil {
+		if _, err := expect(t.Context(), s, clients["anonymous"], path, code); err != nil {
 			t.Error(err)
 		}
 	}
-	if root, err := expect(t.Context(), s, askers["admin"], "/", 200); err != nil || strings.Contains(root, `/debug/millrace`) || strings.Contains(root, `"/millrace`) {
+	if root, err := expect(t.Context(), s, clients["admin"], "/", 200); err != nil || strings.Contains(root, `/debug/millrace`) || strings.Contains(root, `"/millrace`) {
 		t.Errorf("the list of paths differs from Kubernetes': %v %s", err, root)
 	}
-	memory(t, s, askers["admin"])
+	wantMemoryReport(t, s, clients["admin"])
 }
 
-// memory looks for a config map that was written and listed.
-func memory(t *testing.T, s *harness.Server, admin *http.Client) {
+// wantMemoryReport waits until the report of memory has the config maps that the test
+// has written and listed.
+func wantMemoryReport(t *testing.T, s *harness.Server, admin *http.Client) {
 	t.Helper()
 	if _, err := expect(t.Context(), s, admin, "/api/v1/namespaces/default/configmaps", 200); err != nil {
 		t.Fatal(err)
@@ -90,12 +91,12 @@ func memory(t *testing.T, s *harness.Server, admin *http.Client) {
 	})
 }
 
-// TestDefinitionCosts looks at a definition whose objects are in use, and after a
-// restart at the same one before anybody has asked for them.
+// TestDefinitionCosts checks the report of a definition whose objects are in use, and
+// after a restart, before the first request for them.
 func TestDefinitionCosts(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
-	c := newCustom(t, s)
-	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"text": text})
+	c := newCustomClients(t, s)
+	c.define(t, map[string]apiextensionsv1.JSONSchemaProps{"text": stringSchema})
 	for i := range 3 {
 		c.create(t, fmt.Sprint("w", i), map[string]any{"text": "some text"})
 	}
@@ -107,7 +108,7 @@ func TestDefinitionCosts(t *testing.T) {
 		}
 		return result, err
 	}
-	agrees := func(compiled int) func(context.Context) error {
+	wantCosts := func(compiled int) func(context.Context) error {
 		return func(ctx context.Context) error {
 			r, err := costs(ctx)
 			if err != nil {
@@ -123,13 +124,13 @@ func TestDefinitionCosts(t *testing.T) {
 			return nil
 		}
 	}
-	eventually(t, agrees(1))
+	eventually(t, wantCosts(1))
 	check(t, s.Terminate())
 	s = s.Restart()
-	eventually(t, agrees(0))
+	eventually(t, wantCosts(0))
 }
 
-// TestNoDashboard: the stock server has none.
+// TestNoDashboard checks that the stock read path has no reports, and that top says why.
 func TestNoDashboard(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t), "--read-path=kubernetes")
 	for _, path := range []string{"/millrace/", "/debug/millrace/memory"} {
@@ -143,6 +144,7 @@ func TestNoDashboard(t *testing.T) {
 	}
 }
 
+// expect returns the body of an answer, and an error if the answer has another code.
 func expect(ctx context.Context, s *harness.Server, client *http.Client, path string, code int) (string, error) {
 	got, body, err := fetch(ctx, s, client, path, "")
 	if err == nil && got != code {
@@ -151,7 +153,7 @@ func expect(ctx context.Context, s *harness.Server, client *http.Client, path st
 	return body, err
 }
 
-// bearer is a client with a token and nothing else.
+// bearer returns a client with a token and no other credentials. The token "" is none.
 func bearer(t *testing.T, s *harness.Server, token string) *http.Client {
 	t.Helper()
 	config := rest.AnonymousClientConfig(s.Config())
@@ -166,18 +168,18 @@ func bearer(t *testing.T, s *harness.Server, token string) *http.Client {
 	return client
 }
 
-// account makes a service account and returns a token of it.
+// account creates a service account and returns a token for it.
 func account(t *testing.T, client kubernetes.Interface, name string) string {
 	t.Helper()
 	accounts := client.CoreV1().ServiceAccounts("default")
 	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	check(t, err)
-	made, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	check(t, err)
-	return made.Status.Token
+	return request.Status.Token
 }
 
-// grant gives an account what deploy/monitoring/viewer.yaml gives.
+// grant gives an account the permissions of deploy/monitoring/viewer.yaml.
 func grant(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
 	_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{

@@ -24,8 +24,8 @@ spec:
     spec: {containers: [{name: web, image: registry.k8s.io/pause:3.10}]}
 `
 
-// TestDeployment runs Kubernetes' own controllers and scheduler against the
-// server: an applied deployment becomes pods on nodes.
+// TestDeployment runs Kubernetes' own controllers and scheduler against the server, and
+// checks that a deployment becomes pods on nodes.
 func TestDeployment(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // no kubeconfig of the user's
 	s := harness.Start(t, harness.ShortTempDir(t))
@@ -48,9 +48,9 @@ func TestDeployment(t *testing.T) {
 	if err != nil || len(nodes.Items) != 10 {
 		t.Fatalf("got %d nodes (%v), want 10", len(nodes.Items), err)
 	}
-	known := map[string]bool{}
+	nodeNames := map[string]bool{}
 	for _, node := range nodes.Items {
-		known[node.Name] = true
+		nodeNames[node.Name] = true
 	}
 	eventually(t, func(ctx context.Context) error {
 		pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
@@ -59,7 +59,7 @@ func TestDeployment(t *testing.T) {
 		}
 		bound := 0
 		for _, pod := range pods.Items {
-			if known[pod.Spec.NodeName] {
+			if nodeNames[pod.Spec.NodeName] {
 				bound++
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestEncryptionAtRest stores secrets encrypted and serves them in plain.
+// TestEncryptionAtRest checks that secrets are encrypted in etcd and plain for clients.
 func TestEncryptionAtRest(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	for _, provider := range []string{"aescbc", "secretbox"} {
@@ -28,12 +28,12 @@ resources:
   - `+provider+`: {keys: [{name: key1, secret: `+key+`}]}
   - identity: {}
 `)
-			encryptedAtRest(t, harness.Start(t, harness.ShortTempDir(t), "--encryption-provider-config="+config), provider)
+			checkEncryption(t, harness.Start(t, harness.ShortTempDir(t), "--encryption-provider-config="+config), provider)
 		})
 	}
 }
 
-func encryptedAtRest(t *testing.T, s *harness.Server, provider string) {
+func checkEncryption(t *testing.T, s *harness.Server, provider string) {
 	secrets := clientset(t, s).CoreV1().Secrets("default")
 	watcher, err := secrets.Watch(t.Context(), metav1.ListOptions{})
 	check(t, err)
@@ -60,7 +60,7 @@ func encryptedAtRest(t *testing.T, s *harness.Server, provider string) {
 	list, err := secrets.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	check(t, err)
 	event := nextEvent(t, watcher)
-	object(t, event)
+	wantObject(t, event)
 	for from, secret := range map[string]*corev1.Secret{"get": got, "list": &list.Items[0], "watch": event.Object.(*corev1.Secret)} {
 		if string(secret.Data["value"]) != plain {
 			t.Errorf("%s gave %q", from, secret.Data["value"])

@@ -11,8 +11,9 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// fails runs a command that must fail with one clear last line.
-func fails(t *testing.T, args []string, says ...string) {
+// wantFailure runs a command that must fail, and checks its last line: an error that
+// contains some parts.
+func wantFailure(t *testing.T, args []string, says ...string) {
 	t.Helper()
 	output, code := harness.Run(t, args...)
 	line := lastLine(output)
@@ -29,7 +30,7 @@ func fails(t *testing.T, args []string, says ...string) {
 	}
 }
 
-// TestCommandLineFaults need no server.
+// TestCommandLineFaults runs commands that fail without a server.
 func TestCommandLineFaults(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	none := "--data-dir=" + filepath.Join(t.TempDir(), "none")
@@ -54,28 +55,29 @@ func TestCommandLineFaults(t *testing.T) {
 		if args[0] != "nonsense" {
 			args = append(args, none)
 		}
-		fails(t, args, test.says...)
+		wantFailure(t, args, test.says...)
 	}
 	if _, err := os.Stat(strings.TrimPrefix(none, "--data-dir=")); err == nil {
 		t.Error("a command that failed made a data directory")
 	}
 }
 
-// stopped is the data directory of a server that ran and ended.
-func stopped(t *testing.T) string {
+// makeDataDir returns the data directory of a server that ran and has ended. It holds a
+// config map.
+func makeDataDir(t *testing.T) string {
 	t.Helper()
 	s := harness.Start(t, filepath.Join(harness.ShortTempDir(t), "d"))
-	create(t, clientset(t, s), configMap("kept"))
+	create(t, clientset(t, s), configMap("before"))
 	if err := s.Terminate(); err != nil {
 		t.Fatalf("terminate: %v", err)
 	}
 	return s.DataDir
 }
 
-// TestStartFaults starts servers that cannot start: each says what to do, and
-// leaves the data directory as it was.
+// TestStartFaults checks that a server that cannot start says what to do, and leaves the
+// data directory as it was.
 func TestStartFaults(t *testing.T) {
-	dir := stopped(t)
+	dir := makeDataDir(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
@@ -103,35 +105,36 @@ func TestStartFaults(t *testing.T) {
 		{[]string{free(), "--data-dir=" + dir, "--tls-cert-file=" + cut, "--tls-private-key-file=" + key}, []string{"--tls-cert-file", "PEM"}},
 		{[]string{free(), "--data-dir=" + dir, "--bind-address=192.0.2.1"}, []string{"--bind-address"}},
 	} {
-		fails(t, append([]string{"serve"}, test.args...), test.says...)
+		wantFailure(t, append([]string{"serve"}, test.args...), test.says...)
 	}
 	if hash(t, dir) != before {
 		t.Error("a start that failed changed the data directory")
 	}
 	pki := hash(t, filepath.Join(dir, "pki"))
-	fails(t, []string{"serve", free(), "--data-dir=" + dir, "--client-ca-file=" + cut}, "check --client-ca-file")
-	fails(t, []string{"serve", free(), "--data-dir=" + dir, "--encryption-provider-config=" + cut + ".none"}, "check --encryption-provider-config")
+	wantFailure(t, []string{"serve", free(), "--data-dir=" + dir, "--client-ca-file=" + cut}, "check --client-ca-file")
+	wantFailure(t, []string{"serve", free(), "--data-dir=" + dir, "--encryption-provider-config=" + cut + ".none"}, "check --encryption-provider-config")
 	if hash(t, filepath.Join(dir, "pki")) != pki {
 		t.Error("a start that failed changed certificates or keys")
 	}
 	s := harness.Start(t, dir)
-	if versions(t, clientset(t, s))["default/kept"] == "" {
+	if versions(t, clientset(t, s))["default/before"] == "" {
 		t.Error("an object is lost after starts that failed")
 	}
-	inUse := hash(t, filepath.Join(dir, "pki"))
-	fails(t, []string{"serve", free(), "--data-dir=" + dir}, fmt.Sprintf("in use by process %d", s.PID()), "--data-dir")
-	if hash(t, filepath.Join(dir, "pki")) != inUse || s.Ready() != nil {
+	pkiInUse := hash(t, filepath.Join(dir, "pki"))
+	wantFailure(t, []string{"serve", free(), "--data-dir=" + dir}, fmt.Sprintf("in use by process %d", s.PID()), "--data-dir")
+	if hash(t, filepath.Join(dir, "pki")) != pkiInUse || s.Ready() != nil {
 		t.Error("a second server disturbed the first")
 	}
 }
 
-// TestUnreachableEtcd waits for as long as an operator's etcd may take.
+// TestUnreachableEtcd checks the error of both read paths when etcd does not answer. It
+// takes as long as a server waits for etcd.
 func TestUnreachableEtcd(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"millrace", "kubernetes"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			fails(t, []string{
+			wantFailure(t, []string{
 				"serve", "--data-dir=" + harness.ShortTempDir(t), fmt.Sprintf("--secure-port=%d", harness.FreePort(t)),
 				"--etcd-servers=http://127.0.0.1:1", "--read-path=" + path,
 			}, "check that etcd runs", "--etcd-servers")
@@ -139,10 +142,11 @@ func TestUnreachableEtcd(t *testing.T) {
 	}
 }
 
-// TestDamagedDataDir damages one file at a time of a data directory.
+// TestDamagedDataDir damages one file of a data directory at a time. The server names
+// the file and the remedy, and changes nothing.
 func TestDamagedDataDir(t *testing.T) {
-	dir := stopped(t)
-	other := stopped(t)
+	dir := makeDataDir(t)
+	other := makeDataDir(t)
 	const database, log = "etcd/data/member/snap/db", "etcd/data/member/wal"
 	truncated := func(size int64) func(*testing.T, string) {
 		return func(t *testing.T, file string) { check(t, os.Truncate(file, size)) }
@@ -163,8 +167,8 @@ func TestDamagedDataDir(t *testing.T) {
 		"log garbled":           {log + "/0000000000000000-0000000000000000.wal", garbled(20000), []string{"wal", "restore", "backup"}},
 		"log lost":              {log, func(t *testing.T, file string) { check(t, os.RemoveAll(file)) }, []string{"wal", "restore", "backup"}},
 		"certificate cut":       {"pki/apiserver.crt", truncated(100), []string{"pki/apiserver.crt", "remove"}},
-		"certificate foreign":   {"pki/apiserver.crt", replaced(filepath.Join(other, "pki/apiserver.crt")), []string{"apiserver.key does not belong to", "apiserver.crt", "restore"}},
-		"authority foreign":     {"pki/ca.crt", replaced(filepath.Join(other, "pki/ca.crt")), []string{"ca.key does not belong to", "ca.crt", "restore"}},
+		"certificate foreign":   {"pki/apiserver.crt", replaceWith(filepath.Join(other, "pki/apiserver.crt")), []string{"apiserver.key does not belong to", "apiserver.crt", "restore"}},
+		"authority foreign":     {"pki/ca.crt", replaceWith(filepath.Join(other, "pki/ca.crt")), []string{"ca.key does not belong to", "ca.crt", "restore"}},
 		"certificate directory": {"pki/apiserver.crt", func(t *testing.T, file string) { check(t, os.Remove(file)); check(t, os.Mkdir(file, 0o700)) }, []string{"cannot read", "apiserver.crt"}},
 		"kubeconfig cut":        {"admin.kubeconfig", truncated(100), []string{"admin.kubeconfig", "remove"}},
 	} {
@@ -172,7 +176,7 @@ func TestDamagedDataDir(t *testing.T) {
 			damaged := copyDir(t, dir)
 			test.damage(t, filepath.Join(damaged, test.file))
 			before := hash(t, damaged)
-			fails(t, []string{"serve", "--data-dir=" + damaged, fmt.Sprintf("--secure-port=%d", harness.FreePort(t))}, test.says...)
+			wantFailure(t, []string{"serve", "--data-dir=" + damaged, fmt.Sprintf("--secure-port=%d", harness.FreePort(t))}, test.says...)
 			if hash(t, damaged) != before {
 				t.Error("the start that failed changed the data directory")
 			}
@@ -187,7 +191,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// garble overwrites a part of a file.
+// garble overwrites a part of a file, from an offset on.
 func garble(t *testing.T, file string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
@@ -197,7 +201,8 @@ func garble(t *testing.T, file string, at int64) {
 	check(t, err)
 }
 
-func replaced(by string) func(*testing.T, string) {
+// replaceWith returns a function that replaces the content of a file by that of another.
+func replaceWith(by string) func(*testing.T, string) {
 	return func(t *testing.T, file string) {
 		data, err := os.ReadFile(by)
 		check(t, err)

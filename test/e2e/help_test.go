@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestHelp asks every command for help.
+// TestHelp checks that every command has help, which mentions --data-dir where it counts.
 func TestHelp(t *testing.T) {
 	for _, command := range []string{"", "serve", "kubectl", "controller-manager", "scheduler", "fill", "bench", "bench list", "bench crd", "bench discovery", "version"} {
 		output, code := harness.Run(t, append(strings.Fields(command), "--help")...)
@@ -18,7 +18,7 @@ func TestHelp(t *testing.T) {
 		case "", "bench", "bench crd", "bench discovery", "version":
 		default:
 			if !strings.Contains(output, "--data-dir") {
-				t.Errorf("millrace %s --help does not tell of --data-dir", command)
+				t.Errorf("millrace %s --help does not mention --data-dir", command)
 			}
 		}
 	}

@@ -24,19 +24,19 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// patience bounds every wait. It is generous: machines are shared.
-const patience = time.Minute
+// waitTimeout bounds every wait. It is generous, since machines are shared.
+const waitTimeout = time.Minute
 
 // eventually polls until the condition returns nil.
 func eventually(t *testing.T, condition func(ctx context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		last = condition(ctx)
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("not so within %v: %v", patience, last)
+		t.Fatalf("the condition is not met within %v: %v", waitTimeout, last)
 	}
 }
 
@@ -55,14 +55,14 @@ func configMap(name string) *corev1.ConfigMap {
 
 func create(t *testing.T, client kubernetes.Interface, cm *corev1.ConfigMap) *corev1.ConfigMap {
 	t.Helper()
-	made, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{})
+	created, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("create config map %s: %v", cm.Name, err)
 	}
-	return made
+	return created
 }
 
-// get reads a URL of a server as it is.
+// get sends a GET for a path to a server. accept may be empty. The caller closes the body.
 func get(ctx context.Context, s *harness.Server, client *http.Client, path, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func get(ctx context.Context, s *harness.Server, client *http.Client, path, acce
 	return client.Do(req)
 }
 
-// fetch reads a URL's status and body.
+// fetch sends a GET as get does, and returns the status code and the body.
 func fetch(ctx context.Context, s *harness.Server, client *http.Client, path, accept string) (int, string, error) {
 	resp, err := get(ctx, s, client, path, accept)
 	if err != nil {
@@ -85,8 +85,8 @@ func fetch(ctx context.Context, s *harness.Server, client *http.Client, path, ac
 	return resp.StatusCode, string(body), err
 }
 
-// hash sums up a directory: names, modes and contents. The lock is left out, as
-// it names the process that holds it.
+// hash returns a hash of a directory: names, modes and contents. It leaves out the lock,
+// which names the process that holds it, and sockets.
 func hash(t *testing.T, dir string) string {
 	t.Helper()
 	sum := sha256.New()
@@ -112,7 +112,8 @@ func hash(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// lastLine leaves out what a client of etcd says while the process ends around it.
+// lastLine returns the last line of an output, without those that gRPC logs while the
+// process ends.
 func lastLine(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	for len(lines) > 1 && strings.Contains(lines[len(lines)-1], "grpc: addrConn.createTransport failed") {
@@ -129,7 +130,7 @@ func writeFile(t *testing.T, file, content string) string {
 	return file
 }
 
-// copyDir copies a data directory that no server runs in.
+// copyDir copies a data directory that no server uses, and returns the copy.
 func copyDir(t *testing.T, from string) string {
 	t.Helper()
 	to := filepath.Join(harness.ShortTempDir(t), "d")
@@ -149,7 +150,8 @@ func copyDir(t *testing.T, from string) string {
 	return to
 }
 
-// copySparse does not write the zeros that etcd's log is preallocated with.
+// copySparse copies a file without writing the zeros at its end, with which etcd
+// preallocates its log.
 func copySparse(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -162,10 +164,10 @@ func copySparse(from, to string) error {
 	return os.Truncate(to, int64(len(data)))
 }
 
-// nextEvent is a watch's next event but for bookmarks.
+// nextEvent returns a watch's next event that is not a bookmark.
 func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for {
 		select {
 		case event, open := <-w.ResultChan():
@@ -176,13 +178,13 @@ func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 				return event
 			}
 		case <-timeout:
-			t.Fatalf("no event within %v", patience)
+			t.Fatalf("no event within %v", waitTimeout)
 		}
 	}
 }
 
-// object is an event's, which must not be an error.
-func object(t *testing.T, event watch.Event) metav1.Object {
+// wantObject returns an event's object. The event must not be an error.
+func wantObject(t *testing.T, event watch.Event) metav1.Object {
 	t.Helper()
 	if event.Type == watch.Error {
 		t.Fatalf("watch error: %v", event.Object)

@@ -1,4 +1,6 @@
-// Package e2e tests millrace as its users meet it: as processes.
+// Package e2e tests millrace as its users run it: as processes, with real clients. It
+// covers what concerns a server as a whole, such as restarts, outages and shutdown.
+// Comparisons with the stock server are in package differential.
 package e2e
 
 import (

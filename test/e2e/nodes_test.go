@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestNodesReadWhatTheirPodsNeed follows what a node may do from its pods'
-// creation to their deletion, over a restart.
+// TestNodesReadWhatTheirPodsNeed checks what a node may read, from the creation of its
+// pod to the deletion, over a restart.
 func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
 	admin := clientset(t, s)
@@ -57,7 +57,7 @@ func podOn(node, secret string) *corev1.Pod {
 	}
 }
 
-// asNode is a client that acts as a node.
+// asNode returns a client that impersonates a node.
 func asNode(t *testing.T, s *harness.Server, node string) *kubernetes.Clientset {
 	t.Helper()
 	config := rest.CopyConfig(s.Config())
@@ -67,17 +67,19 @@ func asNode(t *testing.T, s *harness.Server, node string) *kubernetes.Clientset 
 	return client
 }
 
-func wantSecret(t *testing.T, s *harness.Server, node, secret string, may bool) {
+// wantSecret waits until a node may read a secret, or may not.
+func wantSecret(t *testing.T, s *harness.Server, node, secret string, allowed bool) {
 	t.Helper()
 	client := asNode(t, s, node)
 	eventually(t, func(ctx context.Context) error {
 		_, err := client.CoreV1().Secrets("default").Get(ctx, secret, metav1.GetOptions{})
-		return wantAllowed(err, may)
+		return wantAllowed(err, allowed)
 	})
 }
 
-// wantToken asks for a service account token for a pod, as a kubelet does.
-func wantToken(t *testing.T, s *harness.Server, node string, pod *corev1.Pod, may bool) {
+// wantToken waits until a node may request a service account token for a pod, as a
+// kubelet does, or may not.
+func wantToken(t *testing.T, s *harness.Server, node string, pod *corev1.Pod, allowed bool) {
 	t.Helper()
 	client := asNode(t, s, node)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -85,16 +87,17 @@ func wantToken(t *testing.T, s *harness.Server, node string, pod *corev1.Pod, ma
 	}}
 	eventually(t, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", request, metav1.CreateOptions{})
-		return wantAllowed(err, may)
+		return wantAllowed(err, allowed)
 	})
 }
 
-func wantAllowed(err error, may bool) error {
-	if may {
+// wantAllowed returns an error unless a request was allowed, or forbidden.
+func wantAllowed(err error, allowed bool) error {
+	if allowed {
 		return err
 	}
 	if !apierrors.IsForbidden(err) {
-		return fmt.Errorf("got %v, want that it is forbidden", err)
+		return fmt.Errorf("got %v, want a 403", err)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 
 const tableAccept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-// TestEtcdOutage stops etcd under a server, and then kills it: reads that may
-// be old go on, others get an error to retry on, and all recovers by itself.
+// TestEtcdOutage stops the etcd of a server, and then kills it. Reads of any state go on,
+// consistent reads get an error that asks to retry, and the server recovers by itself.
 func TestEtcdOutage(t *testing.T) {
 	t.Parallel() // it waits for timeouts
 	etcd := harness.StartEtcd(t)
@@ -36,29 +36,29 @@ func TestEtcdOutage(t *testing.T) {
 	t.Run("stopped", func(t *testing.T) {
 		etcd.Signal(syscall.SIGSTOP)
 		defer etcd.Signal(syscall.SIGCONT)
-		outage(t, s)
+		checkOutage(t, s)
 	})
-	recovered(t, s, client, watcher, "stopped")
+	checkRecovered(t, s, client, watcher, "stopped")
 
 	t.Run("killed", func(t *testing.T) {
 		etcd.Kill()
-		outage(t, s)
+		checkOutage(t, s)
 	})
 	etcd = etcd.Restart()
-	recovered(t, s, client, watcher, "killed")
+	checkRecovered(t, s, client, watcher, "killed")
 
 	t.Run("ends without etcd", func(t *testing.T) {
-		// The end of what was logged before: the beginning may be gone by then.
+		// The output so far is known by its end, since its beginning may get lost.
 		before := s.Output()
 		before = before[max(0, len(before)-200):]
 		etcd.Kill()
 		eventually(t, func(context.Context) error {
 			since := s.Output()
-			if _, behind, ok := strings.Cut(since, before); ok {
-				since = behind
+			if _, added, ok := strings.Cut(since, before); ok {
+				since = added
 			}
 			if !strings.Contains(since, "Failed to update lease") && !strings.Contains(since, "Failed to ensure lease exists") {
-				return errors.New("the lease of the server is not renewed in vain yet")
+				return errors.New("the server has not yet failed to renew its lease")
 			}
 			return nil
 		})
@@ -68,8 +68,8 @@ func TestEtcdOutage(t *testing.T) {
 	})
 }
 
-// outage expects what a server does whose etcd does not answer.
-func outage(t *testing.T, s *harness.Server) {
+// checkOutage checks the answers of a server whose etcd does not answer.
+func checkOutage(t *testing.T, s *harness.Server) {
 	http := s.HTTPClient()
 	const maps = "/api/v1/namespaces/default/configmaps"
 	for _, path := range []string{maps + "?resourceVersion=0", maps + "/before?resourceVersion=0"} {
@@ -79,19 +79,19 @@ func outage(t *testing.T, s *harness.Server) {
 			}
 		}
 	}
-	type answer struct{ what, wrong string }
+	type answer struct{ request, problem string }
 	consistent := []string{maps, maps + "/before", maps + "?limit=1"}
 	answers := make(chan answer)
-	asked := 0
+	requests := 0
 	for _, path := range consistent {
 		for _, accept := range []string{"application/json", tableAccept} {
-			asked++
-			go func() { answers <- answer{path + " as " + accept, retriable(t.Context(), s, http, path, accept)} }()
+			requests++
+			go func() { answers <- answer{path + " as " + accept, checkRetriable(t.Context(), s, http, path, accept)} }()
 		}
 	}
-	for range asked {
-		if a := <-answers; a.wrong != "" {
-			t.Errorf("GET %s: %s", a.what, a.wrong)
+	for range requests {
+		if a := <-answers; a.problem != "" {
+			t.Errorf("GET %s: %s", a.request, a.problem)
 		}
 	}
 	eventually(t, func(ctx context.Context) error {
@@ -106,9 +106,10 @@ func outage(t *testing.T, s *harness.Server) {
 	})
 }
 
-// retriable says what is wrong with the answer to a consistent read.
-func retriable(ctx context.Context, s *harness.Server, client *http.Client, path, accept string) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// checkRetriable returns what is wrong with the answer to a consistent read, which should
+// ask the client to retry. It returns the empty string if nothing is.
+func checkRetriable(ctx context.Context, s *harness.Server, client *http.Client, path, accept string) string {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	resp, err := get(ctx, s, client, path, accept)
 	if err != nil {
@@ -128,9 +129,9 @@ func retriable(ctx context.Context, s *harness.Server, client *http.Client, path
 	return ""
 }
 
-// recovered waits until the server is ready, writes through it, reads it back
-// and sees it on a watch from before the outage.
-func recovered(t *testing.T, s *harness.Server, client kubernetes.Interface, watcher watch.Interface, name string) {
+// checkRecovered waits until the server is ready, creates a config map, reads it back,
+// and waits for it on a watch from before the outage.
+func checkRecovered(t *testing.T, s *harness.Server, client kubernetes.Interface, watcher watch.Interface, name string) {
 	t.Helper()
 	eventually(t, func(context.Context) error { return s.Ready() })
 	eventually(t, func(ctx context.Context) error {
@@ -148,10 +149,11 @@ func recovered(t *testing.T, s *harness.Server, client kubernetes.Interface, wat
 	expectAdded(t, watcher, name)
 }
 
+// expectAdded checks that the next event adds an object.
 func expectAdded(t *testing.T, watcher watch.Interface, name string) {
 	t.Helper()
 	event := nextEvent(t, watcher)
-	if got := object(t, event); event.Type != watch.Added || got.GetName() != name {
+	if got := wantObject(t, event); event.Type != watch.Added || got.GetName() != name {
 		t.Errorf("watch delivered %s of %s, want ADDED of %s", event.Type, got.GetName(), name)
 	}
 }

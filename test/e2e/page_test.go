@@ -17,8 +17,8 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestPageOfServer looks at a filled server's page as an account that has the right:
-// each panel shows what goes on, and a client that stops reading appears.
+// TestPageOfServer opens the page of a filled server in a browser, as an account with
+// the permission. Each panel has its content, and a client that does not read appears.
 func TestPageOfServer(t *testing.T) {
 	b := chromium.Open(t)
 	s := harness.Start(t, harness.ShortTempDir(t), "--watch-slo=1s,configmaps=200ms", "--watch-probe=1s")
@@ -41,7 +41,7 @@ func TestPageOfServer(t *testing.T) {
 	b.Until("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
 	b.Eval(fmt.Sprintf("(() => { const i = document.querySelector('#token'); i.value = %q; i.form.requestSubmit() })()", token))
 	b.Until("document.body.dataset.state === 'live'")
-	b.Eval("document.querySelectorAll('.more').forEach((b) => b.click())") // a table's first rows are those that are slow, so not always the same
+	b.Eval("document.querySelectorAll('.more').forEach((b) => b.click())") // the first rows are the slowest resources, which vary
 	for panel, words := range map[string][]string{
 		"slo":      {"leases.coordination.k8s.io", "met"},
 		"watchers": {"By resource", "clusterroles.rbac.authorization.k8s.io"},
@@ -54,7 +54,7 @@ func TestPageOfServer(t *testing.T) {
 			b.Until(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
 		}
 	}
-	grow(t, client)
+	writeLargeEvents(t, client)
 	for _, sees := range []string{"#watchers", "#now"} {
 		b.Until(fmt.Sprintf("document.querySelector('%s').innerText.includes('stuck-exporter')", sees))
 	}
@@ -75,7 +75,7 @@ func TestPageOfServer(t *testing.T) {
 	check(t, stalled.Body.Close())
 }
 
-// open sends a GET whose body is left to the caller.
+// open sends a GET and returns the response, whose body is not read.
 func open(t *testing.T, s *harness.Server, userAgent, path string) *http.Response {
 	t.Helper()
 	config := rest.CopyConfig(s.Config())
@@ -102,10 +102,11 @@ func keepReading(t *testing.T, s *harness.Server, userAgent, path string) {
 	go func() { _, _ = io.Copy(io.Discard, body) }()
 }
 
-// grow writes more than a client that does not read takes in.
-func grow(t *testing.T, client kubernetes.Interface) {
+// writeLargeEvents creates more bytes of config maps than the buffers on the way to a
+// client hold.
+func writeLargeEvents(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
-	random, noise := rand.NewChaCha8([32]byte{}), make([]byte, 700<<10) // what gzip does not shrink
+	random, noise := rand.NewChaCha8([32]byte{}), make([]byte, 700<<10) // gzip does not shrink it
 	for i := range 16 {
 		_, _ = random.Read(noise)
 		cm := configMap(fmt.Sprint("large-", i))

@@ -14,10 +14,11 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-const counted = "millrace.example/properties"
+// countAnnotation is the annotation that the policy sets.
+const countAnnotation = "millrace.example/properties"
 
-// countProperties is a policy that has definitions tell how many properties they have,
-// when their status is written.
+// countProperties returns a policy that annotates a definition with the number of its
+// properties, whenever its status is written.
 func countProperties() (*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding) {
 	fail := admissionv1.Fail
 	name := metav1.ObjectMeta{Name: "count-properties"}
@@ -30,30 +31,30 @@ func countProperties() (*admissionv1.MutatingAdmissionPolicy, *admissionv1.Mutat
 			},
 		}}},
 		Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeApplyConfiguration, ApplyConfiguration: &admissionv1.ApplyConfiguration{
-			Expression: `Object{metadata: Object.metadata{annotations: {"` + counted + `":
+			Expression: `Object{metadata: Object.metadata{annotations: {"` + countAnnotation + `":
 				string(size(object.spec.versions[0].schema.openAPIV3Schema.properties["spec"].properties))}}}`,
 		}}},
 	}}, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name.Name}}
 }
 
-// TestPoliciesSeeDefinitions has a policy change definitions when the server writes
-// their status: it sees their schemas, which are stored as they were.
+// TestPoliciesSeeDefinitions has a policy change definitions when the server writes their
+// status. The policy gets the whole schemas, and these are stored unchanged.
 func TestPoliciesSeeDefinitions(t *testing.T) {
 	s := harness.Start(t, harness.ShortTempDir(t))
-	definitions := newCustom(t, s).definitions.ApiextensionsV1().CustomResourceDefinitions()
+	definitions := newCustomClients(t, s).definitions.ApiextensionsV1().CustomResourceDefinitions()
 	policy, binding := countProperties()
 	policies := clientset(t, s).AdmissionregistrationV1()
 	_, err := policies.MutatingAdmissionPolicies().Create(t.Context(), policy, metav1.CreateOptions{})
 	check(t, err)
 	_, err = policies.MutatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{})
 	check(t, err)
-	made := widgets(map[string]apiextensionsv1.JSONSchemaProps{"a": text, "b": text, "c": text})
-	// The server takes a moment to hear of the policy.
+	definition := widgetDefinition(map[string]apiextensionsv1.JSONSchemaProps{"a": stringSchema, "b": stringSchema, "c": stringSchema})
+	// The policy takes effect after a moment.
 	eventually(t, func(ctx context.Context) error {
-		if _, err := definitions.Create(ctx, made, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		got, err := definitions.Get(ctx, made.Name, metav1.GetOptions{})
+		got, err := definitions.Get(ctx, definition.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -61,18 +62,18 @@ func TestPoliciesSeeDefinitions(t *testing.T) {
 		for _, c := range got.Status.Conditions {
 			established = established || c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 		}
-		switch n := got.Annotations[counted]; {
+		switch n := got.Annotations[countAnnotation]; {
 		case !established:
 			return fmt.Errorf("not established: %+v", got.Status.Conditions)
 		case n == "":
-			_ = definitions.Delete(ctx, made.Name, metav1.DeleteOptions{})
-			return fmt.Errorf("the policy was not asked")
+			_ = definitions.Delete(ctx, definition.Name, metav1.DeleteOptions{})
+			return fmt.Errorf("the policy was not called")
 		case n != "3":
-			t.Fatalf("the policy has seen %s properties, not 3", n)
+			t.Fatalf("the policy got %s properties, want 3", n)
 		}
 		for i, v := range got.Spec.Versions {
-			if !apiequality.Semantic.DeepEqual(v.Schema, made.Spec.Versions[i].Schema) {
-				t.Errorf("version %s has the schema\n%+v\nwant\n%+v", v.Name, v.Schema, made.Spec.Versions[i].Schema)
+			if !apiequality.Semantic.DeepEqual(v.Schema, definition.Spec.Versions[i].Schema) {
+				t.Errorf("version %s has the schema\n%+v\nwant\n%+v", v.Name, v.Schema, definition.Spec.Versions[i].Schema)
 			}
 		}
 		return nil

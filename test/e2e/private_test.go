@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestCredentialsStay restarts a server: certificates, keys and kubeconfigs are
-// those of the first start.
+// TestCredentialsStay restarts a server. Certificates, keys and kubeconfigs are those of
+// the first start.
 func TestCredentialsStay(t *testing.T) {
 	s := harness.Start(t, filepath.Join(harness.ShortTempDir(t), "d"))
 	content := func() map[string]string {
@@ -41,11 +41,12 @@ func TestCredentialsStay(t *testing.T) {
 			t.Errorf("%s changed with the restart", file)
 		}
 	}
-	private(t, s)
+	wantPrivate(t, s)
 }
 
-// private looks at modes and listeners of a running server.
-func private(t *testing.T, s *harness.Server) {
+// wantPrivate checks that a server listens only on its port and on sockets in its data
+// directory, and that the files there are private.
+func wantPrivate(t *testing.T, s *harness.Server) {
 	t.Helper()
 	for file, want := range map[string]fs.FileMode{"": 0o700, "etcd": 0o700, "pki": 0o700, "admin.kubeconfig": 0o600, "pki/ca.key": 0o600} {
 		info, err := os.Stat(filepath.Join(s.DataDir, file))
@@ -69,7 +70,7 @@ func private(t *testing.T, s *harness.Server) {
 		t.Errorf("listens on %v, want %s alone", listening, want)
 	}
 	for _, fields := range table(t, s.PID(), "unix") {
-		// Flags 00010000 are those of a listener; the path is the last field.
+		// The path is the last field. Sockets without a path are not bound.
 		if !own[fields[6]] || len(fields) < 8 {
 			continue
 		}
@@ -79,6 +80,7 @@ func private(t *testing.T, s *harness.Server) {
 	}
 }
 
+// hexPort returns a port as /proc/net writes it.
 func hexPort(t *testing.T, port string) string {
 	t.Helper()
 	var number int
@@ -87,7 +89,7 @@ func hexPort(t *testing.T, port string) string {
 	return fmt.Sprintf("%04X", number)
 }
 
-// sockets are the inodes of a process's sockets.
+// sockets returns the inodes of a process's sockets.
 func sockets(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -105,7 +107,7 @@ func sockets(t *testing.T, pid int) map[string]bool {
 	return found
 }
 
-// table reads the rows of a file in /proc/PID/net.
+// table returns the fields of the rows in a file of /proc/PID/net.
 func table(t *testing.T, pid int, name string) [][]string {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, name))

@@ -19,12 +19,12 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestTermination ends a server while it answers: what is in flight arrives
-// whole, watches end without an error, and nothing is left behind.
+// TestTermination ends a server while it answers. Answers in flight arrive whole, watches
+// end without an error, and no file is left behind.
 func TestTermination(t *testing.T) {
 	s := harness.Start(t, filepath.Join(harness.ShortTempDir(t), "d"))
 	client := clientset(t, s)
-	const count, size = 40, 800 << 10 // more than sockets and windows hold
+	const count, size = 40, 800 << 10 // more than sockets and flow-control windows hold
 	for n := range count {
 		cm := configMap(fmt.Sprintf("big-%d", n))
 		cm.Data["text"] = strings.Repeat("x", size)
@@ -69,27 +69,28 @@ func TestTermination(t *testing.T) {
 			t.Errorf("list over %s that was in flight has %d bytes, %d items: %v", name, len(content), len(list.Items), err)
 		}
 	}
-	ended(t, s)
+	wantCleanEnd(t, s)
 	s = s.Restart()
 	list := versions(t, clientset(t, s))
 	if len(list) < count+1 {
 		t.Errorf("%d config maps after the restart", len(list))
 	}
 	s.Signal(os.Interrupt)
-	ended(t, s)
+	wantCleanEnd(t, s)
 }
 
-// ended waits for a server that was asked to end and looks at what it leaves.
-func ended(t *testing.T, s *harness.Server) {
+// wantCleanEnd waits for a server that was asked to end. It checks that the server logged
+// no error, and left no socket.
+func wantCleanEnd(t *testing.T, s *harness.Server) {
 	t.Helper()
-	if err := s.Wait(patience); err != nil {
+	if err := s.Wait(waitTimeout); err != nil {
 		t.Errorf("server ended with %v", err)
 	}
 	for line := range strings.Lines(s.Output()) {
-		// Below errors etcd says when something took long.
+		// etcd warns when something takes long, so only its errors count.
 		etcdError := strings.HasPrefix(line, "E") && strings.Contains(line, "etcd:")
 		if etcdError || strings.HasPrefix(line, "millrace:") || strings.HasPrefix(line, "panic") {
-			t.Errorf("server said %q", line)
+			t.Errorf("server logged %q", line)
 		}
 	}
 	for _, socket := range []string{"client.sock", "peer.sock", "http.sock"} {
@@ -99,7 +100,7 @@ func ended(t *testing.T, s *harness.Server) {
 	}
 }
 
-// TestTerminationBeforeReady ends a server that waits for its etcd.
+// TestTerminationBeforeReady ends a server while it waits for etcd.
 func TestTerminationBeforeReady(t *testing.T) {
 	s := harness.Launch(t, harness.ShortTempDir(t), "--etcd-servers=http://127.0.0.1:1")
 	eventually(t, func(context.Context) error {

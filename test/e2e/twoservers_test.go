@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestTwoServers writes through one server and reads from another over the same
-// etcd: what was acknowledged is there at once.
+// TestTwoServers writes through one server and reads from another over the same etcd.
+// Every acknowledged write is readable at once.
 func TestTwoServers(t *testing.T) {
 	first := harness.Start(t, harness.ShortTempDir(t))
 	second := harness.Start(t, harness.ShortTempDir(t), first.EtcdServers())
@@ -25,30 +25,30 @@ func TestTwoServers(t *testing.T) {
 	const count = 50
 	var versions []string
 	for n := range count {
-		made := create(t, a, configMap(fmt.Sprintf("cm-%03d", n)))
-		versions = append(versions, made.ResourceVersion)
-		got, err := b.CoreV1().ConfigMaps("default").Get(t.Context(), made.Name, metav1.GetOptions{})
-		if err != nil || got.ResourceVersion != made.ResourceVersion {
-			t.Fatalf("get from the other server: %v, resource version %q; want %s", err, got.ResourceVersion, made.ResourceVersion)
+		created := create(t, a, configMap(fmt.Sprintf("cm-%03d", n)))
+		versions = append(versions, created.ResourceVersion)
+		got, err := b.CoreV1().ConfigMaps("default").Get(t.Context(), created.Name, metav1.GetOptions{})
+		if err != nil || got.ResourceVersion != created.ResourceVersion {
+			t.Fatalf("get from the other server: %v, resource version %q; want %s", err, got.ResourceVersion, created.ResourceVersion)
 		}
 		list, err := b.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 		check(t, err)
 		if want := len(existing.Items) + n + 1; len(list.Items) != want {
 			t.Fatalf("list from the other server has %d items, want %d", len(list.Items), want)
 		}
-		// The other way round, and by resource version.
-		made.Data["changed"] = "yes"
-		changed, err := b.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{})
+		// The second server writes, and the first reads at the resource version.
+		created.Data["changed"] = "yes"
+		changed, err := b.CoreV1().ConfigMaps("default").Update(t.Context(), created, metav1.UpdateOptions{})
 		check(t, err)
 		versions = append(versions, changed.ResourceVersion)
-		got, err = a.CoreV1().ConfigMaps("default").Get(t.Context(), made.Name, metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
+		got, err = a.CoreV1().ConfigMaps("default").Get(t.Context(), created.Name, metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
 		if err != nil || got.ResourceVersion != changed.ResourceVersion {
 			t.Fatalf("get at resource version %s: %v, %q", changed.ResourceVersion, err, got.ResourceVersion)
 		}
 	}
 	for n, want := range versions {
 		event := nextEvent(t, watcher)
-		cm := object(t, event)
+		cm := wantObject(t, event)
 		if cm.GetResourceVersion() != want || cm.GetName() != fmt.Sprintf("cm-%03d", n/2) || (event.Type == watch.Added) != (n%2 == 0) {
 			t.Fatalf("event %d is %s of %s at %s, want resource version %s", n, event.Type, cm.GetName(), cm.GetResourceVersion(), want)
 		}

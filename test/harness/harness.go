@@ -96,7 +96,7 @@ func Run(tb testing.TB, args ...string) (output string, code int) {
 // ExitCode returns the exit code of a process that has ended, or -1 if a signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
-// Output returns the end of what the process has written.
+// Output returns the end of the process's output so far.
 func (p *Process) Output() string { return p.tail.String() }
 
 // PID returns the process's id.

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// outputTail is an io.Writer that keeps the last tailBytes of what is written to it, or
-// up to twice as many. It is safe for use by several goroutines.
+// outputTail is an io.Writer that keeps the last tailBytes that are written to it, or up
+// to twice as many. It is safe for use by several goroutines.
 type outputTail struct {
 	mu struct {
 		sync.Mutex

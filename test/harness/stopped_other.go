@@ -3,4 +3,4 @@
 package harness
 
 // waitStopped returns at once: it is not implemented on this system.
-func awaitStop(int) error { return nil }
+func waitStopped(int) error { return nil }
