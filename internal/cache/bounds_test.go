@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// TestLogKeepsItsLastEventsHoweverOld: a client of a quiet resource resumes after hours.
+// TestLogKeepsItsLastEventsHoweverOld lets a client of a quiet resource resume after hours.
 func TestLogKeepsItsLastEventsHoweverOld(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
@@ -35,14 +35,14 @@ func TestLogKeepsItsLastEventsHoweverOld(t *testing.T) {
 	}
 	wantRevisions(t, r.Log(), 10, 11, 12, 13, 14)
 	if got := revisions(t, r.Log(), cursor); len(got) != 4 {
-		t.Errorf("a reader that was there before reads %v", got)
+		t.Errorf("a cursor from before the hours reads %v, want 4 events", got)
 	}
 	then, err := r.At(12)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantValues(t, "revision 12", then.Tree, map[string]string{"a": "1", "b": "1"})
-	// A hundred are kept, and what is young.
+	// The last 100 events are kept, and all young ones.
 	for revision := int64(15); revision < 165; revision++ {
 		c.Apply(t.Context(), apply(put(pods+"a", "3", revision)))
 	}
@@ -60,8 +60,8 @@ func TestLogKeepsItsLastEventsHoweverOld(t *testing.T) {
 	}
 }
 
-// TestOldEventsShareABound: what all resources together keep of old events is bounded.
-// Those with few keep them all.
+// TestOldEventsShareABound: the old events of all resources share one bound. A resource
+// with few of them keeps them all.
 func TestOldEventsShareABound(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
@@ -108,7 +108,7 @@ func TestOldEventsShareABound(t *testing.T) {
 	if held > share || held < share*3/4 {
 		t.Errorf("%d bytes of old events are held, want about %d", held, share)
 	}
-	// The share holds between sweeps too, and grows again when others need less.
+	// The share also holds between sweeps. It grows again when other logs need less.
 	change("/registry/busy0/", 50, strings.Repeat("x", 500))
 	if events, _, _ := busy[0].Log().Held(); events != 50 {
 		t.Errorf("%d events are held, want the 50 that are young", events)
@@ -126,7 +126,7 @@ func TestOldEventsShareABound(t *testing.T) {
 	}
 }
 
-// TestAdoptedResourcesKeepOldEvents: so do keys that nobody has registered.
+// TestAdoptedResourcesKeepOldEvents: unclaimed keys keep old events too.
 func TestAdoptedResourcesKeepOldEvents(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// churned is a resource of 100,000 small objects, the last events of which each
-// changed another one.
+// churned makes a resource of 100,000 small objects, and changes one after the other with
+// some events.
 func churned(b *testing.B, events int) (*cache.Resource, int64) {
 	const objects = 100_000
 	c := newCache(cache.Config{})
@@ -30,7 +30,7 @@ func churned(b *testing.B, events int) (*cache.Resource, int64) {
 	return r, objects
 }
 
-// BenchmarkAt undoes events to find an old state.
+// BenchmarkAt undoes events to return to an old state.
 func BenchmarkAt(b *testing.B) {
 	for _, events := range []int{1, 100, 10_000, 20_000} {
 		b.Run(fmt.Sprintf("events=%d", events), func(b *testing.B) {

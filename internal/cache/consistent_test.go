@@ -42,7 +42,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// etcd is a source whose answers the test gives.
+// etcd is a source whose answers come from the test.
 type etcd struct {
 	answers   chan answer
 	reads     atomic.Int64
@@ -103,8 +103,8 @@ func TestConsistentSharesReads(t *testing.T) {
 	})
 }
 
-// TestConsistentLateReader: a read that began before a write was acknowledged
-// proves nothing to who comes after the write.
+// TestConsistentLateReader: a revision read that began before a write was acknowledged
+// proves nothing to a reader that comes after the write.
 func TestConsistentLateReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

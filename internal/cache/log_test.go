@@ -13,7 +13,7 @@ import (
 
 const pods = "/registry/pods/"
 
-// newLoaded makes a cache that is loaded at revision 10, with a resource.
+// newLoaded makes a cache with one resource, loaded at revision 10.
 func newLoaded(t *testing.T, cfg cache.Config) (*cache.Cache, *cache.Resource) {
 	t.Helper()
 	c := newCache(cfg)
@@ -47,7 +47,7 @@ func TestLogSinceAndRead(t *testing.T) {
 	}
 }
 
-func TestLogTellsOfGrowth(t *testing.T) {
+func TestLogWakesReaders(t *testing.T) {
 	t.Parallel()
 	c, r := newLoaded(t, cache.Config{})
 	cursor, _, err := r.Log().Since(10)

@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// thing is the stored form of what these tests select.
+// thing is the stored form of the objects that these tests select.
 type thing struct{ Labels, Fields map[string]string }
 
 func describe(e *resource.Entry) error {
@@ -62,8 +62,8 @@ var selectors = []struct{ labels, fields string }{
 	{"", "absent="}, {"", "absent!="}, {"", "metadata.name=o0001"}, {"", "metadata.namespace=ns1"}, {"", "metadata.namespace=ns1,node=n7"}, {"app=a3,rare", "phase!=Running"}, {"", "node=with\x00nul"},
 }
 
-// TestSelectAgreesWithWalking asks the same of resources that learn indexes and
-// of the entries one by one, now and at old revisions, while objects change.
+// TestSelectAgreesWithWalking compares Select, which builds and uses indexes, with a match
+// of each entry, at the newest and at old revisions, while objects change.
 func TestSelectAgreesWithWalking(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -103,7 +103,7 @@ func TestSelectAgreesWithWalking(t *testing.T) {
 	}
 }
 
-// wantSelection asks a random query and compares.
+// wantSelection compares one random query, and returns its path.
 func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Path {
 	t.Helper()
 	s := selectors[r.IntN(len(selectors))]
@@ -121,7 +121,7 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 		q.From = []string{"ns2/o0500", ""}[r.IntN(2)]
 	}
 	var want []string
-	total, odd, more := 0, false, false
+	total, unreadable, more := 0, false, false
 	for e := range snapshot.All("", "") {
 		if q.Single && e.Key != q.Prefix || !q.Single && (!strings.HasPrefix(e.Key, q.Prefix) || e.Key < q.From) {
 			continue
@@ -131,7 +131,7 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 			more = !q.Single
 			continue
 		}
-		if odd = odd || e.Err != nil; e.Err == nil && e.Matches(q.Labels, q.Fields) {
+		if unreadable = unreadable || e.Err != nil; e.Err == nil && e.Matches(q.Labels, q.Fields) {
 			want = append(want, e.Key)
 		}
 	}
@@ -142,11 +142,11 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 			got = append(got, e.Key)
 		}
 	}
-	if sel.Opaque && odd {
-		return sel.Plan.Path // it is not answered from the selection
+	if sel.Opaque && unreadable {
+		return sel.Plan.Path // a read would be passed on
 	}
 	if !slices.Equal(got, want) || sel.Count != len(want) || sel.More != more || sel.Total != total || sel.Opaque {
-		t.Fatalf("labels %q, fields %q, %+v by %s %s:\n%d entries (Count %d, More %v, Total %d, Odd %v)\nwant %d (More %v, Total %d)",
+		t.Fatalf("labels %q, fields %q, %+v by %s %s:\n%d entries (Count %d, More %v, Total %d, Opaque %v)\nwant %d (More %v, Total %d)",
 			s.labels, s.fields, *q, sel.Plan.Path, sel.Plan.Term, len(got), sel.Count, sel.More, sel.Total, sel.Opaque, len(want), more, total)
 	}
 	return sel.Plan.Path
@@ -170,8 +170,8 @@ func mustFields(t testing.TB, text string) fields.Selector {
 	return s
 }
 
-// TestIndexesComeAndGo follows one index from the selectors that ask for it to
-// the time when nobody does.
+// TestIndexesComeAndGo follows an index from the queries that lead to it to the time when
+// it has been unused for long.
 func TestIndexesComeAndGo(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
 	var log bytes.Buffer
@@ -210,6 +210,6 @@ func TestIndexesComeAndGo(t *testing.T) {
 		t.Errorf("%d indexes after an hour, want none", n)
 	}
 	if text := log.String(); strings.Count(text, "Built an index") != 8 || strings.Count(text, "Dropped an index") != 8 || strings.Count(text, `term="label app"`) != 2 {
-		t.Errorf("told: %s", text)
+		t.Errorf("the logger received: %s", text)
 	}
 }

@@ -40,7 +40,7 @@ func TestRegisterAdoptsWhatWasReadBefore(t *testing.T) {
 	other := c.Register(cache.Spec{Prefix: "/registry/pods.metrics/"})
 	wantValues(t, "neighbour", other.Snapshot().Tree, map[string]string{"b": "1"})
 	all := c.Register(cache.Spec{Prefix: "/registry/"})
-	wantValues(t, "what nobody claimed", all.Snapshot().Tree, nil)
+	wantValues(t, "unclaimed keys", all.Snapshot().Tree, nil)
 }
 
 func TestRegisterDuringLoad(t *testing.T) {
@@ -97,8 +97,8 @@ func TestLoadReplacesTree(t *testing.T) {
 	}
 }
 
-// TestLoadIsAtomic: a reader must not see the moment between the old and the
-// new objects as an empty resource, which clients would act upon.
+// TestLoadIsAtomic: between the old and the new objects no reader sees an empty resource.
+// Clients would act upon it.
 func TestLoadIsAtomic(t *testing.T) {
 	t.Parallel()
 	const objects = 300
@@ -145,35 +145,35 @@ func TestUnreadableEntriesAreCounted(t *testing.T) {
 			return plain, nil
 		},
 		Describe: func(e *resource.Entry) error {
-			e.Altered = string(e.Value) == "irregular"
+			e.Altered = string(e.Value) == "altered"
 			return nil
 		},
 	})
-	wantOdd := func(what string, want int) {
+	wantOpaque := func(what string, want int) {
 		t.Helper()
 		if got := r.Snapshot().Opaque; got != want {
-			t.Errorf("%s: Odd = %d, want %d", what, got, want)
+			t.Errorf("%s: Opaque = %d, want %d", what, got, want)
 		}
 	}
-	load(t, c, 10, object(pods+"a", "?", 3), object(pods+"b", "?", 4), object(pods+"c", "sealed:1", 5), object(pods+"d", "sealed:irregular", 6))
-	wantOdd("loaded", 3)
+	load(t, c, 10, object(pods+"a", "?", 3), object(pods+"b", "?", 4), object(pods+"c", "sealed:1", 5), object(pods+"d", "sealed:altered", 6))
+	wantOpaque("loaded", 3)
 	if e := r.Snapshot().Get("a"); !errors.Is(e.Err, broken) {
 		t.Errorf("error of a is %v, want that of Open", e.Err)
 	}
 	c.Apply(t.Context(), apply(put(pods+"a", "sealed:2", 11)))
-	wantOdd("a repaired", 2)
+	wantOpaque("a repaired", 2)
 	c.Apply(t.Context(), apply(remove(pods+"b", 12)))
-	wantOdd("b deleted", 1)
+	wantOpaque("b deleted", 1)
 	c.Apply(t.Context(), apply(put(pods+"c", "?", 13), put(pods+"c", "?", 14)))
-	wantOdd("c broken twice", 2)
+	wantOpaque("c broken twice", 2)
 	if old, err := r.At(10); err != nil || old.Opaque != 3 || old.Len() != 4 {
-		t.Errorf("At(10) has %d of %d odd, %v, want 3 of 4", old.Opaque, old.Len(), err)
+		t.Errorf("At(10) has %d opaque of %d, %v, want 3 of 4", old.Opaque, old.Len(), err)
 	}
 	load(t, c, 20, object(pods+"a", "sealed:3", 15))
-	wantOdd("loaded anew", 0)
+	wantOpaque("loaded anew", 0)
 }
 
-// TestAtUndoesLaterEvents compares old revisions with what was seen at them.
+// TestAtUndoesLaterEvents compares old revisions with the objects that were there then.
 func TestAtUndoesLaterEvents(t *testing.T) {
 	t.Parallel()
 	const seed = 7
@@ -227,13 +227,13 @@ func TestUndecodableEntriesAreOpaque(t *testing.T) {
 	r.MarkUndecodable(c, e, errors.New("damaged inside"))
 	now := r.Snapshot()
 	if now.Opaque != 1 || now.Get("a").Err == nil || now.Get("a").Revision != 3 || now.Len() != 2 || now.Get("b").Err != nil {
-		t.Errorf("%d odd entries, %+v", now.Opaque, now.Get("a"))
+		t.Errorf("%d opaque entries, %+v", now.Opaque, now.Get("a"))
 	}
 	wantRevisions(t, r.Log(), 10)
-	// Neither once more, nor a version that is no longer the newest.
+	// An entry that is no longer the newest version is not marked.
 	c.Apply(t.Context(), apply(put(pods+"a", `{}`, 11)))
 	r.MarkUndecodable(c, e, errors.New("damaged inside"))
 	if now := r.Snapshot(); now.Opaque != 0 || now.Get("a").Err != nil {
-		t.Errorf("the repaired object is condemned: %+v", now.Get("a"))
+		t.Errorf("the repaired object is marked undecodable: %+v", now.Get("a"))
 	}
 }

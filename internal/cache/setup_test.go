@@ -41,7 +41,7 @@ func load(t *testing.T, c *cache.Cache, revision int64, objects ...*mvccpb.KeyVa
 	loader.End(t.Context(), revision)
 }
 
-// values is what a tree holds, as key to value.
+// values returns a tree's values by key.
 func values(tree cache.Tree) map[string]string {
 	found := map[string]string{}
 	for e := range tree.All("", "") {
@@ -61,7 +61,7 @@ func wantValues(t *testing.T, what string, tree cache.Tree, want map[string]stri
 	}
 }
 
-// revisions reads a log to its end.
+// revisions returns the revisions of a log's events from a cursor to the end.
 func revisions(t *testing.T, log *cache.Log, at cache.Cursor) []int64 {
 	t.Helper()
 	var found []int64
@@ -91,5 +91,5 @@ func wantRevisions(t *testing.T, log *cache.Log, since int64, want ...int64) {
 	}
 }
 
-// apply is a watch response.
+// apply makes a watch response of events.
 func apply(events ...*clientv3.Event) []*clientv3.Event { return events }

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// model is a tree and what it ought to hold.
+// model is a tree and the entries that it should hold.
 type model struct {
 	tree cache.Tree
 	want map[string]*resource.Entry
@@ -28,7 +28,7 @@ func TestTreeAgainstMap(t *testing.T) {
 			budget := encode.NewBudget(1 << 20)
 			now := model{want: map[string]*resource.Entry{}}
 			var old []model
-			// It grows until inner nodes split, and shrinks until they are merged.
+			// The tree grows until inner nodes split, and shrinks until they merge.
 			for _, deletions := range []int{2, 8, 5, 9, 1, 10} {
 				for range 60 {
 					now = now.edited(t, random, budget, deletions)
@@ -47,7 +47,7 @@ func TestTreeAgainstMap(t *testing.T) {
 	}
 }
 
-// edited does a batch of random changes. deletions out of 10 are deletions.
+// edited applies a batch of random changes, of which deletions in 10 are deletions.
 func (m model) edited(t *testing.T, random *rand.Rand, budget *encode.Budget, deletions int) model {
 	t.Helper()
 	next := model{want: maps.Clone(m.want)}
@@ -126,8 +126,7 @@ func (m model) checkWalk(t *testing.T, keys []string, prefix, from string) {
 	}
 }
 
-// checkShape checks that leaves are neither larger than a segment is to be nor,
-// after deletions, many small ones.
+// checkShape checks that no leaf is too large, and that deletions leave few small ones.
 func (m model) checkShape(t *testing.T) {
 	t.Helper()
 	leaves := 0

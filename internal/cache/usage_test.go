@@ -12,7 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// TestUsage fills a resource until it is packed, and changes it.
+// TestUsage measures a resource that is large enough to be packed, before and after
+// changes.
 func TestUsage(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	c := newCache(cache.Config{Clock: now})
@@ -31,12 +32,12 @@ func TestUsage(t *testing.T) {
 		}
 		u := r.Usage()
 		if u.Objects != snapshot.Len() || u.Values != held {
-			t.Errorf("%s: tells of %d objects of %d bytes, there are %d of %d", what, u.Objects, u.Values, snapshot.Len(), held)
+			t.Errorf("%s: usage is %d objects of %d bytes, want %d of %d", what, u.Objects, u.Values, snapshot.Len(), held)
 		}
 		return u
 	}
 	if u := check("after the load"); u.Values >= r.Snapshot().Bytes/2 || u.Log != 0 {
-		t.Errorf("%d bytes hold %d, and the log of nothing has %d", u.Values, r.Snapshot().Bytes, u.Log)
+		t.Errorf("values take %d bytes for %d, and the empty log takes %d", u.Values, r.Snapshot().Bytes, u.Log)
 	}
 	c.Apply(t.Context(), apply(put("/registry/pods/a/000", "short", 1001), remove("/registry/pods/a/001", 1002)))
 	now.SetTime(now.Now().Add(7 * time.Second))

@@ -32,8 +32,10 @@ type apiClient struct {
 
 	mu struct {
 		sync.Mutex
-		kept   []string // namespaces left alone
-		served map[Definition]bool
+		// skippedNamespaces were left alone, because they hold other objects.
+		skippedNamespaces []string
+		// servedDefinitions are known to be served.
+		servedDefinitions map[Definition]bool
 	}
 }
 
@@ -112,12 +114,12 @@ func (c *apiClient) ping(ctx context.Context) error {
 
 func (c *apiClient) close() error { return nil }
 
-func (c *apiClient) notes() []string { return keptNotes(c.mu.kept) }
+func (c *apiClient) notes() []string { return skippedNotes(c.mu.skippedNamespaces) }
 
-func (c *apiClient) keep(namespace string) {
+func (c *apiClient) noteSkipped(namespace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.kept = append(c.mu.kept, namespace)
+	c.mu.skippedNamespaces = append(c.mu.skippedNamespaces, namespace)
 }
 
 func (c *apiClient) store(ctx context.Context, kind Kind, objs []Object) (Count, error) {
@@ -150,15 +152,15 @@ func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count,
 	if sized, ok := obj.(interface{ Size() int }); ok {
 		count.Bytes = int64(sized.Size())
 	}
-	err := retry(ctx, transientAPI, func() error {
+	err := retry(ctx, isTransientAPI, func() error {
 		return c.rest.Post().
 			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).
-			Param("fieldManager", creator(kind)).Body(asCreated(obj)).Do(ctx).Error()
+			Param("fieldManager", fieldManager(kind)).Body(asCreated(obj)).Do(ctx).Error()
 	})
 	if apierrors.IsAlreadyExists(err) {
 		count = Count{Skipped: 1}
 		var finished bool
-		if finished, err = c.finished(ctx, kind, obj); finished {
+		if finished, err = c.isComplete(ctx, kind, obj); finished {
 			return count, err
 		}
 	}
@@ -191,7 +193,7 @@ func (c *apiClient) complete(ctx context.Context, kind Kind, obj Object) error {
 
 // put replaces an object or its status, whatever its present version is.
 func (c *apiClient) put(ctx context.Context, kind Kind, obj Object, subresource string) error {
-	return retry(ctx, transientAPI, func() error {
+	return retry(ctx, isTransientAPI, func() error {
 		req := c.rest.Put().
 			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).Name(obj.GetName())
 		if subresource != "" {
@@ -201,16 +203,16 @@ func (c *apiClient) put(ctx context.Context, kind Kind, obj Object, subresource 
 	})
 }
 
-// finished tells whether an existing object needs nothing more from fill: it
+// isComplete tells whether an existing object needs nothing more from fill: it
 // is not ours, or it has what complete would write.
-func (c *apiClient) finished(ctx context.Context, kind Kind, obj Object) (bool, error) {
+func (c *apiClient) isComplete(ctx context.Context, kind Kind, obj Object) (bool, error) {
 	switch obj.(type) {
 	case *corev1.Node, *corev1.Pod:
 	default:
 		return true, nil
 	}
 	existing := obj.DeepCopyObject().(Object)
-	err := retry(ctx, transientAPI, func() error {
+	err := retry(ctx, isTransientAPI, func() error {
 		return c.rest.Get().
 			NamespaceIfScoped(obj.GetNamespace(), kind.Namespaced()).Resource(string(kind)).Name(obj.GetName()).
 			Do(ctx).Into(existing)
@@ -227,8 +229,8 @@ func (c *apiClient) finished(ctx context.Context, kind Kind, obj Object) (bool, 
 	return true, nil
 }
 
-// creator is the field manager that creates objects of a kind in a cluster.
-func creator(kind Kind) string {
+// fieldManager is the field manager that creates objects of a kind in a cluster.
+func fieldManager(kind Kind) string {
 	switch kind {
 	case KindPod, KindServiceAccount:
 		return "kube-controller-manager"
@@ -286,8 +288,8 @@ func clearServerFields(meta *metav1.ObjectMeta) {
 	meta.UID, meta.Generation, meta.CreationTimestamp, meta.ManagedFields = "", 0, metav1.Time{}, nil
 }
 
-// transientAPI tells errors that pass by themselves.
-func transientAPI(err error) bool {
+// isTransientAPI reports whether a later attempt may succeed.
+func isTransientAPI(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		code := status.Status().Code

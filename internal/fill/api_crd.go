@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// crdPatience is how long a definition may take until it is served, or
+	// crdTimeout is how long a definition may take until it is served, or
 	// until it is gone when it is its turn. A server that is given thousands
 	// works through them for minutes.
-	crdPatience = 15 * time.Minute
-	crdPoll     = 100 * time.Millisecond
+	crdTimeout      = 15 * time.Minute
+	crdPollInterval = 100 * time.Millisecond
 )
 
 // storeCustom creates a definition, or a custom object once its definition is
@@ -31,11 +31,11 @@ func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Cou
 		gvk := obj.GetObjectKind().GroupVersionKind()
 		d := Definition{Group: gvk.Group, Plural: plural(gvk.Kind)}
 		path = d.Path(obj.GetNamespace())
-		if err := c.awaitServed(ctx, d); err != nil {
+		if err := c.waitUntilServed(ctx, d); err != nil {
 			return Count{}, err
 		}
 	}
-	err = retry(ctx, transientAPI, func() error {
+	err = retry(ctx, isTransientAPI, func() error {
 		return c.rest.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).
 			Param("fieldManager", "helm").Body(body).Do(ctx).Error()
 	})
@@ -48,18 +48,18 @@ func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Cou
 	return Count{Done: 1, Bytes: int64(len(body))}, nil
 }
 
-// awaitServed returns when the objects of a definition can be listed, which is
+// waitUntilServed returns when the objects of a definition can be listed, which is
 // some time after it was created. It asks once for each definition.
-func (c *apiClient) awaitServed(ctx context.Context, d Definition) error {
+func (c *apiClient) waitUntilServed(ctx context.Context, d Definition) error {
 	c.mu.Lock()
-	served := c.mu.served[d]
+	served := c.mu.servedDefinitions[d]
 	c.mu.Unlock()
 	if served {
 		return nil
 	}
 	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		err := c.rest.Get().AbsPath(d.Path("")).Param("limit", "1").Do(ctx).Error()
-		if apierrors.IsNotFound(err) || err != nil && transientAPI(err) {
+		if apierrors.IsNotFound(err) || err != nil && isTransientAPI(err) {
 			return false, nil
 		}
 		return err == nil, err
@@ -69,23 +69,23 @@ func (c *apiClient) awaitServed(ctx context.Context, d Definition) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.served == nil {
-		c.mu.served = make(map[Definition]bool)
+	if c.mu.servedDefinitions == nil {
+		c.mu.servedDefinitions = make(map[Definition]bool)
 	}
-	c.mu.served[d] = true
+	c.mu.servedDefinitions[d] = true
 	return nil
 }
 
-// awaitGone returns when no definition with the seed is left. The server removes
+// waitUntilGone returns when no definition with the seed is left. The server removes
 // the custom objects first, and takes seconds for each definition: so it gets
 // its time for one after another.
-func (c *apiClient) awaitGone(ctx context.Context) error {
+func (c *apiClient) waitUntilGone(ctx context.Context) error {
 	for last := "none yet"; last != ""; {
 		var first string
 		err := poll(ctx, func(ctx context.Context) (bool, error) {
 			var err error
 			first, err = c.firstDefinition(ctx)
-			if err != nil && transientAPI(err) {
+			if err != nil && isTransientAPI(err) {
 				return false, nil
 			}
 			return first != last, err
@@ -111,9 +111,9 @@ func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
 
 // poll asks until the answer is yes or an error, or its patience is over.
 func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, crdPatience, fmt.Errorf("not within %s", crdPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, crdTimeout, fmt.Errorf("not within %s", crdTimeout))
 	defer cancel()
-	ticker := time.NewTicker(crdPoll)
+	ticker := time.NewTicker(crdPollInterval)
 	defer ticker.Stop()
 	for {
 		if done, err := ask(ctx); done || err != nil {

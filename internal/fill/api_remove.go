@@ -20,14 +20,14 @@ const listPage = 500
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// listed is one object of fill found through the API.
-type listed struct {
+// listedObject is one object of fill found through the API.
+type listedObject struct {
 	namespace, name string
 	uid             types.UID
 }
 
 func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) error {
-	objects := make(chan listed, listPage)
+	objects := make(chan listedObject, listPage)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(objects)
@@ -47,7 +47,7 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	}
 	err := group.Wait()
 	if err == nil && kind == KindCRD {
-		err = c.awaitGone(ctx)
+		err = c.waitUntilGone(ctx)
 	}
 	return err
 }
@@ -55,12 +55,12 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 // list sends all objects of the kind that carry the seed. If the server forgets
 // the version it was listing, the rest is listed anew: what was deleted
 // meanwhile is no longer in it.
-func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listed) error {
+func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listedObject) error {
 	token := ""
 	for {
 		var page metav1.PartialObjectMetadataList
 		opts := metav1.ListOptions{LabelSelector: LabelSeed + "=" + c.seed, Limit: listPage, Continue: token}
-		err := retry(ctx, transientAPI, func() error {
+		err := retry(ctx, isTransientAPI, func() error {
 			page = metav1.PartialObjectMetadataList{}
 			return c.rest.Get().AbsPath(kind.api()).Resource(string(kind)).SetHeader("Accept", metadataOnly).
 				VersionedParams(&opts, c.params).Do(ctx).Into(&page)
@@ -79,7 +79,7 @@ func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listed) 
 				continue
 			}
 			select {
-			case objects <- listed{item.Namespace, item.Name, item.UID}:
+			case objects <- listedObject{item.Namespace, item.Name, item.UID}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -90,7 +90,7 @@ func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listed) 
 	}
 }
 
-func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listed) (Count, error) {
+func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) (Count, error) {
 	if kind == KindNamespace {
 		return c.removeNamespace(ctx, obj)
 	}
@@ -106,7 +106,7 @@ func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listed) (Count
 }
 
 // delete removes an object at once, if it still is the one that was listed.
-func (c *apiClient) delete(ctx context.Context, kind Kind, obj listed) error {
+func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) error {
 	opts := metav1.DeleteOptions{}
 	if obj.uid != "" {
 		opts.Preconditions = &metav1.Preconditions{UID: &obj.uid}
@@ -116,7 +116,7 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listed) error {
 		now := int64(0)
 		opts.GracePeriodSeconds = &now
 	}
-	transient := func(err error) bool { return transientAPI(err) && !apierrors.IsConflict(err) }
+	transient := func(err error) bool { return isTransientAPI(err) && !apierrors.IsConflict(err) }
 	return retry(ctx, transient, func() error {
 		return c.rest.Delete().AbsPath(kind.api()).NamespaceIfScoped(obj.namespace, kind.Namespaced()).Resource(string(kind)).
 			Name(obj.name).Body(&opts).Do(ctx).Error()
@@ -126,13 +126,13 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listed) error {
 // removeNamespace deletes a namespace and does the part of the namespace
 // controller, which may not run: it removes what a control plane put there by
 // itself and then finalizes. A namespace that holds anything else is left alone.
-func (c *apiClient) removeNamespace(ctx context.Context, ns listed) (Count, error) {
+func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count, error) {
 	occupied, err := c.occupied(ctx, ns.name)
 	if err != nil {
 		return Count{}, err
 	}
 	if occupied {
-		c.keep(ns.name)
+		c.noteSkipped(ns.name)
 		return Count{Skipped: 1}, nil
 	}
 	err = c.delete(ctx, KindNamespace, ns)
@@ -147,7 +147,7 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listed) (Count, erro
 			return Count{}, nil
 		}
 		if err == nil && (again.UID != ns.uid || again.DeletionTimestamp == nil) {
-			c.keep(ns.name)
+			c.noteSkipped(ns.name)
 			return Count{Skipped: 1}, nil
 		}
 	}
@@ -159,7 +159,7 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listed) (Count, erro
 		kind Kind
 		name string
 	}{{KindServiceAccount, "default"}, {KindConfigMap, "kube-root-ca.crt"}} {
-		err := c.delete(ctx, auto.kind, listed{namespace: ns.name, name: auto.name})
+		err := c.delete(ctx, auto.kind, listedObject{namespace: ns.name, name: auto.name})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return Count{}, fmt.Errorf("delete %s %s: %w", auto.kind.noun(1), auto.name, err)
 		}
@@ -172,7 +172,7 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listed) (Count, erro
 
 // finalize takes the finalizers off a namespace that is being deleted.
 func (c *apiClient) finalize(ctx context.Context, name string) error {
-	err := retry(ctx, transientAPI, func() error {
+	err := retry(ctx, isTransientAPI, func() error {
 		var ns corev1.Namespace
 		if err := c.rest.Get().Resource(string(KindNamespace)).Name(name).Do(ctx).Into(&ns); err != nil {
 			return err
@@ -192,7 +192,7 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
 	for _, dir := range occupantDirs() {
 		var page metav1.PartialObjectMetadataList
-		err := retry(ctx, transientAPI, func() error {
+		err := retry(ctx, isTransientAPI, func() error {
 			page = metav1.PartialObjectMetadataList{}
 			return c.rest.Get().AbsPath(occupantPath(dir, namespace)).SetHeader("Accept", metadataOnly).
 				Param("limit", "3").Do(ctx).Into(&page)

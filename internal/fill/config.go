@@ -81,14 +81,14 @@ const (
 	maxWorkers      = 4096
 )
 
-func (c *Config) direct() bool { return c.Etcd.Client != nil || len(c.Etcd.Endpoints) > 0 }
+func (c *Config) writesToEtcd() bool { return c.Etcd.Client != nil || len(c.Etcd.Endpoints) > 0 }
 
 // withDefaults returns the config with its zero values replaced, but for how
 // to reach the server.
 func (c Config) withDefaults() Config {
 	if c.Workers == 0 {
 		c.Workers = DefaultAPIWorkers
-		if c.direct() {
+		if c.writesToEtcd() {
 			c.Workers = DefaultEtcdWorkers
 		}
 	}
@@ -125,11 +125,11 @@ func (c *Config) validate() error {
 		return fmt.Errorf("interval is %s: give zero or a positive time", c.Interval)
 	case (c.Etcd.CertFile == "") != (c.Etcd.KeyFile == ""):
 		return errors.New("etcd certificate and key belong together: give both etcd-certfile and etcd-keyfile, or neither")
-	case !c.direct() && c.Etcd.CAFile+c.Etcd.CertFile != "":
+	case !c.writesToEtcd() && c.Etcd.CAFile+c.Etcd.CertFile != "":
 		return errors.New("etcd certificates are given but no etcd servers: add etcd-servers")
-	case c.direct() && (c.REST != nil || c.Kubeconfig != ""):
+	case c.writesToEtcd() && (c.REST != nil || c.Kubeconfig != ""):
 		return errors.New("both etcd servers and a kubeconfig are given: choose one of etcd-servers and kubeconfig")
-	case c.direct() && s.CRDs > 0:
+	case c.writesToEtcd() && s.CRDs > 0:
 		return errors.New("custom resource definitions are written through an API server: give a kubeconfig instead of etcd-servers")
 	case !c.Delete && s.Nodes == 0 && s.Namespaces == 0 && s.Pods == 0 && s.Secrets == 0 && s.ConfigMaps == 0 && s.CRDs == 0:
 		return errors.New("nothing to write: give a number of pods, nodes, namespaces, secrets, configmaps or crds")

@@ -15,9 +15,9 @@ const CRDGroupSuffix = ".fill.millrace.dev"
 const (
 	crdVersion = "v1"
 	crdAPI     = "/apis/apiextensions.k8s.io/v1"
-	// ruleShare is how many definitions there are for each one with validation
+	// definitionsPerRule is how many definitions there are for each one with validation
 	// rules.
-	ruleShare = 10
+	definitionsPerRule = 10
 )
 
 // Definition says what a custom resource definition of fill is called.

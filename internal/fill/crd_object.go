@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mostValues is how many optional properties of a custom object are set.
-const mostValues = 60
+// maxValues is how many optional properties of a custom object are set.
+const maxValues = 60
 
 // CustomObject returns custom object i, which is one of definition i modulo
 // Shape.CRDs.
@@ -26,7 +26,7 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	d := g.Definition(crd)
 	draw := newStream(g.shape.Seed, drawCustomObject, crd)
 	for _, c := range []byte(name) {
-		draw.state = scramble(draw.state + uint64(c))
+		draw.state = splitMix64(draw.state + uint64(c))
 	}
 	schema := g.crdSchema(crd).Properties["spec"]
 	class := crdClasses()[draw.below(len(crdClasses()))]
@@ -34,7 +34,7 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	delete(schema.Properties, "class")
 	delete(schema.Properties, "replicas")
 	delete(schema.Properties, "maxReplicas")
-	v := valueMaker{text: g.envText, draw: &draw, left: mostValues}
+	v := valueMaker{text: g.envText, draw: &draw, left: maxValues}
 	spec := v.object(schema)
 	spec["class"], spec["replicas"], spec["maxReplicas"] = class, replicas, replicas+10
 	return &unstructured.Unstructured{Object: map[string]any{
@@ -102,4 +102,4 @@ func (v *valueMaker) string(schema apiextv1.JSONSchemaProps) string {
 	return v.words()
 }
 
-func (v *valueMaker) words() string { return cut(v.text, v.draw, 10+v.draw.below(30)) }
+func (v *valueMaker) words() string { return excerpt(v.text, v.draw, 10+v.draw.below(30)) }

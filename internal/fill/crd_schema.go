@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// fixedProperties of a spec are in every definition: columns, selectable
+	// fixedPropertyCount of a spec are in every definition: columns, selectable
 	// fields and rules refer to them.
-	fixedProperties = 3
-	// widestObject is how many properties an object has at most before they are
-	// put into objects of their own, and mostSections how many of those.
-	widestObject, mostSections = 16, 12
-	descriptionLength          = 56
+	fixedPropertyCount = 3
+	// maxMembers is how many properties an object has at most before they are
+	// put into objects of their own, and maxSections how many of those.
+	maxMembers, maxSections = 16, 12
+	descriptionLength       = 56
 )
 
 // crdClasses are the values of spec.class.
@@ -26,14 +26,14 @@ func (g *Generator) crdSchema(i int) *apiextv1.JSONSchemaProps {
 	draw := newStream(g.shape.Seed, drawSchema, i)
 	s := schemaMaker{words: g.words.plain, draw: &draw}
 	spec := s.object()
-	spec.Properties = s.members(g.shape.Properties - fixedProperties)
+	spec.Properties = s.members(g.shape.Properties - fixedPropertyCount)
 	least, most := float64(0), float64(1000)
 	spec.Properties["class"] = apiextv1.JSONSchemaProps{Type: "string", Description: s.sentence(), Enum: enum(crdClasses())}
 	spec.Properties["replicas"] = apiextv1.JSONSchemaProps{Type: "integer", Format: "int32", Description: s.sentence(),
 		Minimum: &least, Maximum: &most, Default: &apiextv1.JSON{Raw: []byte("1")}}
 	spec.Properties["maxReplicas"] = apiextv1.JSONSchemaProps{Type: "integer", Format: "int32", Description: s.sentence(), Minimum: &least}
 	spec.Required = []string{"class"}
-	if i%ruleShare == 0 {
+	if i%definitionsPerRule == 0 {
 		spec.XValidations = apiextv1.ValidationRules{
 			{Rule: "!has(self.maxReplicas) || self.replicas <= self.maxReplicas", Message: "replicas must not exceed maxReplicas"},
 			{Rule: "self.class != 'economy' || self.replicas <= 100", Message: "economy has at most 100 replicas"},
@@ -74,10 +74,10 @@ func (s *schemaMaker) sentence() string {
 // counted.
 func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
 	leaves, sections := n, 0
-	if n > widestObject {
-		leaves, sections = widestObject/2, min(mostSections, n/widestObject)
+	if n > maxMembers {
+		leaves, sections = maxMembers/2, min(maxSections, n/maxMembers)
 	}
-	members := make(map[string]apiextv1.JSONSchemaProps, leaves+sections+fixedProperties)
+	members := make(map[string]apiextv1.JSONSchemaProps, leaves+sections+fixedPropertyCount)
 	for range leaves {
 		members[s.name(members)] = s.leaf()
 	}

@@ -26,7 +26,7 @@ import (
 func TestKubernetesAdmitsDefinitions(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	for _, properties := range []int{fixedProperties, 17, 100, 700} {
+	for _, properties := range []int{fixedPropertyCount, 17, 100, 700} {
 		g := mustGenerator(t, Shape{Seed: 1, CRDs: 30, Groups: 7, Properties: properties, Objects: 60})
 		for i := range 30 {
 			crd := g.CRD(i)
@@ -59,7 +59,7 @@ func TestKubernetesAdmitsDefinitions(t *testing.T) {
 
 func TestDefinitionsHaveTheirProperties(t *testing.T) {
 	for _, c := range []struct{ properties, least, most int }{
-		{fixedProperties, 0, 5_000}, {16, 0, 10_000}, {17, 0, 10_000}, {100, 12_000, 30_000}, {1000, 100_000, 200_000}, {5000, 600_000, 1_000_000},
+		{fixedPropertyCount, 0, 5_000}, {16, 0, 10_000}, {17, 0, 10_000}, {100, 12_000, 30_000}, {1000, 100_000, 200_000}, {5000, 600_000, 1_000_000},
 	} {
 		g := mustGenerator(t, Shape{Seed: 3, CRDs: 11, Properties: c.properties})
 		rules := 0

@@ -21,9 +21,9 @@ const (
 // size depends on the object only by the length of its application's name, so
 // one measurement serves all.
 type dataSizer struct {
-	size    int // of the measured object
-	app     int // length of its application's name
-	mention int // how often that name occurs
+	size      int // of the measured object
+	appLength int // length of its application's name
+	mentions  int // how often that name occurs
 }
 
 func (d *dataSizer) prepare(sample Object, app string) error {
@@ -31,29 +31,29 @@ func (d *dataSizer) prepare(sample Object, app string) error {
 	if err != nil {
 		return fmt.Errorf("measure %T: %w", sample, err)
 	}
-	*d = dataSizer{size: len(text), app: len(app), mention: strings.Count(string(text), app)}
+	*d = dataSizer{size: len(text), appLength: len(app), mentions: strings.Count(string(text), app)}
 	return nil
 }
 
-// base is the size without data for an application's name of a length.
-func (d *dataSizer) base(app int) int { return d.size + d.mention*(app-d.app) }
+// emptySize is the size without data for an application's name of a length.
+func (d *dataSizer) emptySize(app int) int { return d.size + d.mentions*(app-d.appLength) }
 
 // ConfigMap returns config map i.
 func (g *Generator) ConfigMap(i int) *corev1.ConfigMap {
 	draw := newStream(g.shape.Seed, drawConfigMap, i)
-	room := g.shape.ConfigMapSize - g.configMaps.base(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
-	data := make(map[string]string, room/maxValue+1)
-	for n := 0; room > 0; n++ {
+	left := g.shape.ConfigMapSize - g.configMaps.emptySize(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
+	data := make(map[string]string, left/maxValue+1)
+	for n := 0; left > 0; n++ {
 		key := fmt.Sprintf("application-%02d.yaml", n)
-		value := room - len(key) - len(`"":"",`)
+		value := left - len(key) - len(`"":"",`)
 		if value > 5*maxValue/4 {
 			value = maxValue
 		}
-		text := cut(g.fileText, &draw, max(value, 1))
+		text := excerpt(g.fileText, &draw, max(value, 1))
 		// A line break takes two bytes in JSON.
 		text = text[:max(1, len(text)-strings.Count(text, "\n"))]
 		data[key] = text
-		room -= len(key) + len(`"":"",`) + max(value, 1)
+		left -= len(key) + len(`"":"",`) + max(value, 1)
 	}
 	return g.configMap(i, data)
 }
@@ -71,18 +71,18 @@ func (g *Generator) configMap(i int, data map[string]string) *corev1.ConfigMap {
 // does not compress.
 func (g *Generator) Secret(i int) *corev1.Secret {
 	draw := newStream(^g.shape.Seed, drawSecret, i)
-	room := g.shape.SecretSize - g.secrets.base(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
-	data := make(map[string][]byte, room/maxValue+1)
-	for n := 0; room > 0; n++ {
+	left := g.shape.SecretSize - g.secrets.emptySize(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
+	data := make(map[string][]byte, left/maxValue+1)
+	for n := 0; left > 0; n++ {
 		key := fmt.Sprintf("token-%02d", n)
-		value := room - len(key) - len(`"":"",`)
+		value := left - len(key) - len(`"":"",`)
 		if value > 5*maxValue/4 {
 			value = maxValue
 		}
 		raw := make([]byte, max(1, base64.StdEncoding.DecodedLen(value)))
 		draw.fill(raw)
 		data[key] = raw
-		room -= len(key) + len(`"":"",`) + max(value, 1)
+		left -= len(key) + len(`"":"",`) + max(value, 1)
 	}
 	return g.secret(i, data)
 }
@@ -117,6 +117,6 @@ func (g *Generator) dataMeta(role string, purpose uint64, i int) metav1.ObjectMe
 			LabelSeed:                      g.seedLabel(),
 		},
 		Annotations:   map[string]string{"meta.helm.sh/release-name": app},
-		ManagedFields: []metav1.ManagedFieldsEntry{managed("helm", "", created, []byte(fields))},
+		ManagedFields: []metav1.ManagedFieldsEntry{managedEntry("helm", "", created, []byte(fields))},
 	}
 }

@@ -31,7 +31,8 @@ type etcdTarget struct {
 
 	mu struct {
 		sync.Mutex
-		kept []string // namespaces left alone
+		// skippedNamespaces were left alone, because they hold other objects.
+		skippedNamespaces []string
 	}
 }
 
@@ -94,14 +95,14 @@ func (t *etcdTarget) close() error {
 	return nil
 }
 
-func (t *etcdTarget) notes() []string { return keptNotes(t.mu.kept) }
+func (t *etcdTarget) notes() []string { return skippedNotes(t.mu.skippedNamespaces) }
 
-// entry is one key and value on their way to etcd.
-type entry struct{ key, value string }
+// keyValue is one key and value on their way to etcd.
+type keyValue struct{ key, value string }
 
 func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, error) {
 	var total Count
-	entries := make([]entry, 0, len(objs))
+	entries := make([]keyValue, 0, len(objs))
 	size := 0
 	flush := func() error {
 		count, err := t.create(ctx, entries)
@@ -123,7 +124,7 @@ func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, e
 				return total, err
 			}
 		}
-		entries = append(entries, entry{key, string(value)})
+		entries = append(entries, keyValue{key, string(value)})
 		size += len(key) + len(value)
 	}
 	if len(entries) == 0 {
@@ -134,9 +135,9 @@ func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, e
 
 // create writes the entries whose keys do not exist, so that no write of
 // another program is ever overwritten.
-func (t *etcdTarget) create(ctx context.Context, entries []entry) (Count, error) {
+func (t *etcdTarget) create(ctx context.Context, entries []keyValue) (Count, error) {
 	var count Count
-	err := retry(ctx, transientEtcd, func() error {
+	err := retry(ctx, isTransientEtcd, func() error {
 		for len(entries) > 0 {
 			existing, err := t.tryCreate(ctx, entries)
 			if err != nil {
@@ -149,7 +150,7 @@ func (t *etcdTarget) create(ctx context.Context, entries []entry) (Count, error)
 				}
 				return nil
 			}
-			missing := make([]entry, 0, len(entries))
+			missing := make([]keyValue, 0, len(entries))
 			for _, e := range entries {
 				if !existing[e.key] {
 					missing = append(missing, e)
@@ -168,7 +169,7 @@ func (t *etcdTarget) create(ctx context.Context, entries []entry) (Count, error)
 
 // tryCreate writes all entries if none of their keys exists, and otherwise
 // returns the keys that do.
-func (t *etcdTarget) tryCreate(ctx context.Context, entries []entry) (map[string]bool, error) {
+func (t *etcdTarget) tryCreate(ctx context.Context, entries []keyValue) (map[string]bool, error) {
 	absent := make([]clientv3.Cmp, len(entries))
 	puts := make([]clientv3.Op, len(entries))
 	gets := make([]clientv3.Op, len(entries))
@@ -190,8 +191,8 @@ func (t *etcdTarget) tryCreate(ctx context.Context, entries []entry) (map[string
 	return existing, nil
 }
 
-// transientEtcd tells errors that pass by themselves.
-func transientEtcd(err error) bool {
+// isTransientEtcd reports whether a later attempt may succeed.
+func isTransientEtcd(err error) bool {
 	if errors.Is(err, rpctypes.ErrTooManyRequests) {
 		return true
 	}

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// scanBytes bounds how much of etcd one page of a scan brings into memory, by
+// scanPageBytes bounds how much of etcd one page of a scan brings into memory, by
 // the size of the objects on the page before.
 const (
-	scanBytes   = 4 << 20
-	scanObjects = 500
+	scanPageBytes  = 4 << 20
+	maxScanObjects = 500
 )
 
-// stored is one object of fill found in etcd.
-type stored struct {
+// storedObject is one object of fill found in etcd.
+type storedObject struct {
 	key       string
 	name      string
 	namespace string
@@ -32,7 +32,7 @@ func (t *etcdTarget) remove(ctx context.Context, kind Kind, report func(Count)) 
 	if kind.custom() {
 		return nil
 	}
-	batches := make(chan []stored, t.workers)
+	batches := make(chan []storedObject, t.workers)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(batches)
@@ -54,13 +54,13 @@ func (t *etcdTarget) remove(ctx context.Context, kind Kind, report func(Count)) 
 }
 
 // scan sends all objects of the kind that carry the seed, page by page.
-func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []stored) error {
+func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []storedObject) error {
 	from := storageKey(t.prefix, kind.storageDir(), "", "")
 	end := clientv3.GetPrefixRangeEnd(from)
 	limit := 10
 	for {
 		var page *clientv3.GetResponse
-		err := retry(ctx, transientEtcd, func() (err error) {
+		err := retry(ctx, isTransientEtcd, func() (err error) {
 			page, err = t.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)))
 			return err
 		})
@@ -68,10 +68,10 @@ func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []store
 			return fmt.Errorf("list %s in etcd: %w", kind.noun(2), err)
 		}
 		size := 1
-		var found []stored
+		var found []storedObject
 		for _, kv := range page.Kvs {
 			size += len(kv.Value)
-			if s, ok := t.made(kv); ok {
+			if s, ok := t.ownObject(kv); ok {
 				found = append(found, s)
 			}
 		}
@@ -86,27 +86,27 @@ func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []store
 			return nil
 		}
 		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-		limit = max(1, min(scanObjects, scanBytes/(size/len(page.Kvs)+1)))
+		limit = max(1, min(maxScanObjects, scanPageBytes/(size/len(page.Kvs)+1)))
 	}
 }
 
-// made tells whether fill made an object with this seed. What cannot be read,
-// such as an encrypted object, was not.
-func (t *etcdTarget) made(kv *mvccpb.KeyValue) (stored, bool) {
+// ownObject reports whether fill made an object with this seed. An unreadable object,
+// such as an encrypted one, counts as another's.
+func (t *etcdTarget) ownObject(kv *mvccpb.KeyValue) (storedObject, bool) {
 	if !bytes.Contains(kv.Value, []byte(LabelSeed)) {
-		return stored{}, false
+		return storedObject{}, false
 	}
 	meta, ok := storedMeta(kv.Value)
 	if !ok || meta.Labels[LabelSeed] != t.seed {
-		return stored{}, false
+		return storedObject{}, false
 	}
-	return stored{
+	return storedObject{
 		key: string(kv.Key), name: meta.Name, namespace: meta.Namespace,
 		revision: kv.ModRevision, size: int64(len(kv.Value)),
 	}, true
 }
 
-func (t *etcdTarget) removeBatch(ctx context.Context, kind Kind, batch []stored) (Count, error) {
+func (t *etcdTarget) removeBatch(ctx context.Context, kind Kind, batch []storedObject) (Count, error) {
 	if kind != KindNamespace {
 		return t.removeUnchanged(ctx, batch)
 	}
@@ -123,7 +123,7 @@ func (t *etcdTarget) removeBatch(ctx context.Context, kind Kind, batch []stored)
 
 // removeUnchanged deletes objects that are still what was scanned. If one of
 // them changed, each is read again and deleted if it still carries the seed.
-func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []stored) (Count, error) {
+func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []storedObject) (Count, error) {
 	var count Count
 	unchanged := make([]clientv3.Cmp, len(batch))
 	deletes := make([]clientv3.Op, len(batch))
@@ -134,7 +134,7 @@ func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []stored) (Count
 		count.Bytes += s.size
 	}
 	var resp *clientv3.TxnResponse
-	err := retry(ctx, transientEtcd, func() (err error) {
+	err := retry(ctx, isTransientEtcd, func() (err error) {
 		resp, err = t.client.Txn(ctx).If(unchanged...).Then(deletes...).Commit()
 		return err
 	})
@@ -153,12 +153,12 @@ func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []stored) (Count
 		if len(got.Kvs) == 0 {
 			continue
 		}
-		again, ok := t.made(got.Kvs[0])
+		again, ok := t.ownObject(got.Kvs[0])
 		if !ok {
 			total.Skipped++
 			continue
 		}
-		one, err := t.removeUnchanged(ctx, []stored{again})
+		one, err := t.removeUnchanged(ctx, []storedObject{again})
 		total.add(one)
 		if err != nil {
 			return total, err
@@ -169,8 +169,8 @@ func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []stored) (Count
 
 // removeNamespace deletes a namespace with what a control plane put into it by
 // itself. A namespace that holds anything else is left alone.
-func (t *etcdTarget) removeNamespace(ctx context.Context, ns stored) (Count, error) {
-	var own []stored
+func (t *etcdTarget) removeNamespace(ctx context.Context, ns storedObject) (Count, error) {
+	var own []storedObject
 	for _, dir := range occupantDirs() {
 		prefix := storageKey(t.prefix, dir, ns.name, "")
 		got, err := t.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(3))
@@ -180,10 +180,10 @@ func (t *etcdTarget) removeNamespace(ctx context.Context, ns stored) (Count, err
 		for _, kv := range got.Kvs {
 			key := string(kv.Key)
 			if !isAutomatic(dir, strings.TrimPrefix(key, prefix)) {
-				t.keep(ns.name)
+				t.noteSkipped(ns.name)
 				return Count{Skipped: 1}, nil
 			}
-			own = append(own, stored{key: key, revision: kv.ModRevision})
+			own = append(own, storedObject{key: key, revision: kv.ModRevision})
 		}
 	}
 	own = append(own, ns)
@@ -197,16 +197,16 @@ func (t *etcdTarget) removeNamespace(ctx context.Context, ns stored) (Count, err
 		return Count{}, err
 	}
 	if !resp.Succeeded {
-		t.keep(ns.name)
+		t.noteSkipped(ns.name)
 		return Count{Skipped: 1}, nil
 	}
 	return Count{Done: 1, Bytes: ns.size}, nil
 }
 
-func (t *etcdTarget) keep(namespace string) {
+func (t *etcdTarget) noteSkipped(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.kept = append(t.mu.kept, namespace)
+	t.mu.skippedNamespaces = append(t.mu.skippedNamespaces, namespace)
 }
 
 // occupantDirs are the storage directories whose objects keep a namespace from
@@ -224,8 +224,8 @@ func isAutomatic(dir, name string) bool {
 	return dir == "serviceaccounts" && name == "default" || dir == "configmaps" && name == "kube-root-ca.crt"
 }
 
-// keptNotes says which namespaces were left alone.
-func keptNotes(namespaces []string) []string {
+// skippedNotes says which namespaces were left alone.
+func skippedNotes(namespaces []string) []string {
 	const most = 5
 	if len(namespaces) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func New(cfg Config) (*Filler, error) {
 		return nil, err
 	}
 	f := &Filler{cfg: cfg, generator: generator}
-	if !cfg.direct() {
+	if !cfg.writesToEtcd() {
 		if f.api, err = newAPIClient(cfg, generator); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (f *Filler) storeAll(ctx context.Context, to target, counts map[Kind]Count)
 		if total == 0 {
 			continue
 		}
-		err := f.watch(kind, int64(total), counts, func(done *counter) error {
+		err := f.withProgress(kind, int64(total), counts, func(done *counter) error {
 			return f.storeKind(ctx, to, kind, total, done)
 		})
 		if err != nil {
@@ -124,7 +124,7 @@ func (f *Filler) storeAll(ctx context.Context, to target, counts map[Kind]Count)
 // generates what it writes.
 func (f *Filler) storeKind(ctx context.Context, to target, kind Kind, total int, done *counter) error {
 	batch := 1
-	if f.cfg.direct() {
+	if f.cfg.writesToEtcd() {
 		batch = f.cfg.Batch
 	}
 	var next atomic.Int64
@@ -158,7 +158,7 @@ func (f *Filler) storeKind(ctx context.Context, to target, kind Kind, total int,
 
 func (f *Filler) removeAll(ctx context.Context, to target, counts map[Kind]Count) error {
 	for _, kind := range deletionKinds() {
-		err := f.watch(kind, 0, counts, func(done *counter) error {
+		err := f.withProgress(kind, 0, counts, func(done *counter) error {
 			return to.remove(ctx, kind, done.add)
 		})
 		if err != nil {
@@ -168,8 +168,8 @@ func (f *Filler) removeAll(ctx context.Context, to target, counts map[Kind]Count
 	return nil
 }
 
-// watch runs work with its progress shown, and enters what it did into counts.
-func (f *Filler) watch(kind Kind, total int64, counts map[Kind]Count, work func(*counter) error) error {
+// withProgress runs work with its progress shown, and enters what it did into counts.
+func (f *Filler) withProgress(kind Kind, total int64, counts map[Kind]Count, work func(*counter) error) error {
 	var done counter
 	verb := "filling"
 	if f.cfg.Delete {

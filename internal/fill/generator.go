@@ -77,8 +77,8 @@ func (g *Generator) checkSizes() error {
 		size, lowest int
 	}{
 		{"pod-size", g.shape.PodSize, smallest},
-		{"secret-size", g.shape.SecretSize, g.secrets.base(app) + minPayload},
-		{"configmap-size", g.shape.ConfigMapSize, g.configMaps.base(app) + minPayload},
+		{"secret-size", g.shape.SecretSize, g.secrets.emptySize(app) + minPayload},
+		{"configmap-size", g.shape.ConfigMapSize, g.configMaps.emptySize(app) + minPayload},
 	} {
 		if lowest := (c.lowest + 49) / 50 * 50; c.size < lowest {
 			return fmt.Errorf("%s is %d bytes: the smallest possible is %d", c.flag, c.size, lowest)
@@ -105,9 +105,9 @@ func (g *Generator) makeText(draw *stream) (env, file string) {
 	return line.String()[:poolSize], lines.String()[:poolSize]
 }
 
-// cut returns length bytes of text from a random place; the result shares the
+// excerpt returns length bytes of text from a random place; the result shares the
 // text's memory unless it wraps around its end.
-func cut(text string, draw *stream, length int) string {
+func excerpt(text string, draw *stream, length int) string {
 	start := draw.below(len(text))
 	if start+length <= len(text) {
 		return text[start : start+length]

@@ -13,8 +13,8 @@ import (
 
 // fieldSet derives the managedFields set of an object from the object: the
 // paths of all fields in it, as the server tracks them for a manager that wrote
-// exactly those. What identifies the object (name, UID and so on) is owned by
-// nobody and left out.
+// exactly those. What identifies the object (name, UID and so on) has no
+// owner and is left out.
 func fieldSet(obj any) ([]byte, error) {
 	text, err := json.Marshal(obj)
 	if err != nil {
@@ -146,20 +146,20 @@ func isPlain(name string) bool {
 	return false
 }
 
-// hole is a text with one part cut out, to be filled in again and again.
-type hole struct{ head, tail []byte }
+// textTemplate is a text with one part cut out, to be filled in again and again.
+type textTemplate struct{ head, tail []byte }
 
-// punch cuts the first occurrence of part out of text. If part does not occur,
+// newTextTemplate cuts the first occurrence of part out of text. If part does not occur,
 // filling the hole yields the text unchanged.
-func punch(text []byte, part string) hole {
+func newTextTemplate(text []byte, part string) textTemplate {
 	head, tail, found := bytes.Cut(text, []byte(part))
 	if !found {
-		return hole{head: text}
+		return textTemplate{head: text}
 	}
-	return hole{head: head, tail: tail}
+	return textTemplate{head: head, tail: tail}
 }
 
-func (h hole) fill(part string) []byte {
+func (h textTemplate) with(part string) []byte {
 	if h.tail == nil {
 		return h.head
 	}
@@ -169,8 +169,8 @@ func (h hole) fill(part string) []byte {
 	return append(text, h.tail...)
 }
 
-// managed makes one managedFields entry. The set is shared, not copied.
-func managed(manager, subresource string, at metav1.Time, set []byte) metav1.ManagedFieldsEntry {
+// managedEntry makes one managedFields entry. The set is shared, not copied.
+func managedEntry(manager, subresource string, at metav1.Time, set []byte) metav1.ManagedFieldsEntry {
 	fields := &metav1.FieldsV1{}
 	fields.SetRawBytes(set)
 	return metav1.ManagedFieldsEntry{

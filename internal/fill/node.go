@@ -14,8 +14,8 @@ const minPodCapacity = 110
 
 // nodeTemplate holds what all nodes share: the managed fields of the kubelet.
 type nodeTemplate struct {
-	registered []byte // metadata and spec
-	reported   []byte // status
+	registeredFields []byte // metadata and spec
+	statusFields     []byte // status
 }
 
 func (t *nodeTemplate) prepare(g *Generator) error {
@@ -23,10 +23,10 @@ func (t *nodeTemplate) prepare(g *Generator) error {
 	status := node.Status
 	node.Status = corev1.NodeStatus{}
 	var err error
-	if t.registered, err = fieldSet(map[string]any{"metadata": node.ObjectMeta, "spec": node.Spec}); err != nil {
+	if t.registeredFields, err = fieldSet(map[string]any{"metadata": node.ObjectMeta, "spec": node.Spec}); err != nil {
 		return err
 	}
-	t.reported, err = fieldSet(map[string]any{"status": status})
+	t.statusFields, err = fieldSet(map[string]any{"status": status})
 	return err
 }
 
@@ -35,8 +35,8 @@ func (t *nodeTemplate) prepare(g *Generator) error {
 func (g *Generator) Node(i int) *corev1.Node {
 	node := g.bareNode(i)
 	node.ManagedFields = []metav1.ManagedFieldsEntry{
-		managed("kubelet", "", node.CreationTimestamp, g.nodes.registered),
-		managed("kubelet", "status", node.Status.Conditions[0].LastHeartbeatTime, g.nodes.reported),
+		managedEntry("kubelet", "", node.CreationTimestamp, g.nodes.registeredFields),
+		managedEntry("kubelet", "status", node.Status.Conditions[0].LastHeartbeatTime, g.nodes.statusFields),
 	}
 	return node
 }

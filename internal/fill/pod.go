@@ -30,7 +30,7 @@ type podTemplate struct {
 	level       int
 	// The managed fields, with holes for the owner's UID and the pod's IP;
 	// empty if the pods are too small to have them.
-	created, reported hole
+	createdFields, statusFields textTemplate
 }
 
 // buildPod makes the template for an application and a shape.
@@ -56,10 +56,10 @@ func (t *podTemplate) trackFields() {
 	sample, w := t.sample()
 	created, err := fieldSet(map[string]any{"metadata": sample.ObjectMeta, "spec": sample.Spec})
 	if err == nil {
-		t.created = punch(created, string(w.uid))
+		t.createdFields = newTextTemplate(created, string(w.uid))
 		var reported []byte
 		reported, err = fieldSet(map[string]any{"status": sample.Status})
-		t.reported = punch(reported, sample.Status.PodIP)
+		t.statusFields = newTextTemplate(reported, sample.Status.PodIP)
 	}
 	if err != nil {
 		// The input is made of plain API types, which always marshal.
@@ -115,9 +115,9 @@ func (t *podTemplate) pod(i int, w workload) *corev1.Pod {
 	if !g.shape.Unbound && g.shape.Nodes > 0 {
 		node := i % g.shape.Nodes
 		pod.Spec.NodeName = g.nodeName(node)
-		t.run(pod, node, i/g.shape.Nodes, &draw)
+		t.setRunning(pod, node, i/g.shape.Nodes, &draw)
 	}
-	if t.created.head != nil {
+	if t.createdFields.head != nil {
 		pod.ManagedFields = t.managedFields(pod, w)
 	}
 	return pod
@@ -150,8 +150,8 @@ func (t *podTemplate) labels(i int, w workload) map[string]string {
 	return labels
 }
 
-// run gives a pod the status of one that runs on a node.
-func (t *podTemplate) run(pod *corev1.Pod, node, slot int, draw *stream) {
+// setRunning gives a pod the status of one that runs on a node.
+func (t *podTemplate) setRunning(pod *corev1.Pod, node, slot int, draw *stream) {
 	created := pod.CreationTimestamp
 	ready := later(created, time.Duration(4+draw.below(20))*time.Second)
 	ip := podIP(node, slot)
@@ -201,11 +201,11 @@ func (t *podTemplate) conditions(created, ready metav1.Time) []corev1.PodConditi
 
 func (t *podTemplate) managedFields(pod *corev1.Pod, w workload) []metav1.ManagedFieldsEntry {
 	fields := []metav1.ManagedFieldsEntry{
-		managed("kube-controller-manager", "", pod.CreationTimestamp, t.created.fill(string(w.uid))),
+		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.with(string(w.uid))),
 	}
 	if t.level >= levelReported && pod.Status.Phase == corev1.PodRunning {
-		reported := t.reported.fill(pod.Status.PodIP)
-		fields = append(fields, managed("kubelet", "status", pod.Status.Conditions[0].LastTransitionTime, reported))
+		reported := t.statusFields.with(pod.Status.PodIP)
+		fields = append(fields, managedEntry("kubelet", "status", pod.Status.Conditions[0].LastTransitionTime, reported))
 	}
 	return fields
 }

@@ -100,7 +100,7 @@ func (g *Generator) environment(app, n int, shape podShape) []corev1.EnvVar {
 	draw := newStream(g.shape.Seed, drawEnv, app*16+2+n)
 	var env []corev1.EnvVar
 	if n == 0 {
-		env = append(env, corev1.EnvVar{Name: "OPTIONS", Value: cut(g.envText, &draw, shape.pad)})
+		env = append(env, corev1.EnvVar{Name: "OPTIONS", Value: excerpt(g.envText, &draw, shape.pad)})
 	}
 	if shape.level >= levelReported {
 		env = append(env, corev1.EnvVar{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{
@@ -117,7 +117,7 @@ func (g *Generator) environment(app, n int, shape podShape) []corev1.EnvVar {
 		}
 		// Evenly spread around the average, so that sizes are predictable.
 		length := shape.valueLen/2 + (i%9)*shape.valueLen/8
-		env = append(env, corev1.EnvVar{Name: name, Value: cut(g.envText, &draw, max(1, length))})
+		env = append(env, corev1.EnvVar{Name: name, Value: excerpt(g.envText, &draw, max(1, length))})
 	}
 	return env
 }

@@ -39,12 +39,12 @@ type progress struct {
 func (p progress) run(done <-chan struct{}) {
 	const redraw = 100 * time.Millisecond
 	if p.cfg.Bars && p.total > 0 {
-		p.each(redraw, done, p.bar())
+		p.every(redraw, done, p.bar())
 		return
 	}
 	start := p.cfg.Now()
 	if p.cfg.Bars { // no total: a line that is overwritten
-		p.each(redraw, done, func(final bool) {
+		p.every(redraw, done, func(final bool) {
 			end := "\r"
 			if final {
 				end = "\n"
@@ -53,15 +53,15 @@ func (p progress) run(done <-chan struct{}) {
 		})
 		return
 	}
-	p.each(p.cfg.Interval, done, func(final bool) {
+	p.every(p.cfg.Interval, done, func(final bool) {
 		if !final {
 			fmt.Fprintln(p.cfg.Progress, p.line(start))
 		}
 	})
 }
 
-// each calls show now and then, and once more at the end.
-func (p progress) each(interval time.Duration, done <-chan struct{}, show func(final bool)) {
+// every calls show now and then, and once more at the end.
+func (p progress) every(interval time.Duration, done <-chan struct{}, show func(final bool)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {

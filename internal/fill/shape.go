@@ -97,8 +97,8 @@ func (s Shape) validate() error {
 		return fmt.Errorf("groups is %d: give at most one for each of the %d definitions of crds", s.Groups, s.CRDs)
 	case s.Objects > 0 && s.CRDs == 0:
 		return fmt.Errorf("objects is %d: give a number of crds too, custom objects need definitions", s.Objects)
-	case s.Properties != 0 && s.Properties < fixedProperties || s.Properties > maxProperties:
-		return fmt.Errorf("properties is %d: give a number from %d to %d", s.Properties, fixedProperties, maxProperties)
+	case s.Properties != 0 && s.Properties < fixedPropertyCount || s.Properties > maxProperties:
+		return fmt.Errorf("properties is %d: give a number from %d to %d", s.Properties, fixedPropertyCount, maxProperties)
 	}
 	for _, c := range []struct {
 		flag  string

@@ -31,10 +31,10 @@ const (
 type stream struct{ state uint64 }
 
 func newStream(seed, purpose uint64, index int) stream {
-	return stream{scramble(scramble(scramble(seed)+purpose) + uint64(index))}
+	return stream{splitMix64(splitMix64(splitMix64(seed)+purpose) + uint64(index))}
 }
 
-func scramble(x uint64) uint64 {
+func splitMix64(x uint64) uint64 {
 	x += 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
 	x = (x ^ x>>27) * 0x94D049BB133111EB
@@ -42,7 +42,7 @@ func scramble(x uint64) uint64 {
 }
 
 func (s *stream) next() uint64 {
-	v := scramble(s.state)
+	v := splitMix64(s.state)
 	s.state += 0x9E3779B97F4A7C15
 	return v
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// TestMatchesAgreesWithSets compares attributes with the maps that
-// Kubernetes' selectors were made for.
+// TestMatchesAgreesWithSets compares matches of attributes with those of Kubernetes' maps.
 func TestMatchesAgreesWithSets(t *testing.T) {
 	labelSets := []labels.Set{nil, {"app": "web"}, {"app": "web", "tier": ""}, {"app": "db", "tier": "back"}}
 	fieldSets := []fields.Set{{}, {"spec.nodeName": "n1"}, {"spec.nodeName": "", "status.phase": "Running"}}

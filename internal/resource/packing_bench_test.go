@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// storedPod is a pod of one of a few applications, as Kubernetes stores it but for the
-// envelope; more environment makes it larger.
+// storedPod returns a pod of one of a few applications as Kubernetes stores it, without
+// the envelope. A larger environment makes it larger.
 func storedPod(b *testing.B, r *rand.Rand, i, environment int) []byte {
 	b.Helper()
 	app := fmt.Sprint("application-", i%20)
@@ -44,8 +44,8 @@ func storedPod(b *testing.B, r *rand.Rand, i, environment int) []byte {
 	return value
 }
 
-// BenchmarkPacking packs and reads pods. The dictionary is of pods that are spread over
-// them, as the cache chooses it.
+// BenchmarkPacking packs and reads pods. As in the cache, the samples of the dictionary are
+// spread over them.
 func BenchmarkPacking(b *testing.B) {
 	for _, environment := range []int{8, 50} {
 		const pods = 2000

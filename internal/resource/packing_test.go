@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// object is text that resembles others of its kind.
+// object returns text that resembles other objects' of its kind.
 func object(r *rand.Rand, i int) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":"pod-%d","uid":"%016x%016x","labels":{"app":"web"}},"spec":{"nodeName":"node-%d","containers":[{"name":"main","image":"registry.example/web:v1.2.3"}]}}`,
 		i, r.Uint64(), r.Uint64(), r.IntN(1000))
@@ -54,11 +54,11 @@ func TestPackedEntriesReadAsStored(t *testing.T) {
 	readers.Wait()
 }
 
-// TestPackingOfAllSizes packs values that are more or less like the dictionary, up to
-// the largest that etcd stores.
+// TestPackingOfAllSizes packs values of all sizes that etcd stores, more or less similar to
+// the dictionary.
 func TestPackingOfAllSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for _, samples := range []int{1, 20, 1000} { // below, within and beyond a dictionary's bytes
+	for _, samples := range []int{1, 20, 1000} { // fewer bytes than a dictionary has, about as many, and more
 		var dictionary [][]byte
 		for i := range samples {
 			dictionary = append(dictionary, object(r, i))

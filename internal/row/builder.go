@@ -9,36 +9,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Render makes the row of an object, with the row's Object as it goes out. It
-// reads the system's clock, must not alter the object, and must be safe for
-// concurrent use.
+// Render makes the row of an object. The row's Object is the one that clients get. Render
+// reads the system's clock, must not alter the object, and must be safe for concurrent
+// use.
 type Render func(runtime.Object) (metav1.TableRow, error)
 
-// Builder makes templates of what one Render gives. It is safe for concurrent use.
+// Builder makes templates of the rows of one Render. It is safe for concurrent use.
 type Builder struct {
 	render Render
-	kinds  kinds
+	types  typeInfos
 }
 
-// NewBuilder makes a builder.
+// NewBuilder makes a builder of a renderer's rows.
 func NewBuilder(render Render) *Builder { return &Builder{render: render} }
 
-// Build makes the template of one object, which it does not alter or keep. It
-// returns ErrVolatile for a row that must not be kept.
+// Build makes the template of one object, which it neither alters nor keeps. It returns
+// ErrVolatile for a row that must not be kept.
 //
-// An object without timestamps is rendered once, others up to four times: as
-// they are, and copies with all timestamps moved by one span, which tells the
-// cells that depend on the time, and with a known age for each timestamp, which
-// tells its name. Those ages keep the order of the timestamps, for a renderer
-// may choose the latest.
+// An object without timestamps is rendered once, others up to four times: once as they
+// are, then as a copy with other timestamps. All timestamps moved by one span show which
+// cells depend on the time. A known age for each timestamp (a marker) shows which
+// timestamp a cell depends on; if need be, a second time for times in the future. The
+// markers keep the order of the timestamps, for a renderer may choose the latest.
 func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 	from := time.Now()
 	row, err := b.render(obj)
 	if err != nil {
 		return nil, fmt.Errorf("render %T: %w", obj, err)
 	}
-	e := experiment{render: b.render, row: &row, from: from, to: time.Now(), copied: obj.DeepCopyObject()}
-	if e.stamps, err = b.kinds.find(e.copied, from); err != nil {
+	e := experiment{render: b.render, row: &row, before: from, after: time.Now(), copy: obj.DeepCopyObject()}
+	if e.stamps, err = b.types.findStamps(e.copy, from); err != nil {
 		return nil, err
 	}
 	cells, err := e.explain()
@@ -51,15 +51,16 @@ func (b *Builder) Build(obj runtime.Object) (*Template, error) {
 // experiment is the search for the ages in one row.
 type experiment struct {
 	render Render
-	// row was rendered of the original, between the two times.
-	row      *metav1.TableRow
-	from, to time.Time
-	// copied is a copy of the object, and stamps are its timestamps.
-	copied runtime.Object
+	// row is that of the original object. It was rendered between before and after.
+	row           *metav1.TableRow
+	before, after time.Time
+	// copy is a copy of the object whose timestamps the experiment sets.
+	copy runtime.Object
+	// stamps are the timestamps of copy, newest first.
 	stamps []stamp
 }
 
-// explain returns the cells with ages by their index.
+// explain returns the cells with ages, by their index.
 func (e *experiment) explain() (map[int]cell, error) {
 	if len(e.stamps) == 0 {
 		return nil, nil
@@ -67,12 +68,12 @@ func (e *experiment) explain() (map[int]cell, error) {
 	if len(e.stamps) > maxMarkers {
 		return nil, fmt.Errorf("%w: %d timestamps", ErrVolatile, len(e.stamps))
 	}
-	aged, err := e.aged()
+	aged, err := e.agedCells()
 	if err != nil || len(aged) == 0 {
 		return nil, err
 	}
-	s := search{experiment: e}
-	if s.past, err = e.move(e.marked); err != nil {
+	s := cellSearch{experiment: e}
+	if s.past, err = e.renderMoved(e.markerTime); err != nil {
 		return nil, err
 	}
 	cells := make(map[int]cell, len(aged))
@@ -84,14 +85,14 @@ func (e *experiment) explain() (map[int]cell, error) {
 	return cells, nil
 }
 
-// aged are the cells that change when all timestamps move into the past by one
-// span. It is so long that no age stays the same, unless it does forever.
-func (e *experiment) aged() ([]int, error) {
+// agedCells returns the indices of the cells that change when all timestamps move into
+// the past by one span. The span is so long that every age changes that ever does.
+func (e *experiment) agedCells() ([]int, error) {
 	span := int64(3 * year / time.Second)
-	if ahead := e.stamps[0].at.Unix() - e.from.Unix(); ahead > 0 {
+	if ahead := e.stamps[0].at.Unix() - e.before.Unix(); ahead > 0 {
 		span += ahead
 	}
-	cells, err := e.move(func(i int) time.Time {
+	cells, err := e.renderMoved(func(i int) time.Time {
 		at := e.stamps[i].at
 		return time.Unix(at.Unix()-span, int64(at.Nanosecond())).In(at.Location())
 	})
@@ -107,20 +108,22 @@ func (e *experiment) aged() ([]int, error) {
 	return changed, nil
 }
 
-// marked is where a timestamp is when its age since then is its marker.
-func (e *experiment) marked(i int) time.Time { return e.from.Add(-markerAge(i)).Round(0) }
+// markerTime returns the time whose age is the marker of the i-th timestamp.
+func (e *experiment) markerTime(i int) time.Time { return e.before.Add(-markerAge(i)).Round(0) }
 
-// markedAhead is the same for the time until then.
-func (e *experiment) markedAhead(i int) time.Time {
-	return e.from.Add(markerAge(len(e.stamps) - 1 - i)).Round(0)
+// futureMarkerTime returns the time until which it takes as long as the marker says. The
+// markers are in reverse order, so that the newest timestamp stays the newest.
+func (e *experiment) futureMarkerTime(i int) time.Time {
+	return e.before.Add(markerAge(len(e.stamps) - 1 - i)).Round(0)
 }
 
-// move renders the copy's cells with other timestamps.
-func (e *experiment) move(to func(i int) time.Time) ([]any, error) {
+// renderMoved renders the cells of the copy with each timestamp set to the time that to
+// returns for it.
+func (e *experiment) renderMoved(to func(i int) time.Time) ([]any, error) {
 	for i, s := range e.stamps {
 		s.set(to(i))
 	}
-	row, err := e.render(e.copied)
+	row, err := e.render(e.copy)
 	if err != nil {
 		return nil, fmt.Errorf("render with other timestamps: %w", err)
 	}

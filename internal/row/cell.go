@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// A marker is an age that names a timestamp by its number: "2y1d" is the first
-// one's, "3y17d" that of number 380. No other ages have years and days, whole
-// years are left out, and half a day is added, so that markers are the same
-// however long a renderer takes.
+// A marker is an age that stands for the number of a timestamp: "2y1d" for the first one,
+// "3y17d" for number 380. All timestamps of the copy are at their markers, and fit verifies
+// the outcome with the true ones. Whole years are left out, because they are printed
+// without days. Half a day is added, so that a slow renderer prints the same marker.
 const (
 	markersPerYear = 364
 	firstYear      = 2
 	maxMarkers     = 6 * markersPerYear
 )
 
-// markerAge grows with the number.
+// markerAge returns the age that is the marker of number n. It grows with n.
 func markerAge(n int) time.Duration {
 	years, days := firstYear+n/markersPerYear, 1+n%markersPerYear
 	return time.Duration(years)*year + time.Duration(days)*24*time.Hour + 12*time.Hour
 }
 
-// nextMarker finds the first marker in text: text[start:end].
+// nextMarker finds the first marker in text, text[start:end], and its number n.
 func nextMarker(text string) (start, end, n int, ok bool) {
 	for y := 1; y < len(text); y++ {
 		if text[y] != 'y' || text[y-1] < '0' || text[y-1] > '9' {
@@ -43,20 +43,22 @@ func nextMarker(text string) (start, end, n int, ok bool) {
 	return 0, 0, 0, false
 }
 
-// part is a piece of a cell: text that stays, or an age.
+// part is a piece of a cell: an age, or constant text if age is nil.
 type part struct {
 	text string
 	age  *age
 }
 
-// cell is the text of a cell that depends on the time.
+// cell is a cell whose text depends on the time.
 type cell struct {
 	parts []part
-	// seen is the time that the row's own text was rendered at.
-	seen time.Time
+	// renderedAt is the time at which the cell's parts have the text that the original row
+	// has.
+	renderedAt time.Time
 }
 
-func (c cell) ages() int {
+// countAges returns the number of ages in the cell.
+func (c cell) countAges() int {
 	n := 0
 	for _, p := range c.parts {
 		if p.age != nil {
@@ -66,6 +68,7 @@ func (c cell) ages() int {
 	return n
 }
 
+// at returns the cell's text at a time.
 func (c cell) at(now time.Time) string {
 	var b strings.Builder
 	for _, p := range c.parts {
@@ -78,17 +81,17 @@ func (c cell) at(now time.Time) string {
 	return b.String()
 }
 
-// search explains the cells that change with the time.
-type search struct {
+// cellSearch explains the cells that change with the time.
+type cellSearch struct {
 	*experiment
-	// past and future are the cells with markers as ages since and until. The
-	// latter are rendered when they are needed, which is seldom.
+	// past has the cells rendered with each timestamp a marker ago; future, with each a
+	// marker ahead. future is rendered when first needed, which is seldom.
 	past, future []any
 }
 
-// explain adds a cell to those with ages, or leaves it out if what changed is
-// the text of a timestamp.
-func (s *search) explain(i int, cells map[int]cell) error {
+// explain adds the i-th cell to those with ages. It leaves the cell out if it merely
+// prints a timestamp, which does not depend on the time.
+func (s *cellSearch) explain(i int, cells map[int]cell) error {
 	own, isText := s.row.Cells[i].(string)
 	past, isPastText := s.past[i].(string)
 	if !isText || !isPastText {
@@ -103,7 +106,7 @@ func (s *search) explain(i int, cells map[int]cell) error {
 	}
 	if s.future == nil {
 		var err error
-		if s.future, err = s.move(s.markedAhead); err != nil {
+		if s.future, err = s.renderMoved(s.futureMarkerTime); err != nil {
 			return err
 		}
 	}
@@ -115,23 +118,24 @@ func (s *search) explain(i int, cells map[int]cell) error {
 	return fmt.Errorf("%w: cell %d", ErrVolatile, i)
 }
 
-// fit reads a cell with markers and checks that it gives the row's own text at
-// the time that this was rendered, at the start or the end of rendering.
-func (s *search) fit(marked, own string, until bool) (cell, bool) {
+// fit makes a cell of marked text, and checks that it has the original row's own text at
+// the time of that rendering: at its start or its end. until says that the markers are
+// times ahead.
+func (s *cellSearch) fit(marked, own string, until bool) (cell, bool) {
 	c := cell{parts: s.split(marked, until)}
-	if c.ages() == 0 {
+	if c.countAges() == 0 {
 		return cell{}, false
 	}
-	for _, c.seen = range []time.Time{s.from, s.to} {
-		if c.at(c.seen) == own {
+	for _, c.renderedAt = range []time.Time{s.before, s.after} {
+		if c.at(c.renderedAt) == own {
 			return c, true
 		}
 	}
 	return cell{}, false
 }
 
-// split replaces markers by the ages of the timestamps that they name.
-func (s *search) split(marked string, until bool) []part {
+// split cuts marked text into parts: each marker becomes an age of its timestamp.
+func (s *cellSearch) split(marked string, until bool) []part {
 	var parts []part
 	for {
 		start, end, n, ok := nextMarker(marked)
@@ -150,11 +154,11 @@ func (s *search) split(marked string, until bool) []part {
 	}
 }
 
-// isData reports whether a cell changed because it has timestamps as text.
-func (s *search) isData(past, own string) bool {
+// isData reports whether a cell changed only because it prints timestamps.
+func (s *cellSearch) isData(past, own string) bool {
 	texts := make([]string, 0, 2*len(s.stamps))
 	for i, stamp := range s.stamps {
-		texts = append(texts, text(s.marked(i)), text(stamp.at))
+		texts = append(texts, formatStamp(s.markerTime(i)), formatStamp(stamp.at))
 	}
 	return strings.NewReplacer(texts...).Replace(past) == own
 }

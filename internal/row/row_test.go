@@ -20,7 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/row"
 )
 
-// column prints a cell of an event as of a time.
+// column prints one cell of an event at a time.
 type column func(e *corev1.Event, now time.Time) any
 
 func name(e *corev1.Event, _ time.Time) any { return e.Name }
@@ -38,7 +38,7 @@ func expiry(e *corev1.Event, now time.Time) any {
 	return duration.HumanDuration(e.LastTimestamp.Sub(now))
 }
 
-// latest prints the later of two timestamps inside other text.
+// latest prints the age of the later of two timestamps, within other text.
 func latest(e *corev1.Event, now time.Time) any {
 	last := e.FirstTimestamp
 	if last.Before(&e.LastTimestamp) {
@@ -61,7 +61,7 @@ func dates(e *corev1.Event, _ time.Time) any {
 
 func count(e *corev1.Event, _ time.Time) any { return int64(e.Count) }
 
-// rowOf prints an event. The whole of it goes out.
+// rowOf prints the row of an event. The row's Object is the whole event.
 func rowOf(columns []column, e *corev1.Event, now time.Time) metav1.TableRow {
 	r := metav1.TableRow{Object: runtime.RawExtension{Object: e}}
 	for _, c := range columns {
@@ -76,7 +76,7 @@ func renderer(columns ...column) row.Render {
 	}
 }
 
-// encode cuts a row out of a table that Kubernetes' encoder has written.
+// encode returns a row's JSON, cut out of a table that Kubernetes' encoder has written.
 func encode(t *testing.T, r metav1.TableRow) string {
 	t.Helper()
 	codecs := apihelpers.GetMetaInternalVersionCodecs()
@@ -97,8 +97,8 @@ const (
 	year   = 365 * day
 )
 
-// ages are seconds on both sides of where HumanDuration changes its units, and
-// beyond what a time.Duration holds.
+// ages are numbers of seconds: both sides of each change of HumanDuration's units, and
+// some that do not fit a time.Duration.
 func ages() []int64 {
 	found := []int64{-400 * year, -20 * year, -5 * minute, -3}
 	for _, age := range []int64{
@@ -110,7 +110,7 @@ func ages() []int64 {
 	return found
 }
 
-// past is the time some seconds ago.
+// past returns the time some seconds ago.
 func past(now time.Time, age int64) time.Time { return time.Unix(now.Unix()-age, 0) }
 
 func TestRowsAreWhatTheRendererPrintsAtThatMoment(t *testing.T) {
@@ -233,8 +233,8 @@ func TestTooManyOrTooOldTimestampsAreVolatile(t *testing.T) {
 	}
 }
 
-// TestAgesMayChangeWhileTheRowIsRendered has an age turn over between the
-// renderer's clock reading and its return.
+// TestAgesMayChangeWhileTheRowIsRendered: an age changes its text between the renderer's
+// reading of the clock and its return.
 func TestAgesMayChangeWhileTheRowIsRendered(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		e := &corev1.Event{EventTime: metav1.NewMicroTime(time.Now().Add(2*time.Millisecond - 5*time.Second))}
@@ -271,7 +271,7 @@ func TestRenderersErrorsAreReturned(t *testing.T) {
 	}
 }
 
-// TestUnstructuredObjects prints as the convertor of custom resources does.
+// TestUnstructuredObjects prints rows as the convertor of custom resources does.
 func TestUnstructuredObjects(t *testing.T) {
 	now := time.Now()
 	at := func(age int64) string { return past(now, age).UTC().Format(time.RFC3339) }

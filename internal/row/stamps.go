@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// stamp is an instant that one object names in one or more places.
+// stamp is an instant, and the places in one object that have it as a timestamp.
 type stamp struct {
 	at     time.Time
 	places []place
 }
 
-// place is where a timestamp stands. set writes another one there.
+// place is one timestamp in an object. set overwrites it.
 type place struct {
 	at  time.Time
 	set func(time.Time)
@@ -31,26 +31,26 @@ func (s stamp) set(t time.Time) {
 
 const (
 	year = 365 * 24 * time.Hour
-	// oldest is the first year whose timestamps can be moved into the past and
-	// still be written.
-	oldest = 1000
-	// farYears ahead, no age changes for years: it is beyond what a
-	// time.Duration holds.
-	farYears = 300
+	// minYear is the first year whose timestamps can be moved into the past and still be
+	// printed with four digits.
+	minYear = 1000
+	// maxYearsAhead is how far ahead a timestamp may be. Beyond, the time until it does
+	// not fit a time.Duration, and its text does not change for years.
+	maxYearsAhead = 300
 )
 
-// find lists an object's timestamps, newest first. Those that are zero, too far
-// ahead to age, or of managed fields are left out.
-func (k *kinds) find(obj runtime.Object, now time.Time) ([]stamp, error) {
-	f := finder{kinds: k}
+// findStamps returns an object's timestamps, newest first. It leaves out zero ones, those
+// too far ahead to age, and those of managed fields.
+func (k *typeInfos) findStamps(obj runtime.Object, now time.Time) ([]stamp, error) {
+	f := finder{types: k}
 	f.walk(reflect.ValueOf(obj), nil)
 	places := slices.DeleteFunc(f.places, func(p place) bool {
-		return p.at.IsZero() || p.at.After(now.AddDate(farYears, 0, 0))
+		return p.at.IsZero() || p.at.After(now.AddDate(maxYearsAhead, 0, 0))
 	})
 	slices.SortStableFunc(places, func(a, b place) int { return b.at.Compare(a.at) })
 	var stamps []stamp
 	for _, p := range places {
-		if p.at.Year() < oldest {
+		if p.at.Year() < minYear {
 			return nil, fmt.Errorf("%w: a timestamp of the year %d", ErrVolatile, p.at.Year())
 		}
 		if n := len(stamps); n > 0 && stamps[n-1].at.Equal(p.at) {
@@ -62,17 +62,17 @@ func (k *kinds) find(obj runtime.Object, now time.Time) ([]stamp, error) {
 	return stamps, nil
 }
 
-// finder collects the places of timestamps in a tree of values.
+// finder collects the timestamps in a tree of values.
 type finder struct {
-	kinds  *kinds
+	types  *typeInfos
 	places []place
 }
 
-// walk looks below a value. written is called after a timestamp there has been
-// replaced; it may be nil.
+// walk visits a value and all values below it. written is called whenever a timestamp
+// there has been overwritten; it may be nil.
 func (f *finder) walk(v reflect.Value, written func()) {
-	kind := f.kinds.of(v.Type())
-	if !kind.holds {
+	kind := f.types.of(v.Type())
+	if !kind.mayHoldStamps {
 		return
 	}
 	switch v.Kind() {
@@ -107,7 +107,7 @@ func (f *finder) walkInterface(v reflect.Value, written func()) {
 	case reflect.Invalid:
 	case reflect.String:
 		if at, err := time.Parse(time.RFC3339, value.String()); err == nil {
-			f.add(at, func(t time.Time) { v.Set(reflect.ValueOf(text(t)).Convert(value.Type())) }, written)
+			f.add(at, func(t time.Time) { v.Set(reflect.ValueOf(formatStamp(t)).Convert(value.Type())) }, written)
 		}
 	case reflect.Struct, reflect.Array:
 		f.walkCopy(value, v.Set, written)
@@ -116,7 +116,8 @@ func (f *finder) walkInterface(v reflect.Value, written func()) {
 	}
 }
 
-// walkCopy looks below a value that cannot be written in place. put replaces it.
+// walkCopy walks a copy of a value that cannot be overwritten in place. put stores the
+// copy in the value's place.
 func (f *finder) walkCopy(v reflect.Value, put func(reflect.Value), written func()) {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)
@@ -137,60 +138,60 @@ func (f *finder) add(at time.Time, set func(time.Time), written func()) {
 	}})
 }
 
-// text is a timestamp as it is written where it is data.
-func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// formatStamp returns a timestamp as objects and cells print it.
+func formatStamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// kinds remembers which types may hold timestamps, so that a walk passes over
-// most of an object. The zero value is ready; it is safe for concurrent use.
-type kinds struct{ byType sync.Map }
+// typeInfos caches which types may hold timestamps, so that a walk skips most of an
+// object. The zero value is ready to use. It is safe for concurrent use.
+type typeInfos struct{ byType sync.Map }
 
-// kind is what is known of a type.
-type kind struct {
-	holds bool
+// typeInfo says where a type may hold timestamps.
+type typeInfo struct {
+	mayHoldStamps bool
 	// fields are the indices of a struct's fields that may hold timestamps.
 	fields []int
 }
 
-func (k *kinds) of(t reflect.Type) kind {
+func (k *typeInfos) of(t reflect.Type) typeInfo {
 	if known, ok := k.byType.Load(t); ok {
-		return known.(kind)
+		return known.(typeInfo)
 	}
 	found := inspect(t, map[reflect.Type]bool{})
 	k.byType.Store(t, found)
 	return found
 }
 
-// inspect reads a type. One that contains itself is taken to hold timestamps.
-func inspect(t reflect.Type, above map[reflect.Type]bool) kind {
+// inspect examines a type. A type that contains itself is assumed to hold timestamps.
+func inspect(t reflect.Type, above map[reflect.Type]bool) typeInfo {
 	if above[t] {
-		return kind{holds: true}
+		return typeInfo{mayHoldStamps: true}
 	}
 	above[t] = true
 	defer delete(above, t)
 	switch t.Kind() {
 	case reflect.Interface:
-		return kind{holds: true}
+		return typeInfo{mayHoldStamps: true}
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return kind{holds: inspect(t.Elem(), above).holds}
+		return typeInfo{mayHoldStamps: inspect(t.Elem(), above).mayHoldStamps}
 	case reflect.Struct:
 		return inspectStruct(t, above)
 	}
-	return kind{}
+	return typeInfo{}
 }
 
-func inspectStruct(t reflect.Type, above map[reflect.Type]bool) kind {
+func inspectStruct(t reflect.Type, above map[reflect.Type]bool) typeInfo {
 	switch t {
 	case reflect.TypeFor[time.Time]():
-		return kind{holds: true}
+		return typeInfo{mayHoldStamps: true}
 	case reflect.TypeFor[metav1.ManagedFieldsEntry]():
-		return kind{}
+		return typeInfo{}
 	}
-	var found kind
+	var found typeInfo
 	for i := range t.NumField() {
-		if t.Field(i).IsExported() && inspect(t.Field(i).Type, above).holds {
+		if t.Field(i).IsExported() && inspect(t.Field(i).Type, above).mayHoldStamps {
 			found.fields = append(found.fields, i)
 		}
 	}
-	found.holds = len(found.fields) > 0
+	found.mayHoldStamps = len(found.fields) > 0
 	return found
 }

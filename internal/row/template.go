@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// ErrVolatile says that a row depends on the time in a way that is not
-// understood. The request must be answered by Kubernetes' own code.
+// ErrVolatile says that a row depends on the time in an unknown way. Kubernetes' own code
+// must answer the request.
 var ErrVolatile = errors.New("row depends on the time in an unknown way")
 
 // errShape says that a row's JSON does not begin with its cells.
@@ -23,22 +23,23 @@ var errShape = errors.New("unexpected shape of an encoded row")
 // Template is the JSON of one row of a table. It is immutable and safe for
 // concurrent use.
 type Template struct {
-	// text is the row without what stands in the holes.
+	// text is the row's JSON without its ages. Each hole is the place of one age.
 	text  []byte
 	holes []hole
 }
 
-// hole is the place of an age. Its timestamp is kept as two numbers, which take
-// half the space of a time.Time.
+// hole is the place of an age in a template's text. It has the timestamp as two numbers,
+// which take half the memory of a time.Time.
 type hole struct {
 	seconds int64
 	nanos   int32
-	// offset is where the age stands in text.
+	// offset is where the age belongs in text.
 	offset int32
-	until  bool
+	// until says that the age is the time until the timestamp.
+	until bool
 }
 
-// age is what is printed about a timestamp: the time since it, or until it.
+// age is the printed time since a timestamp or, with until, the time until it.
 type age struct {
 	of    time.Time
 	until bool
@@ -51,8 +52,7 @@ func (a age) at(now time.Time) string {
 	return duration.HumanDuration(now.Sub(a.of))
 }
 
-// Append appends the row's compact JSON as it stands among the rows of a table
-// that is printed now.
+// Append appends the row's compact JSON, as Kubernetes would print it in a table now.
 func (t *Template) Append(dst []byte, now time.Time) []byte {
 	written := int32(0)
 	for _, h := range t.holes {
@@ -63,16 +63,16 @@ func (t *Template) Append(dst []byte, now time.Time) []byte {
 	return append(dst, t.text[written:]...)
 }
 
-// Size is the memory that the template takes, in bytes.
+// Size returns the memory that the template takes, in bytes.
 func (t *Template) Size() int {
 	return int(unsafe.Sizeof(*t)) + cap(t.text) + cap(t.holes)*int(unsafe.Sizeof(hole{}))
 }
 
-// Fixed reports whether the row is the same at all times.
+// Fixed reports whether the row has no ages.
 func (t *Template) Fixed() bool { return len(t.holes) == 0 }
 
-// appendEscaped appends text as it stands between the quotes of a JSON string.
-// Ages are plain but for "<invalid>".
+// appendEscaped appends an age as it is written between the quotes of a JSON string. Only
+// "<invalid>" needs escapes.
 func appendEscaped(dst []byte, text string) []byte {
 	if strings.HasPrefix(text, "<") {
 		return append(dst, escaped(text)...)
@@ -80,14 +80,15 @@ func appendEscaped(dst []byte, text string) []byte {
 	return append(dst, text...)
 }
 
+// escaped returns text as it is written between the quotes of a JSON string.
 func escaped(text string) []byte {
 	// Strings cannot fail.
 	quoted, _ := json.Marshal(text)
 	return quoted[1 : len(quoted)-1]
 }
 
-// newTemplate cuts the ages of some cells out of a row's JSON. The cells are by
-// their index.
+// newTemplate encodes a row and cuts the ages of some cells, by their index, out of its
+// JSON.
 func newTemplate(row *metav1.TableRow, cells map[int]cell) (*Template, error) {
 	encoded, err := json.Marshal(row)
 	if err != nil {
@@ -95,7 +96,7 @@ func newTemplate(row *metav1.TableRow, cells map[int]cell) (*Template, error) {
 	}
 	const opening = `{"cells":[`
 	t := &Template{text: make([]byte, 0, len(encoded))}
-	kept, pos, ages := 0, len(opening), countAges(cells)
+	copied, pos, ages := 0, len(opening), totalAges(cells)
 	if ages > 0 && !bytes.HasPrefix(encoded, []byte(opening)) {
 		return nil, errShape
 	}
@@ -114,24 +115,24 @@ func newTemplate(row *metav1.TableRow, cells map[int]cell) (*Template, error) {
 				pos += len(escaped(p.text))
 				continue
 			}
-			t.text = append(t.text, encoded[kept:pos]...)
+			t.text = append(t.text, encoded[copied:pos]...)
 			t.holes = append(t.holes, hole{
 				seconds: p.age.of.Unix(), nanos: int32(p.age.of.Nanosecond()),
 				offset: int32(len(t.text)), until: p.age.until,
 			})
-			pos += len(escaped(p.age.at(cells[i].seen)))
-			kept = pos
+			pos += len(escaped(p.age.at(cells[i].renderedAt)))
+			copied = pos
 		}
 		pos = end + len(`,`)
 	}
-	t.text = append(t.text, encoded[kept:]...)
+	t.text = append(t.text, encoded[copied:]...)
 	return t, nil
 }
 
-func countAges(cells map[int]cell) int {
+func totalAges(cells map[int]cell) int {
 	n := 0
 	for _, c := range cells {
-		n += c.ages()
+		n += c.countAges()
 	}
 	return n
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// dirs makes directories for an embedded etcd. Socket paths have to be short.
+// dirs makes directories for an embedded etcd. Paths of sockets must be short.
 func dirs(t *testing.T) store.EmbeddedConfig {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "mr")
@@ -81,8 +81,8 @@ func TestEmbeddedRefusesSecondServer(t *testing.T) {
 	}
 }
 
-// TestEmbeddedIsPrivate looks at the listening sockets of this process. It does
-// not run beside the other tests, which listen elsewhere.
+// TestEmbeddedIsPrivate examines the listening sockets of this process. It does not run
+// in parallel with other tests, which listen too.
 func TestEmbeddedIsPrivate(t *testing.T) {
 	if _, err := os.Stat("/proc/net/unix"); err != nil {
 		t.Skip("sockets are listed in /proc")
@@ -125,7 +125,7 @@ func TestEmbeddedIsPrivate(t *testing.T) {
 	}
 }
 
-// ownSockets are the inodes of this process's sockets.
+// ownSockets returns the inodes of this process's sockets.
 func ownSockets(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/fd/*")

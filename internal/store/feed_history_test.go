@@ -31,7 +31,8 @@ func compact(t *testing.T, client clientv3.KV, revision int64) {
 	}
 }
 
-// wantHistory compares where a sink's last load was and what came after it.
+// wantHistory compares the revision of a sink's last load, the one it was told to expect,
+// and the revisions of all events.
 func (m *mirror) wantHistory(t *testing.T, loaded, expected int64, applied ...int64) {
 	t.Helper()
 	m.mu.Lock()
@@ -44,8 +45,8 @@ func (m *mirror) wantHistory(t *testing.T, loaded, expected int64, applied ...in
 	}
 }
 
-// TestFeedReplaysHistory starts feeds over an etcd with a past, which has a
-// revision that is not the feed's at its end.
+// TestFeedReplaysHistory starts feeds over an etcd with older revisions. The newest one is
+// of a key outside the feed's prefix.
 func TestFeedReplaysHistory(t *testing.T) {
 	t.Parallel()
 	e := open(t, dirs(t))
@@ -87,8 +88,7 @@ func TestFeedReplaysHistory(t *testing.T) {
 	}
 }
 
-// TestFeedReplaysMuch needs several watch responses of etcd, which have 1,000
-// revisions each.
+// TestFeedReplaysMuch replays more than the 1,000 revisions of one watch response.
 func TestFeedReplaysMuch(t *testing.T) {
 	t.Parallel()
 	e := open(t, dirs(t))
@@ -117,7 +117,7 @@ func TestFeedReplaysMuch(t *testing.T) {
 	}
 }
 
-// healthWatcher looks at the feed's health before each response.
+// healthWatcher is a sink that notes whether the feed is healthy too early.
 type healthWatcher struct {
 	*mirror
 	feed  *store.Feed
@@ -132,9 +132,9 @@ func (h *healthWatcher) Apply(ctx context.Context, events []*clientv3.Event) {
 	h.mirror.Apply(ctx, events)
 }
 
-// compacting is a sink during whose loads etcd is compacted to what was newest
-// when they began.
-type compacting struct {
+// compactingSink compacts etcd, at the end of each of its first loads, to the newest
+// revision.
+type compactingSink struct {
 	*mirror
 	t     *testing.T
 	kv    clientv3.KV
@@ -142,13 +142,13 @@ type compacting struct {
 	to    []int64
 }
 
-func (c *compacting) BeginLoad() store.Loader {
+func (c *compactingSink) BeginLoad() store.Loader {
 	return &compactingLoad{c.mirror.BeginLoad(), c}
 }
 
 type compactingLoad struct {
 	store.Loader
-	sink *compacting
+	sink *compactingSink
 }
 
 func (l *compactingLoad) End(ctx context.Context, revision int64) {
@@ -156,7 +156,7 @@ func (l *compactingLoad) End(ctx context.Context, revision int64) {
 	l.Loader.End(ctx, revision)
 }
 
-func (c *compacting) compact(ctx context.Context) {
+func (c *compactingSink) compact(ctx context.Context) {
 	if len(c.to) == c.times {
 		return
 	}
@@ -176,8 +176,8 @@ func (c *compacting) compact(ctx context.Context) {
 	}
 }
 
-// TestFeedLosesHistoryWhileLoading: it tries again with what is left, and in the
-// end goes without.
+// TestFeedLosesHistoryWhileLoading: the feed loads again at the oldest revision that is
+// left, and in the end at the newest.
 func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 	t.Parallel()
 	for times, wantLoads := range map[int]int{1: 2, 2: 3, 20: 4} {
@@ -186,7 +186,7 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 		for range 5 {
 			put(t, kv, "/registry/a", "1")
 		}
-		sink := &compacting{mirror: &mirror{}, t: t, kv: kv, times: times}
+		sink := &compactingSink{mirror: &mirror{}, t: t, kv: kv, times: times}
 		feed, stop := follow(t, kv, sink)
 		eventually(t, "replayed", func() bool { return feed.Healthy() == nil })
 		last := put(t, kv, "/registry/b", "1")
@@ -207,8 +207,8 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 	}
 }
 
-// TestFeedReplaysAfterReload: what etcd has after a compaction that the feed
-// missed comes as events, but for what the sink cannot connect to.
+// TestFeedReplaysAfterReload: after a compaction that the feed missed, it loads the oldest
+// revision that etcd has and replays the events since.
 func TestFeedReplaysAfterReload(t *testing.T) {
 	t.Parallel()
 	e := open(t, dirs(t))
@@ -225,13 +225,13 @@ func TestFeedReplaysAfterReload(t *testing.T) {
 	left := put(t, kv, "/registry/a", "2")
 	after := []int64{put(t, kv, "/registry/a", "3"), remove(t, kv, "/registry/b")}
 	compact(t, kv, left)
-	w.mend()
+	w.restore()
 	eventually(t, "replay", sink.reached(after[1]))
 	sink.wantObjects(t, map[string]string{"/registry/a": "3"})
 	sink.wantHistory(t, left, after[1], append([]int64{loaded}, after...)...)
 }
 
-// TestFeedNeverGoesBack: what the sink had once it does not get again.
+// TestFeedNeverGoesBack: a load is never of a revision before the applied one.
 func TestFeedNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	e := open(t, dirs(t))
@@ -248,8 +248,8 @@ func TestFeedNeverGoesBack(t *testing.T) {
 	sink.wantHistory(t, first, second, first, second)
 }
 
-// TestFeedDoesNotReplayImports: a revision may hold many objects, which the bound
-// by revisions would not see.
+// TestFeedDoesNotReplayImports: a few revisions may have many objects, which the bound of
+// revisions alone would let through.
 func TestFeedDoesNotReplayImports(t *testing.T) {
 	t.Parallel()
 	e := open(t, dirs(t))

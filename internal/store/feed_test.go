@@ -25,14 +25,14 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// mirror is a sink that keeps what it gets.
+// mirror is a sink that keeps all objects, and what the feed called it with.
 type mirror struct {
 	mu struct {
 		sync.Mutex
 		objects map[string]string
 		pages   []int
 		loads   int
-		// revisions are those of the loads, expected what followed at once.
+		// revisions are those of the loads. expected has the arguments of Expect.
 		revisions, expected []int64
 		applied             []int64
 		progress            int64
@@ -96,7 +96,7 @@ func (m *mirror) Progressed(revision int64) {
 	m.mu.progress = max(m.mu.progress, revision)
 }
 
-// reached reports whether the mirror is at a revision.
+// reached returns a condition: the mirror has all events up to a revision.
 func (m *mirror) reached(revision int64) func() bool {
 	return func() bool {
 		m.mu.Lock()
@@ -202,13 +202,13 @@ func TestFeedLoadsPages(t *testing.T) {
 	}
 }
 
-// counting counts the keys that etcd looks at for ranges.
-type counting struct {
+// countingKV counts the keys that etcd visits for ranges.
+type countingKV struct {
 	clientv3.KV
 	ranges, keys atomic.Int64
 }
 
-func (c *counting) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (c *countingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	resp, err := c.KV.Get(ctx, key, opts...)
 	if err == nil {
 		c.ranges.Add(1)
@@ -242,7 +242,7 @@ func TestFeedCounts(t *testing.T) {
 		add(key, key)
 	}
 	client := *e.Client().Client
-	kv := &counting{KV: client.KV}
+	kv := &countingKV{KV: client.KV}
 	client.KV = kv
 
 	sink := &mirror{}
@@ -299,8 +299,7 @@ func TestFeedFollows(t *testing.T) {
 	}
 }
 
-// wire connects a client to etcd's socket, as servers without an embedded etcd
-// have it, until it is cut.
+// wire is a client's connection to etcd's socket that a test can cut, as a network would.
 type wire struct {
 	client *clientv3.Client
 	mu     struct {
@@ -352,7 +351,7 @@ func (w *wire) cut() {
 	w.mu.conns = nil
 }
 
-func (w *wire) mend() {
+func (w *wire) restore() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.cut = false
@@ -372,7 +371,7 @@ func TestFeedResumesAfterRestart(t *testing.T) {
 
 	e = open(t, cfg)
 	t.Cleanup(e.Close)
-	w.mend()
+	w.restore()
 	revision := put(t, e.Client().Client, "/registry/b", "1")
 	eventually(t, "event after the restart", sink.reached(revision))
 	sink.wantObjects(t, map[string]string{"/registry/a": "1", "/registry/b": "1"})
@@ -401,7 +400,7 @@ func TestFeedReloadsAfterCompaction(t *testing.T) {
 	if _, err := kv.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	w.mend()
+	w.restore()
 	eventually(t, "second load", func() bool { return sink.loads() == 2 })
 	sink.wantObjects(t, map[string]string{"/registry/a": "2"})
 	last := put(t, kv, "/registry/c", "1")

@@ -23,75 +23,75 @@ type benchWatches struct {
 
 func newBench(b *testing.B, n int, selection func(int) watch.Selection) *benchWatches {
 	b.Helper()
-	x := &benchWatches{cache: cache.New(cache.Config{HistoryBytes: 1 << 20})}
-	x.hub = watch.NewHub(x.cache.Register(cache.Spec{Prefix: prefix, Describe: describe}))
-	x.cache.BeginLoad().End(b.Context(), begin)
+	w := &benchWatches{cache: cache.New(cache.Config{HistoryBytes: 1 << 20})}
+	w.hub = watch.NewHub(w.cache.Register(cache.Spec{Prefix: prefix, Describe: describe}))
+	w.cache.BeginLoad().End(b.Context(), begin)
 	for i := range n {
 		var c *watch.Cursor
 		var err error
-		if c, err = x.hub.Open(selection(i), begin, func() { x.woken = append(x.woken, c) }); err != nil {
+		if c, err = w.hub.Open(selection(i), begin, func() { w.woken = append(w.woken, c) }); err != nil {
 			b.Fatal(err)
 		}
 		if _, _, err := c.Next(nil); err != nil {
 			b.Fatal(err)
 		}
 	}
-	return x
+	return w
 }
 
-// step applies an event and lets all read that it woke.
-func (x *benchWatches) step(b *testing.B, key, value string, revision int64) {
-	x.cache.Apply(b.Context(), []*clientv3.Event{{Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), Value: []byte(value), ModRevision: revision, Version: 1}}})
-	woken := x.woken
-	x.woken = x.woken[:0:0]
+// step applies an event, and reads with all cursors that it wakes.
+func (w *benchWatches) step(b *testing.B, key, value string, revision int64) {
+	w.cache.Apply(b.Context(), []*clientv3.Event{{Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), Value: []byte(value), ModRevision: revision, Version: 1}}})
+	woken := w.woken
+	w.woken = w.woken[:0:0]
 	for _, c := range woken {
 		for more := true; more; {
 			var err error
-			if x.changes, more, err = c.Next(x.changes[:0]); err != nil {
+			if w.changes, more, err = c.Next(w.changes[:0]); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
 }
 
-// BenchmarkAll tells an event to watches of everything.
+// BenchmarkAll dispatches an event to watches of everything.
 func BenchmarkAll(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			x := newBench(b, n, func(int) watch.Selection { return watch.Selection{} })
+			w := newBench(b, n, func(int) watch.Selection { return watch.Selection{} })
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				x.step(b, "a/x", "app=web", int64(begin+1+i))
+				w.step(b, "a/x", "app=web", int64(begin+1+i))
 			}
 		})
 	}
 }
 
-// BenchmarkNodes tells an event to one of many watches that have a node each.
+// BenchmarkNodes dispatches an event to one of many watches, each of one node.
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{1000, 8000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			x := newBench(b, n, func(i int) watch.Selection {
+			w := newBench(b, n, func(i int) watch.Selection {
 				return watch.Selection{Fields: fields.OneTermEqualSelector("node", fmt.Sprint(i))}
 			})
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				x.step(b, fmt.Sprintf("a/%d", i%n), fmt.Sprintf("app=web/node=%d", i%n), int64(begin+1+i))
+				w.step(b, fmt.Sprintf("a/%d", i%n), fmt.Sprintf("app=web/node=%d", i%n), int64(begin+1+i))
 			}
 		})
 	}
 }
 
-// BenchmarkNames tells an event to one of many watches that have an object each.
+// BenchmarkNames dispatches an event to one of many watches, each of one object.
 func BenchmarkNames(b *testing.B) {
 	for _, n := range []int{1000, 8000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			x := newBench(b, n, func(i int) watch.Selection {
+			w := newBench(b, n, func(i int) watch.Selection {
 				return watch.Selection{Scope: cache.Scope{Prefix: fmt.Sprintf("a/%d", i), Single: true}}
 			})
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				x.step(b, fmt.Sprintf("a/%d", i%n), "app=web", int64(begin+1+i))
+				w.step(b, fmt.Sprintf("a/%d", i%n), "app=web", int64(begin+1+i))
 			}
 		})
 	}

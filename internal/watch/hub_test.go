@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// TestTransitions follows an object in and out of selections.
+// TestTransitions follows an object that enters and leaves selections.
 func TestTransitions(t *testing.T) {
 	script := []*clientv3.Event{
 		put("a/x", "app=web/node=n1", 11),
@@ -69,7 +69,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestWakes says that an event wakes whom it concerns, and nobody else.
+// TestWakes: an event wakes the watches that it concerns, and no others.
 func TestWakes(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	followers := map[string]*follower{}
@@ -106,13 +106,13 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestOneWake says that who does not read is not woken again.
+// TestOneWake: a watch that was woken and has not read since is not woken again.
 func TestOneWake(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
 	f := follow(t, h, watch.Selection{}, begin)
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
 	if f.woken != 0 {
-		t.Error("woken before it has waited")
+		t.Error("woken before it waited")
 	}
 	f.drain()
 	for revision := int64(12); revision < 15; revision++ {
@@ -128,12 +128,12 @@ func TestRevisionAhead(t *testing.T) {
 	f := follow(t, h, watch.Selection{}, 12)
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11), put("a/y", "", 12), put("a/z", "", 13)})
 	if got := f.drain(); !slices.Equal(got, []string{"ADDED a/z 13"}) {
-		t.Errorf("read %v, want what is behind revision 12", got)
+		t.Errorf("read %v, want the event after revision 12", got)
 	}
 }
 
-// TestSlowWatchIsLost says that the log's bounds are those of watches, and that
-// one that is lost takes no other with it.
+// TestSlowWatchIsLost: a watch that falls behind the log's bounds is lost, and others with
+// the same selection are not.
 func TestSlowWatchIsLost(t *testing.T) {
 	c, h := newHub(t, cache.Config{HistoryBytes: 1000})
 	slow, fast := follow(t, h, watch.Selection{}, begin), follow(t, h, watch.Selection{}, begin)
@@ -186,7 +186,7 @@ func TestOpaqueEventEndsWatches(t *testing.T) {
 	concerned.drain()
 	c.Apply(t.Context(), []*clientv3.Event{put("a/y", "app=web", 11), put("a/x", "broken", 12)})
 	if concerned.drain(); !slices.Equal(concerned.seen, []string{"ADDED a/y 11"}) || !errors.Is(concerned.err, watch.ErrOpaque) {
-		t.Errorf("read %v and got %v, want what came before and ErrOpaque", concerned.seen, concerned.err)
+		t.Errorf("read %v and got %v, want the event before, and ErrOpaque", concerned.seen, concerned.err)
 	}
 	if other.drain(); other.err != nil {
 		t.Errorf("a watch of another namespace got %v", other.err)
@@ -219,8 +219,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRandomScripts compares watches that are opened at any time and any
-// revision with what the events say one by one.
+// TestRandomScripts opens watches at random times and revisions, and compares what they
+// read with a watch that reads one event at a time.
 func TestRandomScripts(t *testing.T) {
 	selections := []string{
 		"- - -", "a/ - -", "=a/1 - -", "- app=0 -", "- app_in_(0,1) -", "- app!=0 -", "b/ app -", "- - node=0", "a/ - node=1", "- app=1 node=0", "- - node!=0",
@@ -270,8 +270,8 @@ func TestRandomScripts(t *testing.T) {
 	}
 }
 
-// expect is what a watch is to see, found out with a hub of its own, one event
-// and one look at a time.
+// expect returns the changes that a watch should read. It applies the script to a hub of
+// its own, one event at a time.
 func expect(t *testing.T, script []*clientv3.Event, text string, after int64) []string {
 	t.Helper()
 	c, h := newHub(t, cache.Config{})

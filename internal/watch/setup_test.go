@@ -24,8 +24,8 @@ const prefix = "/registry/pods/"
 // begin is the revision at which caches are loaded.
 const begin = 10
 
-// newHub makes a hub over an empty cache. Values are "label=x,label=y/field=z";
-// one that begins with "broken" cannot be read.
+// newHub makes a hub over an empty cache. Values are "label=x,label=y/field=z". Values
+// that begin with "broken" are unreadable.
 func newHub(t *testing.T, cfg cache.Config) (*cache.Cache, *watch.Hub) {
 	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -69,8 +69,8 @@ func remove(key string, revision int64) *clientv3.Event {
 	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), ModRevision: revision}}
 }
 
-// selection parses "prefix labels fields", each of them "-" for none. A prefix
-// with "=" before it is the key of one object.
+// selection parses "prefix labels fields", each "-" for none. "=" before the prefix makes
+// it the key of one object.
 func selection(t *testing.T, text string) watch.Selection {
 	t.Helper()
 	words := strings.Fields(text)
@@ -93,9 +93,10 @@ func selection(t *testing.T, text string) watch.Selection {
 	return s
 }
 
-// follower is a watch that reads when it is woken.
+// follower is a watch together with what it has read.
 type follower struct {
 	*watch.Cursor
+	// woken is the number of wake calls.
 	woken int
 	seen  []string
 	err   error

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 )
 
-// loadPast loads what etcd held at a revision; events up to newest follow.
+// loadPast loads an old revision; events up to newest follow.
 func loadPast(t *testing.T, c *cache.Cache, revision, newest int64, objects ...*mvccpb.KeyValue) {
 	t.Helper()
 	loader := c.BeginLoad()
@@ -32,8 +32,8 @@ func wantExpired(t *testing.T, log *cache.Log, rv, oldest int64) {
 	}
 }
 
-// TestHistoryBeforeReady: nothing shows before the cache is as new as etcd was at
-// the beginning of the load, and then all of it is there.
+// TestHistoryBeforeReady: the cache shows nothing until it is as new as etcd was when the
+// load began, and then everything.
 func TestHistoryBeforeReady(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
@@ -81,8 +81,8 @@ func TestHistoryThatEndsWithAnEvent(t *testing.T) {
 	}
 }
 
-// TestHistoryLostBeforeReady: a load whose history is compacted away before it is
-// replayed counts for nothing.
+// TestHistoryLostBeforeReady: a load whose history is compacted away before it is replayed
+// does not make the cache ready.
 func TestHistoryLostBeforeReady(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
@@ -102,8 +102,8 @@ func TestHistoryLostBeforeReady(t *testing.T) {
 	wantExpired(t, r.Log(), 14, 15)
 }
 
-// TestReloadOfThePast: a cache that serves goes on with it while the feed, which
-// was compacted away, catches up.
+// TestReloadOfThePast: a cache that is ready stays so while the feed, which was compacted
+// away, catches up.
 func TestReloadOfThePast(t *testing.T) {
 	t.Parallel()
 	c, r := newLoaded(t, cache.Config{})
@@ -120,7 +120,7 @@ func TestReloadOfThePast(t *testing.T) {
 	wantRevisions(t, r.Log(), 20, 25)
 }
 
-// TestHistoryIsBoundedByBytes: what is replayed takes no more than what happens.
+// TestHistoryIsBoundedByBytes: replayed events have the same bounds as new ones.
 func TestHistoryIsBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{HistoryBytes: 10_000})
@@ -138,7 +138,7 @@ func TestHistoryIsBoundedByBytes(t *testing.T) {
 	wantRevisions(t, r.Log(), 58, 59, 60)
 }
 
-// sealed is a spec whose values have a prefix and the key.
+// sealed is a spec whose stored values begin with their key and "=".
 func sealed(prefix string) cache.Spec {
 	return cache.Spec{Prefix: prefix, Open: func(_ context.Context, key string, value []byte) ([]byte, error) {
 		plain, ok := bytes.CutPrefix(value, []byte(key+"="))
@@ -155,7 +155,7 @@ func widget(name, value string, revision int64) *clientv3.Event {
 	return put(widgets+name, widgets+name+"="+value, revision)
 }
 
-// TestAdoptedHistory registers a resource when its past is known already.
+// TestAdoptedHistory registers a resource whose objects and events were read before.
 func TestAdoptedHistory(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
@@ -165,7 +165,7 @@ func TestAdoptedHistory(t *testing.T) {
 
 	r := c.Register(sealed(widgets))
 	if got := r.Snapshot(); got.Opaque != 0 || got.Bytes != 1 || got.Revision != 17 {
-		t.Errorf("snapshot has %d odd, %d bytes, revision %d; want 0, 1, 17", got.Opaque, got.Bytes, got.Revision)
+		t.Errorf("snapshot has %d opaque, %d bytes, revision %d; want 0, 1, 17", got.Opaque, got.Bytes, got.Revision)
 	}
 	wantRevisions(t, r.Log(), 10, 11, 13, 14, 15, 17)
 	wantExpired(t, r.Log(), 9, 10)
@@ -189,7 +189,7 @@ func TestAdoptedHistory(t *testing.T) {
 	wantExpired(t, empty.Log(), 9, 10)
 }
 
-// TestAdoptedHistoryOfDeleted: a resource without objects has events.
+// TestAdoptedHistoryOfDeleted: a resource without objects still has events.
 func TestAdoptedHistoryOfDeleted(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
@@ -200,7 +200,7 @@ func TestAdoptedHistoryOfDeleted(t *testing.T) {
 	wantRevisions(t, r.Log(), 10, 11)
 }
 
-// TestAdoptedHistoryIsBounded: events that were dropped before are gone.
+// TestAdoptedHistoryIsBounded: events that were dropped before the registration are gone.
 func TestAdoptedHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{HistoryBytes: 10_000})
@@ -220,8 +220,8 @@ func TestAdoptedHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestHistoryAfterRelease: while a resource was registered, its events went to
-// its own log, which goes with it.
+// TestHistoryAfterRelease: while a resource is registered, its events go to its own log,
+// which is removed with it.
 func TestHistoryAfterRelease(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})
@@ -233,7 +233,7 @@ func TestHistoryAfterRelease(t *testing.T) {
 	again := c.Register(sealed(widgets))
 	wantExpired(t, again.Log(), 12, 13)
 	wantRevisions(t, again.Log(), 13, 14)
-	// Others are not concerned, nor is what a load makes known.
+	// The history of other resources is complete, and so is all of it after a load.
 	wantRevisions(t, c.Register(cache.Spec{Prefix: gadgets}).Log(), 10, 13)
 	c.Apply(t.Context(), apply(remove(widgets+"b", 15)))
 	c.Release(again)
@@ -242,8 +242,8 @@ func TestHistoryAfterRelease(t *testing.T) {
 	wantRevisions(t, c.Register(sealed(widgets)).Log(), 20, 21)
 }
 
-// TestHistoryAfterReleaseExpires: what is known of resources that are gone goes too,
-// and nobody is told that their history is whole.
+// TestHistoryAfterReleaseExpires: the record of a release is dropped after the window. The
+// log must not then claim the events that it lacks.
 func TestHistoryAfterReleaseExpires(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
