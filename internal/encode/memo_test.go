@@ -182,7 +182,7 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestBudgetDoesNotRetainEntries retires a group. Its entries must be collected, although the budget\'s
+// TestBudgetDoesNotRetainEntries retires a group. Its entries must be collected, although the budget's
 // queues still refer to its cells.
 func TestBudgetDoesNotRetainEntries(t *testing.T) {
 	w := newFixture(t)
