@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestNegotiate: an answer can be had with zstd or gzip, or, as a watch, with gzip alone.
+// TestNegotiate negotiates answers, which are offered with zstd and gzip, and watches, which
+// are offered with gzip only.
 func TestNegotiate(t *testing.T) {
 	for _, c := range []struct {
 		accepted     string
@@ -27,7 +28,7 @@ func TestNegotiate(t *testing.T) {
 		{"deflate, gzip, br, zstd", Zstd, Gzip},
 		{"gzip;q=1.0,deflate;q=0.6,identity;q=0.3", Gzip, Gzip},
 		{"gzip,deflate,*;q=0.1", Gzip, Gzip},
-		// Weights decide; equal ones leave it to the server.
+		// Weights decide. With equal weights the server prefers zstd.
 		{"zstd;q=0.5, gzip", Gzip, Gzip},
 		{"gzip;q=0.5, zstd;q=0.5", Zstd, Gzip},
 		{"gzip;q=0.501, zstd;q=0.5", Gzip, Gzip},
@@ -51,7 +52,7 @@ func TestNegotiate(t *testing.T) {
 		{"identity;q=1, gzip;q=0", Identity, Identity},
 		{"gzip, gzip;q=0", Identity, Identity},
 		{"gzip;q=0, *", Identity, Identity},
-		// Nobody who does not name a coding gets it.
+		// A coding that is not named is not chosen.
 		{"*", Identity, Identity},
 		{"*;q=1", Identity, Identity},
 		{"identity;q=0", Identity, Identity},
@@ -66,7 +67,7 @@ func TestNegotiate(t *testing.T) {
 		{"gzip deflate", Identity, Identity},
 		{"gzip/1", Identity, Identity},
 		{"\"gzip\"", Identity, Identity},
-		// What does not follow the grammar says nothing.
+		// Elements that do not follow the grammar are ignored.
 		{"gzip;", Identity, Identity},
 		{"gzip;q", Identity, Identity},
 		{"gzip;q=", Identity, Identity},
@@ -89,7 +90,7 @@ func TestNegotiate(t *testing.T) {
 		if got := Negotiate(header, Gzip); got != c.only {
 			t.Errorf("%q of gzip alone: %q, want %q", c.accepted, got, c.only)
 		}
-		// A list may be spread over lines.
+		// The elements may be spread over several header lines.
 		spread := http.Header{"Accept-Encoding": strings.Split(c.accepted, ",")}
 		if got := Negotiate(spread, Zstd, Gzip); got != c.answer {
 			t.Errorf("%q: %q, want %q", spread["Accept-Encoding"], got, c.answer)

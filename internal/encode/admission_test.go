@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestFlightsAreBounded has many readers go through large segments, each from a place
-// of its own and at a pace of its own.
-func TestFlightsAreBounded(t *testing.T) {
+// TestAdmittedSegmentsAreBounded has many readers walk large segments, each from another segment
+// and at another speed.
+func TestAdmittedSegmentsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, all = 1 << 20, 200
 		var a segmentAdmission
@@ -44,8 +44,9 @@ func TestFlightsAreBounded(t *testing.T) {
 	})
 }
 
-// TestFlightsOfStalledReaders has more readers stall than there is room for.
-func TestFlightsOfStalledReaders(t *testing.T) {
+// TestAdmissionOfStalledReaders has more readers stall than the bound lets in at once. Each of
+// them is admitted, and readers beside them are not delayed.
+func TestAdmissionOfStalledReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, all = 1 << 20, 100
 		var a segmentAdmission
@@ -61,8 +62,8 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 		<-time.After(admissionFresh)
 		began = time.Now()
 		for i := range all {
-			a.release(a.acquire(&cells[all+i], size)) // of their own
-			a.release(a.acquire(&cells[i], size))     // shared with who stalls
+			a.release(a.acquire(&cells[all+i], size)) // another segment
+			a.release(a.acquire(&cells[i], size))     // a stalled reader's segment
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("%d readers beside %d that stall took %s", 2*all, all, took)
@@ -76,8 +77,8 @@ func TestFlightsOfStalledReaders(t *testing.T) {
 	})
 }
 
-// TestLargeFlightIsAlone begins with one that is larger than what is allowed.
-func TestLargeFlightIsAlone(t *testing.T) {
+// TestOversizedSegmentIsAdmittedAlone acquires a segment that is larger than the bound.
+func TestOversizedSegmentIsAdmittedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a segmentAdmission
 		var cells [2]cell

@@ -35,7 +35,7 @@ func TestBudgetStaysWithinItsLimit(t *testing.T) {
 				i := random.IntN(len(cells))
 				switch random.IntN(4) {
 				case 0, 1:
-					// A cell is filled by one at a time, and only when empty, as memos do.
+					// As in memos, one goroutine at a time fills a cell, and only an empty one.
 					owners[i].Lock()
 					if cells[i].load() == nil {
 						b.keepPlain(&cells[i], segmentOf(random.IntN(4000)))
@@ -76,19 +76,19 @@ func TestBudgetKeepsWhatIsRead(t *testing.T) {
 	b.keepPlain(read, segmentOf(each))
 	for i := range others {
 		if read.load() == nil {
-			t.Fatalf("what is read was dropped at the %dth arrival", i)
+			t.Fatalf("a cell that is read was evicted at arrival %d", i)
 		}
 		b.keepPlain(&others[i], segmentOf(each))
 	}
 	if others[0].segment.Load() != nil {
-		t.Error("what was never read is still there")
+		t.Error("a cell that was never read was not evicted")
 	}
 	if others[len(others)-1].segment.Load() == nil {
 		t.Error("the newest is gone")
 	}
 }
 
-func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
+func TestBudgetEvictsWhatIsNoLongerRead(t *testing.T) {
 	const each = 1000
 	b := NewBudget(3 * (each + segmentOverhead))
 	once := new(cell)
@@ -98,7 +98,7 @@ func TestBudgetLetsGoOfWhatIsNoLongerRead(t *testing.T) {
 		b.keepPlain(new(cell), segmentOf(each))
 	}
 	if once.segment.Load() != nil {
-		t.Error("what was read once stays for good")
+		t.Error("a cell that was read once is never evicted")
 	}
 }
 
@@ -126,8 +126,8 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 	}
 }
 
-// TestBudgetRefillsCells fills and drops the same cells again and again:
-// a cell that is queued twice would be looked at twice.
+// TestBudgetRefillsCells fills and drops the same cell again and again. The queue must not
+// grow with it.
 func TestBudgetRefillsCells(t *testing.T) {
 	b := NewBudget(1 << 20)
 	stays, comesAndGoes := new(cell), new(cell)

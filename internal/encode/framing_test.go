@@ -123,7 +123,7 @@ func TestCutRejectsOtherShapes(t *testing.T) {
 	}
 }
 
-// FuzzSplit looks for inputs that make the parsers fail otherwise than with an error.
+// FuzzSplit looks for inputs with which the parsers fail otherwise than by ErrShape.
 func FuzzSplit(f *testing.F) {
 	f.Add(envelope(field(1, "meta")), envelope(append(field(1, "meta"), field(2, "item")...)))
 	f.Add([]byte(`{"items":[]}`), []byte(`{"items":[{}]}`))

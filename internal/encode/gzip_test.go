@@ -11,7 +11,7 @@ import (
 
 func randomBytes(random *rand.Rand, n int) []byte {
 	b := make([]byte, n)
-	// Half of it repeats, so that there is something to compress.
+	// Half of the bytes repeat, so that they can be compressed.
 	for i := range b {
 		b[i] = byte(random.Uint32())
 		if i >= 64 && i%2 == 0 {
@@ -53,7 +53,7 @@ func TestCombineCRC32OfManyZeros(t *testing.T) {
 	}
 }
 
-// TestGzipStreams reads streams of stored blocks and segments in any order.
+// TestGzipStreams decodes streams of stored blocks and segments in random order.
 func TestGzipStreams(t *testing.T) {
 	random := newRandom(t)
 	sizes := []int{0, 1, 2, 100, 5000, maxStoredBlock, maxStoredBlock + 1, 200_000}
@@ -106,7 +106,7 @@ func mustDeflate(t testing.TB, b []byte) []byte {
 	return out
 }
 
-// gunzip reads one stream to its end, which checks its checksum and length.
+// gunzip decodes one stream to its end. That checks its checksum and length.
 func gunzip(t testing.TB, packed []byte) []byte {
 	t.Helper()
 	in := bytes.NewReader(packed)

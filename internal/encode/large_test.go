@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// stalledWriters take no large segment before they are released, and know how many
-// bytes of distinct segments are with them.
+// stalledWriters are the connections of clients that stall. A write of a large segment blocks
+// until they are released. They count the bytes of the distinct segments that they have.
 type stalledWriters struct {
 	released chan struct{}
 
@@ -28,7 +28,7 @@ func newStalledWriters() *stalledWriters {
 	return s
 }
 
-// Write implements io.Writer for any number of readers.
+// Write implements io.Writer. It is safe for concurrent use.
 func (s *stalledWriters) Write(b []byte) (int, error) {
 	if len(b) >= minDirectWrite {
 		s.mu.Lock()
@@ -48,7 +48,7 @@ func (s *stalledWriters) bytes() (total int) {
 	return total
 }
 
-// largeGroups are objects of some bytes each, one in a group.
+// largeGroups makes groups of one object each, of size bytes.
 func largeGroups(tb testing.TB, n, size int, compressible bool) []group {
 	tb.Helper()
 	random := rand.NewChaCha8([32]byte{1})
@@ -69,19 +69,19 @@ func largeGroups(tb testing.TB, n, size int, compressible bool) []group {
 	return all
 }
 
-// largeForm is a way to read large objects.
-type largeForm struct {
+// largeReader is one form and coding in which large objects are read.
+type largeReader struct {
 	name string
 	read func(out io.Writer, spans iter.Seq[Span]) error
 }
 
-func (w *fixture) largeForms(tb testing.TB) []largeForm {
+func (w *fixture) largeReaders(tb testing.TB) []largeReader {
 	tb.Helper()
-	var all []largeForm
+	var all []largeReader
 	for name, framing := range framings {
 		f := w.form(tb, framing)
 		for _, encoding := range []Encoding{Identity, Gzip, Zstd} {
-			all = append(all, largeForm{"list " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
+			all = append(all, largeReader{"list " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
 				return (&List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: spans}).Write(out, encoding)
 			}})
 		}
@@ -89,7 +89,7 @@ func (w *fixture) largeForms(tb testing.TB) []largeForm {
 	for name, framing := range map[string]Framing{"json": WatchJSON, "protobuf": WatchProtobuf} {
 		f := w.watchForm(tb, framing)
 		for _, encoding := range []Encoding{Identity, Gzip} {
-			all = append(all, largeForm{"watch " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
+			all = append(all, largeReader{"watch " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
 				return (&Stream{Form: f, Writer: out, Encoding: encoding, Observe: func(int) {}}).Initial(spans)
 			}})
 		}
@@ -97,21 +97,21 @@ func (w *fixture) largeForms(tb testing.TB) []largeForm {
 	return all
 }
 
-// TestLargeSegmentsAreBounded has readers begin at a large object each, and stall. In no
-// form may they hold more than the bound, nor leave more in the budget.
+// TestLargeSegmentsAreBounded has readers stall at a large object each. In no form may they hold
+// more than the bound, or leave more than one object in the budget.
 func TestLargeSegmentsAreBounded(t *testing.T) {
 	const size, readers = 1 << 20, 40
 	all := largeGroups(t, readers, size, false)
-	zip([]byte("the process's encoder is made outside of the bubbles"))
+	zip([]byte("makes the process's encoder outside of the synctest bubbles"))
 	w := newFixture(t)
-	for _, form := range w.largeForms(t) {
+	for _, form := range w.largeReaders(t) {
 		t.Run(form.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				out := newStalledWriters()
 				var group sync.WaitGroup
 				for i := range readers {
 					group.Go(func() {
-						if err := form.read(out, between(all, i, min(i+2, readers))); err != nil {
+						if err := form.read(out, spansBetween(all, i, min(i+2, readers))); err != nil {
 							t.Error(err)
 						}
 					})
@@ -131,8 +131,8 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLargeSegmentsThatShrinkAreKept compresses large objects once for all readers, if
-// that makes much less of them.
+// TestLargeSegmentsThatShrinkAreKept reads large objects that compress well. They are compressed
+// once for all readers.
 func TestLargeSegmentsThatShrinkAreKept(t *testing.T) {
 	const size, objects = 1 << 20, 4
 	w := newFixture(t)

@@ -47,7 +47,7 @@ func BenchmarkListWriteZstd(b *testing.B) {
 	benchmarkList(b, func(l *List) error { return l.Write(io.Discard, Zstd) })
 }
 
-// BenchmarkSegment packs and unpacks what a budget without room keeps.
+// BenchmarkSegment compresses and unpacks a segment as a tight budget does.
 func BenchmarkSegment(b *testing.B) {
 	w := newFixture(b)
 	g := groups(b, 480, 480)[0]
@@ -74,8 +74,8 @@ func BenchmarkSegment(b *testing.B) {
 	})
 }
 
-// BenchmarkLeafChange is what one write costs the next reader: a leaf of which
-// one object changed.
+// BenchmarkLeafChange reads a leaf of which one object has changed. It is the cost of a write
+// to the next reader.
 func BenchmarkLeafChange(b *testing.B) {
 	for name, framing := range framings {
 		b.Run(name, func(b *testing.B) {

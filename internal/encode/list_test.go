@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// fixture is config maps in their own scheme.
+// fixture has the encoders of config maps, and a budget.
 type fixture struct {
 	codecs serializer.CodecFactory
 	// decoded counts calls of Decode.
@@ -93,13 +93,13 @@ func entry(tb testing.TB, i int, text string) *resource.Entry {
 	return &resource.Entry{Key: obj.Namespace + "/" + obj.Name, Revision: int64(100 + i), Value: value}
 }
 
-// group is a leaf.
+// group is a leaf of the cache's tree.
 type group struct {
 	memo    *Memo
 	entries []*resource.Entry
 }
 
-// groups spreads n entries over leaves of a size.
+// groups makes n entries in groups of some size.
 func groups(tb testing.TB, n, size int) []group {
 	tb.Helper()
 	var all []group
@@ -113,8 +113,8 @@ func groups(tb testing.TB, n, size int) []group {
 	return all
 }
 
-// between yields the entries from..to-1 of all, counted over all groups.
-func between(all []group, from, to int) iter.Seq[Span] {
+// spansBetween yields the entries from..to-1 of all groups.
+func spansBetween(all []group, from, to int) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		at := 0
 		for _, g := range all {
@@ -127,11 +127,11 @@ func between(all []group, from, to int) iter.Seq[Span] {
 	}
 }
 
-// expected is the list as the encoder alone writes it.
-func (w *fixture) expected(tb testing.TB, framing Framing, all []group, from, to int) []byte {
+// expectedList is the list as Kubernetes' encoder writes it.
+func (w *fixture) expectedList(tb testing.TB, framing Framing, all []group, from, to int) []byte {
 	tb.Helper()
 	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "4711"}, Items: []corev1.ConfigMap{}}
-	for span := range between(all, from, to) {
+	for span := range spansBetween(all, from, to) {
 		for _, e := range span.Entries[span.From:span.To] {
 			obj, err := w.decode(e)
 			if err != nil {
@@ -149,7 +149,7 @@ func (w *fixture) expected(tb testing.TB, framing Framing, all []group, from, to
 }
 
 func newList(f *Form, all []group, from, to int) *List {
-	return &List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: between(all, from, to), Empty: from >= to}
+	return &List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: spansBetween(all, from, to), Empty: from >= to}
 }
 
 var framings = map[string]Framing{"json": JSON, "pretty": PrettyJSON, "protobuf": Protobuf}
@@ -162,7 +162,7 @@ func TestListIsWhatTheEncoderWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := w.form(t, framing)
 			for _, r := range ranges {
-				want := w.expected(t, framing, all, r[0], r[1])
+				want := w.expectedList(t, framing, all, r[0], r[1])
 				for _, pass := range []string{"cold", "warm"} {
 					checkList(t, fmt.Sprintf("%v %s", r, pass), newList(f, all, r[0], r[1]), want)
 				}
@@ -171,7 +171,8 @@ func TestListIsWhatTheEncoderWrites(t *testing.T) {
 	}
 }
 
-// checkList writes a list in both ways, and compares its length.
+// checkList writes a list in each coding and compares it with want. It also checks
+// LongerThan.
 func checkList(t *testing.T, what string, list *List, want []byte) {
 	t.Helper()
 	var plain, packed bytes.Buffer
@@ -212,7 +213,7 @@ func TestListWithoutBudget(t *testing.T) {
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
 			f := w.form(t, framing)
-			checkList(t, "all", newList(f, all, 0, 60), w.expected(t, framing, all, 0, 60))
+			checkList(t, "all", newList(f, all, 0, 60), w.expectedList(t, framing, all, 0, 60))
 		})
 	}
 }
@@ -244,8 +245,7 @@ func TestListFailsBeforeItsFirstByte(t *testing.T) {
 	}
 }
 
-// TestObject compares GETs with the encoder's bytes, with and without a model of
-// what surrounds an object.
+// TestObject compares answers to GETs with the encoder's bytes, with and without SetModel.
 func TestObject(t *testing.T) {
 	w := newFixture(t)
 	g := groups(t, 10, 10)[0]
@@ -282,15 +282,15 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestRunsAreEncodedAlone asks for single items: their neighbours cost nothing,
-// and what was encoded is kept and used for the whole.
-func TestRunsAreEncodedAlone(t *testing.T) {
+// TestSingleItemsAreEncodedAlone reads single items. Their neighbours are not encoded. The items
+// are kept, and copied when the whole group is encoded.
+func TestSingleItemsAreEncodedAlone(t *testing.T) {
 	w := newFixture(t)
 	all := groups(t, 40, 40)
 	f := w.form(t, JSON)
 	read := func(from, to int) int64 {
 		t.Helper()
-		want := w.expected(t, JSON, all, from, to)
+		want := w.expectedList(t, JSON, all, from, to)
 		before := w.decoded.Load()
 		var out bytes.Buffer
 		if err := newList(f, all, from, to).Write(&out, Identity); err != nil || !bytes.Equal(out.Bytes(), want) {
@@ -306,7 +306,7 @@ func TestRunsAreEncodedAlone(t *testing.T) {
 			t.Errorf("items %d to %d: decoded %d objects, want %d", c.from, c.to, n, c.decoded)
 		}
 	}
-	// The next leaf copies items that were encoded alone, too.
+	// A succeeding leaf copies items that were encoded alone, too.
 	all = groups(t, 40, 40)
 	read(7, 8)
 	g := w.successor(all[0])
@@ -316,8 +316,8 @@ func TestRunsAreEncodedAlone(t *testing.T) {
 	}
 }
 
-// TestTightBudgetKeepsCompressedBytes lists more than the budget holds: what is
-// read again is unpacked, and nothing is encoded anew once it has settled.
+// TestTightBudgetKeepsCompressedBytes lists more than fits into the budget. Once the budget has
+// settled, segments are unpacked when they are read again, and no object is decoded.
 func TestTightBudgetKeepsCompressedBytes(t *testing.T) {
 	w := newFixture(t)
 	all := groups(t, 2000, 40)
@@ -328,15 +328,15 @@ func TestTightBudgetKeepsCompressedBytes(t *testing.T) {
 	}
 	w.budget = NewBudget(size / 3)
 	f = w.form(t, JSON)
-	want := w.expected(t, JSON, all, 0, 2000)
+	want := w.expectedList(t, JSON, all, 0, 2000)
 	for range 3 {
 		checkList(t, "all", newList(f, all, 0, 2000), want)
-		runtimeGC()
+		collectGarbage()
 	}
 	before := w.decoded.Load()
 	checkList(t, "all", newList(f, all, 0, 2000), want)
 	if n := w.decoded.Load() - before; n > 0 {
-		t.Errorf("decoded %d objects that compressed bytes should be kept of", n)
+		t.Errorf("decoded %d objects whose compressed bytes should be kept", n)
 	}
 	if w.budget.Used() > w.budget.Limit() {
 		t.Errorf("%d bytes kept of %d", w.budget.Used(), w.budget.Limit())

@@ -12,10 +12,10 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// write reads a group through a form and returns how many objects that decoded.
+// write writes a group in a form, checks the bytes and returns how many objects were decoded.
 func (w *fixture) write(t *testing.T, f *Form, g group) int64 {
 	t.Helper()
-	want := w.expected(t, f.cfg.Framing, []group{g}, 0, len(g.entries))
+	want := w.expectedList(t, f.cfg.Framing, []group{g}, 0, len(g.entries))
 	before := w.decoded.Load()
 	var out bytes.Buffer
 	if err := newList(f, []group{g}, 0, len(g.entries)).Write(&out, Identity); err != nil {
@@ -27,7 +27,7 @@ func (w *fixture) write(t *testing.T, f *Form, g group) int64 {
 	return w.decoded.Load() - before
 }
 
-// successor is a group that replaces g.
+// successor makes a group that replaces g.
 func (w *fixture) successor(g group) group {
 	next := group{memo: new(Memo), entries: slices.Clone(g.entries)}
 	next.memo.Succeed(g.memo, w.budget)
@@ -49,7 +49,7 @@ func TestMemoEncodesOnce(t *testing.T) {
 	}
 }
 
-// TestWarm encodes a group once, ahead of readers, and never what is not kept.
+// TestWarm warms a group several times. It is encoded once, or never if it is not to be kept.
 func TestWarm(t *testing.T) {
 	for name, c := range map[string]struct {
 		text int
@@ -67,7 +67,7 @@ func TestWarm(t *testing.T) {
 			if more, err := f.Warm(Span{Memo: g.memo, Entries: g.entries}, stored); err != nil || !more {
 				t.Fatalf("%s: %v, %v", name, more, err)
 			}
-			runtimeGC() // what is not kept is forgotten
+			collectGarbage() // Weak pointers end.
 		}
 		if n := w.decoded.Load(); n != c.want {
 			t.Errorf("%s: decoded %d objects, want %d", name, n, c.want)
@@ -117,8 +117,8 @@ func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
 	}
 }
 
-// TestMemoGivesBackItems: items that were asked for alone give back what they hold when
-// their group has been replaced twice, and others were asked for.
+// TestMemoGivesBackItems reads another single item of each generation of a group. The bytes
+// of items of older generations must be given back to the budget.
 func TestMemoGivesBackItems(t *testing.T) {
 	w := newFixture(t)
 	f := w.form(t, JSON)
@@ -138,7 +138,7 @@ func TestMemoGivesBackItems(t *testing.T) {
 		t.Errorf("%d bytes are held, %d for one item", used, one)
 	}
 	if g.memo.Retire(w.budget); w.budget.Used() != 0 {
-		t.Errorf("%d bytes are held for nobody", w.budget.Used())
+		t.Errorf("%d bytes are kept for a memo that was retired", w.budget.Used())
 	}
 }
 
@@ -151,8 +151,8 @@ func TestMemoCopiesAfterSplit(t *testing.T) {
 	right := group{memo: new(Memo), entries: slices.Clone(left.entries[20:])}
 	right.memo.InheritFrom(left.memo)
 	left.entries = left.entries[:20]
-	// The half that is read first takes the old bytes with it; the other may
-	// have to be encoded anew, and both must be right.
+	// The half that is read first drops the old bytes, so the other may have to be
+	// encoded anew. Both must be right.
 	if n := w.write(t, f, left); n != 0 {
 		t.Errorf("decoded %d objects of the left half", n)
 	}
@@ -172,7 +172,7 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 		t.Errorf("%d bytes kept by a retired memo", n)
 	}
 	for range 2 {
-		runtimeGC() // readers at the same time share what no memo keeps
+		collectGarbage() // Weak pointers end.
 		if n := w.write(t, f, g); n != 40 {
 			t.Errorf("decoded %d objects, want 40 each time", n)
 		}
@@ -182,9 +182,9 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestBudgetHoldsNoEntries: what a retired memo knew of goes, though the budget has
-// not noticed yet that its cells are empty.
-func TestBudgetHoldsNoEntries(t *testing.T) {
+// TestBudgetDoesNotRetainEntries retires a group. Its entries must be collected, although the budget's
+// queues still refer to its cells.
+func TestBudgetDoesNotRetainEntries(t *testing.T) {
 	w := newFixture(t)
 	f := w.form(t, JSON)
 	living := groups(t, 160, 40)
@@ -197,14 +197,14 @@ func TestBudgetHoldsNoEntries(t *testing.T) {
 		return weak.Make(g.entries[0])
 	}()
 	for range 3 {
-		runtimeGC()
+		collectGarbage()
 	}
 	if e := gone.Value(); e != nil {
 		t.Errorf("entry %s is still there", e.Key)
 	}
 	for _, g := range living {
 		if n := w.write(t, f, g); n != 0 {
-			t.Errorf("decoded %d objects of what is kept", n)
+			t.Errorf("decoded %d objects whose bytes are kept", n)
 		}
 	}
 }
@@ -224,13 +224,13 @@ func TestReplacedMemoKeepsNothingNew(t *testing.T) {
 	}
 }
 
-// TestRetireGivesEverythingBack retires a leaf whose predecessor still holds bytes.
+// TestRetireGivesEverythingBack retires a leaf that has not copied its predecessor's bytes yet.
 func TestRetireGivesEverythingBack(t *testing.T) {
 	w := newFixture(t)
 	g := groups(t, 40, 40)[0]
 	for _, framing := range framings {
 		f := w.form(t, framing)
-		checkList(t, "all", newList(f, []group{g}, 0, 40), w.expected(t, framing, []group{g}, 0, 40))
+		checkList(t, "all", newList(f, []group{g}, 0, 40), w.expectedList(t, framing, []group{g}, 0, 40))
 	}
 	w.successor(g).memo.Retire(w.budget)
 	if n := w.budget.Used(); n != 0 {
@@ -238,8 +238,8 @@ func TestRetireGivesEverythingBack(t *testing.T) {
 	}
 }
 
-// TestMemoUnderLoad reads every generation of a leaf in all forms while newer
-// ones are made.
+// TestMemoUnderLoad reads each generation of a leaf in all forms while newer generations are
+// made.
 func TestMemoUnderLoad(t *testing.T) {
 	w := newFixture(t)
 	w.budget = NewBudget(40 << 10)
@@ -249,7 +249,7 @@ func TestMemoUnderLoad(t *testing.T) {
 		f := w.form(t, framing)
 		old := g
 		for generation := range 20 {
-			want := w.expected(t, framing, []group{old}, 0, 40)
+			want := w.expectedList(t, framing, []group{old}, 0, 40)
 			snapshot := old
 			for range 3 {
 				readers.Go(func() {
@@ -278,8 +278,8 @@ func TestMemoUnderLoad(t *testing.T) {
 	}
 }
 
-// runtimeGC lets go of what only weak pointers hold.
-func runtimeGC() {
+// collectGarbage collects what only weak pointers refer to.
+func collectGarbage() {
 	for range 2 {
 		runtime.GC()
 	}

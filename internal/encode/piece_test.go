@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPieces has those of both kinds, and empty ones, plain and with gzip.
+// TestPieces writes pieces of both kinds and empty ones, plain and with gzip.
 func TestPieces(t *testing.T) {
 	long := strings.Repeat("some text that is long enough ", 100)
 	made := 0
@@ -63,7 +63,7 @@ func TestPieces(t *testing.T) {
 			t.Errorf("inflated: %q, %v", inflated, err)
 		}
 	}
-	if made != 5 || !again.IsDeflated() { // for its size, its text three times, and once deflated
+	if made != 5 || !again.IsDeflated() { // Once for its size, three times for its text, and once deflated.
 		t.Errorf("made %d times", made)
 	}
 }

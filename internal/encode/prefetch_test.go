@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// withHelpers gives lists as many helpers as they want, whatever the machine has.
+// withHelpers lets lists have n helpers, whatever the number of processors.
 func withHelpers(t *testing.T, n int) {
 	t.Helper()
 	before := helperSlots
@@ -22,9 +22,9 @@ func withHelpers(t *testing.T, n int) {
 	t.Cleanup(func() { helperSlots = before })
 }
 
-// TestAheadIsWhatTheEncoderWrites writes cold lists with helpers, and finds each
-// object decoded once.
-func TestAheadIsWhatTheEncoderWrites(t *testing.T) {
+// TestPrefetchedListIsWhatTheEncoderWrites writes cold lists with helpers. Each object is
+// decoded once.
+func TestPrefetchedListIsWhatTheEncoderWrites(t *testing.T) {
 	withHelpers(t, 3)
 	const objects = 2000
 	for name, framing := range framings {
@@ -32,7 +32,7 @@ func TestAheadIsWhatTheEncoderWrites(t *testing.T) {
 			w := newFixture(t)
 			all := groups(t, objects, 48)
 			f := w.form(t, framing)
-			want := w.expected(t, framing, all, 0, objects)
+			want := w.expectedList(t, framing, all, 0, objects)
 			w.decoded.Store(0)
 			var out bytes.Buffer
 			if err := newList(f, all, 0, objects).Write(&out, encoding); err != nil {
@@ -49,16 +49,16 @@ func TestAheadIsWhatTheEncoderWrites(t *testing.T) {
 	}
 }
 
-// TestAheadWorks lets the first group wait until the second is begun, and that until the
-// third is encoded: by another helper, or by the list itself while its only helper is
-// busy.
-func TestAheadWorks(t *testing.T) {
+// TestPrefetchRunsAhead makes the first group wait until the second is begun, and the second
+// until the third is encoded. So the third is encoded by another helper, or by the walk
+// while its only helper is busy.
+func TestPrefetchRunsAhead(t *testing.T) {
 	for _, helpers := range []int{1, 2} {
-		t.Run(strconv.Itoa(helpers), func(t *testing.T) { testAheadWorks(t, helpers) })
+		t.Run(strconv.Itoa(helpers), func(t *testing.T) { testPrefetchRunsAhead(t, helpers) })
 	}
 }
 
-func testAheadWorks(t *testing.T, helpers int) {
+func testPrefetchRunsAhead(t *testing.T, helpers int) {
 	withHelpers(t, helpers)
 	w := newFixture(t)
 	all := groups(t, 480, 48)
@@ -68,7 +68,7 @@ func testAheadWorks(t *testing.T, helpers int) {
 		select {
 		case <-is:
 		case <-time.After(20 * time.Second):
-			t.Error("not in time: " + what)
+			t.Error("timed out waiting until " + what)
 		}
 	}
 	decode := f.cfg.Decode
@@ -95,9 +95,9 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 var errGone = errors.New("gone")
 
-// TestAheadEnds ends helpers with the list: when the client is gone, when an object
-// does not decode, and when decoding panics.
-func TestAheadEnds(t *testing.T) {
+// TestPrefetchEndsWithItsList ends a list early: the client is gone, an object cannot be decoded,
+// or decoding panics. The helpers must end too.
+func TestPrefetchEndsWithItsList(t *testing.T) {
 	withHelpers(t, 3)
 	for name, c := range map[string]struct {
 		to     io.Writer
@@ -123,7 +123,7 @@ func TestAheadEnds(t *testing.T) {
 		if got := writeGuarded(newList(f, all, 0, 2000), c.to); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		for range cap(helperSlots) { // each has to leave
+		for range cap(helperSlots) { // Each helper gives its slot back.
 			helperSlots <- struct{}{}
 		}
 		for range cap(helperSlots) {
@@ -132,7 +132,7 @@ func TestAheadEnds(t *testing.T) {
 	}
 }
 
-// writeGuarded tells how writing failed, or with what it panicked.
+// writeGuarded returns the text of the error or panic with which writing failed.
 func writeGuarded(l *List, to io.Writer) (failure string) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// watchForm makes a form of frames.
+// watchForm makes a form of a watch's frames.
 func (w *fixture) watchForm(tb testing.TB, framing Framing) *Form {
 	tb.Helper()
 	mediaType := runtime.ContentTypeJSON
@@ -67,28 +67,29 @@ func (w *fixture) oracleOf(tb testing.TB, f *Form, out io.Writer, c Change) {
 	w.oracle(tb, f, out, c.Kind, obj)
 }
 
-// client is a stream and what it should have been sent.
-type client struct {
+// streamClient has a stream, the bytes that it was sent, and the frames that it should have
+// been sent.
+type streamClient struct {
 	Stream
 	wire  bytes.Buffer
 	want  bytes.Buffer
 	sizes int
 }
 
-func newClient(f *Form, encoding Encoding) *client {
-	c := &client{}
+func newClient(f *Form, encoding Encoding) *streamClient {
+	c := &streamClient{}
 	c.Stream = Stream{Form: f, Writer: &c.wire, Encoding: encoding, Observe: func(n int) { c.sizes += n }}
 	return c
 }
 
-// arrived are the bytes that a client has received so far.
-type arrived struct {
+// starvedReader has the bytes that a client has received so far.
+type starvedReader struct {
 	bytes.Reader
-	// starved says that it has been asked for more.
+	// starved says that the decoder has asked for more.
 	starved bool
 }
 
-func (a *arrived) Read(b []byte) (int, error) {
+func (a *starvedReader) Read(b []byte) (int, error) {
 	n, err := a.Reader.Read(b)
 	if err != nil {
 		a.starved = true
@@ -96,12 +97,12 @@ func (a *arrived) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// check decodes all that was sent so far. A decoder must need no more to tell it.
-func (c *client) check(t *testing.T, ended bool) {
+// check decodes all that was sent so far. The decoder must not need further bytes for that.
+func (c *streamClient) check(t *testing.T, ended bool) {
 	t.Helper()
 	got := c.wire.Bytes()
 	if c.Encoding == Gzip {
-		from := &arrived{Reader: *bytes.NewReader(got)}
+		from := &starvedReader{Reader: *bytes.NewReader(got)}
 		r, err := gzip.NewReader(from)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +112,7 @@ func (c *client) check(t *testing.T, ended bool) {
 			t.Fatalf("decode: %v, asked for more: %v", err, from.starved)
 		}
 		if rest, err := io.ReadAll(r); len(rest) > 0 || ended != (err == nil) {
-			t.Fatalf("%q and %v behind what was sent; ended: %v", rest, err, ended)
+			t.Fatalf("%q and %v behind the frames; ended: %v", rest, err, ended)
 		}
 	}
 	if !bytes.Equal(got, c.want.Bytes()) {
@@ -122,8 +123,8 @@ func (c *client) check(t *testing.T, ended bool) {
 	}
 }
 
-// TestStreams sends random events to clients that come and go at any time, and
-// decodes what each has received after every write.
+// TestStreams sends random events to clients that join at any time, and decodes after each
+// write what a client has received.
 func TestStreams(t *testing.T) {
 	for _, framing := range []Framing{WatchJSON, WatchProtobuf} {
 		for seed := range uint64(6) {
@@ -133,7 +134,7 @@ func TestStreams(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				all := groups(t, 20, 4)
 				var log []Change
-				var clients []*client
+				var clients []*streamClient
 				for step := range 40 {
 					e := entry(t, random.IntN(5), strings.Repeat("word ", random.IntN(2000)))
 					log = append(log, Change{
@@ -158,16 +159,16 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// join makes a client, which may want initial events.
-func (w *fixture) join(t *testing.T, f *Form, all []group, random *rand.Rand) *client {
+// join makes a client, which may be sent initial events.
+func (w *fixture) join(t *testing.T, f *Form, all []group, random *rand.Rand) *streamClient {
 	t.Helper()
 	c := newClient(f, []Encoding{Identity, Gzip}[random.IntN(2)])
 	from := random.IntN(20)
 	to := from + random.IntN(20-from)
-	if err := c.Initial(between(all, from, to)); err != nil {
+	if err := c.Initial(spansBetween(all, from, to)); err != nil {
 		t.Fatal(err)
 	}
-	for span := range between(all, from, to) {
+	for span := range spansBetween(all, from, to) {
 		for _, e := range span.Entries[span.From:span.To] {
 			w.oracleOf(t, f, &c.want, Change{Kind: watch.Added, Entry: e, Revision: e.Revision})
 		}
@@ -177,7 +178,7 @@ func (w *fixture) join(t *testing.T, f *Form, all []group, random *rand.Rand) *c
 }
 
 // step sends the newest events, a bookmark, or nothing.
-func (w *fixture) step(t *testing.T, c *client, log []Change, random *rand.Rand) {
+func (w *fixture) step(t *testing.T, c *streamClient, log []Change, random *rand.Rand) {
 	t.Helper()
 	var err error
 	switch random.IntN(8) {
@@ -205,8 +206,8 @@ func (w *fixture) step(t *testing.T, c *client, log []Change, random *rand.Rand)
 	c.check(t, false)
 }
 
-// pull sends events as one who asks for so many bytes at a time.
-func (c *client) pull(changes []Change, room int) error {
+// pull sends changes as a connection that takes room bytes at a time.
+func (c *streamClient) pull(changes []Change, room int) error {
 	for len(changes) > 0 {
 		segments, rest, err := c.Append(nil, changes, room+1)
 		if err != nil {
@@ -220,7 +221,7 @@ func (c *client) pull(changes []Change, room int) error {
 	return nil
 }
 
-// TestEventIsEncodedOnce says that watches share what is encoded.
+// TestEventIsEncodedOnce sends an event to several watches, which share the frame.
 func TestEventIsEncodedOnce(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
@@ -232,22 +233,23 @@ func TestEventIsEncodedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		runtimeGC()
+		collectGarbage()
 	}
 	if n := w.decoded.Load(); n != 1 {
 		t.Errorf("decoded %d times, want once", n)
 	}
 }
 
-// TestAgesAreOfNow says that watches which are sent an event in one second share what is
-// encoded even where it tells ages, and that one which comes later is told them anew:
-// also behind, and before, a frame that it shares with one which was told others.
+// TestAgesAreOfNow sends events whose frames tell ages. Watches that are sent an event in the
+// same second share the frame. A watch that is sent it later gets a new one, also between
+// frames that it shares with other watches.
 func TestAgesAreOfNow(t *testing.T) {
 	w := newFixture(t)
 	cfg := w.watchForm(t, WatchJSON).cfg
 	cfg.Volatile = true
 	cfg.Object = func(obj runtime.Object) (runtime.Object, error) {
-		// The second one is a second younger: it is now what the first was then.
+		// Object i is i seconds younger than the first, so that the ages of different
+		// events are equal at different times.
 		o := obj.(*corev1.ConfigMap)
 		i, err := strconv.Atoi(o.Labels["index"])
 		o.Data["age"] = time.Now().Add(time.Duration(-i) * time.Second).String()
@@ -263,8 +265,8 @@ func TestAgesAreOfNow(t *testing.T) {
 		changes = append(changes, Change{Frames: new(Frames), Kind: watch.Modified, Entry: e, Revision: e.Revision})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		// send has a client read changes, and reports how many were encoded.
-		send := func(c *client, changes ...Change) int64 {
+		// send sends changes to a client, and returns how many were encoded.
+		send := func(c *streamClient, changes ...Change) int64 {
 			before := w.decoded.Load()
 			if err := c.pull(changes, 1); err != nil {
 				t.Fatal(err)
@@ -292,7 +294,7 @@ func TestAgesAreOfNow(t *testing.T) {
 			<-time.After(time.Second)
 			send(early, changes[1])
 			if n := send(late, changes...); n != 2 {
-				t.Errorf("%s: encoded %d of three events for one who came a second later than for the first, want 2", encoding, n)
+				t.Errorf("%s: encoded %d of three events for a watch that is a second late for the first, want 2", encoding, n)
 			}
 			if n := send(again, changes[1:]...); n != 0 {
 				t.Errorf("%s: encoded %d events again in the same second", encoding, n)
@@ -302,9 +304,9 @@ func TestAgesAreOfNow(t *testing.T) {
 	})
 }
 
-// TestRecentIsBounded says that frames beyond the bound are let go of and are
-// made again for who is late.
-func TestRecentIsBounded(t *testing.T) {
+// TestRecentFramesAreBounded sends more frames than are kept. The oldest are encoded again for a
+// watch that is late.
+func TestRecentFramesAreBounded(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
 	f.cfg.RecentFrames = NewRecentFrames(4000)
@@ -318,7 +320,7 @@ func TestRecentIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runtimeGC()
+	collectGarbage()
 	before := w.decoded.Load()
 	late := newClient(f, Identity)
 	for _, c := range log {
@@ -333,8 +335,8 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecentRests says that what rests holds no frame, and keeps new ones again.
-func TestRecentRests(t *testing.T) {
+// TestReleasedFramesAreEncodedAgain releases the frames. Later frames are kept again.
+func TestReleasedFramesAreEncodedAgain(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
 	e := entry(t, 1, "some text")
@@ -349,12 +351,12 @@ func TestRecentRests(t *testing.T) {
 		if want == 1 {
 			f.cfg.RecentFrames.Release()
 		}
-		runtimeGC()
+		collectGarbage()
 	}
 }
 
-// TestFollowingFramesShrink says that a frame is compressed behind the one
-// before it.
+// TestFollowingFramesShrink sends similar frames with gzip. Each is compressed with the one
+// before it as its dictionary.
 func TestFollowingFramesShrink(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
@@ -386,19 +388,19 @@ func TestStreamFails(t *testing.T) {
 	bad := &resource.Entry{Key: "a/bad"}
 	c := newClient(f, Identity)
 	if err := c.pull([]Change{{Frames: new(Frames), Kind: watch.Added, Entry: bad}}, 1); !errors.Is(err, errNotDecoded) {
-		t.Errorf("Append() = %v, want what decoding says", err)
+		t.Errorf("Append() = %v, want the decoder's error", err)
 	}
-	odd := group{memo: new(Memo), entries: []*resource.Entry{bad}}
-	if err := c.Initial(between([]group{odd}, 0, 1)); !errors.Is(err, errNotDecoded) {
-		t.Errorf("Initial() = %v, want what decoding says", err)
+	undecodable := group{memo: new(Memo), entries: []*resource.Entry{bad}}
+	if err := c.Initial(spansBetween([]group{undecodable}, 0, 1)); !errors.Is(err, errNotDecoded) {
+		t.Errorf("Initial() = %v, want the decoder's error", err)
 	}
-	c.Writer = failing{}
+	c.Writer = failingWriter{}
 	good := group{memo: new(Memo), entries: []*resource.Entry{entry(t, 1, "text")}}
-	if err := c.Initial(between([]group{good}, 0, 1)); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("Initial() = %v, want what the writer says", err)
+	if err := c.Initial(spansBetween([]group{good}, 0, 1)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("Initial() = %v, want the writer's error", err)
 	}
 }
 
-type failing struct{}
+type failingWriter struct{}
 
-func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

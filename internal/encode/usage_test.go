@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUsageIsTheBudget: what memos tell of themselves is what the budget counts, in
-// all kinds of bytes.
+// TestUsageIsTheBudget keeps bytes of all kinds. The sum of the memos' usage must be what the
+// budget has counted.
 func TestUsageIsTheBudget(t *testing.T) {
 	w := newFixture(t)
 	g := groups(t, 40, 40)[0]
@@ -23,7 +23,7 @@ func TestUsageIsTheBudget(t *testing.T) {
 	byForm := map[string]int64{}
 	g.memo.Usage(byForm)
 	if sum := byForm["v1 json"] + byForm["v1 json pretty"]; len(byForm) != 2 || sum != w.budget.Used() || byForm["v1 json"] <= byForm["v1 json pretty"] {
-		t.Errorf("memo tells of %v, the budget of %d bytes", byForm, w.budget.Used())
+		t.Errorf("the memo has %v, the budget %d bytes", byForm, w.budget.Used())
 	}
 	g.memo.Retire(w.budget)
 	left := map[string]int64{}

@@ -20,8 +20,8 @@ var strictDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxClientWindow), zstd.WithDecoderMaxMemory(1<<30))
 })
 
-// firstFrame walks a frame's blocks (RFC 8878, 3.1.1) and returns what it holds, and
-// what stands behind it. Decoders that read one frame see no more.
+// firstFrame walks a frame's blocks (RFC 8878, 3.1.1). It returns the frame's plain bytes, and
+// the bytes behind the frame, which decoders of a single frame do not see.
 func firstFrame(tb testing.TB, stream []byte) (plain, rest []byte) {
 	tb.Helper()
 	var header zstd.Header
@@ -74,9 +74,9 @@ func unzstd(tb testing.TB, stream []byte) []byte {
 	return plain
 }
 
-// repetitive makes bytes whose matches are at all distances that an encoder may take
-// for those of the sequences before it: a frame begins with 1, 4 and 8.
-func repetitive(random *rand.Rand, size int) []byte {
+// repetitiveBytes makes bytes with matches at all distances that an encoder may express as
+// repeat offsets. A frame begins with the repeat offsets 1, 4 and 8.
+func repetitiveBytes(random *rand.Rand, size int) []byte {
 	out := make([]byte, 0, size+64)
 	for len(out) < size {
 		switch random.IntN(6) {
@@ -104,8 +104,8 @@ func repetitive(random *rand.Rand, size int) []byte {
 	return out[:size]
 }
 
-// composed writes parts as one stream: each as a segment, or plain.
-func composed(tb testing.TB, parts [][]byte, packed func(i int) bool) []byte {
+// composeZstd writes parts as one stream, each as a segment or plain.
+func composeZstd(tb testing.TB, parts [][]byte, packed func(i int) bool) []byte {
 	tb.Helper()
 	var stream bytes.Buffer
 	out := newOutput(&stream, Zstd)
@@ -127,8 +127,8 @@ func composed(tb testing.TB, parts [][]byte, packed func(i int) bool) []byte {
 	return stream.Bytes()
 }
 
-// TestZstdIsOneFrame composes segments of all kinds in all kinds of orders. A segment
-// must not depend on the repeat offsets that the one before it leaves.
+// TestZstdIsOneFrame composes segments of all kinds in random order. A segment must not
+// depend on the repeat offsets that the segment before it leaves.
 func TestZstdIsOneFrame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{1, 2, 9, 10, 11, 100, 128, 129, 1000, 5000, 60_000, 128 << 10, 128<<10 + 1, 300_000, 1<<20 + 77}
@@ -138,8 +138,8 @@ func TestZstdIsOneFrame(t *testing.T) {
 		for i := range noise {
 			noise[i] = byte(random.Uint32())
 		}
-		segments = append(segments, repetitive(random, size), noise, bytes.Repeat([]byte("x"), size), bytes.Repeat([]byte("abcd"), size/4+1),
-			bytes.Repeat([]byte("abcdefgh"), size/8+1), []byte(strings.Repeat(`,{"metadata":{"name":"a"}}`, size/20+1)), append(noise[:size/2:size/2], repetitive(random, size)...))
+		segments = append(segments, repetitiveBytes(random, size), noise, bytes.Repeat([]byte("x"), size), bytes.Repeat([]byte("abcd"), size/4+1),
+			bytes.Repeat([]byte("abcdefgh"), size/8+1), []byte(strings.Repeat(`,{"metadata":{"name":"a"}}`, size/20+1)), append(noise[:size/2:size/2], repetitiveBytes(random, size)...))
 	}
 	for range 60 {
 		parts := make([][]byte, 1+random.IntN(12))
@@ -147,31 +147,31 @@ func TestZstdIsOneFrame(t *testing.T) {
 			parts[i] = segments[random.IntN(len(segments))]
 		}
 		kinds := random.Uint64() | random.Uint64()
-		stream := composed(t, parts, func(i int) bool { return kinds>>i&1 != 0 })
+		stream := composeZstd(t, parts, func(i int) bool { return kinds>>i&1 != 0 })
 		if got := unzstd(t, stream); !bytes.Equal(got, bytes.Join(parts, nil)) {
 			t.Fatalf("parts of %d bytes: decoded %d of %d bytes", lengths(parts), len(got), len(bytes.Join(parts, nil)))
 		}
 	}
 }
 
-// TestSegmentsStandAlone composes many short segments, whose first sequences are most
-// of what they have.
+// TestSegmentsStandAlone composes many short segments. They consist mostly of first sequences,
+// which could use the repeat offsets of the segment before.
 func TestSegmentsStandAlone(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		parts := make([][]byte, 40)
 		for i := range parts {
-			parts[i] = repetitive(random, 129+random.IntN(400))
+			parts[i] = repetitiveBytes(random, 129+random.IntN(400))
 		}
-		if got := unzstd(t, composed(t, parts, func(int) bool { return true })); !bytes.Equal(got, bytes.Join(parts, nil)) {
+		if got := unzstd(t, composeZstd(t, parts, func(int) bool { return true })); !bytes.Equal(got, bytes.Join(parts, nil)) {
 			t.Fatal("segments decode to other bytes behind others")
 		}
 	}
 }
 
-// TestRepeatOffsetsCarryOver: the tests above would notice a segment that depends on what
-// stands before it. This one is by the reference encoder, and begins with a distance of 4
-// that it takes for known.
+// TestRepeatOffsetsCarryOver shows that the tests above notice a segment that depends on the
+// bytes before it. The segment is the reference encoder's. It begins with the repeat offset
+// 4 of a new frame.
 func TestRepeatOffsetsCarryOver(t *testing.T) {
 	const blocks = "\x5c\x00\x00\x28abcdq\x01\x00\x51\x7a\x89"
 	want := append(bytes.Repeat([]byte("abcd"), 30), 'q')
@@ -179,14 +179,14 @@ func TestRepeatOffsetsCarryOver(t *testing.T) {
 	if got := unzstd(t, frame); !bytes.Equal(got, want) {
 		t.Fatalf("decoded %q", got)
 	}
-	before := repetitive(rand.New(rand.NewPCG(9, 10)), 1000)
+	before := repetitiveBytes(rand.New(rand.NewPCG(9, 10)), 1000)
 	stream := slices.Concat(zstdHeader, appendBlocks(nil, before), []byte(blocks), zstdEnd)
 	decoder, err := strictDecoder()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := decoder.DecodeAll(stream, nil); err == nil && bytes.Equal(got, append(before, want...)) {
-		t.Error("the segment decodes to the same behind another")
+		t.Error("the segment decodes to the same bytes behind another")
 	}
 }
 
@@ -198,9 +198,9 @@ func lengths(parts [][]byte) []int {
 	return all
 }
 
-// TestEmptyZstd: a stream of nothing is a frame.
+// TestEmptyZstd writes a stream without bytes, which is a frame.
 func TestEmptyZstd(t *testing.T) {
-	if got := unzstd(t, composed(t, nil, nil)); len(got) > 0 {
+	if got := unzstd(t, composeZstd(t, nil, nil)); len(got) > 0 {
 		t.Errorf("decoded %q", got)
 	}
 	for _, size := range []int{0, 1, 200_000} {
@@ -215,11 +215,11 @@ func TestEmptyZstd(t *testing.T) {
 	}
 }
 
-// TestSegmentUnpacks: what is kept compressed is made plain again.
+// TestSegmentUnpacks compresses segments and unpacks them again.
 func TestSegmentUnpacks(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, size := range []int{1, 100, 5000, 400_000, 3 << 20} {
-		plain := &segment{bytes: repetitive(random, size), size: int64(size)}
+		plain := &segment{bytes: repetitiveBytes(random, size), size: int64(size)}
 		again, err := plain.zipped().unzipped()
 		if err != nil || !bytes.Equal(again.bytes, plain.bytes) {
 			t.Errorf("%d bytes are %d when they are unpacked: %v", size, len(again.bytes), err)
@@ -230,12 +230,12 @@ func TestSegmentUnpacks(t *testing.T) {
 	}
 }
 
-// FuzzZstdFrame cuts bytes into segments and plain parts, in any order, and expects
-// one frame that holds them.
+// FuzzZstdFrame cuts bytes into segments and plain parts, in random order. The stream must be
+// one frame of these bytes.
 func FuzzZstdFrame(f *testing.F) {
 	f.Add([]byte("aaaaaaaaaaaaaaaabcdabcdabcdabcdabcdefghabcdefghabcdefgh"), uint64(7), uint64(5))
 	f.Add([]byte(strings.Repeat(`,{"metadata":{"name":"a"}}`, 40)), uint64(1), uint64(1<<63|3))
-	f.Add(repetitive(rand.New(rand.NewPCG(7, 8)), 4000), uint64(3), uint64(0))
+	f.Add(repetitiveBytes(rand.New(rand.NewPCG(7, 8)), 4000), uint64(3), uint64(0))
 	f.Fuzz(func(t *testing.T, src []byte, seed, kinds uint64) {
 		random := rand.New(rand.NewPCG(seed, kinds))
 		var parts [][]byte
@@ -245,7 +245,7 @@ func FuzzZstdFrame(f *testing.F) {
 			rest = rest[n:]
 		}
 		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		stream := composed(t, parts, func(i int) bool { return kinds>>(i%64)&1 != 0 })
+		stream := composeZstd(t, parts, func(i int) bool { return kinds>>(i%64)&1 != 0 })
 		if got := unzstd(t, stream); !bytes.Equal(got, bytes.Join(parts, nil)) {
 			t.Fatalf("parts of %d bytes are decoded otherwise", lengths(parts))
 		}

@@ -23,7 +23,7 @@ func (d *discardWriter) WriteHeader(int)             {}
 // BenchmarkAccounts answers requests without accounts and with them.
 func BenchmarkAccounts(b *testing.B) {
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	for _, target := range []string{object, object + "?resourceVersion=0", list + "?limit=1&resourceVersion=0", list + "?labelSelector=name%3D0001"} {
+	for _, target := range []string{objectPath, objectPath + "?resourceVersion=0", listPath + "?limit=1&resourceVersion=0", listPath + "?labelSelector=name%3D0001"} {
 		req := httptest.NewRequest(http.MethodGet, target, nil)
 		req.Header.Set("User-Agent", "kubelet/v1.36.3 (linux/amd64) kubernetes/abc")
 		info, err := factory.NewRequestInfo(req)
@@ -35,7 +35,7 @@ func BenchmarkAccounts(b *testing.B) {
 		for _, accounts := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/accounts=%v", target, accounts), func(b *testing.B) {
 				env := newTestTier(b)
-				env.load(b, append(keys(2000), "one/a")...)
+				env.load(b, append(keysOf(2000), "one/a")...)
 				if accounts {
 					env.tier.SetAccounts(usage.NewAccounts(usage.Config{}))
 				}

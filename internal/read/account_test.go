@@ -33,7 +33,7 @@ func newCountedTier(t *testing.T, cfg usage.Config, objects ...string) (*testTie
 	return env, lists
 }
 
-// byUser says who sends a request.
+// byUser sets the user of a request.
 func byUser(name string, groups ...string) func(context.Context) context.Context {
 	return func(ctx context.Context) context.Context {
 		return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
@@ -53,7 +53,7 @@ func onlyShape(t *testing.T, lists *usage.Accounts) report.ListShape {
 // TestShapes asks once in each way and looks at what the accounts call it, how much
 // was found, and that bytes are those of the body.
 func TestShapes(t *testing.T) {
-	protobufGzip := http.Header{"Accept": {protobuf}, "Accept-Encoding": {"gzip"}}
+	protobufGzip := http.Header{"Accept": {protobufAccept}, "Accept-Encoding": {"gzip"}}
 	for _, c := range []struct {
 		target string
 		header http.Header
@@ -61,20 +61,20 @@ func TestShapes(t *testing.T) {
 		// objects and scanned are what is found and looked at.
 		objects, scanned uint64
 	}{
-		{list, nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
-		{listOne + "?resourceVersion=0", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
-		{list, protobufGzip, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
-		{listOne + "?limit=2&resourceVersion=7", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
-		{list + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {table}},
-			report.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
-		{list + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataList}},
-			report.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
-		{list + "?continue=x", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
-		{list + "?pretty=1", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
-		{object, nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
-		{object + "?resourceVersion=0", http.Header{"Accept": {metadata}}, report.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/absent", nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
+		{listPath, nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
+		{listOnePath + "?resourceVersion=0", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
+		{listPath, protobufGzip, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
+		{listOnePath + "?limit=2&resourceVersion=7", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
+		{listPath + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {tableAccept}},
+			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
+		{listPath + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataListAccept}},
+			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
+		{listPath + "?continue=x", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
+		{listPath + "?pretty=1", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
+		{objectPath, nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
+		{objectPath + "?resourceVersion=0", http.Header{"Accept": {metadataAccept}}, slo.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/absent", nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
 	} {
 		env, lists := newCountedTier(t, usage.Config{}, "one/a", "one/b", "one/large", "two/a")
 		body := env.send(t, http.MethodGet, c.target, c.header, byUser("alice")).Body.Len()
@@ -106,7 +106,7 @@ func TestPassedOnAccounts(t *testing.T) {
 		}
 		_ = http.NewResponseController(w).Flush()
 	}))
-	body := env.send(t, http.MethodGet, list+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, byUser("alice")).Body.Len()
+	body := env.send(t, http.MethodGet, listPath+"?limit=5&labelSelector=app%3Da", http.Header{"Accept": {"application/yaml"}, "User-Agent": {"kubectl/v1.36 (linux)"}}, byUser("alice")).Body.Len()
 	got := onlyShape(t, lists)
 	want := report.Shape{
 		Verb: "list", Resource: "configmaps", Version: "v1", Scope: "cluster", Selectors: "labels: app", Revision: "unset", Limit: 5,
@@ -119,11 +119,11 @@ func TestPassedOnAccounts(t *testing.T) {
 
 // TestNotAccounted sends what is no GET or LIST of objects.
 func TestNotAccounted(t *testing.T) {
-	env, lists := newCountedTier(t, usage.Config{}, "one/a")
-	env.send(t, http.MethodPost, list, nil)
+	env, lists := newCountedTier(t, slo.ListsConfig{}, "one/a")
+	env.send(t, http.MethodPost, listPath, nil)
 	env.send(t, http.MethodGet, "/version", nil)
 	env.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
-	env.send(t, http.MethodGet, list+"?watch=1", nil)
+	env.send(t, http.MethodGet, listPath+"?watch=1", nil)
 	if r := lists.Report(); r.Total.Requests != 0 {
 		t.Errorf("%+v", r.Shapes)
 	}
@@ -135,7 +135,7 @@ func TestUnknownResources(t *testing.T) {
 	if err := env.registry.CustomRegister(lists.Collector()); err != nil {
 		t.Fatal(err)
 	}
-	env.send(t, http.MethodGet, list, nil)
+	env.send(t, http.MethodGet, listPath, nil)
 	for i := range 3 {
 		env.send(t, http.MethodGet, fmt.Sprintf("/apis/none.io/v1/things%d", i), nil)
 	}
@@ -167,7 +167,7 @@ func TestAuditedListsAreRelists(t *testing.T) {
 		return ctx
 	}
 	for i := range 10 {
-		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), list, audited)
+		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), listPath, audited)
 	}
 	if r := lists.Report(); len(r.Storms) != 1 || r.Shapes[0].Reason != "audit" {
 		t.Errorf("%+v", r)
@@ -191,7 +191,7 @@ func TestPacedRelists(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{Pace: 10}, "one/a")
 	codes := map[int]int{}
 	for i := range 100 {
-		w := env.from(t, fmt.Sprintf("10.0.%d.1:99", i), list+"?resourceVersion=0", byUser("agent"))
+		w := env.from(t, fmt.Sprintf("10.0.%d.1:99", i), listPath+"?resourceVersion=0", byUser("agent"))
 		codes[w.Code]++
 		if w.Code == http.StatusOK {
 			continue
@@ -210,23 +210,23 @@ func TestPacedRelists(t *testing.T) {
 		target string
 		by     func(context.Context) context.Context
 	}{
-		{list + "?continue=x", byUser("agent")}, {listOne, byUser("agent")}, {object, byUser("agent")}, {list + "?labelSelector=a%3Db", byUser("agent")},
-		{list + "?resourceVersion=7", byUser("agent")}, {list, byUser("admin", user.SystemPrivilegedGroup)}, {list, byUser(user.APIServerUser)},
-		{list, byUser(user.KubeControllerManager)}, {list, byUser(user.KubeScheduler)},
+		{listPath + "?continue=x", byUser("agent")}, {listOnePath, byUser("agent")}, {objectPath, byUser("agent")}, {listPath + "?labelSelector=a%3Db", byUser("agent")},
+		{listPath + "?resourceVersion=7", byUser("agent")}, {listPath, byUser("admin", user.SystemPrivilegedGroup)}, {listPath, byUser(user.APIServerUser)},
+		{listPath, byUser(user.KubeControllerManager)}, {listPath, byUser(user.KubeScheduler)},
 	} {
 		if w := env.from(t, "10.1.0.1:99", free.target, free.by); w.Code != http.StatusOK {
 			t.Errorf("%s: status %d", free.target, w.Code)
 		}
 	}
 	for _, held := range []string{"", "?labelSelector=!a", "?limit=500"} {
-		if w := env.from(t, "10.2.0.1:99", list+held, byUser("agent")); w.Code != http.StatusTooManyRequests {
+		if w := env.from(t, "10.2.0.1:99", listPath+held, byUser("agent")); w.Code != http.StatusTooManyRequests {
 			t.Errorf("%s: status %d", held, w.Code)
 		}
 	}
 }
 
-// pause is how long the slow take.
-const pause = 100 * time.Millisecond
+// slowPause is how long a slowWriter waits before each write.
+const slowPause = 100 * time.Millisecond
 
 // slowWriter is a client, or a handler, that waits before each write.
 type slowWriter struct{ http.ResponseWriter }
@@ -234,15 +234,15 @@ type slowWriter struct{ http.ResponseWriter }
 func (s *slowWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 func (s *slowWriter) Write(b []byte) (int, error) {
-	<-time.After(pause)
+	<-time.After(slowPause)
 	return s.ResponseWriter.Write(b)
 }
 
 // TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
 func TestWaitingIsNoCPU(t *testing.T) {
-	for _, target := range []string{list, object, list + "?limit=x"} {
-		env, lists := newCountedTier(t, usage.Config{}, "one/a")
-		env.etcd.pause = pause
+	for _, target := range []string{listPath, objectPath, listPath + "?limit=x"} {
+		env, lists := newCountedTier(t, slo.ListsConfig{}, "one/a")
+		env.etcd.pause = slowPause
 		inner := env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
 		env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slowWriter{w}, req) })
 		env.send(t, http.MethodGet, target, nil)
@@ -251,7 +251,7 @@ func TestWaitingIsNoCPU(t *testing.T) {
 		if got.Reason != "" {
 			waits = 1
 		}
-		if got.Seconds < waits*pause.Seconds() || got.CPU > pause.Seconds()/2 {
+		if got.Seconds < waits*slowPause.Seconds() || got.CPU > slowPause.Seconds()/2 {
 			t.Errorf("%s: %+v", target, got.ListCost)
 		}
 	}

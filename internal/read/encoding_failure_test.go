@@ -88,9 +88,9 @@ func TestUnexpectedShapeIsLogged(t *testing.T) {
 			t.Errorf("%s: status %d, want it passed on", target, w.Code)
 		}
 	}
-	send(list)
+	send(listPath)
 	wantLine(t, env.lines(), "level=ERROR", "answers the request", "resource=configmaps", `form="v1 json"`, "object=one/a", "suppressed=0", "unexpected shape of an encoded list")
-	send(list)
+	send(listPath)
 	send("/api/v1/namespaces/one/configmaps/b")
 	if lines := env.lines(); len(lines) != 0 {
 		t.Errorf("logged within the minute: %q", lines)
@@ -101,7 +101,7 @@ func TestUnexpectedShapeIsLogged(t *testing.T) {
 	env.clock.SetTime(env.clock.Now().Add(time.Minute))
 	send("/api/v1/namespaces/one/configmaps/b")
 	wantLine(t, env.lines(), "object=one/b", "suppressed=2")
-	send(list + "?pretty=1")
+	send(listPath + "?pretty=1")
 	wantLine(t, env.lines(), `form="v1 json pretty"`, "suppressed=0")
 }
 
@@ -109,14 +109,14 @@ func TestUnexpectedShapeIsLogged(t *testing.T) {
 // encoded.
 func TestAbortedAnswerIsLogged(t *testing.T) {
 	env := newTestTier(t)
-	env.load(t, append(keys(2000), "two/broken")...)
+	env.load(t, append(keysOf(2000), "two/broken")...)
 	func() {
 		defer func() {
 			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
 				t.Errorf("the answer is not cut short: %v", err)
 			}
 		}()
-		env.send(t, http.MethodGet, list, nil)
+		env.send(t, http.MethodGet, listPath, nil)
 	}()
 	wantLine(t, env.lines(), "level=ERROR", "cut short", "resource=configmaps", `form="v1 json"`, "object=two/broken")
 	if n := env.aborted(t, "LIST"); n != 1 {
@@ -135,7 +135,7 @@ func TestGoneClientIsNoFailure(t *testing.T) {
 	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		inner.ServeHTTP(&goneClient{ResponseWriter: w}, req)
 	})
-	env.send(t, http.MethodGet, list, nil)
+	env.send(t, http.MethodGet, listPath, nil)
 	if lines := env.lines(); len(lines) != 0 || env.aborted(t, "LIST") != 0 {
 		t.Errorf("logged %q, counted %v", lines, env.aborted(t, "LIST"))
 	}
@@ -145,10 +145,10 @@ func TestGoneClientIsNoFailure(t *testing.T) {
 func TestAbortedWatchIsLogged(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")
-	s := env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+	s := env.watch(t, listPath+"?watch=1&resourceVersion=100", nil)
 	env.putValue(t, "one/broken", []byte{0xff}, 101)
 	s.want(t, "ERROR 500 InternalError", "end")
-	until(t, "the watch is closed", func() bool { _, n := env.hub.Watches(); return n == 0 })
+	waitUntil(t, "the watch is closed", func() bool { _, n := env.hub.Watches(); return n == 0 })
 	wantLine(t, env.lines(), "level=ERROR", "cut short", "resource=configmaps", `form="v1 json watch"`, "object=one/broken")
 	if n := env.aborted(t, "WATCH"); n != 1 {
 		t.Errorf("%v watches counted, want 1", n)

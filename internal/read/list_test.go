@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/read"
 )
 
-func keys(n int) []string {
+func keysOf(n int) []string {
 	all := make([]string, n)
 	for i := range all {
 		all[i] = fmt.Sprintf("one/%04d", i)
@@ -27,13 +27,13 @@ func keys(n int) []string {
 // TestPlans asks how lists are found.
 func TestPlans(t *testing.T) {
 	env := newTestTier(t)
-	env.load(t, keys(1000)...)
+	env.load(t, keysOf(1000)...)
 	explain := http.Header{"X-Millrace-Explain": {"1"}}
-	byLabel := list + "?labelSelector=name%3D0007"
+	byLabel := listPath + "?labelSelector=name%3D0007"
 	for _, c := range []struct{ target, plan string }{
-		{list, "range; candidates=1000; selected=1000; scope=1000"},
-		{list + "?limit=3", "range; candidates=1000; selected=3; scope=1000"},
-		{listOne + "?fieldSelector=metadata.name%3D0001", "key; candidates=1; selected=1; scope=1"},
+		{listPath, "range; candidates=1000; selected=1000; scope=1000"},
+		{listPath + "?limit=3", "range; candidates=1000; selected=3; scope=1000"},
+		{listOnePath + "?fieldSelector=metadata.name%3D0001", "key; candidates=1; selected=1; scope=1"},
 		{byLabel, "scan; candidates=1000; selected=1; scope=1000"},
 		{byLabel, "scan; candidates=1000; selected=1; scope=1000"},
 		{byLabel, "index of label name; candidates=1; selected=1; scope=1000"},
@@ -43,18 +43,18 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.target, plan, c.plan)
 		}
 	}
-	if plan := env.send(t, http.MethodGet, list, nil).Header().Get("X-Millrace-Plan"); plan != "" {
+	if plan := env.send(t, http.MethodGet, listPath, nil).Header().Get("X-Millrace-Plan"); plan != "" {
 		t.Errorf("told without being asked: %q", plan)
 	}
 }
 
-// TestPlansTellNoMoreThanIsSelected: the number of objects beyond a selector is for those
-// who may list without it.
+// TestPlansTellNoMoreThanIsSelected asks for plans with a selector. The number of objects
+// beyond the selector is only in the plan if the client may list without it.
 func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 	env := newTestTier(t)
-	env.load(t, keys(10)...)
+	env.load(t, keysOf(10)...)
 	explain := http.Header{"X-Millrace-Explain": {"1"}}
-	byLabel, byName := list+"?labelSelector=name%3D0007", listOne+"?fieldSelector=metadata.name%3D0001"
+	byLabel, byName := listPath+"?labelSelector=name%3D0007", listOnePath+"?fieldSelector=metadata.name%3D0001"
 	plan := func(target string) string {
 		return env.send(t, http.MethodGet, target, explain).Header().Get("X-Millrace-Plan")
 	}
@@ -83,23 +83,23 @@ func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 		{"allowed", func() { decide(authorizer.DecisionAllow, nil) }, true},
 	} {
 		step.do()
-		for target, selected := range map[string]int{byLabel: 1, byName: 1, byLabel + "&limit=1": 1, list + "?labelSelector=name%3Dnone": 0} {
+		for target, selected := range map[string]int{byLabel: 1, byName: 1, byLabel + "&limit=1": 1, listPath + "?labelSelector=name%3Dnone": 0} {
 			got := plan(target)
 			if strings.Contains(got, "candidates=") != step.counts || strings.Contains(got, "scope=") != step.counts || !strings.Contains(got, fmt.Sprintf("selected=%d", selected)) {
 				t.Errorf("%s, %s: %q", step.name, target, got)
 			}
 		}
-		if got, want := plan(list), "range; candidates=10; selected=10; scope=10"; got != want {
+		if got, want := plan(listPath), "range; candidates=10; selected=10; scope=10"; got != want {
 			t.Errorf("%s, all: %q, want %q", step.name, got, want)
 		}
 	}
 }
 
-// TestWarming finds encoded bytes that nobody asked for yet.
+// TestWarming finds encoded bytes for which no client has asked.
 func TestWarming(t *testing.T) {
 	budget := encode.NewBudget(64 << 20)
 	env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
-	env.load(t, keys(1000)...)
+	env.load(t, keysOf(1000)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -120,7 +120,7 @@ func TestWarmingHeedsItsShare(t *testing.T) {
 	for _, limit := range []int64{0, 40 << 10} {
 		budget := encode.NewBudget(limit)
 		env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
-		env.load(t, keys(3000)...)
+		env.load(t, keysOf(3000)...)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		env.tier.Warm(ctx)
 		cancel()
@@ -151,11 +151,11 @@ func TestReadersHaveToKeepUp(t *testing.T) {
 		client.ResponseWriter = w
 		inner.ServeHTTP(client, req)
 	})
-	env.send(t, http.MethodGet, list+"?fieldSelector=metadata.name%3Da", nil)
+	env.send(t, http.MethodGet, listPath+"?fieldSelector=metadata.name%3Da", nil)
 	if len(client.deadlines) != 0 {
 		t.Errorf("deadlines of a small answer: %v", client.deadlines)
 	}
-	w := env.send(t, http.MethodGet, list, nil)
+	w := env.send(t, http.MethodGet, listPath, nil)
 	if n := len(client.deadlines); n < 2 || !client.deadlines[n-1].IsZero() || time.Until(client.deadlines[0]) < 10*time.Second {
 		t.Errorf("deadlines of a large answer: %v", client.deadlines)
 	}

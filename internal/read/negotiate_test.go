@@ -41,13 +41,13 @@ func TestCodings(t *testing.T) {
 			name, target, want string
 			tier               *watchServer
 		}{
-			{"LIST", list, c.answer, env},
-			{"LIST that selects", listOne + "?fieldSelector=metadata.name%3Dlarge", c.answer, env},
-			{"LIST as a table", list + "?includeObject=Object", c.answer, env},
-			{"short LIST", list + "?limit=1", "", env},
+			{"LIST", listPath, c.answer, env},
+			{"LIST that selects", listOnePath + "?fieldSelector=metadata.name%3Dlarge", c.answer, env},
+			{"LIST as a table", listPath + "?includeObject=Object", c.answer, env},
+			{"short LIST", listPath + "?limit=1", "", env},
 			{"GET", "/api/v1/namespaces/one/configmaps/large", c.answer, env},
-			{"short GET", object, "", env},
-			{"LIST without compression", list, "", off},
+			{"short GET", objectPath, "", env},
+			{"LIST without compression", listPath, "", off},
 			{"GET without compression", "/api/v1/namespaces/one/configmaps/large", "", off},
 		} {
 			if kind.name == "LIST as a table" {
@@ -58,7 +58,7 @@ func TestCodings(t *testing.T) {
 			checkCoding(t, kind.name, c.accepted, answer, kind.want)
 			header.Del("Accept")
 		}
-		s := env.watch(t, list+"?watch=1&resourceVersion=100", header)
+		s := env.watch(t, listPath+"?watch=1&resourceVersion=100", header)
 		checkCoding(t, "WATCH", c.accepted, s.Response, c.watch)
 		s.stop()
 	}

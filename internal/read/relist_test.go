@@ -165,7 +165,7 @@ func TestWatchListsAreRelists(t *testing.T) {
 	env.load(t, "one/a")
 	env.testTier.tier.SetAccounts(usage.NewAccounts(usage.Config{Pace: 10, Logger: slog.New(slog.DiscardHandler)}))
 	for i := range 10 {
-		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), list)
+		env.from(t, fmt.Sprintf("10.0.0.%d:99", i), listPath)
 	}
 	inner := env.handler
 	env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -177,7 +177,7 @@ func TestWatchListsAreRelists(t *testing.T) {
 		watchList: http.StatusTooManyRequests, watchList + "&resourceVersion=7": http.StatusTooManyRequests, "?watch=1&resourceVersion=0": http.StatusTooManyRequests,
 		"?watch=1&resourceVersion=100": http.StatusOK, watchList + "&labelSelector=a%3Db": http.StatusOK,
 	} {
-		s := env.watch(t, list+query+"&timeoutSeconds=1", http.Header{"User-Agent": {"agent/v1"}})
+		s := env.watch(t, listPath+query+"&timeoutSeconds=1", http.Header{"User-Agent": {"agent/v1"}})
 		if s.StatusCode != code || code != http.StatusOK && s.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: status %d, %v", query, s.StatusCode, s.Header)
 		}

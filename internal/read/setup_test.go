@@ -33,14 +33,14 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// revision is where the cache is.
-const revision = 100
+// cacheRevision is the revision of the cache.
+const cacheRevision = 100
 
-// fakeEtcd answers where it is.
+// fakeEtcd answers with its revision.
 type fakeEtcd struct {
 	at  int64
 	err error
-	// pause is how long it takes.
+	// pause is how long an answer takes.
 	pause time.Duration
 }
 
@@ -51,7 +51,8 @@ func (e *fakeEtcd) Revision(context.Context) (int64, error) {
 
 func (e *fakeEtcd) RequestProgress(context.Context) error { return nil }
 
-// testTier is a read tier over config maps, in front of a handler that says so.
+// testTier is a read tier over config maps, in front of a handler that answers with
+// passedOnStatus.
 type testTier struct {
 	cache    *cache.Cache
 	resource *cache.Resource
@@ -76,7 +77,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 		t.Fatal(err)
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	env := &testTier{cache: cache.New(cache.Config{}), etcd: &fakeEtcd{at: revision}, registry: metrics.NewKubeRegistry(), clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
+	env := &testTier{cache: cache.New(cache.Config{}), etcd: &fakeEtcd{at: cacheRevision}, registry: metrics.NewKubeRegistry(), clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
 	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
 		e.Altered = strings.HasSuffix(e.Key, "/irregular")
 		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
@@ -162,7 +163,7 @@ func (s *fakeSource) fresh(ctx context.Context, resourceVersion string) error {
 	if s.tier.cache.Ready() != nil {
 		return apierrors.NewTooManyRequests("loading", 1)
 	}
-	if rv, err := strconv.Atoi(resourceVersion); err != nil || rv > revision {
+	if rv, err := strconv.Atoi(resourceVersion); err != nil || rv > cacheRevision {
 		return fmt.Errorf("version: %w", cache.ErrExpired)
 	}
 	return nil
@@ -211,7 +212,7 @@ func (env *testTier) load(t testing.TB, keys ...string) {
 	var kvs []*mvccpb.KeyValue
 	for i, key := range keys {
 		ns, name, _ := strings.Cut(key, "/")
-		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"text": text(name)}}
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"text": textOf(name)}}
 		value, err := obj.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -223,10 +224,10 @@ func (env *testTier) load(t testing.TB, keys ...string) {
 	}
 	loader := env.cache.BeginLoad()
 	loader.Add(t.Context(), kvs)
-	loader.End(t.Context(), revision)
+	loader.End(t.Context(), cacheRevision)
 }
 
-func text(name string) string {
+func textOf(name string) string {
 	if name == "large" {
 		return strings.Repeat("large ", 40<<10)
 	}

@@ -21,48 +21,48 @@ import (
 )
 
 const (
-	list     = "/api/v1/configmaps"
-	listOne  = "/api/v1/namespaces/one/configmaps"
-	object   = "/api/v1/namespaces/one/configmaps/a"
-	protobuf = "application/vnd.kubernetes.protobuf"
-	table    = "application/json;as=Table;g=meta.k8s.io;v=v1"
-	tables   = table + ",application/json;as=Table;g=meta.k8s.io;v=v1beta1,application/json"
-	metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	listPath       = "/api/v1/configmaps"
+	listOnePath    = "/api/v1/namespaces/one/configmaps"
+	objectPath     = "/api/v1/namespaces/one/configmaps/a"
+	protobufAccept = "application/vnd.kubernetes.protobuf"
+	tableAccept    = "application/json;as=Table;g=meta.k8s.io;v=v1"
+	tablesAccept   = tableAccept + ",application/json;as=Table;g=meta.k8s.io;v=v1beta1,application/json"
+	metadataAccept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-	metadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	metadataListAccept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// TestRequests says for each request who answers it: "" is the tier, another
-// word is why Kubernetes does.
+// TestRequests has for each request the reason why it is passed on. "" means that the tier
+// answers it.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		target, accept, reason string
 	}{
-		{list, "", ""}, {listOne, "", ""}, {object, "", ""},
-		{list, "application/json", ""}, {list, protobuf, ""}, {list, protobuf + ",application/json", ""}, {list, "*/*", ""},
-		{list, "text/plain, */*", ""}, {list + "?pretty=1", "", ""}, {list + "?unknown=1&x", "", ""}, {list + "?", "", ""},
-		{list + "?resourceVersion=", "", ""}, {list + "?resourceVersion=0", "", ""}, {list + "?resourceVersion=100", "", ""}, {object + "?resourceVersion=7", "", ""},
+		{listPath, "", ""}, {listOnePath, "", ""}, {objectPath, "", ""},
+		{listPath, "application/json", ""}, {listPath, protobufAccept, ""}, {listPath, protobufAccept + ",application/json", ""}, {listPath, "*/*", ""},
+		{listPath, "text/plain, */*", ""}, {listPath + "?pretty=1", "", ""}, {listPath + "?unknown=1&x", "", ""}, {listPath + "?", "", ""},
+		{listPath + "?resourceVersion=", "", ""}, {listPath + "?resourceVersion=0", "", ""}, {listPath + "?resourceVersion=100", "", ""}, {objectPath + "?resourceVersion=7", "", ""},
 		{"/api/v1/namespaces/nowhere/configmaps", "", ""},
 
-		{"/api/v1/pods", "", "resource"}, {"/apis/apps/v1/deployments", "", "resource"}, {object + "/status", "", "resource"}, {"/api/v2/configmaps", "", "resource"},
-		{list + "/", "", "path"}, {listOne + "/", "", "path"}, {object + "/", "", "path"}, {"/api/v1/namespaces/one//configmaps", "", "resource"},
-		{list + "?limit=1", "", ""}, {list + "?limit=-1", "", ""}, {list + "?labelSelector=name%3Da", "", ""}, {list + "?labelSelector=!name", "", ""},
-		{list + "?fieldSelector=metadata.name%3Da", "", ""}, {listOne + "?fieldSelector=metadata.name%3Da", "", ""}, {list + "?fieldSelector=metadata.namespace%3Done", "", ""},
-		{list + "?resourceVersion=1&resourceVersionMatch=Exact", "", ""}, {list + "?timeoutSeconds=1", "", ""}, {object + "?limit=1", "", ""},
-		{list + "?includeObject=None", "", ""}, {list + "?watch=false", "", ""}, {list + "?resourceVersion=1&resourceVersion=2", "", ""},
-		{list + "?limit=a", "", "parameter"}, {list + "?limit=", "", "parameter"}, {list + "?labelSelector=%3D", "", "parameter"}, {list + "?fieldSelector=data%3Da", "", "parameter"},
-		{list + "?resourceVersionMatch=Exact", "", "parameter"}, {list + "?sendInitialEvents=false", "", "parameter"}, {list + "?shardSelector=x", "", "parameter"},
-		{list + "?a=%zz", "", "parameter"}, {list + "?a;b", "", "parameter"}, {object + "?export=true", "", "parameter"}, {object + "?resourceVersion=1&resourceVersion=2", "", "parameter"},
-		{list + "?resourceVersion=101", "", "history"}, {object + "?resourceVersion=101", "", "history"},
-		{list, table, ""}, {list, tables, ""}, {object, table, ""}, {list + "?includeObject=Object", table, ""}, {list + "?includeObject=x", table, "parameter"},
-		{list, metadataList, ""}, {object, metadata, ""}, {list, protobuf + metadataList[len("application/json"):], ""},
-		{list, metadata, "accept"}, {object, metadataList, "accept"}, {list + "?pretty=1", table, "accept"},
-		{list, "application/json;as=Other;g=meta.k8s.io;v=v1", "accept"}, {list, "application/json;as=Table;g=meta.k8s.io;v=v2", "accept"},
-		{list, "application/json;q=0.5", ""}, {list, "application/json;q=0.5," + protobuf, ""},
-		{list, "application/yaml", "accept"}, {list, "text/html", "accept"}, {list, protobuf + table[len("application/json"):], "accept"},
-		{list, "application/*", "accept"}, {list, "*", "accept"}, {list, "application/JSON", "accept"}, {list, ",", "accept"},
+		{"/api/v1/pods", "", "resource"}, {"/apis/apps/v1/deployments", "", "resource"}, {objectPath + "/status", "", "resource"}, {"/api/v2/configmaps", "", "resource"},
+		{listPath + "/", "", "path"}, {listOnePath + "/", "", "path"}, {objectPath + "/", "", "path"}, {"/api/v1/namespaces/one//configmaps", "", "resource"},
+		{listPath + "?limit=1", "", ""}, {listPath + "?limit=-1", "", ""}, {listPath + "?labelSelector=name%3Da", "", ""}, {listPath + "?labelSelector=!name", "", ""},
+		{listPath + "?fieldSelector=metadata.name%3Da", "", ""}, {listOnePath + "?fieldSelector=metadata.name%3Da", "", ""}, {listPath + "?fieldSelector=metadata.namespace%3Done", "", ""},
+		{listPath + "?resourceVersion=1&resourceVersionMatch=Exact", "", ""}, {listPath + "?timeoutSeconds=1", "", ""}, {objectPath + "?limit=1", "", ""},
+		{listPath + "?includeObject=None", "", ""}, {listPath + "?watch=false", "", ""}, {listPath + "?resourceVersion=1&resourceVersion=2", "", ""},
+		{listPath + "?limit=a", "", "parameter"}, {listPath + "?limit=", "", "parameter"}, {listPath + "?labelSelector=%3D", "", "parameter"}, {listPath + "?fieldSelector=data%3Da", "", "parameter"},
+		{listPath + "?resourceVersionMatch=Exact", "", "parameter"}, {listPath + "?sendInitialEvents=false", "", "parameter"}, {listPath + "?shardSelector=x", "", "parameter"},
+		{listPath + "?a=%zz", "", "parameter"}, {listPath + "?a;b", "", "parameter"}, {objectPath + "?export=true", "", "parameter"}, {objectPath + "?resourceVersion=1&resourceVersion=2", "", "parameter"},
+		{listPath + "?resourceVersion=101", "", "history"}, {objectPath + "?resourceVersion=101", "", "history"},
+		{listPath, tableAccept, ""}, {listPath, tablesAccept, ""}, {objectPath, tableAccept, ""}, {listPath + "?includeObject=Object", tableAccept, ""}, {listPath + "?includeObject=x", tableAccept, "parameter"},
+		{listPath, metadataListAccept, ""}, {objectPath, metadataAccept, ""}, {listPath, protobufAccept + metadataListAccept[len("application/json"):], ""},
+		{listPath, metadataAccept, "accept"}, {objectPath, metadataListAccept, "accept"}, {listPath + "?pretty=1", tableAccept, "accept"},
+		{listPath, "application/json;as=Other;g=meta.k8s.io;v=v1", "accept"}, {listPath, "application/json;as=Table;g=meta.k8s.io;v=v2", "accept"},
+		{listPath, "application/json;q=0.5", ""}, {listPath, "application/json;q=0.5," + protobufAccept, ""},
+		{listPath, "application/yaml", "accept"}, {listPath, "text/html", "accept"}, {listPath, protobufAccept + tableAccept[len("application/json"):], "accept"},
+		{listPath, "application/*", "accept"}, {listPath, "*", "accept"}, {listPath, "application/JSON", "accept"}, {listPath, ",", "accept"},
 		{"/api/v1/configmaps/a", "", "path"}, {"/api/v1/namespaces/./configmaps/a", "", "path"},
-		{list + "?watch=1", "", "path"}, {"/api/v1/watch/configmaps", "", "path"}, {"/version", "", "not-read"}, {"/api/v1", "", "not-read"},
+		{listPath + "?watch=1", "", "path"}, {"/api/v1/watch/configmaps", "", "path"}, {"/version", "", "not-read"}, {"/api/v1", "", "not-read"},
 	} {
 		t.Run(c.target+" "+c.accept, func(t *testing.T) {
 			env := newTestTier(t)
@@ -99,7 +99,7 @@ func TestOtherMethodsAreNotReads(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a")
 	for _, method := range []string{http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
-		if w := env.send(t, method, object, nil); w.Code != passedOnStatus {
+		if w := env.send(t, method, objectPath, nil); w.Code != passedOnStatus {
 			t.Errorf("%s: status %d", method, w.Code)
 		}
 	}
@@ -111,8 +111,8 @@ func TestOtherMethodsAreNotReads(t *testing.T) {
 func TestRequestWithoutInformation(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a")
-	// As for a server that was put together wrongly.
-	w := env.send(t, http.MethodGet, object, nil, func(context.Context) context.Context { return context.Background() })
+	// A server whose handler chain lacks the request's information would send this.
+	w := env.send(t, http.MethodGet, objectPath, nil, func(context.Context) context.Context { return context.Background() })
 	if w.Code != passedOnStatus {
 		t.Errorf("status %d", w.Code)
 	}
@@ -121,19 +121,19 @@ func TestRequestWithoutInformation(t *testing.T) {
 func TestVerbsThatAreNotInstalled(t *testing.T) {
 	env := newTestTier(t, func(c *read.RouteConfig) { c.Gets = false })
 	env.load(t, "one/a")
-	if w := env.send(t, http.MethodGet, object, nil); w.Code != passedOnStatus {
+	if w := env.send(t, http.MethodGet, objectPath, nil); w.Code != passedOnStatus {
 		t.Errorf("GET: status %d", w.Code)
 	}
-	if w := env.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK {
+	if w := env.send(t, http.MethodGet, listPath, nil); w.Code != http.StatusOK {
 		t.Errorf("LIST: status %d", w.Code)
 	}
 }
 
-func TestOddObjectsArePassedOn(t *testing.T) {
+func TestOpaqueObjectsArePassedOn(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a", "one/irregular")
 	for target, status := range map[string]int{
-		object: http.StatusOK, "/api/v1/namespaces/one/configmaps/irregular": passedOnStatus, listOne: passedOnStatus, list: passedOnStatus,
+		objectPath: http.StatusOK, "/api/v1/namespaces/one/configmaps/irregular": passedOnStatus, listOnePath: passedOnStatus, listPath: passedOnStatus,
 	} {
 		if w := env.send(t, http.MethodGet, target, nil); w.Code != status {
 			t.Errorf("%s: status %d, want %d", target, w.Code, status)
@@ -147,7 +147,7 @@ func TestOddObjectsArePassedOn(t *testing.T) {
 func TestEncodersThatFailArePassedOn(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a", "one/broken")
-	for _, target := range []string{list, "/api/v1/namespaces/one/configmaps/broken"} {
+	for _, target := range []string{listPath, "/api/v1/namespaces/one/configmaps/broken"} {
 		for _, encoding := range []string{"", "gzip"} {
 			w := env.send(t, http.MethodGet, target, http.Header{"Accept-Encoding": {encoding}})
 			if w.Code != passedOnStatus || w.Body.Len() > 0 || w.Header().Get("Content-Encoding") != "" {
@@ -175,13 +175,13 @@ func TestEncodersThatFailLate(t *testing.T) {
 			t.Errorf("the connection is not cut: %v", err)
 		}
 	}()
-	env.send(t, http.MethodGet, list, nil)
+	env.send(t, http.MethodGet, listPath, nil)
 }
 
-// TestErrors are storage's, in Kubernetes' words.
+// TestErrors checks that errors of storage are answered in Kubernetes' words.
 func TestErrors(t *testing.T) {
 	env := newTestTier(t)
-	for _, target := range []string{list + "?resourceVersion=0", object + "?resourceVersion=0"} {
+	for _, target := range []string{listPath + "?resourceVersion=0", objectPath + "?resourceVersion=0"} {
 		if w := env.send(t, http.MethodGet, target, nil); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%s before the cache is loaded: status %d", target, w.Code)
 		}
@@ -199,7 +199,7 @@ func TestAuditedBodiesArePassedOn(t *testing.T) {
 	} {
 		env := newTestTier(t)
 		env.load(t, "one/a")
-		w := env.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context {
+		w := env.send(t, http.MethodGet, listPath, nil, func(ctx context.Context) context.Context {
 			ctx = audit.WithAuditContext(ctx)
 			if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: level}, nil); err != nil {
 				t.Fatal(err)
@@ -219,16 +219,16 @@ func (w *warningRecorder) AddWarning(_, text string) { *w = append(*w, text) }
 func TestWarnings(t *testing.T) {
 	env := newTestTier(t, func(c *read.RouteConfig) { c.Warning = "it goes" })
 	env.load(t, "one/a")
-	for _, target := range []string{list, object} {
+	for _, target := range []string{listPath, objectPath} {
 		var got warningRecorder
 		env.send(t, http.MethodGet, target, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
 		if len(got) != 1 || got[0] != "it goes" {
 			t.Errorf("%s: warnings %q", target, got)
 		}
 	}
-	// What is passed on is warned about by who answers it.
+	// The handler that answers a request adds the warning.
 	var got warningRecorder
-	env.send(t, http.MethodGet, object+"?export=1", nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+	env.send(t, http.MethodGet, objectPath+"?export=1", nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
 	if len(got) != 0 {
 		t.Errorf("warnings of a request that was passed on: %q", got)
 	}
@@ -239,14 +239,14 @@ func TestUnconfirmedReads(t *testing.T) {
 	env.load(t, "one/a")
 	env.etcd.err = errors.New("no leader")
 	var got warningRecorder
-	w := env.send(t, http.MethodGet, list, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
+	w := env.send(t, http.MethodGet, listPath, nil, func(ctx context.Context) context.Context { return warning.WithWarningRecorder(ctx, &got) })
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "not consistent: no leader") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 	if len(got) != 1 {
 		t.Errorf("warnings %q", got)
 	}
-	if w := env.send(t, http.MethodGet, list+"?resourceVersion=0", nil); w.Code != http.StatusOK {
+	if w := env.send(t, http.MethodGet, listPath+"?resourceVersion=0", nil); w.Code != http.StatusOK {
 		t.Errorf("any version: status %d", w.Code)
 	}
 }
@@ -254,7 +254,7 @@ func TestUnconfirmedReads(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a", "one/b", "one/large", "two/a")
-	w := env.send(t, http.MethodGet, listOne, nil)
+	w := env.send(t, http.MethodGet, listOnePath, nil)
 	var got corev1.ConfigMapList
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
@@ -278,9 +278,9 @@ func TestCompression(t *testing.T) {
 		target, encoding string
 		compressed       bool
 	}{
-		{env, list, "gzip", true}, {env, large, "gzip", true}, {env, list, "deflate, gzip", true}, {env, list, " gzip ", true},
-		{env, object, "gzip", false}, {env, list, "", false}, {env, list, "*", false},
-		{off, list, "gzip", false}, {off, large, "gzip", false},
+		{env, listPath, "gzip", true}, {env, large, "gzip", true}, {env, listPath, "deflate, gzip", true}, {env, listPath, " gzip ", true},
+		{env, objectPath, "gzip", false}, {env, listPath, "", false}, {env, listPath, "*", false},
+		{off, listPath, "gzip", false}, {off, large, "gzip", false},
 	} {
 		w := c.tier.send(t, http.MethodGet, c.target, http.Header{"Accept-Encoding": {c.encoding}})
 		compressed := w.Header().Get("Content-Encoding") == "gzip"
@@ -321,7 +321,7 @@ func TestClientsThatGoAway(t *testing.T) {
 		client.ResponseWriter = w
 		inner.ServeHTTP(client, req)
 	})
-	if w := env.send(t, http.MethodGet, list, nil); w.Code != http.StatusOK || client.writes != 1 {
+	if w := env.send(t, http.MethodGet, listPath, nil); w.Code != http.StatusOK || client.writes != 1 {
 		t.Errorf("status %d after %d writes: not for the handler behind to answer", w.Code, client.writes)
 	}
 }

@@ -49,8 +49,8 @@ func (env *accountedServer) change(t testing.TB, key, value string, revision int
 	env.put(t, key, value, revision)
 }
 
-// until waits for what an account says.
-func until(t testing.TB, what string, is func() bool) {
+// waitUntil waits for what an account says.
+func waitUntil(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(120 * time.Second)
 	tick := time.NewTicker(time.Millisecond)
@@ -97,9 +97,9 @@ func testAccounts(t *testing.T, protocol, coding string) {
 		bodies = append(bodies, &countingReader{Reader: s.Body})
 		lines = append(lines, new(strings.Builder))
 	}
-	until(t, "watches", func() bool { return env.accounts.Watchers().Watches == watches })
+	waitUntil(t, "watches", func() bool { return env.accounts.Watchers().Watches == watches })
 	for i := range changes {
-		env.change(t, "a/one", strings.Repeat("x", i*i%9000), int64(revision+1+i))
+		env.change(t, "a/one", strings.Repeat("x", i*i%9000), int64(cacheRevision+1+i))
 	}
 	for i := range bodies {
 		var r io.Reader = bodies[i]
@@ -118,7 +118,7 @@ func testAccounts(t *testing.T, protocol, coding string) {
 			lines[i].Write(part[:n])
 		}
 	}
-	until(t, "all is counted", func() bool { return env.accounts.SLO().All.Spans.Count == watches*changes })
+	waitUntil(t, "all is counted", func() bool { return env.accounts.SLO().All.Spans.Count == watches*changes })
 	var read uint64
 	for _, b := range bodies {
 		read += uint64(b.n)
@@ -166,7 +166,7 @@ func TestSlowClientIsNamed(t *testing.T) {
 			env.server.Client().CloseIdleConnections()
 			fine := env.watch(t, target, header("fine"))
 			go func() { _, _ = io.Copy(io.Discard, fine.Body) }()
-			until(t, "watches", func() bool { return env.accounts.Watchers().Watches == 2 })
+			waitUntil(t, "watches", func() bool { return env.accounts.Watchers().Watches == 2 })
 			changes, value := 0, strings.Repeat("x", 60<<10)
 			stuck := func() *report.Watcher {
 				for _, w := range env.accounts.Watchers().Behind {
@@ -176,10 +176,10 @@ func TestSlowClientIsNamed(t *testing.T) {
 				}
 				return nil
 			}
-			until(t, "the slow client to be behind", func() bool {
+			waitUntil(t, "the slow client to be behind", func() bool {
 				if changes < 400 {
 					changes++
-					env.change(t, "a/one", value, int64(revision+changes))
+					env.change(t, "a/one", value, int64(cacheRevision+changes))
 				}
 				return stuck() != nil
 			})
@@ -193,10 +193,10 @@ func TestSlowClientIsNamed(t *testing.T) {
 				t.Errorf("causes %+v", result.Causes)
 			}
 			go func() { _, _ = io.Copy(io.Discard, slow.Body) }()
-			until(t, "all to be sent", func() bool { return env.accounts.SLO().All.Spans.Count == 2*uint64(changes) })
-			result = env.accounts.SLO()
-			if c := result.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
-				t.Errorf("clients %+v", result.Clients)
+			waitUntil(t, "all to be sent", func() bool { return env.accounts.SLO().All.Spans.Count == 2*uint64(changes) })
+			report = env.accounts.SLO()
+			if c := report.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
+				t.Errorf("clients %+v", report.Clients)
 			}
 			if r := result.Resources[0]; r.Met || string(r.Cause) != state {
 				t.Errorf("resource %+v", r)

@@ -114,24 +114,24 @@ func (s watchShape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer
 		_ = cmd.Wait()
 	})
 	env.rounds = bufio.NewReader(out)
-	until(b, "watches", func() bool { _, n := env.hub.Watches(); return n == s.watches() })
+	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == s.watches() })
 	return env
 }
 
-// turn is how many changes a server delivers before the other one does.
-const turn = 3
+// changesPerTurn is how many changes a server delivers before the other one does.
+const changesPerTurn = 3
 
 // deliver delivers some changes to all.
 func (env *deliverer) deliver(b *testing.B, s watchShape) {
 	before := cpu()
-	for range turn {
+	for range changesPerTurn {
 		env.events++
-		env.change(b, "a/one", strings.Repeat("0123456789", 220), int64(revision+env.events))
+		env.change(b, "a/one", strings.Repeat("0123456789", 220), int64(cacheRevision+env.events))
 		if _, err := env.rounds.ReadString('\n'); err != nil {
 			b.Fatal(err)
 		}
 	}
-	env.costs = append(env.costs, float64(cpu()-before)/float64(turn*s.watches()))
+	env.costs = append(env.costs, float64(cpu()-before)/float64(changesPerTurn*s.watches()))
 }
 
 func median(of []float64) float64 {

@@ -155,7 +155,7 @@ func TestWatch(t *testing.T) {
 			if compressed != "" {
 				header = nil
 			}
-			s := env.watch(t, list+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", header)
+			s := env.watch(t, listPath+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", header)
 			if s.StatusCode != http.StatusOK || s.Header.Get("Content-Type") != "application/json" || s.Uncompressed != (compressed != "") {
 				t.Fatalf("status %d, header %v", s.StatusCode, s.Header)
 			}
@@ -176,13 +176,13 @@ func TestWatch(t *testing.T) {
 func TestWatchEndsWithItsTimeout(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")
-	s := env.watch(t, listOne+"?watch=1&timeoutSeconds=1&resourceVersion=100", nil)
+	s := env.watch(t, listOnePath+"?watch=1&timeoutSeconds=1&resourceVersion=100", nil)
 	s.want(t, "end")
 	// Two seconds before the end there is a bookmark.
-	s = env.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
+	s = env.watch(t, listOnePath+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
 	s.want(t, "BOOKMARK  100", "end")
 	// A client that is ahead of the server is told nothing.
-	s = env.watch(t, listOne+"?watch=1&timeoutSeconds=2&resourceVersion=200&allowWatchBookmarks=true", nil)
+	s = env.watch(t, listOnePath+"?watch=1&timeoutSeconds=2&resourceVersion=200&allowWatchBookmarks=true", nil)
 	s.want(t, "end")
 }
 
@@ -196,7 +196,7 @@ func (laggingSource) Progress() *cache.Progress { return new(cache.Progress) }
 func TestBookmarkIsNotBehindEvents(t *testing.T) {
 	env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Source = laggingSource{c.Source} })
 	env.load(t, "one/a")
-	s := env.watch(t, listOne+"?watch=1&timeoutSeconds=3&resourceVersion=100&allowWatchBookmarks=true", nil)
+	s := env.watch(t, listOnePath+"?watch=1&timeoutSeconds=3&resourceVersion=100&allowWatchBookmarks=true", nil)
 	env.put(t, "one/a", "x", 101)
 	s.want(t, "MODIFIED a 101", "BOOKMARK  101", "end")
 }
@@ -205,7 +205,7 @@ func TestWatchIsLeftByItsClient(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		env := newWatchServer(t, http2)
 		env.load(t, "one/a")
-		s := env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+		s := env.watch(t, listPath+"?watch=1&resourceVersion=100", nil)
 		if _, n := env.hub.Watches(); n != 1 {
 			t.Fatalf("%d watches", n)
 		}
@@ -227,23 +227,23 @@ func TestWatchIsLeftByItsClient(t *testing.T) {
 func TestWatchThatCannotGoOn(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")
-	s := env.watch(t, list+"?watch=1&resourceVersion=1", nil)
+	s := env.watch(t, listPath+"?watch=1&resourceVersion=1", nil)
 	s.want(t, "ERROR 410 Expired", "end")
-	s = env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+	s = env.watch(t, listPath+"?watch=1&resourceVersion=100", nil)
 	env.put(t, "one/a", "x", 101)
 	s.want(t, "MODIFIED a 101")
 	env.load(t, "one/a") // what happened meanwhile is not known
 	s.want(t, "ERROR 410 Expired", "end")
 }
 
-func TestWatchOfOddObjectsIsKubernetes(t *testing.T) {
+func TestWatchOfOpaqueObjectsIsPassedOn(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")
-	s := env.watch(t, list+"?watch=1&resourceVersion=100", nil)
+	s := env.watch(t, listPath+"?watch=1&resourceVersion=100", nil)
 	env.put(t, "one/a", "x", 101)
 	env.put(t, "one/irregular", "x", 102)
 	s.want(t, "MODIFIED a 101", "end")
-	if s := env.watch(t, list+"?watch=1&resourceVersion=101", nil); s.StatusCode != passedOnStatus {
+	if s := env.watch(t, listPath+"?watch=1&resourceVersion=101", nil); s.StatusCode != passedOnStatus {
 		t.Errorf("status %d, want that of Kubernetes' handler", s.StatusCode)
 	}
 }
@@ -251,13 +251,13 @@ func TestWatchOfOddObjectsIsKubernetes(t *testing.T) {
 // TestWatchRequests says which watches are passed on, and why.
 func TestWatchRequests(t *testing.T) {
 	for target, reason := range map[string]string{
-		list + "/?watch=1":                                                          "path",
-		list + "?watch=1&limit=a":                                                   "parameter",
-		list + "?watch=1&resourceVersion=a":                                         "parameter",
-		list + "?watch=1&resourceVersionMatch=Exact":                                "parameter",
-		list + "?watch=1&timeoutSeconds=-1":                                         "parameter",
-		list + "?watch=1&shardSelector=x":                                           "parameter",
-		list + "?watch=1&fieldSelector=data%3Da":                                    "parameter",
+		listPath + "/?watch=1":                                                      "path",
+		listPath + "?watch=1&limit=a":                                               "parameter",
+		listPath + "?watch=1&resourceVersion=a":                                     "parameter",
+		listPath + "?watch=1&resourceVersionMatch=Exact":                            "parameter",
+		listPath + "?watch=1&timeoutSeconds=-1":                                     "parameter",
+		listPath + "?watch=1&shardSelector=x":                                       "parameter",
+		listPath + "?watch=1&fieldSelector=data%3Da":                                "parameter",
 		"/api/v1/watch/namespaces/one/configmaps/a?fieldSelector=metadata.name%3Db": "parameter",
 		"/api/v1/watch/configmaps/a":                                                "path",
 		"/api/v1/watch/pods":                                                        "resource",
@@ -275,7 +275,7 @@ func TestWatchRequests(t *testing.T) {
 	env := newWatchServer(t, false)
 	env.load(t, "one/a")
 	for header, reason := range map[string]string{"Upgrade": "upgrade", "Accept": "accept"} {
-		s := env.watch(t, list+"?watch=1", http.Header{header: {"application/yaml"}})
+		s := env.watch(t, listPath+"?watch=1", http.Header{header: {"application/yaml"}})
 		if _, err := io.ReadAll(s.Body); err != nil || s.StatusCode != passedOnStatus || env.reasons(t)[reason] != 1 {
 			t.Errorf("%s: status %d, counted %v (%v)", header, s.StatusCode, env.reasons(t), err)
 		}
