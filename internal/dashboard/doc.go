@@ -1,8 +1,12 @@
-// Package dashboard is how people see what the server knows about itself: reports
-// as JSON below /debug/millrace/, and a page at /millrace/ that shows them.
+// Package dashboard shows people what the server knows about itself: reports as JSON
+// below /debug/millrace/, and a page at /millrace/ that shows them.
 //
-// Handler gives the reports and holds no rights of its own: the caller puts it
-// behind authentication and authorization. Shell gives the page, which holds no
-// data and may stand in front of both. What is measured, and what it means, is said
-// by package slo; nothing here is for machines that scrape, which have /metrics.
+//	browser ─► Shell: page's files ─► authentication, authorization ─► Handler: reports
+//
+// Handler serves the reports and checks no rights: the caller puts it behind
+// authentication and authorization. Shell serves the page. The page holds no data, so
+// it may stand in front of both.
+//
+// Package report says what reports mean. Programs that scrape should use /metrics
+// instead.
 package dashboard

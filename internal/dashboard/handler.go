@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Prefix is where the reports are, and what a ClusterRole names as
-// nonResourceURLs, with a star behind it.
+// Prefix is the path of the reports. A ClusterRole names it, with a star at its end, in
+// nonResourceURLs.
 const Prefix = "/debug/millrace/"
 
 // handler serves reports.
@@ -22,8 +22,8 @@ type handler struct {
 	names   []string
 }
 
-// Handler serves the source's reports below Prefix. Only those may reach it who
-// may see them.
+// Handler serves the source's reports below Prefix. It authorizes nothing: the caller
+// lets only authorized requests reach it.
 func Handler(s Source) http.Handler { return newHandler(s, time.Now) }
 
 func newHandler(s Source, now func() time.Time) *handler {
@@ -31,7 +31,7 @@ func newHandler(s Source, now func() time.Time) *handler {
 	return &handler{reports: reports, names: slices.Sorted(maps.Keys(reports))}
 }
 
-// Index lists the reports that there are.
+// Index lists the paths of the reports.
 type Index struct {
 	Paths []string `json:"paths"`
 }
@@ -68,7 +68,7 @@ func (h *handler) paths() []string {
 	return paths
 }
 
-// refuse answers with a Status, whose message kubectl shows.
+// refuse answers with a Status. kubectl shows its message.
 func (h *handler) refuse(w http.ResponseWriter, req *http.Request, code int, reason metav1.StatusReason, message string) {
 	write(w, req, code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
@@ -85,6 +85,6 @@ func write(w http.ResponseWriter, req *http.Request, code int, v any) {
 	if pretty := req.URL.Query()["pretty"]; pretty != nil && pretty[0] != "false" && pretty[0] != "0" {
 		encoder.SetIndent("", "  ")
 	}
-	// The types can be encoded; what is left is a client that has gone.
+	// All types can be encoded, so an error means that the client is gone.
 	_ = encoder.Encode(v)
 }

@@ -79,8 +79,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestReportsAreShared has many readers at once: a report that walks everything is
-// made for all of them.
+// TestReportsAreShared requests a report many times at once. It is made once for all.
 func TestReportsAreShared(t *testing.T) {
 	var made atomic.Int64
 	h := dashboard.Handler(dashboard.Source{Memory: func() report.MemoryReport {
@@ -116,7 +115,7 @@ func TestShell(t *testing.T) {
 			}
 		}
 		if etag := resp.Header.Get("ETag"); etag == "" || ask(h, "GET", "/millrace/"+path, "If-None-Match", etag).StatusCode != 304 {
-			t.Errorf("%s is sent again to who has it", path)
+			t.Errorf("%s is sent again to a client that has it", path)
 		}
 		if resp := ask(h, "HEAD", "/millrace/"+path); resp.StatusCode != 200 || body(t, resp) != "" {
 			t.Errorf("HEAD of %s: %s", path, resp.Status)
@@ -127,7 +126,7 @@ func TestShell(t *testing.T) {
 		{"GET", "/millrace/static/app.js"}, {"GET", "/api/v1/secrets"}, {"GET", "/debug/millrace/slo"}, {"GET", "/"}, {"GET", "/millraces/"},
 	} {
 		if resp := ask(h, other[0], other[1]); resp.StatusCode != 401 {
-			t.Errorf("%s %s: %s, it is not the page's", other[0], other[1], resp.Status)
+			t.Errorf("%s %s: %s, want it passed on to the next handler", other[0], other[1], resp.Status)
 		}
 	}
 	if resp := ask(h, "GET", "/millrace"); resp.StatusCode != 301 || resp.Header.Get("Location") != "/millrace/" {
@@ -139,7 +138,7 @@ func protected(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "protected", http.StatusUnauthorized)
 }
 
-// TestShellCosts asks as clients do whom nobody has authenticated, for more than a page.
+// TestShellCosts sends unauthenticated requests that try to cost more than a page.
 func TestShellCosts(t *testing.T) {
 	front, err := dashboard.Shell()
 	if err != nil {
@@ -166,8 +165,8 @@ func TestShellCosts(t *testing.T) {
 	}
 }
 
-// TestShellLimit has one address ask without end: it is held back, others are not, and
-// neither is what is not the page's.
+// TestShellLimit floods the page from one address. Its requests are limited, but neither
+// other addresses nor requests for other handlers.
 func TestShellLimit(t *testing.T) {
 	front, err := dashboard.Shell()
 	if err != nil {
@@ -189,7 +188,7 @@ func TestShellLimit(t *testing.T) {
 			served++
 		case 429:
 			if resp.Header.Get("Retry-After") == "" {
-				t.Fatal("it does not say when to come back")
+				t.Fatal("429 without Retry-After")
 			}
 		default:
 			t.Fatal(resp.Status)
@@ -199,7 +198,7 @@ func TestShellLimit(t *testing.T) {
 		t.Errorf("%d requests of one address were served, at most %d wanted", served, most)
 	}
 	if resp := from("192.0.2.1:1", "/api"); resp.StatusCode != 401 {
-		t.Errorf("what is not the page's: %s", resp.Status)
+		t.Errorf("a request for the next handler: %s", resp.Status)
 	}
 	others := 0
 	for i := range 64 {

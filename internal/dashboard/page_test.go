@@ -15,7 +15,7 @@ import (
 
 const goodToken, weakToken = "good-token", "weak-token"
 
-// site is a server with the page and with reports, which are behind a token.
+// site is a server with the page, and with reports that need a token.
 type site struct {
 	*httptest.Server
 	fake *fake.Cluster
@@ -61,7 +61,7 @@ func newSiteOf(t *testing.T, cluster *fake.Cluster, source dashboard.Source) *si
 	return s
 }
 
-// signIn types a token and sends it.
+// signIn enters a token into the form and submits it.
 func signIn(b *chromium.Browser, token string) {
 	b.Until("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
 	b.Eval(fmt.Sprintf("(() => { const i = document.querySelector('#token'); i.value = %q; i.form.requestSubmit() })()", token))
@@ -133,7 +133,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// looks goes through widths and themes.
+// looks takes screenshots in several widths and themes.
 func looks(t *testing.T, b *chromium.Browser) {
 	ground := map[string]string{}
 	for _, theme := range []string{"light", "dark"} {
@@ -168,7 +168,7 @@ func TestPageStates(t *testing.T) {
 
 	s.gone.Store(true)
 	b.Until("document.body.dataset.state === 'gone' && document.querySelector('#live').innerText.includes('shutting down')")
-	b.Until("document.querySelector('#now').innerText.includes('every objective is met')") // what was known stays
+	b.Until("document.querySelector('#now').innerText.includes('every objective is met')") // the last reports stay on the page
 	b.Shoot("gone")
 	s.gone.Store(false)
 	b.Until("document.body.dataset.state === 'live'")
@@ -176,7 +176,7 @@ func TestPageStates(t *testing.T) {
 	b.Eval("document.querySelector('#pause').click()")
 	b.Until("document.querySelector('#age').textContent === 'paused'")
 	asks := s.asks.Load()
-	b.Eval("new Promise((done) => setTimeout(done, 2500))") // longer than any report waits
+	b.Eval("new Promise((done) => setTimeout(done, 2500))") // longer than the period of any report
 	if now := s.asks.Load(); now > asks+1 {
 		t.Errorf("%d requests while paused", now-asks)
 	}
@@ -190,7 +190,7 @@ func TestPageStates(t *testing.T) {
 	}
 }
 
-// TestPageOfPart shows a server that measures memory alone.
+// TestPageOfPart shows a server that has the memory report alone.
 func TestPageOfPart(t *testing.T) {
 	cluster := fake.New()
 	s := newSiteOf(t, cluster, dashboard.Source{Memory: cluster.Source().Memory})

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// ShellPrefix is where the page is.
+// ShellPrefix is the path of the page.
 const ShellPrefix = "/millrace/"
 
 //go:embed static
 var static embed.FS
 
-// policy lets the page load what is its own and nothing else, and run no script
-// that was put into it.
+// policy is the Content-Security-Policy of the page. The page may load its own files
+// only, and runs no script that a report's text contains.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// mediaTypes are those of the files that there may be.
+// mediaTypes are by the suffix of a file.
 var mediaTypes = map[string]string{
 	"html": "text/html; charset=utf-8",
 	"js":   "text/javascript; charset=utf-8",
@@ -29,28 +29,29 @@ var mediaTypes = map[string]string{
 	"svg":  "image/svg+xml",
 }
 
-// file is one of the page's.
+// file is a file of the page.
 type file struct {
 	content         []byte
 	mediaType, etag string
 }
 
-// Shell returns what puts the page's files in front of a handler, which all other
-// requests are passed on to. The page holds no data and asks for no rights, so it
-// may stand in front of authentication. Only the paths of the files are its own, for
-// GET and HEAD alone. What they cost is bounded by a rate for each address.
+// Shell returns a function that puts the page's files in front of another handler.
+// GET and HEAD of the files' paths are answered here. All other requests go to next.
+//
+// The page holds no data and needs no rights, so it may stand in front of
+// authentication. A rate limit for each address bounds its cost.
 func Shell() (func(next http.Handler) http.Handler, error) {
 	files, err := readFiles()
 	if err != nil {
 		return nil, err
 	}
-	l := newLimiter()
+	l := newRateLimiter()
 	return func(next http.Handler) http.Handler { return shell{files, l, next} }, nil
 }
 
 type shell struct {
 	files   map[string]*file
-	limiter *limiter
+	limiter *rateLimiter
 	next    http.Handler
 }
 
@@ -64,7 +65,7 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if req.ProtoMajor == 2 {
-		// As with other requests that nobody has authenticated: the connection takes no more.
+		// The server closes connections of all unauthenticated requests likewise.
 		w.Header().Set("Connection", "close")
 	}
 	switch {
@@ -78,8 +79,8 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// readFiles returns the files by the rest of their path. The page itself is
-// that of the folder.
+// readFiles returns the files by their path below ShellPrefix. The path of index.html is
+// "".
 func readFiles() (map[string]*file, error) {
 	entries, err := static.ReadDir("static")
 	if err != nil {
@@ -102,13 +103,13 @@ func readFiles() (map[string]*file, error) {
 	return files, nil
 }
 
-// serve answers with the file, or that the client has it. There are no ranges: a list of
-// them would cost more than it asks for.
+// serve answers with the file, or with 304 if the client has it. It ignores ranges: a
+// list of them could cost more than the file.
 func (f *file) serve(w http.ResponseWriter, req *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", f.mediaType)
 	header.Set("ETag", f.etag)
-	// A new version of the server has new files under the same names.
+	// Another version of the server has other files under the same names.
 	header.Set("Cache-Control", "no-cache")
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -122,11 +123,11 @@ func (f *file) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	header.Set("Content-Length", strconv.Itoa(len(f.content)))
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(f.content) // it fails if the client has gone
+		_, _ = w.Write(f.content) // an error means that the client is gone
 	}
 }
 
-// matches reports whether a client has the file, by lists of entity tags.
+// matches reports whether lists of entity tags contain the file's.
 func (f *file) matches(lists []string) bool {
 	for _, list := range lists {
 		for tag := range strings.SplitSeq(list, ",") {

@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// Source makes the reports. A nil function is of something that the server does
-// not measure: its path is not found. They are called from any goroutine.
+// Source makes the reports. A nil function means that the server does not measure
+// that: its path is not found. The functions are called by any goroutine.
 type Source struct {
 	SLO      func() report.SLOReport
 	Watchers func() report.WatchersReport
@@ -18,48 +18,50 @@ type Source struct {
 	Feed     func() report.FeedReport
 }
 
-// reports are the source's by their name in the path.
+// reports returns functions that make the reports, by their names in the path.
 func (s *Source) reports(now func() time.Time) map[string]func() any {
-	made := map[string]func() any{}
-	add(made, now, "slo", s.SLO)
-	add(made, now, "watchers", s.Watchers)
-	add(made, now, "lists", s.Lists)
-	add(made, now, "memory", s.Memory)
-	add(made, now, "crds", s.CRDs)
-	add(made, now, "feed", s.Feed)
-	return made
+	all := map[string]func() any{}
+	add(all, now, "slo", s.SLO)
+	add(all, now, "watchers", s.Watchers)
+	add(all, now, "lists", s.Lists)
+	add(all, now, "memory", s.Memory)
+	add(all, now, "crds", s.CRDs)
+	add(all, now, "feed", s.Feed)
+	return all
 }
 
-// sharing is how long a report is good for all who ask: some of them walk
-// everything that is cached.
-const sharing = 500 * time.Millisecond
+// reuseFor is how long a report is used again. Some reports walk all that is cached.
+const reuseFor = 500 * time.Millisecond
 
+// add adds a report unless make is nil.
 func add[T any](to map[string]func() any, now func() time.Time, name string, make func() T) {
 	if make != nil {
-		to[name] = (&shared[T]{make: make, now: now}).get
+		to[name] = (&sharedReport[T]{make: make, now: now}).get
 	}
 }
 
-// shared makes a report once for all who ask at about the same time.
-type shared[T any] struct {
+// sharedReport makes a report once for all requests of reuseFor. A request that comes
+// while it is made waits for it.
+type sharedReport[T any] struct {
 	make func() T
 	now  func() time.Time
 
 	mu struct {
 		sync.Mutex
-		made   T
+		report T
 		madeAt time.Time
 	}
 }
 
-// get returns a report that must not be changed.
-func (s *shared[T]) get() any {
+// get returns the report. It must not be changed.
+func (s *sharedReport[T]) get() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.now(); s.mu.madeAt.IsZero() || now.Sub(s.mu.madeAt) >= sharing || now.Before(s.mu.madeAt) {
-		s.mu.made = s.make()
-		// A report that took long is as old as its end, so that makers of slow ones rest.
+	if now := s.now(); s.mu.madeAt.IsZero() || now.Sub(s.mu.madeAt) >= reuseFor || now.Before(s.mu.madeAt) {
+		s.mu.report = s.make()
+		// Its age counts from its end. So a report that takes long is not made all the
+		// time.
 		s.mu.madeAt = s.now()
 	}
-	return s.mu.made
+	return s.mu.report
 }

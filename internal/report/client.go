@@ -5,27 +5,26 @@ import (
 	"unicode/utf8"
 )
 
-// Client is who asks: a user, and the name of the program without its version.
+// Client is a sender of requests: a user, and the name of a program without version.
 type Client struct {
 	User      string `json:"user"`
 	UserAgent string `json:"userAgent"`
 }
 
-// Names are as long as clients make them: these bounds, in bytes, keep accounts
-// small.
+// Bounds of names, in bytes. Clients choose names, and accounts keep them.
 const (
 	maxUser    = 128
 	maxProgram = 48
 )
 
-// NewClient names who asks. It keeps no reference beyond its arguments' bytes;
-// who stores it for long clones it.
+// NewClient returns the client of a request. Its strings share memory with the
+// arguments: a caller that keeps the client clones it.
 func NewClient(user, userAgent string) Client {
 	return Client{User: truncate(user, maxUser), UserAgent: Program(userAgent)}
 }
 
-// Program is the name of the program in a user agent, without its version and what
-// else follows: "kubelet" of "kubelet/v1.36.3 (linux/amd64) kubernetes/abc".
+// Program returns the name of the program in a user agent, without its version and all
+// that follows: "kubelet" for "kubelet/v1.36.3 (linux/amd64) kubernetes/abc".
 func Program(userAgent string) string {
 	for i := 0; i < len(userAgent) && i < maxProgram; i++ {
 		if b := userAgent[i]; b == '/' || b <= ' ' || b > '~' {
@@ -35,7 +34,7 @@ func Program(userAgent string) string {
 	return userAgent[:min(len(userAgent), maxProgram)]
 }
 
-// Name is how people know a client.
+// Name returns a name for people.
 func (c *Client) Name() string {
 	switch {
 	case c.User == "":
@@ -46,12 +45,12 @@ func (c *Client) Name() string {
 	return c.UserAgent + " (" + c.User + ")"
 }
 
-// Clone lets go of what the names were cut from, such as a long header.
+// Clone copies the names, so that they do not keep a long header in memory.
 func (c Client) Clone() Client {
 	return Client{User: strings.Clone(c.User), UserAgent: strings.Clone(c.UserAgent)}
 }
 
-// truncate shortens text to some bytes, at the beginning of a character.
+// truncate cuts text to at most some bytes, between two characters.
 func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

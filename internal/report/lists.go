@@ -5,31 +5,31 @@ import "time"
 // ListsReport is /debug/millrace/lists.
 type ListsReport struct {
 	Time time.Time `json:"time"`
-	// Total is of all GETs and LISTs since the start.
+	// Total is the cost of all GETs and LISTs since the start.
 	Total ListCost `json:"total"`
-	// Shapes are the most expensive by CPU of the last ten minutes, 50 at most.
+	// Shapes are those with most CPU in the last ten minutes, 50 at most.
 	Shapes []ListShape `json:"shapes"`
-	// Clients are the most expensive of the last ten minutes, 50 at most.
+	// Clients are those with most CPU in the last ten minutes, 50 at most.
 	Clients []ListClient `json:"clients"`
-	// Storms are going on, or were in the last ten minutes.
+	// Storms go on, or ended in the last ten minutes. The newest is first.
 	Storms []Storm `json:"storms"`
-	// Pacing says whether relists are held back (--pace-relists).
+	// Pacing reports whether relists are paced in storms (--pace-relists).
 	Pacing bool `json:"pacing"`
-	// Paced is how many requests were answered with 429 for it since the start.
+	// Paced is how many requests pacing answered with 429 since the start.
 	Paced uint64 `json:"paced"`
 }
 
-// ListCost is what requests cost.
+// ListCost is the cost of requests.
 type ListCost struct {
 	Requests uint64 `json:"requests"`
 	Objects  uint64 `json:"objects"`
-	// Scanned is how many objects were looked at to find those.
+	// Scanned is how many objects were examined to find Objects.
 	Scanned uint64 `json:"scanned"`
-	// ScannedBytes is what those take in the cache, Bytes what was returned, before
-	// TLS.
+	// ScannedBytes is the size in the cache of the examined objects. Bytes is the size of
+	// the answers' bodies, before TLS.
 	ScannedBytes uint64 `json:"scannedBytes"`
 	Bytes        uint64 `json:"bytes"`
-	// CPU and Seconds are sums, in seconds.
+	// CPU and Seconds are CPU time and duration, in seconds.
 	CPU     float64 `json:"cpu"`
 	Seconds float64 `json:"seconds"`
 }
@@ -49,9 +49,9 @@ func (c *ListCost) Add(d *ListCost) {
 type ListShape struct {
 	Shape
 	ListCost
-	// Clients are who asks most often so, three at most.
+	// Clients are those that ask most, three at most.
 	Clients []Client `json:"clients"`
-	// Advice are sentences; none if there is nothing to do better.
+	// Advice has sentences, none if nothing could be better.
 	Advice []string `json:"advice,omitempty"`
 }
 
@@ -64,15 +64,15 @@ type ListClient struct {
 	Advice []string `json:"advice,omitempty"`
 }
 
-// Storm is many clients of one kind that list the same in a short time.
+// Storm is many clients of one program that list all of a resource in a short time.
 type Storm struct {
-	// UserAgent is the kind.
+	// UserAgent is the name of the program.
 	UserAgent string    `json:"userAgent"`
 	Resource  string    `json:"resource"`
 	Began     time.Time `json:"began"`
-	// Ended is zero while it goes on.
+	// Ended is zero while the storm goes on.
 	Ended time.Time `json:"ended,omitzero"`
-	// Clients is how many listed, Fleet how many of the kind are known.
+	// Clients is how many clients listed, Fleet how many clients the program has.
 	Clients  int    `json:"clients"`
 	Fleet    int    `json:"fleet"`
 	Requests uint64 `json:"requests"`

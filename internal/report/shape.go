@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Shape is what requests have in common.
+// Shape is what similar requests have in common. It is comparable, so it can be a key.
 type Shape struct {
 	// Verb is "get" or "list".
 	Verb     string `json:"verb"`
@@ -13,27 +13,26 @@ type Shape struct {
 	Version  string `json:"version"`
 	// Scope is "cluster", "namespace" or "name".
 	Scope string `json:"scope"`
-	// Selectors are the keys without their values, as in "labels: app; fields: spec.nodeName".
+	// Selectors has the keys without their values, as in "labels: app; fields: spec.nodeName".
 	Selectors string `json:"selectors,omitempty"`
 	// Revision is "unset", "0", "exact", "at least" or "continue".
 	Revision string `json:"revision"`
-	// Limit is the request's, 0 for none.
+	// Limit is the limit of the request, 0 for none.
 	Limit int64 `json:"limit,omitempty"`
 	// Encoding is as in "json", "protobuf gzip", "table", "metadata".
 	Encoding string `json:"encoding"`
-	// Path is how objects were found: "key", "range", "index" or "scan"; "failed" is that
-	// of a LIST that ended with an error before, and "passed on" one of Kubernetes'
-	// handler.
+	// Path is how the cache found objects: "key", "range", "index" or "scan". It is
+	// PathFailed or PathPassedOn for requests without such a path.
 	Path string `json:"path"`
-	// Reason is why a request was passed on.
+	// Reason is why the request was passed on, "" if it was not.
 	Reason string `json:"reason,omitempty"`
 }
 
-// The values of Shape.Path that are not a way of the cache to objects.
+// Values of Shape.Path for requests whose objects the cache did not find.
 const (
-	// PathPassedOn is that of requests that Kubernetes' handlers answered.
+	// PathPassedOn is for requests that Kubernetes' handlers answered.
 	PathPassedOn = "passed on"
-	// PathFailed is that of LISTs that ended with an error before anything was found.
+	// PathFailed is for LISTs that ended with an error before objects were found.
 	PathFailed = "failed"
 )
 
@@ -51,13 +50,13 @@ const (
 )
 
 const (
-	// maxShapeWord and maxSelectors bound the words of a shape, in bytes. The longest
-	// names of resources, which end in their group, are cut.
+	// maxShapeWord and maxSelectors bound the words of a shape, in bytes. They cut the
+	// longest names of resources, at the end of the group.
 	maxShapeWord = 128
 	maxSelectors = 128
 )
 
-// RevisionMode is what a request says of the revision that it wants.
+// RevisionMode returns the Shape.Revision of a request. token is its continue token.
 func RevisionMode(resourceVersion, match, token string) string {
 	switch {
 	case token != "":
@@ -72,7 +71,8 @@ func RevisionMode(resourceVersion, match, token string) string {
 	return RevisionAtLeast
 }
 
-// FormatSelectors are the keys of selectors, sorted, as a Shape has them.
+// FormatSelectors returns the Shape.Selectors of the keys of selectors. It sorts the
+// keys in place.
 func FormatSelectors(labels, fields []string) string {
 	if len(labels)+len(fields) == 0 {
 		return ""
@@ -103,13 +103,13 @@ func FormatSelectors(labels, fields []string) string {
 	return truncate(b.String(), maxSelectors)
 }
 
-// Truncate cuts the words that clients choose.
+// Truncate cuts the words that clients choose, in place.
 func (s *Shape) Truncate() {
 	s.Resource, s.Version = truncate(s.Resource, maxShapeWord), truncate(s.Version, maxShapeWord)
 	s.Selectors, s.Encoding = truncate(s.Selectors, maxSelectors), truncate(s.Encoding, maxShapeWord)
 }
 
-// Clone lets go of what the words were cut from, such as a long path.
+// Clone copies the words, so that they do not keep a long path in memory.
 func (s Shape) Clone() Shape {
 	for _, word := range []*string{&s.Verb, &s.Resource, &s.Version, &s.Scope, &s.Selectors, &s.Revision, &s.Encoding, &s.Path, &s.Reason} {
 		*word = strings.Clone(*word)
@@ -117,7 +117,8 @@ func (s Shape) Clone() Shape {
 	return s
 }
 
-// SelectorKeys are those of a shape's selectors of one kind, "labels" or "fields".
+// SelectorKeys returns the keys of one kind, "labels" or "fields". It inverts
+// FormatSelectors.
 func (s *Shape) SelectorKeys(kind string) []string {
 	for part := range strings.SplitSeq(s.Selectors, "; ") {
 		if rest, ok := strings.CutPrefix(part, kind+": "); ok {

@@ -2,38 +2,38 @@ package report
 
 import "time"
 
-// Stage is a part of the way of an event. Together they are its span, but for
-// StageEtcd, which comes before the span begins.
+// Stage is a part of the way of an event to a watch. The stages together are its span,
+// without StageEtcd: that is before the span.
 type Stage string
 
 const (
-	// StageEtcd is from etcd to this server. It is measured by asking etcd's watch
-	// for its progress, since an event does not tell when it was committed.
+	// StageEtcd is from etcd to this server. An event does not tell when it was
+	// committed. So the server measures how long etcd's watch takes to answer requests
+	// for its progress.
 	StageEtcd Stage = "etcd"
-	// StageDecode is from an event's arrival until it is in the cache.
+	// StageDecode is from the arrival of an event until it is in the cache.
 	StageDecode Stage = "decode"
-	// StageDispatch is from there until the writer of a watch takes it.
+	// StageDispatch is from then on until the writer of a watch takes the event.
 	StageDispatch Stage = "dispatch"
-	// StageEncode is the encoding and compressing of its frames.
+	// StageEncode is encoding and compressing frames.
 	StageEncode Stage = "encode"
-	// StageClient is waiting for a client that does not read its stream: its
-	// HTTP/2 window is used up.
+	// StageClient is waiting for a client that does not read its stream, so that its
+	// HTTP/2 window is closed.
 	StageClient Stage = "client"
-	// StageConnection is waiting for a connection that takes no more bytes: the
-	// network is full, or the other side has stopped reading.
+	// StageConnection is waiting for a connection that takes no more bytes. The network
+	// is full, or the other side has stopped reading.
 	StageConnection Stage = "connection"
 )
 
-// Cause is what kept events from being in time: a Stage, CauseCPU, CauseSize or
-// CauseProbe.
+// Cause is why events are late: the name of a Stage, or one of the constants.
 type Cause string
 
 const (
-	// CauseCPU says that this process was ready to run and did not.
+	// CauseCPU: this process was ready to run and got no processor.
 	CauseCPU Cause = "cpu"
-	// CauseSize says that the events that were late are large.
+	// CauseSize: late events are large.
 	CauseSize Cause = "size"
-	// CauseProbe says that what the probe wrote does not come back.
+	// CauseProbe: the event of the probe's write does not come.
 	CauseProbe Cause = "probe"
 )
 
@@ -46,17 +46,16 @@ type Quantiles struct {
 	Max   float64 `json:"max"`
 }
 
-// StageTime is what a stage took of the spans.
+// StageTime is the time of one stage of the spans.
 type StageTime struct {
 	Stage Stage `json:"stage"`
 	Quantiles
-	// Share is the stage's part, 0 to 1, of the time of the slowest hundredth of
-	// the spans.
+	// Share is the stage's share, 0 to 1, of the time of the slowest 1 % of the spans.
 	Share float64 `json:"share"`
 }
 
-// Burn is how fast the error budget of an objective is used up: 1 is as fast as it
-// may. The budget is the hundredth of events that may be late.
+// Burn is the burn rate of an objective: the share of late events, in units of the 1 %
+// that may be late. 1 uses up the error budget exactly.
 type Burn struct {
 	FiveMinutes float64 `json:"fiveMinutes"`
 	Hour        float64 `json:"hour"`
@@ -66,59 +65,60 @@ type Burn struct {
 // SLOReport is /debug/millrace/slo. Quantiles are of the last minute.
 type SLOReport struct {
 	Time time.Time `json:"time"`
-	// Met says that each objective was met in the last minute, and that the feed is
-	// in time.
+	// Met reports whether each objective was met in the last minute, and the feeds are in
+	// time.
 	Met bool `json:"met"`
-	// Causes are what is wrong now, the worst first; none if all is well.
+	// Causes are what is wrong now, critical ones first. They are empty if all is well.
 	Causes []Finding `json:"causes"`
-	// All is of all resources together.
+	// All adds up all resources.
 	All ResourceSLO `json:"all"`
-	// Resources had events in the last minute, those furthest beyond their
-	// objective first.
+	// Resources are those with events in the last minute. Those furthest above their
+	// objective come first.
 	Resources []ResourceSLO `json:"resources"`
-	// Clients had events in the last minute, the slowest first, 50 at most.
+	// Clients are those with events in the last minute, the slowest first, 50 at most.
 	Clients []ClientSLO `json:"clients"`
-	// Subscriptions had events in the last minute, the slowest first, 50 at most.
+	// Subscriptions are those with events in the last minute, the slowest first, 50 at
+	// most.
 	Subscriptions []SubscriptionSLO `json:"subscriptions"`
 	// Probe is nil without --watch-probe.
 	Probe *Probe `json:"probe,omitempty"`
-	// Process tells whether this process runs when it should.
+	// Process shows whether this process runs when it should.
 	Process Process `json:"process"`
 }
 
-// Finding names a cause, for people.
+// Finding is one thing that is wrong, for people.
 type Finding struct {
 	Cause Cause `json:"cause"`
 	// Severity is "warning" or "critical".
 	Severity string `json:"severity"`
-	// Resource and Client are whom it concerns, "" for all.
+	// Resource and Client are those that it concerns, "" for all.
 	Resource string `json:"resource,omitempty"`
 	Client   string `json:"client,omitempty"`
-	// Message is a sentence that says what is seen, Advice one that says what to do.
+	// Message says what is wrong, Advice what to do.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 }
 
-// ResourceSLO is of the events of one resource, named as in "pods" or
+// ResourceSLO describes the events of one resource, named as in "pods" or
 // "deployments.apps".
 type ResourceSLO struct {
 	Resource string `json:"resource"`
-	// Objective is in seconds: so long 99 of 100 spans may be.
+	// Objective is the time that 99 of 100 spans may take, in seconds.
 	Objective float64   `json:"objective"`
 	Met       bool      `json:"met"`
 	Spans     Quantiles `json:"spans"`
-	// Late is how many spans of the last minute were longer.
+	// Late is how many spans of the last minute were longer than the objective.
 	Late   uint64      `json:"late"`
 	Burn   Burn        `json:"burn"`
 	Stages []StageTime `json:"stages"`
-	// Cause is what the slowest hundredth of spans waited for most.
+	// Cause is what the slowest 1 % of the spans waited for most.
 	Cause Cause `json:"cause,omitempty"`
-	// Events were delivered, and Bytes with them, since the start.
+	// Events and Bytes were delivered since the start.
 	Events uint64 `json:"events"`
 	Bytes  uint64 `json:"bytes"`
 }
 
-// ClientSLO is of the events of one client.
+// ClientSLO describes the events of one client.
 type ClientSLO struct {
 	Client
 	Spans   Quantiles `json:"spans"`
@@ -129,7 +129,8 @@ type ClientSLO struct {
 	Bytes   uint64    `json:"bytes"`
 }
 
-// SubscriptionSLO is of the events of the watches that select the same.
+// SubscriptionSLO describes the events of the watches of a resource with the same
+// selection.
 type SubscriptionSLO struct {
 	Resource string `json:"resource"`
 	// Selection is as in "namespace=a, labels: app=b, fields: spec.nodeName=n".
@@ -139,10 +140,11 @@ type SubscriptionSLO struct {
 	Events    uint64    `json:"events"`
 }
 
-// Probe is an object that this server writes and watches through its own front door.
+// Probe describes an object that this server writes and watches over its own listener.
 type Probe struct {
-	// Whole is from the start of the write to its event at the client, Commit from the
-	// answer to the write: zero where the event was first. Both are of the last minute.
+	// Whole is from the beginning of the write until its event came back. Commit is from
+	// the answer to the write, and zero if the event came first. Both are of the last
+	// minute.
 	Whole  Quantiles `json:"whole"`
 	Commit Quantiles `json:"commit"`
 	// Pending is how long the newest write has waited for its event, in seconds.
@@ -150,14 +152,14 @@ type Probe struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// Process is of the last minute. Times are in seconds.
+// Process describes the last minute of the server's process. Times are in seconds.
 type Process struct {
 	// Delay is how late timers fired.
 	Delay Quantiles `json:"delay"`
-	// Scheduling is how long goroutines that could run waited for it, by the Go
-	// runtime's own buckets.
+	// Scheduling is how long runnable goroutines waited to run. The resolution is that of
+	// the Go runtime's buckets.
 	Scheduling Quantiles `json:"scheduling"`
-	// CPU is of how many processors this process used, Processors how many it may.
+	// CPU is how many processors this process used, Processors how many it may use.
 	CPU        float64 `json:"cpu"`
 	Processors int     `json:"processors"`
 }

@@ -5,30 +5,31 @@ import "time"
 // WatchersReport is /debug/millrace/watchers.
 type WatchersReport struct {
 	Time time.Time `json:"time"`
-	// Watches is how many there are, Subscriptions what they share, Clients who
-	// has them.
+	// Watches is the number of open watches. Subscriptions and Clients are how many
+	// different ones they have.
 	Watches       int `json:"watches"`
 	Subscriptions int `json:"subscriptions"`
 	Clients       int `json:"clients"`
-	// Waiting is how many have something that they were not sent yet.
+	// Waiting is how many watches have a backlog, or get initial events.
 	Waiting int `json:"waiting"`
-	// Events and Bytes were delivered since the start, Expired is how many watches
+	// Events and Bytes were delivered since the start. Expired counts the watches that
 	// were told to list again.
 	Events  uint64 `json:"events"`
 	Bytes   uint64 `json:"bytes"`
 	Expired uint64 `json:"expired"`
-	// ByResource has all, those with most watches first.
+	// ByResource has all watched resources, those with most watches first.
 	ByResource []ResourceWatchers `json:"byResource"`
 	// Behind are the watches furthest behind, 100 at most.
 	Behind []Watcher `json:"behind"`
 }
 
-// ResourceWatchers are those of one resource.
+// ResourceWatchers describes the watches of one resource.
 type ResourceWatchers struct {
 	Resource      string `json:"resource"`
 	Watches       int    `json:"watches"`
 	Subscriptions int    `json:"subscriptions"`
-	// LogEvents, LogBytes and LogSeconds are what the log holds to resume from.
+	// LogEvents, LogBytes and LogSeconds are the size and the age of the resource's log.
+	// Watches resume from it.
 	LogEvents  int     `json:"logEvents"`
 	LogBytes   int64   `json:"logBytes"`
 	LogSeconds float64 `json:"logSeconds"`
@@ -47,11 +48,11 @@ type Watcher struct {
 	Encoding string `json:"encoding"`
 	// Age is since the watch began, in seconds.
 	Age float64 `json:"age"`
-	// State is "initial", "following", "client" or "connection": the latter two say
-	// which stage it waits for.
+	// State is "initial", "following", "client" or "connection". The latter two are the
+	// stage that it waits for.
 	State string `json:"state"`
-	// BehindEvents, BehindBytes and BehindSeconds are how far: events that it was
-	// not sent, about their bytes, and the age of the oldest of them.
+	// BehindEvents is how many events it was not sent. BehindBytes estimates their
+	// bytes. BehindSeconds is the age of the oldest.
 	BehindEvents  int64   `json:"behindEvents"`
 	BehindBytes   int64   `json:"behindBytes"`
 	BehindSeconds float64 `json:"behindSeconds"`

@@ -11,15 +11,15 @@ import (
 )
 
 // TestOneWriteOfManyWatches has each write carry several events for watches of several
-// clients and selections, some of which begin in between.
+// clients and selections.
 func TestOneWriteOfManyWatches(t *testing.T) {
 	const clients, selections, watches, writes, events, size = 3, 2, 10, 50, 4, 100
 	x := newSet(slo.Objectives{})
-	var all []*sender
+	var all []*testSender
 	for i := range clients * selections * watches {
 		all = append(all, follow(x.Open(slo.WatchInfo{
 			Resource: "pods", Client: report.NewClient(fmt.Sprint("user-", i%clients), "kubelet/v1"),
-			Selection: fmt.Sprint("labels: n=", i/clients%selections), Backlog: new(at), Transport: new(at),
+			Selection: fmt.Sprint("labels: n=", i/clients%selections), Backlog: new(fakeStream), Transport: new(fakeStream),
 		})))
 	}
 	for range writes {
@@ -37,7 +37,7 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 			w.Sent(&write, events*size, nil)
 		}
 		if r := x.SLO(); r.All.Events%(uint64(len(all))*events) != 0 {
-			t.Fatalf("%d events are told of a write that has not returned", r.All.Events)
+			t.Fatalf("%d events are reported of a write that has not returned", r.All.Events)
 		}
 		write.Written()
 	}
@@ -61,10 +61,11 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 	}
 }
 
-// TestWhatIsInAWriteIsNotDelivered looks at a watch while a write is going on.
-func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
+// TestInFlightEventsAreNotDelivered reads the report of a watch during a write, and after
+// a write that failed.
+func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	a := &at{events: 3}
+	a := &fakeStream{events: 3}
 	w := x.open("pods", "a", a)
 	look := func(when string, behind int64, events, bytes uint64) {
 		t.Helper()
@@ -75,7 +76,7 @@ func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
 	now := x.clock.Now()
 	write := slo.Write{Number: 1, Filled: now, Began: now, Ended: now, Busy: now}
 	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
-	look("given", 3, 0, 0)
+	look("queued", 3, 0, 0)
 	w.Sent(&write, 100, nil)
 	look("in a write", 3, 0, 0)
 	write.Written()
@@ -91,16 +92,17 @@ func TestWhatIsInAWriteIsNotDelivered(t *testing.T) {
 	}
 }
 
-// TestWrittenBehindTheEnd ends a watch, its client's last, while a write is going on.
-func TestWrittenBehindTheEnd(t *testing.T) {
+// TestWriteReturnsAfterClose closes the last watch of a client during a write. The write
+// still counts.
+func TestWriteReturnsAfterClose(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	w := x.open("pods", "a", new(at))
+	w := x.open("pods", "a", new(fakeStream))
 	x.clock.Step(ms)
 	now := x.clock.Now()
 	write := slo.Write{Filled: now, Began: now, Ended: now.Add(time.Second), Busy: now}
 	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 2, 100)
 	w.Sent(&write, 100, nil)
-	x.deliver(w, times{}, 50)
+	x.deliver(w, stageTimes{}, 50)
 	w.watch.Close()
 	write.Written()
 	r := x.SLO()

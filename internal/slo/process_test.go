@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// TestStarvedProcess: a process that does not run for 150 ms at a time is blamed for
-// writes that take about as long, and not for those that take much longer.
+// TestStarvedProcess has a process that does not run for 150 ms at a time. CPU is the
+// cause of writes that take about as long, and not of much longer ones.
 func TestStarvedProcess(t *testing.T) {
 	for writing, cause := range map[time.Duration]report.Cause{150 * ms: report.CauseCPU, 3 * time.Second: report.Cause(report.StageConnection)} {
 		t.Run(string(cause), func(t *testing.T) {
@@ -23,13 +23,13 @@ func TestStarvedProcess(t *testing.T) {
 				_ = x.Run(ctx)
 			}()
 			x.starve(t, 20)
-			// What follows steps the clock further than a timer would be late.
+			// The steps of the clock below would count as delays of the timer.
 			cancel()
 			<-done
-			w := x.open("pods", "a", new(at))
+			w := x.open("pods", "a", new(fakeStream))
 			x.clock.Step(5 * time.Second)
 			for range 50 {
-				x.deliver(w, times{ms, ms, ms, 0, writing}, 100)
+				x.deliver(w, stageTimes{ms, ms, ms, 0, writing}, 100)
 			}
 			r := x.SLO()
 			if r.Met || r.Resources[0].Cause != cause || r.Clients[0].Cause != cause {
@@ -37,21 +37,21 @@ func TestStarvedProcess(t *testing.T) {
 			}
 			for _, f := range r.Causes {
 				if f.Client != "" && cause == report.CauseCPU {
-					t.Errorf("a client is blamed: %+v", f)
+					t.Errorf("a client is named as a cause: %+v", f)
 				}
 			}
 		})
 	}
 }
 
-// starve has timers fire 150 ms late.
-func (x *set) starve(t *testing.T, times int) {
+// starve makes the timer fire 150 ms late, several times.
+func (x *fixture) starve(t *testing.T, times int) {
 	t.Helper()
 	wait := func(done func() bool) {
 		t.Helper()
 		for until := time.Now().Add(time.Minute); !done(); runtime.Gosched() {
 			if time.Now().After(until) {
-				t.Fatal("the ticker is not heard")
+				t.Fatal("Run does not receive from its ticker")
 			}
 		}
 	}

@@ -13,11 +13,11 @@ type resourceAccount struct {
 	set       *Watches
 	name      string
 	objective time.Duration
-	// history is that of the newest watch.
-	history History
 
 	mu struct {
 		sync.Mutex
+		// history is that of the newest watch.
+		history History
 		// pending has deliveries that are not counted yet, pendingCount of them. It is nil
 		// while there are none.
 		pending      *[deliveryBatch]delivery
@@ -30,6 +30,12 @@ type resourceAccount struct {
 		expired       uint64
 		totals        totals
 	}
+}
+
+func (r *resourceAccount) setHistory(h History) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.history = h
 }
 
 // observeLocked counts a run of spans. An empty run counts nothing.

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// histories are times as they come, by what they come from.
-var histories = map[string]func(*rand.Rand) time.Duration{
+// distributions draw times.
+var distributions = map[string]func(*rand.Rand) time.Duration{
 	"normal":  func(r *rand.Rand) time.Duration { return time.Duration(math.Abs(20e6 + 3e6*r.NormFloat64())) },
 	"long":    func(r *rand.Rand) time.Duration { return time.Duration(2e6 * math.Exp(1.5*r.NormFloat64())) },
 	"uniform": func(r *rand.Rand) time.Duration { return time.Duration(1e3 + r.Float64()*3e12) },
@@ -24,13 +24,13 @@ var histories = map[string]func(*rand.Rand) time.Duration{
 	},
 }
 
-// exact is the nearest rank.
+// exact returns the quantile by the nearest-rank method.
 func exact(sorted []time.Duration, q float64) float64 {
 	return sorted[max(1, int(math.Ceil(q*float64(len(sorted)))))-1].Seconds()
 }
 
 func TestQuantilesAreWithinAHundredth(t *testing.T) {
-	for name, draw := range histories {
+	for name, draw := range distributions {
 		for _, n := range []int{1, 10, 1000, 300_000} {
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, uint64(n)))

@@ -9,29 +9,31 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-type place struct{}
+// idleStream is the backlog, history and transport of a watch that is never behind.
+type idleStream struct{}
 
-func (place) Behind(uint64) (events, bytes int64, oldest time.Time) { return 0, 0, time.Time{} }
-func (place) Waits() (window, write time.Time)                      { return time.Time{}, time.Time{} }
-func (place) Locked(use func(returned uint64))                      { use(0) }
-func (place) Held() (events int, bytes int64, oldest time.Time)     { return 0, 0, time.Time{} }
+func (idleStream) Behind(uint64) (events, bytes int64, oldest time.Time) { return 0, 0, time.Time{} }
+func (idleStream) Waits() (window, write time.Time)                      { return time.Time{}, time.Time{} }
+func (idleStream) Locked(use func(returned uint64))                      { use(0) }
+func (idleStream) Held() (events int, bytes int64, oldest time.Time)     { return 0, 0, time.Time{} }
 
-func open(x *slo.Watches, i, clients, selections int) *sender {
+// openWatch opens the watch i.
+func openWatch(x *slo.Watches, i, clients, selections int) *testSender {
 	return follow(x.Open(slo.WatchInfo{
 		Resource: "pods", Client: report.NewClient(fmt.Sprint("node-", i%clients), "kubelet/v1"), Address: "192.0.2.1:4444",
-		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Backlog: place{}, History: place{}, Transport: place{},
+		Protocol: "HTTP/2.0", Selection: fmt.Sprint("fields: spec.nodeName=node-", i%selections), Encoding: "json", Backlog: idleStream{}, History: idleStream{}, Transport: idleStream{},
 	}))
 }
 
-// BenchmarkDelivery is what measuring costs for one event to one of 1,000 watches when
-// a write carries it for so many, which are one client's.
+// BenchmarkDelivery measures the accounts of one event for one of 1,000 watches. Each
+// write carries it for the given number of streams, whose watches are one client's.
 func BenchmarkDelivery(b *testing.B) {
 	for _, streams := range []int{1, 50} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
 			x := slo.NewWatches(slo.Config{})
-			watches := make([]*sender, 1000)
+			watches := make([]*testSender, 1000)
 			for i := range watches {
-				watches[i] = open(x, i/streams, len(watches), 1)
+				watches[i] = openWatch(x, i/streams, len(watches), 1)
 			}
 			b.ReportAllocs()
 			var arrival *slo.Arrival

@@ -79,11 +79,14 @@ func (set *Watches) watches() []*Watch {
 // historyReport returns a row with what the resource's log holds.
 func (r *resourceAccount) historyReport(now time.Time) *report.ResourceWatchers {
 	row := &report.ResourceWatchers{Resource: r.name}
-	if r.history == nil {
+	r.mu.Lock()
+	history := r.mu.history
+	r.mu.Unlock()
+	if history == nil {
 		return row
 	}
 	var oldest time.Time
-	row.LogEvents, row.LogBytes, oldest = r.history.Held()
+	row.LogEvents, row.LogBytes, oldest = history.Held()
 	if row.LogEvents > 0 {
 		row.LogSeconds = max(0, now.Sub(oldest)).Seconds()
 	}

@@ -120,7 +120,7 @@ func (set *Watches) Open(info WatchInfo) *Watch {
 	w.id = set.mu.lastID
 	set.mu.watches[w.id] = w
 	w.resource = set.resourceLocked(info.Resource)
-	w.resource.history = info.History
+	w.resource.setHistory(info.History)
 	w.peers = set.peersLocked(set.clientLocked(info.Client), set.subscriptionLocked(w.resource, info.Selection))
 	return w
 }

@@ -18,68 +18,69 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// set are accounts with a clock that stands still.
-type set struct {
+// fixture is accounts with a fake clock, and their log.
+type fixture struct {
 	*slo.Watches
 	clock *testingclock.FakeClock
 	log   bytes.Buffer
 }
 
-func newSet(objectives slo.Objectives) *set {
-	x := &set{clock: testingclock.NewFakeClock(time.Now())}
+func newSet(objectives slo.Objectives) *fixture {
+	x := &fixture{clock: testingclock.NewFakeClock(time.Now())}
 	x.Watches = slo.NewWatches(slo.Config{Objectives: objectives, Clock: x.clock, Logger: slog.New(slog.NewTextHandler(&x.log, nil))})
 	return x
 }
 
-// at are places and transports as a test wants them.
-type at struct {
+// fakeStream is the backlog, history and transport of a watch, all set by the test.
+type fakeStream struct {
 	events        int64
 	oldest        time.Time
 	window, write time.Time
 	returned      uint64
 }
 
-// Behind counts what was sent against the events.
-func (a *at) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
+// Behind returns the events that were not sent, 100 bytes each.
+func (a *fakeStream) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	left := max(0, a.events-int64(sent))
 	return left, left * 100, a.oldest
 }
-func (a *at) Held() (events int, bytes int64, oldest time.Time) {
+func (a *fakeStream) Held() (events int, bytes int64, oldest time.Time) {
 	return int(a.events), a.events * 100, a.oldest
 }
-func (a *at) Waits() (window, write time.Time) { return a.window, a.write }
-func (a *at) Locked(use func(returned uint64)) { use(a.returned) }
+func (a *fakeStream) Waits() (window, write time.Time) { return a.window, a.write }
+func (a *fakeStream) Locked(use func(returned uint64)) { use(a.returned) }
 
-// sender is that of a watch.
-type sender struct {
+// testSender is a watch with its sender.
+type testSender struct {
 	*slo.Sender
 	watch *slo.Watch
 }
 
-// sent writes so many bytes of what was given.
-func (w *sender) sent(write slo.Write, bytes int, shut *slo.WindowStall) {
+// write sends queued bytes in one write that returns at once.
+func (w *testSender) write(write slo.Write, bytes int, shut *slo.WindowStall) {
 	w.Sent(&write, bytes, shut)
 	write.Written()
 }
 
-func follow(w *slo.Watch) *sender {
+// follow ends the initial events of a watch.
+func follow(w *slo.Watch) *testSender {
 	by := new(slo.Sender)
 	w.SetSender(by)
-	return &sender{by, w}
+	return &testSender{by, w}
 }
 
-func (x *set) open(resource, user string, a *at) *sender {
+func (x *fixture) open(resource, user string, a *fakeStream) *testSender {
 	return follow(x.Open(slo.WatchInfo{
 		Resource: resource, Client: report.NewClient(user, "kubelet/v1.36.3 (linux/amd64)"), Selection: "everything", Encoding: "json",
 		Protocol: "HTTP/2.0", Backlog: a, History: a, Transport: a,
 	}))
 }
 
-// times are how long an event was in each stage.
-type times struct{ decode, dispatch, encode, client, connection time.Duration }
+// stageTimes are the times that an event spent in each stage.
+type stageTimes struct{ decode, dispatch, encode, client, connection time.Duration }
 
-// deliver delivers an event that was on its way for some time, ending now.
-func (x *set) deliver(w *sender, t times, bytes int) {
+// deliver delivers an event whose span ends now and has the given stages.
+func (x *fixture) deliver(w *testSender, t stageTimes, bytes int) {
 	end := x.clock.Now()
 	began := end.Add(-t.connection)
 	encoded := began
@@ -91,7 +92,7 @@ func (x *set) deliver(w *sender, t times, bytes int) {
 		shut.For = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
 	}
 	w.Queue(&slo.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
-	w.sent(slo.Write{Filled: taken, Began: began, Ended: end, Busy: taken}, bytes, shut)
+	w.write(slo.Write{Filled: taken, Began: began, Ended: end, Busy: taken}, bytes, shut)
 }
 
 const ms = time.Millisecond
@@ -104,7 +105,7 @@ func causes(r report.SLOReport) (all []report.Cause) {
 }
 
 func TestCauseIsWhereTheTimeWent(t *testing.T) {
-	for cause, late := range map[report.Cause]times{
+	for cause, late := range map[report.Cause]stageTimes{
 		report.Cause(report.StageDecode):     {decode: 3 * time.Second, dispatch: ms},
 		report.Cause(report.StageDispatch):   {decode: ms, dispatch: 2 * time.Second, encode: ms},
 		report.Cause(report.StageEncode):     {encode: 2 * time.Second, connection: ms},
@@ -113,12 +114,12 @@ func TestCauseIsWhereTheTimeWent(t *testing.T) {
 	} {
 		t.Run(string(cause), func(t *testing.T) {
 			x := newSet(slo.Objectives{})
-			w, other := x.open("pods", "a", new(at)), x.open("nodes", "b", new(at))
+			w, other := x.open("pods", "a", new(fakeStream)), x.open("nodes", "b", new(fakeStream))
 			for i := range 500 {
 				x.clock.Step(10 * ms)
-				x.deliver(other, times{decode: ms, connection: ms}, 100)
+				x.deliver(other, stageTimes{decode: ms, connection: ms}, 100)
 				if i < 480 {
-					x.deliver(w, times{ms, ms, ms, 0, ms}, 100)
+					x.deliver(w, stageTimes{ms, ms, ms, 0, ms}, 100)
 				} else {
 					x.clock.Step(5 * time.Second / 20)
 					x.deliver(w, late, 100)
@@ -165,11 +166,11 @@ func TestCauseIsWhereTheTimeWent(t *testing.T) {
 
 func TestLargeEventsAreACause(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	w := x.open("secrets", "a", new(at))
+	w := x.open("secrets", "a", new(fakeStream))
 	x.clock.Step(10 * time.Second)
 	for range 50 {
-		x.deliver(w, times{connection: ms}, 1000)
-		x.deliver(w, times{connection: 2 * time.Second}, 1<<20)
+		x.deliver(w, stageTimes{connection: ms}, 1000)
+		x.deliver(w, stageTimes{connection: 2 * time.Second}, 1<<20)
 	}
 	if r := x.SLO(); r.Resources[0].Cause != report.CauseSize || r.Causes[0].Cause != report.CauseSize {
 		t.Errorf("report %+v", r)
@@ -183,9 +184,9 @@ func TestObjectiveOfAResource(t *testing.T) {
 	}
 	x := newSet(objectives)
 	for _, resource := range []string{"pods", "events", "nodes"} {
-		w := x.open(resource, "a", new(at))
+		w := x.open(resource, "a", new(fakeStream))
 		x.clock.Step(10 * time.Second)
-		x.deliver(w, times{decode: time.Second}, 10)
+		x.deliver(w, stageTimes{decode: time.Second}, 10)
 	}
 	for _, r := range x.SLO().Resources {
 		if want := map[string]float64{"pods": 0.005, "events": 10, "nodes": 2}[r.Resource]; r.Objective != want || r.Met != (want > 1) {
@@ -194,7 +195,7 @@ func TestObjectiveOfAResource(t *testing.T) {
 	}
 	for _, wrong := range []string{"", "fast", "pods=", "=1s", "pods=0s", "-1s"} {
 		if _, err := slo.ParseObjectives(wrong); err == nil {
-			t.Errorf("%q is taken", wrong)
+			t.Errorf("%q is accepted", wrong)
 		}
 	}
 }
@@ -203,21 +204,21 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	before := x.clock.Now()
 	x.clock.Step(time.Minute)
-	w := x.open("pods", "a", new(at))
+	w := x.open("pods", "a", new(fakeStream))
 	w.watch.AddWithoutSpan(300, 3)
 	w.Queue(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
 	w.Queue(nil, 1, 10)
 	now := x.clock.Now()
-	w.sent(slo.Write{Filled: now, Began: now, Ended: now}, 30, nil)
+	w.write(slo.Write{Filled: now, Began: now, Ended: now}, 30, nil)
 	if r := x.SLO(); r.All.Spans.Count != 0 || r.All.Events != 6 || r.All.Bytes != 330 {
 		t.Errorf("all is %+v", r.All)
 	}
 }
 
-// TestPartsOfAnEvent sends events in pieces that have nothing to do with them.
+// TestPartsOfAnEvent sends events in writes that end in the middle of events.
 func TestPartsOfAnEvent(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	w := x.open("pods", "a", &at{events: 3})
+	w := x.open("pods", "a", &fakeStream{events: 3})
 	var arrivals []*slo.Arrival
 	for range 3 {
 		x.clock.Step(time.Second)
@@ -227,12 +228,12 @@ func TestPartsOfAnEvent(t *testing.T) {
 	sent := func(bytes int) uint64 {
 		x.clock.Step(100 * ms)
 		now := x.clock.Now()
-		w.sent(slo.Write{Filled: now, Began: now, Ended: now}, bytes, nil)
+		w.write(slo.Write{Filled: now, Began: now, Ended: now}, bytes, nil)
 		return x.SLO().All.Spans.Count
 	}
 	for _, step := range []struct{ bytes, done int }{{50, 0}, {60, 1}, {80, 1}, {10, 2}, {99, 2}} {
 		if got := sent(step.bytes); got != uint64(step.done) {
-			t.Errorf("behind %d more bytes %d events are delivered, want %d", step.bytes, got, step.done)
+			t.Errorf("after %d more bytes %d events are delivered, want %d", step.bytes, got, step.done)
 		}
 	}
 	if b := x.Watchers().Behind; len(b) != 1 || b[0].BehindEvents != 1 || b[0].Events != 2 {
@@ -246,11 +247,12 @@ func TestPartsOfAnEvent(t *testing.T) {
 	}
 }
 
-func TestWhatStandsStillIsTold(t *testing.T) {
+// TestStuckWatches has a watch wait for its client, its connection, and the server.
+func TestStuckWatches(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	stuck := &at{events: 7}
+	stuck := &fakeStream{events: 7}
 	w := x.open("pods", "slow", stuck)
-	x.open("pods", "fine", new(at))
+	x.open("pods", "fine", new(fakeStream))
 	stuck.oldest, stuck.window = x.clock.Now(), x.clock.Now()
 	x.clock.Step(30 * time.Second)
 	r, watchers := x.SLO(), x.Watchers()
@@ -275,7 +277,8 @@ func TestWhatStandsStillIsTold(t *testing.T) {
 	}
 }
 
-func TestEtcdThatDoesNotAnswer(t *testing.T) {
+// TestLateFeed has etcd answer late, break, and come back.
+func TestLateFeed(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	f := x.AddFeed("/registry/", []string{"http://192.0.2.1:2379"})
 	for range 60 {
@@ -303,7 +306,9 @@ func TestEtcdThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestOneLateAnswerOfEtcd(t *testing.T) {
+// TestLongAnswerCountsMore has one answer of ten seconds among 500 short ones. It counts
+// as the ten answers that would have been requested meanwhile.
+func TestLongAnswerCountsMore(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	f := x.AddFeed("/registry/", []string{"http://192.0.2.1:2379"})
 	answer := func(after time.Duration) {
@@ -311,7 +316,7 @@ func TestOneLateAnswerOfEtcd(t *testing.T) {
 		x.clock.Step(after)
 		f.ProgressReceived(x.clock.Now())
 	}
-	for range 500 { // more than a minute's, were each asked when the one before is answered
+	for range 500 { // more than one request a second would make in a minute
 		answer(ms)
 	}
 	answer(10 * time.Second)
@@ -330,7 +335,7 @@ func TestOneLateAnswerOfEtcd(t *testing.T) {
 func TestProbe(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	if x.SLO().Probe != nil {
-		t.Error("there is no probe")
+		t.Error("a probe is reported before its first write")
 	}
 	began := x.clock.Now()
 	x.clock.Step(30 * ms)
@@ -338,7 +343,7 @@ func TestProbe(t *testing.T) {
 	x.clock.Step(20 * ms)
 	x.ProbeSaw(10, x.clock.Now())
 	began = x.clock.Now()
-	x.ProbeSaw(11, x.clock.Now()) // before its write returns
+	x.ProbeSaw(11, x.clock.Now()) // the event comes before the answer to its write
 	x.clock.Step(10 * ms)
 	x.ProbeWrote(11, began, x.clock.Now())
 	p := x.SLO().Probe
@@ -352,14 +357,14 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestSumsStay opens more clients and selections than have accounts of their own.
+// TestSumsStay has more clients and selections than accounts. No event may be lost.
 func TestSumsStay(t *testing.T) {
 	x := newSet(slo.Objectives{})
 	var want uint64
 	for i := range 1500 {
-		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: report.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Backlog: new(at), Transport: new(at)}))
+		w := follow(x.Open(slo.WatchInfo{Resource: "pods", Client: report.NewClient(strings.Repeat("x", i%1200+1)[:1]+string(rune(i%1200+0x4e00)), "a/1"), Selection: string(rune(i + 0x4e00)), Backlog: new(fakeStream), Transport: new(fakeStream)}))
 		x.clock.Step(ms)
-		x.deliver(w, times{}, 10)
+		x.deliver(w, stageTimes{}, 10)
 		want++
 		if i%2 == 0 {
 			w.watch.Close()
@@ -380,14 +385,14 @@ func TestSumsStay(t *testing.T) {
 	}
 }
 
-// TestForgetWatched: what was watched of a resource that is gone is dropped, and it begins
-// anew when it is there again. What is still watched stays, and clients keep their sums.
+// TestForgetWatched forgets two resources. The one without an open watch is dropped, and
+// begins anew when it is watched again. Clients keep their sums.
 func TestForgetWatched(t *testing.T) {
 	x := newSet(slo.Objectives{})
-	watches := map[string]*sender{}
+	watches := map[string]*testSender{}
 	for _, resource := range []string{"pods", "ended.example", "watched.example"} {
-		watches[resource] = x.open(resource, "alice", &at{events: 1})
-		x.deliver(watches[resource], times{}, 10)
+		watches[resource] = x.open(resource, "alice", &fakeStream{events: 1})
+		x.deliver(watches[resource], stageTimes{}, 10)
 	}
 	watches["ended.example"].watch.Close()
 	watches["pods"].watch.Close()
@@ -413,8 +418,8 @@ func TestForgetWatched(t *testing.T) {
 	if c := x.SLO().Clients; len(c) != 1 || c[0].Events != 3 {
 		t.Errorf("clients %+v", c)
 	}
-	x.deliver(watches["watched.example"], times{}, 10)
-	x.deliver(x.open("ended.example", "alice", &at{events: 1}), times{}, 10)
+	x.deliver(watches["watched.example"], stageTimes{}, 10)
+	x.deliver(x.open("ended.example", "alice", &fakeStream{events: 1}), stageTimes{}, 10)
 	if r := x.Watchers(); r.Events != 4 {
 		t.Errorf("%d events, want 4", r.Events)
 	}
@@ -440,8 +445,8 @@ func gather(t *testing.T, c metrics.StableCollector) map[string]float64 {
 	return sums
 }
 
-// TestMemory has 5,000 watches of 1,000 clients whose spans differ as much as they do
-// on a busy server.
+// TestMemory bounds the memory of 5,000 watches of 1,000 clients, whose spans differ as
+// much as on a busy server.
 func TestMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()
@@ -451,15 +456,15 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	x := newSet(slo.Objectives{})
-	var watches []*sender
+	var watches []*testSender
 	for i := range 5000 {
-		watches = append(watches, open(x.Watches, i, 1000, 5000))
+		watches = append(watches, openWatch(x.Watches, i, 1000, 5000))
 	}
 	for round := range 130 {
 		x.clock.Step(time.Second)
 		for i, w := range watches {
 			d := time.Duration(1+(i*7919+round*104729)%200) * ms / 4
-			x.deliver(w, times{dispatch: d, connection: ms / 10}, 400)
+			x.deliver(w, stageTimes{dispatch: d, connection: ms / 10}, 400)
 		}
 	}
 	if took := heap() - before; took > 12<<20 {
@@ -474,4 +479,25 @@ func TestMemory(t *testing.T) {
 		t.Errorf("all %+v", r.All)
 	}
 	runtime.KeepAlive(watches)
+}
+
+// TestReportWhileOpening makes reports while watches of the same resource are opened. It
+// is for the race detector.
+func TestReportWhileOpening(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	x.open("pods", "alice", new(fakeStream))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			x.open("pods", "bob", new(fakeStream))
+		}
+	}()
+	for range 50 {
+		x.Watchers()
+	}
+	<-done
+	if r := x.Watchers(); r.Watches != 201 {
+		t.Errorf("%d watches, want 201", r.Watches)
+	}
 }

@@ -35,14 +35,14 @@ type client struct {
 	host string
 }
 
-// where says which server to ask, as kubectl's flags do.
-type where struct {
+// serverFlags says which server to ask, as kubectl's flags do.
+type serverFlags struct {
 	kubeconfig, context, dataDir string
 }
 
 // config is that of --kubeconfig, else of a data directory that is named, else of
 // what kubectl uses, else of the default data directory.
-func (w where) config() (*rest.Config, error) {
+func (w serverFlags) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = w.kubeconfig
 	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""

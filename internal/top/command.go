@@ -29,7 +29,7 @@ user needs the verb get for the nonResourceURLs /debug/millrace/*.`
 
 // options are the command's flags.
 type options struct {
-	where
+	serverFlags
 	once     bool
 	interval time.Duration
 	output   string
@@ -50,7 +50,7 @@ func NewCommand() *cobra.Command {
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := find(args)
+			v, err := findView(args)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-func find(args []string) (view, error) {
+func findView(args []string) (view, error) {
 	all := views()
 	if len(args) == 0 {
 		return all[0], nil

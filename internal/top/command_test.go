@@ -159,7 +159,7 @@ func TestFrames(t *testing.T) {
 		}
 		for _, width := range []int{20, 40, 80, 132, 200} {
 			for _, wide := range []bool{false, true} {
-				s := &screen{client: c, view: v, wide: wide, shown: r, failed: errAbsent}
+				s := &screen{client: c, view: v, wide: wide, reports: r, fetchErr: errAbsent}
 				frame := s.frame(width, 24)
 				body := strings.NewReplacer("\x1b[H", "", "\x1b[K", "", "\x1b[J", "").Replace(frame)
 				lines := strings.Split(body, "\r\n")
@@ -185,15 +185,15 @@ func TestKeys(t *testing.T) {
 		key  byte
 		view string
 	}{{'2', "slo"}, {'\t', "watchers"}, {'7', "feed"}, {'\t', "overview"}, {'9', "overview"}, {'x', "overview"}, {'4', "lists"}} {
-		if !s.press(step.key) || s.view.name != step.view {
+		if !s.handleKey(step.key) || s.view.name != step.view {
 			t.Errorf("%q leads to %s, want %s", step.key, s.view.name, step.view)
 		}
 	}
-	if s.press('w'); !s.wide {
+	if s.handleKey('w'); !s.wide {
 		t.Error("w shows no more")
 	}
 	for _, key := range []byte{'q', ctrlC, ctrlD} {
-		if s.press(key) {
+		if s.handleKey(key) {
 			t.Errorf("%q does not end it", key)
 		}
 	}
@@ -203,8 +203,8 @@ func TestRates(t *testing.T) {
 	s := &screen{view: views()[0]}
 	take := func(second int64, events uint64) string {
 		r := &reports{SLO: &report.SLOReport{Time: time.Unix(second, 0), All: report.ResourceSLO{Events: events, Bytes: events * 1000}}}
-		s.take(fetched{reports: r})
-		return strings.TrimSpace(s.shown.rates())
+		s.setReports(fetchResult{reports: r})
+		return strings.TrimSpace(s.reports.rates())
 	}
 	for _, step := range []struct {
 		second int64

@@ -36,7 +36,7 @@ func drawLists(p *page, l *report.ListsReport) {
 	for _, c := range l.Clients {
 		rows = append(rows, append([]cell{name(agent(c.Client)), name(c.User)}, append(costCells(&c.ListCost), name(shapeWords(&c.Top)))...))
 	}
-	p.table(append(append([]column{{head: "CLIENT", most: 30}, {head: "USER", most: 36}}, costColumns()...), column{head: "MOSTLY", most: 70}), rows)
+	p.table(append(append([]column{{head: "CLIENT", maxWidth: 30}, {head: "USER", maxWidth: 36}}, costColumns()...), column{head: "MOSTLY", maxWidth: 70}), rows)
 	for i := range l.Clients {
 		drawAdvice(p, agent(l.Clients[i].Client), l.Clients[i].Advice)
 	}
@@ -64,16 +64,16 @@ func drawShapes(p *page, shapes []report.ListShape) {
 		if s.Path == "scan" {
 			how = warning
 		}
-		rows = append(rows, append([]cell{name(strings.ToUpper(s.Verb) + " " + s.Resource), {clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(details(&s.Shape)))...))
+		rows = append(rows, append([]cell{name(strings.ToUpper(s.Verb) + " " + s.Resource), {clean(strings.TrimSpace(s.Path + " " + s.Reason)), how}}, append(costCells(&s.ListCost), name(shapeDetails(&s.Shape)))...))
 	}
-	p.table(append(append([]column{{head: "REQUEST", most: 40}, {head: "FOUND BY", most: 30}}, costColumns()...), column{head: "SHAPE", most: 90}), rows)
+	p.table(append(append([]column{{head: "REQUEST", maxWidth: 40}, {head: "FOUND BY", maxWidth: 30}}, costColumns()...), column{head: "SHAPE", maxWidth: 90}), rows)
 }
 
 func shapeWords(s *report.Shape) string {
-	return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + details(s)
+	return strings.ToUpper(s.Verb) + " " + s.Resource + ", " + shapeDetails(s)
 }
 
-func details(s *report.Shape) string {
+func shapeDetails(s *report.Shape) string {
 	words := []string{s.Version, s.Scope, s.Selectors, "revision " + s.Revision, s.Encoding}
 	if s.Limit > 0 {
 		words = append(words, fmt.Sprintf("limit %d", s.Limit))
@@ -99,8 +99,8 @@ func drawMemory(p *page, m *report.MemoryReport) {
 		})
 	}
 	p.table([]column{
-		{head: "RESOURCE", most: 50}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "VALUES", right: true}, {head: "LOG", right: true}, {head: "WIRE", right: true},
-		{head: "FORMS", most: 50}, {head: "INDEXES", most: 50},
+		{head: "RESOURCE", maxWidth: 50}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "VALUES", right: true}, {head: "LOG", right: true}, {head: "WIRE", right: true},
+		{head: "FORMS", maxWidth: 50}, {head: "INDEXES", maxWidth: 50},
 	}, rows)
 }
 
@@ -115,20 +115,20 @@ func drawCRDs(p *page, c *report.CRDsReport) {
 		}
 		rows = append(rows, []cell{name(d.Name), text(count(d.Objects)), text(size(d.DefinitionBytes + d.ObjectBytes + d.CompiledBytes)), text(size(d.DefinitionBytes)), text(size(d.ObjectBytes)), text(size(d.CompiledBytes)), text(conversion)})
 	}
-	p.table([]column{{head: "DEFINITION", most: 60}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "DEFINITION", right: true}, {head: "OBJECTS' BYTES", right: true}, {head: "COMPILED", right: true}, {head: "CONVERSION"}}, rows)
+	p.table([]column{{head: "DEFINITION", maxWidth: 60}, {head: "OBJECTS", right: true}, {head: "TOTAL", right: true}, {head: "DEFINITION", right: true}, {head: "OBJECTS' BYTES", right: true}, {head: "COMPILED", right: true}, {head: "CONVERSION"}}, rows)
 }
 
 func drawFeed(p *page, r *reports) {
 	rows := make([][]cell, 0, len(r.Feed.Feeds))
 	for _, f := range r.Feed.Feeds {
-		words, how := health(&f)
+		words, how := feedHealth(&f)
 		rows = append(rows, []cell{
 			name(f.Prefix), {words, how}, text(fmt.Sprint(f.Revision)), text(seconds(f.Delivery.P50)), text(seconds(f.Delivery.P99)), text(seconds(f.Delivery.Max)),
 			text(count(f.Events)), text(size(f.Bytes)), text(count(f.Restarts)), text(count(f.Loads)), name(strings.Join(f.Endpoints, ",")),
 		})
 	}
 	p.table([]column{
-		{head: "PREFIX"}, {head: "HEALTH", most: 60}, {head: "REVISION", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "MAX", right: true},
+		{head: "PREFIX"}, {head: "HEALTH", maxWidth: 60}, {head: "REVISION", right: true}, {head: "P50", right: true}, {head: "P99", right: true}, {head: "MAX", right: true},
 		{head: "EVENTS", right: true}, {head: "BYTES", right: true}, {head: "RESTARTS", right: true}, {head: "LOADS", right: true}, {head: "ETCD"},
 	}, rows)
 	if r.SLO == nil {
@@ -142,13 +142,13 @@ func drawFeed(p *page, r *reports) {
 		if probe.Error != "" {
 			state = clean(probe.Error)
 		}
-		p.line(bad(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state, seconds(probe.Whole.P50), seconds(probe.Whole.P99), seconds(probe.Commit.P99), seconds(probe.Pending)))
+		p.line(styleIf(probe.Error != "", critical), fmt.Sprintf("Probe     %s  write to client p50 %s  p99 %s  of it after the answer p99 %s  pending %s", state, seconds(probe.Whole.P50), seconds(probe.Whole.P99), seconds(probe.Commit.P99), seconds(probe.Pending)))
 	}
 	s := r.SLO.Process
 	p.line(plain, fmt.Sprintf("Process   %.2f of %d CPUs  timer delay p50 %s  p99 %s  max %s", s.CPU, s.Processors, seconds(s.Delay.P50), seconds(s.Delay.P99), seconds(s.Delay.Max)))
 }
 
-func health(f *report.Feed) (string, style) {
+func feedHealth(f *report.Feed) (string, style) {
 	switch {
 	case f.Error != "":
 		return "✗ " + clean(f.Error), critical

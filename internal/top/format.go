@@ -36,8 +36,8 @@ func clean(name string) string {
 	return b.String()
 }
 
-// three formats a number below 1000 with three digits at most.
-func three(x float64) string {
+// threeDigits formats a number below 1000 with three digits at most.
+func threeDigits(x float64) string {
 	switch {
 	case x < 0.995:
 		return strconv.FormatFloat(x, 'f', 2, 64)
@@ -55,9 +55,9 @@ func seconds(s float64) string {
 	case s < 0.9995e-3:
 		return fmt.Sprintf("%.0fµs", math.Max(1, s*1e6))
 	case s < 0.9995:
-		return three(s*1e3) + "ms"
+		return threeDigits(s*1e3) + "ms"
 	case s < 59.5:
-		return three(s) + "s"
+		return threeDigits(s) + "s"
 	case s < 3600:
 		return fmt.Sprintf("%dm%02ds", int(s)/60, int(s)%60)
 	case s < 86400:
@@ -76,7 +76,7 @@ func scaled(n float64, units []string) string {
 	if i == 0 {
 		return strconv.FormatFloat(math.Round(n), 'f', 0, 64) + units[0]
 	}
-	return three(n) + units[i]
+	return threeDigits(n) + units[i]
 }
 
 func size[N int64 | uint64 | float64](n N) string {
@@ -93,10 +93,10 @@ func count[N int | int64 | uint64 | float64](n N) string {
 // percent formats a share of 1.
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// burn formats how fast an error budget is used up.
-func burn(x float64) string {
+// burnRate formats how fast an error budget is used up.
+func burnRate(x float64) string {
 	if x == 0 {
 		return "0"
 	}
-	return three(x)
+	return threeDigits(x)
 }

@@ -92,8 +92,8 @@ type column struct {
 	right bool
 	// wide columns are only shown on wide pages.
 	wide bool
-	// most bounds what is shown of a cell on a page that is not wide; 0 is no bound.
-	most int
+	// maxWidth bounds what is shown of a cell on a page that is not wide; 0 is no bound.
+	maxWidth int
 }
 
 // cell is what stands in a row.
@@ -170,8 +170,8 @@ func (p *page) widths(columns []column, rows [][]cell) []int {
 		for _, row := range rows {
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
 		}
-		if c.most > 0 && !p.wide {
-			widths[i] = min(widths[i], max(c.most, utf8.RuneCountInString(c.head)))
+		if c.maxWidth > 0 && !p.wide {
+			widths[i] = min(widths[i], max(c.maxWidth, utf8.RuneCountInString(c.head)))
 		}
 		if i > 0 {
 			total += len(gap)

@@ -21,8 +21,8 @@ type reports struct {
 
 	// raw are the reports as they came.
 	raw map[string]json.RawMessage
-	// before are all events and bytes at the refresh before, for rates.
-	before totals
+	// previous are all events and bytes at the refresh before, for rates.
+	previous totals
 }
 
 type totals struct {
@@ -67,11 +67,11 @@ func (r *reports) totals() totals {
 // rates tells what was delivered since the refresh before, "" where that is unknown.
 func (r *reports) rates() string {
 	now := r.totals()
-	took := now.at.Sub(r.before.at).Seconds()
-	if r.before.at.IsZero() || took <= 0 || now.events < r.before.events || now.bytes < r.before.bytes {
+	took := now.at.Sub(r.previous.at).Seconds()
+	if r.previous.at.IsZero() || took <= 0 || now.events < r.previous.events || now.bytes < r.previous.bytes {
 		return ""
 	}
-	return fmt.Sprintf("  %s/s  %s/s", count(float64(now.events-r.before.events)/took), size(float64(now.bytes-r.before.bytes)/took))
+	return fmt.Sprintf("  %s/s  %s/s", count(float64(now.events-r.previous.events)/took), size(float64(now.bytes-r.previous.bytes)/took))
 }
 
 // json is the report of a view, or an object of all that the overview needs.

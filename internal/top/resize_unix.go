@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// resizes tells of changes of the terminal's size until it is stopped.
-func resizes() (<-chan os.Signal, func()) {
+// watchResizes tells of changes of the terminal's size until it is stopped.
+func watchResizes() (<-chan os.Signal, func()) {
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGWINCH)
 	return changes, func() { signal.Stop(changes) }

@@ -29,22 +29,22 @@ type screen struct {
 	wide     bool
 	color    bool
 
-	// shown are the newest reports of the view, nil before there are any, and failed
-	// is why there are no newer ones.
-	shown  *reports
-	failed error
-	before totals
+	// reports are the newest reports of the view, nil before there are any. fetchErr is
+	// why there are no newer ones.
+	reports  *reports
+	fetchErr error
+	previous totals
 }
 
-type fetched struct {
+type fetchResult struct {
 	view    string
 	reports *reports
 	err     error
 }
 
-// run draws until the context ends or the user does. What the terminal was is
-// restored. The reader of keys ends with the process, for a read of a terminal
-// cannot be called off.
+// run draws until the context ends or the user quits, and then restores the terminal.
+// The goroutine that reads keys ends with the process: a read of a terminal cannot be
+// cancelled.
 func (s *screen) run(ctx context.Context, in *os.File) error {
 	was, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *screen) run(ctx context.Context, in *os.File) error {
 		return fmt.Errorf("set up the terminal: %w", err)
 	}
 	defer func() { _, _ = s.out.WriteString(leaveScreen) }()
-	resized, ignore := resizes()
+	resized, ignore := watchResizes()
 	defer ignore()
 	keys := make(chan byte)
 	go readKeys(ctx, in, keys)
@@ -64,7 +64,7 @@ func (s *screen) run(ctx context.Context, in *os.File) error {
 
 func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan fetched, 1)
+	answers := make(chan fetchResult, 1)
 	asking := false
 	defer func() {
 		cancel()
@@ -80,7 +80,7 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 		v := s.view
 		go func() {
 			r, err := s.client.fetch(ctx, v)
-			answers <- fetched{v.name, r, err}
+			answers <- fetchResult{v.name, r, err}
 		}()
 	}
 	ticker := time.NewTicker(s.interval)
@@ -93,16 +93,16 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 			asking = false
 			if a.view != s.view.name {
 				ask()
-			} else if s.take(a); errors.Is(a.err, errFinal) {
+			} else if s.setReports(a); errors.Is(a.err, errFinal) {
 				return a.err
 			}
 		case key := <-keys:
 			before := s.view.name
-			if !s.press(key) {
+			if !s.handleKey(key) {
 				return nil
 			}
 			if s.view.name != before {
-				s.shown, s.failed, s.before = nil, nil, totals{}
+				s.reports, s.fetchErr, s.previous = nil, nil, totals{}
 				ask()
 			}
 		case <-ticker.C:
@@ -114,20 +114,20 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 	}
 }
 
-// take keeps what was fetched for the view.
-func (s *screen) take(a fetched) {
-	if s.failed = a.err; a.err != nil {
+// setReports sets the reports of the view, or the error.
+func (s *screen) setReports(a fetchResult) {
+	if s.fetchErr = a.err; a.err != nil {
 		return
 	}
-	if s.shown != nil {
-		s.before = s.shown.totals()
+	if s.reports != nil {
+		s.previous = s.reports.totals()
 	}
-	a.reports.before = s.before
-	s.shown = a.reports
+	a.reports.previous = s.previous
+	s.reports = a.reports
 }
 
-// press does what a key says, and reports whether to go on.
-func (s *screen) press(key byte) bool {
+// handleKey handles a key. It returns false if the user quits.
+func (s *screen) handleKey(key byte) bool {
 	all := views()
 	at := slices.IndexFunc(all, func(v view) bool { return v.name == s.view.name })
 	switch {
@@ -178,14 +178,14 @@ func (s *screen) draw() {
 func (s *screen) frame(width, height int) string {
 	p := &page{width: width, color: s.color, wide: s.wide}
 	p.lines = append(p.lines, s.head(p))
-	if s.failed != nil {
-		for line := range strings.SplitSeq(s.failed.Error(), "\n") {
+	if s.fetchErr != nil {
+		for line := range strings.SplitSeq(s.fetchErr.Error(), "\n") {
 			p.paragraph(critical, "", clean(line))
 		}
 	}
-	if s.shown != nil {
+	if s.reports != nil {
 		p.blank()
-		s.view.draw(p, s.shown)
+		s.view.draw(p, s.reports)
 	}
 	if len(p.lines) > height {
 		p.lines = p.lines[:height-1]

@@ -54,7 +54,7 @@ func overviewFigures(r *reports) []cell {
 	var rows []cell
 	add := func(s style, format string, args ...any) { rows = append(rows, cell{fmt.Sprintf(format, args...), s}) }
 	if s := r.SLO; s != nil {
-		add(bad(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s", seconds(s.All.Spans.P50), seconds(s.All.Spans.P99),
+		add(styleIf(!s.All.Met, critical), "Events    p50 %s  p99 %s  p99.9 %s  objective %s  late %s of %s%s", seconds(s.All.Spans.P50), seconds(s.All.Spans.P99),
 			seconds(s.All.Spans.P999), seconds(s.All.Objective), count(s.All.Late), count(s.All.Spans.Count), r.rates())
 		add(plain, "Process   %.1f of %d CPUs  timer delay p99 %s", s.Process.CPU, s.Process.Processors, seconds(s.Process.Delay.P99))
 	}
@@ -74,7 +74,7 @@ func overviewFigures(r *reports) []cell {
 	}
 	if f := r.Feed; f != nil {
 		for _, e := range f.Feeds {
-			words, how := health(&e)
+			words, how := feedHealth(&e)
 			add(how, "etcd      %s  %s  answers p99 %s  revision %d", clean(e.Prefix), words, seconds(e.Delivery.P99), e.Revision)
 		}
 	}
@@ -120,13 +120,13 @@ func drawSLO(p *page, s *report.SLOReport) {
 	for _, c := range s.Clients {
 		rows = append(rows, []cell{name(agent(c.Client)), text(seconds(c.Spans.P99)), text(count(c.Late)), text(count(c.Watches)), text(causeWords(c.Cause)), name(c.User)})
 	}
-	p.table([]column{{head: "CLIENT", most: 40}, {head: "P99", right: true}, {head: "LATE", right: true}, {head: "WATCHES", right: true}, {head: "WAITS FOR"}, {head: "USER", most: 50}}, rows)
+	p.table([]column{{head: "CLIENT", maxWidth: 40}, {head: "P99", right: true}, {head: "LATE", right: true}, {head: "WATCHES", right: true}, {head: "WAITS FOR"}, {head: "USER", maxWidth: 50}}, rows)
 	p.title("Slowest subscriptions")
 	rows = nil
 	for _, c := range s.Subscriptions {
 		rows = append(rows, []cell{name(c.Resource), text(seconds(c.Spans.P99)), text(count(c.Watches)), text(count(c.Events)), name(c.Selection)})
 	}
-	p.table([]column{{head: "RESOURCE", most: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", most: 60}}, rows)
+	p.table([]column{{head: "RESOURCE", maxWidth: 40}, {head: "P99", right: true}, {head: "WATCHES", right: true}, {head: "EVENTS", right: true}, {head: "SELECTION", maxWidth: 60}}, rows)
 }
 
 func drawResources(p *page, all []report.ResourceSLO) {
@@ -138,12 +138,12 @@ func drawResources(p *page, all []report.ResourceSLO) {
 		}
 		rows = append(rows, []cell{
 			name(r.Resource), met, flag(seconds(r.Spans.P99), !r.Met, critical), text(seconds(r.Objective)), text(seconds(r.Spans.P50)), text(seconds(r.Spans.P999)),
-			text(count(r.Late)), text(count(r.Spans.Count)), flag(burn(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(burn(r.Burn.Hour)), text(burn(r.Burn.SixHours)),
+			text(count(r.Late)), text(count(r.Spans.Count)), flag(burnRate(r.Burn.FiveMinutes), r.Burn.FiveMinutes > 1, critical), text(burnRate(r.Burn.Hour)), text(burnRate(r.Burn.SixHours)),
 			text(waitsFor(r)), text(size(r.Bytes)),
 		})
 	}
 	p.table([]column{
-		{head: "RESOURCE", most: 40}, {head: "OBJECTIVE"}, {head: "P99", right: true}, {head: "OF", right: true}, {head: "P50", right: true}, {head: "P99.9", right: true},
+		{head: "RESOURCE", maxWidth: 40}, {head: "OBJECTIVE"}, {head: "P99", right: true}, {head: "OF", right: true}, {head: "P50", right: true}, {head: "P99.9", right: true},
 		{head: "LATE", right: true}, {head: "EVENTS", right: true}, {head: "BURN5M", right: true}, {head: "1H", right: true}, {head: "6H", right: true}, {head: "WAITS FOR"}, {head: "SENT", right: true, wide: true},
 	}, rows)
 }
@@ -162,7 +162,7 @@ func drawWatchers(p *page, w *report.WatchersReport) {
 	for _, r := range w.ByResource {
 		rows = append(rows, []cell{name(r.Resource), text(count(r.Watches)), text(count(r.Subscriptions)), text(count(r.LogEvents)), text(size(r.LogBytes)), text(seconds(r.LogSeconds))})
 	}
-	p.table([]column{{head: "RESOURCE", most: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
+	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "WATCHES", right: true}, {head: "SUBSCRIPTIONS", right: true}, {head: "LOG", right: true}, {head: "BYTES", right: true}, {head: "REACHES BACK", right: true}}, rows)
 }
 
 func drawBehind(p *page, all []report.Watcher) {
@@ -174,8 +174,8 @@ func drawBehind(p *page, all []report.Watcher) {
 		})
 	}
 	p.table([]column{
-		{head: "CLIENT", most: 28}, {head: "WATCHES", most: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
-		{head: "AGE", right: true}, {head: "USER", most: 40}, {head: "ADDRESS"}, {head: "SELECTION", most: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
+		{head: "CLIENT", maxWidth: 28}, {head: "WATCHES", maxWidth: 30}, {head: "STATE"}, {head: "BEHIND", right: true}, {head: "EVENTS", right: true}, {head: "BYTES", right: true},
+		{head: "AGE", right: true}, {head: "USER", maxWidth: 40}, {head: "ADDRESS"}, {head: "SELECTION", maxWidth: 50}, {head: "ENCODING", wide: true}, {head: "PROTOCOL", wide: true},
 	}, rows)
 }
 
@@ -212,7 +212,7 @@ func agent(c report.Client) string {
 	return c.UserAgent
 }
 
-func bad(is bool, how style) style {
+func styleIf(is bool, how style) style {
 	if is {
 		return how
 	}

@@ -21,7 +21,7 @@ import (
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // http2 is a client with connections of its own and a window for each stream.
-func (d *drill) http2(window int) *http.Client {
+func (d *testServer) http2(window int) *http.Client {
 	d.t.Helper()
 	tr := d.HTTPClient().Transport.(*http.Transport)
 	tr.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: window}
@@ -29,7 +29,7 @@ func (d *drill) http2(window int) *http.Client {
 }
 
 // http1 is a client that does not speak HTTP/2.
-func (d *drill) http1() *http.Client {
+func (d *testServer) http1() *http.Client {
 	d.t.Helper()
 	tr := d.HTTPClient().Transport.(*http.Transport)
 	tr.ForceAttemptHTTP2, tr.Protocols = false, new(http.Protocols)
@@ -46,7 +46,7 @@ func through(client *http.Client, dial dialer) *http.Client {
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
 // ask sends a GET as a program, and returns the answer whose body is to be read.
-func (d *drill) ask(client *http.Client, agent, path string, headers ...string) *http.Response {
+func (d *testServer) ask(client *http.Client, agent, path string, headers ...string) *http.Response {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
 	check(d.t, err)
@@ -65,14 +65,14 @@ func (d *drill) ask(client *http.Client, agent, path string, headers ...string) 
 }
 
 // watch watches config maps from now on. Nobody reads them yet.
-func (d *drill) watch(client *http.Client, agent string) *http.Response {
+func (d *testServer) watch(client *http.Client, agent string) *http.Response {
 	d.t.Helper()
 	resp := d.ask(client, agent, configMaps+"?watch=1&resourceVersion="+d.revision())
 	return resp
 }
 
-// reading watches config maps and reads what comes.
-func (d *drill) reading(client *http.Client, agent string) {
+// watchAndDrain watches config maps and reads what comes.
+func (d *testServer) watchAndDrain(client *http.Client, agent string) {
 	d.t.Helper()
 	drain(d.watch(client, agent))
 }
@@ -82,7 +82,7 @@ func drain(resp *http.Response) {
 }
 
 // revision is where a watch begins.
-func (d *drill) revision() string {
+func (d *testServer) revision() string {
 	d.t.Helper()
 	list, err := d.client.CoreV1().ConfigMaps("default").List(d.t.Context(), metav1.ListOptions{Limit: 1})
 	check(d.t, err)
@@ -90,7 +90,7 @@ func (d *drill) revision() string {
 }
 
 // write creates config maps of about so many bytes, four at a time.
-func (d *drill) write(prefix string, n, size int) {
+func (d *testServer) write(prefix string, n, size int) {
 	d.t.Helper()
 	text := strings.Repeat("x", size)
 	var next atomic.Int64
@@ -114,9 +114,9 @@ func (d *drill) write(prefix string, n, size int) {
 }
 
 // delivered waits until so many events of config maps were delivered.
-func (d *drill) delivered(n int) {
+func (d *testServer) delivered(n int) {
 	d.t.Helper()
-	d.until(func(r *readings) error {
+	d.until(func(r *serverReports) error {
 		if got := r.metrics[`millrace_watch_delivered_events_total{resource="configmaps"}`]; got < float64(n) {
 			return fmt.Errorf("%v events were delivered, want %d", got, n)
 		}
@@ -124,35 +124,35 @@ func (d *drill) delivered(n int) {
 	})
 }
 
-// after waits.
-func after(t *testing.T, d time.Duration) {
+// waitFor waits for a duration.
+func waitFor(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-t.Context().Done():
 	}
 }
 
-// trickle is a proxy that lets bytes from the server through slowly until it is
-// opened. What it has not taken waits at the server.
-type trickle struct {
+// slowProxy is a proxy that passes bytes from the server slowly until fast is closed.
+// Bytes that it has not read wait at the server.
+type slowProxy struct {
 	to   string
-	open chan struct{}
+	fast chan struct{}
 }
 
 const (
-	// trickleBytes go through every tricklePause.
-	trickleBytes = 4 << 10
-	tricklePause = 100 * time.Millisecond
-	// trickleBuffer is what the system may take beyond them.
-	trickleBuffer = 64 << 10
+	// slowBytes go through every slowPause.
+	slowBytes = 4 << 10
+	slowPause = 100 * time.Millisecond
+	// slowBuffer is what the system may take beyond them.
+	slowBuffer = 64 << 10
 )
 
-// startTrickle starts a proxy in front of the server and returns how to dial it.
-func (d *drill) startTrickle() (*trickle, dialer) {
+// startSlowProxy starts a proxy in front of the server and returns how to dial it.
+func (d *testServer) startSlowProxy() (*slowProxy, dialer) {
 	d.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(d.t, err)
-	p := &trickle{to: strings.TrimPrefix(d.URL, "https://"), open: make(chan struct{})}
+	p := &slowProxy{to: strings.TrimPrefix(d.URL, "https://"), fast: make(chan struct{})}
 	var conns sync.WaitGroup
 	d.t.Cleanup(func() {
 		_ = listener.Close()
@@ -172,10 +172,10 @@ func (d *drill) startTrickle() (*trickle, dialer) {
 	}
 }
 
-func (p *trickle) serve(ctx context.Context, client net.Conn) {
+func (p *slowProxy) serve(ctx context.Context, client net.Conn) {
 	dial := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
-			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, trickleBuffer)
+			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, slowBuffer)
 		})
 	}}
 	server, err := dial.DialContext(ctx, "tcp", p.to)
@@ -191,7 +191,7 @@ func (p *trickle) serve(ctx context.Context, client net.Conn) {
 	defer server.Close()
 	defer client.Close()
 	go func() { _, _ = io.Copy(server, client) }()
-	buf := make([]byte, trickleBytes)
+	buf := make([]byte, slowBytes)
 	for {
 		n, err := server.Read(buf)
 		if err != nil {
@@ -201,10 +201,10 @@ func (p *trickle) serve(ctx context.Context, client net.Conn) {
 			return
 		}
 		select {
-		case <-p.open:
+		case <-p.fast:
 			_, _ = io.Copy(client, server)
 			return
-		case <-time.After(tricklePause):
+		case <-time.After(slowPause):
 		case <-ctx.Done():
 			return
 		}

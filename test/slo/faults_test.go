@@ -18,7 +18,7 @@ const critical, warning = "critical", "warning"
 func startEtcd(t *testing.T) *harness.Etcd {
 	t.Helper()
 	etcd := harness.StartEtcd(t)
-	check(t, harness.Until(patience, func() error {
+	check(t, harness.Until(waitTimeout, func() error {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(etcd.Endpoint, "http://"))
 		if err == nil {
 			err = conn.Close()
@@ -31,17 +31,17 @@ func startEtcd(t *testing.T) *harness.Etcd {
 // TestPausedEtcd stops etcd under watches. What is told goes back to a warning when
 // it runs again, and to nothing a minute later.
 func TestPausedEtcd(t *testing.T) {
-	faults(t)
+	requireFaults(t)
 	etcd := startEtcd(t)
-	d := newDrill(t, "--etcd-servers="+etcd.Endpoint)
+	d := newTestServer(t, "--etcd-servers="+etcd.Endpoint)
 	late := fmt.Sprintf("millrace_feed_late_seconds{etcd=%q}", etcd.Endpoint)
 	client := d.http2(1 << 20)
 	for i := range 5 {
-		d.reading(client, fmt.Sprint("reader-", i))
+		d.watchAndDrain(client, fmt.Sprint("reader-", i))
 	}
 	d.write("before", 20, 10)
 	d.delivered(100)
-	d.until(func(r *readings) error {
+	d.until(func(r *serverReports) error {
 		if value, told := r.metrics[late]; !r.slo.Met || !told || value != 0 {
 			return fmt.Errorf("etcd is late at first, by %v: %+v", value, r.slo)
 		}
@@ -49,14 +49,14 @@ func TestPausedEtcd(t *testing.T) {
 	})
 
 	etcd.Signal(syscall.SIGSTOP)
-	f := fault{cause: report.Cause(report.StageEtcd), severity: critical, words: "etcd is slow"}
-	r := d.named(f, func(r *readings) error {
+	f := expectedFault{cause: report.Cause(report.StageEtcd), severity: critical, topWords: "etcd is slow"}
+	r := d.waitNamed(f, func(r *serverReports) error {
 		if r.metrics[late] < 1 || len(r.feed.Feeds) != 1 || r.feed.Feeds[0].Late < 1 {
 			return fmt.Errorf("the feed is late by %v in the metrics: %+v", r.metrics[late], r.feed)
 		}
 		return nil
 	})
-	d.shown(f)
+	d.checkTop(f)
 	if output := d.runTop("feed"); !strings.Contains(output, "! late ") {
 		t.Errorf("top feed does not say that it is late:\n%s", output)
 	}
@@ -69,18 +69,18 @@ func TestPausedEtcd(t *testing.T) {
 
 	etcd.Signal(syscall.SIGCONT)
 	f.severity = warning
-	d.named(f)
-	d.shown(f)
+	d.waitNamed(f)
+	d.checkTop(f)
 	d.write("behind", 20, 10)
 	d.delivered(200)
-	d.until(func(r *readings) error {
+	d.until(func(r *serverReports) error {
 		if value, told := r.metrics[late]; !told || value != 0 {
 			return fmt.Errorf("the feed is still late by %v", value)
 		}
 		return nil
 	})
-	after(t, patience)
-	d.until(func(r *readings) error {
+	waitFor(t, waitTimeout)
+	d.until(func(r *serverReports) error {
 		if name := fmt.Sprintf("millrace_slo_cause{cause=%q}", f.cause); !r.slo.Met || r.metrics[name] != 0 {
 			return fmt.Errorf("not well again: %+v", r.slo)
 		}
@@ -91,12 +91,12 @@ func TestPausedEtcd(t *testing.T) {
 // TestStarvedServer gives the server a quarter of the time, as a limit of a cgroup
 // does.
 func TestStarvedServer(t *testing.T) {
-	faults(t)
+	requireFaults(t)
 	etcd := startEtcd(t)
-	d := newDrill(t, "--etcd-servers="+etcd.Endpoint, "--watch-slo=50ms")
+	d := newTestServer(t, "--etcd-servers="+etcd.Endpoint, "--watch-slo=50ms")
 	client := d.http2(1 << 20)
 	for i := range 100 {
-		d.reading(client, fmt.Sprint("reader-", i%10))
+		d.watchAndDrain(client, fmt.Sprint("reader-", i%10))
 	}
 	starved := make(chan struct{})
 	done := make(chan struct{})
@@ -104,7 +104,7 @@ func TestStarvedServer(t *testing.T) {
 		defer close(done)
 		for {
 			_ = syscall.Kill(d.PID(), syscall.SIGSTOP)
-			after(t, 150*time.Millisecond)
+			waitFor(t, 150*time.Millisecond)
 			_ = syscall.Kill(d.PID(), syscall.SIGCONT)
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -117,10 +117,10 @@ func TestStarvedServer(t *testing.T) {
 	close(starved)
 	<-done
 	d.delivered(300 * 100)
-	f := fault{cause: report.CauseCPU, severity: critical, resource: "configmaps", words: "not enough CPU"}
-	r := d.named(f, missed(report.CauseCPU))
-	d.shown(f)
-	check(t, (&fault{cause: report.CauseCPU, severity: warning}).in(r.slo.Causes))
+	f := expectedFault{cause: report.CauseCPU, severity: critical, resource: "configmaps", topWords: "not enough CPU"}
+	r := d.waitNamed(f, missed(report.CauseCPU))
+	d.checkTop(f)
+	check(t, (&expectedFault{cause: report.CauseCPU, severity: warning}).findIn(r.slo.Causes))
 	if r.metrics[`millrace_process_delay_seconds{quantile="0.99"}`] < 0.1 {
 		t.Errorf("timers fired in time: %+v", r.slo.Process)
 	}
@@ -134,18 +134,18 @@ func TestStarvedServer(t *testing.T) {
 // TestClientThatDoesNotRead has a client leave its stream alone over HTTP/2 while
 // others read theirs.
 func TestClientThatDoesNotRead(t *testing.T) {
-	faults(t)
-	d := newDrill(t)
+	requireFaults(t)
+	d := newTestServer(t)
 	others := d.http2(4 << 20)
 	for range 3 {
-		d.reading(others, "reader")
+		d.watchAndDrain(others, "reader")
 	}
 	stuck := d.watch(d.http2(256<<10), "sleeper")
 	d.write("large", 20, 100<<10)
 	d.delivered(3 * 20)
-	f := fault{cause: report.Cause(report.StageClient), severity: warning, resource: "configmaps", client: "sleeper (", met: true, words: "clients do not read"}
-	d.named(f, behind("sleeper", "client"))
-	d.shown(f)
+	f := expectedFault{cause: report.Cause(report.StageClient), severity: warning, resource: "configmaps", client: "sleeper (", objectivesMet: true, topWords: "clients do not read"}
+	d.waitNamed(f, behind("sleeper", "client"))
+	d.checkTop(f)
 	for _, args := range [][]string{{}, {"watchers"}} {
 		if output := d.runTop(args...); !strings.Contains(output, "Furthest behind") || !strings.Contains(output, "sleeper") {
 			t.Errorf("top %v does not show the watch:\n%s", args, output)
@@ -155,9 +155,9 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	// What it reads in the end counts as late, for it and for the resource.
 	drain(stuck)
 	d.delivered(4 * 20)
-	f.resource, f.met = "", false
-	r := d.named(f, missed(report.Cause(report.StageClient)), nobodyBehind, lateAlone("sleeper"))
-	d.shown(f)
+	f.resource, f.objectivesMet = "", false
+	r := d.waitNamed(f, missed(report.Cause(report.StageClient)), noneBehind, onlyLate("sleeper"))
+	d.checkTop(f)
 	for _, c := range r.slo.Causes {
 		if c.Resource == "configmaps" && !strings.Contains(c.Message, "But for events that waited for slow clients the objective was met.") {
 			t.Errorf("the server is blamed: %+v", c)
@@ -168,51 +168,51 @@ func TestClientThatDoesNotRead(t *testing.T) {
 // TestThrottledConnection has a client of each protocol read through a network that
 // takes little.
 func TestThrottledConnection(t *testing.T) {
-	faults(t)
-	d := newDrill(t)
+	requireFaults(t)
+	d := newTestServer(t)
 	others := d.http2(4 << 20)
 	for range 3 {
-		d.reading(others, "reader")
+		d.watchAndDrain(others, "reader")
 	}
-	network, dial := d.startTrickle()
+	network, dial := d.startSlowProxy()
 	// More than is written: a window that shuts would be the client's.
-	d.reading(through(d.http2(64<<20), dial), "remote-2")
-	d.reading(through(d.http1(), dial), "remote-1")
+	d.watchAndDrain(through(d.http2(64<<20), dial), "remote-2")
+	d.watchAndDrain(through(d.http1(), dial), "remote-1")
 	d.write("medium", 200, 60<<10)
 	d.delivered(3 * 200)
 	for _, agent := range []string{"remote-1", "remote-2"} {
-		f := fault{cause: report.Cause(report.StageConnection), severity: warning, resource: "configmaps", client: agent + " (", met: true, words: "network is full"}
-		d.named(f, behind(agent, "connection"))
-		d.shown(f)
+		f := expectedFault{cause: report.Cause(report.StageConnection), severity: warning, resource: "configmaps", client: agent + " (", objectivesMet: true, topWords: "network is full"}
+		d.waitNamed(f, behind(agent, "connection"))
+		d.checkTop(f)
 	}
 
-	close(network.open)
+	close(network.fast)
 	d.delivered(5 * 200)
 	for _, agent := range []string{"remote-1", "remote-2"} {
-		d.named(fault{cause: report.Cause(report.StageConnection), severity: warning, client: agent + " (", words: "network is full"})
+		d.waitNamed(expectedFault{cause: report.Cause(report.StageConnection), severity: warning, client: agent + " (", topWords: "network is full"})
 	}
-	f := fault{cause: report.Cause(report.StageConnection), severity: critical, resource: "configmaps", words: "network is full"}
-	d.named(f, missed(f.cause), nobodyBehind, lateAlone("remote-"))
-	d.shown(f)
+	f := expectedFault{cause: report.Cause(report.StageConnection), severity: critical, resource: "configmaps", topWords: "network is full"}
+	d.waitNamed(f, missed(f.cause), noneBehind, onlyLate("remote-"))
+	d.checkTop(f)
 }
 
 // TestLargeObjects sends many watches a few objects of a megabyte among many small
 // ones.
 func TestLargeObjects(t *testing.T) {
-	faults(t)
+	requireFaults(t)
 	const clients, watches, small, large = 5, 8, 200, 6
-	d := newDrill(t, "--watch-slo=configmaps=20ms")
+	d := newTestServer(t, "--watch-slo=configmaps=20ms")
 	for i := range clients {
 		client := d.http2(64 << 20)
 		for range watches {
-			d.reading(client, fmt.Sprint("reader-", i))
+			d.watchAndDrain(client, fmt.Sprint("reader-", i))
 		}
 	}
 	d.write("small", small, 10)
 	d.delivered(clients * watches * small)
 	d.write("large", large, 1<<20-4<<10)
 	d.delivered(clients * watches * (small + large))
-	f := fault{cause: report.CauseSize, severity: critical, resource: "configmaps", words: "large objects"}
-	d.named(f, missed(f.cause))
-	d.shown(f)
+	f := expectedFault{cause: report.CauseSize, severity: critical, resource: "configmaps", topWords: "large objects"}
+	d.waitNamed(f, missed(f.cause))
+	d.checkTop(f)
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// variable switches on the faults: a machine that is busy anyway has some of its own,
+// enableVariable switches on the faults: a machine that is busy anyway has some of its own,
 // and then another cause is the right one.
-const variable = "MILLRACE_ROBUSTNESS"
+const enableVariable = "MILLRACE_ROBUSTNESS"
 
-// patience bounds every wait. It is generous: machines are shared.
-const patience = time.Minute
+// waitTimeout bounds every wait. It is generous: machines are shared.
+const waitTimeout = time.Minute
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// faults skips a test that makes some, unless they are wanted.
-func faults(t *testing.T) {
+// requireFaults skips a test that makes some, unless they are wanted.
+func requireFaults(t *testing.T) {
 	t.Helper()
-	if os.Getenv(variable) == "" {
-		t.Skipf("makes faults on a quiet machine: set %s=1", variable)
+	if os.Getenv(enableVariable) == "" {
+		t.Skipf("makes faults on a quiet machine: set %s=1", enableVariable)
 	}
 }
 

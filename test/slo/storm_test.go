@@ -15,7 +15,7 @@ import (
 // of its own. A program with few clients that lists as well is no storm.
 func TestRelistStorm(t *testing.T) {
 	const clients = 12
-	d := newDrill(t)
+	d := newTestServer(t)
 	d.write("listed", 50, 1000)
 	list := func(agent string, address byte) (read int) {
 		client := through(d.http2(1<<20), (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, address)}}).DialContext)
@@ -32,7 +32,7 @@ func TestRelistStorm(t *testing.T) {
 		list("operator", byte(100+i))
 	}
 	var storm report.Storm
-	d.until(func(r *readings) error {
+	d.until(func(r *serverReports) error {
 		if n := len(r.lists.Storms); n != 1 || r.metrics["millrace_list_storms"] != 1 {
 			return fmt.Errorf("%v storms in the metrics, want 1: %+v", r.metrics["millrace_list_storms"], r.lists.Storms)
 		}

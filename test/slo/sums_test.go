@@ -18,30 +18,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// received is what a client read of a watch.
-type received struct {
+// receivedCounts is what a client read of a watch.
+type receivedCounts struct {
 	events, bytes int
 }
 
-func (r *received) add(other received) {
+func (r *receivedCounts) add(other receivedCounts) {
 	r.events += other.events
 	r.bytes += other.bytes
 }
 
-// counting counts what is read.
-type counting struct {
+// countingReader counts what is read.
+type countingReader struct {
 	from io.Reader
 	n    int
 }
 
-func (c *counting) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.n += n
 	return n, err
 }
 
-// summed is a way to watch, with its own program.
-type summed struct {
+// watchVariant is a way to watch, with its own program.
+type watchVariant struct {
 	agent, path, accept string
 	http1, gzip         bool
 	read                func(io.Reader) (int, error)
@@ -55,10 +55,10 @@ const (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// ways are those to watch, each for some seconds: the first end while there are
+// watchVariants are those to watch, each for some seconds: the first end while there are
 // writes.
-func ways() []summed {
-	return []summed{
+func watchVariants() []watchVariant {
+	return []watchVariant{
 		{agent: "plain", path: templates + "?watch=1&timeoutSeconds=3", accept: "application/json", read: jsonEvents},
 		{agent: "gzipped", path: templates + "?watch=1&timeoutSeconds=3", accept: "application/json", gzip: true, read: jsonEvents},
 		{agent: "short", path: templates + "?watch=1&timeoutSeconds=1", accept: "application/json", gzip: true, read: jsonEvents},
@@ -76,7 +76,7 @@ func ways() []summed {
 }
 
 // resource is what a way watches.
-func (w *summed) resource() string {
+func (w *watchVariant) resource() string {
 	if strings.HasPrefix(w.path, secrets) {
 		return "secrets"
 	}
@@ -120,13 +120,13 @@ func protobufEvents(r io.Reader) (n int, err error) {
 }
 
 // receive reads a watch to its end.
-func (w *summed) receive(body io.Reader) (received, error) {
-	raw := &counting{from: body}
+func (w *watchVariant) receive(body io.Reader) (receivedCounts, error) {
+	raw := &countingReader{from: body}
 	var plain io.Reader = raw
 	if w.gzip {
 		unzipped, err := gzip.NewReader(raw)
 		if err != nil {
-			return received{}, fmt.Errorf("begin gzip: %w", err)
+			return receivedCounts{}, fmt.Errorf("begin gzip: %w", err)
 		}
 		plain = unzipped
 	}
@@ -134,20 +134,20 @@ func (w *summed) receive(body io.Reader) (received, error) {
 	if _, rest := io.Copy(io.Discard, raw); err == nil {
 		err = rest
 	}
-	return received{n, raw.n}, err
+	return receivedCounts{n, raw.n}, err
 }
 
 // TestSums compares what clients received with what the accounts say was delivered.
 func TestSums(t *testing.T) {
-	d := newDrill(t)
+	d := newTestServer(t)
 	for i := range 20 {
 		d.change(i)
 	}
 	var readers sync.WaitGroup
 	var mu sync.Mutex
-	byClient, byResource := map[string]received{}, map[string]received{}
+	byClient, byResource := map[string]receivedCounts{}, map[string]receivedCounts{}
 	newer, older := d.http2(1<<20), d.http1()
-	for _, w := range ways() {
+	for _, w := range watchVariants() {
 		client, coding := newer, "identity"
 		if w.http1 {
 			client = older
@@ -178,11 +178,11 @@ func TestSums(t *testing.T) {
 	readers.Wait()
 	close(done)
 	writers.Wait()
-	d.until(func(r *readings) error { return r.sums(byClient, byResource) })
+	d.until(func(r *serverReports) error { return r.checkSums(byClient, byResource) })
 }
 
 // churn changes objects until it is told to end.
-func (d *drill) churn(done <-chan struct{}) {
+func (d *testServer) churn(done <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
 		case <-done:
@@ -194,7 +194,7 @@ func (d *drill) churn(done <-chan struct{}) {
 }
 
 // change creates, changes or deletes a pod template and a secret.
-func (d *drill) change(i int) {
+func (d *testServer) change(i int) {
 	pods, secrets := d.client.CoreV1().PodTemplates("default"), d.client.CoreV1().Secrets("default")
 	ctx := d.t.Context()
 	meta := metav1.ObjectMeta{Name: fmt.Sprint("m-", 1+i%30), Labels: map[string]string{"app": string(rune('a' + i%3))}}
@@ -220,12 +220,12 @@ func (d *drill) change(i int) {
 	}
 }
 
-// sums compares every account with what was received.
-func (r *readings) sums(byClient, byResource map[string]received) error {
-	told := map[string]received{}
+// checkSums compares every account with what was received.
+func (r *serverReports) checkSums(byClient, byResource map[string]receivedCounts) error {
+	told := map[string]receivedCounts{}
 	for _, c := range r.slo.Clients {
 		if _, ours := byClient[c.UserAgent]; ours {
-			told[c.UserAgent] = received{int(c.Events), int(c.Bytes)}
+			told[c.UserAgent] = receivedCounts{int(c.Events), int(c.Bytes)}
 		}
 	}
 	if !maps.Equal(told, byClient) {
@@ -237,7 +237,7 @@ func (r *readings) sums(byClient, byResource map[string]received) error {
 		return fmt.Errorf("by client %+v, received were %+v", told, byClient)
 	}
 	for resource, want := range byResource {
-		got := received{
+		got := receivedCounts{
 			int(r.metrics[fmt.Sprintf("millrace_watch_delivered_events_total{resource=%q}", resource)]),
 			int(r.metrics[fmt.Sprintf("millrace_watch_delivered_bytes_total{resource=%q}", resource)]),
 		}
@@ -248,7 +248,7 @@ func (r *readings) sums(byClient, byResource map[string]received) error {
 	clear(told)
 	for _, s := range r.slo.Resources {
 		if _, watched := byResource[s.Resource]; watched {
-			told[s.Resource] = received{int(s.Events), int(s.Bytes)}
+			told[s.Resource] = receivedCounts{int(s.Events), int(s.Bytes)}
 		}
 	}
 	if !maps.Equal(told, byResource) {
@@ -267,7 +267,7 @@ func (r *readings) sums(byClient, byResource map[string]received) error {
 		return fmt.Errorf("by subscription %d events, received were %d", subscribed, wanted)
 	}
 	// What the server's own watches were sent, the sums have too.
-	var all received
+	var all receivedCounts
 	for name, value := range r.metrics {
 		switch {
 		case strings.HasPrefix(name, "millrace_watch_delivered_events_total{"):
@@ -276,10 +276,10 @@ func (r *readings) sums(byClient, byResource map[string]received) error {
 			all.bytes += int(value)
 		}
 	}
-	if got := (received{int(r.slo.All.Events), int(r.slo.All.Bytes)}); got != all {
+	if got := (receivedCounts{int(r.slo.All.Events), int(r.slo.All.Bytes)}); got != all {
 		return fmt.Errorf("all are %+v, the sum of the metrics %+v", got, all)
 	}
-	if got := (received{int(r.watchers.Events), int(r.watchers.Bytes)}); got != all {
+	if got := (receivedCounts{int(r.watchers.Events), int(r.watchers.Bytes)}); got != all {
 		return fmt.Errorf("watchers say %+v, the sum of the metrics %+v", got, all)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package fake makes reports of a busy cluster that is not there, with some names
-// that a hostile client would give itself: for tests of what shows reports.
+// Package fake makes reports of a busy cluster that does not exist, for tests of
+// programs that show reports. Some names are those of hostile clients.
 package fake
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// Names that a client can give itself, which must stay text.
+// Names that a client can choose. They must be shown as text.
 const (
 	HostileScript = `<script>document.title="owned"</script>`
 	HostileImage  = `"><img src=x onerror=alert(1)>/1.0`
-	// HostileTerminal would clear a terminal and turn text around.
+	// HostileTerminal would clear a terminal and reverse text.
 	HostileTerminal = "evil\x1b[2J\x1b]0;owned\x07\u202e\xff"
 )
 
-// Cluster makes reports, which move with each call. It is safe for concurrent use.
+// Cluster makes reports. Their figures change with time. Any goroutine may call it.
 type Cluster struct {
-	// Well has nothing wrong. It is set before use.
+	// Well makes reports without causes. It must be set before the first report.
 	Well bool
 
 	mu    sync.Mutex
@@ -31,15 +31,15 @@ type Cluster struct {
 	begin time.Time
 }
 
-// New makes a cluster with something wrong.
+// New makes a cluster whose reports have causes.
 func New() *Cluster { return &Cluster{rand: rand.New(rand.NewPCG(1, 2)), begin: time.Now()} }
 
-// Source is what a server would hand to the dashboard.
+// Source returns the functions that a server gives to the dashboard.
 func (f *Cluster) Source() dashboard.Source {
 	return dashboard.Source{SLO: f.slo, Watchers: f.watchers, Lists: f.lists, Memory: f.memory, CRDs: f.crds, Feed: f.feed}
 }
 
-// about is x, give or take a share of it.
+// about returns x, plus or minus a random part of a share of it.
 func (f *Cluster) about(x, share float64) float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *Cluster) quantiles(p50, p99 float64, n uint64) report.Quantiles {
 	return report.Quantiles{Count: n, P50: f.about(p50, .1), P99: f.about(p99, .3), P999: p99 * 2.1, Max: p99 * 3.7}
 }
 
-// grown is a number that grows by so many a second.
+// grown returns a counter that grows at a rate per second.
 func (f *Cluster) grown(from, perSecond float64) uint64 {
 	return uint64(from + perSecond*time.Since(f.begin).Seconds())
 }

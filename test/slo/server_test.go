@@ -16,24 +16,24 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// drill is a server with what looks at it.
-type drill struct {
+// testServer is a server with clients that read its reports.
+type testServer struct {
 	*harness.Server
 	t      *testing.T
 	admin  *http.Client
 	client kubernetes.Interface
 }
 
-func newDrill(t *testing.T, args ...string) *drill {
+func newTestServer(t *testing.T, args ...string) *testServer {
 	t.Helper()
 	s := harness.Start(t, harness.ShortTempDir(t), args...)
 	client, err := kubernetes.NewForConfig(s.Config())
 	check(t, err)
-	return &drill{Server: s, t: t, admin: s.HTTPClient(), client: client}
+	return &testServer{Server: s, t: t, admin: s.HTTPClient(), client: client}
 }
 
-// readings are what the server says of itself.
-type readings struct {
+// serverReports are the reports and the metrics of a server.
+type serverReports struct {
 	slo      report.SLOReport
 	watchers report.WatchersReport
 	lists    report.ListsReport
@@ -42,8 +42,8 @@ type readings struct {
 	metrics map[string]float64
 }
 
-func (d *drill) read() (*readings, error) {
-	r := &readings{metrics: map[string]float64{}}
+func (d *testServer) read() (*serverReports, error) {
+	r := &serverReports{metrics: map[string]float64{}}
 	for name, into := range map[string]any{"slo": &r.slo, "watchers": &r.watchers, "lists": &r.lists, "feed": &r.feed} {
 		body, err := d.get("/debug/millrace/" + name)
 		if err != nil {
@@ -67,7 +67,7 @@ func (d *drill) read() (*readings, error) {
 	return r, err
 }
 
-func (d *drill) get(path string) (string, error) {
+func (d *testServer) get(path string) (string, error) {
 	resp, err := d.admin.Get(d.URL + path)
 	if err != nil {
 		return "", fmt.Errorf("get %s: %w", path, err)
@@ -81,9 +81,9 @@ func (d *drill) get(path string) (string, error) {
 }
 
 // until waits for what the reports are to say.
-func (d *drill) until(condition func(*readings) error) {
+func (d *testServer) until(condition func(*serverReports) error) {
 	d.t.Helper()
-	err := harness.Until(patience, func() error {
+	err := harness.Until(waitTimeout, func() error {
 		r, err := d.read()
 		if err != nil {
 			return err
@@ -91,25 +91,25 @@ func (d *drill) until(condition func(*readings) error) {
 		return condition(r)
 	})
 	if err != nil {
-		d.t.Fatalf("not so within %v: %v", patience, err)
+		d.t.Fatalf("not so within %v: %v", waitTimeout, err)
 	}
 }
 
-// fault is what every report is to say.
-type fault struct {
+// expectedFault is the finding that every report must have.
+type expectedFault struct {
 	cause    report.Cause
 	severity string
 	// resource and client are whom it concerns, "" for all. client is the beginning of
 	// the name, which a user follows.
 	resource, client string
-	// met says whether the objectives are met all the same.
-	met bool
-	// words are how `millrace top` tells it.
-	words string
+	// objectivesMet says whether the objectives are met all the same.
+	objectivesMet bool
+	// topWords are how `millrace top` tells it.
+	topWords string
 }
 
-// in looks for the fault among causes.
-func (f *fault) in(causes []report.Finding) error {
+// findIn looks for the fault among causes.
+func (f *expectedFault) findIn(causes []report.Finding) error {
 	for _, c := range causes {
 		if c.Cause == f.cause && c.Severity == f.severity && c.Resource == f.resource && strings.HasPrefix(c.Client, f.client) && (f.client == "") == (c.Client == "") {
 			if c.Message == "" || c.Advice == "" {
@@ -121,18 +121,18 @@ func (f *fault) in(causes []report.Finding) error {
 	return fmt.Errorf("no %s %s of %q %q in %+v", f.severity, f.cause, f.resource, f.client, causes)
 }
 
-// named waits until the reports and the metrics name the fault and meet what else is
+// waitNamed waits until the reports and the metrics name the fault and meet what else is
 // given, and returns the reports.
-func (d *drill) named(f fault, conditions ...func(*readings) error) *readings {
+func (d *testServer) waitNamed(f expectedFault, conditions ...func(*serverReports) error) *serverReports {
 	d.t.Helper()
-	var found *readings
-	d.until(func(r *readings) error {
+	var found *serverReports
+	d.until(func(r *serverReports) error {
 		found = r
-		if err := f.in(r.slo.Causes); err != nil {
+		if err := f.findIn(r.slo.Causes); err != nil {
 			return err
 		}
-		if r.slo.Met != f.met || r.metrics["millrace_watch_slo_met"] != count(f.met) {
-			return fmt.Errorf("met is %v and %v in the metrics, want %v: %+v", r.slo.Met, r.metrics["millrace_watch_slo_met"], f.met, r.slo)
+		if r.slo.Met != f.objectivesMet || r.metrics["millrace_watch_slo_met"] != count(f.objectivesMet) {
+			return fmt.Errorf("met is %v and %v in the metrics, want %v: %+v", r.slo.Met, r.metrics["millrace_watch_slo_met"], f.objectivesMet, r.slo)
 		}
 		if name := fmt.Sprintf("millrace_slo_cause{cause=%q}", f.cause); r.metrics[name] != 1 {
 			return fmt.Errorf("%s is %v", name, r.metrics[name])
@@ -147,19 +147,19 @@ func (d *drill) named(f fault, conditions ...func(*readings) error) *readings {
 	return found
 }
 
-// shown waits until the outputs of `millrace top` name the fault.
-func (d *drill) shown(f fault) {
+// checkTop waits until the outputs of `millrace top` name the fault.
+func (d *testServer) checkTop(f expectedFault) {
 	d.t.Helper()
 	for _, args := range [][]string{{}, {"slo"}} {
 		var output string
-		err := harness.Until(patience, func() error {
+		err := harness.Until(waitTimeout, func() error {
 			output = d.runTop(args...)
 			for _, line := range strings.Split(output, "\n") {
-				if strings.Contains(line, fmt.Sprintf(" %s (%s)", f.words, f.severity)) && strings.Contains(line, f.client) && strings.Contains(line, f.resource) {
+				if strings.Contains(line, fmt.Sprintf(" %s (%s)", f.topWords, f.severity)) && strings.Contains(line, f.client) && strings.Contains(line, f.resource) {
 					return nil
 				}
 			}
-			return fmt.Errorf("top %v does not tell of %q of %q %q:\n%s", args, f.words, f.resource, f.client, output)
+			return fmt.Errorf("top %v does not tell of %q of %q %q:\n%s", args, f.topWords, f.resource, f.client, output)
 		})
 		check(d.t, err)
 	}
@@ -167,13 +167,13 @@ func (d *drill) shown(f fault) {
 		SLO report.SLOReport `json:"slo"`
 	}
 	check(d.t, json.Unmarshal([]byte(d.runTop("-o", "json")), &all))
-	if err := f.in(all.SLO.Causes); err != nil || all.SLO.Met != f.met {
+	if err := f.findIn(all.SLO.Causes); err != nil || all.SLO.Met != f.objectivesMet {
 		d.t.Errorf("top -o json: met %v, %v", all.SLO.Met, err)
 	}
 }
 
 // runTop runs `millrace top --once` and returns what it prints.
-func (d *drill) runTop(args ...string) string {
+func (d *testServer) runTop(args ...string) string {
 	d.t.Helper()
 	output, code := harness.Run(d.t, append([]string{"top", "--once", "--kubeconfig=" + d.Kubeconfig()}, args...)...)
 	if code != 0 {
@@ -184,11 +184,11 @@ func (d *drill) runTop(args ...string) string {
 
 // missed says that the objective of config maps was missed for a cause, and that
 // budget is used up.
-func missed(cause report.Cause) func(*readings) error {
-	return func(r *readings) error { return r.missed("configmaps", cause) }
+func missed(cause report.Cause) func(*serverReports) error {
+	return func(r *serverReports) error { return r.missed("configmaps", cause) }
 }
 
-func (r *readings) missed(resource string, cause report.Cause) error {
+func (r *serverReports) missed(resource string, cause report.Cause) error {
 	for _, s := range r.slo.Resources {
 		if s.Resource != resource {
 			continue
@@ -202,21 +202,21 @@ func (r *readings) missed(resource string, cause report.Cause) error {
 }
 
 // behind says that a client's watch waits for its client or connection.
-func behind(agent, state string) func(*readings) error {
-	return func(r *readings) error { return r.behind(agent, state) }
+func behind(agent, state string) func(*serverReports) error {
+	return func(r *serverReports) error { return r.behind(agent, state) }
 }
 
-// nobodyBehind says that all was sent.
-func nobodyBehind(r *readings) error {
+// noneBehind checks that no watch has a backlog.
+func noneBehind(r *serverReports) error {
 	if r.watchers.Waiting > 0 || r.metrics["millrace_watch_behind"] != 0 {
-		return fmt.Errorf("somebody is behind: %+v", r.watchers.Behind)
+		return fmt.Errorf("a watch is behind: %+v", r.watchers.Behind)
 	}
 	return nil
 }
 
-// lateAlone says that no client but those named so had late events.
-func lateAlone(agent string) func(*readings) error {
-	return func(r *readings) error {
+// onlyLate says that no client but those named so had late events.
+func onlyLate(agent string) func(*serverReports) error {
+	return func(r *serverReports) error {
 		for _, c := range r.slo.Clients {
 			if (c.Late > 0) != strings.HasPrefix(c.UserAgent, agent) {
 				return fmt.Errorf("the wrong client is late: %+v", c)
@@ -226,9 +226,9 @@ func lateAlone(agent string) func(*readings) error {
 	}
 }
 
-func (r *readings) behind(agent, state string) error {
+func (r *serverReports) behind(agent, state string) error {
 	if r.metrics["millrace_watch_behind"] < 1 || r.metrics["millrace_watch_behind_seconds_max"] <= 0 || r.watchers.Waiting < 1 {
-		return fmt.Errorf("nobody is behind: %v, %v, %+v", r.metrics["millrace_watch_behind"], r.metrics["millrace_watch_behind_seconds_max"], r.watchers)
+		return fmt.Errorf("no watch is behind: %v, %v, %+v", r.metrics["millrace_watch_behind"], r.metrics["millrace_watch_behind_seconds_max"], r.watchers)
 	}
 	for _, w := range r.watchers.Behind {
 		if w.UserAgent == agent && w.State == state && w.BehindEvents > 0 && w.BehindBytes > 0 && w.BehindSeconds > 0 {
