@@ -61,20 +61,20 @@ func TestShapes(t *testing.T) {
 		// objects and scanned are what is found and looked at.
 		objects, scanned uint64
 	}{
-		{listPath, nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
-		{listOnePath + "?resourceVersion=0", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
-		{listPath, protobufGzip, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
-		{listOnePath + "?limit=2&resourceVersion=7", nil, slo.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
+		{listPath, nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
+		{listOnePath + "?resourceVersion=0", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "0", Encoding: "json", Path: "range"}, 3, 3},
+		{listPath, protobufGzip, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "protobuf gzip", Path: "range"}, 4, 4},
+		{listOnePath + "?limit=2&resourceVersion=7", nil, report.Shape{Verb: "list", Scope: "namespace", Revision: "at least", Limit: 2, Encoding: "json", Path: "range"}, 2, 2},
 		{listPath + "?labelSelector=name%3Da,!other&fieldSelector=metadata.namespace%3Done", http.Header{"Accept": {tableAccept}},
-			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
+			report.Shape{Verb: "list", Scope: "cluster", Selectors: "labels: name, other; fields: metadata.namespace", Revision: "unset", Encoding: "table", Path: "scan"}, 1, 3},
 		{listPath + "?fieldSelector=metadata.name%3Da", http.Header{"Accept": {metadataListAccept}},
-			slo.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
-		{listPath + "?continue=x", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
-		{listPath + "?pretty=1", nil, slo.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
-		{objectPath, nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
-		{objectPath + "?resourceVersion=0", http.Header{"Accept": {metadataAccept}}, slo.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
-		{"/api/v1/namespaces/one/configmaps/absent", nil, slo.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
+			report.Shape{Verb: "list", Scope: "cluster", Selectors: "fields: metadata.name", Revision: "unset", Encoding: "metadata", Path: "scan"}, 2, 4},
+		{listPath + "?continue=x", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "continue", Encoding: "json", Path: "range"}, 4, 4},
+		{listPath + "?pretty=1", nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json indented", Path: "range"}, 4, 4},
+		{objectPath, nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 1, 1},
+		{objectPath + "?resourceVersion=0", http.Header{"Accept": {metadataAccept}}, report.Shape{Verb: "get", Scope: "name", Revision: "0", Encoding: "metadata", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/large", http.Header{"Accept-Encoding": {"gzip"}}, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json gzip", Path: "key"}, 1, 1},
+		{"/api/v1/namespaces/one/configmaps/absent", nil, report.Shape{Verb: "get", Scope: "name", Revision: "unset", Encoding: "json", Path: "key"}, 0, 1},
 	} {
 		env, lists := newCountedTier(t, usage.Config{}, "one/a", "one/b", "one/large", "two/a")
 		body := env.send(t, http.MethodGet, c.target, c.header, byUser("alice")).Body.Len()
@@ -119,7 +119,7 @@ func TestPassedOnAccounts(t *testing.T) {
 
 // TestNotAccounted sends what is no GET or LIST of objects.
 func TestNotAccounted(t *testing.T) {
-	env, lists := newCountedTier(t, slo.ListsConfig{}, "one/a")
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	env.send(t, http.MethodPost, listPath, nil)
 	env.send(t, http.MethodGet, "/version", nil)
 	env.send(t, http.MethodGet, "/api/v1/namespaces/one/pods/a/log", nil)
@@ -241,7 +241,7 @@ func (s *slowWriter) Write(b []byte) (int, error) {
 // TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
 func TestWaitingIsNoCPU(t *testing.T) {
 	for _, target := range []string{listPath, objectPath, listPath + "?limit=x"} {
-		env, lists := newCountedTier(t, slo.ListsConfig{}, "one/a")
+		env, lists := newCountedTier(t, usage.Config{}, "one/a")
 		env.etcd.pause = slowPause
 		inner := env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("passed on")) }))
 		env.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { inner.ServeHTTP(&slowWriter{w}, req) })

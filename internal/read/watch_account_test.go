@@ -194,9 +194,9 @@ func TestSlowClientIsNamed(t *testing.T) {
 			}
 			go func() { _, _ = io.Copy(io.Discard, slow.Body) }()
 			waitUntil(t, "all to be sent", func() bool { return env.accounts.SLO().All.Spans.Count == 2*uint64(changes) })
-			report = env.accounts.SLO()
-			if c := report.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
-				t.Errorf("clients %+v", report.Clients)
+			result = env.accounts.SLO()
+			if c := result.Clients[0]; c.User != "slow" || string(c.Cause) != state || c.Late == 0 {
+				t.Errorf("clients %+v", result.Clients)
 			}
 			if r := result.Resources[0]; r.Met || string(r.Cause) != state {
 				t.Errorf("resource %+v", r)

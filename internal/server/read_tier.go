@@ -73,9 +73,18 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 		shares:    shares,
 		budget:    budget,
 		recent:    recent,
-		shared:    sync.OnceValue(func() *read.Shared { return sharedOf(b, budget, recent, o) }),
+		shared:    sync.OnceValue(func() *read.Shared { return newShared(b, budget, recent, o) }),
 		front:     front,
 	}, nil
+}
+
+// newShared is called when the first route is made: feature gates are set by then.
+func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.Shared {
+	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+	return &read.Shared{
+		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
+		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
+	}
 }
 
 // releaseTransient drops segments and frames that are kept only for current readers.

@@ -57,7 +57,7 @@ func (r *readTier) memoryReport() report.MemoryReport {
 }
 
 // totalBytes returns the memory of a resource: stored values, events and encoded forms.
-func totalBytes(m *slo.ResourceMemory) int64 {
+func totalBytes(m *report.ResourceMemory) int64 {
 	n := m.Values + m.Log
 	for _, bytes := range m.Forms {
 		n += bytes
