@@ -34,7 +34,7 @@ import (
 )
 
 // newEtcd starts an empty etcd. Its sockets have short names, as sockets must.
-func newEtcd(t *testing.T) *store.Embedded {
+func newEtcd(t *testing.T) *store.EmbeddedEtcd {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -50,7 +50,7 @@ func newEtcd(t *testing.T) *store.Embedded {
 }
 
 // idleConfig is a configuration of servers that are never run.
-func idleConfig(t *testing.T, etcd *store.Embedded) *app.Config {
+func idleConfig(t *testing.T, etcd *store.EmbeddedEtcd) *app.Config {
 	t.Helper()
 	dir := t.TempDir()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -78,12 +78,12 @@ type RouteConfig struct {
 	// Custom is set for custom resources.
 	Custom *Custom
 	// Shared is what all routes of the process have in common. It must not be nil.
-	Shared *Shared
+	Shared *SharedConfig
 }
 
-// Shared is what all routes of a process have in common. It is not changed once a route
+// SharedConfig is what all routes of a process have in common. It is not changed once a route
 // was made with it.
-type Shared struct {
+type SharedConfig struct {
 	// Budget bounds the wire bytes that are kept.
 	Budget *encode.Budget
 	// RecentFrames keeps the newest frames of watches.

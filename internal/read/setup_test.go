@@ -88,7 +88,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 		Namespaced: true, Gets: true, Lists: true, Serializer: serializer.NewCodecFactory(scheme),
 		Source: &fakeSource{tier: env, consistent: cache.NewConsistent(env.cache, env.etcd)}, Convertor: scheme,
 		Table:  rest.NewDefaultTableConvertor(corev1.Resource("configmaps")),
-		Shared: &read.Shared{Budget: encode.NewBudget(1 << 20), Compress: true},
+		Shared: &read.SharedConfig{Budget: encode.NewBudget(1 << 20), Compress: true},
 	}
 	for _, c := range changes {
 		c(&cfg)

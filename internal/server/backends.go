@@ -50,7 +50,7 @@ type backends struct {
 	// cache is the configuration of each cluster's cache.
 	cache cache.Config
 	// embedded is nil when all clusters are others'.
-	embedded *store.Embedded
+	embedded *store.EmbeddedEtcd
 	// compact is the interval of compaction. 0 leaves it to others.
 	compact time.Duration
 	// replayRevisions is MemoryShares'.

@@ -40,7 +40,7 @@ type readTier struct {
 	budget    *encode.Budget
 	recent    *encode.RecentFrames
 	// shared returns what all routes have in common.
-	shared func() *read.Shared
+	shared func() *read.SharedConfig
 	// readAccounts are the accounts of GETs and LISTs. They are set before hooks are
 	// called.
 	readAccounts *usage.Accounts
@@ -73,15 +73,15 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 		shares:    shares,
 		budget:    budget,
 		recent:    recent,
-		shared:    sync.OnceValue(func() *read.Shared { return newShared(b, budget, recent, o) }),
+		shared:    sync.OnceValue(func() *read.SharedConfig { return newShared(b, budget, recent, o) }),
 		front:     front,
 	}, nil
 }
 
 // newShared is called when the first route is made: feature gates are set by then.
-func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.Shared {
+func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.SharedConfig {
 	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
-	return &read.Shared{
+	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
 		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
 	}

@@ -67,7 +67,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 		}
 	}
 	var report datadir.Report
-	var embedded *store.Embedded
+	var embedded *store.EmbeddedEtcd
 	if s.kubeconfigFits = o.kubeconfigFits(standalone); o.makesCredentials(standalone) {
 		dir, err := datadir.Open(datadir.Config{Path: o.DataDir})
 		if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) runUntilEnd(ctx context.Context) error {
 
 // serveWithEmbedded serves until the context ends or the embedded etcd stops by
 // itself. In the latter case it returns the reason.
-func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.Embedded) error {
+func (s *Server) serveWithEmbedded(ctx context.Context, embedded *store.EmbeddedEtcd) error {
 	serving, cancel := context.WithCancelCause(ctx)
 	defer runUntilStopped(ctx, func(ctx context.Context) {
 		select {
@@ -122,7 +122,7 @@ func (s *Server) checkBeforeStart(dir *datadir.Dir, standalone bool) error {
 	return checkEtcd(dir.Paths().EtcdData)
 }
 
-func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedded, error) {
+func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.EmbeddedEtcd, error) {
 	sockets, err := dir.EtcdSocketDir()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (s *Server) openEtcd(ctx context.Context, dir *datadir.Dir) (*store.Embedde
 }
 
 // serve runs Kubernetes' server over an etcd, with the read tier or without it.
-func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
+func (s *Server) serve(ctx context.Context, embedded *store.EmbeddedEtcd) error {
 	if ReadPath(s.options.ReadPath) == ReadPathKubernetes {
 		server, err := kube.Build(ctx, s.options.Kube, kube.Hooks{})
 		if err != nil {
@@ -176,7 +176,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.Embedded) error {
 }
 
 // newBackends makes the backends, of which none is open yet.
-func (s *Server) newBackends(shares MemoryShares, embedded *store.Embedded) *backends {
+func (s *Server) newBackends(shares MemoryShares, embedded *store.EmbeddedEtcd) *backends {
 	etcd := s.options.Kube.Etcd()
 	cfg := s.options.Cache
 	cfg.Budget, cfg.HistoryBytes = encode.NewBudget(shares.WireCache), shares.History
@@ -222,7 +222,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.
 }
 
 // mappedFiles returns the files whose pages are worth giving back.
-func mappedFiles(embedded *store.Embedded) []string {
+func mappedFiles(embedded *store.EmbeddedEtcd) []string {
 	if embedded == nil {
 		return nil
 	}

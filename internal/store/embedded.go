@@ -37,8 +37,8 @@ type EmbeddedConfig struct {
 // ErrInUse says that another server has the data directory open.
 var ErrInUse = errors.New("data directory is in use by another server; stop it first")
 
-// Embedded is an etcd server in this process. It has no network listener.
-type Embedded struct {
+// EmbeddedEtcd is an etcd server in this process. It has no network listener.
+type EmbeddedEtcd struct {
 	etcd *embed.Etcd
 	// lock is a file lock on the data directory. etcd has one of its own, but waits for it
 	// without end.
@@ -61,7 +61,7 @@ const (
 )
 
 // OpenEmbedded starts etcd and returns once it serves. Close releases the data directory.
-func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
+func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*EmbeddedEtcd, error) {
 	if cfg.QuotaBytes == 0 {
 		cfg.QuotaBytes = defaultQuotaBytes
 	}
@@ -88,7 +88,7 @@ func OpenEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	}
 	client := &kubernetes.Client{Client: v3client.New(server.Server)}
 	client.Kubernetes = client
-	return &Embedded{etcd: server, lock: lock, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
+	return &EmbeddedEtcd{etcd: server, lock: lock, client: client, endpoint: etcdConfig.ListenClientUrls[0].String(), dataDir: cfg.DataDir}, nil
 }
 
 // startEtcd returns once etcd serves. The caller has locked the data directory.
@@ -153,20 +153,20 @@ func (cfg EmbeddedConfig) etcd() *embed.Config {
 
 // Endpoint returns a URL for clients that cannot use the one of Client. It is a unix
 // socket, accessible to this user alone.
-func (e *Embedded) Endpoint() string { return e.endpoint }
+func (e *EmbeddedEtcd) Endpoint() string { return e.endpoint }
 
 // Database returns the file that etcd maps into this process's memory.
-func (e *Embedded) Database() string { return filepath.Join(e.dataDir, "member", "snap", "db") }
+func (e *EmbeddedEtcd) Database() string { return filepath.Join(e.dataDir, "member", "snap", "db") }
 
 // Client returns a client that calls the server within the process. It lives until Close;
 // its users do not close it.
-func (e *Embedded) Client() *kubernetes.Client { return e.client }
+func (e *EmbeddedEtcd) Client() *kubernetes.Client { return e.client }
 
 // Err delivers an error when etcd stops by itself.
-func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
+func (e *EmbeddedEtcd) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops etcd and waits until the database is on disk.
-func (e *Embedded) Close() {
+func (e *EmbeddedEtcd) Close() {
 	// The client has no connection: its context is all that is closed.
 	_ = e.client.Close()
 	e.etcd.Close()

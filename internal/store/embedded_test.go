@@ -22,7 +22,7 @@ func dirs(t *testing.T) store.EmbeddedConfig {
 	return store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), SocketDir: filepath.Join(sockets, "s")}
 }
 
-func open(t *testing.T, cfg store.EmbeddedConfig) *store.Embedded {
+func open(t *testing.T, cfg store.EmbeddedConfig) *store.EmbeddedEtcd {
 	t.Helper()
 	e, err := store.OpenEmbedded(t.Context(), cfg)
 	if err != nil {

@@ -309,7 +309,7 @@ type wire struct {
 	}
 }
 
-func newWire(t *testing.T, e *store.Embedded) *wire {
+func newWire(t *testing.T, e *store.EmbeddedEtcd) *wire {
 	t.Helper()
 	w := &wire{}
 	retry := grpc.ConnectParams{

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Escaping says which characters of a string are written as escapes. Either way a
+// EscapeMode says which characters of a string are written as escapes. Either way a
 // decoder reads the same string.
-type Escaping uint8
+type EscapeMode uint8
 
 const (
 	// EscapeHTML escapes as encoding/json does by default, and so as Kubernetes stores
 	// objects: "<", ">", "&" and two line separators as well.
-	EscapeHTML Escaping = iota
+	EscapeHTML EscapeMode = iota
 	// EscapeMinimal escapes no more than RFC 8259 demands, as Kubernetes writes OpenAPI.
 	EscapeMinimal
 )
@@ -31,7 +31,7 @@ var plainASCII = func() (tables [2][utf8.RuneSelf]bool) {
 
 // AppendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
 // encoding/json.
-func AppendString(dst []byte, s string, escaping Escaping) []byte {
+func AppendString(dst []byte, s string, escaping EscapeMode) []byte {
 	plain := &plainASCII[escaping]
 	dst = append(dst, '"')
 	start := 0

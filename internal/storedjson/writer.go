@@ -10,7 +10,7 @@ import (
 // are the caller's duty. The zero Writer escapes as Kubernetes stores objects.
 type Writer struct {
 	Text     []byte
-	Escaping Escaping
+	Escaping EscapeMode
 	// Err is the first error of Marshal. The text is useless then.
 	Err error
 }
