@@ -43,8 +43,8 @@ func (e *Event) Key() string {
 // readers follow with cursors.
 //
 // A cursor is the position of an event since the log began, not a pointer. Readers hold
-// no memory of the log, so its bounds (see bounds) are the only limit of what slow
-// readers can keep alive. A reader that the bounds overtake gets ErrExpired. It delays
+// no memory of the log. So slow readers, however many, keep no more alive than the log's
+// own bounds allow (see bounds). A reader that the bounds overtake gets ErrExpired. It delays
 // neither the writer nor other readers. In return each read takes the log's lock, and a
 // watch that has been away for too long must list again.
 //
@@ -86,7 +86,6 @@ type Follower interface {
 }
 
 // timedEvent is an event and the time at which it became visible.
-
 type timedEvent struct {
 	Event
 	at time.Time

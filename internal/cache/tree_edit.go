@@ -132,8 +132,8 @@ func (edit *Edit) put(n *node, key string, e *resource.Entry) (successor, siblin
 	return n, sibling, previous
 }
 
-// overfull reports whether a leaf of these leaves' entries would have too many bytes. One
-// entry alone is never too many.
+// overfull reports whether the entries of these leaves together have too many bytes for
+// one leaf. One entry alone never has.
 func (edit *Edit) overfull(leaves ...*node) bool {
 	if edit.by != nil {
 		return false
@@ -179,6 +179,7 @@ func (edit *Edit) splitInner(n *node) *node {
 
 // Delete removes a key and returns its entry, or nil.
 func (edit *Edit) Delete(key string) *resource.Entry {
+	// Deleting copies the path to the key, even if there is no such key.
 	if edit.root == nil || (Tree{root: edit.root, by: edit.by}).Get(key) == nil {
 		return nil
 	}
@@ -186,7 +187,8 @@ func (edit *Edit) Delete(key string) *resource.Entry {
 	for !root.leaf() && len(root.children) == 1 {
 		root = root.children[0]
 	}
-	if edit.root = root; root.count == 0 {
+	edit.root = root
+	if root.count == 0 {
 		edit.retire(root.memo)
 		edit.root = nil
 	}

@@ -36,7 +36,7 @@ type Budget struct {
 	mu struct {
 		sync.Mutex
 		plain, packed queue
-		transient     transientRing
+		transient     transientQueue
 	}
 }
 
@@ -113,8 +113,8 @@ func (b *Budget) drop(c *cell) {
 		return
 	}
 	b.used.Add(-seg.cost())
-	// The cell does not know its queue, so both count it. A sweep that comes too early
-	// costs little.
+	// A cell does not record which queue it stands in, so both count it. A sweep that
+	// comes too early costs little.
 	for _, q := range []*queue{&b.mu.plain, &b.mu.packed} {
 		if q.empty++; q.empty > len(q.cells)/2 {
 			q.sweep()
@@ -148,7 +148,7 @@ func (b *Budget) evictLocked(q *queue) bool {
 // at more often.
 type queue struct {
 	cells []*cell
-	// empty is an upper bound of the number of empty cells, as far as drop has counted.
+	// empty estimates the number of empty cells. It only decides when to sweep.
 	empty int
 }
 

@@ -20,7 +20,7 @@
 //	  │                           ├─► cell deflated ──┤
 //	  │                           ├─► cell zipped ────┼──► Budget: queues plain and packed
 //	  │                           ├─► cells singles ──┘     (CLOCK empties cells)
-//	  │                           └─► build: weak pointers ◄── transient ring of large segments
+//	  │                           └─► build: weak pointers ◄── transient queue of large segments
 //	  └─► inherited slots of the leaf that this one replaced: sources to copy from
 //
 //	 event of the log
@@ -37,7 +37,7 @@
 // asked for, and in a tight budget the zipped segment, from which the plain one is
 // unpacked. singles hold items that were asked for alone, until the whole group is
 // encoded. Segments of large objects are not kept plain: readers share them by weak
-// pointers, the transient ring keeps the newest alive, and segmentAdmission bounds how
+// pointers, the transient queue keeps the newest alive, and segmentAdmission bounds how
 // many bytes readers have at once.
 //
 // When an object changes, the cache makes a new leaf. Its memo inherits the slots of the

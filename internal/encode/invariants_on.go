@@ -9,7 +9,7 @@ import "fmt"
 const invariantsEnabled = true
 
 // checkLocked panics unless Budget.used is the sum of the costs of all cells, and the
-// transient ring's bytes are the sum of its segments' costs.
+// transient queue's bytes are the sum of its segments' costs.
 func (b *Budget) checkLocked() {
 	var used int64
 	// A cell that was emptied and filled again may stand in a queue twice.
@@ -30,7 +30,7 @@ func (b *Budget) checkLocked() {
 		transient += seg.cost()
 	}
 	if got := b.mu.transient.bytes; got != transient {
-		panic(fmt.Sprintf("encode: invariant: the transient ring says that it has %d bytes, its segments have %d", got, transient))
+		panic(fmt.Sprintf("encode: invariant: the transient queue says that it has %d bytes, its segments have %d", got, transient))
 	}
 }
 

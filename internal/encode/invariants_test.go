@@ -31,11 +31,11 @@ func TestInvariantsFire(t *testing.T) {
 			c.segment.Store(segmentOf(100))
 			b.drop(c)
 		}, "the budget says"},
-		"transient ring": {func() {
+		"transient queue": {func() {
 			b := budget()
 			b.mu.transient.bytes++
 			b.retainTransient(segmentOf(100))
-		}, "the transient ring says"},
+		}, "the transient queue says"},
 		"admission": {func() {
 			var a segmentAdmission
 			a.mu.bytes = 1

@@ -23,7 +23,7 @@ type slot struct {
 	// are made of the plain one. Errors are not remembered.
 	build struct {
 		sync.Mutex
-		// The segment in each coding, as long as a reader or the transient ring has it.
+		// The segment in each coding, as long as a reader or the transient queue has it.
 		// So concurrent readers share a segment that is not kept.
 		plain, deflated, zipped weak.Pointer[segment]
 	}

@@ -1,21 +1,21 @@
 package encode
 
 const (
-	// transientShare is the part of the budget that transient segments may have besides.
-	// maxTransientBytes bounds it: enough for some tens of the largest segments
+	// Transient segments may have 1/transientShare of the budget's limit, in addition to
+	// it. maxTransientBytes bounds that: enough for some tens of the largest segments
 	// (docs/bench/watch.md).
 	transientShare    = 4
 	maxTransientBytes = 24 << 20
 )
 
-// transientRing keeps the newest large segments a short while. Plain bytes of large
+// transientQueue keeps the newest large segments a short while. Plain bytes of large
 // objects are not worth a place in the budget, because they can be encoded about as fast
 // as they are copied. But readers often go through the same large objects one closely
 // behind another. The ring keeps a segment alive between them; they find it by the weak
 // pointer of its slot. The ring knows no slots, and its bytes are not part of Budget.Used.
 //
 // The zero value is empty. Budget.mu guards it.
-type transientRing struct {
+type transientQueue struct {
 	// segments are in order of arrival, the oldest first.
 	segments []*segment
 	// bytes is the sum of their costs.
@@ -46,5 +46,5 @@ func (b *Budget) retainTransient(seg *segment) {
 func (b *Budget) ReleaseTransient() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.transient = transientRing{}
+	b.mu.transient = transientQueue{}
 }

@@ -11,10 +11,11 @@ import (
 
 const (
 	// firstPageLimit is the largest number of objects in the first page. Later pages aim
-	// at pageBytes, and at most maxPageKeys objects. Objects may be as large as 1.5 MB,
-	// and up to bufferedPages and four more pages are in memory at a time.
+	// at pageBytes, with minPageKeys to maxPageKeys objects; a request allows limitFactor
+	// times as many. Objects may be as large as 1.5 MB.
 	firstPageLimit = 200
 	pageBytes      = 4 << 20
+	minPageKeys    = 10
 	maxPageKeys    = 1000
 	// limitFactor times the expected number of objects is the limit of a page's request.
 	limitFactor = 2
@@ -74,8 +75,9 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	return nil
 }
 
-// pageReader reads pages in the order of their keys. Two requests are under way at a
-// time: etcd collects one page while the client unpacks the other.
+// pageReader reads pages in the order of their keys. Two requests are under way: etcd
+// collects one page while the client unpacks the other. A range with more keys than its
+// limit is read by a nested readRange, which has one more request under way meanwhile.
 type pageReader struct {
 	feed     *Feed
 	revision int64
@@ -154,5 +156,5 @@ func keysPerPage(kvs []*mvccpb.KeyValue) int64 {
 	for _, kv := range kvs {
 		size += int64(len(kv.Value))
 	}
-	return min(maxPageKeys, max(10, pageBytes*int64(len(kvs))/(size+1)))
+	return min(maxPageKeys, max(minPageKeys, pageBytes*int64(len(kvs))/(size+1)))
 }

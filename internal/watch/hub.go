@@ -22,8 +22,8 @@ var ErrOpaque = errors.New("object is opaque")
 // subscription is always as complete as the log, and no queue lies between them that
 // could overflow. In return the dispatch delays the feed, and must be cheap. An event
 // costs one lookup for each label and field that some subscription requires a value of,
-// and one match of selectors for each subscription that the lookups find. Subscriptions
-// that an event does not concern are not visited. Watches that share a subscription add
+// and one match of selectors for each subscription that the lookups find. Other
+// subscriptions are not visited, unless they are unindexed or the event is opaque. Watches that share a subscription add
 // nothing to the dispatch but their wake function, which is called after the log is
 // unlocked.
 //

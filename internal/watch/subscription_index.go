@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,8 +13,8 @@ import (
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
-// is filed under the narrowest requirement of its selection: the key of one object, the
-// value of a field, the values of a label, or a namespace. A selection without any of
+// is filed under one requirement of its selection, the first that it has of these: the key
+// of one object, the value of a field, the values of a label, a namespace. A selection without any of
 // these is unindexed and is found for every event.
 //
 // Only one requirement of each selection is indexed. An event therefore finds some
@@ -73,6 +72,7 @@ func fieldPlacement(selector fields.Selector) (placement, bool) {
 		return placement{}, false
 	}
 	for _, r := range selector.Requirements() {
+		// The namespace begins the key: it needs no term.
 		if r.Operator != selection.NotEquals && r.Field != "metadata.namespace" {
 			return placement{byTerm: true, term: resource.FieldTerm(r.Field), values: []string{r.Value}}, true
 		}
@@ -149,7 +149,7 @@ func (idx *subscriptionIndex) remove(s *subscription) {
 // more than once. The event must not be opaque.
 func (idx *subscriptionIndex) visit(e *cache.Event, use func(*subscription)) {
 	key := e.Key()
-	for s := range maps.Keys(idx.unindexed) {
+	for s := range idx.unindexed {
 		use(s)
 	}
 	idx.keys.visit(key, use)
