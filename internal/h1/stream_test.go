@@ -23,8 +23,8 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience bounds how long a test waits for something that must happen.
-const patience = 20 * time.Second
+// testTimeout bounds how long a test waits for something that must happen.
+const testTimeout = 20 * time.Second
 
 // feed is a Source and Receiver that any goroutine may add bytes to.
 type feed struct {
@@ -154,7 +154,7 @@ func (s *testServer) dial(t *testing.T) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -179,7 +179,7 @@ func (s *testServer) waitPull(t *testing.T) error {
 	select {
 	case err := <-s.errs:
 		return err
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("Pull does not return")
 		return nil
 	}
@@ -290,7 +290,7 @@ func TestStalledClient(t *testing.T) {
 	}
 	began := time.Now()
 	for _, write := f.puller.Waits(); write.IsZero(); _, write = f.puller.Waits() {
-		if time.Since(began) > patience {
+		if time.Since(began) > testTimeout {
 			t.Fatal("no write blocks")
 		}
 		runtime.Gosched()
@@ -344,7 +344,7 @@ func TestSourceFailures(t *testing.T) {
 func (s *testServer) waitLogged(t *testing.T, text string) {
 	t.Helper()
 	for began := time.Now(); !strings.Contains(s.log.String(), text); {
-		if time.Since(began) > patience {
+		if time.Since(began) > testTimeout {
 			t.Fatalf("%q is not in the log: %q", text, s.log.String())
 		}
 		runtime.Gosched()
@@ -373,7 +373,7 @@ func TestSlowCloseBlocksNoWorker(t *testing.T) {
 	last := all[n]
 	last.add(io.EOF, []byte("event"))
 	for began := time.Now(); last.total() == 0; runtime.Gosched() {
-		if time.Since(began) > patience {
+		if time.Since(began) > testTimeout {
 			t.Fatal("no worker sends the event")
 		}
 	}

@@ -318,7 +318,7 @@ func TestDiscardAndShutdown(t *testing.T) {
 			}
 			return
 		default:
-			if _, err := p.Conn.Write(nil); err == nil && time.Since(began) < patience {
+			if _, err := p.Conn.Write(nil); err == nil && time.Since(began) < testTimeout {
 				_ = p.WriteData(1, false, []byte("x"))
 			}
 		}

@@ -53,7 +53,7 @@ func FuzzInput(f *testing.F) {
 			t.Skip(err) // the machine has no more ports
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testTimeout))
 		go func() {
 			_, _ = c.Write(input)
 			_ = c.CloseWrite()
@@ -62,7 +62,7 @@ func FuzzInput(f *testing.F) {
 		if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
 			t.Fatal("the connection does not end")
 		}
-		for deadline := time.Now().Add(patience); handlers.Load() > 0; runtime.Gosched() {
+		for deadline := time.Now().Add(testTimeout); handlers.Load() > 0; runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatal("handlers do not end")
 			}

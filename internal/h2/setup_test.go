@@ -22,8 +22,8 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience bounds how long a test waits for something that must happen.
-const patience = 20 * time.Second
+// testTimeout bounds how long a test waits for something that must happen.
+const testTimeout = 20 * time.Second
 
 // TestMain fails if goroutines of package h2 are left over.
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // leftOverGoroutines waits for the goroutines of servers to end. It returns the stacks of
 // those that do not.
 func leftOverGoroutines() string {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
@@ -142,7 +142,7 @@ func (s *testServer) client(t testing.TB) *http.Client {
 
 // testContext is a context that ends if the test hangs.
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	podPrefix = "/registry/pods/"
-	patience  = 30 * time.Second
+	podPrefix   = "/registry/pods/"
+	testTimeout = 30 * time.Second
 )
 
 // podCache is a cache of pods without etcd: tests change it directly.
@@ -150,8 +150,8 @@ func (r recordingHandler) want(t *testing.T, want ...string) {
 			if got != w {
 				t.Fatalf("got %q, want %q", got, w)
 			}
-		case <-time.After(patience):
-			t.Fatalf("no %q within %v", w, patience)
+		case <-time.After(testTimeout):
+			t.Fatalf("no %q within %v", w, testTimeout)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (r recordingHandler) wantInAnyOrder(t *testing.T, want ...string) {
 		select {
 		case event := <-r:
 			got = append(got, event)
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
@@ -188,8 +188,8 @@ func wantDone(t *testing.T, checker toolscache.DoneChecker) {
 	t.Helper()
 	select {
 	case <-checker.Done():
-	case <-time.After(patience):
-		t.Fatalf("%s is not done within %v", checker.Name(), patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("%s is not done within %v", checker.Name(), testTimeout)
 	}
 }
 

@@ -50,7 +50,7 @@ func waitForStacks(t testing.TB, n int, pattern string) {
 		if found >= n {
 			return
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > testTimeout {
 			t.Fatalf("%d goroutines match %q, want %d", found, pattern, n)
 		}
 	}
@@ -172,7 +172,7 @@ func TestPanicEndsOneTaskOnly(t *testing.T) {
 			if e.Value != "oops" || !bytes.Contains(e.Trace, []byte("(*panickingTask).Write")) {
 				t.Errorf("got %v", e)
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("Abort was not called")
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/pull"
 )
 
-// patience bounds how long a test waits for something that must happen.
-const patience = 20 * time.Second
+// testTimeout bounds how long a test waits for something that must happen.
+const testTimeout = 20 * time.Second
 
 // task writes some bytes once. done receives the result.
 type task struct {
@@ -50,7 +50,7 @@ func (t *task) wait(tb testing.TB) error {
 	select {
 	case err := <-t.done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		tb.Fatal("no worker has written in time")
 		return nil
 	}
@@ -105,7 +105,7 @@ func TestStalledClientsBlockNoOther(t *testing.T) {
 				s, c := pair(t)
 				x := do(s, []byte("hello"))
 				got := make([]byte, 5)
-				if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+				if err := c.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
@@ -118,7 +118,7 @@ func TestStalledClientsBlockNoOther(t *testing.T) {
 			defer func() {
 				// Workers that were blocked are not needed any more, and must end.
 				for began := time.Now(); countWorkers() > 2*runtime.GOMAXPROCS(0); runtime.Gosched() {
-					if time.Since(began) > patience {
+					if time.Since(began) > testTimeout {
 						t.Fatalf("%d workers are left", countWorkers())
 					}
 				}
