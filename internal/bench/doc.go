@@ -8,7 +8,7 @@
 //	crd        custom resource definitions and custom objects
 //	discovery  discovery and OpenAPI with many definitions
 //
-// They stand on rooms that know nothing of one another's measurements:
+// They use four packages that know nothing of what is measured:
 //
 //	bench ─► list, watch, crd, discovery (which uses crd's servers)
 //	             │

@@ -1,6 +1,6 @@
 // Package kube runs Kubernetes' own API server, controller manager and scheduler in this
 // process. It is the only package that imports k8s.io/kubernetes, which is not published
-// as a library. So an upgrade of Kubernetes changes this package and no other.
+// as a library. So most of an upgrade of Kubernetes is in this package.
 //
 // A caller makes Options, sets flags, and builds a Server with Hooks, where Millrace
 // takes over. Then it runs the server. Without hooks, the server is the stock one.

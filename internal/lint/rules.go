@@ -28,6 +28,7 @@ func Rules() []Rule {
 		{"package doc", packageDoc},
 		{"type names", typeNames},
 		{"paragraphs", paragraphs},
+		{"references", references},
 		{"output", output},
 		{"sleep", sleep},
 		{"paths", paths},

@@ -204,6 +204,17 @@ func TestParagraphs(t *testing.T) {
 	), "CONTRIBUTING.md", "docs/deep/item.md", "docs/deep/nested.md", "docs/behind.md", "docs/quote.md", "docs/two.md", "docs/two.md")
 }
 
+func TestReferences(t *testing.T) {
+	wantKeys(t, "references", tree(t,
+		"internal/cache/log.go", "package cache\ntype Log struct{ field int }\nfunc (*Log) Since() {}\n",
+		"docs/good.md", "`cache.Log.Since`, `cache.Log.field`, `internal/cache`, `internal/cache/log.go`, `metadata.name`, `other.Gone`, cache.Gone, `cache.go`, `cache log`\n",
+		"docs/name.md", "`cache.Gone`\n",
+		"docs/member.md", "`cache.Log.gone`\n",
+		"docs/path.md", "`internal/cache/gone.go`\n",
+		"CHANGELOG.md", "`cache.Gone`\n",
+	), "docs/name.md", "docs/member.md", "docs/path.md")
+}
+
 func TestOutput(t *testing.T) {
 	wantKeys(t, "output", tree(t,
 		"internal/a/builtin.go", "package a\nfunc f() { println() }\n",

@@ -119,6 +119,7 @@ func exceptions() map[string]Exceptions {
 		"package doc":   {},
 		"type names":    {},
 		"paragraphs":    {},
+		"references":    {},
 		"output":        {},
 		"sleep":         {},
 		"paths":         {},

@@ -16,8 +16,8 @@ type Source interface {
 	//
 	// more says that there may be more bytes now: Next is called again once there is
 	// room. Without more, Next is called after the next Wake. The error io.EOF ends the
-	// body behind these bytes. Any other error resets the stream, and these bytes are
-	// dropped.
+	// Pull once these bytes are handed over: the handler may then write, and Pull again.
+	// Any other error resets the stream, and these bytes are dropped.
 	//
 	// Next is never called concurrently. While it runs, all other streams of the
 	// connection wait.

@@ -88,8 +88,8 @@ type Feed struct {
 
 	// Only Run's goroutine uses the fields below.
 
-	// applied is the revision up to which the sink has all events. No load is of an
-	// older one.
+	// applied is the revision up to which the sink has all events. Later
+	// loads never go back behind it.
 	applied int64
 	// newestAtLoad was etcd's newest revision when the load began.
 	newestAtLoad int64

@@ -9,7 +9,7 @@ import (
 // adviceByReason says which requests the server could answer from bytes instead. Keys
 // are the reasons for passing a request on, as in report.Shape.Reason.
 var adviceByReason = map[string]string{
-	"resource":   "what other API servers serve, subresources, and custom resources that a webhook converts are not kept here as bytes; ask for the rest of it in a version that needs no conversion, or less often",
+	"resource":   "what other API servers serve, and subresources, are not kept here as bytes; ask for them less often",
 	"path":       "use the resource's own path, without empty parts and without a slash at its end",
 	"parameter":  "its parameters are malformed, or mean nothing to a GET or LIST: send those of metav1.ListOptions alone",
 	"selector":   "it selects by a field that only the resource's definition knows: select by a label, which is found by an index",
@@ -17,6 +17,9 @@ var adviceByReason = map[string]string{
 	"audit":      "the audit policy logs bodies of answers: log reads of this resource at the level Metadata or Request",
 	"odd-object": "an object of this resource cannot be read, or is altered on its way out: the log names those that are unreadable; repair or delete them",
 	"history":    "it asks for a revision that the cache does not hold any more: take pages sooner, or raise --history-window",
+	"conversion": "a webhook does not convert the first objects of the watch: repair the webhook, or ask for a version that needs none",
+	"upgrade":    "it watches over a web socket: watch over HTTP",
+	"connection": "its connection was not accepted by this server itself",
 	"encoding":   "an encoder did something unexpected: ask for another form, such as protobuf or JSON",
 }
 

@@ -21,7 +21,7 @@ type rssResult struct {
 	PeakBytes      int64    `json:"peakBytes"` // during the LISTs
 	AfterBytes     int64    `json:"afterBytes"`
 
-	Error string `json:"error,omitempty"` // not empty: nothing was measured
+	Error string `json:"error,omitempty"` // not empty: the numbers are incomplete
 }
 
 // rss measures the section list-rss.
