@@ -25,14 +25,14 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// cluster is a server over an etcd of its own, each to be restarted.
+// cluster is a server and its own etcd. Both can be restarted.
 type cluster struct {
 	t      *testing.T
 	etcd   *harness.Etcd
 	server *harness.Server
 }
 
-// fault is something that happens to a cluster while it is written to.
+// fault disturbs a cluster while objects are written.
 type fault struct {
 	name string
 	do   func(w *cluster)
@@ -62,8 +62,8 @@ var (
 	}}
 )
 
-// newWorld starts etcd and server and makes what is there before anybody
-// watches. args are the server's.
+// newWorld starts etcd and a server and creates the objects that must exist
+// before the first watch. args are flags of the server.
 func newWorld(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	quiet()
@@ -75,7 +75,7 @@ func newWorld(t *testing.T, args ...string) *cluster {
 	return w
 }
 
-// config is a client configuration with a connection of its own.
+// config returns a client configuration that has its own connection.
 func (w *cluster) config() *rest.Config {
 	w.t.Helper()
 	config := w.server.Config()
@@ -83,8 +83,8 @@ func (w *cluster) config() *rest.Config {
 	return config
 }
 
-// countingConfig is one whose clients count, for fixed if the request's context
-// names nobody.
+// countingConfig returns a configuration whose clients count their requests: in
+// the calls of the request's context, or else in fixed.
 func (w *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
 	w.t.Helper()
 	config := w.config()
@@ -107,14 +107,15 @@ func (w *cluster) makeNamespaces() {
 		meta := metav1.ObjectMeta{Name: namespace(n)}
 		_, err := client.CoreV1().Namespaces().Create(w.t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
 		check(w.t, err)
-		// Pods are admitted when their account is there.
+		// Pods are only admitted once their service account exists.
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		_, err = client.CoreV1().ServiceAccounts(meta.Name).Create(w.t.Context(), account, metav1.CreateOptions{})
 		check(w.t, err)
 	}
 }
 
-// defineWidgets makes the custom resource and waits until it takes writes.
+// defineWidgets creates the custom resource definition and waits until the
+// server accepts writes of widgets.
 func (w *cluster) defineWidgets() {
 	client, err := apiextensions.NewForConfig(w.config())
 	check(w.t, err)
@@ -142,14 +143,14 @@ func (w *cluster) defineWidgets() {
 	})
 }
 
-// eventually polls until the condition returns nil.
+// eventually polls until condition returns nil.
 func (w *cluster) eventually(condition func(ctx context.Context) error) {
 	w.t.Helper()
 	last := errors.New("never tried")
 	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
 		err := condition(ctx)
 		if ctx.Err() == nil {
-			last = err // else it only says that the time is up
+			last = err // An error after the deadline would only say that time is up.
 		}
 		return err == nil, nil
 	})
@@ -158,17 +159,18 @@ func (w *cluster) eventually(condition func(ctx context.Context) error) {
 	}
 }
 
-// usage is what a process has used.
+// usage is a reading of the resources that a process has used.
 type usage struct {
 	at       time.Time
 	cpu      time.Duration
-	resident int // KiB
-	peak     int // KiB
+	resident int // in KiB
+	peak     int // in KiB
 }
 
-// usageOf reads /proc. What cannot be read is zero: the figures are for the log.
+// usageOf reads /proc. Figures that it cannot read are zero, since they are
+// only for the log.
 func usageOf(pid int) usage {
-	const ticksPerSecond = 100 // of Linux's interfaces to programs
+	const ticksPerSecond = 100 // USER_HZ, which Linux shows to programs
 	u := usage{at: time.Now()}
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, stat, _ = bytes.Cut(stat, []byte(") "))
@@ -185,13 +187,13 @@ func usageOf(pid int) usage {
 	return u
 }
 
-// since says what was used since a reading of the same process.
+// since describes the usage between two readings of the same process.
 func (u usage) since(before usage) string {
 	share := 100 * (u.cpu - before.cpu).Seconds() / u.at.Sub(before.at).Seconds()
 	return fmt.Sprintf("%.0f%% of a core, %d MiB resident, %d MiB at most", share, u.resident>>10, u.peak>>10)
 }
 
-// another is a second server over the same etcd.
+// another starts a second server over the same etcd.
 func (w *cluster) another() *cluster {
 	w.t.Helper()
 	return &cluster{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// TestInformersStayEqual has informers follow all kinds of objects in all forms
-// while they are written to and server and etcd are restarted: each time when
-// the writes rest, every informer's store becomes equal to the state. Another
-// server over the same etcd takes the writes, so that there is something to miss
-// while the informers' is gone, and tells what the state is.
+// TestInformersStayEqual runs informers for all kinds of objects and all forms.
+// Objects are written while the server and etcd restart. In each pause of the
+// writes, every informer's store must become equal to the server's state.
+//
+// A second server over the same etcd accepts the writes and shows the state. So
+// changes happen while the informers' server is down.
 func TestInformersStayEqual(t *testing.T) {
 	size := choose(t,
 		scale{informers: 40, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
@@ -36,8 +37,8 @@ func TestInformersStayEqual(t *testing.T) {
 	f.onlyForward(t)
 }
 
-// underFaults writes, with a fault in the middle, rests and calls rested, for
-// each fault.
+// underFaults runs one phase for each fault: writes with the fault in the
+// middle, then a pause in which it calls rested.
 func (w *cluster) underFaults(c *churn, size scale, rested func(phase string)) {
 	w.t.Helper()
 	half := size.churn / time.Duration(2*len(size.faults))

@@ -16,9 +16,9 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 )
 
-// follower lists once and then watches; when the watch ends, it begins again at
-// the resource version of the last event. It keeps what the events make of the
-// list, and notes events that cannot be right.
+// follower lists once and then watches. After the end of a watch it resumes
+// from the resource version of the last event. It applies the events to the
+// list and records impossible events.
 type follower struct {
 	spec
 	calls *calls
@@ -33,7 +33,7 @@ type follower struct {
 
 type followers []*follower
 
-// follow starts a watch of each spec, until the test ends.
+// follow starts a follower for each spec. They run until the test ends.
 func (w *cluster) follow(all []spec) followers {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ func (w *cluster) follow(all []spec) followers {
 	return made
 }
 
-// listed takes over a list and returns its resource version.
+// listed replaces the state by a list and returns the list's resource version.
 func (f *follower) listed(list runtime.Object) (version string, err error) {
 	of, err := meta.ListAccessor(list)
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *follower) wrongLocked(format string, args ...any) {
 	f.mu.wrong = append(f.mu.wrong, fmt.Sprintf("%s watch of %s: ", f.form, f.scope)+fmt.Sprintf(format, args...))
 }
 
-// onlyRight fails the test if there were wrong events.
+// onlyRight fails the test if there were impossible events.
 func (all followers) onlyRight(t *testing.T) {
 	t.Helper()
 	count, first := 0, ""

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// TestRollingRestartResumes restarts a server under watches while another one
-// over the same etcd takes writes: all go on from where they were with all that
-// happened, each event once and in order, and nobody is told to list again.
+// TestRollingRestartResumes restarts a server under watches while another
+// server over the same etcd accepts writes. All watches must resume where they
+// were. They must deliver all changes, each event once and in order, and none
+// may have to list again.
 //
-// These are watches and not informers, since some of those list again whatever
-// the server does: when a connection breaks in a handshake, or a watch that has
-// just begun ends without an event.
+// The test uses plain watches. Informers list again for reasons of their own:
+// if a connection breaks in a handshake, or if a new watch ends without an
+// event.
 func TestRollingRestartResumes(t *testing.T) {
 	size := choose(t,
 		scale{informers: 200, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
@@ -22,7 +23,7 @@ func TestRollingRestartResumes(t *testing.T) {
 	writing := w.another().dynamic()
 	c := newChurn(writing, size.names)
 	c.fill(t)
-	// Those with a few objects each, for the memory of this process.
+	// Only specs with a few objects each, to limit the memory of this process.
 	watches := w.follow(specs(size.informers, func(s spec) bool { return len(s.namespaces) > 0 && s.selection != selection{} }))
 	mirrors := watches.mirrors()
 	t.Logf("%d watches, first equal after %v", size.informers, w.converge(writing, mirrors))

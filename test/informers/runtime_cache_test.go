@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestControllerRuntimeCache is TestInformersStayEqual for the caches that
-// operators are built on.
+// TestControllerRuntimeCache is TestInformersStayEqual for controller-runtime's
+// caches, which operators are built on.
 func TestControllerRuntimeCache(t *testing.T) {
 	size := choose(t,
 		scale{churn: 4 * time.Second, faults: []fault{killed}, names: 4},
@@ -43,16 +43,16 @@ func TestControllerRuntimeCache(t *testing.T) {
 	})
 }
 
-// runtimeCache is a cache of the test and what is read from it.
+// runtimeCache is a cache of the test, with the kinds that are read from it.
 type runtimeCache struct {
 	name        string
-	contentType string // empty is controller-runtime's choice
+	contentType string // empty for controller-runtime's default
 	namespaces  []string
 	held        []cachedKind
 }
 
-// cachedKind is a kind in a cache, typed if there is a type unless only its metadata
-// is wanted.
+// cachedKind is a kind in a cache. The cache holds typed objects if the kind
+// has a Go type, and only metadata if onlyMetadata is set.
 type cachedKind struct {
 	kind         kind
 	onlyMetadata bool
@@ -85,7 +85,8 @@ func runtimeCaches() []runtimeCache {
 	}
 }
 
-// start runs the cache until the test ends, with informers for all that it holds.
+// start runs the cache until the test ends, with an informer for each of its
+// kinds.
 func (r runtimeCache) start(w *cluster, asked *calls) (mirrors []mirror) {
 	w.t.Helper()
 	c, err := cache.New(w.countingConfig(r.contentType, asked), r.options(w.t))
@@ -172,7 +173,7 @@ func (h cachedKind) list() (client.ObjectList, error) {
 	return l, nil
 }
 
-// reader lists what the cache holds.
+// reader returns a function that lists the objects in the cache.
 func (h cachedKind) reader(c cache.Cache) func(ctx context.Context) (map[string]string, error) {
 	return func(ctx context.Context) (map[string]string, error) {
 		list, err := h.list()

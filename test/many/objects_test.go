@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// writers is how many requests are in flight.
+// writers is the number of requests in flight.
 const writers = 16
 
-// objectsOfManyKinds applies objects of many kinds in turn, so that none stays the one
-// whose schema was used last, merges into each, applies a part of each as somebody
-// else, and lists all.
+// objectsOfManyKinds applies objects, merges into each, applies a part of each
+// as another field manager, and lists all. It changes the kind from object to
+// object, so that a schema is never the last used one.
 func (w *cluster) objectsOfManyKinds(t *testing.T) {
 	client, err := dynamic.NewForConfig(w.Config())
 	check(t, err)
@@ -51,7 +51,7 @@ func (w *cluster) objectsOfManyKinds(t *testing.T) {
 
 func (w *cluster) name(i int) string { return fmt.Sprintf("object-%05d", i) }
 
-// object is the i-th, of kind i modulo their number.
+// object returns object i. Its kind is i modulo the number of kinds.
 func (w *cluster) object(i int) *unstructured.Unstructured {
 	return w.made.CustomObjectOf(i%w.kinds, "default", w.name(i))
 }
@@ -61,7 +61,7 @@ func (w *cluster) of(client dynamic.Interface, i int) dynamic.ResourceInterface 
 	return client.Resource(schema.GroupVersionResource{Group: d.Group, Version: "v1", Resource: d.Plural}).Namespace("default")
 }
 
-// each does something with each object, several at a time.
+// each calls do for each object, several at a time.
 func (w *cluster) each(t *testing.T, what string, do func(context.Context, int) error) {
 	t.Helper()
 	began := time.Now()
@@ -79,7 +79,7 @@ func (w *cluster) each(t *testing.T, what string, do func(context.Context, int) 
 	t.Logf("%s: %d objects of %d kinds in %v", what, w.objects, w.kinds, time.Since(began).Round(time.Millisecond))
 }
 
-// withinBudget looks at what compiled schemas take.
+// withinBudget checks the memory that compiled schemas take.
 func (w *cluster) withinBudget(t *testing.T) {
 	t.Helper()
 	r := w.costs(t)
@@ -89,7 +89,7 @@ func (w *cluster) withinBudget(t *testing.T) {
 	}
 }
 
-// listed expects all objects to have what everybody wrote.
+// listed checks that all objects contain the writes of all field managers.
 func (w *cluster) listed(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	for kind := range w.kinds {
@@ -106,7 +106,7 @@ func (w *cluster) listed(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// complete says what an object lacks of the i-th.
+// complete returns an error that says which fields object i lacks.
 func (w *cluster) complete(got *unstructured.Unstructured, i int) error {
 	replicas, _, err := unstructured.NestedInt64(got.Object, "spec", "replicas")
 	if err != nil {
