@@ -40,7 +40,7 @@ type side struct {
 	path string
 }
 
-func newWorld(t *testing.T) *environment {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	etcd := harness.StartEtcd(t)
 	compact(t, etcd)

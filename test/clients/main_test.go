@@ -30,7 +30,7 @@ func repeat() string {
 // TestClients is one test, for all clients share its servers. What ends a server comes
 // last, and then what needs one that closes connections.
 func TestClients(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range clients() {
 			t.Run(c.name, func(t *testing.T) {

@@ -93,8 +93,8 @@ func (p *pair) waits(r request) bool {
 	return q.Has("watch") || q.Has("timeout") || q.Has("timeoutSeconds")
 }
 
-// fuzzAsker makes seeds, of made-up objects.
-func fuzzAsker() (*requestGenerator, *kind) {
+// fuzzGenerator makes seeds, of made-up objects.
+func fuzzGenerator() (*requestGenerator, *kind) {
 	k := &kind{
 		labels: map[string][]string{"app": {"web", "db"}, "tier": {"t1"}, "index": {"7"}},
 		fields: map[string][]string{"metadata.name": {"pod-1"}, "metadata.namespace": {"team-a"}, "spec.nodeName": {"node-1"}, "status.phase": {"Pending"}},
@@ -104,7 +104,7 @@ func fuzzAsker() (*requestGenerator, *kind) {
 }
 
 func FuzzSelectors(f *testing.F) {
-	a, k := fuzzAsker()
+	a, k := fuzzGenerator()
 	for i, selector := range brokenLabelSelectors {
 		f.Add(uint8(i), selector, "", "")
 	}
@@ -124,7 +124,7 @@ func FuzzSelectors(f *testing.F) {
 // FuzzPages takes tokens as they are sent, or as they read: those that begin
 // with a brace. NOW stands for the current revision.
 func FuzzPages(f *testing.F) {
-	a, k := fuzzAsker()
+	a, k := fuzzGenerator()
 	versions := append([]string{"", "0", "NOW", "1", "7"}, brokenVersions...)
 	for i, version := range versions {
 		f.Add(uint8(i), version, "", "", "", "")

@@ -102,8 +102,8 @@ func (c *calls) began(req *http.Request) (answered *atomic.Int64) {
 	}
 }
 
-// look returns a watch that counts the 410s among the events of w.
-func (c *calls) look(w watch.Interface) watch.Interface {
+// countGone returns a watch that counts the 410s among the events of w.
+func (c *calls) countGone(w watch.Interface) watch.Interface {
 	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) {
 		if event.Type == watch.Error {
 			if err := apierrors.FromObject(event.Object); apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {

@@ -62,9 +62,9 @@ var (
 	}}
 )
 
-// newWorld starts etcd and a server and creates the objects that must exist
+// newCluster starts etcd and a server and creates the objects that must exist
 // before the first watch. args are flags of the server.
-func newWorld(t *testing.T, args ...string) *cluster {
+func newCluster(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	quiet()
 	etcd := harness.StartEtcd(t)

@@ -15,7 +15,7 @@ func TestInformersStayEqual(t *testing.T) {
 	size := choose(t,
 		scale{informers: 40, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
 		scale{informers: 500, churn: 5 * time.Minute, faults: []fault{terminated, killed, etcdTerminated, terminated}, names: 20})
-	w := newWorld(t)
+	w := newCluster(t)
 	client := w.another().dynamic()
 	c := newChurn(client, size.names)
 	c.fill(t)

@@ -279,7 +279,7 @@ func (s sources) listWatch(of spec, to *calls) *cache.ListWatch {
 			if err != nil {
 				return nil, err
 			}
-			return to.look(w), nil
+			return to.countGone(w), nil
 		},
 	}
 }

@@ -53,7 +53,7 @@ func (w *cluster) follow(all []spec) followers {
 		check(w.t, err)
 		running.Go(func() {
 			for event := range watching.ResultChan() {
-				f.told(event)
+				f.apply(event)
 			}
 			<-watching.Done()
 		})
@@ -80,8 +80,8 @@ func (f *follower) listed(list runtime.Object) (version string, err error) {
 	})
 }
 
-// told applies an event.
-func (f *follower) told(event watch.Event) {
+// apply applies an event.
+func (f *follower) apply(event watch.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if event.Type == watch.Error {

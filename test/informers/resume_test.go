@@ -19,7 +19,7 @@ func TestRollingRestartResumes(t *testing.T) {
 	size := choose(t,
 		scale{informers: 200, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
 		scale{informers: 2000, churn: time.Minute, faults: []fault{terminated, killed}, names: 10})
-	w := newWorld(t)
+	w := newCluster(t)
 	writing := w.another().dynamic()
 	c := newChurn(writing, size.names)
 	c.fill(t)

@@ -24,7 +24,7 @@ func TestControllerRuntimeCache(t *testing.T) {
 	size := choose(t,
 		scale{churn: 4 * time.Second, faults: []fault{killed}, names: 4},
 		scale{churn: 90 * time.Second, faults: []fault{terminated, killed}, names: 20})
-	w := newWorld(t)
+	w := newCluster(t)
 	writing := w.dynamic()
 	c := newChurn(writing, size.names)
 	c.fill(t)
