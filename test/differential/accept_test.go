@@ -12,8 +12,8 @@ const (
 	typedClient    = protobuf + ",application/json"
 )
 
-// accepted are what clients send and servers understand. LIST stands for the
-// word that metadata-only lists carry.
+// accepted are Accept headers that clients send and servers understand. LIST
+// stands for "List" in requests for lists, and for nothing in others.
 var accepted = []string{
 	"", "*/*", "application/json", protobuf, typedClient, "application/yaml", "application/json;pretty=1", "application/yaml;q=0.5",
 	kubectlGet, kubectlGet, "application/json" + asTable, "application/json" + asTableBeta, "application/yaml" + asTable, tableForm,
@@ -24,7 +24,8 @@ var accepted = []string{
 	"application/json" + asTable + "," + protobuf, "application/json;charset=utf-8", "application/json, text/plain, */*",
 }
 
-// refused are what servers refuse, or answer in another form than it says.
+// refused are Accept headers that servers refuse, or that they answer in
+// another form than requested.
 var refused = []string{
 	protobuf + asTable, protobuf + asTable + ",application/json", "application/cbor", "application/cbor" + asTable, "*/*" + asTable, "application/*" + asTable,
 	"application/json;as=Table", "application/json;as=Table;g=meta.k8s.io", "application/json;as=Table;v=v1", "application/json;as=Table;v=v2;g=meta.k8s.io",

@@ -17,20 +17,21 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// churned are the kinds that change while they are read. The server that
-// writes them is the first or the second in turn.
+// churned are the kinds that change while they are read. The writes go to both
+// servers in turn.
 var churned = []string{"configmaps", "pods", "secrets", "widgets", "events", "jobs"}
 
 const (
-	// churnPeriod leaves the readers some of the machine.
+	// churnPeriod is long enough to leave CPU to the readers.
 	churnPeriod = 5 * time.Millisecond
 	churnNames  = 10
-	// pinnedReads is how much is read under writes, by each of the readers.
+	// pinnedReads is how many lists each of pinnedReaders reads during the
+	// writes.
 	pinnedReads   = 80
 	pinnedReaders = 2
 )
 
-// churn creates, changes and deletes objects until the context ends.
+// churn creates, changes and deletes objects until ctx ends.
 func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 	type target struct {
 		client dynamic.NamespaceableResourceInterface
@@ -94,7 +95,8 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 	}
 }
 
-// blank removes from a copy of an object what only the server may set.
+// blank removes the fields that only the server may set from a copy of an
+// object.
 func blank(o *unstructured.Unstructured) {
 	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
@@ -107,8 +109,8 @@ func blank(o *unstructured.Unstructured) {
 	}
 }
 
-// underWrites compares what was at exact revisions while objects change. No
-// answer may differ, and none is asked for twice.
+// underWrites compares lists at exact revisions while objects change. All
+// answers must agree at the first attempt: there are no retries.
 func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
 	first := p.revision()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -129,12 +131,13 @@ func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
 	}
 }
 
-// fork makes a generator of the same things, for another goroutine.
+// fork returns a generator for another goroutine, with the same kinds,
+// revisions and tokens.
 func (a *requestGenerator) fork() *requestGenerator {
 	return &requestGenerator{Rand: rand.New(rand.NewPCG(a.Uint64(), 0)), kinds: a.kinds, pinned: a.pinned, tokens: a.tokens}
 }
 
-// statuses counts answers.
+// statuses counts answers by status.
 type statuses struct {
 	mu    sync.Mutex
 	count map[int]int
@@ -149,7 +152,7 @@ func (s *statuses) add(status int) {
 	s.count[status]++
 }
 
-// readPinned lists at revisions from first on, whole and page by page.
+// readPinned lists at revisions from first on, both in one piece and in pages.
 func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *statuses) {
 	once := func(r request) string { return p.once(r, read) }
 	for range scaled(t, pinnedReads) {
@@ -171,7 +174,7 @@ func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *
 			r.accept = a.accept(true, false)
 			p.walk(t, r, q.with("limit", pick(a, "3", "29", "100")), once)
 		default:
-			// Without a limit, a whole list is made of kept bytes.
+			// A list without a limit is built from cached bytes.
 			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(a, "", "", "3", "29", "100")).given()
 			if r.query = q.String(); !disputed(r) {
 				p.walkFromNow(t, a, r, q, once)
@@ -182,8 +185,8 @@ func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *
 
 var listVersion = regexp.MustCompile(`"metadata":\{(?:"continue":"[^"]*",)?(?:"remainingItemCount":\d+,)?"resourceVersion":"(\d+)"`)
 
-// walkFromNow begins a list at one server wherever it is, and finds its first
-// page at the other one by its revision.
+// walkFromNow reads the first page at the current revision of one server. It
+// then requests the same page from the other server at that exact revision.
 func (p *pair) walkFromNow(t *testing.T, a *requestGenerator, r request, q query, once func(request) string) {
 	r.query = q.String()
 	sides := []*side{p.ours, p.theirs}
@@ -217,8 +220,8 @@ func (p *pair) walkFromNow(t *testing.T, a *requestGenerator, r request, q query
 	p.walk(t, r, pinned, once)
 }
 
-// once compares a single answer of each. Only a revision that a server did not
-// reach in time is asked for again.
+// once compares one answer of each server. It only retries if a server did not
+// reach the revision in time.
 func (p *pair) once(r request, read *statuses) (mismatch string) {
 	for range retries {
 		ours, theirs, err := p.both(r)

@@ -8,17 +8,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// compaction is what a compaction took.
+// compaction describes what a compaction removed.
 type compaction struct {
-	// revision is the oldest that is left.
+	// revision is the oldest revision that remains.
 	revision int64
-	// pinned and tokens are of older ones.
+	// pinned and tokens are older than revision.
 	pinned []int64
 	tokens map[string][]string
 }
 
-// compact drops all revisions but the current one, in the way of Kubernetes'
-// compactor.
+// compact drops all revisions but the current one, as Kubernetes' compactor
+// does.
 func (p *pair) compact(t *testing.T, a *requestGenerator) compaction {
 	t.Helper()
 	const key = "compact_rev_key"
@@ -36,7 +36,7 @@ func (p *pair) compact(t *testing.T, a *requestGenerator) compaction {
 	return compaction{revision: now, pinned: a.pinned, tokens: a.tokens}
 }
 
-// noticed waits until both servers refuse what is gone.
+// noticed waits until both servers refuse compacted revisions.
 func (p *pair) noticed(t *testing.T, a *requestGenerator, g compaction) {
 	t.Helper()
 	old := query{{"resourceVersion", fmt.Sprint(g.revision - 1)}, {"resourceVersionMatch", "Exact"}, {"limit", "1"}}.String()
@@ -52,8 +52,8 @@ func (p *pair) noticed(t *testing.T, a *requestGenerator, g compaction) {
 	}
 }
 
-// compacted compares lists of revisions that etcd no longer has, and goes on
-// with what the errors offer.
+// compacted compares lists of compacted revisions. It continues with the tokens
+// that the errors offer.
 func (p *pair) compacted(t *testing.T, a *requestGenerator, g compaction) {
 	p.noticed(t, a, g)
 	var requests []request

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fuzzedPaths are what the parameters are added to.
+// fuzzedPaths are the paths to which fuzzed parameters are added.
 var fuzzedPaths = []string{
 	"/api/v1/pods", "/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/team-a/configmaps", "/api/v1/events", "/apis/events.k8s.io/v1/namespaces/team-b/events",
 	"/api/v1/nodes", "/api/v1/namespaces/team-a/secrets", "/apis/batch/v1/jobs", "/apis/example.com/v1/widgets", "/apis/example.com/v1beta1/namespaces/team-a/widgets",
@@ -19,9 +19,10 @@ var fuzzedPaths = []string{
 	"/api/v1/namespaces/team-a/pods/pod-1", "/api/v1/nodes/absent", "/apis/apps/v1/namespaces/team-b/deployments/deployment-2",
 }
 
-// startFuzz starts servers with a few objects of each kind, in the process that
-// sends requests. Seeds are skipped unless a target is asked for by name: the
-// matrix sends the same requests to servers that run already.
+// startFuzz starts servers with a few objects of each kind. It does so only in
+// the process that sends requests. Seeds are skipped unless a target is
+// selected by name: the matrix sends the same requests to servers that run
+// already.
 func startFuzz(f *testing.F) *pair {
 	f.Helper()
 	given := func(name string) string { return flag.Lookup(name).Value.String() }
@@ -30,13 +31,13 @@ func startFuzz(f *testing.F) *pair {
 	case given("test.fuzz") == "" && !strings.Contains(given("test.run"), "Fuzz"):
 		f.Skip("needs servers of its own: give -fuzz or -run with the name of the target")
 	case given("test.fuzz") != "" && !worker && !strings.Contains(given("test.run"), "Fuzz"):
-		// This process only hands out inputs.
+		// This process only distributes inputs.
 		return nil
 	}
 	p := startPair(f)
 	newObjectSet(p).manifests()
 	p.settle()
-	// Nobody writes from here on, so no cache falls behind again.
+	// There are no writes from here on, so no cache falls behind again.
 	for _, k := range discover(f, p) {
 		if k.lists && k.stored() {
 			if err := p.catchUp(k.listPath("")); err != nil {
@@ -63,8 +64,9 @@ func (p *pair) fuzzed(t *testing.T, r request) {
 	}
 }
 
-// waits recognizes requests for revisions that are not reached, for watches, for
-// what other processes answer, and for the servers' own addresses.
+// waits recognizes requests that take long or cannot be compared: requests for
+// future revisions, watches, requests that other processes answer, and
+// documents with the server's own address.
 func (p *pair) waits(r request) bool {
 	target, err := url.Parse(r.path + "?" + r.query)
 	if err != nil {
@@ -93,7 +95,8 @@ func (p *pair) waits(r request) bool {
 	return q.Has("watch") || q.Has("timeout") || q.Has("timeoutSeconds")
 }
 
-// fuzzGenerator makes seeds, of made-up objects.
+// fuzzGenerator returns a generator and a kind with made-up objects, which make
+// seeds.
 func fuzzGenerator() (*requestGenerator, *kind) {
 	k := &kind{
 		labels: map[string][]string{"app": {"web", "db"}, "tier": {"t1"}, "index": {"7"}},
@@ -121,8 +124,8 @@ func FuzzSelectors(f *testing.F) {
 	})
 }
 
-// FuzzPages takes tokens as they are sent, or as they read: those that begin
-// with a brace. NOW stands for the current revision.
+// FuzzPages takes continue tokens either encoded or decoded. A decoded token
+// begins with a brace. NOW stands for the current revision.
 func FuzzPages(f *testing.F) {
 	a, k := fuzzGenerator()
 	versions := append([]string{"", "0", "NOW", "1", "7"}, brokenVersions...)
@@ -166,7 +169,7 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// FuzzRaw sends paths and queries as they are, below the API's roots.
+// FuzzRaw sends paths below the API's roots and queries, unchanged.
 func FuzzRaw(f *testing.F) {
 	for _, parameter := range parameters {
 		f.Add("v1/namespaces/team-a/configmaps", parameter)

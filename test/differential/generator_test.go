@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// requestGenerator makes up requests at random: GET and LIST of every kind in every way
-// that the API has, most of them legal. One seed makes the same requests as
-// long as the objects and revisions are the same.
+// requestGenerator makes random requests: GET and LIST of every kind, in every
+// way that the API has, most of them legal. The same seed makes the same
+// requests as long as the objects and revisions are the same.
 type requestGenerator struct {
 	*rand.Rand
 	kinds []*kind
-	// pinned are revisions between which objects changed, the newest last.
+	// pinned are revisions between which objects changed, in increasing order.
 	pinned []int64
-	// tokens continue lists, by path.
+	// tokens are continue tokens by path.
 	tokens map[string][]string
 }
 
-// query keeps its parameters in order and may repeat them.
+// query holds parameters in order. Names may occur several times.
 type query [][2]string
 
 func (q query) with(name, value string) query { return append(slices.Clone(q), [2]string{name, value}) }
@@ -29,7 +29,7 @@ func (q query) without(names ...string) query {
 	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return slices.Contains(names, p[0]) })
 }
 
-// given leaves out what is empty.
+// given returns the query without empty parameters.
 func (q query) given() query {
 	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return p[1] == "" })
 }
@@ -42,16 +42,16 @@ func (q query) String() string {
 	return strings.Join(parts, "&")
 }
 
-// once is true one time in n.
+// once returns true once in n calls, on average.
 func (a *requestGenerator) once(n int) bool { return a.IntN(n) == 0 }
 
 func pick[T any](a *requestGenerator, from ...T) T { return from[a.IntN(len(from))] }
 
-// bulky are the kinds with hundreds of objects, which are slow to ask for and
-// the only ones that fill more than one leaf of the tree.
+// bulky are the kinds with hundreds of objects. Lists of them are slow, and
+// only they fill more than one leaf of the tree.
 var bulky = []string{"pods", "configmaps", "secrets"}
 
-// kind favours those with many objects a little.
+// kind returns a random kind. It slightly prefers kinds with many objects.
 func (a *requestGenerator) kind() *kind {
 	if a.once(8) {
 		return named(a.kinds, pick(a, bulky...))
@@ -59,7 +59,7 @@ func (a *requestGenerator) kind() *kind {
 	return pick(a, a.kinds...)
 }
 
-// request is any request.
+// request returns a random request.
 func (a *requestGenerator) request() request {
 	k := a.kind()
 	if k.gets && len(k.keys) > 0 && a.once(6) {
@@ -68,7 +68,7 @@ func (a *requestGenerator) request() request {
 	return a.list(k)
 }
 
-// get asks for one object.
+// get returns a request for one object.
 func (a *requestGenerator) get(k *kind) request {
 	wild := a.once(5)
 	r := request{path: k.path(pick(a, k.keys...)), listPath: k.listPath("")}
@@ -85,7 +85,8 @@ func (a *requestGenerator) get(k *kind) request {
 	return a.inSomeForm(r, q, wild)
 }
 
-// list asks for a collection. A wild request may be illegal in any parameter.
+// list returns a request for a collection. If wild is drawn, any parameter may
+// be illegal.
 func (a *requestGenerator) list(k *kind) request {
 	wild := a.once(4)
 	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
@@ -99,7 +100,8 @@ func (a *requestGenerator) list(k *kind) request {
 	default:
 		q = a.versions(q, wild)
 	}
-	// Whether version 0 lifts the limit of a later page depends on Kubernetes' cache.
+	// A later page at version 0 may or may not have a limit, depending on
+	// Kubernetes' cache.
 	if later := len(q) > 1 && q[0][0] == "continue"; !later && a.once(2) {
 		q = q.with("limit", a.limit(wild))
 	}
@@ -114,7 +116,7 @@ func (a *requestGenerator) list(k *kind) request {
 	return a.inSomeForm(r, q, wild)
 }
 
-// at asks for a collection as it was at a revision, legally.
+// at returns a legal request for a collection at an exact revision.
 func (a *requestGenerator) at(k *kind, revision int64) (request, query) {
 	r := request{path: a.scope(k, false), listPath: k.listPath("")}
 	q := query{{"resourceVersion", fmt.Sprint(revision)}, {"resourceVersionMatch", "Exact"}}
@@ -157,8 +159,8 @@ func (a *requestGenerator) versions(q query, wild bool) query {
 	return q
 }
 
-// brokenVersions are no numbers, or none that are allowed. None is in the
-// future: waiting for it takes seconds.
+// brokenVersions are not numbers, or not allowed ones. None is in the future,
+// since a server waits seconds for such a revision.
 var brokenVersions = []string{"-1", "abc", "1.5", "99999999999999999999", "0x7", " 7", "00", "007", "1e3", "٣", "+", "+7", "-0", "1_0"}
 
 func (a *requestGenerator) version(wild bool) string {
@@ -182,8 +184,8 @@ func (a *requestGenerator) limit(wild bool) string {
 	return pick(a, "0", "1", "2", "2", "3", "7", "50", "500", "500", "9223372036854775807")
 }
 
-// token continues a list of the same path if one is known, and if wild is set
-// perhaps one of something else, or nothing.
+// token returns a continue token, of a list of the same path if one is known.
+// If wild is set, it may belong to another list or be invalid.
 func (a *requestGenerator) token(path string, wild bool) string {
 	if known := a.tokens[path]; len(known) > 0 && !(wild && a.once(2)) {
 		return pick(a, known...)
@@ -204,7 +206,7 @@ func (a *requestGenerator) token(path string, wild bool) string {
 		token(a.tokenContent()), token(a.tokenContent()), token(a.tokenContent()))
 }
 
-// tokenContent is what a token might say.
+// tokenContent returns a decoded token.
 func (a *requestGenerator) tokenContent() string {
 	return strings.NewReplacer("NOW", fmt.Sprint(a.pinned[len(a.pinned)-1])).Replace(pick(a, tokenContents...))
 }
@@ -218,7 +220,7 @@ var tokenContents = []string{
 	`{"v":"meta.k8s.io/v1","rv":NOW,"start":"//"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"\u00ff"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"node-2\u0000"}`,
 }
 
-// inSomeForm asks for a way to encode the answer.
+// inSomeForm chooses the encoding of the answer.
 func (a *requestGenerator) inSomeForm(r request, q query, wild bool) request {
 	list := r.path == r.listPath || strings.HasSuffix(r.path, r.listPath[strings.LastIndex(r.listPath, "/"):])
 	r.accept = a.accept(list, wild)
