@@ -13,16 +13,16 @@ import (
 
 const (
 	requestsVariable = "MILLRACE_REQUESTS"
-	// defaultRequests is how many random requests the matrix asks, unless the
-	// variable says more.
+	// defaultRequests is the number of random requests in the matrix, unless
+	// requestsVariable sets another number.
 	defaultRequests = 3000
-	// walks is how many lists are followed to their end.
+	// walks is the number of lists that are followed to their last page.
 	walks = 60
-	// maxPages bounds one of them.
+	// maxPages bounds the pages of a walk.
 	maxPages = 40
 )
 
-// scaled is n times as much as is asked for more requests than the default.
+// scaled scales n by the ratio of requestsVariable to defaultRequests.
 func scaled(t *testing.T, n int) int {
 	given := os.Getenv(requestsVariable)
 	if given == "" {
@@ -35,7 +35,7 @@ func scaled(t *testing.T, n int) int {
 	return max(1, n*requests/defaultRequests)
 }
 
-// newRequestGenerator makes a generator with revisions and tokens.
+// newRequestGenerator returns a generator with revisions and tokens.
 func newRequestGenerator(t *testing.T, p *pair, f *objectSet, kinds []*kind, random *rand.Rand) *requestGenerator {
 	t.Helper()
 	a := &requestGenerator{Rand: random}
@@ -48,8 +48,8 @@ func newRequestGenerator(t *testing.T, p *pair, f *objectSet, kinds []*kind, ran
 	return a
 }
 
-// advance changes some objects and notes the revisions between, and tokens of
-// lists of every kind.
+// advance changes some objects. It records the revisions in between, and tokens
+// of lists of every kind.
 func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 	t.Helper()
 	a.tokens, a.pinned = map[string][]string{}, []int64{p.revision()}
@@ -79,7 +79,7 @@ func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 	}
 }
 
-// distinct makes n different requests.
+// distinct returns n different requests.
 func (a *requestGenerator) distinct(n int) []request {
 	seen := map[string]bool{}
 	var all []request
@@ -93,7 +93,7 @@ func (a *requestGenerator) distinct(n int) []request {
 	return all
 }
 
-// matrix compares everything that can be asked of collections and objects.
+// matrix compares all kinds of requests for collections and objects.
 func (p *pair) matrix(t *testing.T, a *requestGenerator) {
 	now := p.revision()
 	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(a.kinds, now), disputed)) })
@@ -119,7 +119,8 @@ func (p *pair) matrix(t *testing.T, a *requestGenerator) {
 	})
 }
 
-// broken asks for everything illegal alone, so that one error hides no other.
+// broken returns requests with one illegal parameter each, so that no error
+// hides another.
 func broken(a *requestGenerator) []request {
 	var all []request
 	ask := func(resource string, q query, accept string) {
@@ -156,7 +157,8 @@ func broken(a *requestGenerator) []request {
 	return all
 }
 
-// future asks for revisions that are not reached. Each takes three seconds.
+// future returns requests for revisions that etcd has not reached. Each takes
+// three seconds.
 func future(a *requestGenerator) []request {
 	var all []request
 	for i, resource := range []string{"pods", "nodes", "widgets", "events"} {
@@ -174,7 +176,7 @@ func future(a *requestGenerator) []request {
 			watch := query{{"watch", "1"}, {"resourceVersion", version}, {"timeoutSeconds", "2"}, {"allowWatchBookmarks", "true"}}
 			both := []query{exact, watch}
 			if resource == "events" {
-				both = both[:1] // Kubernetes takes such a version for the oldest
+				both = both[:1] // Kubernetes takes such a version for the oldest one.
 			}
 			for _, q := range both {
 				all = append(all, request{path: k.listPath(firstNamespace(k)), query: q.String(), listPath: k.listPath("")})
@@ -184,7 +186,7 @@ func future(a *requestGenerator) []request {
 	return all
 }
 
-// firstNamespace is "" of what has none.
+// firstNamespace returns "" for cluster-scoped kinds.
 func firstNamespace(k *kind) string {
 	if k.namespaced {
 		return namespaces[0]
@@ -192,7 +194,7 @@ func firstNamespace(k *kind) string {
 	return ""
 }
 
-// walkable is a list that takes several pages.
+// walkable returns a request for a list that takes several pages.
 func (a *requestGenerator) walkable() (request, query) {
 	k := a.kind()
 	limit := pick(a, 1, 2, 3)
@@ -214,7 +216,8 @@ func (a *requestGenerator) walkable() (request, query) {
 	return r, q
 }
 
-// walk compares each page of a list, with the tokens of both servers in turn.
+// walk compares all pages of a list. It uses the tokens of both servers in
+// turn.
 func (p *pair) walk(t *testing.T, r request, q query, compare func(request) string) {
 	t.Helper()
 	for page := range maxPages {

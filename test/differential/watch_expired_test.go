@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// watchExpired compares watches from revisions that neither server has: ours
-// has been started behind a compaction, theirs never had the first one.
+// watchExpired compares watches from revisions that neither server has. Our
+// server was started after a compaction; theirs never had the first revision.
 func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
 	var requests []request
@@ -27,7 +27,7 @@ func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 		}
 	}
 	both.watchesAgree(t, requests)
-	// Kubernetes does not cache events, and says what etcd says.
+	// Kubernetes does not cache events, so it returns etcd's error.
 	k := named(a.kinds, "events")
 	for _, s := range []*side{both.ours, both.theirs} {
 		r := request{path: k.listPath(""), query: fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", 1)}
@@ -41,7 +41,7 @@ func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 	}
 }
 
-// failure is what the only frame of a watch says is wrong.
+// failure returns the message of the error that is the only frame of a watch.
 func (a *answer) failure() string {
 	_, watch, err := a.watch()
 	if err != nil || len(watch.Frames) != 1 || watch.Frames[0].Type != history.Error {

@@ -10,16 +10,16 @@ import (
 // watchedKind is a resource that watch scripts write.
 type watchedKind struct {
 	history.Resource
-	// roots are the API's versions, the one to write through first.
+	// roots are the paths of the API's versions. Writes use the first.
 	roots      []string
 	namespaced bool
 	apiVersion string
 	kind       string
-	// body is what an object has besides its metadata.
+	// body returns the fields of a new object besides its metadata.
 	body func(a *requestGenerator, ns string) map[string]any
-	// touch is a merge patch of what is not a label, at random.
+	// touch returns a random merge patch that does not change labels.
 	touch func(a *requestGenerator) map[string]any
-	// selectors are the values that its fields are selected by.
+	// selectors are the selectable fields with values to select by.
 	selectors map[string][]string
 }
 
@@ -41,7 +41,8 @@ var podTemplate = map[string]any{
 	"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "image": "registry.example.com/main:1"}}},
 }
 
-// watchedKinds are written and watched by scripts. Nobody else writes them.
+// watchedKinds are the kinds that scripts write and watch. They have no other
+// writers.
 var watchedKinds = []*watchedKind{
 	{
 		Resource: history.Resource{Name: "configmaps", Prefix: "/registry/configmaps/"}, roots: []string{"/api/v1"}, namespaced: true, apiVersion: "v1", kind: "ConfigMap",

@@ -13,17 +13,18 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// watchRequest is a request for a watch with what it has to deliver.
+// watchRequest is a request for a watch, with the events that it has to
+// deliver.
 type watchRequest struct {
 	request
 	kind  *watchedKind
 	start history.Start
-	// opens is after how much of a script it is sent, in tenths, and since from
-	// when on it watches.
+	// opens is the tenth of the script after which the request is sent. since
+	// is the tenth from which the watch delivers events.
 	opens, since int
 }
 
-// laterVersion stands for the revision of a moment during the script.
+// laterVersion stands for a revision during the script.
 const laterVersion = "LATER"
 
 const (
@@ -32,7 +33,8 @@ const (
 	streamed        = ";stream=watch"
 )
 
-// watchForms are what clients of watches accept and servers understand.
+// watchForms are Accept headers that clients of watches send and servers
+// understand.
 var watchForms = []string{
 	"", "*/*", "application/json", "application/json", protobuf, protobuf, typedClient, typedClient, "application/json" + streamed, protobuf + streamed, protobuf + streamed + ",application/json",
 	"application/json" + oneMetadata, "application/json" + oneMetadataBeta, protobuf + oneMetadata, protobuf + oneMetadataBeta,
@@ -40,13 +42,13 @@ var watchForms = []string{
 	"application/json;pretty=1", "application/json, text/plain, */*", protobuf + ";q=0.2,application/json;q=0.8",
 }
 
-// watch makes up a legal request for a watch of what a script writes, from a
-// revision on at which nothing moves.
+// watch returns a random legal request for a watch of a kind that the script
+// writes. now is the revision before the script.
 func (s *script) watch(now int64) watchRequest {
 	k := pick(s.requestGenerator, s.kinds...)
 	w := watchRequest{kind: k, request: request{accept: pick(s.requestGenerator, watchForms...)}}
 	if k.Name == "widgets" && !strings.Contains(w.accept, "application/json") {
-		w.accept = "" // custom resources have no protobuf
+		w.accept = "" // Custom resources have no protobuf.
 	}
 	if k.namespaced && s.once(2) {
 		w.start.Namespace = pick(s.requestGenerator, scriptNamespaces...)
@@ -64,15 +66,16 @@ func (s *script) watch(now int64) watchRequest {
 	}
 	q = s.watchSelectors(q, &w, root)
 	q = s.watchVersion(q, &w, now)
-	// Kubernetes takes the old paths for lists when it validates this.
+	// On the old watch paths, Kubernetes validates sendInitialEvents as if for
+	// a list.
 	if asked := strings.Contains(q.String(), "sendInitialEvents"); !legacy || asked || s.once(4) {
 		q = q.with("watch", pick(s.requestGenerator, "1", "true", "True"))
 	}
 	if s.once(3) {
 		q, w.start.Bookmarks = q.with("allowWatchBookmarks", "true"), true
 	}
-	// Kubernetes takes initial events without sendInitialEvents as if with it, but
-	// not on the old paths alone.
+	// Kubernetes treats watches that begin with initial events as if
+	// sendInitialEvents were set, except on the old paths without watch=.
 	w.start.End = w.start.Bookmarks && w.start.Initial && strings.Contains(q.String(), "watch=")
 	if strings.Contains(w.accept, "as=Table") && s.once(2) {
 		q = q.with("includeObject", pick(s.requestGenerator, "None", "Metadata", "Object"))
@@ -106,13 +109,13 @@ func (s *script) watchOddities(q query, w *watchRequest) query {
 	return q
 }
 
-// watchVersion chooses where the watch begins. Only watches from a revision can
-// be opened while something is written.
+// watchVersion chooses the revision from which the watch starts. Only watches
+// from a given revision can be opened during writes.
 func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 	at := fmt.Sprint(now)
 	way := s.IntN(10)
 	if w.kind.Name == "events" && way >= 8 {
-		way = s.IntN(8) // Kubernetes begins these when it comes to it
+		way = s.IntN(8) // Kubernetes starts the others at the revision at which it opens them.
 	}
 	switch {
 	case way < 5:
@@ -136,7 +139,7 @@ func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 	return q.with("resourceVersion", pick(s.requestGenerator, "", "0", at)).given()
 }
 
-// watchSelectors narrows the watch.
+// watchSelectors adds selectors to the watch.
 func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
 	if s.once(2) {
 		selector := s.scriptLabels()
@@ -182,7 +185,8 @@ func (s *script) scriptFields(w *watchRequest, root string) string {
 	return selector
 }
 
-// wildWatch is any request for a watch that soon ends by itself, legal or not.
+// wildWatch returns a random request for a watch that soon ends by itself. It
+// may be illegal.
 func (a *requestGenerator) wildWatch(kinds []*kind) request {
 	k := pick(a, kinds...)
 	for !k.lists {
@@ -228,11 +232,12 @@ func (a *requestGenerator) wildWatch(kinds []*kind) request {
 	return r
 }
 
-// wildWatchVersions never waits for the future.
+// wildWatchVersions never chooses a future revision, for which servers wait.
 func (a *requestGenerator) wildWatchVersions(q query, wild bool) query {
 	version := pick(a, "", "0", fmt.Sprint(pick(a, a.pinned...)), fmt.Sprint(pick(a, a.pinned...)))
 	if wild && a.once(3) {
-		// 7 is too old for one server only, which began with an empty etcd.
+		// Revision 7 is too old for only one of the servers, namely the one
+		// that began with an empty etcd.
 		version = strings.ReplaceAll(pick(a, brokenVersions...), "007", "x7")
 	}
 	if version != "" || wild && a.once(6) {
@@ -254,7 +259,7 @@ func (a *requestGenerator) wildWatchVersions(q query, wild bool) query {
 	return q
 }
 
-// unescaped shows a query as it was meant.
+// unescaped returns a query in readable form.
 func unescaped(q string) string {
 	if plain, err := url.QueryUnescape(q); err == nil {
 		return plain
