@@ -175,7 +175,7 @@ func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *
 			p.walk(t, r, q.with("limit", pick(a, "3", "29", "100")), once)
 		default:
 			// A list without a limit is built from cached bytes.
-			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(a, "", "", "3", "29", "100")).given()
+			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(a, "", "", "3", "29", "100")).withoutEmpty()
 			if r.query = q.String(); !disputed(r) {
 				p.walkFromNow(t, a, r, q, once)
 			}

@@ -162,8 +162,8 @@ func sameStep(ours, theirs *answer) string {
 	return out.String()
 }
 
-// own matches values that differ between any two servers.
-var own = regexp.MustCompile(strings.Join([]string{
+// serverSpecific matches values that differ between any two servers.
+var serverSpecific = regexp.MustCompile(strings.Join([]string{
 	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`,           // UIDs
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`,             // times
 	`"(resourceVersion|continue)":"[^"]*"`,                // revisions
@@ -189,7 +189,7 @@ func neutral(body []byte) []byte {
 		}
 		out.Write(ordered(decoded))
 	}
-	return own.ReplaceAll(harness.QuotedManagedFields.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
+	return serverSpecific.ReplaceAll(harness.QuotedManagedFields.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
 }
 
 // neutralYAML returns a YAML object as JSON, followed by the sorted lines of
@@ -199,7 +199,7 @@ func neutralYAML(body []byte) []byte {
 	if err := yaml.Unmarshal(body, &decoded); err != nil {
 		return body
 	}
-	lines := strings.Split(own.ReplaceAllString(string(body), "#"), "\n")
+	lines := strings.Split(serverSpecific.ReplaceAllString(string(body), "#"), "\n")
 	slices.Sort(lines)
 	return fmt.Appendf(ordered(decoded), "\n%s", strings.Join(lines, "\n"))
 }
@@ -229,7 +229,7 @@ func sortDated(of any) {
 				// Times are no sort key: a second may begin between two writes
 				// to one server.
 				slices.SortFunc(list, func(a, b any) int {
-					return strings.Compare(own.ReplaceAllString(fmt.Sprint(a), "#"), own.ReplaceAllString(fmt.Sprint(b), "#"))
+					return strings.Compare(serverSpecific.ReplaceAllString(fmt.Sprint(a), "#"), serverSpecific.ReplaceAllString(fmt.Sprint(b), "#"))
 				})
 			}
 		}

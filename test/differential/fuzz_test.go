@@ -119,7 +119,7 @@ func FuzzSelectors(f *testing.F) {
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, label, field, limit string) {
-		q := query{{"labelSelector", label}, {"fieldSelector", field}, {"limit", limit}}.given()
+		q := query{{"labelSelector", label}, {"fieldSelector", field}, {"limit", limit}}.withoutEmpty()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String()})
 	})
 }
@@ -149,7 +149,7 @@ func FuzzPages(f *testing.F) {
 			continued = token(continued)
 		}
 		version = strings.ReplaceAll(version, "NOW", now)
-		q := query{{"resourceVersion", version}, {"resourceVersionMatch", match}, {"limit", limit}, {"continue", continued}, {"fieldSelector", field}}.given()
+		q := query{{"resourceVersion", version}, {"resourceVersionMatch", match}, {"limit", limit}, {"continue", continued}, {"fieldSelector", field}}.withoutEmpty()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String()})
 	})
 }
@@ -164,7 +164,7 @@ func FuzzAccept(f *testing.F) {
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, accept, encoding, includeObject string) {
-		q := query{{"includeObject", includeObject}}.given()
+		q := query{{"includeObject", includeObject}}.withoutEmpty()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String(), accept: accept, encoding: encoding})
 	})
 }

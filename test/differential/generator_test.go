@@ -29,8 +29,8 @@ func (q query) without(names ...string) query {
 	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return slices.Contains(names, p[0]) })
 }
 
-// given returns the query without empty parameters.
-func (q query) given() query {
+// withoutEmpty returns the query without empty parameters.
+func (q query) withoutEmpty() query {
 	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return p[1] == "" })
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// gates enables what alpha and beta types need. It disables the servers'
+// featureGates enables what alpha and beta types need. It disables the servers'
 // identity leases, which write to etcd every few seconds.
-const gates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
+const featureGates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
 	"ClusterTrustBundle=true,PodCertificateRequest=true,DRADeviceTaintRules=true,GenericWorkload=true," +
 	"StorageVersionMigrator=true"
 
@@ -59,7 +59,7 @@ func startPair(tb testing.TB) *pair {
 
 // common adds the flags that all servers share.
 func common(more ...string) []string {
-	return append(more, "--runtime-config=api/all=true", "--feature-gates="+gates)
+	return append(more, "--runtime-config=api/all=true", "--feature-gates="+featureGates)
 }
 
 // startBeside starts a server over the etcd of the first one.

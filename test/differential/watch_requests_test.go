@@ -126,7 +126,7 @@ func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 		return q.with("resourceVersion", at)
 	case way == 5:
 		w.start.Initial = true
-		return q.with("resourceVersion", pick(s.requestGenerator, "", "0", "0")).given()
+		return q.with("resourceVersion", pick(s.requestGenerator, "", "0", "0")).withoutEmpty()
 	case way < 8:
 		w.start.Initial = true
 		if q = q.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan"); s.once(2) {
@@ -136,7 +136,7 @@ func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 	}
 	w.start.Revision = now
 	q = q.with("sendInitialEvents", "false").with("resourceVersionMatch", "NotOlderThan")
-	return q.with("resourceVersion", pick(s.requestGenerator, "", "0", at)).given()
+	return q.with("resourceVersion", pick(s.requestGenerator, "", "0", at)).withoutEmpty()
 }
 
 // watchSelectors adds selectors to the watch.

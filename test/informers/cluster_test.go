@@ -193,8 +193,8 @@ func (u usage) since(before usage) string {
 	return fmt.Sprintf("%.0f%% of a core, %d MiB resident, %d MiB at most", share, u.resident>>10, u.peak>>10)
 }
 
-// another starts a second server over the same etcd.
-func (w *cluster) another() *cluster {
+// startSecond starts a second server over the same etcd.
+func (w *cluster) startSecond() *cluster {
 	w.t.Helper()
 	return &cluster{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}
 }

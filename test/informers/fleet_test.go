@@ -193,9 +193,9 @@ func version(object any) (uint64, error) {
 	return strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 }
 
-// onlyForward fails the test if an informer received an older version after a
+// checkForward fails the test if an informer received an older version after a
 // newer one.
-func (f *fleet) onlyForward(t *testing.T) {
+func (f *fleet) checkForward(t *testing.T) {
 	t.Helper()
 	f.backwards.Lock()
 	defer f.backwards.Unlock()

@@ -47,7 +47,7 @@ func (w *cluster) follow(all []spec) followers {
 		source := s.listWatch(one, f.calls)
 		list, err := source.ListWithContextFunc(ctx, metav1.ListOptions{})
 		check(w.t, err)
-		version, err := f.listed(list)
+		version, err := f.replace(list)
 		check(w.t, err)
 		watching, err := toolswatch.NewRetryWatcherWithContext(ctx, version, source)
 		check(w.t, err)
@@ -62,8 +62,8 @@ func (w *cluster) follow(all []spec) followers {
 	return made
 }
 
-// listed replaces the state by a list and returns the list's resource version.
-func (f *follower) listed(list runtime.Object) (version string, err error) {
+// replace replaces the state by a list and returns the list's resource version.
+func (f *follower) replace(list runtime.Object) (version string, err error) {
 	of, err := meta.ListAccessor(list)
 	if err != nil {
 		return "", err
@@ -110,8 +110,8 @@ func (f *follower) wrongLocked(format string, args ...any) {
 	f.mu.wrong = append(f.mu.wrong, fmt.Sprintf("%s watch of %s: ", f.form, f.scope)+fmt.Sprintf(format, args...))
 }
 
-// onlyRight fails the test if there were impossible events.
-func (all followers) onlyRight(t *testing.T) {
+// checkEvents fails the test if there were impossible events.
+func (all followers) checkEvents(t *testing.T) {
 	t.Helper()
 	count, first := 0, ""
 	for _, f := range all {

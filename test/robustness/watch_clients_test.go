@@ -116,7 +116,7 @@ func (w *watcher) request(revision int64, timeout int) (history.Start, string) {
 func (w *watcher) run(ctx context.Context, t *testing.T) {
 	revision := w.start.Revision
 	for ctx.Err() == nil {
-		watch, err := w.once(ctx, revision, w.timeout)
+		watch, err := w.watchOnce(ctx, revision, w.timeout)
 		if err != nil {
 			w.mu.Lock()
 			w.mu.refused[refusal(err)]++
@@ -162,9 +162,9 @@ func refusal(err error) string {
 	return "connection"
 }
 
-// once opens one watch and reads it to its end. It returns an error if the
+// watchOnce opens one watch and reads it to its end. It returns an error if the
 // watch could not be opened.
-func (w *watcher) once(ctx context.Context, revision int64, timeout int) (*history.Watch, error) {
+func (w *watcher) watchOnce(ctx context.Context, revision int64, timeout int) (*history.Watch, error) {
 	start, target := w.request(revision, timeout)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

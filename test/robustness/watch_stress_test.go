@@ -24,8 +24,8 @@ import (
 const (
 	watchSeedVariable = "MILLRACE_SEED"
 	watchers          = 100
-	// calm is the time between two faults.
-	calm           = 6 * time.Second
+	// faultInterval is the time between two faults.
+	faultInterval  = 6 * time.Second
 	deliverTimeout = time.Minute
 	probes         = 100
 	probesAtOnce   = 16
@@ -75,7 +75,7 @@ func TestWatchesUnderFaults(t *testing.T) {
 	churning.Go(func() { together = transactions(writing, t, s.client, r) })
 
 	s.faults()
-	after(t, calm)
+	after(t, faultInterval)
 	stopWriting()
 	churning.Wait()
 	through := s.revision()
@@ -187,7 +187,7 @@ func (s *stress) faults() {
 	}
 	for range 2 {
 		for _, i := range s.random.Perm(len(all)) {
-			after(s.t, calm)
+			after(s.t, faultInterval)
 			start := time.Now()
 			all[i].do()
 			s.t.Logf("%s, at revision %d, took %v", all[i].name, s.revision(), time.Since(start).Round(time.Millisecond))
@@ -279,7 +279,7 @@ func (s *stress) validate() {
 func (s *stress) resume() {
 	var resumed, expired atomic.Int64
 	var probing sync.WaitGroup
-	places := make(chan place)
+	places := make(chan resumePoint)
 	for range probesAtOnce {
 		probing.Go(func() {
 			for p := range places {
@@ -295,7 +295,7 @@ func (s *stress) resume() {
 		})
 	}
 	for n := 0; n < 20*probes && resumed.Load() < probes; n++ {
-		if p, ok := s.place(); ok {
+		if p, ok := s.resumePoint(); ok {
 			places <- p
 		}
 	}
@@ -307,16 +307,16 @@ func (s *stress) resume() {
 	}
 }
 
-// place is a frame that a client received, as a point to resume from.
-type place struct {
+// resumePoint is a frame that a client received, as a point to resume from.
+type resumePoint struct {
 	watcher *watcher
 	watch   *history.Watch
 	frame   history.Frame
 }
 
-// place chooses a random frame. It prefers each client's last watch, whose
+// resumePoint chooses a random frame. It prefers each client's last watch, whose
 // revisions have not expired.
-func (s *stress) place() (p place, ok bool) {
+func (s *stress) resumePoint() (p resumePoint, ok bool) {
 	p.watcher = choose(s.random, s.watchers...)
 	watches := p.watcher.mu.watches
 	if len(watches) == 0 {
@@ -330,10 +330,10 @@ func (s *stress) place() (p place, ok bool) {
 	return p, p.frame.Type != history.Error && p.frame.Revision >= begun(p.watch)
 }
 
-func (s *stress) probe(p place) (gone bool, err error) {
+func (s *stress) probe(p resumePoint) (gone bool, err error) {
 	w := p.watcher
 	again := &watcher{url: w.url, client: w.client, accept: w.accept, kind: w.kind, start: w.start, query: w.query, hurry: &s.hurry}
-	watch, err := again.once(s.t.Context(), p.frame.Revision, 1)
+	watch, err := again.watchOnce(s.t.Context(), p.frame.Revision, 1)
 	if err != nil {
 		return false, err
 	}
