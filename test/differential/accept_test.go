@@ -40,21 +40,21 @@ var refused = []string{
 	"application/apply-patch+yaml", "application/json-seq", "application/json;v=v1", "application/json;g=meta.k8s.io;v=v1",
 }
 
-func (a *requestGenerator) accept(list, wild bool) string {
+func (gen *requestGenerator) accept(list, wild bool) string {
 	word := ""
 	if list {
 		word = "List"
 	}
-	accept := pick(a, accepted...)
-	if a.once(3) {
-		accept = pick(a, "", "application/json", typedClient)
+	accept := pick(gen, accepted...)
+	if gen.once(3) {
+		accept = pick(gen, "", "application/json", typedClient)
 	}
-	if wild && a.once(2) {
-		accept = pick(a, refused...)
-		if a.once(4) {
-			accept += "," + pick(a, accepted...)
+	if wild && gen.once(2) {
+		accept = pick(gen, refused...)
+		if gen.once(4) {
+			accept += "," + pick(gen, accepted...)
 		}
-		word = pick(a, "", "List")
+		word = pick(gen, "", "List")
 	}
 	return strings.ReplaceAll(accept, "LIST", word)
 }

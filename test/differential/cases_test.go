@@ -59,9 +59,9 @@ func (f *fixture) generator(t *testing.T) *requestGenerator {
 	if f.base == nil {
 		f.base = newRequestGenerator(t, f.pair, f.objects, f.kinds, random)
 	}
-	a := *f.base
-	a.Rand = random
-	return &a
+	gen := *f.base
+	gen.Rand = random
+	return &gen
 }
 
 // compactOnce compacts etcd at its first call, and changes objects afterwards.
@@ -70,14 +70,14 @@ func (f *fixture) generator(t *testing.T) *requestGenerator {
 // between use that time.
 func (f *fixture) compactOnce(t *testing.T) (*requestGenerator, compaction) {
 	t.Helper()
-	a := f.generator(t)
+	gen := f.generator(t)
 	if f.lost == nil {
-		lost := f.compact(t, a)
+		lost := f.compact(t, gen)
 		f.lost = &lost
-		a.advance(t, f.pair, f.objects)
-		f.base = a
+		gen.advance(t, f.pair, f.objects)
+		f.base = gen
 	}
-	return a, *f.lost
+	return gen, *f.lost
 }
 
 // testCase compares one part of the API.
@@ -123,8 +123,8 @@ func cases() []testCase {
 		testCase{"watch", func(t *testing.T, f *fixture) { f.watch(t, f.generator(t)) }},
 		testCase{"matrix", func(t *testing.T, f *fixture) { f.matrix(t, f.generator(t)) }},
 		testCase{"under writes", func(t *testing.T, f *fixture) {
-			a, _ := f.compactOnce(t)
-			f.underWrites(t, a)
+			gen, _ := f.compactOnce(t)
+			f.underWrites(t, gen)
 		}},
 	)
 	for _, s := range settings {
@@ -135,8 +135,8 @@ func cases() []testCase {
 		testCase{"passed on", func(t *testing.T, f *fixture) { f.passedOn(t) }},
 		testCase{"altered", func(t *testing.T, f *fixture) { f.alteredObjects(t, f.kinds, f.random(t)) }},
 		testCase{"compacted", func(t *testing.T, f *fixture) {
-			a, lost := f.compactOnce(t)
-			f.compacted(t, a, lost)
+			gen, lost := f.compactOnce(t)
+			f.compacted(t, gen, lost)
 		}},
 	)
 }

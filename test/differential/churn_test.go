@@ -32,7 +32,7 @@ const (
 )
 
 // churn creates, changes and deletes objects until ctx ends.
-func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
+func (p *pair) churn(ctx context.Context, t *testing.T, gen *requestGenerator) {
 	type target struct {
 		client dynamic.NamespaceableResourceInterface
 		like   *unstructured.Unstructured
@@ -40,7 +40,7 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 	}
 	var targets []*target
 	for i, resource := range churned {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		client, err := dynamic.NewForConfig([]*side{p.ours, p.theirs}[i%2].quiet())
 		if err != nil {
 			t.Errorf("make dynamic client: %v", err)
@@ -64,8 +64,8 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 			return
 		case <-ticker.C:
 		}
-		at := pick(a, targets...)
-		ns, name := pick(a, namespaces...), fmt.Sprintf("churn-%d-%d", first, a.IntN(churnNames))
+		at := pick(gen, targets...)
+		ns, name := pick(gen, namespaces...), fmt.Sprintf("churn-%d-%d", first, gen.IntN(churnNames))
 		client, key := at.client.Namespace(ns), ns+"/"+name
 		var err error
 		switch {
@@ -80,12 +80,12 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 			}
 			_, err = client.Create(ctx, made, metav1.CreateOptions{})
 			at.exists[key] = true
-		case a.once(4):
+		case gen.once(4):
 			zero, background := int64(0), metav1.DeletePropagationBackground
 			err = client.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero, PropagationPolicy: &background})
 			delete(at.exists, key)
 		default:
-			patch := fmt.Sprintf(`{"metadata":{"labels":{"app":%q,"round":"%d"}}}`, pick(a, "web", "db", "cache"), i%7)
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"app":%q,"round":"%d"}}}`, pick(gen, "web", "db", "cache"), i%7)
 			_, err = client.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		}
 		if err != nil && ctx.Err() == nil {
@@ -111,15 +111,15 @@ func blank(o *unstructured.Unstructured) {
 
 // underWrites compares lists at exact revisions while objects change. All
 // answers must agree at the first attempt: there are no retries.
-func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
+func (p *pair) underWrites(t *testing.T, gen *requestGenerator) {
 	first := p.revision()
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers, readers sync.WaitGroup
-	forked := a.fork()
+	forked := gen.fork()
 	writers.Go(func() { p.churn(ctx, t, forked) })
 	var read statuses
 	for range pinnedReaders {
-		forked := a.fork()
+		forked := gen.fork()
 		readers.Go(func() { p.readPinned(t, forked, first, &read) })
 	}
 	readers.Wait()
@@ -133,8 +133,8 @@ func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
 
 // fork returns a generator for another goroutine, with the same kinds,
 // revisions and tokens.
-func (a *requestGenerator) fork() *requestGenerator {
-	return &requestGenerator{Rand: rand.New(rand.NewPCG(a.Uint64(), 0)), kinds: a.kinds, pinned: a.pinned, tokens: a.tokens}
+func (gen *requestGenerator) fork() *requestGenerator {
+	return &requestGenerator{Rand: rand.New(rand.NewPCG(gen.Uint64(), 0)), kinds: gen.kinds, pinned: gen.pinned, tokens: gen.tokens}
 }
 
 // statuses counts answers by status.
@@ -153,31 +153,31 @@ func (s *statuses) add(status int) {
 }
 
 // readPinned lists at revisions from first on, both in one piece and in pages.
-func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *statuses) {
+func (p *pair) readPinned(t *testing.T, gen *requestGenerator, first int64, read *statuses) {
 	once := func(r request) string { return p.once(r, read) }
 	for range scaled(t, pinnedReads) {
 		if t.Failed() {
 			return
 		}
 		revision := p.revision()
-		if a.once(3) {
-			revision = first + a.Int64N(revision-first+1)
+		if gen.once(3) {
+			revision = first + gen.Int64N(revision-first+1)
 		}
-		r, q := a.at(named(a.kinds, pick(a, churned...)), revision)
-		switch a.IntN(3) {
+		r, q := gen.at(named(gen.kinds, pick(gen, churned...)), revision)
+		switch gen.IntN(3) {
 		case 0:
-			r = a.inSomeForm(r, q, false)
+			r = gen.inSomeForm(r, q, false)
 			if mismatch := once(r); mismatch != "" {
 				t.Errorf("%s\n%s", r, mismatch)
 			}
 		case 1:
-			r.accept = a.accept(true, false)
-			p.walk(t, r, q.with("limit", pick(a, "3", "29", "100")), once)
+			r.accept = gen.accept(true, false)
+			p.walk(t, r, q.with("limit", pick(gen, "3", "29", "100")), once)
 		default:
 			// A list without a limit is built from cached bytes.
-			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(a, "", "", "3", "29", "100")).withoutEmpty()
+			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(gen, "", "", "3", "29", "100")).withoutEmpty()
 			if r.query = q.String(); !disputed(r) {
-				p.walkFromNow(t, a, r, q, once)
+				p.walkFromNow(t, gen, r, q, once)
 			}
 		}
 	}
@@ -187,10 +187,10 @@ var listVersion = regexp.MustCompile(`"metadata":\{(?:"continue":"[^"]*",)?(?:"r
 
 // walkFromNow reads the first page at the current revision of one server. It
 // then requests the same page from the other server at that exact revision.
-func (p *pair) walkFromNow(t *testing.T, a *requestGenerator, r request, q query, once func(request) string) {
+func (p *pair) walkFromNow(t *testing.T, gen *requestGenerator, r request, q query, once func(request) string) {
 	r.query = q.String()
 	sides := []*side{p.ours, p.theirs}
-	a.Shuffle(2, func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
+	gen.Shuffle(2, func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
 	begun, err := sides[0].do(r)
 	if err != nil {
 		t.Error(err)

@@ -107,7 +107,7 @@ func fuzzGenerator() (*requestGenerator, *kind) {
 }
 
 func FuzzSelectors(f *testing.F) {
-	a, k := fuzzGenerator()
+	gen, k := fuzzGenerator()
 	for i, selector := range brokenLabelSelectors {
 		f.Add(uint8(i), selector, "", "")
 	}
@@ -115,7 +115,7 @@ func FuzzSelectors(f *testing.F) {
 		f.Add(uint8(i), "", selector, "1")
 	}
 	for i := range 100 {
-		f.Add(uint8(i), a.labelSelector(k, false), a.fieldSelector(k, false), a.limit(false))
+		f.Add(uint8(i), gen.labelSelector(k, false), gen.fieldSelector(k, false), gen.limit(false))
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, label, field, limit string) {
@@ -127,11 +127,11 @@ func FuzzSelectors(f *testing.F) {
 // FuzzPages takes continue tokens either encoded or decoded. A decoded token
 // begins with a brace. NOW stands for the current revision.
 func FuzzPages(f *testing.F) {
-	a, k := fuzzGenerator()
+	gen, k := fuzzGenerator()
 	versions := append([]string{"", "0", "NOW", "1", "7"}, brokenVersions...)
 	for i, version := range versions {
 		f.Add(uint8(i), version, "", "", "", "")
-		f.Add(uint8(i), version, pick(a, matches...), a.limit(false), "", a.fieldSelector(k, false))
+		f.Add(uint8(i), version, pick(gen, matches...), gen.limit(false), "", gen.fieldSelector(k, false))
 	}
 	for i, limit := range brokenLimits {
 		f.Add(uint8(i), "", "", limit, "", "")
@@ -139,7 +139,7 @@ func FuzzPages(f *testing.F) {
 	for i, content := range tokenContents {
 		f.Add(uint8(i), "", "", "1", content, "")
 		f.Add(uint8(i), "", "", "2", content, "metadata.namespace=team-a")
-		f.Add(uint8(i), "", pick(a, matches...), "", token(content), a.fieldSelector(k, false))
+		f.Add(uint8(i), "", pick(gen, matches...), "", token(content), gen.fieldSelector(k, false))
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, version, match, limit, continued, field string) {

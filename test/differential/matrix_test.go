@@ -38,29 +38,29 @@ func scaled(t *testing.T, n int) int {
 // newRequestGenerator returns a generator with revisions and tokens.
 func newRequestGenerator(t *testing.T, p *pair, f *objectSet, kinds []*kind, random *rand.Rand) *requestGenerator {
 	t.Helper()
-	a := &requestGenerator{Rand: random}
+	gen := &requestGenerator{Rand: random}
 	for _, k := range kinds {
 		if k.lists && k.stored() {
-			a.kinds = append(a.kinds, k)
+			gen.kinds = append(gen.kinds, k)
 		}
 	}
-	a.advance(t, p, f)
-	return a
+	gen.advance(t, p, f)
+	return gen
 }
 
 // advance changes some objects. It records the revisions in between, and tokens
 // of lists of every kind.
-func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
+func (gen *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 	t.Helper()
-	a.tokens, a.pinned = map[string][]string{}, []int64{p.revision()}
+	gen.tokens, gen.pinned = map[string][]string{}, []int64{p.revision()}
 	const changes = 3
 	for range changes {
 		for _, resource := range append(bulky, "widgets") {
-			f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
-			a.pinned = append(a.pinned, p.revision())
+			f.change(t, named(gen.kinds, resource), gen.Rand, int(p.revision()))
+			gen.pinned = append(gen.pinned, p.revision())
 		}
 	}
-	for _, k := range a.kinds {
+	for _, k := range gen.kinds {
 		paths := []string{k.listPath("")}
 		if k.namespaced {
 			paths = append(paths, k.listPath(namespaces[0]), k.listPath(namespaces[1]))
@@ -72,7 +72,7 @@ func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 					t.Fatal(err)
 				}
 				if token := continueToken(got.body); token != "" {
-					a.tokens[path] = append(a.tokens[path], token)
+					gen.tokens[path] = append(gen.tokens[path], token)
 				}
 			}
 		}
@@ -80,11 +80,11 @@ func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 }
 
 // distinct returns n different requests.
-func (a *requestGenerator) distinct(n int) []request {
+func (gen *requestGenerator) distinct(n int) []request {
 	seen := map[string]bool{}
 	var all []request
 	for len(all) < n {
-		r := a.request()
+		r := gen.request()
 		if key := r.String(); !seen[key] && !disputed(r) {
 			seen[key] = true
 			all = append(all, r)
@@ -94,21 +94,21 @@ func (a *requestGenerator) distinct(n int) []request {
 }
 
 // matrix compares all kinds of requests for collections and objects.
-func (p *pair) matrix(t *testing.T, a *requestGenerator) {
+func (p *pair) matrix(t *testing.T, gen *requestGenerator) {
 	now := p.revision()
-	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(a.kinds, now), disputed)) })
-	t.Run("random", func(t *testing.T) { p.agree(t, a.distinct(scaled(t, defaultRequests))) })
-	t.Run("broken", func(t *testing.T) { p.agree(t, broken(a)) })
+	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(gen.kinds, now), disputed)) })
+	t.Run("random", func(t *testing.T) { p.agree(t, gen.distinct(scaled(t, defaultRequests))) })
+	t.Run("broken", func(t *testing.T) { p.agree(t, broken(gen)) })
 	t.Run("walks", func(t *testing.T) {
 		for range scaled(t, walks) {
-			if r, q := a.walkable(); !disputed(with(r, func(r *request) { r.query = q.String() })) {
+			if r, q := gen.walkable(); !disputed(with(r, func(r *request) { r.query = q.String() })) {
 				p.walk(t, r, q, p.compare)
 			}
 		}
 	})
 	t.Run("future", func(t *testing.T) {
 		var running sync.WaitGroup
-		for _, r := range future(a) {
+		for _, r := range future(gen) {
 			running.Go(func() {
 				if mismatch := p.compare(r); mismatch != "" {
 					t.Errorf("%s\n%s", r, mismatch)
@@ -121,10 +121,10 @@ func (p *pair) matrix(t *testing.T, a *requestGenerator) {
 
 // broken returns requests with one illegal parameter each, so that no error
 // hides another.
-func broken(a *requestGenerator) []request {
+func broken(gen *requestGenerator) []request {
 	var all []request
 	ask := func(resource string, q query, accept string) {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		all = append(all, request{path: k.listPath(""), query: q.String(), accept: accept, listPath: k.listPath("")})
 		if k.namespaced {
 			all = append(all, request{path: k.listPath(namespaces[0]), query: q.String(), accept: accept, listPath: k.listPath("")})
@@ -142,11 +142,11 @@ func broken(a *requestGenerator) []request {
 		each("limit", brokenLimits)
 		each("resourceVersion", brokenVersions)
 		for _, content := range tokenContents {
-			content = strings.ReplaceAll(content, "NOW", fmt.Sprint(a.pinned[len(a.pinned)-1]))
+			content = strings.ReplaceAll(content, "NOW", fmt.Sprint(gen.pinned[len(gen.pinned)-1]))
 			ask(resource, query{{"continue", token(content)}}, "")
 			ask(resource, query{{"continue", token(content)}, {"limit", "1"}}, protobuf)
 		}
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		for _, accept := range refused {
 			for _, word := range []string{"", "List"} {
 				ask(resource, query{{"limit", "2"}}, strings.ReplaceAll(accept, "LIST", word))
@@ -159,10 +159,10 @@ func broken(a *requestGenerator) []request {
 
 // future returns requests for revisions that etcd has not reached. Each takes
 // three seconds.
-func future(a *requestGenerator) []request {
+func future(gen *requestGenerator) []request {
 	var all []request
 	for i, resource := range []string{"pods", "nodes", "widgets", "events"} {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		for _, q := range []query{
 			{{"resourceVersion", "999999999"}, {"resourceVersionMatch", matches[i%2]}, {"limit", "2"}},
 			{{"resourceVersion", "9223372036854775807"}, {"labelSelector", "app=web"}},
@@ -195,22 +195,22 @@ func firstNamespace(k *kind) string {
 }
 
 // walkable returns a request for a list that takes several pages.
-func (a *requestGenerator) walkable() (request, query) {
-	k := a.kind()
-	limit := pick(a, 1, 2, 3)
+func (gen *requestGenerator) walkable() (request, query) {
+	k := gen.kind()
+	limit := pick(gen, 1, 2, 3)
 	if len(k.keys) > maxPages {
-		limit = pick(a, 13, 37, 100)
+		limit = pick(gen, 13, 37, 100)
 	}
-	r := request{path: a.scope(k, false), listPath: k.listPath("")}
-	q := a.selectors(query{{"limit", fmt.Sprint(limit)}}, k, false)
-	switch a.IntN(4) {
+	r := request{path: gen.scope(k, false), listPath: k.listPath("")}
+	q := gen.selectors(query{{"limit", fmt.Sprint(limit)}}, k, false)
+	switch gen.IntN(4) {
 	case 0:
-		q = q.with("resourceVersion", fmt.Sprint(pick(a, a.pinned...))).with("resourceVersionMatch", "Exact")
+		q = q.with("resourceVersion", fmt.Sprint(pick(gen, gen.pinned...))).with("resourceVersionMatch", "Exact")
 	case 1:
-		q = q.with("resourceVersion", fmt.Sprint(pick(a, a.pinned...)))
+		q = q.with("resourceVersion", fmt.Sprint(pick(gen, gen.pinned...)))
 	}
-	r.accept = a.accept(true, false)
-	if a.once(3) {
+	r.accept = gen.accept(true, false)
+	if gen.once(3) {
 		r.encoding = "gzip"
 	}
 	return r, q

@@ -75,31 +75,31 @@ var brokenLabelSelectors = []string{
 
 // labelSelector returns a selector of labels that objects have, and sometimes
 // of others.
-func (a *requestGenerator) labelSelector(k *kind, wild bool) string {
-	if wild && a.once(2) {
-		return pick(a, brokenLabelSelectors...)
+func (gen *requestGenerator) labelSelector(k *kind, wild bool) string {
+	if wild && gen.once(2) {
+		return pick(gen, brokenLabelSelectors...)
 	}
 	var parts []string
-	for range 1 + a.IntN(a.IntN(3)+1) {
-		parts = append(parts, a.labelRequirement(k))
+	for range 1 + gen.IntN(gen.IntN(3)+1) {
+		parts = append(parts, gen.labelRequirement(k))
 	}
-	return strings.Join(parts, pick(a, ",", ",", ", ", " , "))
+	return strings.Join(parts, pick(gen, ",", ",", ", ", " , "))
 }
 
-func (a *requestGenerator) labelRequirement(k *kind) string {
+func (gen *requestGenerator) labelRequirement(k *kind) string {
 	name, values := "absent", []string{"x", ""}
-	if names := slices.Sorted(maps.Keys(k.labels)); len(names) > 0 && !a.once(8) {
-		name = pick(a, names...)
+	if names := slices.Sorted(maps.Keys(k.labels)); len(names) > 0 && !gen.once(8) {
+		name = pick(gen, names...)
 		values = append(slices.Clone(k.labels[name]), "absent")
 	}
 	set := func() string {
 		var members []string
-		for range 1 + a.IntN(4) {
-			members = append(members, pick(a, values...))
+		for range 1 + gen.IntN(4) {
+			members = append(members, pick(gen, values...))
 		}
-		return "(" + strings.Join(members, pick(a, ",", ", ")) + ")"
+		return "(" + strings.Join(members, pick(gen, ",", ", ")) + ")"
 	}
-	switch a.IntN(8) {
+	switch gen.IntN(8) {
 	case 0:
 		return name
 	case 1:
@@ -109,11 +109,11 @@ func (a *requestGenerator) labelRequirement(k *kind) string {
 	case 3:
 		return name + " notin " + set()
 	case 4:
-		return name + pick(a, "!=", " != ") + pick(a, values...)
+		return name + pick(gen, "!=", " != ") + pick(gen, values...)
 	case 5:
-		return fmt.Sprintf("%s%s%d", name, pick(a, ">", "<", " > "), a.IntN(400))
+		return fmt.Sprintf("%s%s%d", name, pick(gen, ">", "<", " > "), gen.IntN(400))
 	}
-	return name + pick(a, "=", "==", " = ") + pick(a, values...)
+	return name + pick(gen, "=", "==", " = ") + pick(gen, values...)
 }
 
 // brokenFieldSelectors begins with selectors that cannot be parsed or that name
@@ -126,29 +126,29 @@ var brokenFieldSelectors = []string{
 }
 
 // fieldSelector returns a selector of fields that the kind has.
-func (a *requestGenerator) fieldSelector(k *kind, wild bool) string {
-	if wild && a.once(2) {
-		return pick(a, brokenFieldSelectors...)
+func (gen *requestGenerator) fieldSelector(k *kind, wild bool) string {
+	if wild && gen.once(2) {
+		return pick(gen, brokenFieldSelectors...)
 	}
 	names := append([]string{"metadata.name"}, k.selectable()...)
 	if k.namespaced {
 		names = append(names, "metadata.namespace")
 	}
 	var parts []string
-	for range 1 + a.IntN(a.IntN(3)+1) {
-		name := pick(a, names...)
-		values := append(slices.Clone(k.fields[name]), pick(a, someValues...))
-		parts = append(parts, name+pick(a, "=", "=", "==", "!=")+pick(a, values...))
+	for range 1 + gen.IntN(gen.IntN(3)+1) {
+		name := pick(gen, names...)
+		values := append(slices.Clone(k.fields[name]), pick(gen, someValues...))
+		parts = append(parts, name+pick(gen, "=", "=", "==", "!=")+pick(gen, values...))
 	}
 	return strings.Join(parts, ",")
 }
 
-func (a *requestGenerator) selectors(q query, k *kind, wild bool) query {
-	if a.once(2) {
-		q = q.with("labelSelector", a.labelSelector(k, wild))
+func (gen *requestGenerator) selectors(q query, k *kind, wild bool) query {
+	if gen.once(2) {
+		q = q.with("labelSelector", gen.labelSelector(k, wild))
 	}
-	if a.once(3) {
-		q = q.with("fieldSelector", a.fieldSelector(k, wild))
+	if gen.once(3) {
+		q = q.with("fieldSelector", gen.fieldSelector(k, wild))
 	}
 	return q
 }

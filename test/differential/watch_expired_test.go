@@ -10,11 +10,11 @@ import (
 
 // watchExpired compares watches from revisions that neither server has. Our
 // server was started after a compaction; theirs never had the first revision.
-func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
+func (p *pair) watchExpired(t *testing.T, ours *side, gen *requestGenerator) {
 	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
 	var requests []request
 	for _, resource := range []string{"configmaps", "pods", "nodes", "secrets", "deployments", "widgets"} {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		for i, accept := range watchForms {
 			q := query{{"watch", "1"}, {"resourceVersion", "1"}, {"timeoutSeconds", "1"}}
 			if i%3 == 0 {
@@ -28,7 +28,7 @@ func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 	}
 	both.watchesAgree(t, requests)
 	// Kubernetes does not cache events, so it returns etcd's error.
-	k := named(a.kinds, "events")
+	k := named(gen.kinds, "events")
 	for _, s := range []*side{both.ours, both.theirs} {
 		r := request{path: k.listPath(""), query: fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", 1)}
 		got, err := s.do(r)

@@ -22,29 +22,29 @@ const (
 
 // watchAtRest compares random watches that end by themselves. Most of them
 // start before changes that were already written.
-func (p *pair) watchAtRest(t *testing.T, a *requestGenerator) {
-	p.changeSome(t, a)
-	for _, k := range a.kinds {
+func (p *pair) watchAtRest(t *testing.T, gen *requestGenerator) {
+	p.changeSome(t, gen)
+	for _, k := range gen.kinds {
 		if err := p.catchUp(k.listPath("")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var requests []request
 	for range scaled(t, watchesAtRest) {
-		requests = append(requests, a.wildWatch(a.kinds))
+		requests = append(requests, gen.wildWatch(gen.kinds))
 	}
 	p.watchesAgree(t, requests)
 }
 
 // changeSome makes changes after the last pinned revision, for watches to
 // deliver. They are few enough for Kubernetes' caches to hold.
-func (p *pair) changeSome(t *testing.T, a *requestGenerator) {
+func (p *pair) changeSome(t *testing.T, gen *requestGenerator) {
 	t.Helper()
-	a.pinned = []int64{p.revision()}
+	gen.pinned = []int64{p.revision()}
 	f := newObjectSet(p)
 	for _, resource := range []string{"pods", "configmaps", "secrets", "widgets", "events", "leases"} {
-		f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
-		a.pinned = append(a.pinned, p.revision())
+		f.change(t, named(gen.kinds, resource), gen.Rand, int(p.revision()))
+		gen.pinned = append(gen.pinned, p.revision())
 	}
 }
 

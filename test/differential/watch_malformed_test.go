@@ -27,7 +27,7 @@ var malformedWatchQueries = []string{
 
 // malformedWatches sends each query for kinds that Kubernetes caches and for one
 // that it does not cache. It also watches paths that cannot be watched.
-func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
+func (p *pair) malformedWatches(t *testing.T, gen *requestGenerator) {
 	now := p.revision()
 	var requests []request
 	add := func(r request) {
@@ -38,7 +38,7 @@ func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
 		requests = append(requests, r)
 	}
 	for _, resource := range []string{"configmaps", "pods", "events", "nodes", "widgets"} {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		path := k.listPath("")
 		if k.namespaced {
 			path = k.listPath(namespaces[2]) // the namespace with the fewest objects
@@ -78,6 +78,6 @@ func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
 		add(request{path: path, query: "watch=1", method: http.MethodHead})
 		add(request{path: path, query: "watch=1", method: http.MethodPost})
 	}
-	a.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+	gen.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 	p.watchesAgree(t, requests[:min(len(requests), scaled(t, malformedWatchCount))])
 }

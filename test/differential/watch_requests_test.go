@@ -187,74 +187,74 @@ func (s *script) scriptFields(w *watchRequest, root string) string {
 
 // wildWatch returns a random request for a watch that soon ends by itself. It
 // may be illegal.
-func (a *requestGenerator) wildWatch(kinds []*kind) request {
-	k := pick(a, kinds...)
+func (gen *requestGenerator) wildWatch(kinds []*kind) request {
+	k := pick(gen, kinds...)
 	for !k.lists {
-		k = pick(a, kinds...)
+		k = pick(gen, kinds...)
 	}
-	wild := a.once(3)
-	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
-	if wild && a.once(4) {
+	wild := gen.once(3)
+	r := request{path: gen.scope(k, wild), listPath: k.listPath("")}
+	if wild && gen.once(4) {
 		r.path = k.path(firstKey(k))
 	}
 	q := query{{"watch", "1"}}
-	if a.once(6) {
+	if gen.once(6) {
 		r.path = strings.Replace(r.path, k.root(), k.root()+"/watch", 1)
-		if q = nil; a.once(2) && len(k.keys) > 0 {
-			r.path = strings.Replace(k.path(pick(a, k.keys...)), k.root(), k.root()+"/watch", 1)
+		if q = nil; gen.once(2) && len(k.keys) > 0 {
+			r.path = strings.Replace(k.path(pick(gen, k.keys...)), k.root(), k.root()+"/watch", 1)
 		}
 	}
-	q = a.wildWatchVersions(q, wild)
-	q = a.selectors(q, k, wild)
+	q = gen.wildWatchVersions(q, wild)
+	q = gen.selectors(q, k, wild)
 	q = q.with("timeoutSeconds", "1")
-	if a.once(3) {
-		q = q.with("allowWatchBookmarks", pick(a, "true", "1", "false"))
+	if gen.once(3) {
+		q = q.with("allowWatchBookmarks", pick(gen, "true", "1", "false"))
 	}
-	if wild && a.once(5) {
-		q = q.with(pick(a, "limit", "continue", "allowWatchBookmarks", "shardSelector", "timeout", "watch", "unknown"), pick(a, "5", "x", "", "1", "false"))
+	if wild && gen.once(5) {
+		q = q.with(pick(gen, "limit", "continue", "allowWatchBookmarks", "shardSelector", "timeout", "watch", "unknown"), pick(gen, "5", "x", "", "1", "false"))
 	}
-	r.accept = pick(a, watchForms...)
-	if wild && a.once(2) {
-		r.accept = strings.ReplaceAll(pick(a, append(slices.Clone(refused), accepted...)...), "LIST", pick(a, "", "List"))
+	r.accept = pick(gen, watchForms...)
+	if wild && gen.once(2) {
+		r.accept = strings.ReplaceAll(pick(gen, append(slices.Clone(refused), accepted...)...), "LIST", pick(gen, "", "List"))
 	}
-	if strings.Contains(r.accept, "as=Table") && a.once(2) || wild && a.once(12) {
-		q = q.with("includeObject", pick(a, "None", "Metadata", "Object", "", "junk"))
+	if strings.Contains(r.accept, "as=Table") && gen.once(2) || wild && gen.once(12) {
+		q = q.with("includeObject", pick(gen, "None", "Metadata", "Object", "", "junk"))
 	}
-	if a.once(8) {
-		q = q.with("pretty", pick(a, "1", "true", "0", ""))
+	if gen.once(8) {
+		q = q.with("pretty", pick(gen, "1", "true", "0", ""))
 	}
-	r.agent, r.encoding = pick(a, "", "", "", "curl/8.5.0", "Mozilla/5.0 (X11)"), pick(a, "", "", "", "gzip")
-	if a.once(3) {
+	r.agent, r.encoding = pick(gen, "", "", "", "curl/8.5.0", "Mozilla/5.0 (X11)"), pick(gen, "", "", "", "gzip")
+	if gen.once(3) {
 		r.as = http1
 	}
-	a.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
+	gen.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
 	r.query = q.String()
 	return r
 }
 
 // wildWatchVersions never chooses a future revision, for which servers wait.
-func (a *requestGenerator) wildWatchVersions(q query, wild bool) query {
-	version := pick(a, "", "0", fmt.Sprint(pick(a, a.pinned...)), fmt.Sprint(pick(a, a.pinned...)))
-	if wild && a.once(3) {
+func (gen *requestGenerator) wildWatchVersions(q query, wild bool) query {
+	version := pick(gen, "", "0", fmt.Sprint(pick(gen, gen.pinned...)), fmt.Sprint(pick(gen, gen.pinned...)))
+	if wild && gen.once(3) {
 		// Revision 7 is too old for only one of the servers, namely the one
 		// that began with an empty etcd.
-		version = strings.ReplaceAll(pick(a, brokenVersions...), "007", "x7")
+		version = strings.ReplaceAll(pick(gen, brokenVersions...), "007", "x7")
 	}
-	if version != "" || wild && a.once(6) {
+	if version != "" || wild && gen.once(6) {
 		q = q.with("resourceVersion", version)
 	}
 	match := ""
-	if a.once(2) {
-		q, match = q.with("sendInitialEvents", pick(a, "true", "true", "false")), "NotOlderThan"
+	if gen.once(2) {
+		q, match = q.with("sendInitialEvents", pick(gen, "true", "true", "false")), "NotOlderThan"
 	}
-	if wild && a.once(3) {
-		match = pick(a, "", "Exact", "NotOlderThan", "junk")
+	if wild && gen.once(3) {
+		match = pick(gen, "", "Exact", "NotOlderThan", "junk")
 	}
 	if match != "" {
 		q = q.with("resourceVersionMatch", match)
 	}
-	if wild && a.once(8) {
-		q = q.with("sendInitialEvents", pick(a, "x", "", "false", "true"))
+	if wild && gen.once(8) {
+		q = q.with("sendInitialEvents", pick(gen, "x", "", "false", "true"))
 	}
 	return q
 }

@@ -31,11 +31,11 @@ const (
 
 // watch compares the events that watches deliver: during scripts of writes,
 // from revisions before earlier writes, and for malformed requests.
-func (p *pair) watch(t *testing.T, a *requestGenerator) {
-	a = a.fork() // The copy has revisions of its own.
-	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, a.Rand) })
-	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, a) })
-	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, a) })
+func (p *pair) watch(t *testing.T, gen *requestGenerator) {
+	gen = gen.fork() // The copy has revisions of its own.
+	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, gen.Rand) })
+	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, gen) })
+	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, gen) })
 }
 
 // watchScripts runs scripts of writes. Watches of both servers from one
