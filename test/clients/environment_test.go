@@ -52,11 +52,11 @@ func newEnvironment(t *testing.T) *environment {
 		return &side{path: path, Server: harness.Launch(t, filepath.Join(harness.ShortTempDir(t), "d"),
 			"--etcd-servers="+etcd.Endpoint, "--read-path="+path, "--token-auth-file="+tokens, "--permit-port-sharing")}
 	}
-	w := &environment{ours: start("millrace"), stock: start("kubernetes")}
-	w.ours.WaitReady()
-	w.stock.WaitReady()
-	w.fill(t)
-	return w
+	e := &environment{ours: start("millrace"), stock: start("kubernetes")}
+	e.ours.WaitReady()
+	e.stock.WaitReady()
+	e.fill(t)
+	return e
 }
 
 // compact makes some revisions without objects and compacts them.
@@ -75,13 +75,13 @@ func compact(t *testing.T, etcd *harness.Etcd) {
 
 // fill creates the objects that scripts list, and a namespace for each script
 // on each server.
-func (w *environment) fill(t *testing.T) {
+func (e *environment) fill(t *testing.T) {
 	t.Helper()
-	api, err := kubernetes.NewForConfig(w.ours.Config())
+	api, err := kubernetes.NewForConfig(e.ours.Config())
 	must(t, err)
 	namespaces := []string{listsNamespace}
 	for _, c := range clients() {
-		namespaces = append(namespaces, w.ours.namespace(c), w.stock.namespace(c))
+		namespaces = append(namespaces, e.ours.namespace(c), e.stock.namespace(c))
 	}
 	for _, name := range namespaces {
 		_, err := api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})

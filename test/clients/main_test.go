@@ -33,23 +33,23 @@ func repeat() string {
 // parts that end a server come last, followed by the part that needs a server
 // which closes connections.
 func TestClients(t *testing.T) {
-	w := newEnvironment(t)
+	e := newEnvironment(t)
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range clients() {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.need(t)
-				w.compare(t, c)
+				e.compare(t, c)
 			})
 		}
 	})
-	t.Run("restart", w.restart)
+	t.Run("restart", e.restart)
 	t.Run("goaway", func(t *testing.T) {
 		for _, c := range clients() {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.need(t)
-				judge(t, c, "goaway", w.ours.start(t, c, "goaway").end(), nil)
+				judge(t, c, "goaway", e.ours.start(t, c, "goaway").end(), nil)
 			})
 		}
 	})
@@ -57,8 +57,8 @@ func TestClients(t *testing.T) {
 
 // restart replaces our server while all clients use it. Its successor sends
 // GOAWAY as often as Kubernetes allows.
-func (w *environment) restart(t *testing.T) {
-	ours := w.ours.replace(t, "--goaway-chance=0.02")
+func (e *environment) restart(t *testing.T) {
+	ours := e.ours.replace(t, "--goaway-chance=0.02")
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
 			c.need(t)

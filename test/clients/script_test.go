@@ -124,15 +124,15 @@ func (r *script) end() outcome {
 // compare runs a client's behaviours. If a check fails that the client may be
 // unable to do, it runs the behaviour with the stock server too. The behaviour
 // "watch" mostly waits, so it runs in parallel with the others.
-func (w *environment) compare(t *testing.T, c client) {
-	watches := w.ours.start(t, c, "watch")
+func (e *environment) compare(t *testing.T, c client) {
+	watches := e.ours.start(t, c, "watch")
 	for _, behaviour := range []string{"early", "lists", "gone", "watch", "streams"} {
 		t.Run(behaviour, func(t *testing.T) {
 			running := watches
 			if behaviour != "watch" {
-				running = w.ours.start(t, c, behaviour)
+				running = e.ours.start(t, c, behaviour)
 			}
-			stock := sync.OnceValue(func() outcome { return w.stock.start(t, c, behaviour).end() })
+			stock := sync.OnceValue(func() outcome { return e.stock.start(t, c, behaviour).end() })
 			judge(t, c, behaviour, running.end(), stock)
 		})
 	}

@@ -35,30 +35,30 @@ type cluster struct {
 // fault disturbs a cluster while objects are written.
 type fault struct {
 	name string
-	do   func(w *cluster)
+	do   func(cl *cluster)
 }
 
 var (
-	terminated = fault{"server terminated", func(w *cluster) {
-		if err := w.server.Terminate(); err != nil {
-			w.t.Errorf("server ended with %v", err)
+	terminated = fault{"server terminated", func(cl *cluster) {
+		if err := cl.server.Terminate(); err != nil {
+			cl.t.Errorf("server ended with %v", err)
 		}
-		w.server = w.server.Restart()
+		cl.server = cl.server.Restart()
 	}}
-	killed = fault{"server killed", func(w *cluster) {
-		w.server.Kill()
-		w.server = w.server.Restart()
+	killed = fault{"server killed", func(cl *cluster) {
+		cl.server.Kill()
+		cl.server = cl.server.Restart()
 	}}
-	etcdTerminated = fault{"etcd terminated", func(w *cluster) {
-		if err := w.etcd.Terminate(); err != nil {
-			w.t.Errorf("etcd ended with %v", err)
+	etcdTerminated = fault{"etcd terminated", func(cl *cluster) {
+		if err := cl.etcd.Terminate(); err != nil {
+			cl.t.Errorf("etcd ended with %v", err)
 		}
-		w.etcd = w.etcd.Restart()
+		cl.etcd = cl.etcd.Restart()
 		began := time.Now()
 		defer func() {
-			w.t.Logf("the server was ready %v after etcd was started", time.Since(began).Round(time.Millisecond))
+			cl.t.Logf("the server was ready %v after etcd was started", time.Since(began).Round(time.Millisecond))
 		}()
-		w.eventually(func(context.Context) error { return w.server.Ready() })
+		cl.eventually(func(context.Context) error { return cl.server.Ready() })
 	}}
 )
 
@@ -69,56 +69,56 @@ func newCluster(t *testing.T, args ...string) *cluster {
 	quiet()
 	etcd := harness.StartEtcd(t)
 	args = append([]string{"--etcd-servers=" + etcd.Endpoint}, args...)
-	w := &cluster{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
-	w.makeNamespaces()
-	w.defineWidgets()
-	return w
+	cl := &cluster{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
+	cl.makeNamespaces()
+	cl.defineWidgets()
+	return cl
 }
 
 // config returns a client configuration that has its own connection.
-func (w *cluster) config() *rest.Config {
-	w.t.Helper()
-	config := w.server.Config()
+func (cl *cluster) config() *rest.Config {
+	cl.t.Helper()
+	config := cl.server.Config()
 	config.Dial = (&net.Dialer{}).DialContext
 	return config
 }
 
 // countingConfig returns a configuration whose clients count their requests: in
 // the calls of the request's context, or else in fixed.
-func (w *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
-	w.t.Helper()
-	config := w.config()
+func (cl *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
+	cl.t.Helper()
+	config := cl.config()
 	config.ContentType = contentType
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next, fixed} })
 	return config
 }
 
-func (w *cluster) dynamic() dynamic.Interface {
-	w.t.Helper()
-	client, err := dynamic.NewForConfig(w.config())
-	check(w.t, err)
+func (cl *cluster) dynamic() dynamic.Interface {
+	cl.t.Helper()
+	client, err := dynamic.NewForConfig(cl.config())
+	check(cl.t, err)
 	return client
 }
 
-func (w *cluster) makeNamespaces() {
-	client, err := kubernetes.NewForConfig(w.config())
-	check(w.t, err)
+func (cl *cluster) makeNamespaces() {
+	client, err := kubernetes.NewForConfig(cl.config())
+	check(cl.t, err)
 	for n := range namespaces {
 		meta := metav1.ObjectMeta{Name: namespace(n)}
-		_, err := client.CoreV1().Namespaces().Create(w.t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-		check(w.t, err)
+		_, err := client.CoreV1().Namespaces().Create(cl.t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		check(cl.t, err)
 		// Pods are only admitted once their service account exists.
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		_, err = client.CoreV1().ServiceAccounts(meta.Name).Create(w.t.Context(), account, metav1.CreateOptions{})
-		check(w.t, err)
+		_, err = client.CoreV1().ServiceAccounts(meta.Name).Create(cl.t.Context(), account, metav1.CreateOptions{})
+		check(cl.t, err)
 	}
 }
 
 // defineWidgets creates the custom resource definition and waits until the
 // server accepts writes of widgets.
-func (w *cluster) defineWidgets() {
-	client, err := apiextensions.NewForConfig(w.config())
-	check(w.t, err)
+func (cl *cluster) defineWidgets() {
+	client, err := apiextensions.NewForConfig(cl.config())
+	check(cl.t, err)
 	keep := true
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.millrace.example"},
@@ -133,21 +133,21 @@ func (w *cluster) defineWidgets() {
 			}},
 		},
 	}
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(w.t.Context(), definition, metav1.CreateOptions{})
-	check(w.t, err)
-	objects := w.dynamic().Resource(widgets.resource).Namespace(namespace(0))
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(cl.t.Context(), definition, metav1.CreateOptions{})
+	check(cl.t, err)
+	objects := cl.dynamic().Resource(widgets.resource).Namespace(namespace(0))
 	probe := widgets.make(slot{widgets, namespace(0), "probe"}, newRand(0))
-	w.eventually(func(ctx context.Context) error {
+	cl.eventually(func(ctx context.Context) error {
 		_, err := objects.Create(ctx, probe, metav1.CreateOptions{})
 		return err
 	})
 }
 
 // eventually polls until condition returns nil.
-func (w *cluster) eventually(condition func(ctx context.Context) error) {
-	w.t.Helper()
+func (cl *cluster) eventually(condition func(ctx context.Context) error) {
+	cl.t.Helper()
 	last := errors.New("never tried")
-	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(cl.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
 		err := condition(ctx)
 		if ctx.Err() == nil {
 			last = err // An error after the deadline would only say that time is up.
@@ -155,7 +155,7 @@ func (w *cluster) eventually(condition func(ctx context.Context) error) {
 		return err == nil, nil
 	})
 	if err != nil {
-		w.t.Fatalf("not so within %v: %v", patience(), last)
+		cl.t.Fatalf("not so within %v: %v", patience(), last)
 	}
 }
 
@@ -194,7 +194,7 @@ func (u usage) since(before usage) string {
 }
 
 // startSecond starts a second server over the same etcd.
-func (w *cluster) startSecond() *cluster {
-	w.t.Helper()
-	return &cluster{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}
+func (cl *cluster) startSecond() *cluster {
+	cl.t.Helper()
+	return &cluster{cl.t, cl.etcd, harness.Start(cl.t, harness.ShortTempDir(cl.t), "--etcd-servers="+cl.etcd.Endpoint)}
 }

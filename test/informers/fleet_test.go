@@ -134,10 +134,10 @@ type fleet struct {
 
 // start makes the informers and runs them until the test ends or stop is
 // called.
-func (w *cluster) start(all []spec) *fleet {
-	w.t.Helper()
+func (cl *cluster) start(all []spec) *fleet {
+	cl.t.Helper()
 	f := &fleet{}
-	s := newSources(w)
+	s := newSources(cl)
 	for _, one := range all {
 		i := &informer{spec: one, calls: &calls{}}
 		var source cache.ListerWatcher = s.listWatch(one, i.calls)
@@ -146,7 +146,7 @@ func (w *cluster) start(all []spec) *fleet {
 		}
 		i.shared = cache.NewSharedIndexInformer(source, i.example(), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		_, err := i.shared.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: f.updated(i)})
-		check(w.t, err)
+		check(cl.t, err)
 		f.informers = append(f.informers, i)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -155,7 +155,7 @@ func (w *cluster) start(all []spec) *fleet {
 		running.Go(func() { i.shared.RunWithContext(ctx) })
 	}
 	f.stop = func() { cancel(); running.Wait() }
-	w.t.Cleanup(f.stop)
+	cl.t.Cleanup(f.stop)
 	return f
 }
 
@@ -225,23 +225,23 @@ type sources struct {
 	dynamic  dynamic.Interface
 }
 
-func newSources(w *cluster) sources {
-	w.t.Helper()
+func newSources(cl *cluster) sources {
+	cl.t.Helper()
 	s := sources{map[form]rest.Interface{}, map[form]metadata.Interface{}, nil}
 	for f, contentType := range map[form]string{typedProtobuf: runtime.ContentTypeProtobuf, typedJSON: runtime.ContentTypeJSON} {
-		client, err := kubernetes.NewForConfig(w.countingConfig(contentType, nil))
-		check(w.t, err)
+		client, err := kubernetes.NewForConfig(cl.countingConfig(contentType, nil))
+		check(cl.t, err)
 		s.typed[f] = client.CoreV1().RESTClient()
 	}
 	var err error
-	s.metadata[metadataProtobuf], err = metadata.NewForConfig(w.countingConfig("", nil))
-	check(w.t, err)
-	c := w.countingConfig("", nil)
+	s.metadata[metadataProtobuf], err = metadata.NewForConfig(cl.countingConfig("", nil))
+	check(cl.t, err)
+	c := cl.countingConfig("", nil)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutProtobuf{next} })
 	s.metadata[metadataJSON], err = metadata.NewForConfig(c)
-	check(w.t, err)
-	s.dynamic, err = dynamic.NewForConfig(w.countingConfig("", nil))
-	check(w.t, err)
+	check(cl.t, err)
+	s.dynamic, err = dynamic.NewForConfig(cl.countingConfig("", nil))
+	check(cl.t, err)
 	return s
 }
 

@@ -34,23 +34,23 @@ type follower struct {
 type followers []*follower
 
 // follow starts a follower for each spec. They run until the test ends.
-func (w *cluster) follow(all []spec) followers {
-	w.t.Helper()
+func (cl *cluster) follow(all []spec) followers {
+	cl.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	w.t.Cleanup(func() { cancel(); running.Wait() })
-	s := newSources(w)
+	cl.t.Cleanup(func() { cancel(); running.Wait() })
+	s := newSources(cl)
 	var made followers
 	for _, one := range all {
 		f := &follower{spec: one, calls: &calls{}}
 		f.mu.contents = map[string]string{}
 		source := s.listWatch(one, f.calls)
 		list, err := source.ListWithContextFunc(ctx, metav1.ListOptions{})
-		check(w.t, err)
+		check(cl.t, err)
 		version, err := f.replace(list)
-		check(w.t, err)
+		check(cl.t, err)
 		watching, err := toolswatch.NewRetryWatcherWithContext(ctx, version, source)
-		check(w.t, err)
+		check(cl.t, err)
 		running.Go(func() {
 			for event := range watching.ResultChan() {
 				f.apply(event)

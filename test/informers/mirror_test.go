@@ -122,10 +122,10 @@ func difference(want, got map[string]string) string {
 
 // converge waits until all mirrors equal the server's state at the same time,
 // and returns how long that took. There must be no writes meanwhile.
-func (w *cluster) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
-	w.t.Helper()
+func (cl *cluster) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
+	cl.t.Helper()
 	began := time.Now()
-	w.eventually(func(ctx context.Context) error {
+	cl.eventually(func(ctx context.Context) error {
 		now, err := readState(ctx, client)
 		if err != nil {
 			return err

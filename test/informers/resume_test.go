@@ -19,18 +19,18 @@ func TestRollingRestartResumes(t *testing.T) {
 	size := choose(t,
 		scale{informers: 200, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
 		scale{informers: 2000, churn: time.Minute, faults: []fault{terminated, killed}, names: 10})
-	w := newCluster(t)
-	writing := w.startSecond().dynamic()
+	cl := newCluster(t)
+	writing := cl.startSecond().dynamic()
 	c := newChurn(writing, size.names)
 	c.fill(t)
 	// Only specs with a few objects each, to limit the memory of this process.
-	watches := w.follow(specs(size.informers, func(s spec) bool { return len(s.namespaces) > 0 && s.selection != selection{} }))
+	watches := cl.follow(specs(size.informers, func(s spec) bool { return len(s.namespaces) > 0 && s.selection != selection{} }))
 	mirrors := watches.mirrors()
-	t.Logf("%d watches, first equal after %v", size.informers, w.converge(writing, mirrors))
+	t.Logf("%d watches, first equal after %v", size.informers, cl.converge(writing, mirrors))
 
 	before := watches.calls()
-	w.underFaults(c, size, func(phase string) {
-		w.eventually(func(context.Context) error {
+	cl.underFaults(c, size, func(phase string) {
+		cl.eventually(func(context.Context) error {
 			if n := watches.calls().minus(before).resumed; n < int64(size.informers) {
 				return fmt.Errorf("%d of %d watches began again", n, size.informers)
 			}
@@ -40,7 +40,7 @@ func TestRollingRestartResumes(t *testing.T) {
 		if gone := watches.calls().minus(before).gone; gone > 0 {
 			t.Fatalf("%s: %d of %d watches ended with 410", phase, gone, size.informers)
 		}
-		took := w.converge(writing, mirrors)
+		took := cl.converge(writing, mirrors)
 		watches.checkEvents(t)
 		since := watches.calls().minus(before)
 		before = watches.calls()

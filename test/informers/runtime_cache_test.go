@@ -24,20 +24,20 @@ func TestControllerRuntimeCache(t *testing.T) {
 	size := choose(t,
 		scale{churn: 4 * time.Second, faults: []fault{killed}, names: 4},
 		scale{churn: 90 * time.Second, faults: []fault{terminated, killed}, names: 20})
-	w := newCluster(t)
-	writing := w.dynamic()
+	cl := newCluster(t)
+	writing := cl.dynamic()
 	c := newChurn(writing, size.names)
 	c.fill(t)
 	var mirrors []mirror
 	asked := &calls{}
 	for _, one := range runtimeCaches() {
-		mirrors = append(mirrors, one.start(w, asked)...)
+		mirrors = append(mirrors, one.start(cl, asked)...)
 	}
-	t.Logf("%d kinds in caches, first equal after %v, loaded %d times", len(mirrors), w.converge(writing, mirrors), asked.loaded.Load())
+	t.Logf("%d kinds in caches, first equal after %v, loaded %d times", len(mirrors), cl.converge(writing, mirrors), asked.loaded.Load())
 
 	loaded, watches := asked.loaded.Load(), asked.watches.Load()
-	w.underFaults(c, size, func(phase string) {
-		took := w.converge(writing, mirrors)
+	cl.underFaults(c, size, func(phase string) {
+		took := cl.converge(writing, mirrors)
 		t.Logf("%s: equal %v after the last write; since the start: %d relists, %d watches from a resource version",
 			phase, took.Round(time.Millisecond), asked.loaded.Load()-loaded, asked.watches.Load()-watches)
 	})
@@ -87,23 +87,23 @@ func runtimeCaches() []runtimeCache {
 
 // start runs the cache until the test ends, with an informer for each of its
 // kinds.
-func (r runtimeCache) start(w *cluster, asked *calls) (mirrors []mirror) {
-	w.t.Helper()
-	c, err := cache.New(w.countingConfig(r.contentType, asked), r.options(w.t))
-	check(w.t, err)
+func (r runtimeCache) start(cl *cluster, asked *calls) (mirrors []mirror) {
+	cl.t.Helper()
+	c, err := cache.New(cl.countingConfig(r.contentType, asked), r.options(cl.t))
+	check(cl.t, err)
 	for _, h := range r.held {
-		_, err := c.GetInformer(w.t.Context(), h.object(), cache.BlockUntilSynced(false))
-		check(w.t, err)
+		_, err := c.GetInformer(cl.t.Context(), h.object(), cache.BlockUntilSynced(false))
+		check(cl.t, err)
 		mirrors = append(mirrors, mirror{r.name, r.scopeOf(h), h.reader(c)})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := c.Start(ctx); err != nil {
-			w.t.Errorf("%s ended with %v", r.name, err)
+			cl.t.Errorf("%s ended with %v", r.name, err)
 		}
 	})
-	w.t.Cleanup(func() { cancel(); running.Wait() })
+	cl.t.Cleanup(func() { cancel(); running.Wait() })
 	return mirrors
 }
 

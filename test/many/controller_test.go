@@ -107,11 +107,11 @@ func inspection() *admissionv1.ValidatingWebhookConfiguration {
 
 // operate starts the operator with its webhooks, in the way operators do in
 // their own tests.
-func (w *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
+func (cl *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
 	t.Helper()
 	existing := true
 	env := &envtest.Environment{
-		UseExistingCluster: &existing, Config: w.Config(), Scheme: scheme,
+		UseExistingCluster: &existing, Config: cl.Config(), Scheme: scheme,
 		CRDInstallOptions:     envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{mills()}, CleanUpAfterUse: true},
 		WebhookInstallOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{inspection()}},
 	}
@@ -140,12 +140,12 @@ func (w *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
 
 // controller tests an operator that reconciles the objects of a client which
 // writes an old version.
-func (w *cluster) controller(t *testing.T) {
+func (cl *cluster) controller(t *testing.T) {
 	const n = 20
 	scheme, err := millScheme(corev1.AddToScheme)
 	check(t, err)
-	w.operate(t, scheme)
-	c := newClient(t, w.Config(), scheme)
+	cl.operate(t, scheme)
+	c := newClient(t, cl.Config(), scheme)
 	named := func(i int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("mill-", i)}
 	}

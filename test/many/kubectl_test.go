@@ -72,9 +72,9 @@ func (k kubectl) run(t *testing.T, wanted, command string, args ...string) strin
 
 // throughKubectl does the things with a definition that people do, while all
 // other definitions exist.
-func (w *cluster) throughKubectl(t *testing.T) {
+func (cl *cluster) throughKubectl(t *testing.T) {
 	dir := t.TempDir()
-	k := kubectl{w, filepath.Join(dir, "cache")}
+	k := kubectl{cl, filepath.Join(dir, "cache")}
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		check(t, os.WriteFile(path, []byte(content), 0o600))
@@ -105,7 +105,7 @@ func (w *cluster) throughKubectl(t *testing.T) {
 		t.Errorf("a wrong patch ended with code %d: %s", code, output)
 	}
 
-	last := w.made.Definition(w.definitions - 1)
+	last := cl.made.Definition(cl.definitions - 1)
 	k.run(t, last.Plural, "api-resources --api-group="+last.Group)
 	k.run(t, "No resources found", "get "+last.ShortName+" -A")
 	k.run(t, last.Kind, "explain "+last.Plural+"."+last.Group+".spec")

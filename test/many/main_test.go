@@ -61,27 +61,27 @@ type cluster struct {
 // TestManyDefinitions is one test with parts, since filling the server takes
 // longest.
 func TestManyDefinitions(t *testing.T) {
-	w := &cluster{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
-	shape := fill.Shape{Seed: 1, CRDs: w.definitions, Groups: w.groups, Properties: 100}
+	cl := &cluster{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
+	shape := fill.Shape{Seed: 1, CRDs: cl.definitions, Groups: cl.groups, Properties: 100}
 	began := time.Now()
-	filler, err := fill.New(fill.Config{Shape: shape, REST: w.Config()})
+	filler, err := fill.New(fill.Config{Shape: shape, REST: cl.Config()})
 	check(t, err)
 	_, err = filler.Run(t.Context())
 	check(t, err)
-	t.Logf("%d definitions after %v", w.definitions, time.Since(began).Round(time.Millisecond))
-	w.made, err = fill.NewGenerator(shape)
+	t.Logf("%d definitions after %v", cl.definitions, time.Since(began).Round(time.Millisecond))
+	cl.made, err = fill.NewGenerator(shape)
 	check(t, err)
-	w.established(t)
+	cl.established(t)
 	t.Logf("all established after %v", time.Since(began).Round(time.Millisecond))
-	t.Run("kubectl", w.throughKubectl)
-	t.Run("controller", w.controller)
-	t.Run("objects", w.objectsOfManyKinds)
+	t.Run("kubectl", cl.throughKubectl)
+	t.Run("controller", cl.controller)
+	t.Run("objects", cl.objectsOfManyKinds)
 }
 
 // established waits until all definitions are established.
-func (w *cluster) established(t *testing.T) {
+func (cl *cluster) established(t *testing.T) {
 	t.Helper()
-	client, err := apiextensions.NewForConfig(w.Config())
+	client, err := apiextensions.NewForConfig(cl.Config())
 	check(t, err)
 	eventually(t, "definitions are established", func(ctx context.Context) error {
 		list, err := client.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -94,14 +94,14 @@ func (w *cluster) established(t *testing.T) {
 				established++
 			}
 		}
-		return differ("number of established definitions", established, w.definitions)
+		return differ("number of established definitions", established, cl.definitions)
 	})
 }
 
 // costs reads /debug/millrace/crds.
-func (w *cluster) costs(t *testing.T) (r report.CRDsReport) {
+func (cl *cluster) costs(t *testing.T) (r report.CRDsReport) {
 	t.Helper()
-	resp, err := w.HTTPClient().Get(w.Config().Host + "/debug/millrace/crds")
+	resp, err := cl.HTTPClient().Get(cl.Config().Host + "/debug/millrace/crds")
 	check(t, err)
 	defer resp.Body.Close()
 	check(t, json.NewDecoder(resp.Body).Decode(&r))
