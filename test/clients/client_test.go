@@ -10,27 +10,28 @@ import (
 	"testing"
 )
 
-// client is a client that others wrote, and the script that uses it.
+// client is a client library or program, with the script that uses it.
 type client struct {
 	name    string
 	command []string
-	// probe is a command that ends well where the client is there, hint what to do
-	// where it is not.
+	// probe is a command that succeeds if the client is installed. hint says
+	// how to install it.
 	probe  []string
 	hint   string
 	limits []limit
 }
 
-// limit excuses checks of a client that fail in a certain way.
+// limit excuses checks that fail in a certain way for a reason in the client.
 type limit struct {
 	checks, errors *regexp.Regexp
 	reason         string
-	// byChance says that one run with the stock server would prove nothing. Others must
-	// fail with Kubernetes' read path too.
+	// byChance is set if the failure is random, so that one run with the stock
+	// server would prove nothing. Otherwise the check must fail with
+	// Kubernetes' read path too.
 	byChance bool
 }
 
-// What some clients cannot do with any server.
+// limitsOfHTTPX returns what httpx cannot do with any server.
 func limitsOfHTTPX() []limit {
 	closed := regexp.MustCompile("ConnectionTerminated|Server disconnected|ConnectionState.CLOSED")
 	return []limit{
@@ -107,7 +108,7 @@ func pythonClient(name string, limits ...limit) client {
 	}
 }
 
-// need skips a test whose client is not there.
+// need skips the test if the client is not installed.
 func (c client) need(t *testing.T) {
 	t.Helper()
 	if err := c.missing(); err != nil {
@@ -115,7 +116,7 @@ func (c client) need(t *testing.T) {
 	}
 }
 
-// missing says what is missing for the client, if anything is.
+// missing returns an error that says what is not installed, or nil.
 func (c client) missing() error {
 	output, err := exec.Command(c.probe[0], c.probe[1:]...).CombinedOutput()
 	if err != nil {
@@ -129,7 +130,7 @@ func lastLine(output []byte) string {
 	return lines[len(lines)-1]
 }
 
-// excuse is the limit that a failure is due to, or nil.
+// excuse returns the limit that explains a failure, or nil.
 func (c client) excuse(check, err string) *limit {
 	for i, l := range c.limits {
 		if l.checks.MatchString(check) && l.errors.MatchString(err) {
@@ -139,9 +140,10 @@ func (c client) excuse(check, err string) *limit {
 	return nil
 }
 
-// environment is what scripts get to know.
+// environment returns the environment variables of the client's scripts.
 func (s *side) environment(c client) []string {
-	// A proxy or other authorities of the machine have no say.
+	// Proxies and certificate authorities of the machine must not have any
+	// effect.
 	var all []string
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")

@@ -18,29 +18,30 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// The tokens of an administrator, and of a user without rights.
+// token belongs to an administrator, weakToken to a user without permissions.
 const (
 	token     = "administrator-token"
 	weakToken = "weak-token"
 )
 
-// oldVersions are compacted before a server starts, so that none has them.
+// oldVersions is the number of revisions that are compacted before a server
+// starts, so that no server has them.
 const oldVersions = 20
 
 const listsNamespace = "lists"
 
-// environment is a server of ours and a stock one over the same etcd.
+// environment is our server and a stock server over the same etcd.
 type environment struct {
 	ours, stock *side
 }
 
-// side is one of the two.
+// side is one of the two servers.
 type side struct {
 	*harness.Server
 	path string
 }
 
-func newWorld(t *testing.T) *environment {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	etcd := harness.StartEtcd(t)
 	compact(t, etcd)
@@ -51,14 +52,14 @@ func newWorld(t *testing.T) *environment {
 		return &side{path: path, Server: harness.Launch(t, filepath.Join(harness.ShortTempDir(t), "d"),
 			"--etcd-servers="+etcd.Endpoint, "--read-path="+path, "--token-auth-file="+tokens, "--permit-port-sharing")}
 	}
-	w := &environment{ours: start("millrace"), stock: start("kubernetes")}
-	w.ours.WaitReady()
-	w.stock.WaitReady()
-	w.fill(t)
-	return w
+	e := &environment{ours: start("millrace"), stock: start("kubernetes")}
+	e.ours.WaitReady()
+	e.stock.WaitReady()
+	e.fill(t)
+	return e
 }
 
-// compact makes versions of nothing and has etcd forget them.
+// compact makes some revisions without objects and compacts them.
 func compact(t *testing.T, etcd *harness.Etcd) {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint}, DialTimeout: time.Minute})
@@ -72,14 +73,15 @@ func compact(t *testing.T, etcd *harness.Etcd) {
 	must(t, err)
 }
 
-// fill makes what scripts list, and a namespace for each script and server.
-func (w *environment) fill(t *testing.T) {
+// fill creates the objects that scripts list, and a namespace for each script
+// on each server.
+func (e *environment) fill(t *testing.T) {
 	t.Helper()
-	api, err := kubernetes.NewForConfig(w.ours.Config())
+	api, err := kubernetes.NewForConfig(e.ours.Config())
 	must(t, err)
 	namespaces := []string{listsNamespace}
 	for _, c := range clients() {
-		namespaces = append(namespaces, w.ours.namespace(c), w.stock.namespace(c))
+		namespaces = append(namespaces, e.ours.namespace(c), e.stock.namespace(c))
 	}
 	for _, name := range namespaces {
 		_, err := api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -102,7 +104,7 @@ func (w *environment) fill(t *testing.T) {
 	group.Wait()
 }
 
-// text is as compressible as what people write.
+// text returns text that compresses about as well as text that people write.
 func text(random *rand.Rand, size int) string {
 	var b strings.Builder
 	for b.Len() < size {
@@ -111,7 +113,7 @@ func text(random *rand.Rand, size int) string {
 	return b.String()
 }
 
-// namespace is where a client's script writes.
+// namespace returns the namespace in which a client's script writes.
 func (s *side) namespace(c client) string { return c.name + "-" + s.path }
 
 func must(t *testing.T, err error) {
@@ -121,8 +123,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// replace has all clients use a server, starts its successor on the same port and tells
-// it to end. It returns what became of the scripts.
+// replace lets all clients use a server while it is replaced: a successor
+// starts on the same port, and the old server is told to end. It returns the
+// outcomes of the scripts by client.
 func (s *side) replace(t *testing.T, args ...string) map[string]outcome {
 	t.Helper()
 	running := map[string]*script{}

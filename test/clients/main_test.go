@@ -1,10 +1,12 @@
-// Package clients tries servers with clients that others wrote: curl, and those of
-// Python, Node and Java. Each client has a script, which does what its users do and
-// prints a line of JSON for each check. The scripts know no server of their own: Go
-// starts the servers, runs the scripts and judges what they print.
+// Package clients tests servers with clients that others wrote: curl, and
+// clients of Python, Node and Java. Each client has a script that uses it as
+// its users do, and that prints a line of JSON for each check. Scripts start no
+// servers. The Go tests start the servers, run the scripts and judge their
+// output.
 //
-// A client that is not there is left out, and the test says what is missing. `make
-// clients` installs those of Python. MILLRACE_CLIENT_REPEAT=5 asks five times as often.
+// The tests skip a client that is not installed and say what is missing. `make
+// clients` installs the clients of Python. MILLRACE_CLIENT_REPEAT=5 repeats
+// requests five times as often.
 package clients
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// repeatVariable multiplies how often scripts repeat what fails by chance.
+// repeatVariable multiplies the repetitions of checks that fail at random.
 const repeatVariable = "MILLRACE_CLIENT_REPEAT"
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -27,35 +29,36 @@ func repeat() string {
 	return "1"
 }
 
-// TestClients is one test, for all clients share its servers. What ends a server comes
-// last, and then what needs one that closes connections.
+// TestClients is one test with parts, since all clients share its servers. The
+// parts that end a server come last, followed by the part that needs a server
+// which closes connections.
 func TestClients(t *testing.T) {
-	w := newWorld(t)
+	e := newEnvironment(t)
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range clients() {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.need(t)
-				w.compare(t, c)
+				e.compare(t, c)
 			})
 		}
 	})
-	t.Run("restart", w.restart)
+	t.Run("restart", e.restart)
 	t.Run("goaway", func(t *testing.T) {
 		for _, c := range clients() {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.need(t)
-				judge(t, c, "goaway", w.ours.start(t, c, "goaway").end(), nil)
+				judge(t, c, "goaway", e.ours.start(t, c, "goaway").end(), nil)
 			})
 		}
 	})
 }
 
-// restart replaces our server while all clients use it. Its successor sends GOAWAY, as
-// often as Kubernetes allows.
-func (w *environment) restart(t *testing.T) {
-	ours := w.ours.replace(t, "--goaway-chance=0.02")
+// restart replaces our server while all clients use it. Its successor sends
+// GOAWAY as often as Kubernetes allows.
+func (e *environment) restart(t *testing.T) {
+	ours := e.ours.replace(t, "--goaway-chance=0.02")
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
 			c.need(t)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// scriptTimeout is how long one behaviour of one client may take. The scripts' own
-// limits are shorter and say more.
+// scriptTimeout bounds one behaviour of one client. The scripts' own timeouts
+// are shorter and have better messages.
 const scriptTimeout = 2 * time.Minute
 
 // check is a line that a script prints.
@@ -22,18 +22,19 @@ type check struct {
 	Check string
 	Error string
 	Skip  string
-	// Ready says that everything is open which a restart must not break.
+	// Ready is set if the script has opened everything that a restart must not
+	// break.
 	Ready bool
 }
 
-// outcome is what became of a script.
+// outcome is the result of a script.
 type outcome struct {
 	checks []check
-	// err is set if the script did not reach its end.
+	// err is set if the script did not run to its end.
 	err error
 }
 
-// failed reports whether a check failed or was not reached.
+// failed reports whether a check failed or did not run.
 func (o outcome) failed(name string) bool {
 	for _, c := range o.checks {
 		if c.Check == name {
@@ -43,23 +44,25 @@ func (o outcome) failed(name string) bool {
 	return true
 }
 
-// script is one that runs.
+// script is a running script.
 type script struct {
-	// ready is closed when the script says so, or has ended.
+	// ready is closed when the script says that it is ready, or when it ends.
 	ready chan struct{}
-	// proceed answers a script that waits.
+	// proceed is the script's standard input. A line on it lets a waiting
+	// script continue.
 	proceed io.WriteCloser
 	done    chan struct{}
 	outcome outcome
 }
 
-// start runs a script with a behaviour.
+// start runs one behaviour of a client's script.
 func (s *side) start(t *testing.T, c client, behaviour string) *script {
 	t.Helper()
 	r := &script{ready: make(chan struct{}), done: make(chan struct{})}
 	cmd := exec.Command(c.command[0], append(c.command[1:], behaviour)...)
 	cmd.Env = s.environment(c)
-	// What a script starts ends with it.
+	// The kill below reaches all processes of the script by their process
+	// group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var complaints bytes.Buffer
@@ -92,7 +95,7 @@ func (s *side) start(t *testing.T, c client, behaviour string) *script {
 	return r
 }
 
-// read takes the lines of a script until it ends.
+// read reads the lines of a script until its end.
 func (r *script) read(out io.Reader) error {
 	ready := sync.OnceFunc(func() { close(r.ready) })
 	defer ready()
@@ -112,29 +115,31 @@ func (r *script) read(out io.Reader) error {
 	return lines.Err()
 }
 
-// end waits for the script.
+// end waits for the end of the script.
 func (r *script) end() outcome {
 	<-r.done
 	return r.outcome
 }
 
-// compare runs a client's behaviours, and with the stock server too if something fails
-// that the client may be unable to do. Watches mostly wait: they run beside the others.
-func (w *environment) compare(t *testing.T, c client) {
-	watches := w.ours.start(t, c, "watch")
+// compare runs a client's behaviours. If a check fails that the client may be
+// unable to do, it runs the behaviour with the stock server too. The behaviour
+// "watch" mostly waits, so it runs in parallel with the others.
+func (e *environment) compare(t *testing.T, c client) {
+	watches := e.ours.start(t, c, "watch")
 	for _, behaviour := range []string{"early", "lists", "gone", "watch", "streams"} {
 		t.Run(behaviour, func(t *testing.T) {
 			running := watches
 			if behaviour != "watch" {
-				running = w.ours.start(t, c, behaviour)
+				running = e.ours.start(t, c, behaviour)
 			}
-			stock := sync.OnceValue(func() outcome { return w.stock.start(t, c, behaviour).end() })
+			stock := sync.OnceValue(func() outcome { return e.stock.start(t, c, behaviour).end() })
 			judge(t, c, behaviour, running.end(), stock)
 		})
 	}
 }
 
-// judge makes a test of each check. Without stock all limits are by chance.
+// judge makes a test of each check. If stock is nil, it treats all limits as
+// random.
 func judge(t *testing.T, c client, behaviour string, ours outcome, stock func() outcome) {
 	t.Helper()
 	if ours.err != nil {

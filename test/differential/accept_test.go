@@ -12,8 +12,8 @@ const (
 	typedClient    = protobuf + ",application/json"
 )
 
-// accepted are what clients send and servers understand. LIST stands for the
-// word that metadata-only lists carry.
+// accepted are Accept headers that clients send and servers understand. LIST
+// stands for "List" in requests for lists, and for nothing in others.
 var accepted = []string{
 	"", "*/*", "application/json", protobuf, typedClient, "application/yaml", "application/json;pretty=1", "application/yaml;q=0.5",
 	kubectlGet, kubectlGet, "application/json" + asTable, "application/json" + asTableBeta, "application/yaml" + asTable, tableForm,
@@ -24,7 +24,8 @@ var accepted = []string{
 	"application/json" + asTable + "," + protobuf, "application/json;charset=utf-8", "application/json, text/plain, */*",
 }
 
-// refused are what servers refuse, or answer in another form than it says.
+// refused are Accept headers that servers refuse, or that they answer in
+// another form than requested.
 var refused = []string{
 	protobuf + asTable, protobuf + asTable + ",application/json", "application/cbor", "application/cbor" + asTable, "*/*" + asTable, "application/*" + asTable,
 	"application/json;as=Table", "application/json;as=Table;g=meta.k8s.io", "application/json;as=Table;v=v1", "application/json;as=Table;v=v2;g=meta.k8s.io",
@@ -39,21 +40,21 @@ var refused = []string{
 	"application/apply-patch+yaml", "application/json-seq", "application/json;v=v1", "application/json;g=meta.k8s.io;v=v1",
 }
 
-func (a *requestGenerator) accept(list, wild bool) string {
+func (gen *requestGenerator) accept(list, wild bool) string {
 	word := ""
 	if list {
 		word = "List"
 	}
-	accept := pick(a, accepted...)
-	if a.once(3) {
-		accept = pick(a, "", "application/json", typedClient)
+	accept := pick(gen, accepted...)
+	if gen.once(3) {
+		accept = pick(gen, "", "application/json", typedClient)
 	}
-	if wild && a.once(2) {
-		accept = pick(a, refused...)
-		if a.once(4) {
-			accept += "," + pick(a, accepted...)
+	if wild && gen.once(2) {
+		accept = pick(gen, refused...)
+		if gen.once(4) {
+			accept += "," + pick(gen, accepted...)
 		}
-		word = pick(a, "", "List")
+		word = pick(gen, "", "List")
 	}
 	return strings.ReplaceAll(accept, "LIST", word)
 }

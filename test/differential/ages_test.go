@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// age is a time since something happened, as tables tell it: at most two units,
-// the larger one first.
+// An age in a table is a duration of at most two units, the larger one first.
 var (
 	age     = regexp.MustCompile(`\b(?:\d+[ydhms]){1,2}\b`)
 	agePart = regexp.MustCompile(`(\d+)([ydhms])`)
 )
 
-// clockTolerance is how much older a thing may become between two answers.
+// clockTolerance is how much an age may grow between two answers.
 const clockTolerance = 5 * time.Second
 
-// sameButAges compares tables of two moments: everything but the ages is equal,
-// and these are close.
+// sameButAges compares tables that were made at different moments. All but the
+// ages must be equal, and the ages must be close.
 func sameButAges(a, b []byte) bool {
 	agesA, agesB := age.FindAllIndex(a, -1), age.FindAllIndex(b, -1)
 	if len(agesA) != len(agesB) {
@@ -36,7 +35,8 @@ func sameButAges(a, b []byte) bool {
 	return bytes.Equal(a[restA:], b[restB:])
 }
 
-// closeAges lets an age in coarse units be one unit older.
+// closeAges reports whether two ages are close. Ages in coarse units may differ
+// by one unit.
 func closeAges(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

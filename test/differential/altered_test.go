@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// alteredObjects compares objects as old versions of Kubernetes left them in etcd,
-// which handlers complete on their way out.
+// alteredObjects compares objects that old versions of Kubernetes stored in
+// etcd. Handlers complete such objects on their way out.
 func (p *pair) alteredObjects(t *testing.T, kinds []*kind, random *rand.Rand) {
 	services, claims := "/registry/services/specs/team-b/", "/registry/persistentvolumeclaims/team-b/"
 	old := map[string]string{
@@ -53,7 +53,8 @@ func (p *pair) alteredObjects(t *testing.T, kinds []*kind, random *rand.Rand) {
 	}, want)
 }
 
-// rewrite changes an object in etcd and returns its key as "namespace/name".
+// rewrite changes an object in etcd. It returns the object's key as
+// "namespace/name".
 func (p *pair) rewrite(t *testing.T, key string, change func(runtime.Object)) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), etcdTimeout)

@@ -9,8 +9,9 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// fixture is what all cases share: two servers with objects of every kind.
-// What only some cases need is made when the first of these asks for it.
+// fixture is shared by all cases: two servers with objects of every kind. Parts
+// that only some cases need are made when the first of these cases asks for
+// them.
 type fixture struct {
 	*pair
 	objects *objectSet
@@ -18,10 +19,11 @@ type fixture struct {
 	seed    uint64
 	// now is etcd's revision before the first case.
 	now int64
-	// base has the revisions and tokens that every generator begins with, nil before
-	// the first generator.
+	// base has the revisions and tokens that every generator begins with. It is
+	// nil before the first generator.
 	base *requestGenerator
-	// lost is what the compaction took, nil before it.
+	// lost describes what the compaction removed. It is nil before the
+	// compaction.
 	lost *compaction
 }
 
@@ -42,38 +44,40 @@ func startFixture(t *testing.T) *fixture {
 	return f
 }
 
-// random is a case's own source: which other cases run does not change it.
+// random returns the random source of a case. It is seeded with the case's
+// name, so that it does not depend on which other cases run.
 func (f *fixture) random(t *testing.T) *rand.Rand {
 	hash := fnv.New64a()
 	hash.Write([]byte(t.Name()))
 	return rand.New(rand.NewPCG(f.seed, hash.Sum64()))
 }
 
-// generator makes up requests for one case.
+// generator returns a request generator for one case.
 func (f *fixture) generator(t *testing.T) *requestGenerator {
 	t.Helper()
 	random := f.random(t)
 	if f.base == nil {
 		f.base = newRequestGenerator(t, f.pair, f.objects, f.kinds, random)
 	}
-	a := *f.base
-	a.Rand = random
-	return &a
+	gen := *f.base
+	gen.Rand = random
+	return &gen
 }
 
-// compactOnce has etcd drop what is old, once, and changes objects afterwards. The
-// generator knows the revisions since. Kubernetes' caches take up to fifteen seconds to
-// notice: cases that follow have that time.
+// compactOnce compacts etcd at its first call, and changes objects afterwards.
+// The returned generator knows only revisions since the compaction. Kubernetes'
+// caches notice a compaction only after up to fifteen seconds; the cases in
+// between use that time.
 func (f *fixture) compactOnce(t *testing.T) (*requestGenerator, compaction) {
 	t.Helper()
-	a := f.generator(t)
+	gen := f.generator(t)
 	if f.lost == nil {
-		lost := f.compact(t, a)
+		lost := f.compact(t, gen)
 		f.lost = &lost
-		a.advance(t, f.pair, f.objects)
-		f.base = a
+		gen.advance(t, f.pair, f.objects)
+		f.base = gen
 	}
-	return a, *f.lost
+	return gen, *f.lost
 }
 
 // testCase compares one part of the API.
@@ -82,7 +86,8 @@ type testCase struct {
 	run  func(*testing.T, *fixture)
 }
 
-// cases are in the order in which they run. None needs another one to have run.
+// cases returns the cases in the order in which they run. No case depends on
+// another one.
 func cases() []testCase {
 	all := []testCase{
 		{"coverage", func(t *testing.T, f *fixture) { coverage(t, f.kinds) }},
@@ -118,8 +123,8 @@ func cases() []testCase {
 		testCase{"watch", func(t *testing.T, f *fixture) { f.watch(t, f.generator(t)) }},
 		testCase{"matrix", func(t *testing.T, f *fixture) { f.matrix(t, f.generator(t)) }},
 		testCase{"under writes", func(t *testing.T, f *fixture) {
-			a, _ := f.compactOnce(t)
-			f.underWrites(t, a)
+			gen, _ := f.compactOnce(t)
+			f.underWrites(t, gen)
 		}},
 	)
 	for _, s := range settings {
@@ -130,16 +135,16 @@ func cases() []testCase {
 		testCase{"passed on", func(t *testing.T, f *fixture) { f.passedOn(t) }},
 		testCase{"altered", func(t *testing.T, f *fixture) { f.alteredObjects(t, f.kinds, f.random(t)) }},
 		testCase{"compacted", func(t *testing.T, f *fixture) {
-			a, lost := f.compactOnce(t)
-			f.compacted(t, a, lost)
+			gen, lost := f.compactOnce(t)
+			f.compacted(t, gen, lost)
 		}},
 	)
 }
 
-// requestVariable holds a request as a mismatch prints it.
+// requestVariable holds a request in the form in which mismatches are printed.
 const requestVariable = "MILLRACE_REQUEST"
 
-// repeatRequest compares the one request that the variable holds.
+// repeatRequest compares only the request in requestVariable.
 func repeatRequest(t *testing.T, f *fixture) {
 	r, err := parseRequest(os.Getenv(requestVariable))
 	if err != nil {

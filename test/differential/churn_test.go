@@ -17,21 +17,22 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// churned are the kinds that change while they are read. The server that
-// writes them is the first or the second in turn.
+// churned are the kinds that change while they are read. The writes go to both
+// servers in turn.
 var churned = []string{"configmaps", "pods", "secrets", "widgets", "events", "jobs"}
 
 const (
-	// churnPeriod leaves the readers some of the machine.
+	// churnPeriod is long enough to leave CPU to the readers.
 	churnPeriod = 5 * time.Millisecond
 	churnNames  = 10
-	// pinnedReads is how much is read under writes, by each of the readers.
+	// pinnedReads is how many lists each of pinnedReaders reads during the
+	// writes.
 	pinnedReads   = 80
 	pinnedReaders = 2
 )
 
-// churn creates, changes and deletes objects until the context ends.
-func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
+// churn creates, changes and deletes objects until ctx ends.
+func (p *pair) churn(ctx context.Context, t *testing.T, gen *requestGenerator) {
 	type target struct {
 		client dynamic.NamespaceableResourceInterface
 		like   *unstructured.Unstructured
@@ -39,7 +40,7 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 	}
 	var targets []*target
 	for i, resource := range churned {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		client, err := dynamic.NewForConfig([]*side{p.ours, p.theirs}[i%2].quiet())
 		if err != nil {
 			t.Errorf("make dynamic client: %v", err)
@@ -63,8 +64,8 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 			return
 		case <-ticker.C:
 		}
-		at := pick(a, targets...)
-		ns, name := pick(a, namespaces...), fmt.Sprintf("churn-%d-%d", first, a.IntN(churnNames))
+		at := pick(gen, targets...)
+		ns, name := pick(gen, namespaces...), fmt.Sprintf("churn-%d-%d", first, gen.IntN(churnNames))
 		client, key := at.client.Namespace(ns), ns+"/"+name
 		var err error
 		switch {
@@ -79,12 +80,12 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 			}
 			_, err = client.Create(ctx, made, metav1.CreateOptions{})
 			at.exists[key] = true
-		case a.once(4):
+		case gen.once(4):
 			zero, background := int64(0), metav1.DeletePropagationBackground
 			err = client.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero, PropagationPolicy: &background})
 			delete(at.exists, key)
 		default:
-			patch := fmt.Sprintf(`{"metadata":{"labels":{"app":%q,"round":"%d"}}}`, pick(a, "web", "db", "cache"), i%7)
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"app":%q,"round":"%d"}}}`, pick(gen, "web", "db", "cache"), i%7)
 			_, err = client.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		}
 		if err != nil && ctx.Err() == nil {
@@ -94,7 +95,8 @@ func (p *pair) churn(ctx context.Context, t *testing.T, a *requestGenerator) {
 	}
 }
 
-// blank removes from a copy of an object what only the server may set.
+// blank removes the fields that only the server may set from a copy of an
+// object.
 func blank(o *unstructured.Unstructured) {
 	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
@@ -107,17 +109,17 @@ func blank(o *unstructured.Unstructured) {
 	}
 }
 
-// underWrites compares what was at exact revisions while objects change. No
-// answer may differ, and none is asked for twice.
-func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
+// underWrites compares lists at exact revisions while objects change. All
+// answers must agree at the first attempt: there are no retries.
+func (p *pair) underWrites(t *testing.T, gen *requestGenerator) {
 	first := p.revision()
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers, readers sync.WaitGroup
-	forked := a.fork()
+	forked := gen.fork()
 	writers.Go(func() { p.churn(ctx, t, forked) })
 	var read statuses
 	for range pinnedReaders {
-		forked := a.fork()
+		forked := gen.fork()
 		readers.Go(func() { p.readPinned(t, forked, first, &read) })
 	}
 	readers.Wait()
@@ -129,12 +131,13 @@ func (p *pair) underWrites(t *testing.T, a *requestGenerator) {
 	}
 }
 
-// fork makes a generator of the same things, for another goroutine.
-func (a *requestGenerator) fork() *requestGenerator {
-	return &requestGenerator{Rand: rand.New(rand.NewPCG(a.Uint64(), 0)), kinds: a.kinds, pinned: a.pinned, tokens: a.tokens}
+// fork returns a generator for another goroutine, with the same kinds,
+// revisions and tokens.
+func (gen *requestGenerator) fork() *requestGenerator {
+	return &requestGenerator{Rand: rand.New(rand.NewPCG(gen.Uint64(), 0)), kinds: gen.kinds, pinned: gen.pinned, tokens: gen.tokens}
 }
 
-// statuses counts answers.
+// statuses counts answers by status.
 type statuses struct {
 	mu    sync.Mutex
 	count map[int]int
@@ -149,32 +152,32 @@ func (s *statuses) add(status int) {
 	s.count[status]++
 }
 
-// readPinned lists at revisions from first on, whole and page by page.
-func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *statuses) {
+// readPinned lists at revisions from first on, both in one piece and in pages.
+func (p *pair) readPinned(t *testing.T, gen *requestGenerator, first int64, read *statuses) {
 	once := func(r request) string { return p.once(r, read) }
 	for range scaled(t, pinnedReads) {
 		if t.Failed() {
 			return
 		}
 		revision := p.revision()
-		if a.once(3) {
-			revision = first + a.Int64N(revision-first+1)
+		if gen.once(3) {
+			revision = first + gen.Int64N(revision-first+1)
 		}
-		r, q := a.at(named(a.kinds, pick(a, churned...)), revision)
-		switch a.IntN(3) {
+		r, q := gen.at(named(gen.kinds, pick(gen, churned...)), revision)
+		switch gen.IntN(3) {
 		case 0:
-			r = a.inSomeForm(r, q, false)
+			r = gen.inSomeForm(r, q, false)
 			if mismatch := once(r); mismatch != "" {
 				t.Errorf("%s\n%s", r, mismatch)
 			}
 		case 1:
-			r.accept = a.accept(true, false)
-			p.walk(t, r, q.with("limit", pick(a, "3", "29", "100")), once)
+			r.accept = gen.accept(true, false)
+			p.walk(t, r, q.with("limit", pick(gen, "3", "29", "100")), once)
 		default:
-			// Without a limit, a whole list is made of kept bytes.
-			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(a, "", "", "3", "29", "100")).given()
+			// A list without a limit is built from cached bytes.
+			q = q.without("resourceVersion", "resourceVersionMatch").with("limit", pick(gen, "", "", "3", "29", "100")).withoutEmpty()
 			if r.query = q.String(); !disputed(r) {
-				p.walkFromNow(t, a, r, q, once)
+				p.walkFromNow(t, gen, r, q, once)
 			}
 		}
 	}
@@ -182,12 +185,12 @@ func (p *pair) readPinned(t *testing.T, a *requestGenerator, first int64, read *
 
 var listVersion = regexp.MustCompile(`"metadata":\{(?:"continue":"[^"]*",)?(?:"remainingItemCount":\d+,)?"resourceVersion":"(\d+)"`)
 
-// walkFromNow begins a list at one server wherever it is, and finds its first
-// page at the other one by its revision.
-func (p *pair) walkFromNow(t *testing.T, a *requestGenerator, r request, q query, once func(request) string) {
+// walkFromNow reads the first page at the current revision of one server. It
+// then requests the same page from the other server at that exact revision.
+func (p *pair) walkFromNow(t *testing.T, gen *requestGenerator, r request, q query, once func(request) string) {
 	r.query = q.String()
 	sides := []*side{p.ours, p.theirs}
-	a.Shuffle(2, func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
+	gen.Shuffle(2, func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
 	begun, err := sides[0].do(r)
 	if err != nil {
 		t.Error(err)
@@ -217,8 +220,8 @@ func (p *pair) walkFromNow(t *testing.T, a *requestGenerator, r request, q query
 	p.walk(t, r, pinned, once)
 }
 
-// once compares a single answer of each. Only a revision that a server did not
-// reach in time is asked for again.
+// once compares one answer of each server. It only retries if a server did not
+// reach the revision in time.
 func (p *pair) once(r request, read *statuses) (mismatch string) {
 	for range retries {
 		ours, theirs, err := p.both(r)

@@ -12,13 +12,14 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// negotiated is what a client is to get that sends these lines of Accept-Encoding.
+// negotiated returns the encoding that a client should get which sends these
+// Accept-Encoding lines.
 func negotiated(lines []string, offered ...encode.Encoding) string {
 	return string(encode.Negotiate(http.Header{"Accept-Encoding": lines}, offered...))
 }
 
-// kubernetesCoding is what the stock server makes of them: it looks for the name without
-// a weight, in the first line.
+// kubernetesCoding returns the encoding that the stock server chooses for the
+// lines. It only looks at the first line, and only for a name without a weight.
 func kubernetesCoding(lines []string) string {
 	if len(lines) > 0 {
 		for token := range strings.SplitSeq(lines[0], ",") {
@@ -30,14 +31,15 @@ func kubernetesCoding(lines []string) string {
 	return ""
 }
 
-// codingsDiffer reports whether we read Accept-Encoding otherwise than Kubernetes, which
-// knows neither weights nor zstd.
+// codingsDiffer reports whether our negotiation and Kubernetes' choose
+// different encodings. Kubernetes knows neither weights nor zstd.
 func (a *answer) codingsDiffer() bool {
 	return negotiated(a.asked, encode.Zstd, encode.Gzip) != kubernetesCoding(a.asked)
 }
 
-// codingDifference accepts the coding that the client prefers, and also Kubernetes' own,
-// since short answers have none and its handlers answer what is passed on.
+// codingDifference accepts the encoding that the client prefers. It also
+// accepts Kubernetes' own choice: short answers are not encoded, and its
+// handlers answer requests that are passed on.
 func codingDifference(out *strings.Builder, ours, theirs *answer) {
 	coding := ours.header.Get("Content-Encoding")
 	if coding != negotiated(ours.asked, encode.Zstd, encode.Gzip) && coding != theirs.header.Get("Content-Encoding") {
@@ -48,7 +50,7 @@ func codingDifference(out *strings.Builder, ours, theirs *answer) {
 	}
 }
 
-// unzstd reads a single frame that nothing follows.
+// unzstd decodes a single zstd frame. Bytes after the frame are an error.
 func unzstd(packed []byte) ([]byte, error) {
 	var header zstd.Header
 	if err := header.Decode(packed); err != nil {
@@ -66,7 +68,7 @@ func unzstd(packed []byte) ([]byte, error) {
 		}
 		block := int(packed[at]) | int(packed[at+1])<<8 | int(packed[at+2])<<16
 		size := block >> 3
-		if block>>1&3 == 1 { // one byte, repeated
+		if block>>1&3 == 1 { // an RLE block: one byte, repeated
 			size = 1
 		}
 		at, last = at+3+size, block&1 != 0

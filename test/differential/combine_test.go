@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A combination says how a plain GET or LIST is asked for. The values are
-// indexes into dimensions.
+// combination is one way to send a plain GET or LIST. Its values are indexes
+// into dimensions.
 type combination [5]int
 
 const (
@@ -15,9 +15,9 @@ const (
 	protobuf  = "application/vnd.kubernetes.protobuf"
 )
 
-// dimensions are Accept, Accept-Encoding, User-Agent, resourceVersion and pretty.
-// LIST stands for the word that metadata-only lists carry, NOW for the current
-// revision.
+// dimensions are the values of Accept, Accept-Encoding, User-Agent,
+// resourceVersion and pretty. LIST stands for "List" in requests for lists and
+// for nothing in others, NOW for the current revision.
 var dimensions = [5][]string{
 	{
 		"", "*/*", "application/json", protobuf, protobuf + ",application/json", "application/json," + protobuf,
@@ -33,8 +33,8 @@ var dimensions = [5][]string{
 	{"", "1", "true", "false", "0", "yes"},
 }
 
-// allPairs makes combinations in which every two values of different
-// dimensions meet, greedily.
+// allPairs returns combinations in which every two values of different
+// dimensions occur together. It chooses them greedily.
 func allPairs(random *rand.Rand) []combination {
 	type pairing struct{ d1, v1, d2, v2 int }
 	open := map[pairing]bool{}
@@ -84,7 +84,7 @@ func allPairs(random *rand.Rand) []combination {
 	return all
 }
 
-// apply asks for r in the way of a combination.
+// apply sets the headers and parameters of a combination in r.
 func (c combination) apply(r request, list bool, now int64) request {
 	word := ""
 	if list {

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// difference describes how two answers differ, "" if they do not.
+// difference describes how two answers differ. It is empty if they do not.
 func (p *pair) difference(ours, theirs *answer) string {
 	var out strings.Builder
 	if ours.status != theirs.status {
@@ -41,7 +41,7 @@ func headerDifference(out *strings.Builder, ours, theirs *answer) {
 		switch {
 		case harness.IsVolatileHeader(name):
 		case ours.codingsDiffer() && (name == "Content-Encoding" || name == "Vary"):
-			// codingDifference compares them.
+			// codingDifference compares this header.
 		case name == "Content-Length" && !(ours.comparesLength() && theirs.comparesLength()):
 		case !slices.Equal(a, b):
 			fmt.Fprintf(out, "  header %s: ours %q, theirs %q\n", name, a, b)
@@ -52,16 +52,17 @@ func headerDifference(out *strings.Builder, ours, theirs *answer) {
 	}
 }
 
-// comparesLength leaves out the length of what is compressed, which depends on
-// the compressor, of tables with their ages and tokens, and whether there is one at all,
-// which depends on how many writes the answer took.
+// comparesLength reports whether the Content-Length of this answer must agree.
+// It need not for compressed answers, whose length depends on the compressor,
+// nor for tables with ages and lists with tokens. The header may also be
+// absent, depending on the number of writes that the answer took.
 func (a *answer) comparesLength() bool {
 	return a.header.Get("Content-Length") != "" && a.header.Get("Content-Encoding") == "" && !a.table() &&
 		!bytes.Contains(a.body, tokenStart[:len(tokenStart)-1])
 }
 
-// table reports whether the answer is a table, in JSON or in YAML, whose fields
-// are sorted.
+// table reports whether the answer is a table: in JSON, or in YAML, whose
+// fields are sorted.
 func (a *answer) table() bool {
 	return bytes.Contains(a.body[:min(len(a.body), 200)], []byte(`"Table"`)) || bytes.Contains(a.body, []byte("\nkind: Table\n"))
 }

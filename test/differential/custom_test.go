@@ -18,27 +18,28 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// step is a request of a client of custom resources.
+// step is a request in a script for custom resources.
 type step struct {
-	// Name says what the step is about.
+	// Name says what the step tests.
 	Name string `json:"name"`
-	// Verb and Path are those of the request, with the query.
+	// Verb and Path are the method and the path of the request. Path includes
+	// the query.
 	Verb string `json:"verb"`
 	Path string `json:"path"`
-	// Type is the content type of the body, JSON unless it is given. A body that is
-	// not text is an object.
+	// Type is the content type of the body; the default is JSON. A body that is
+	// not a string is marshalled as an object.
 	Type string `json:"type"`
 	Body any    `json:"body"`
-	// Accept is JSON unless it is given.
+	// Accept defaults to JSON.
 	Accept string `json:"accept"`
-	// With Until the request is sent until the answer contains all that it names,
-	// between ampersands, and with Without until it does not contain that.
+	// Until and Without repeat the request: until the answer contains all texts
+	// of Until, which ampersands separate, and none of Without.
 	Until   string `json:"until"`
 	Without string `json:"without"`
 }
 
-// TestCustomResourcesAgree does the same with the definitions and objects of two
-// servers that know nothing of one another, and compares all answers.
+// TestCustomResourcesAgree sends the same steps to two servers with separate
+// etcds, and compares all answers.
 func TestCustomResourcesAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
@@ -73,7 +74,7 @@ func steps(t *testing.T) []step {
 	return all
 }
 
-// step takes a step, again if need be.
+// step sends a step. With Until or Without it repeats the request.
 func (s *side) step(t *testing.T, what step) (last *answer, err error) {
 	if what.Until == "" && what.Without == "" {
 		return s.try(what)
@@ -136,10 +137,11 @@ func (s step) body() (io.Reader, error) {
 	return bytes.NewReader(encoded), err
 }
 
-// stepHeaders are those of an answer that say something.
+// stepHeaders are the response headers that are compared.
 var stepHeaders = []string{"Content-Type", "Warning", "Cache-Control", "Retry-After", "Location", "Etag"}
 
-// sameStep says how two answers differ, leaving out what is each server's own.
+// sameStep describes how two answers differ. It ignores values that differ
+// between any two servers.
 func sameStep(ours, theirs *answer) string {
 	var out strings.Builder
 	if ours.status != theirs.status {
@@ -147,7 +149,7 @@ func sameStep(ours, theirs *answer) string {
 	}
 	for _, name := range stepHeaders {
 		a, b := ours.header.Values(name), theirs.header.Values(name)
-		// Documents of OpenAPI have tags of our own.
+		// ETags of OpenAPI documents are our own.
 		if tagged := name == "Etag" && len(a) == len(b); !tagged && !slices.Equal(a, b) {
 			fmt.Fprintf(&out, "  header %s: ours %q, theirs %q\n", name, a, b)
 		}
@@ -160,8 +162,8 @@ func sameStep(ours, theirs *answer) string {
 	return out.String()
 }
 
-// own are texts that each server has its own of.
-var own = regexp.MustCompile(strings.Join([]string{
+// serverSpecific matches values that differ between any two servers.
+var serverSpecific = regexp.MustCompile(strings.Join([]string{
 	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`,           // UIDs
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`,             // times
 	`"(resourceVersion|continue)":"[^"]*"`,                // revisions
@@ -170,9 +172,10 @@ var own = regexp.MustCompile(strings.Join([]string{
 	`"?remainingItemCount"?:\d+`, `(RV|version):? \d{2,}`, // revisions in messages
 }, "|"))
 
-// neutral is a body without what is each server's own. Conditions of a definition
-// are in the order in which controllers wrote them, and managed fields in that of
-// the seconds in which they were written.
+// neutral replaces values that differ between any two servers. It also sorts
+// lists whose order depends on time: conditions of a definition are in the
+// order in which controllers wrote them, managed fields in the order of the
+// seconds in which they were written.
 func neutral(body []byte) []byte {
 	var out bytes.Buffer
 	for each := json.NewDecoder(bytes.NewReader(body)); ; {
@@ -186,27 +189,27 @@ func neutral(body []byte) []byte {
 		}
 		out.Write(ordered(decoded))
 	}
-	return own.ReplaceAll(harness.QuotedManagedFields.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
+	return serverSpecific.ReplaceAll(harness.QuotedManagedFields.ReplaceAll(body, []byte("$1#$2")), []byte("#"))
 }
 
-// neutralYAML is an object in YAML as JSON, with the lines that it had. What is
-// neither stays.
+// neutralYAML returns a YAML object as JSON, followed by the sorted lines of
+// the YAML. Other bodies are returned unchanged.
 func neutralYAML(body []byte) []byte {
 	var decoded map[string]any
 	if err := yaml.Unmarshal(body, &decoded); err != nil {
 		return body
 	}
-	lines := strings.Split(own.ReplaceAllString(string(body), "#"), "\n")
+	lines := strings.Split(serverSpecific.ReplaceAllString(string(body), "#"), "\n")
 	slices.Sort(lines)
 	return fmt.Appendf(ordered(decoded), "\n%s", strings.Join(lines, "\n"))
 }
 
-// ordered is what was decoded, in an order that does not depend on time.
+// ordered marshals a decoded value in an order that does not depend on time.
 func ordered(decoded any) []byte {
 	sortDated(decoded)
 	sorted, err := json.Marshal(decoded)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // The value came from JSON.
 	}
 	return append(sorted, '\n')
 }
@@ -223,9 +226,10 @@ func sortDated(of any) {
 			sortDated(value)
 			list, ok := value.([]any)
 			if ok && (key == "conditions" || key == "managedFields") {
-				// Not by their times: a second may begin between two of one server's.
+				// Times are no sort key: a second may begin between two writes
+				// to one server.
 				slices.SortFunc(list, func(a, b any) int {
-					return strings.Compare(own.ReplaceAllString(fmt.Sprint(a), "#"), own.ReplaceAllString(fmt.Sprint(b), "#"))
+					return strings.Compare(serverSpecific.ReplaceAllString(fmt.Sprint(a), "#"), serverSpecific.ReplaceAllString(fmt.Sprint(b), "#"))
 				})
 			}
 		}

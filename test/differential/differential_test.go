@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestReadPathsAgree compares both read paths, case by case. Each case can be run
-// alone: -run 'TestReadPathsAgree/matrix'. With the seed of a run it then asks
-// what it asked in that run, up to revisions and generated names.
+// TestReadPathsAgree compares both read paths case by case. Each case can run
+// alone: -run 'TestReadPathsAgree/matrix'. With the seed of an earlier run it
+// sends the requests of that run, apart from revisions and generated names.
 func TestReadPathsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
@@ -25,7 +25,7 @@ func TestReadPathsAgree(t *testing.T) {
 	}
 }
 
-// coverage fails for types of which nothing is compared.
+// coverage fails for kinds of which nothing is compared.
 func coverage(t *testing.T, kinds []*kind) {
 	builtin := 0
 	for _, k := range kinds {
@@ -65,7 +65,8 @@ func substitute(query string, now int64, k *kind) string {
 const (
 	senders = 4
 	retries = 10
-	// shownMismatches bounds what one broken thing floods the log with.
+	// shownMismatches bounds the mismatches that are logged, since one fault
+	// may cause very many.
 	shownMismatches = 15
 )
 
@@ -93,9 +94,10 @@ func (p *pair) agree(t *testing.T, requests []request) {
 	}
 }
 
-// compare sends one request to both servers. A mismatch counts when etcd stood
-// still meanwhile. Answers that may lag, those to requests with a
-// resourceVersion, must also have been unequal after both caches caught up.
+// compare sends one request to both servers. A mismatch only counts if etcd's
+// revision did not change meanwhile. An answer to a request with a
+// resourceVersion may lag, so it is compared again after both caches have
+// caught up.
 func (p *pair) compare(r request) (mismatch string) {
 	for range retries {
 		before := p.revision()
@@ -125,9 +127,10 @@ func (p *pair) compare(r request) (mismatch string) {
 	return mismatch
 }
 
-// typeless reports whether Kubernetes has left out the kind of a discovery document, or
-// only its version: requests at the same time share the object, for which it sets these
-// for encoding and takes them away again. All of these kinds have API in their names.
+// typeless reports whether Kubernetes has omitted the kind or the version of a
+// discovery document. This is a race in Kubernetes: concurrent requests share
+// the object, whose kind and version are set for encoding and removed
+// afterwards. All kinds of discovery documents contain "API".
 func typeless(r request, theirs *answer) bool {
 	return theirs.status == http.StatusOK && strings.HasPrefix(r.path, "/apis/") && strings.Count(r.path, "/") < 4 &&
 		(!bytes.Contains(theirs.body, []byte("API")) || bytes.Contains(theirs.body, []byte("kind")) && !bytes.Contains(theirs.body, []byte("apiVersion")))
@@ -144,7 +147,7 @@ func (p *pair) both(r request) (ours, theirs *answer, err error) {
 	return ours, theirs, err
 }
 
-// bothAsked sends two requests that mean the same.
+// bothAsked sends two requests with the same meaning, one to each server.
 func (p *pair) bothAsked(r, toTheirs request) (ours, theirs *answer, err error) {
 	var theirErr error
 	var running sync.WaitGroup
@@ -163,7 +166,8 @@ func (p *pair) bothAsked(r, toTheirs request) (ours, theirs *answer, err error) 
 	return ours, theirs, err
 }
 
-// pages follows continue tokens. Each server must understand the other's.
+// pages follows continue tokens. Each server must understand the other's
+// tokens.
 func (p *pair) pages(t *testing.T) {
 	for _, path := range []string{"/api/v1/configmaps", "/api/v1/namespaces/team-a/pods", "/apis/example.com/v1/widgets", "/api/v1/nodes"} {
 		for _, query := range []string{"limit=2", "limit=7", "limit=50&labelSelector=app%3Dweb", "limit=100&resourceVersionMatch=Exact&resourceVersion=NOW"} {

@@ -19,15 +19,17 @@ type kind struct {
 	namespaced bool
 	gets       bool
 	lists      bool
-	// subresources that can be read.
+	// subresources are those that can be read.
 	subresources []string
-	// keys are those of the objects: "namespace/name" or "name".
+	// keys identify the objects: "namespace/name" or "name".
 	keys []string
-	// labels and fields of the objects with some of their values, for selectors.
+	// labels and fields hold some values of the objects' labels and fields, for
+	// selectors.
 	labels, fields map[string][]string
 }
 
-// virtual types are computed for each request and not stored.
+// virtual are types that are computed for each request and not stored, with the
+// reason why they are not compared.
 var virtual = map[schema.GroupResource]string{
 	{Resource: "componentstatuses"}: "asks other components for their health, and answers in any order",
 }
@@ -43,7 +45,8 @@ func (k *kind) root() string {
 	return "/apis/" + k.gvr.Group + "/" + k.gvr.Version
 }
 
-// listPath lists all objects, or those of a namespace.
+// listPath returns the path that lists all objects, or the objects of a
+// namespace.
 func (k *kind) listPath(namespace string) string {
 	if namespace == "" {
 		return k.root() + "/" + k.gvr.Resource
@@ -51,7 +54,7 @@ func (k *kind) listPath(namespace string) string {
 	return k.root() + "/namespaces/" + namespace + "/" + k.gvr.Resource
 }
 
-// path gets the object of a key.
+// path returns the path of the object with a key.
 func (k *kind) path(key string) string {
 	if ns, name, ok := strings.Cut(key, "/"); ok {
 		return k.listPath(ns) + "/" + name
@@ -59,7 +62,7 @@ func (k *kind) path(key string) string {
 	return k.listPath("") + "/" + key
 }
 
-// discover lists what can be read of the server that a client talks to.
+// discover returns the kinds that can be read.
 func discover(tb testing.TB, p *pair) []*kind {
 	tb.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(p.ours.quiet())
@@ -94,12 +97,12 @@ func discover(tb testing.TB, p *pair) []*kind {
 			}
 		}
 	}
-	// Discovery asks for groups in parallel; a seed needs an order.
+	// Discovery reads groups in parallel; a seed needs a fixed order.
 	slices.SortFunc(kinds, func(a, b *kind) int { return strings.Compare(a.listPath(""), b.listPath("")) })
 	return kinds
 }
 
-// survey fills in the keys of all objects.
+// survey fills in the keys, labels and fields of all objects.
 func survey(tb testing.TB, p *pair, kinds []*kind) {
 	tb.Helper()
 	client, err := dynamic.NewForConfig(p.theirs.quiet())

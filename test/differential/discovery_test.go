@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TestDiscoveryAgrees compares every discovery document of both read paths
-// while groups come, change and go.
+// TestDiscoveryAgrees compares all discovery documents of both read paths while
+// groups are added, changed and removed.
 func TestDiscoveryAgrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
@@ -60,11 +60,12 @@ var (
 	boats       = schema.GroupVersionResource{Group: "lake.example.com", Version: "v1", Resource: "boats"}
 )
 
-// documents compares discovery and changes what it is of.
+// documents compares discovery documents and changes the groups that they
+// describe.
 type documents struct {
 	pair   *pair
 	client dynamic.Interface
-	// paths are all that ever answered.
+	// paths are all paths that have ever existed.
 	paths []string
 }
 
@@ -86,7 +87,7 @@ var (
 	}
 )
 
-// agree compares all documents in all forms when nobody writes any more.
+// agree compares all documents in all forms once there are no more writes.
 func (d *documents) agree(t *testing.T, when string) {
 	t.Run(when, func(t *testing.T) {
 		d.pair.settle()
@@ -130,8 +131,8 @@ func (d *documents) agree(t *testing.T, when string) {
 	})
 }
 
-// find adds the paths of the groups that there are. Those of before are asked
-// for as well. A version with several definitions is left to unordered.
+// find adds the paths of the current groups. Earlier paths remain. It leaves
+// out the version with several definitions, which unordered compares.
 func (d *documents) find(t *testing.T) {
 	a, err := d.pair.theirs.do(request{path: "/apis", accept: "application/json"})
 	if err != nil {
@@ -141,7 +142,8 @@ func (d *documents) find(t *testing.T) {
 	if err := json.Unmarshal(a.body, &list); err != nil {
 		t.Fatal(err)
 	}
-	// The plain document of the core group holds the server's address: it is left out.
+	// The plain document of the core group is left out: it contains the
+	// server's address.
 	found := []string{"/api/v1", "/api/v1/", "/apis", "/apis/"}
 	for _, g := range list.Groups {
 		found = append(found, "/apis/"+g.Name, "/apis/"+g.Name+"/")
@@ -156,7 +158,8 @@ func (d *documents) find(t *testing.T) {
 	d.paths = slices.Compact(d.paths)
 }
 
-// unorderedPath lists definitions in an order that is another each time.
+// unorderedPath lists several definitions. Their order changes from request to
+// request.
 const unorderedPath = "/apis/lake.example.com/v1"
 
 func (d *documents) unordered(t *testing.T) {
@@ -182,7 +185,8 @@ func sortResources(a *answer) {
 	}
 }
 
-// tags are the ETags of both servers, which must be one.
+// tags returns the ETags of the aggregated document. Both servers must send the
+// same.
 func (d *documents) tags(t *testing.T) map[string]string {
 	ours, theirs, err := d.pair.both(request{path: "/apis", accept: aggregatedDiscovery[0]})
 	if err != nil {
@@ -216,7 +220,8 @@ func (d *documents) delete(t *testing.T, gvr schema.GroupVersionResource, name s
 	}
 }
 
-// stick deletes a definition whose one object will not go.
+// stick deletes a definition whose only object cannot be deleted, because of a
+// finalizer.
 func (d *documents) stick(t *testing.T) {
 	t.Helper()
 	stuck := &unstructured.Unstructured{Object: object("lake.example.com/v1", "Canoe", "default", "stuck")}

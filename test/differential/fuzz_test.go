@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fuzzedPaths are what the parameters are added to.
+// fuzzedPaths are the paths to which fuzzed parameters are added.
 var fuzzedPaths = []string{
 	"/api/v1/pods", "/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/team-a/configmaps", "/api/v1/events", "/apis/events.k8s.io/v1/namespaces/team-b/events",
 	"/api/v1/nodes", "/api/v1/namespaces/team-a/secrets", "/apis/batch/v1/jobs", "/apis/example.com/v1/widgets", "/apis/example.com/v1beta1/namespaces/team-a/widgets",
@@ -19,9 +19,10 @@ var fuzzedPaths = []string{
 	"/api/v1/namespaces/team-a/pods/pod-1", "/api/v1/nodes/absent", "/apis/apps/v1/namespaces/team-b/deployments/deployment-2",
 }
 
-// startFuzz starts servers with a few objects of each kind, in the process that
-// sends requests. Seeds are skipped unless a target is asked for by name: the
-// matrix sends the same requests to servers that run already.
+// startFuzz starts servers with a few objects of each kind. It does so only in
+// the process that sends requests. Seeds are skipped unless a target is
+// selected by name: the matrix sends the same requests to servers that run
+// already.
 func startFuzz(f *testing.F) *pair {
 	f.Helper()
 	given := func(name string) string { return flag.Lookup(name).Value.String() }
@@ -30,13 +31,13 @@ func startFuzz(f *testing.F) *pair {
 	case given("test.fuzz") == "" && !strings.Contains(given("test.run"), "Fuzz"):
 		f.Skip("needs servers of its own: give -fuzz or -run with the name of the target")
 	case given("test.fuzz") != "" && !worker && !strings.Contains(given("test.run"), "Fuzz"):
-		// This process only hands out inputs.
+		// This process only distributes inputs.
 		return nil
 	}
 	p := startPair(f)
 	newObjectSet(p).manifests()
 	p.settle()
-	// Nobody writes from here on, so no cache falls behind again.
+	// There are no writes from here on, so no cache falls behind again.
 	for _, k := range discover(f, p) {
 		if k.lists && k.stored() {
 			if err := p.catchUp(k.listPath("")); err != nil {
@@ -63,8 +64,9 @@ func (p *pair) fuzzed(t *testing.T, r request) {
 	}
 }
 
-// waits recognizes requests for revisions that are not reached, for watches, for
-// what other processes answer, and for the servers' own addresses.
+// waits recognizes requests that take long or cannot be compared: requests for
+// future revisions, watches, requests that other processes answer, and
+// documents with the server's own address.
 func (p *pair) waits(r request) bool {
 	target, err := url.Parse(r.path + "?" + r.query)
 	if err != nil {
@@ -93,8 +95,9 @@ func (p *pair) waits(r request) bool {
 	return q.Has("watch") || q.Has("timeout") || q.Has("timeoutSeconds")
 }
 
-// fuzzAsker makes seeds, of made-up objects.
-func fuzzAsker() (*requestGenerator, *kind) {
+// fuzzGenerator returns a generator and a kind with made-up objects, which make
+// seeds.
+func fuzzGenerator() (*requestGenerator, *kind) {
 	k := &kind{
 		labels: map[string][]string{"app": {"web", "db"}, "tier": {"t1"}, "index": {"7"}},
 		fields: map[string][]string{"metadata.name": {"pod-1"}, "metadata.namespace": {"team-a"}, "spec.nodeName": {"node-1"}, "status.phase": {"Pending"}},
@@ -104,7 +107,7 @@ func fuzzAsker() (*requestGenerator, *kind) {
 }
 
 func FuzzSelectors(f *testing.F) {
-	a, k := fuzzAsker()
+	gen, k := fuzzGenerator()
 	for i, selector := range brokenLabelSelectors {
 		f.Add(uint8(i), selector, "", "")
 	}
@@ -112,23 +115,23 @@ func FuzzSelectors(f *testing.F) {
 		f.Add(uint8(i), "", selector, "1")
 	}
 	for i := range 100 {
-		f.Add(uint8(i), a.labelSelector(k, false), a.fieldSelector(k, false), a.limit(false))
+		f.Add(uint8(i), gen.labelSelector(k, false), gen.fieldSelector(k, false), gen.limit(false))
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, label, field, limit string) {
-		q := query{{"labelSelector", label}, {"fieldSelector", field}, {"limit", limit}}.given()
+		q := query{{"labelSelector", label}, {"fieldSelector", field}, {"limit", limit}}.withoutEmpty()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String()})
 	})
 }
 
-// FuzzPages takes tokens as they are sent, or as they read: those that begin
-// with a brace. NOW stands for the current revision.
+// FuzzPages takes continue tokens either encoded or decoded. A decoded token
+// begins with a brace. NOW stands for the current revision.
 func FuzzPages(f *testing.F) {
-	a, k := fuzzAsker()
+	gen, k := fuzzGenerator()
 	versions := append([]string{"", "0", "NOW", "1", "7"}, brokenVersions...)
 	for i, version := range versions {
 		f.Add(uint8(i), version, "", "", "", "")
-		f.Add(uint8(i), version, pick(a, matches...), a.limit(false), "", a.fieldSelector(k, false))
+		f.Add(uint8(i), version, pick(gen, matches...), gen.limit(false), "", gen.fieldSelector(k, false))
 	}
 	for i, limit := range brokenLimits {
 		f.Add(uint8(i), "", "", limit, "", "")
@@ -136,7 +139,7 @@ func FuzzPages(f *testing.F) {
 	for i, content := range tokenContents {
 		f.Add(uint8(i), "", "", "1", content, "")
 		f.Add(uint8(i), "", "", "2", content, "metadata.namespace=team-a")
-		f.Add(uint8(i), "", pick(a, matches...), "", token(content), a.fieldSelector(k, false))
+		f.Add(uint8(i), "", pick(gen, matches...), "", token(content), gen.fieldSelector(k, false))
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, version, match, limit, continued, field string) {
@@ -146,7 +149,7 @@ func FuzzPages(f *testing.F) {
 			continued = token(continued)
 		}
 		version = strings.ReplaceAll(version, "NOW", now)
-		q := query{{"resourceVersion", version}, {"resourceVersionMatch", match}, {"limit", limit}, {"continue", continued}, {"fieldSelector", field}}.given()
+		q := query{{"resourceVersion", version}, {"resourceVersionMatch", match}, {"limit", limit}, {"continue", continued}, {"fieldSelector", field}}.withoutEmpty()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String()})
 	})
 }
@@ -161,12 +164,12 @@ func FuzzAccept(f *testing.F) {
 	}
 	p := startFuzz(f)
 	f.Fuzz(func(t *testing.T, at uint8, accept, encoding, includeObject string) {
-		q := query{{"includeObject", includeObject}}.given()
+		q := query{{"includeObject", includeObject}}.withoutEmpty()
 		p.fuzzed(t, request{path: fuzzedPaths[int(at)%len(fuzzedPaths)], query: q.String(), accept: accept, encoding: encoding})
 	})
 }
 
-// FuzzRaw sends paths and queries as they are, below the API's roots.
+// FuzzRaw sends paths below the API's roots and queries, unchanged.
 func FuzzRaw(f *testing.F) {
 	for _, parameter := range parameters {
 		f.Add("v1/namespaces/team-a/configmaps", parameter)

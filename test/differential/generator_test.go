@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// requestGenerator makes up requests at random: GET and LIST of every kind in every way
-// that the API has, most of them legal. One seed makes the same requests as
-// long as the objects and revisions are the same.
+// requestGenerator makes random requests: GET and LIST of every kind, in every
+// way that the API has, most of them legal. The same seed makes the same
+// requests as long as the objects and revisions are the same.
 type requestGenerator struct {
 	*rand.Rand
 	kinds []*kind
-	// pinned are revisions between which objects changed, the newest last.
+	// pinned are revisions between which objects changed, in increasing order.
 	pinned []int64
-	// tokens continue lists, by path.
+	// tokens are continue tokens by path.
 	tokens map[string][]string
 }
 
-// query keeps its parameters in order and may repeat them.
+// query holds parameters in order. Names may occur several times.
 type query [][2]string
 
 func (q query) with(name, value string) query { return append(slices.Clone(q), [2]string{name, value}) }
@@ -29,8 +29,8 @@ func (q query) without(names ...string) query {
 	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return slices.Contains(names, p[0]) })
 }
 
-// given leaves out what is empty.
-func (q query) given() query {
+// withoutEmpty returns the query without empty parameters.
+func (q query) withoutEmpty() query {
 	return slices.DeleteFunc(slices.Clone(q), func(p [2]string) bool { return p[1] == "" })
 }
 
@@ -42,113 +42,115 @@ func (q query) String() string {
 	return strings.Join(parts, "&")
 }
 
-// once is true one time in n.
-func (a *requestGenerator) once(n int) bool { return a.IntN(n) == 0 }
+// once returns true once in n calls, on average.
+func (gen *requestGenerator) once(n int) bool { return gen.IntN(n) == 0 }
 
-func pick[T any](a *requestGenerator, from ...T) T { return from[a.IntN(len(from))] }
+func pick[T any](gen *requestGenerator, from ...T) T { return from[gen.IntN(len(from))] }
 
-// bulky are the kinds with hundreds of objects, which are slow to ask for and
-// the only ones that fill more than one leaf of the tree.
+// bulky are the kinds with hundreds of objects. Lists of them are slow, and
+// only they fill more than one leaf of the tree.
 var bulky = []string{"pods", "configmaps", "secrets"}
 
-// kind favours those with many objects a little.
-func (a *requestGenerator) kind() *kind {
-	if a.once(8) {
-		return named(a.kinds, pick(a, bulky...))
+// kind returns a random kind. It slightly prefers kinds with many objects.
+func (gen *requestGenerator) kind() *kind {
+	if gen.once(8) {
+		return named(gen.kinds, pick(gen, bulky...))
 	}
-	return pick(a, a.kinds...)
+	return pick(gen, gen.kinds...)
 }
 
-// request is any request.
-func (a *requestGenerator) request() request {
-	k := a.kind()
-	if k.gets && len(k.keys) > 0 && a.once(6) {
-		return a.get(k)
+// request returns a random request.
+func (gen *requestGenerator) request() request {
+	k := gen.kind()
+	if k.gets && len(k.keys) > 0 && gen.once(6) {
+		return gen.get(k)
 	}
-	return a.list(k)
+	return gen.list(k)
 }
 
-// get asks for one object.
-func (a *requestGenerator) get(k *kind) request {
-	wild := a.once(5)
-	r := request{path: k.path(pick(a, k.keys...)), listPath: k.listPath("")}
-	if wild && a.once(3) {
-		r.path = k.path(strings.TrimPrefix(pick(a, namespaces...)+"/absent", map[bool]string{false: pick(a, namespaces...) + "/"}[k.namespaced]))
+// get returns a request for one object.
+func (gen *requestGenerator) get(k *kind) request {
+	wild := gen.once(5)
+	r := request{path: k.path(pick(gen, k.keys...)), listPath: k.listPath("")}
+	if wild && gen.once(3) {
+		r.path = k.path(strings.TrimPrefix(pick(gen, namespaces...)+"/absent", map[bool]string{false: pick(gen, namespaces...) + "/"}[k.namespaced]))
 	}
 	var q query
-	if a.once(2) {
-		q = q.with("resourceVersion", a.version(wild))
+	if gen.once(2) {
+		q = q.with("resourceVersion", gen.version(wild))
 	}
-	if wild && a.once(3) {
-		q = q.with(pick(a, "resourceVersionMatch", "limit", "labelSelector", "fieldSelector", "continue"), pick(a, "Exact", "1", "app=web", "metadata.name=x"))
+	if wild && gen.once(3) {
+		q = q.with(pick(gen, "resourceVersionMatch", "limit", "labelSelector", "fieldSelector", "continue"), pick(gen, "Exact", "1", "app=web", "metadata.name=x"))
 	}
-	return a.inSomeForm(r, q, wild)
+	return gen.inSomeForm(r, q, wild)
 }
 
-// list asks for a collection. A wild request may be illegal in any parameter.
-func (a *requestGenerator) list(k *kind) request {
-	wild := a.once(4)
-	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
+// list returns a request for a collection. If wild is drawn, any parameter may
+// be illegal.
+func (gen *requestGenerator) list(k *kind) request {
+	wild := gen.once(4)
+	r := request{path: gen.scope(k, wild), listPath: k.listPath("")}
 	var q query
 	switch {
-	case a.once(8):
-		q = q.with("continue", a.token(r.path, wild))
-		if a.once(3) {
-			q = q.with("resourceVersion", pick(a, "0", "", a.version(wild)))
+	case gen.once(8):
+		q = q.with("continue", gen.token(r.path, wild))
+		if gen.once(3) {
+			q = q.with("resourceVersion", pick(gen, "0", "", gen.version(wild)))
 		}
 	default:
-		q = a.versions(q, wild)
+		q = gen.versions(q, wild)
 	}
-	// Whether version 0 lifts the limit of a later page depends on Kubernetes' cache.
-	if later := len(q) > 1 && q[0][0] == "continue"; !later && a.once(2) {
-		q = q.with("limit", a.limit(wild))
+	// A later page at version 0 may or may not have a limit, depending on
+	// Kubernetes' cache.
+	if later := len(q) > 1 && q[0][0] == "continue"; !later && gen.once(2) {
+		q = q.with("limit", gen.limit(wild))
 	}
-	q = a.selectors(q, k, wild)
-	if wild && a.once(6) {
-		q = q.with(pick(a, "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector", "unknown", "watch"), pick(a, "0", "false"))
+	q = gen.selectors(q, k, wild)
+	if wild && gen.once(6) {
+		q = q.with(pick(gen, "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector", "unknown", "watch"), pick(gen, "0", "false"))
 	}
-	if wild && a.once(8) && len(q) > 0 {
-		q = append(q, pick(a, q...))
+	if wild && gen.once(8) && len(q) > 0 {
+		q = append(q, pick(gen, q...))
 	}
-	a.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
-	return a.inSomeForm(r, q, wild)
+	gen.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
+	return gen.inSomeForm(r, q, wild)
 }
 
-// at asks for a collection as it was at a revision, legally.
-func (a *requestGenerator) at(k *kind, revision int64) (request, query) {
-	r := request{path: a.scope(k, false), listPath: k.listPath("")}
+// at returns a legal request for a collection at an exact revision.
+func (gen *requestGenerator) at(k *kind, revision int64) (request, query) {
+	r := request{path: gen.scope(k, false), listPath: k.listPath("")}
 	q := query{{"resourceVersion", fmt.Sprint(revision)}, {"resourceVersionMatch", "Exact"}}
-	return r, a.selectors(q, k, false)
+	return r, gen.selectors(q, k, false)
 }
 
-func (a *requestGenerator) scope(k *kind, wild bool) string {
+func (gen *requestGenerator) scope(k *kind, wild bool) string {
 	switch {
-	case !k.namespaced && !(wild && a.once(6)):
+	case !k.namespaced && !(wild && gen.once(6)):
 		return k.listPath("")
-	case wild && a.once(4):
-		return k.listPath(pick(a, "nowhere", "default", "edge", "UPPER"))
-	case a.once(2):
+	case wild && gen.once(4):
+		return k.listPath(pick(gen, "nowhere", "default", "edge", "UPPER"))
+	case gen.once(2):
 		return k.listPath("")
 	}
-	return k.listPath(pick(a, namespaces...))
+	return k.listPath(pick(gen, namespaces...))
 }
 
 var matches = []string{"Exact", "NotOlderThan"}
 
-func (a *requestGenerator) versions(q query, wild bool) query {
-	if a.once(2) {
-		if wild && a.once(3) {
-			q = q.with("resourceVersionMatch", pick(a, append(matches, "", "junk", "exact")...))
+func (gen *requestGenerator) versions(q query, wild bool) query {
+	if gen.once(2) {
+		if wild && gen.once(3) {
+			q = q.with("resourceVersionMatch", pick(gen, append(matches, "", "junk", "exact")...))
 		}
 		return q
 	}
-	version := a.version(wild)
+	version := gen.version(wild)
 	q = q.with("resourceVersion", version)
 	switch {
-	case wild && a.once(3):
-		q = q.with("resourceVersionMatch", pick(a, append(matches, "", "junk", "exact")...))
-	case a.once(2) && version != "":
-		match := pick(a, matches...)
+	case wild && gen.once(3):
+		q = q.with("resourceVersionMatch", pick(gen, append(matches, "", "junk", "exact")...))
+	case gen.once(2) && version != "":
+		match := pick(gen, matches...)
 		if version == "0" {
 			match = "NotOlderThan"
 		}
@@ -157,56 +159,56 @@ func (a *requestGenerator) versions(q query, wild bool) query {
 	return q
 }
 
-// brokenVersions are no numbers, or none that are allowed. None is in the
-// future: waiting for it takes seconds.
+// brokenVersions are not numbers, or not allowed ones. None is in the future,
+// since a server waits seconds for such a revision.
 var brokenVersions = []string{"-1", "abc", "1.5", "99999999999999999999", "0x7", " 7", "00", "007", "1e3", "٣", "+", "+7", "-0", "1_0"}
 
-func (a *requestGenerator) version(wild bool) string {
+func (gen *requestGenerator) version(wild bool) string {
 	switch {
-	case wild && a.once(2):
-		return pick(a, brokenVersions...)
-	case a.once(3):
-		return pick(a, "", "0", "0")
-	case a.once(10):
-		return fmt.Sprint(1 + a.Int64N(a.pinned[0]))
+	case wild && gen.once(2):
+		return pick(gen, brokenVersions...)
+	case gen.once(3):
+		return pick(gen, "", "0", "0")
+	case gen.once(10):
+		return fmt.Sprint(1 + gen.Int64N(gen.pinned[0]))
 	}
-	return fmt.Sprint(pick(a, a.pinned...))
+	return fmt.Sprint(pick(gen, gen.pinned...))
 }
 
 var brokenLimits = []string{"-1", "abc", "", "1.5", "99999999999999999999", "0x2", "+2"}
 
-func (a *requestGenerator) limit(wild bool) string {
-	if wild && a.once(2) {
-		return pick(a, brokenLimits...)
+func (gen *requestGenerator) limit(wild bool) string {
+	if wild && gen.once(2) {
+		return pick(gen, brokenLimits...)
 	}
-	return pick(a, "0", "1", "2", "2", "3", "7", "50", "500", "500", "9223372036854775807")
+	return pick(gen, "0", "1", "2", "2", "3", "7", "50", "500", "500", "9223372036854775807")
 }
 
-// token continues a list of the same path if one is known, and if wild is set
-// perhaps one of something else, or nothing.
-func (a *requestGenerator) token(path string, wild bool) string {
-	if known := a.tokens[path]; len(known) > 0 && !(wild && a.once(2)) {
-		return pick(a, known...)
+// token returns a continue token, of a list of the same path if one is known.
+// If wild is set, it may belong to another list or be invalid.
+func (gen *requestGenerator) token(path string, wild bool) string {
+	if known := gen.tokens[path]; len(known) > 0 && !(wild && gen.once(2)) {
+		return pick(gen, known...)
 	}
 	var others []string
-	for _, tokens := range a.tokens {
+	for _, tokens := range gen.tokens {
 		others = append(others, tokens...)
 	}
 	slices.Sort(others)
 	other := token(`{"v":"meta.k8s.io/v1","rv":1,"start":"x"}`)
 	if len(others) > 0 {
-		other = pick(a, others...)
+		other = pick(gen, others...)
 	}
-	if !wild || a.once(2) {
+	if !wild || gen.once(2) {
 		return other
 	}
-	return pick(a, other[:len(other)/2], other[:len(other)-1], other+"A", strings.ToLower(other), "abc", "",
-		token(a.tokenContent()), token(a.tokenContent()), token(a.tokenContent()))
+	return pick(gen, other[:len(other)/2], other[:len(other)-1], other+"A", strings.ToLower(other), "abc", "",
+		token(gen.tokenContent()), token(gen.tokenContent()), token(gen.tokenContent()))
 }
 
-// tokenContent is what a token might say.
-func (a *requestGenerator) tokenContent() string {
-	return strings.NewReplacer("NOW", fmt.Sprint(a.pinned[len(a.pinned)-1])).Replace(pick(a, tokenContents...))
+// tokenContent returns a decoded token.
+func (gen *requestGenerator) tokenContent() string {
+	return strings.NewReplacer("NOW", fmt.Sprint(gen.pinned[len(gen.pinned)-1])).Replace(pick(gen, tokenContents...))
 }
 
 var tokenContents = []string{
@@ -218,33 +220,33 @@ var tokenContents = []string{
 	`{"v":"meta.k8s.io/v1","rv":NOW,"start":"//"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"\u00ff"}`, `{"v":"meta.k8s.io/v1","rv":NOW,"start":"node-2\u0000"}`,
 }
 
-// inSomeForm asks for a way to encode the answer.
-func (a *requestGenerator) inSomeForm(r request, q query, wild bool) request {
+// inSomeForm chooses the encoding of the answer.
+func (gen *requestGenerator) inSomeForm(r request, q query, wild bool) request {
 	list := r.path == r.listPath || strings.HasSuffix(r.path, r.listPath[strings.LastIndex(r.listPath, "/"):])
-	r.accept = a.accept(list, wild)
-	if strings.Contains(r.accept, "as=Table") && a.once(2) || wild && a.once(20) {
-		object := pick(a, "None", "Metadata", "Object", "")
-		if wild && a.once(2) {
-			object = pick(a, "junk", "none")
+	r.accept = gen.accept(list, wild)
+	if strings.Contains(r.accept, "as=Table") && gen.once(2) || wild && gen.once(20) {
+		object := pick(gen, "None", "Metadata", "Object", "")
+		if wild && gen.once(2) {
+			object = pick(gen, "junk", "none")
 		}
 		q = q.with("includeObject", object)
 	}
-	if a.once(10) {
-		q = q.with("pretty", pick(a, "1", "true", "0", ""))
+	if gen.once(10) {
+		q = q.with("pretty", pick(gen, "1", "true", "0", ""))
 	}
 	r.query = q.String()
 	switch {
-	case a.once(4):
+	case gen.once(4):
 		r.encoding = "gzip"
-	case a.once(12):
-		r.zstd, r.encoding = true, pick(a, "", "gzip")
+	case gen.once(12):
+		r.zstd, r.encoding = true, pick(gen, "", "gzip")
 	case wild:
-		r.encoding = pick(a, dimensions[1]...)
+		r.encoding = pick(gen, dimensions[1]...)
 	}
-	if a.once(12) {
-		r.agent = pick(a, dimensions[2]...)
+	if gen.once(12) {
+		r.agent = pick(gen, dimensions[2]...)
 	}
-	if a.once(20) {
+	if gen.once(20) {
 		r.as = http1
 	}
 	return r

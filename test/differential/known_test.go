@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// disputed recognizes requests that Kubernetes answers in two ways: a later page
-// at version 0 has no limit if its cache still holds the page's revision, and
-// has one if etcd is asked. A list of one namespace among all may continue in another.
+// disputed recognizes requests that Kubernetes itself answers in two ways. One
+// is a later page at version 0: it has no limit if the watch cache still holds
+// the page's revision, and has one if etcd answers. The other is a list
+// narrowed to one namespace whose token continues in another namespace.
 func disputed(r request) bool {
 	if elsewhere(r) {
 		return true

@@ -13,16 +13,16 @@ import (
 
 const (
 	requestsVariable = "MILLRACE_REQUESTS"
-	// defaultRequests is how many random requests the matrix asks, unless the
-	// variable says more.
+	// defaultRequests is the number of random requests in the matrix, unless
+	// requestsVariable sets another number.
 	defaultRequests = 3000
-	// walks is how many lists are followed to their end.
+	// walks is the number of lists that are followed to their last page.
 	walks = 60
-	// maxPages bounds one of them.
+	// maxPages bounds the pages of a walk.
 	maxPages = 40
 )
 
-// scaled is n times as much as is asked for more requests than the default.
+// scaled scales n by the ratio of requestsVariable to defaultRequests.
 func scaled(t *testing.T, n int) int {
 	given := os.Getenv(requestsVariable)
 	if given == "" {
@@ -35,32 +35,32 @@ func scaled(t *testing.T, n int) int {
 	return max(1, n*requests/defaultRequests)
 }
 
-// newRequestGenerator makes a generator with revisions and tokens.
+// newRequestGenerator returns a generator with revisions and tokens.
 func newRequestGenerator(t *testing.T, p *pair, f *objectSet, kinds []*kind, random *rand.Rand) *requestGenerator {
 	t.Helper()
-	a := &requestGenerator{Rand: random}
+	gen := &requestGenerator{Rand: random}
 	for _, k := range kinds {
 		if k.lists && k.stored() {
-			a.kinds = append(a.kinds, k)
+			gen.kinds = append(gen.kinds, k)
 		}
 	}
-	a.advance(t, p, f)
-	return a
+	gen.advance(t, p, f)
+	return gen
 }
 
-// advance changes some objects and notes the revisions between, and tokens of
-// lists of every kind.
-func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
+// advance changes some objects. It records the revisions in between, and tokens
+// of lists of every kind.
+func (gen *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 	t.Helper()
-	a.tokens, a.pinned = map[string][]string{}, []int64{p.revision()}
+	gen.tokens, gen.pinned = map[string][]string{}, []int64{p.revision()}
 	const changes = 3
 	for range changes {
 		for _, resource := range append(bulky, "widgets") {
-			f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
-			a.pinned = append(a.pinned, p.revision())
+			f.change(t, named(gen.kinds, resource), gen.Rand, int(p.revision()))
+			gen.pinned = append(gen.pinned, p.revision())
 		}
 	}
-	for _, k := range a.kinds {
+	for _, k := range gen.kinds {
 		paths := []string{k.listPath("")}
 		if k.namespaced {
 			paths = append(paths, k.listPath(namespaces[0]), k.listPath(namespaces[1]))
@@ -72,19 +72,19 @@ func (a *requestGenerator) advance(t *testing.T, p *pair, f *objectSet) {
 					t.Fatal(err)
 				}
 				if token := continueToken(got.body); token != "" {
-					a.tokens[path] = append(a.tokens[path], token)
+					gen.tokens[path] = append(gen.tokens[path], token)
 				}
 			}
 		}
 	}
 }
 
-// distinct makes n different requests.
-func (a *requestGenerator) distinct(n int) []request {
+// distinct returns n different requests.
+func (gen *requestGenerator) distinct(n int) []request {
 	seen := map[string]bool{}
 	var all []request
 	for len(all) < n {
-		r := a.request()
+		r := gen.request()
 		if key := r.String(); !seen[key] && !disputed(r) {
 			seen[key] = true
 			all = append(all, r)
@@ -93,22 +93,22 @@ func (a *requestGenerator) distinct(n int) []request {
 	return all
 }
 
-// matrix compares everything that can be asked of collections and objects.
-func (p *pair) matrix(t *testing.T, a *requestGenerator) {
+// matrix compares all kinds of requests for collections and objects.
+func (p *pair) matrix(t *testing.T, gen *requestGenerator) {
 	now := p.revision()
-	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(a.kinds, now), disputed)) })
-	t.Run("random", func(t *testing.T) { p.agree(t, a.distinct(scaled(t, defaultRequests))) })
-	t.Run("broken", func(t *testing.T) { p.agree(t, broken(a)) })
+	t.Run("selectors", func(t *testing.T) { p.agree(t, slices.DeleteFunc(everySelector(gen.kinds, now), disputed)) })
+	t.Run("random", func(t *testing.T) { p.agree(t, gen.distinct(scaled(t, defaultRequests))) })
+	t.Run("broken", func(t *testing.T) { p.agree(t, broken(gen)) })
 	t.Run("walks", func(t *testing.T) {
 		for range scaled(t, walks) {
-			if r, q := a.walkable(); !disputed(with(r, func(r *request) { r.query = q.String() })) {
+			if r, q := gen.walkable(); !disputed(with(r, func(r *request) { r.query = q.String() })) {
 				p.walk(t, r, q, p.compare)
 			}
 		}
 	})
 	t.Run("future", func(t *testing.T) {
 		var running sync.WaitGroup
-		for _, r := range future(a) {
+		for _, r := range future(gen) {
 			running.Go(func() {
 				if mismatch := p.compare(r); mismatch != "" {
 					t.Errorf("%s\n%s", r, mismatch)
@@ -119,11 +119,12 @@ func (p *pair) matrix(t *testing.T, a *requestGenerator) {
 	})
 }
 
-// broken asks for everything illegal alone, so that one error hides no other.
-func broken(a *requestGenerator) []request {
+// broken returns requests with one illegal parameter each, so that no error
+// hides another.
+func broken(gen *requestGenerator) []request {
 	var all []request
 	ask := func(resource string, q query, accept string) {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		all = append(all, request{path: k.listPath(""), query: q.String(), accept: accept, listPath: k.listPath("")})
 		if k.namespaced {
 			all = append(all, request{path: k.listPath(namespaces[0]), query: q.String(), accept: accept, listPath: k.listPath("")})
@@ -141,11 +142,11 @@ func broken(a *requestGenerator) []request {
 		each("limit", brokenLimits)
 		each("resourceVersion", brokenVersions)
 		for _, content := range tokenContents {
-			content = strings.ReplaceAll(content, "NOW", fmt.Sprint(a.pinned[len(a.pinned)-1]))
+			content = strings.ReplaceAll(content, "NOW", fmt.Sprint(gen.pinned[len(gen.pinned)-1]))
 			ask(resource, query{{"continue", token(content)}}, "")
 			ask(resource, query{{"continue", token(content)}, {"limit", "1"}}, protobuf)
 		}
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		for _, accept := range refused {
 			for _, word := range []string{"", "List"} {
 				ask(resource, query{{"limit", "2"}}, strings.ReplaceAll(accept, "LIST", word))
@@ -156,11 +157,12 @@ func broken(a *requestGenerator) []request {
 	return all
 }
 
-// future asks for revisions that are not reached. Each takes three seconds.
-func future(a *requestGenerator) []request {
+// future returns requests for revisions that etcd has not reached. Each takes
+// three seconds.
+func future(gen *requestGenerator) []request {
 	var all []request
 	for i, resource := range []string{"pods", "nodes", "widgets", "events"} {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		for _, q := range []query{
 			{{"resourceVersion", "999999999"}, {"resourceVersionMatch", matches[i%2]}, {"limit", "2"}},
 			{{"resourceVersion", "9223372036854775807"}, {"labelSelector", "app=web"}},
@@ -174,7 +176,7 @@ func future(a *requestGenerator) []request {
 			watch := query{{"watch", "1"}, {"resourceVersion", version}, {"timeoutSeconds", "2"}, {"allowWatchBookmarks", "true"}}
 			both := []query{exact, watch}
 			if resource == "events" {
-				both = both[:1] // Kubernetes takes such a version for the oldest
+				both = both[:1] // Kubernetes takes such a version for the oldest one.
 			}
 			for _, q := range both {
 				all = append(all, request{path: k.listPath(firstNamespace(k)), query: q.String(), listPath: k.listPath("")})
@@ -184,7 +186,7 @@ func future(a *requestGenerator) []request {
 	return all
 }
 
-// firstNamespace is "" of what has none.
+// firstNamespace returns "" for cluster-scoped kinds.
 func firstNamespace(k *kind) string {
 	if k.namespaced {
 		return namespaces[0]
@@ -192,29 +194,30 @@ func firstNamespace(k *kind) string {
 	return ""
 }
 
-// walkable is a list that takes several pages.
-func (a *requestGenerator) walkable() (request, query) {
-	k := a.kind()
-	limit := pick(a, 1, 2, 3)
+// walkable returns a request for a list that takes several pages.
+func (gen *requestGenerator) walkable() (request, query) {
+	k := gen.kind()
+	limit := pick(gen, 1, 2, 3)
 	if len(k.keys) > maxPages {
-		limit = pick(a, 13, 37, 100)
+		limit = pick(gen, 13, 37, 100)
 	}
-	r := request{path: a.scope(k, false), listPath: k.listPath("")}
-	q := a.selectors(query{{"limit", fmt.Sprint(limit)}}, k, false)
-	switch a.IntN(4) {
+	r := request{path: gen.scope(k, false), listPath: k.listPath("")}
+	q := gen.selectors(query{{"limit", fmt.Sprint(limit)}}, k, false)
+	switch gen.IntN(4) {
 	case 0:
-		q = q.with("resourceVersion", fmt.Sprint(pick(a, a.pinned...))).with("resourceVersionMatch", "Exact")
+		q = q.with("resourceVersion", fmt.Sprint(pick(gen, gen.pinned...))).with("resourceVersionMatch", "Exact")
 	case 1:
-		q = q.with("resourceVersion", fmt.Sprint(pick(a, a.pinned...)))
+		q = q.with("resourceVersion", fmt.Sprint(pick(gen, gen.pinned...)))
 	}
-	r.accept = a.accept(true, false)
-	if a.once(3) {
+	r.accept = gen.accept(true, false)
+	if gen.once(3) {
 		r.encoding = "gzip"
 	}
 	return r, q
 }
 
-// walk compares each page of a list, with the tokens of both servers in turn.
+// walk compares all pages of a list. It uses the tokens of both servers in
+// turn.
 func (p *pair) walk(t *testing.T, r request, q query, compare func(request) string) {
 	t.Helper()
 	for page := range maxPages {

@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Kubernetes loses or repeats objects in the pages of a list over all namespaces whose
-// field selector pins one: it narrows the first page to the namespace, with a token that
-// continues within it, and no later page. What is right are the pages of the namespace,
-// so the stock server is asked for those.
+// Kubernetes loses or repeats objects if a list over all namespaces has pages
+// and its field selector requires one namespace. It narrows the first page to
+// the namespace and returns a token that continues within it, but it does not
+// narrow later pages. The pages of a list of the namespace are correct. So the
+// tests request these from the stock server.
 
-// pageToken is what a continue token says.
+// pageToken is the content of a continue token.
 type pageToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`
@@ -32,7 +33,8 @@ func readToken(text string) (pageToken, bool) {
 	return content, err == nil && json.Unmarshal(raw, &content) == nil
 }
 
-// pinned is the namespace that a list of pages over all namespaces is narrowed to.
+// pinned returns the namespace to which r is narrowed, if r is a list over all
+// namespaces that has pages.
 func pinned(r request) (namespace string, q url.Values, ok bool) {
 	q, err := url.ParseQuery(r.query)
 	if err != nil || r.verb() != http.MethodGet || r.as == anonymous || strings.Contains(r.path, "/namespaces/") || !q.Has("limit") && !q.Has("continue") {
@@ -46,7 +48,8 @@ func pinned(r request) (namespace string, q url.Values, ok bool) {
 	return namespace, q, ok && len(validation.ValidateNamespaceName(namespace, false)) == 0
 }
 
-// inNamespace makes a list of pages that is narrowed to a namespace one of the namespace.
+// inNamespace turns a list that is narrowed to a namespace into a list of that
+// namespace.
 func (p *pair) inNamespace(r request) (within request, namespace string) {
 	namespace, q, ok := pinned(r)
 	if !ok || !p.namespaced[r.path] {
@@ -71,13 +74,13 @@ func (t pageToken) text() string {
 func quoted(text string) []byte {
 	out, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // strings encode
+		panic(err) // Strings always marshal.
 	}
 	return out
 }
 
-// elsewhere reports whether a list that is narrowed to a namespace continues in another
-// one. No list of the namespace does.
+// elsewhere reports whether a list that is narrowed to a namespace continues in
+// another namespace. A list of the namespace cannot express that.
 func elsewhere(r request) bool {
 	namespace, q, ok := pinned(r)
 	if !ok {
@@ -88,8 +91,8 @@ func elsewhere(r request) bool {
 	return ok && strings.Contains(start, "/") && !strings.HasPrefix(start, namespace+"/")
 }
 
-// narrowed follows such lists to their ends, in each form, with first tokens of either
-// server. Kubernetes takes our tokens for what they are.
+// narrowed follows narrowed lists to their last page, in each form and with the
+// first tokens of either server. Kubernetes understands our tokens.
 func (p *pair) narrowed(t *testing.T, kinds []*kind, now int64) {
 	for i, resource := range []string{"configmaps", "pods", "events", "widgets", "leases"} {
 		k := named(kinds, resource)
@@ -112,7 +115,7 @@ func (p *pair) narrowed(t *testing.T, kinds []*kind, now int64) {
 	}
 }
 
-// continued takes tokens of first pages to the other server.
+// continued sends the token of each server's first page to the other server.
 func (p *pair) continued(t *testing.T, r request, q query) {
 	t.Helper()
 	r.query = q.String()

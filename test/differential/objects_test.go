@@ -29,18 +29,18 @@ import (
 //go:embed testdata/*.yaml
 var testdata embed.FS
 
-// namespaces hold the fixtures. The first also holds most of the bulk.
+// namespaces hold the fixtures. The first also holds most of the bulk objects.
 var namespaces = []string{"team-a", "team-b", "team-c"}
 
 const copies = 3
 
-// objectSet makes objects through one server.
+// objectSet creates objects through one server.
 type objectSet struct {
 	tb     testing.TB
 	pair   *pair
 	client dynamic.Interface
 	kinds  map[schema.GroupVersionKind]*kind
-	// words are replaced in manifests.
+	// words maps placeholders in manifests to their replacements.
 	words map[string]string
 }
 
@@ -53,7 +53,7 @@ func newObjectSet(p *pair) *objectSet {
 	return &objectSet{tb: p.tb, pair: p, client: client, words: map[string]string{"$CSR": csr, "$CA": ca}}
 }
 
-// create makes everything that the manifests and the bulk describe.
+// create creates the objects of the manifests and the bulk objects.
 func (f *objectSet) create() {
 	f.tb.Helper()
 	f.manifests()
@@ -61,7 +61,7 @@ func (f *objectSet) create() {
 	f.delete()
 }
 
-// manifests makes a few objects of each kind.
+// manifests creates a few objects of each kind.
 func (f *objectSet) manifests() {
 	f.tb.Helper()
 	for _, ns := range append([]string{"default"}, namespaces...) {
@@ -89,8 +89,8 @@ func (f *objectSet) manifests() {
 	f.file("custom-objects.yaml", namespaces)
 }
 
-// file makes the objects of a manifest: as they stand, or for each namespace
-// and number.
+// file creates the objects of a manifest: unchanged if there are no namespaces,
+// otherwise for each namespace and number.
 func (f *objectSet) file(name string, namespaces []string) {
 	f.tb.Helper()
 	content, err := testdata.ReadFile("testdata/" + name)
@@ -187,7 +187,9 @@ func (f *objectSet) make(content map[string]any) {
 	}
 }
 
-// clusterScopedAgain lets a file for namespaces hold cluster-scoped objects.
+// clusterScopedAgain reports whether err only says that a cluster-scoped object
+// exists already. A manifest that is applied to each namespace may contain such
+// objects.
 func clusterScopedAgain(u *unstructured.Unstructured, err error) bool {
 	return u.GetNamespace() == "" && apierrors.IsAlreadyExists(err)
 }
@@ -196,13 +198,14 @@ func object(apiVersion, kind, namespace, name string) map[string]any {
 	return map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}}
 }
 
-// bulk makes enough objects for several leaves of the cache's tree, and for
-// lists on both sides of the size from which on answers are compressed.
+// bulk creates enough objects for several leaves of the cache's tree. Their
+// lists lie on both sides of the size above which answers are compressed.
 func (f *objectSet) bulk() {
 	f.tb.Helper()
 	var all []map[string]any
 	for i := range 320 {
-		// Half of them in the first namespace, so that leaves hold two namespaces.
+		// Half of the objects are in the first namespace, so that some leaves
+		// hold two namespaces.
 		ns := namespaces[max(0, i%4-1)]
 		name := fmt.Sprintf("bulk-%03d", i)
 		labels := map[string]any{"app": []string{"web", "db", "cache"}[i%3], "index": fmt.Sprint(i)}
@@ -226,7 +229,8 @@ func (f *objectSet) bulk() {
 		large["data"] = map[string]any{"text": text(size)}
 		all = append(all, large)
 	}
-	// These differ by a byte each, and some of them is just at the threshold.
+	// The sizes of these objects differ by a few bytes. Some are just at the
+	// threshold of compression.
 	for i := range 16 {
 		edge := object("v1", "ConfigMap", "edge", fmt.Sprintf("edge-%02d", i))
 		edge["data"] = map[string]any{"text": text(128<<10 - 480 + 8*i)}
@@ -236,7 +240,7 @@ func (f *objectSet) bulk() {
 	f.parallel(all)
 }
 
-// text is of an exact length and compresses less than perfectly.
+// text returns a text of an exact size that does not compress perfectly.
 func text(size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -245,7 +249,8 @@ func text(size int) string {
 	return b.String()[:size]
 }
 
-// delete removes some of the bulk, and an object that its finalizer keeps.
+// delete deletes some of the bulk objects, and an object that its finalizer
+// keeps.
 func (f *objectSet) delete() {
 	f.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
@@ -259,7 +264,7 @@ func (f *objectSet) delete() {
 	}
 }
 
-// certificates makes what the types of certificates.k8s.io hold, as YAML.
+// certificates returns the contents of objects in certificates.k8s.io, as YAML.
 func certificates(tb testing.TB) (request, authority string) {
 	tb.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

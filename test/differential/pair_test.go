@@ -15,9 +15,9 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// gates turns on what alpha and beta types need, and off what writes to etcd
-// every few seconds: the servers' identity leases.
-const gates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
+// featureGates enables what alpha and beta types need. It disables the servers'
+// identity leases, which write to etcd every few seconds.
+const featureGates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
 	"ClusterTrustBundle=true,PodCertificateRequest=true,DRADeviceTaintRules=true,GenericWorkload=true," +
 	"StorageVersionMigrator=true"
 
@@ -27,7 +27,7 @@ type side struct {
 	clients map[identity]*http.Client
 }
 
-// identity says how a request is sent.
+// identity selects the user and the connection of a request.
 type identity string
 
 const (
@@ -36,17 +36,17 @@ const (
 	anonymous identity = "anonymous"
 )
 
-// pair is the two read paths over one etcd.
+// pair is both read paths over one etcd.
 type pair struct {
 	tb testing.TB
 	// ours reads from the byte cache, theirs is the stock server.
 	ours, theirs *side
 	etcd         *clientv3.Client
-	// sameTokens says that continue tokens are written alike.
+	// sameTokens is set if continue tokens must be equal byte for byte.
 	sameTokens bool
-	// namespaced are the lists over all namespaces, by their paths.
+	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
-	// repeated counts comparisons that had to be made again.
+	// repeated counts comparisons that were repeated.
 	repeated atomic.Int64
 }
 
@@ -57,12 +57,12 @@ func startPair(tb testing.TB) *pair {
 	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: ours.EtcdClient(), namespaced: map[string]bool{}}
 }
 
-// common adds the flags that all servers have.
+// common adds the flags that all servers share.
 func common(more ...string) []string {
-	return append(more, "--runtime-config=api/all=true", "--feature-gates="+gates)
+	return append(more, "--runtime-config=api/all=true", "--feature-gates="+featureGates)
 }
 
-// startBeside starts a server over the etcd of another one.
+// startBeside starts a server over the etcd of the first one.
 func startBeside(tb testing.TB, first *harness.Server, flags ...string) *harness.Server {
 	tb.Helper()
 	flags = append(flags, first.EtcdServers(), "--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")
@@ -84,7 +84,7 @@ func newSide(tb testing.TB, s *harness.Server) *side {
 	return &side{Server: s, clients: clients}
 }
 
-// quiet is a client configuration that does not log warnings.
+// quiet returns a client configuration that does not log warnings.
 func (s *side) quiet() *rest.Config {
 	config := s.Config()
 	config.WarningHandler = rest.NoWarnings{}
@@ -98,14 +98,14 @@ func derive(tb testing.TB, from *http.Client, change func(*http.Transport)) *htt
 	return &http.Client{Transport: transport}
 }
 
-// exactly compares continue tokens byte for byte.
+// exactly returns a pair that compares continue tokens byte for byte.
 func (p *pair) exactly() *pair {
 	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, sameTokens: true}
 }
 
 const etcdTimeout = 10 * time.Second
 
-// revision is etcd's current one.
+// revision returns etcd's current revision.
 func (p *pair) revision() int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
@@ -122,7 +122,7 @@ const (
 	quietTimeout = time.Minute
 )
 
-// settle waits until nobody has written for a while, or fails.
+// settle waits until there have been no writes for a while, or fails the test.
 func (p *pair) settle() {
 	p.tb.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
@@ -140,7 +140,7 @@ func (p *pair) settle() {
 	}
 }
 
-// until waits for a condition that two servers reach each in its own time.
+// until waits for a condition that the two servers reach at different times.
 func (p *pair) until(what string, condition func() error) {
 	p.tb.Helper()
 	if err := harness.Until(quietTimeout, condition); err != nil {
@@ -148,7 +148,7 @@ func (p *pair) until(what string, condition func() error) {
 	}
 }
 
-// catchUp makes both caches as new as etcd: a consistent read does.
+// catchUp brings both caches up to etcd's revision, by a consistent read.
 func (p *pair) catchUp(listPath string) error {
 	for _, s := range []*side{p.ours, p.theirs} {
 		a, err := s.do(request{path: listPath, query: "limit=1"})

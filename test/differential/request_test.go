@@ -14,21 +14,23 @@ import (
 	"time"
 )
 
-// request is one request, sent to both servers alike.
+// request is a request that both servers receive unchanged.
 type request struct {
-	// method is GET unless it is given.
+	// method defaults to GET.
 	method string
-	// path is sent as it is; query comes behind a question mark.
+	// path is sent unchanged. query follows after a question mark.
 	path, query string
-	// accept, encoding and agent are headers; "" sends none, except that Go
-	// sends its own user agent.
+	// accept, encoding and agent are headers. Empty ones are not sent, except
+	// that Go then sends its own user agent.
 	accept, encoding, agent string
-	// header holds further ones.
+	// header holds further headers.
 	header http.Header
 	as     identity
-	// zstd asks our side for it before encoding: Kubernetes does not have it.
+	// zstd requests zstd before encoding from our side only: Kubernetes does
+	// not have it.
 	zstd bool
-	// listPath is what to list for catching up; "" for what holds no objects.
+	// listPath is the list by which the caches catch up. It is empty for paths
+	// without objects.
 	listPath string
 }
 
@@ -55,10 +57,10 @@ func (r request) String() string {
 	return b.String()
 }
 
-// bracketed are the parts of a printed request that stand in brackets.
+// bracketed matches the parts of a printed request that are in brackets.
 var bracketed = regexp.MustCompile(` \[([^]:]+): ([^]]*)\]`)
 
-// parseRequest reads what String prints. It knows no path to list for catching up.
+// parseRequest parses the result of String. The request has no listPath.
 func parseRequest(text string) (request, error) {
 	var r request
 	text, identified, _ := strings.Cut(strings.TrimSpace(text), " as ")
@@ -89,7 +91,7 @@ func parseRequest(text string) (request, error) {
 	return r, nil
 }
 
-// TestParseRequest reads printed requests back.
+// TestParseRequest parses printed requests.
 func TestParseRequest(t *testing.T) {
 	for _, want := range []request{
 		{method: "GET", path: "/api/v1/pods"},
@@ -113,22 +115,24 @@ func (r request) verb() string {
 	return r.method
 }
 
-// answer is what came back. The body is decompressed.
+// answer is a response. Its body is decompressed.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// asked are the request's lines of Accept-Encoding.
+	// asked are the request's Accept-Encoding lines.
 	asked []string
-	// sent is the number of bytes before decompression.
+	// sent is the length of the body in bytes before decompression.
 	sent int
-	// narrowed is the namespace whose pages the other server was asked for.
+	// narrowed is the namespace if the request to the other server was narrowed
+	// to it.
 	narrowed string
 }
 
 const requestTimeout = 30 * time.Second
 
-// do sends a request. Errors are of the connection only.
+// do sends a request and reads the answer. It only returns errors of the
+// connection.
 func (s *side) do(r request) (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -183,7 +187,8 @@ func (s *side) send(ctx context.Context, r request) (*http.Response, error) {
 	return resp, nil
 }
 
-// gunzip reads a single stream that nothing follows.
+// gunzip decompresses a single gzip stream. Bytes after the stream are an
+// error.
 func gunzip(packed []byte) ([]byte, error) {
 	in := bytes.NewReader(packed)
 	r, err := gzip.NewReader(in)

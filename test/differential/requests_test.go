@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// perKind is how many combinations each way of reading each kind is asked in.
-// The kinds of everywhere are asked in all.
+// perKind is the number of combinations for each way to read each kind. The
+// kinds of everywhere are read in all combinations.
 const perKind = 9
 
 var everywhere = []string{"configmaps", "pods", "services", "widgets"}
 
-// combined asks for each kind in each scope, in many ways.
+// combined returns requests for each kind in each scope, in many combinations.
 func combined(kinds []*kind, random *rand.Rand, now int64) []request {
 	rows := allPairs(random)
 	next := 0
@@ -28,8 +28,8 @@ func combined(kinds []*kind, random *rand.Rand, now int64) []request {
 		}
 		for _, r := range k.reads(random) {
 			list := r.path == r.listPath || k.namespaced && r.path == k.listPath(namespaces[0])
-			// The plain form in the three encodings that are served from bytes is
-			// asked of every kind.
+			// The plain form is requested for every kind, in the three
+			// encodings that are served from bytes.
 			all = append(all, r, with(r, func(r *request) { r.accept = protobuf }),
 				with(r, func(r *request) { r.query, r.encoding = "pretty=1", "gzip" }))
 			for range count {
@@ -41,7 +41,7 @@ func combined(kinds []*kind, random *rand.Rand, now int64) []request {
 	return all
 }
 
-// reads are the plain ways of reading a kind.
+// reads returns the plain ways to read a kind.
 func (k *kind) reads(random *rand.Rand) []request {
 	listPath := k.listPath("")
 	var all []request
@@ -62,7 +62,8 @@ func with(r request, change func(*request)) request {
 	return r
 }
 
-// subresources are read like objects, but by other handlers.
+// subresources returns requests that other handlers answer than those for
+// objects.
 func subresources(kinds []*kind) []request {
 	var all []request
 	for _, k := range kinds {
@@ -78,7 +79,7 @@ func subresources(kinds []*kind) []request {
 	return all
 }
 
-// denied asks without the right to.
+// denied returns requests of users without the permission.
 func denied(kinds []*kind) []request {
 	var all []request
 	for i, k := range kinds {
@@ -104,7 +105,7 @@ func firstKey(k *kind) string {
 	return "none"
 }
 
-// missing asks for what is not there.
+// missing returns requests for objects, namespaces and types that do not exist.
 func missing(kinds []*kind) []request {
 	var all []request
 	for i, k := range kinds {
@@ -121,7 +122,7 @@ func missing(kinds []*kind) []request {
 	return all
 }
 
-// otherMethods are HEAD, OPTIONS and those that are not allowed on a path.
+// otherMethods returns HEAD, OPTIONS and methods that a path does not allow.
 func otherMethods(kinds []*kind) []request {
 	var all []request
 	for _, k := range kinds {
@@ -138,7 +139,7 @@ func otherMethods(kinds []*kind) []request {
 	return all
 }
 
-// parameters that ask for something else than everything, or for nothing.
+// parameters are malformed, unknown or unusual query parameters.
 var parameters = []string{
 	"unknown=1", "unknown", "dryRun=All", "fieldManager=x", "a=1&a=2", "=", "&", "&&pretty=1", "pretty", "pretty=1&pretty=0",
 	"pretty=%31", "%70retty=1", "a;b", "a=%zz", "pretty=1;limit=1", "Pretty=1", "resourceversion=0",
@@ -161,7 +162,7 @@ var parameters = []string{
 	"kind=Pod", "apiVersion=v2", "apiVersion=v1&kind=ListOptions", "ignoreStoreReadErrorWithClusterBreakingPotential=true",
 }
 
-// parameterized asks with every parameter in each scope.
+// parameterized returns requests with each parameter in each scope.
 func parameterized(k *kind, now int64) []request {
 	var all []request
 	for _, r := range []request{
@@ -176,7 +177,8 @@ func parameterized(k *kind, now int64) []request {
 	return all
 }
 
-// tooNew asks for revisions that etcd has not reached. Each takes seconds.
+// tooNew returns requests for revisions that etcd has not reached. Each takes
+// seconds.
 func tooNew(k *kind) []request {
 	var all []request
 	for _, path := range []string{k.listPath(""), k.path(k.keys[0])} {
@@ -185,7 +187,7 @@ func tooNew(k *kind) []request {
 	return all
 }
 
-// paths that are not as they should be.
+// paths returns requests for malformed paths.
 func paths() []request {
 	var all []request
 	for _, path := range []string{
@@ -211,8 +213,8 @@ func paths() []request {
 	return all
 }
 
-// sizes are objects and lists on both sides of the size from which on answers
-// are compressed, in every form.
+// sizes returns requests for objects and lists on both sides of the size above
+// which answers are compressed, in every form.
 func sizes() []request {
 	var all []request
 	targets := []string{"/api/v1/configmaps", "/api/v1/namespaces/team-b/configmaps", "/api/v1/namespaces/edge/configmaps", "/api/v1/pods", "/api/v1/secrets", "/api/v1/events"}
@@ -233,7 +235,7 @@ func sizes() []request {
 	return all
 }
 
-// unusualHeaders are the ones that servers could stumble over.
+// unusualHeaders returns requests with headers that servers may handle wrongly.
 func unusualHeaders() []request {
 	var all []request
 	for _, path := range []string{"/api/v1/configmaps", "/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/team-a/pods/pod-1"} {

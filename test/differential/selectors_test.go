@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// selectable are the fields that lists can be filtered by besides an object's
-// name and namespace, by resource.
+// selectable are the selectable fields of each resource, besides name and
+// namespace.
 var selectable = map[string][]string{
 	"pods": {
 		"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "spec.host",
@@ -38,12 +38,12 @@ var selectable = map[string][]string{
 	"widgets.example.com":                            {"spec.color"},
 }
 
-// someValues are tried for a field besides those that objects have.
+// someValues are used for any field, besides the values that objects have.
 var someValues = []string{"", "0", "true", "false", "absent", "Running", "kubelet"}
 
 func (k *kind) selectable() []string { return selectable[k.gvr.GroupResource().String()] }
 
-// learn notes the labels and the fields of an object.
+// learn records the labels and the fields of an object.
 func (k *kind) learn(item *unstructured.Unstructured) {
 	note := func(of *map[string][]string, name, value string) {
 		if *of == nil {
@@ -64,7 +64,8 @@ func (k *kind) learn(item *unstructured.Unstructured) {
 	}
 }
 
-// brokenLabelSelectors cannot be parsed; the later ones can.
+// brokenLabelSelectors begins with selectors that cannot be parsed. The last
+// ones are unusual, but can be parsed.
 var brokenLabelSelectors = []string{
 	"===", "a===b", "app in", "app in (", "app in (a", "app in a", "app in ()", "in (a)", "!", "!!app", "!app=web", "app=web,,tier=t1", ",", ",app", "app,",
 	"a b", "app=web tier=t1", "-app", "app-=x", "app=-x", "app=x-", "app/=x", "/app=x", "a/b/c=x", "app=a/b", "APP=web", "app=" + strings.Repeat("x", 64), strings.Repeat("x", 64),
@@ -72,32 +73,33 @@ var brokenLabelSelectors = []string{
 	" ", "\tapp", "app=\n", "in", "notin", "in=in", "in in (in)", "app in (,)", "app in (,web)", "app in (web,web)", "app=", "app==", "app!=", "=", "!=", "==web", "app in (web) , tier", "index<5", "index>-1", "app=web,app=db", "app=web,!app",
 }
 
-// labelSelector selects by labels that objects have, and by some they do not.
-func (a *requestGenerator) labelSelector(k *kind, wild bool) string {
-	if wild && a.once(2) {
-		return pick(a, brokenLabelSelectors...)
+// labelSelector returns a selector of labels that objects have, and sometimes
+// of others.
+func (gen *requestGenerator) labelSelector(k *kind, wild bool) string {
+	if wild && gen.once(2) {
+		return pick(gen, brokenLabelSelectors...)
 	}
 	var parts []string
-	for range 1 + a.IntN(a.IntN(3)+1) {
-		parts = append(parts, a.labelRequirement(k))
+	for range 1 + gen.IntN(gen.IntN(3)+1) {
+		parts = append(parts, gen.labelRequirement(k))
 	}
-	return strings.Join(parts, pick(a, ",", ",", ", ", " , "))
+	return strings.Join(parts, pick(gen, ",", ",", ", ", " , "))
 }
 
-func (a *requestGenerator) labelRequirement(k *kind) string {
+func (gen *requestGenerator) labelRequirement(k *kind) string {
 	name, values := "absent", []string{"x", ""}
-	if names := slices.Sorted(maps.Keys(k.labels)); len(names) > 0 && !a.once(8) {
-		name = pick(a, names...)
+	if names := slices.Sorted(maps.Keys(k.labels)); len(names) > 0 && !gen.once(8) {
+		name = pick(gen, names...)
 		values = append(slices.Clone(k.labels[name]), "absent")
 	}
 	set := func() string {
 		var members []string
-		for range 1 + a.IntN(4) {
-			members = append(members, pick(a, values...))
+		for range 1 + gen.IntN(4) {
+			members = append(members, pick(gen, values...))
 		}
-		return "(" + strings.Join(members, pick(a, ",", ", ")) + ")"
+		return "(" + strings.Join(members, pick(gen, ",", ", ")) + ")"
 	}
-	switch a.IntN(8) {
+	switch gen.IntN(8) {
 	case 0:
 		return name
 	case 1:
@@ -107,15 +109,15 @@ func (a *requestGenerator) labelRequirement(k *kind) string {
 	case 3:
 		return name + " notin " + set()
 	case 4:
-		return name + pick(a, "!=", " != ") + pick(a, values...)
+		return name + pick(gen, "!=", " != ") + pick(gen, values...)
 	case 5:
-		return fmt.Sprintf("%s%s%d", name, pick(a, ">", "<", " > "), a.IntN(400))
+		return fmt.Sprintf("%s%s%d", name, pick(gen, ">", "<", " > "), gen.IntN(400))
 	}
-	return name + pick(a, "=", "==", " = ") + pick(a, values...)
+	return name + pick(gen, "=", "==", " = ") + pick(gen, values...)
 }
 
-// brokenFieldSelectors cannot be parsed, or name what no kind selects by; the
-// later ones can.
+// brokenFieldSelectors begins with selectors that cannot be parsed or that name
+// unknown fields. The last ones are unusual, but valid.
 var brokenFieldSelectors = []string{
 	"metadata.name", "=", "==", "!=", "metadata.name=a=b", "metadata.name===a", "metadata.name>a", "nothing=1", "spec.nothing=1", "metadata.labels.app=web", "metadata.uid=x",
 	"metadata.name=a,nothing=1", "metadata.name in (a)", "!metadata.name", `metadata.name=a\`, `metadata.name=a\x`, "Metadata.Name=a", "metadata.name =a", " metadata.name=a", "metadata.name=a b", "status.phase=x,status=y",
@@ -123,35 +125,36 @@ var brokenFieldSelectors = []string{
 	"metadata.namespace=team-a,metadata.namespace=team-b", "metadata.name=" + "a\x00",
 }
 
-// fieldSelector selects by fields that the kind has.
-func (a *requestGenerator) fieldSelector(k *kind, wild bool) string {
-	if wild && a.once(2) {
-		return pick(a, brokenFieldSelectors...)
+// fieldSelector returns a selector of fields that the kind has.
+func (gen *requestGenerator) fieldSelector(k *kind, wild bool) string {
+	if wild && gen.once(2) {
+		return pick(gen, brokenFieldSelectors...)
 	}
 	names := append([]string{"metadata.name"}, k.selectable()...)
 	if k.namespaced {
 		names = append(names, "metadata.namespace")
 	}
 	var parts []string
-	for range 1 + a.IntN(a.IntN(3)+1) {
-		name := pick(a, names...)
-		values := append(slices.Clone(k.fields[name]), pick(a, someValues...))
-		parts = append(parts, name+pick(a, "=", "=", "==", "!=")+pick(a, values...))
+	for range 1 + gen.IntN(gen.IntN(3)+1) {
+		name := pick(gen, names...)
+		values := append(slices.Clone(k.fields[name]), pick(gen, someValues...))
+		parts = append(parts, name+pick(gen, "=", "=", "==", "!=")+pick(gen, values...))
 	}
 	return strings.Join(parts, ",")
 }
 
-func (a *requestGenerator) selectors(q query, k *kind, wild bool) query {
-	if a.once(2) {
-		q = q.with("labelSelector", a.labelSelector(k, wild))
+func (gen *requestGenerator) selectors(q query, k *kind, wild bool) query {
+	if gen.once(2) {
+		q = q.with("labelSelector", gen.labelSelector(k, wild))
 	}
-	if a.once(3) {
-		q = q.with("fieldSelector", a.fieldSelector(k, wild))
+	if gen.once(3) {
+		q = q.with("fieldSelector", gen.fieldSelector(k, wild))
 	}
 	return q
 }
 
-// everySelector asks for each kind by each of its fields, and by what all have.
+// everySelector returns lists of each kind by each of its fields, and by the
+// fields that all kinds have.
 func everySelector(kinds []*kind, now int64) []request {
 	var all []request
 	for _, k := range kinds {
@@ -166,7 +169,8 @@ func everySelector(kinds []*kind, now int64) []request {
 				path := paths[(i+j)%len(paths)]
 				q := query{{"fieldSelector", selector}}
 				for n, way := range []query{q, q.with("limit", "2"), q.with("resourceVersion", "0"), q.with("resourceVersion", fmt.Sprint(now)).with("resourceVersionMatch", "Exact")} {
-					// Names and namespaces are the same code for all kinds.
+					// All kinds share the code that selects by name and
+					// namespace.
 					if i > 1 || n == (i+j)%4 {
 						all = append(all, request{path: path, query: way.String(), listPath: k.listPath(""), accept: []string{"", kubectlGet, protobuf}[(j+n)%3]})
 					}

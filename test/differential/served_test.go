@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// counts are the read tier's counters.
+// counts are the counters of the read tier.
 type counts map[string]float64
 
 const (
@@ -36,7 +36,7 @@ func (p *pair) counts(t *testing.T) counts {
 	return c
 }
 
-// counted sends requests to our server and returns by how much the counters grew.
+// counted sends requests to our server and returns how much each counter grew.
 func (p *pair) counted(t *testing.T, requests []request) counts {
 	t.Helper()
 	before := p.counts(t)
@@ -53,8 +53,8 @@ func (p *pair) counted(t *testing.T, requests []request) counts {
 	return grown
 }
 
-// expect sends requests and checks the counters. The server's own clients read
-// through the same tier, so a wrong count is looked at again.
+// expect sends requests and checks how much the counters grew. The server's own
+// clients read through the same tier, so a wrong count is measured again.
 func (p *pair) expect(t *testing.T, requests []request, want counts) {
 	t.Helper()
 	if got := p.tryExpect(t, requests, want); got != nil {
@@ -80,7 +80,7 @@ func passedOn(reason string, n int) counts {
 	return counts{fmt.Sprintf("%s{reason=%q}", passedOnMetric, reason): float64(n)}
 }
 
-// plain are the ways of reading that must be answered from bytes.
+// plain are the ways to read that must be answered from bytes.
 var plain = []request{
 	{}, {query: "pretty=1"}, {agent: "curl/8.5.0", encoding: "gzip"}, {accept: protobuf}, {accept: "application/json", encoding: "gzip"},
 	{query: "resourceVersion=0"}, {query: "resourceVersion=5&unknown=1"}, {accept: protobuf, encoding: "gzip"}, {as: http1},
@@ -88,8 +88,9 @@ var plain = []request{
 	{query: "limit=500", accept: tableForm}, {query: "labelSelector=!absent&timeoutSeconds=9"},
 }
 
-// served checks that plain reads of everything built in come from bytes: all
-// at once, and one kind at a time only to find out which do not.
+// served checks that plain reads of all built-in kinds are answered from bytes.
+// It reads all kinds at once. Only if the counters are wrong does it read one
+// kind at a time, to find the kinds that are not.
 func (p *pair) served(t *testing.T, kinds []*kind) {
 	var all []request
 	total := counts{}
@@ -117,7 +118,7 @@ func (k *kind) plainReads() ([]request, counts) {
 	var lists, gets []request
 	for _, form := range plain {
 		if k.gvr.Resource == "flowschemas" && form.accept == tableForm {
-			continue // its rows have an order of their own
+			continue // Its rows are in a different order each time.
 		}
 		lists = append(lists, with(form, func(r *request) { r.path = k.listPath("") }))
 		if k.namespaced {
@@ -130,7 +131,7 @@ func (k *kind) plainReads() ([]request, counts) {
 	return append(lists, gets...), want
 }
 
-// passedOn checks why what is not served from bytes is not.
+// passedOn checks the reasons for which requests are passed on.
 func (p *pair) passedOn(t *testing.T) {
 	configs := "/api/v1/namespaces/team-a/configmaps"
 	for reason, requests := range map[string][]request{

@@ -11,9 +11,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Kubernetes writes the key in a continue token with a slash in front when its watch
-// cache answers and without when etcd does, and reads both alike. Which of them does
-// depends on what its cache still holds, so the slash is compared by tokens alone.
+// Kubernetes reads the key in a continue token with or without a leading slash.
+// It writes the slash if its watch cache answers, and omits it if etcd does.
+// The choice depends on the contents of the cache, so only the case that
+// compares tokens compares the slash.
 var (
 	tokenInJSON = regexp.MustCompile(`"continue": ?"([A-Za-z0-9_-]+)"`)
 	tokenInYAML = regexp.MustCompile(`(?m)^  continue: ([A-Za-z0-9_-]+)$`)
@@ -21,8 +22,8 @@ var (
 	tokenStart  = []byte(base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1",`)))
 )
 
-// withoutTokens replaces the continue token of a list by what it says within a namespace,
-// or within all if that is "".
+// withoutTokens replaces the continue token of a list by its meaning within a
+// namespace, or within all namespaces if namespace is "".
 func withoutTokens(body []byte, namespace string) []byte {
 	switch {
 	case !bytes.Contains(body, tokenStart[:len(tokenStart)-1]):
@@ -50,10 +51,10 @@ func meaning(token []byte, namespace string) string {
 	return fmt.Sprintf("token %s %d %q", content.Version, content.Revision, start)
 }
 
-// withoutProtobufToken rewrites the token in the list's metadata, the third
-// field of the first field of what the second field of the envelope holds; one
-// old type has its metadata second. The lengths around it are left out, for they
-// follow from the rest.
+// withoutProtobufToken replaces the token in the list's metadata. In protobuf
+// it is field 3 of field 1 of the object, which is field 2 of the envelope; one
+// old type has its metadata in field 2. The lengths that enclose the token are
+// removed, since they depend on it.
 func withoutProtobufToken(body []byte, namespace string) []byte {
 	path := []protowire.Number{2, 1, 3}
 	if bytes.HasPrefix(body[4:], []byte("\n0\n\x13meta.k8s.io/v1beta1\x12\x19PartialObjectMetadataList")) {
@@ -87,14 +88,14 @@ func rewrite(out *[]byte, message []byte, path []protowire.Number, namespace str
 	}
 }
 
-// continueToken finds the token of the next page in a list of any encoding.
+// continueToken returns the token of the next page from a list in any encoding.
 func continueToken(body []byte) string { return string(tokenInAny.Find(body)) }
 
-// token makes a token as a server would.
+// token encodes the content of a token as servers do.
 func token(content string) string { return base64.RawURLEncoding.EncodeToString([]byte(content)) }
 
-// tokens compares first pages, and those behind the tokens of either server, byte for
-// byte: Kubernetes' watch cache answers them all.
+// tokens compares first pages, and the pages after the tokens of either server,
+// byte for byte. Kubernetes' watch cache answers all of these requests.
 func (p *pair) tokens(t *testing.T, kinds []*kind) {
 	exactly := p.exactly()
 	lists := 0
@@ -119,9 +120,9 @@ func (p *pair) tokens(t *testing.T, kinds []*kind) {
 				}
 				content, ok := readToken(continueToken(got.body))
 				if !ok {
-					continue // fewer in the namespace
+					continue // The namespace has fewer objects.
 				}
-				// As the error of a compacted token offers it.
+				// The error for a compacted token offers such a token.
 				content.Revision = -1
 				exactly.walk(t, r, q.with("continue", content.text()), exactly.compare)
 			}

@@ -8,13 +8,13 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// watchExpired compares watches from revisions that neither server has: ours
-// has been started behind a compaction, theirs never had the first one.
-func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
+// watchExpired compares watches from revisions that neither server has. Our
+// server was started after a compaction; theirs never had the first revision.
+func (p *pair) watchExpired(t *testing.T, ours *side, gen *requestGenerator) {
 	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
 	var requests []request
 	for _, resource := range []string{"configmaps", "pods", "nodes", "secrets", "deployments", "widgets"} {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		for i, accept := range watchForms {
 			q := query{{"watch", "1"}, {"resourceVersion", "1"}, {"timeoutSeconds", "1"}}
 			if i%3 == 0 {
@@ -27,8 +27,8 @@ func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 		}
 	}
 	both.watchesAgree(t, requests)
-	// Kubernetes does not cache events, and says what etcd says.
-	k := named(a.kinds, "events")
+	// Kubernetes does not cache events, so it returns etcd's error.
+	k := named(gen.kinds, "events")
 	for _, s := range []*side{both.ours, both.theirs} {
 		r := request{path: k.listPath(""), query: fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", 1)}
 		got, err := s.do(r)
@@ -41,7 +41,7 @@ func (p *pair) watchExpired(t *testing.T, ours *side, a *requestGenerator) {
 	}
 }
 
-// failure is what the only frame of a watch says is wrong.
+// failure returns the message of the error that is the only frame of a watch.
 func (a *answer) failure() string {
 	_, watch, err := a.watch()
 	if err != nil || len(watch.Frames) != 1 || watch.Frames[0].Type != history.Error {

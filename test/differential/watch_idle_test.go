@@ -15,41 +15,41 @@ import (
 )
 
 const (
-	// watchesAtRest each take a second, of which nothing is work.
+	// Each of watchesAtRest takes a second in which it mostly waits.
 	watchesAtRest = 500
 	restingAtOnce = 64
 )
 
-// watchAtRest asks for watches at random, most of what was written before, that
-// end by themselves.
-func (p *pair) watchAtRest(t *testing.T, a *requestGenerator) {
-	p.changeSome(t, a)
-	for _, k := range a.kinds {
+// watchAtRest compares random watches that end by themselves. Most of them
+// start before changes that were already written.
+func (p *pair) watchAtRest(t *testing.T, gen *requestGenerator) {
+	p.changeSome(t, gen)
+	for _, k := range gen.kinds {
 		if err := p.catchUp(k.listPath("")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var requests []request
 	for range scaled(t, watchesAtRest) {
-		requests = append(requests, a.wildWatch(a.kinds))
+		requests = append(requests, gen.wildWatch(gen.kinds))
 	}
 	p.watchesAgree(t, requests)
 }
 
-// changeSome leaves changes to watch behind the last revision that is pinned,
-// few enough for Kubernetes' caches to hold.
-func (p *pair) changeSome(t *testing.T, a *requestGenerator) {
+// changeSome makes changes after the last pinned revision, for watches to
+// deliver. They are few enough for Kubernetes' caches to hold.
+func (p *pair) changeSome(t *testing.T, gen *requestGenerator) {
 	t.Helper()
-	a.pinned = []int64{p.revision()}
+	gen.pinned = []int64{p.revision()}
 	f := newObjectSet(p)
 	for _, resource := range []string{"pods", "configmaps", "secrets", "widgets", "events", "leases"} {
-		f.change(t, named(a.kinds, resource), a.Rand, int(p.revision()))
-		a.pinned = append(a.pinned, p.revision())
+		f.change(t, named(gen.kinds, resource), gen.Rand, int(p.revision()))
+		gen.pinned = append(gen.pinned, p.revision())
 	}
 }
 
-// watchesAgree sends requests for watches that end to both servers, and
-// compares the answers but for bookmarks.
+// watchesAgree sends watches that end by themselves to both servers. It
+// compares the answers, except for bookmarks.
 func (p *pair) watchesAgree(t *testing.T, requests []request) {
 	t.Helper()
 	var next, wrong atomic.Int64
@@ -70,8 +70,9 @@ func (p *pair) watchesAgree(t *testing.T, requests []request) {
 	t.Logf("%d watches by status: %v; %d mismatches", len(requests), read.count, wrong.Load())
 }
 
-// compareWatch compares again what writers in the background may have moved,
-// and with more time what a busy machine did not finish.
+// compareWatch repeats a comparison that failed, since background writes may
+// have changed the answer. The repetition also allows more time, for busy
+// machines.
 func (p *pair) compareWatch(r request) (mismatch string, status int) {
 	for try := range 3 {
 		if try == 1 {
@@ -117,7 +118,7 @@ func (p *pair) watchDifference(r request, ours, theirs *answer) string {
 	return out.String()
 }
 
-// frames sorts the frames of a watch that is over.
+// frames sorts the frames of a watch that has ended.
 func (a *answer) frames() (frames, error) {
 	raw, watch, err := a.watch()
 	if err != nil {
@@ -126,7 +127,7 @@ func (a *answer) frames() (frames, error) {
 	return sorted(watch, raw)
 }
 
-// watch reads the answer to a watch that is over.
+// watch decodes the answer to a watch that has ended.
 func (a *answer) watch() (raw [][]byte, watch *history.Watch, err error) {
 	if a.status != http.StatusOK {
 		return nil, nil, fmt.Errorf("status %d", a.status)

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// malformedWatchCount is how many of the malformed requests are sent.
+// malformedWatchCount is the number of malformed requests that are sent.
 const malformedWatchCount = 500
 
-// malformedWatchQueries are parameters of watches that are wrong or strange. NOW stands
-// for a revision, and all but one end within a second.
+// malformedWatchQueries are wrong or unusual parameters of watches. NOW stands
+// for the current revision. All but one of these watches end within a second.
 var malformedWatchQueries = []string{
 	"resourceVersion=abc", "resourceVersion=-1", "resourceVersion=1.5", "resourceVersion=99999999999999999999", "resourceVersion=%207", "resourceVersion=00",
 	"resourceVersion=0&resourceVersion=abc", "labelSelector=%3D%3D%3D", "labelSelector=app+in+(", "labelSelector=app%3Dweb,,", "fieldSelector=nothing%3D1", "fieldSelector=metadata.name",
@@ -25,9 +25,9 @@ var malformedWatchQueries = []string{
 	"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=999999999", "a=%zz", "a;b",
 }
 
-// malformedWatches asks with each of them, of what is cached by Kubernetes and what is
-// not, and of what cannot be watched.
-func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
+// malformedWatches sends each query for kinds that Kubernetes caches and for one
+// that it does not cache. It also watches paths that cannot be watched.
+func (p *pair) malformedWatches(t *testing.T, gen *requestGenerator) {
 	now := p.revision()
 	var requests []request
 	add := func(r request) {
@@ -38,10 +38,10 @@ func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
 		requests = append(requests, r)
 	}
 	for _, resource := range []string{"configmaps", "pods", "events", "nodes", "widgets"} {
-		k := named(a.kinds, resource)
+		k := named(gen.kinds, resource)
 		path := k.listPath("")
 		if k.namespaced {
-			path = k.listPath(namespaces[2]) // the smallest
+			path = k.listPath(namespaces[2]) // the namespace with the fewest objects
 		}
 		for i, q := range malformedWatchQueries {
 			q = "watch=1&" + substitute(q, now, k)
@@ -66,7 +66,7 @@ func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
 	} {
 		queries := []string{"watch=1", "watch=1&resourceVersion=0", "", "fieldSelector=metadata.name%3Dconfig-1", "fieldSelector=metadata.name%3Dother&watch=1", fmt.Sprintf("resourceVersion=%d", now), "watch=false"}
 		if path == "/api/v1/componentstatuses" {
-			queries = queries[:1] // its lists come in any order
+			queries = queries[:1] // Its lists are in a different order each time.
 		}
 		for _, q := range queries {
 			add(request{path: path, query: q})
@@ -78,6 +78,6 @@ func (p *pair) malformedWatches(t *testing.T, a *requestGenerator) {
 		add(request{path: path, query: "watch=1", method: http.MethodHead})
 		add(request{path: path, query: "watch=1", method: http.MethodPost})
 	}
-	a.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+	gen.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 	p.watchesAgree(t, requests[:min(len(requests), scaled(t, malformedWatchCount))])
 }

@@ -13,17 +13,18 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// watchRequest is a request for a watch with what it has to deliver.
+// watchRequest is a request for a watch, with the events that it has to
+// deliver.
 type watchRequest struct {
 	request
 	kind  *watchedKind
 	start history.Start
-	// opens is after how much of a script it is sent, in tenths, and since from
-	// when on it watches.
+	// opens is the tenth of the script after which the request is sent. since
+	// is the tenth from which the watch delivers events.
 	opens, since int
 }
 
-// laterVersion stands for the revision of a moment during the script.
+// laterVersion stands for a revision during the script.
 const laterVersion = "LATER"
 
 const (
@@ -32,7 +33,8 @@ const (
 	streamed        = ";stream=watch"
 )
 
-// watchForms are what clients of watches accept and servers understand.
+// watchForms are Accept headers that clients of watches send and servers
+// understand.
 var watchForms = []string{
 	"", "*/*", "application/json", "application/json", protobuf, protobuf, typedClient, typedClient, "application/json" + streamed, protobuf + streamed, protobuf + streamed + ",application/json",
 	"application/json" + oneMetadata, "application/json" + oneMetadataBeta, protobuf + oneMetadata, protobuf + oneMetadataBeta,
@@ -40,13 +42,13 @@ var watchForms = []string{
 	"application/json;pretty=1", "application/json, text/plain, */*", protobuf + ";q=0.2,application/json;q=0.8",
 }
 
-// watch makes up a legal request for a watch of what a script writes, from a
-// revision on at which nothing moves.
+// watch returns a random legal request for a watch of a kind that the script
+// writes. now is the revision before the script.
 func (s *script) watch(now int64) watchRequest {
 	k := pick(s.requestGenerator, s.kinds...)
 	w := watchRequest{kind: k, request: request{accept: pick(s.requestGenerator, watchForms...)}}
 	if k.Name == "widgets" && !strings.Contains(w.accept, "application/json") {
-		w.accept = "" // custom resources have no protobuf
+		w.accept = "" // Custom resources have no protobuf.
 	}
 	if k.namespaced && s.once(2) {
 		w.start.Namespace = pick(s.requestGenerator, scriptNamespaces...)
@@ -64,15 +66,16 @@ func (s *script) watch(now int64) watchRequest {
 	}
 	q = s.watchSelectors(q, &w, root)
 	q = s.watchVersion(q, &w, now)
-	// Kubernetes takes the old paths for lists when it validates this.
+	// On the old watch paths, Kubernetes validates sendInitialEvents as if for
+	// a list.
 	if asked := strings.Contains(q.String(), "sendInitialEvents"); !legacy || asked || s.once(4) {
 		q = q.with("watch", pick(s.requestGenerator, "1", "true", "True"))
 	}
 	if s.once(3) {
 		q, w.start.Bookmarks = q.with("allowWatchBookmarks", "true"), true
 	}
-	// Kubernetes takes initial events without sendInitialEvents as if with it, but
-	// not on the old paths alone.
+	// Kubernetes treats watches that begin with initial events as if
+	// sendInitialEvents were set, except on the old paths without watch=.
 	w.start.End = w.start.Bookmarks && w.start.Initial && strings.Contains(q.String(), "watch=")
 	if strings.Contains(w.accept, "as=Table") && s.once(2) {
 		q = q.with("includeObject", pick(s.requestGenerator, "None", "Metadata", "Object"))
@@ -106,13 +109,13 @@ func (s *script) watchOddities(q query, w *watchRequest) query {
 	return q
 }
 
-// watchVersion chooses where the watch begins. Only watches from a revision can
-// be opened while something is written.
+// watchVersion chooses the revision from which the watch starts. Only watches
+// from a given revision can be opened during writes.
 func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 	at := fmt.Sprint(now)
 	way := s.IntN(10)
 	if w.kind.Name == "events" && way >= 8 {
-		way = s.IntN(8) // Kubernetes begins these when it comes to it
+		way = s.IntN(8) // Kubernetes starts the others at the revision at which it opens them.
 	}
 	switch {
 	case way < 5:
@@ -123,7 +126,7 @@ func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 		return q.with("resourceVersion", at)
 	case way == 5:
 		w.start.Initial = true
-		return q.with("resourceVersion", pick(s.requestGenerator, "", "0", "0")).given()
+		return q.with("resourceVersion", pick(s.requestGenerator, "", "0", "0")).withoutEmpty()
 	case way < 8:
 		w.start.Initial = true
 		if q = q.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan"); s.once(2) {
@@ -133,10 +136,10 @@ func (s *script) watchVersion(q query, w *watchRequest, now int64) query {
 	}
 	w.start.Revision = now
 	q = q.with("sendInitialEvents", "false").with("resourceVersionMatch", "NotOlderThan")
-	return q.with("resourceVersion", pick(s.requestGenerator, "", "0", at)).given()
+	return q.with("resourceVersion", pick(s.requestGenerator, "", "0", at)).withoutEmpty()
 }
 
-// watchSelectors narrows the watch.
+// watchSelectors adds selectors to the watch.
 func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
 	if s.once(2) {
 		selector := s.scriptLabels()
@@ -182,79 +185,81 @@ func (s *script) scriptFields(w *watchRequest, root string) string {
 	return selector
 }
 
-// wildWatch is any request for a watch that soon ends by itself, legal or not.
-func (a *requestGenerator) wildWatch(kinds []*kind) request {
-	k := pick(a, kinds...)
+// wildWatch returns a random request for a watch that soon ends by itself. It
+// may be illegal.
+func (gen *requestGenerator) wildWatch(kinds []*kind) request {
+	k := pick(gen, kinds...)
 	for !k.lists {
-		k = pick(a, kinds...)
+		k = pick(gen, kinds...)
 	}
-	wild := a.once(3)
-	r := request{path: a.scope(k, wild), listPath: k.listPath("")}
-	if wild && a.once(4) {
+	wild := gen.once(3)
+	r := request{path: gen.scope(k, wild), listPath: k.listPath("")}
+	if wild && gen.once(4) {
 		r.path = k.path(firstKey(k))
 	}
 	q := query{{"watch", "1"}}
-	if a.once(6) {
+	if gen.once(6) {
 		r.path = strings.Replace(r.path, k.root(), k.root()+"/watch", 1)
-		if q = nil; a.once(2) && len(k.keys) > 0 {
-			r.path = strings.Replace(k.path(pick(a, k.keys...)), k.root(), k.root()+"/watch", 1)
+		if q = nil; gen.once(2) && len(k.keys) > 0 {
+			r.path = strings.Replace(k.path(pick(gen, k.keys...)), k.root(), k.root()+"/watch", 1)
 		}
 	}
-	q = a.wildWatchVersions(q, wild)
-	q = a.selectors(q, k, wild)
+	q = gen.wildWatchVersions(q, wild)
+	q = gen.selectors(q, k, wild)
 	q = q.with("timeoutSeconds", "1")
-	if a.once(3) {
-		q = q.with("allowWatchBookmarks", pick(a, "true", "1", "false"))
+	if gen.once(3) {
+		q = q.with("allowWatchBookmarks", pick(gen, "true", "1", "false"))
 	}
-	if wild && a.once(5) {
-		q = q.with(pick(a, "limit", "continue", "allowWatchBookmarks", "shardSelector", "timeout", "watch", "unknown"), pick(a, "5", "x", "", "1", "false"))
+	if wild && gen.once(5) {
+		q = q.with(pick(gen, "limit", "continue", "allowWatchBookmarks", "shardSelector", "timeout", "watch", "unknown"), pick(gen, "5", "x", "", "1", "false"))
 	}
-	r.accept = pick(a, watchForms...)
-	if wild && a.once(2) {
-		r.accept = strings.ReplaceAll(pick(a, append(slices.Clone(refused), accepted...)...), "LIST", pick(a, "", "List"))
+	r.accept = pick(gen, watchForms...)
+	if wild && gen.once(2) {
+		r.accept = strings.ReplaceAll(pick(gen, append(slices.Clone(refused), accepted...)...), "LIST", pick(gen, "", "List"))
 	}
-	if strings.Contains(r.accept, "as=Table") && a.once(2) || wild && a.once(12) {
-		q = q.with("includeObject", pick(a, "None", "Metadata", "Object", "", "junk"))
+	if strings.Contains(r.accept, "as=Table") && gen.once(2) || wild && gen.once(12) {
+		q = q.with("includeObject", pick(gen, "None", "Metadata", "Object", "", "junk"))
 	}
-	if a.once(8) {
-		q = q.with("pretty", pick(a, "1", "true", "0", ""))
+	if gen.once(8) {
+		q = q.with("pretty", pick(gen, "1", "true", "0", ""))
 	}
-	r.agent, r.encoding = pick(a, "", "", "", "curl/8.5.0", "Mozilla/5.0 (X11)"), pick(a, "", "", "", "gzip")
-	if a.once(3) {
+	r.agent, r.encoding = pick(gen, "", "", "", "curl/8.5.0", "Mozilla/5.0 (X11)"), pick(gen, "", "", "", "gzip")
+	if gen.once(3) {
 		r.as = http1
 	}
-	a.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
+	gen.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
 	r.query = q.String()
 	return r
 }
 
-// wildWatchVersions never waits for the future.
-func (a *requestGenerator) wildWatchVersions(q query, wild bool) query {
-	version := pick(a, "", "0", fmt.Sprint(pick(a, a.pinned...)), fmt.Sprint(pick(a, a.pinned...)))
-	if wild && a.once(3) {
-		// 7 is too old for one server only, which began with an empty etcd.
-		version = strings.ReplaceAll(pick(a, brokenVersions...), "007", "x7")
+// wildWatchVersions never chooses a future revision, for which servers wait.
+func (gen *requestGenerator) wildWatchVersions(q query, wild bool) query {
+	version := pick(gen, "", "0", fmt.Sprint(pick(gen, gen.pinned...)), fmt.Sprint(pick(gen, gen.pinned...)))
+	if wild && gen.once(3) {
+		// Revision 7 is too old for only one of the servers, namely the one
+		// that began with an empty etcd.
+		version = strings.ReplaceAll(pick(gen, brokenVersions...), "007", "x7")
 	}
-	if version != "" || wild && a.once(6) {
+	if version != "" || wild && gen.once(6) {
 		q = q.with("resourceVersion", version)
 	}
 	match := ""
-	if a.once(2) {
-		q, match = q.with("sendInitialEvents", pick(a, "true", "true", "false")), "NotOlderThan"
+	if gen.once(2) {
+		q, match = q.with("sendInitialEvents", pick(gen, "true", "true", "false")), "NotOlderThan"
 	}
-	if wild && a.once(3) {
-		match = pick(a, "", "Exact", "NotOlderThan", "junk")
+	if wild && gen.once(3) {
+		match = pick(gen, "", "Exact", "NotOlderThan", "junk")
 	}
 	if match != "" {
 		q = q.with("resourceVersionMatch", match)
 	}
-	if wild && a.once(8) {
-		q = q.with("sendInitialEvents", pick(a, "x", "", "false", "true"))
+	if wild && gen.once(8) {
+		q = q.with("sendInitialEvents", pick(gen, "x", "", "false", "true"))
 	}
 	return q
 }
 
-// unescaped shows a query as it was meant.
+// unescaped returns a query in readable form.
 func unescaped(q string) string {
 	if plain, err := url.QueryUnescape(q); err == nil {
 		return plain

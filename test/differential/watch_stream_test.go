@@ -20,11 +20,11 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// stream is a watch that runs.
+// stream is a watch in progress.
 type stream struct {
 	status int
 	header http.Header
-	// framing is how the answer is sent: the protocol and transfer encodings.
+	// framing is the protocol with the transfer encodings of the answer.
 	framing string
 	done    chan struct{}
 
@@ -32,11 +32,11 @@ type stream struct {
 		sync.Mutex
 		history.Watch
 		raw  [][]byte
-		body []byte // of an answer that is no stream
+		body []byte // the body of an answer that is not a stream
 	}
 }
 
-// open sends a request for a watch and reads its answer until the context ends.
+// open sends a request for a watch and reads the answer until ctx ends.
 func (s *side) open(ctx context.Context, r watchRequest) (*stream, error) {
 	resp, err := s.send(ctx, r.request)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *side) open(ctx context.Context, r watchRequest) (*stream, error) {
 func (w *stream) read(ctx context.Context, resp *http.Response) {
 	plain, err := decompressed(resp)
 	if err != nil {
-		if ctx.Err() == nil { // else the client left before there was anything
+		if ctx.Err() == nil { // Otherwise the client closed the watch before an answer.
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.mu.Err = err
@@ -76,7 +76,7 @@ func (w *stream) read(ctx context.Context, resp *http.Response) {
 		switch {
 		case err == nil:
 			w.mu.Frames, w.mu.raw = append(w.mu.Frames, f), append(w.mu.raw, raw)
-		case ctx.Err() != nil: // the client left
+		case ctx.Err() != nil: // The client closed the watch.
 		case errors.Is(err, io.EOF):
 			w.mu.Ended = true
 		default:
@@ -89,7 +89,8 @@ func (w *stream) read(ctx context.Context, resp *http.Response) {
 	}
 }
 
-// decompressed reads a body that may be a gzip stream as it comes.
+// decompressed returns a reader that decompresses the body while it arrives, if
+// it is compressed.
 func decompressed(resp *http.Response) (io.Reader, error) {
 	if resp.Header.Get("Content-Encoding") != "gzip" {
 		return resp.Body, nil
@@ -97,8 +98,8 @@ func decompressed(resp *http.Response) (io.Reader, error) {
 	return gzip.NewReader(resp.Body)
 }
 
-// watchHeaders are what a watch's answer has in common with Kubernetes', which
-// never compresses one.
+// watchHeaders removes from the header of our answer what compression adds.
+// Kubernetes never compresses a watch.
 func watchHeaders(header http.Header, asked string) http.Header {
 	if header.Get("Content-Encoding") != "gzip" || negotiated([]string{asked}, encode.Gzip) != "gzip" {
 		return header
@@ -111,7 +112,8 @@ func watchHeaders(header http.Header, asked string) http.Header {
 	return header
 }
 
-// counts are how many events, and ends of initial ones, were read.
+// counts returns the numbers of events and of bookmarks that end initial
+// events. over is set if the watch has ended.
 func (w *stream) counts() (events, ends int, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +130,7 @@ func (w *stream) counts() (events, ends int, over bool) {
 	return events, ends, w.mu.Ended || w.mu.Err != nil || w.status != http.StatusOK
 }
 
-// recorded is the history, once it is over.
+// recorded waits for the end of the watch and returns its history.
 func (w *stream) recorded() (*history.Watch, [][]byte) {
 	<-w.done
 	w.mu.Lock()
@@ -143,24 +145,26 @@ var (
 	oldestVersion = regexp.MustCompile(`too old resource version: \d+ \(\d+\)`)
 )
 
-// frames splits what is compared exactly from bookmarks, which each server
-// sends at its own times. A table's columns are in its first frame, whatever
-// that is.
+// frames holds the frames that must be equal on both servers. Bookmarks are
+// separate, since each server sends them at its own times. So are a Table's
+// columns, which are in the first frame of either kind.
 type frames struct {
 	events [][]byte
 	end    []byte
-	// endDigits is how long the revision is in end, of which lengths depend.
+	// endDigits is the number of digits of the revision in end, on which
+	// lengths in end depend.
 	endDigits int
 	first     []byte
 }
 
-// sorted sorts the frames of a watch. The error is that a frame other than the
-// first has columns, or is not separated.
+// sorted sorts the frames of a watch. It returns an error if a frame after the
+// first has columns, or if a line feed is missing or superfluous between
+// frames.
 func sorted(w *history.Watch, raw [][]byte) (frames, error) {
 	var wrong error
 	var out frames
 	for i, bytesOf := range raw {
-		// The separator comes with the frame behind it.
+		// A frame begins with the separator from the frame before.
 		body := bytes.TrimPrefix(bytesOf, []byte("\n"))
 		if separated := len(body) != len(bytesOf); body[0] == '{' && separated != (i > 0) {
 			wrong = fmt.Errorf("frame %d is not separated by a line feed: %.80q", i, bytesOf)
@@ -175,7 +179,7 @@ func sorted(w *history.Watch, raw [][]byte) (frames, error) {
 		}
 		switch f := &w.Frames[i]; {
 		case f.InitialEnd:
-			// Each server says how far its cache is.
+			// The revision depends on how far each server's cache is.
 			out.endDigits = len(fmt.Sprint(f.Revision))
 			out.end = shownVersion.ReplaceAll(body, []byte(`"resourceVersion":"…"`))
 			if body[0] != '{' {
@@ -190,15 +194,16 @@ func sorted(w *history.Watch, raw [][]byte) (frames, error) {
 	return out, wrong
 }
 
-// errColumns is that a frame behind the first one has columns. It happens to
-// Kubernetes: a watch whose first frame was encoded for another one does not
-// note that it has sent them. All frames of APIServices have them.
+// errColumns says that a frame after the first has columns. This happens in
+// Kubernetes: a watch whose first frame was encoded for another watch does not
+// record that its columns were sent. All frames of APIServices have columns.
 type errColumns struct{ frame int }
 
 func (e errColumns) Error() string { return fmt.Sprintf("frame %d has columns", e.frame) }
 
-// withoutChance leaves out of an error what depends on a server's cache or chance:
-// Kubernetes asks for a random pause where it does not cache.
+// withoutChance removes from an error what depends on a server's cache or on
+// chance. Kubernetes suggests a random delay for resources that it does not
+// cache.
 func withoutChance(status *metav1.Status, body []byte) []byte {
 	switch {
 	case oldestVersion.MatchString(status.Message):
@@ -213,12 +218,13 @@ func withoutChance(status *metav1.Status, body []byte) []byte {
 	return body
 }
 
-// withoutRevision takes the resource version out of a frame of protobuf.
+// withoutRevision replaces the resource version in a protobuf frame.
 func withoutRevision(body []byte, revision int64) []byte {
 	return bytes.ReplaceAll(body, []byte(fmt.Sprint(revision)), []byte("…"))
 }
 
-// differ says how the frames of two watches differ; "" if they do not.
+// differ describes how the frames of two watches differ. It is empty if they
+// are equal.
 func (f frames) differ(theirs frames, table bool) string {
 	switch {
 	case f.first != nil && theirs.first != nil && !bytes.Equal(f.first, theirs.first):

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// watchSeedVariable repeats a single script.
+	// watchSeedVariable holds the seed of a single script to repeat.
 	watchSeedVariable = "MILLRACE_WATCH_SEED"
 	watchScripts      = 56
 	watchesPerScript  = 40
 	minWrites         = 30
 	moreWrites        = 70
-	// kindsPerScript is few, so that objects change often.
+	// kindsPerScript is small, so that each object changes often.
 	kindsPerScript = 4
-	// deliveryTimeout is for a machine with other work.
+	// deliveryTimeout allows for a machine with other work.
 	deliveryTimeout = 20 * time.Second
 )
 
-// watch compares what watches deliver: while scripts write, of what has been
-// written, and of requests that are wrong.
-func (p *pair) watch(t *testing.T, a *requestGenerator) {
-	a = a.fork() // with revisions of its own
-	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, a.Rand) })
-	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, a) })
-	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, a) })
+// watch compares the events that watches deliver: during scripts of writes,
+// from revisions before earlier writes, and for malformed requests.
+func (p *pair) watch(t *testing.T, gen *requestGenerator) {
+	gen = gen.fork() // The copy has revisions of its own.
+	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, gen.Rand) })
+	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, gen) })
+	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, gen) })
 }
 
-// watchScripts runs scripts of writes, each under watches of both servers from
-// one revision on, which must deliver the same.
+// watchScripts runs scripts of writes. Watches of both servers from one
+// revision must deliver the same events.
 func (p *pair) watchScripts(t *testing.T, random *rand.Rand) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -75,28 +75,28 @@ type watchTotals struct{ writes, watches, events, columnsAgain int }
 type runningWatch struct {
 	watchRequest
 	ours, theirs *stream
-	// columnsAgain says that Kubernetes repeated a table's columns.
+	// columnsAgain is set if Kubernetes repeated a Table's columns.
 	columnsAgain bool
 }
 
 func (r *runningWatch) both() []*stream { return []*stream{r.ours, r.theirs} }
 
-// watchRun is a script under its watches.
+// watchRun is a script with its watches.
 type watchRun struct {
 	*pair
 	*script
 	t     *testing.T
 	truth *history.Follower
 	all   []*runningWatch
-	// now is the revision at which the watches begin, and moments are those that
-	// each tenth of the script began at.
+	// now is the revision from which the watches start. moments are the
+	// revisions at which the tenths of the script began.
 	now     int64
 	moments []int64
-	// patience ends for all of the watches together.
+	// patience is closed when the deadline for all watches together has passed.
 	patience <-chan struct{}
 }
 
-// patient begins to wait for deliveries.
+// patient starts the deadline for deliveries.
 func (run *watchRun) patient() (stop func()) {
 	ctx, cancel := context.WithTimeout(run.t.Context(), deliveryTimeout)
 	run.patience = ctx.Done()
@@ -151,9 +151,10 @@ func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, t
 	}
 }
 
-// writeSome does n things, and then perhaps some more, so that several objects of one
-// revision are not the last: of such, a watch that Kubernetes opens when its cache has
-// the first never gets the others.
+// writeSome makes n writes, and more if the last one wrote several objects at
+// one revision. Such a write must not be the last: a watch that Kubernetes
+// opens when its cache has only the first of these objects never receives the
+// others.
 func (run *watchRun) writeSome(ctx context.Context, n int) {
 	run.t.Helper()
 	before := run.writes
@@ -169,8 +170,8 @@ func (run *watchRun) writeSome(ctx context.Context, n int) {
 	}
 }
 
-// rest waits until both caches have what was written, at a revision that does
-// not move meanwhile.
+// rest waits until both caches have all writes, at a revision that does not
+// change meanwhile.
 func (run *watchRun) rest(ctx context.Context) {
 	run.t.Helper()
 	for {
@@ -189,7 +190,7 @@ func (run *watchRun) rest(ctx context.Context) {
 	}
 }
 
-// open opens the watches that are due at both servers, all at once.
+// open opens the watches of this tenth at both servers concurrently.
 func (run *watchRun) open(ctx context.Context, tenth int) {
 	run.t.Helper()
 	var opening sync.WaitGroup
@@ -219,7 +220,8 @@ func (run *watchRun) open(ctx context.Context, tenth int) {
 	}
 }
 
-// awaitInitial waits for initial events, so that all show the same state.
+// awaitInitial waits for the initial events, so that all watches show the same
+// state.
 func (run *watchRun) awaitInitial() {
 	run.t.Helper()
 	defer run.patient()()
@@ -248,7 +250,8 @@ func (run *watchRun) awaitAll(through int64) {
 	}
 }
 
-// await waits until a watch has got what it must at both servers, or has ended.
+// await waits until both servers have sent all frames that a watch must
+// receive, or have ended it.
 func (run *watchRun) await(r *runningWatch, events int, end bool) {
 	run.t.Helper()
 	ticker := time.NewTicker(2 * time.Millisecond)
@@ -269,7 +272,8 @@ func (run *watchRun) await(r *runningWatch, events int, end bool) {
 	}
 }
 
-// compare checks each side against the truth, and one against the other.
+// compare validates each side against the truth, and compares the sides with
+// each other.
 func (r *runningWatch) compare(follower *history.Follower) string {
 	var out strings.Builder
 	if r.ours.status != r.theirs.status {
@@ -309,7 +313,7 @@ func (r *runningWatch) compare(follower *history.Follower) string {
 
 const framesShown = 20
 
-// firstFrames shows how a watch begins.
+// firstFrames prints the first frames of a watch.
 func firstFrames(w *history.Watch) string {
 	var out strings.Builder
 	for i := range w.Frames[:min(len(w.Frames), framesShown)] {

@@ -18,17 +18,19 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// script is a seeded sequence of writes to objects of its own.
+// script is a seeded sequence of writes to its own objects.
 type script struct {
 	*requestGenerator
 	pair *pair
 	seed uint64
-	// kinds are written; there are few, so that objects change often.
+	// kinds are the kinds that the script writes. They are few, so that each
+	// object changes often.
 	kinds  []*watchedKind
 	exists map[string]*target
 	bound  map[string]bool
 	writes int
-	// several is the last of them that wrote several objects at one revision.
+	// several is the number of the last write that wrote several objects at one
+	// revision.
 	several int
 }
 
@@ -47,7 +49,7 @@ var (
 	scriptApps       = []string{"web", "db", "cache"}
 )
 
-// some is an object of the script, which may exist or not.
+// some returns a random object of the script. It may not exist.
 func (s *script) some() target {
 	o := target{kind: pick(s.requestGenerator, s.kinds...), name: fmt.Sprintf("script-%x-%d", s.seed%4096, s.IntN(scriptNames))}
 	if o.kind.namespaced {
@@ -56,7 +58,7 @@ func (s *script) some() target {
 	return o
 }
 
-// write does one thing to one object.
+// write makes one random write.
 func (s *script) write(ctx context.Context) error {
 	s.writes++
 	if s.once(12) {
@@ -89,7 +91,7 @@ func (s *script) write(ctx context.Context) error {
 	return s.patch(ctx, key, map[string]any{"metadata": map[string]any{"labels": s.labels()}})
 }
 
-// labels go in and out of selectors.
+// labels returns random labels, which move objects into and out of selections.
 func (s *script) labels() map[string]any {
 	set := map[string]any{"write": fmt.Sprint(s.writes)}
 	if s.once(2) {
@@ -121,7 +123,7 @@ func (s *script) patch(ctx context.Context, path string, patch map[string]any) e
 	return s.send(ctx, http.MethodPatch, path, patch)
 }
 
-// put replaces an object by one with an annotation and other labels.
+// put replaces an object. The new one has another annotation and other labels.
 func (s *script) put(ctx context.Context, o target) error {
 	content, err := s.call(ctx, http.MethodGet, o.path(), nil)
 	if err != nil {
@@ -139,7 +141,8 @@ func (s *script) put(ctx context.Context, o target) error {
 	return s.send(ctx, http.MethodPut, o.path(), made)
 }
 
-// progress binds a pod to a node, then changes its phase.
+// progress binds a pod to a node at its first call, and changes the pod's phase
+// afterwards.
 func (s *script) progress(ctx context.Context, o target) error {
 	if !s.bound[o.path()] {
 		s.bound[o.path()] = true
@@ -156,8 +159,8 @@ func (s *script) togetherKey(ns string, i int) string {
 	return fmt.Sprintf("/registry/configmaps/%s/script-%x-together-%d", ns, s.seed%4096, i)
 }
 
-// together writes and deletes several config maps in one transaction, which the
-// API never does: all have one revision.
+// together writes and deletes several config maps in one transaction. All then
+// have the same revision, which the API never does.
 func (s *script) together(ctx context.Context) error {
 	encoder := serializer.NewSerializer(scheme.Scheme, scheme.Scheme)
 	var ops []clientv3.Op
@@ -182,7 +185,7 @@ func (s *script) together(ctx context.Context) error {
 	return err
 }
 
-// clean deletes what the script left.
+// clean deletes the remaining objects of the script.
 func (s *script) clean(ctx context.Context) error {
 	for i := range togetherAtMost {
 		for _, ns := range scriptNamespaces {
@@ -204,7 +207,7 @@ func (s *script) send(ctx context.Context, method, path string, body any) error 
 	return err
 }
 
-// call sends a request to either server.
+// call sends a request to a random server.
 func (s *script) call(ctx context.Context, method, path string, body any) ([]byte, error) {
 	content, err := json.Marshal(body)
 	if err != nil {

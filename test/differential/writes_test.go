@@ -16,8 +16,8 @@ const (
 	writesPerRound = 25
 )
 
-// afterWrites changes objects and compares again, so that answers are made of
-// bytes of which some are kept from before and some are new.
+// afterWrites changes objects and compares again. Answers then consist of
+// cached bytes and new bytes.
 func (p *pair) afterWrites(t *testing.T, f *objectSet, kinds []*kind, random *rand.Rand) {
 	rows := allPairs(random)
 	changed := []*kind{named(kinds, "configmaps"), named(kinds, "pods"), named(kinds, "secrets")}
@@ -40,7 +40,7 @@ func (p *pair) afterWrites(t *testing.T, f *objectSet, kinds []*kind, random *ra
 	}
 }
 
-// change updates, deletes and makes objects of a kind.
+// change updates, deletes and creates objects of a kind.
 func (f *objectSet) change(t *testing.T, k *kind, random *rand.Rand, round int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)

@@ -1,9 +1,16 @@
-// Package history records what watches deliver and checks it against what was
-// written: one validator for each guarantee of a watch.
+// Package history records the events that watches deliver, and validates them
+// against the writes that etcd recorded. There is one validator for each
+// guarantee of a watch.
 //
-// A test follows etcd itself (Follow), which gives the truth; reads each watch
-// with a Reader into a Watch; and passes both to Validate at the end. The
-// validators know nothing of the server and need no order of time between the
-// two: a revision is all that connects them. What bytes a frame has is not
-// checked here.
+//	etcd ── Follower ── Truth ──┐
+//	                            ├── Validate
+//	server ── Reader ── Watch ──┘
+//
+// A test calls Follow before it writes: the Follower reads every change from
+// etcd itself. The test reads the answer to each watch with a Reader and
+// appends the frames to a Watch. In the end it passes both to Validate.
+//
+// The validators know nothing of the server. They relate a watch to the truth
+// by revisions alone, so the two may be recorded at different times and speeds.
+// This package does not compare the bytes of frames; package differential does.
 package history

@@ -19,21 +19,22 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Resource says where the objects of a resource are in etcd and what they can
-// be selected by.
+// Resource describes where etcd stores the objects of a resource, and the
+// fields that selectors can use.
 type Resource struct {
 	Name string
-	// Prefix of the keys, with slashes at both ends.
+	// Prefix is the common prefix of the keys. It begins and ends with a slash.
 	Prefix string
-	// Fields are selectable besides the name and the namespace: paths, each with
-	// its default behind an equals sign if it has one.
+	// Fields are the selectable fields besides name and namespace. Each is a
+	// path, optionally followed by an equals sign and a default.
 	Fields []string
-	// Aliases are further names of fields.
+	// Aliases maps further names of fields to paths in Fields.
 	Aliases map[string]string
 }
 
-// Follower takes down what happens in etcd. All of its keys are followed, so
-// that a revision is known to be complete.
+// Follower records the changes in etcd. It watches all keys, not only those of
+// its resources: an event with a higher revision is its proof that no change of
+// a lower revision is missing.
 type Follower struct {
 	resources []Resource
 	mu        struct {
@@ -45,7 +46,7 @@ type Follower struct {
 	}
 }
 
-// Follow reads what exists and follows it until the context ends.
+// Follow reads the current objects and records changes until ctx ends.
 func Follow(ctx context.Context, etcd *clientv3.Client, resources []Resource) (*Follower, error) {
 	f := &Follower{resources: resources}
 	f.mu.truths, f.mu.now = map[string]*Truth{}, map[string]map[Key]*State{}
@@ -107,7 +108,7 @@ func (f *Follower) applyLocked(response *clientv3.WatchResponse) error {
 
 const waitPeriod = 2 * time.Millisecond
 
-// Wait waits until all changes up to a revision are known.
+// Wait blocks until all changes up to revision are recorded.
 func (f *Follower) Wait(ctx context.Context, revision int64) error {
 	ticker := time.NewTicker(waitPeriod)
 	defer ticker.Stop()
@@ -126,7 +127,8 @@ func (f *Follower) Wait(ctx context.Context, revision int64) error {
 	}
 }
 
-// Truth is what is known of a resource by now.
+// Truth returns the changes of a resource that are recorded so far. The caller
+// must not modify them.
 func (f *Follower) Truth(resource string) *Truth {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +137,7 @@ func (f *Follower) Truth(resource string) *Truth {
 	return &t
 }
 
-// Forget drops what is older than a revision, to keep validating cheap.
+// Forget drops the changes up to a revision, which keeps validation cheap.
 func (f *Follower) Forget(revision int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,7 +159,8 @@ func (r *Resource) key(key []byte) Key {
 	return Key{Name: rest}
 }
 
-// decode reads a stored object: protobuf, or JSON for custom resources.
+// decode reads a stored object: protobuf for built-in kinds, JSON for custom
+// resources.
 func (r *Resource) decode(kv *mvccpb.KeyValue) (*State, error) {
 	u := &unstructured.Unstructured{}
 	if len(kv.Value) > 0 && kv.Value[0] == '{' {

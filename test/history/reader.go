@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Reader takes the answer to a watch apart.
+// Reader splits the answer to a watch into frames and decodes them.
 type Reader struct {
 	next func() ([]byte, error)
 	read func(raw []byte) (Frame, error)
 }
 
-// NewReader reads an answer of some Content-Type: JSON or protobuf.
+// NewReader returns a Reader for an answer with the given Content-Type, which
+// must be JSON or protobuf.
 func NewReader(from io.Reader, contentType string) (*Reader, error) {
 	switch {
 	case strings.HasPrefix(contentType, "application/json"):
@@ -31,8 +32,9 @@ func NewReader(from io.Reader, contentType string) (*Reader, error) {
 	return nil, fmt.Errorf("read a watch: content type %q is unknown", contentType)
 }
 
-// Next reads a frame: its bytes with what separates it from the one before, and
-// what they say. The error is io.EOF at an end in good order.
+// Next reads the next frame. raw holds its bytes, including the separator from
+// the frame before. The error is io.EOF if the stream ended after a complete
+// frame.
 func (r *Reader) Next() (raw []byte, f Frame, err error) {
 	raw, err = r.next()
 	if err != nil {
@@ -46,8 +48,8 @@ func (r *Reader) Next() (raw []byte, f Frame, err error) {
 	return raw, f, err
 }
 
-// jsonFrames cuts a stream behind each value. What stands behind the last one
-// comes with the end.
+// jsonFrames splits a stream of JSON values after each value. Bytes after the
+// last value are returned together with the error that ends the stream.
 func jsonFrames(from io.Reader) func() ([]byte, error) {
 	var kept bytes.Buffer
 	decoder := json.NewDecoder(io.TeeReader(from, &kept))
@@ -66,7 +68,8 @@ func jsonFrames(from io.Reader) func() ([]byte, error) {
 
 const maxFrame = 64 << 20
 
-// lengthFrames reads frames behind a length of four bytes, and keeps that.
+// lengthFrames splits a stream of frames that each follow their length in four
+// bytes. The length stays in the returned bytes.
 func lengthFrames(from io.Reader) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var header [4]byte
@@ -114,7 +117,8 @@ func readJSON(raw []byte) (Frame, error) {
 	}
 	meta := o.Metadata
 	if o.Kind == "Table" {
-		// Its own metadata is a list's: the resource version of the object alone.
+		// The Table's own metadata is that of a list and holds only the
+		// object's resource version. The object's metadata is in its row.
 		if len(o.Rows) == 1 && o.Rows[0].Object != nil && o.Rows[0].Object.Metadata != nil {
 			meta = o.Rows[0].Object.Metadata
 		} else {
@@ -127,7 +131,8 @@ func readJSON(raw []byte) (Frame, error) {
 	return f, f.fill(meta)
 }
 
-// meansInitialEnd is the annotation of the bookmark behind the initial events.
+// meansInitialEnd is the annotation of the bookmark that ends the initial
+// events.
 const meansInitialEnd = metav1.InitialEventsAnnotationKey
 
 func (f *Frame) fill(meta *metav1.ObjectMeta) (err error) {
@@ -139,7 +144,8 @@ func (f *Frame) fill(meta *metav1.ObjectMeta) (err error) {
 
 var protobufPrefix = []byte("k8s\x00")
 
-// readProtobuf reads the metadata alone, which is the first field of all objects.
+// readProtobuf decodes only the metadata, which is the first field of every
+// object.
 func readProtobuf(raw []byte) (Frame, error) {
 	var outer metav1.WatchEvent
 	if err := outer.Unmarshal(raw[4:]); err != nil {

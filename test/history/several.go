@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// Resumable: a watch that starts at an event or a bookmark of another one gets
-// what that got behind it, as far as both go.
+// Resumable checks a watch that was resumed from an event or a bookmark of
+// another watch. As far as both watches reach, the resumed watch must deliver
+// the events that the original delivered after that point.
 func Resumable(original, resumed *Watch) error {
 	through := min(newest(original), newest(resumed))
 	behind := func(w *Watch) []string {
@@ -17,7 +18,7 @@ func Resumable(original, resumed *Watch) error {
 				all = append(all, f.String()+fmt.Sprint(f.Labels))
 			}
 		}
-		slices.Sort(all) // the order is for Ordered
+		slices.Sort(all) // Ordered checks the order.
 		return all
 	}
 	want, got := behind(original), behind(resumed)
@@ -28,9 +29,9 @@ func Resumable(original, resumed *Watch) error {
 	return nil
 }
 
-// newest is the revision up to which a watch has told everything for certain:
-// that of its last bookmark, or the one before its last event's, of whose
-// transaction a part may be missing.
+// newest returns the revision up to which a watch is certainly complete. That
+// is the revision of its last bookmark, or the revision before that of its last
+// event: further events of the last event's transaction may be missing.
 func newest(w *Watch) int64 {
 	last := w.Revision
 	for i := range w.Frames {
@@ -44,8 +45,9 @@ func newest(w *Watch) int64 {
 	return last
 }
 
-// Converged: a client that applies the events of its watches, each resumed
-// where the one before ended or begun anew, has what exists in the end.
+// Converged checks that a client ends up with the current objects. The client
+// applies the events of its watches, each of which resumes from the one before
+// or starts again with initial events.
 func Converged(t *Truth, watches []*Watch) error {
 	store := map[Key]int64{}
 	through := t.From

@@ -5,23 +5,26 @@ import (
 	"math"
 )
 
-// initialState is where a watch's initial events end and what they show.
+// initialState describes the state that a watch's initial events show.
 type initialState struct {
-	// events counts the initial ones among the watch's events, bookmarks aside.
+	// events is the number of initial events. Bookmarks do not count.
 	events int
-	// revision is what they show, or where the watch started without them.
+	// revision is the revision of the state, or the revision that the watch
+	// started from if it had no initial events.
 	revision int64
-	// valid says that the initial events are the state at the revision. It is
-	// also set if they broke off and are a part of it.
+	// valid is set if the initial events equal the state at revision. If they
+	// broke off, it is set if they are a part of that state.
 	valid bool
-	// partial says that they broke off.
+	// partial is set if the initial events broke off.
 	partial bool
 }
 
-// begin finds the state that the initial events show: that of a revision at
-// which it is the first events exactly, older than the next one. Of several it
-// is the oldest from which on nothing is missing, if there is one; else a part of
-// one, if the watch broke.
+// begin finds the state that the initial events show. A revision qualifies if
+// its state equals the first events exactly and if the next event is newer.
+//
+// Several revisions may qualify. begin then prefers the oldest after which no
+// event is missing. If no revision qualifies and the watch broke, begin accepts
+// a revision whose state contains the events.
 func (w *Watch) begin(t *Truth) initialState {
 	if !w.Initial {
 		return initialState{revision: w.Revision, valid: true}
@@ -48,8 +51,8 @@ func (w *Watch) findInitialState(t *Truth) initialState {
 	return initialState{events: w.leading(), revision: w.Revision}
 }
 
-// continues reports whether the events behind a beginning are the first that
-// there have to be, and all that bookmarks claim.
+// continues reports whether the events after the initial state b are the first
+// expected ones, and whether they include all events that the bookmarks claim.
 func (w *Watch) continues(t *Truth, b initialState) bool {
 	got := w.changes(b)
 	want := t.Expected(&w.Selection, b.revision, t.Through)
@@ -70,7 +73,8 @@ func (w *Watch) continues(t *Truth, b initialState) bool {
 	return len(got) == len(want) || want[len(got)].Revision > told
 }
 
-// beginnings are all the states that the first events show, by revision.
+// beginnings returns all states that the first events may show, ordered by
+// revision.
 func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState) {
 	events, end := w.events(), w.initialEnd()
 	newest, broken := int64(math.MaxInt64), !w.Ended && end < 0
@@ -78,7 +82,7 @@ func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState
 		newest = w.Frames[end].Revision
 	}
 	state := t.At(&w.Selection, t.From)
-	// check looks at the state from one revision on up to another.
+	// check tests the state that holds from one revision up to another.
 	check := func(revision, through int64) {
 		n := len(state)
 		switch {
@@ -89,8 +93,8 @@ func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState
 			partial = initialState{events: len(events), revision: revision, valid: true, partial: true}
 		}
 	}
-	// The first state is from before the truth begins, from an unknown revision
-	// on: at least that of the newest object in it.
+	// The first state is older than the truth and its first revision is
+	// unknown. It is at least that of the newest object in the state.
 	at := int64(0)
 	for _, s := range state {
 		at = max(at, s.Revision)
@@ -115,8 +119,8 @@ func (w *Watch) beginnings(t *Truth) (found []initialState, partial initialState
 	return found, partial
 }
 
-// shows reports whether events are ADDED for different objects of a state, each
-// at its revision.
+// shows reports whether the events are ADDED events for different objects of
+// the state, each with the object's revision.
 func shows(events []*Frame, state map[Key]*State) bool {
 	used := make(map[Key]bool, len(events))
 	for _, f := range events {
@@ -142,7 +146,7 @@ func byRevision(state map[Key]*State, revision int64, used map[Key]bool) Key {
 	return Key{}
 }
 
-// events are the frames of a watch without bookmarks and errors.
+// events returns the frames of a watch without bookmarks and errors.
 func (w *Watch) events() []*Frame {
 	var events []*Frame
 	for i := range w.Frames {
@@ -153,8 +157,9 @@ func (w *Watch) events() []*Frame {
 	return events
 }
 
-// leading counts the events that may be initial by their looks: those before
-// the bookmark that ends them, or else all that are ADDED at first.
+// leading counts the events that look like initial ones. If a bookmark ends the
+// initial events, they are the events before it; otherwise they are the leading
+// ADDED events.
 func (w *Watch) leading() int {
 	n := 0
 	for i := range w.Frames {

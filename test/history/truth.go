@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Key names an object of a resource; Namespace is empty for cluster-scoped ones.
+// Key identifies an object of a resource. Namespace is empty for cluster-scoped
+// objects.
 type Key struct{ Namespace, Name string }
 
 func (k Key) String() string {
@@ -17,37 +18,37 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// State is an object between two changes.
+// State is one version of an object.
 type State struct {
-	// Revision is that of the change which made it.
+	// Revision is the revision of the change that wrote this version.
 	Revision int64
 	Labels   labels.Set
 	Fields   fields.Set
 }
 
-// Change is what one transaction did to one object. Before is nil for a
-// creation, After for a deletion.
+// Change is the effect of one transaction on one object. Before is nil if the
+// object was created, After is nil if it was deleted.
 type Change struct {
 	Revision      int64
 	Key           Key
 	Before, After *State
 }
 
-// Truth is what happened to the objects of a resource.
+// Truth is the history of a resource's objects, as etcd recorded it.
 type Truth struct {
-	// From is the revision that Initial shows.
+	// From is the revision of the state in Initial.
 	From    int64
 	Initial map[Key]*State
-	// Changes are all behind From up to Through, by revision.
+	// Changes are all changes after From up to Through, ordered by revision.
 	Changes []Change
 	Through int64
 }
 
-// Selection is which objects a watch is about.
+// Selection describes the objects that a watch selects.
 type Selection struct {
-	// Namespace and Name are empty for all.
+	// Namespace and Name are empty if they do not restrict the selection.
 	Namespace, Name string
-	// Labels and Fields are nil for all.
+	// Labels and Fields are nil if they do not restrict the selection.
 	Labels labels.Selector
 	Fields fields.Selector
 }
@@ -62,7 +63,7 @@ func (s *Selection) matches(k Key, state *State) bool {
 	return s.Fields == nil || s.Fields.Matches(state.Fields)
 }
 
-// The types of frames, as they are sent.
+// These are the types of frames, as servers send them.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"
@@ -71,7 +72,7 @@ const (
 	Error    = "ERROR"
 )
 
-// Event is what a watch has to deliver.
+// Event is an event that a watch has to deliver.
 type Event struct {
 	Type     string
 	Key      Key
@@ -79,9 +80,10 @@ type Event struct {
 	Labels   labels.Set
 }
 
-// transition is what a change means to a selection; "" for nothing. An object
-// that leaves is shown as it was when it was last selected, at the revision of
-// the change.
+// transition returns the event that a change causes in a watch of the
+// selection. Its Type is empty if the change causes none. If the object leaves
+// the selection, the event shows the last selected version of the object, at
+// the revision of the change.
 func (c *Change) transition(s *Selection) Event {
 	e := Event{Key: c.Key, Revision: c.Revision}
 	before, after := s.matches(c.Key, c.Before), s.matches(c.Key, c.After)
@@ -96,7 +98,8 @@ func (c *Change) transition(s *Selection) Event {
 	return e
 }
 
-// Expected are the events of a selection behind one revision, up to another.
+// Expected returns the events that a selection causes after one revision and up
+// to another.
 func (t *Truth) Expected(s *Selection, after, through int64) []Event {
 	var events []Event
 	for i := range t.Changes {
@@ -109,7 +112,7 @@ func (t *Truth) Expected(s *Selection, after, through int64) []Event {
 	return events
 }
 
-// At is what a selection holds at a revision.
+// At returns the objects of a selection at a revision.
 func (t *Truth) At(s *Selection, revision int64) map[Key]*State {
 	all := maps.Clone(t.Initial)
 	if all == nil {

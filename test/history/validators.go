@@ -13,7 +13,8 @@ type Validator struct {
 	Check func(*Truth, *Watch) error
 }
 
-// Validators are all that look at a single watch.
+// Validators returns all validators that look at a single watch. Resumable and
+// Converged compare several watches.
 func Validators() []Validator {
 	return []Validator{
 		{"initial", Initial},
@@ -28,8 +29,8 @@ func Validators() []Validator {
 	}
 }
 
-// Validate checks all guarantees of a watch. The truth has to reach as far as
-// the watch.
+// Validate checks all guarantees of a watch. The truth must reach at least as
+// far as the watch.
 func Validate(t *Truth, w *Watch) error {
 	var errs []error
 	for _, v := range Validators() {
@@ -40,8 +41,8 @@ func Validate(t *Truth, w *Watch) error {
 	return errors.Join(errs...)
 }
 
-// Initial: the initial events are what existed at one revision, not older than
-// the one asked for.
+// Initial checks that the initial events equal the state at one revision, which
+// is not older than the requested revision.
 func Initial(t *Truth, w *Watch) error {
 	if b := w.begin(t); !b.valid {
 		return fmt.Errorf("%d events like initial ones are the state at no revision from %d on", b.events, max(w.Revision, t.From))
@@ -49,8 +50,9 @@ func Initial(t *Truth, w *Watch) error {
 	return nil
 }
 
-// InitialEnd: the bookmark that ends the initial events comes exactly once if
-// it was asked for, behind all of them; never else.
+// InitialEnd checks the bookmark that ends the initial events. If the client
+// requested it, it comes exactly once, after all initial events. Otherwise it
+// never comes.
 func InitialEnd(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	seen, ends := 0, 0
@@ -87,8 +89,8 @@ func (w *Watch) failed() bool {
 	return len(w.Frames) > 0 && w.Frames[len(w.Frames)-1].Type == Error
 }
 
-// Ordered: behind the initial events revisions never go down, those of
-// bookmarks included.
+// Ordered checks that revisions never decrease after the initial events. This
+// includes the revisions of bookmarks.
 func Ordered(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	last, seen := b.revision, 0
@@ -108,16 +110,17 @@ func Ordered(t *Truth, w *Watch) error {
 	return nil
 }
 
-// changes are the events behind the initial ones.
+// changes returns the events after the initial ones.
 func (w *Watch) changes(b initialState) []*Frame { return w.events()[b.events:] }
 
-// identity is what no two events share.
+// identity distinguishes an event from every other event of a watch.
 type identity struct {
 	key      Key
 	revision int64
 }
 
-// Unique: no event comes twice, nor one that the start has seen already.
+// Unique checks that no event comes twice, and that no event is older than the
+// point where the watch started.
 func Unique(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	seen := map[identity]bool{}
@@ -134,8 +137,9 @@ func Unique(t *Truth, w *Watch) error {
 	return nil
 }
 
-// Complete: between the start and the last event or bookmark nothing is
-// missing. Other events of the last one's transaction are for Atomic to see.
+// Complete checks that no event is missing between the start and the last event
+// or bookmark. It ignores further events of the last event's transaction, which
+// Atomic checks.
 func Complete(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	if b.partial {
@@ -154,7 +158,8 @@ func Complete(t *Truth, w *Watch) error {
 	return w.misses(t, b, through)
 }
 
-// misses finds what should have come behind the start up to a revision.
+// misses returns an error if an event is missing between the initial state b
+// and the revision through.
 func (w *Watch) misses(t *Truth, b initialState, through int64) error {
 	got := map[identity]int{}
 	changes := w.changes(b)
@@ -181,9 +186,10 @@ func (f *Frame) identity() identity {
 	return identity{f.Key, f.Revision}
 }
 
-// Atomic: events of one transaction come one behind the other, and a watch that
-// the server ended in good order has all or none of them. One that broke may
-// have a part, which no server can help.
+// Atomic checks that events of one transaction follow each other without
+// interruption. A watch that the server ended regularly has all of them or
+// none. A watch whose connection broke may end within a transaction, which no
+// server can prevent.
 func Atomic(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	closed := map[int64]bool{}
@@ -213,8 +219,8 @@ func Atomic(t *Truth, w *Watch) error {
 	return nil
 }
 
-// Bookmarks: none comes unless they are allowed, and behind one comes no event
-// that it claimed to have been sent.
+// Bookmarks checks that bookmarks come only if the client allows them, and that
+// no event follows a bookmark which covers the event's revision.
 func Bookmarks(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	var bookmark *Frame
@@ -240,12 +246,13 @@ func Bookmarks(t *Truth, w *Watch) error {
 	return nil
 }
 
-// Transitions: each event is what its change means to the selection, with the
-// object as it was when it was last selected, at the revision of the change.
+// Transitions checks the type and the object of each event: see
+// Change.transition.
 func Transitions(t *Truth, w *Watch) error {
 	b := w.begin(t)
 	want := map[identity]Event{}
-	// Which of a transaction's events an opaque frame is cannot be told.
+	// An opaque frame has no key, so it may stand for any event of its
+	// transaction.
 	kinds := map[int64][]string{}
 	for _, e := range t.Expected(&w.Selection, b.revision, t.Through) {
 		want[identity{e.Key, e.Revision}] = e
@@ -271,7 +278,7 @@ func Transitions(t *Truth, w *Watch) error {
 	return nil
 }
 
-// Terminated: an ERROR is the last frame, and says what is wrong.
+// Terminated checks that an ERROR is the last frame and has a complete Status.
 func Terminated(_ *Truth, w *Watch) error {
 	for i := range w.Frames {
 		f := &w.Frames[i]

@@ -20,8 +20,9 @@ func state(revision int64, app string) *State {
 	return &State{Revision: revision, Labels: labels.Set{"app": app}, Fields: fields.Set{"metadata.name": "x"}}
 }
 
-// truth is: a and x exist at 10; b is made, a leaves app=web and comes back, b
-// and c change in one transaction, a is deleted.
+// truth returns a history of three objects with a label. At revision 10, a and
+// x exist. Then b is created, a leaves the selection app=web and returns to it,
+// one transaction changes b and c, and a is deleted.
 func truth() *Truth {
 	a10, x10 := state(5, "web"), state(6, "web")
 	b11, a12, a13 := state(11, "web"), state(12, "db"), state(13, "web")
@@ -51,7 +52,7 @@ func bookmark(revision int64) Frame { return Frame{Type: Bookmark, Revision: rev
 
 func end(revision int64) Frame { return Frame{Type: Bookmark, Revision: revision, InitialEnd: true} }
 
-// resumed is a good watch from 10 on.
+// resumed returns a valid watch that starts from revision 10.
 func resumed() *Watch {
 	return &Watch{
 		Start: Start{Selection: web(), Revision: 10, Bookmarks: true}, Ended: true,
@@ -62,7 +63,7 @@ func resumed() *Watch {
 	}
 }
 
-// listed is a good watch that begins with what exists at 11.
+// listed returns a valid watch that begins with the state at revision 11.
 func listed() *Watch {
 	return &Watch{
 		Start: Start{Selection: web(), Revision: 11, Bookmarks: true, Initial: true, End: true}, Ended: true,
@@ -129,8 +130,8 @@ func TestGoodHistories(t *testing.T) {
 	}
 }
 
-// TestBrokenInitialEvents: the few that came are no reason to take what follows
-// them for missing.
+// TestBrokenInitialEvents: if a watch breaks within its initial events, the
+// rest of them must not be reported as missing.
 func TestBrokenInitialEvents(t *testing.T) {
 	p11, q12, p13 := state(11, "web"), state(12, "web"), state(13, "web")
 	truth := &Truth{From: 10, Through: 13, Changes: []Change{
@@ -146,8 +147,8 @@ func TestBrokenInitialEvents(t *testing.T) {
 	}
 }
 
-// TestNothingSelectedAnyMore: of two moments at which nothing was selected, the
-// bookmark says which.
+// TestNothingSelectedAnyMore: the selection is empty at two revisions. The
+// bookmark tells which of the two the watch shows.
 func TestNothingSelectedAnyMore(t *testing.T) {
 	a11 := state(11, "web")
 	truth := &Truth{From: 10, Through: 12, Changes: []Change{{Revision: 11, Key: keyA, After: a11}, {Revision: 12, Key: keyA, Before: a11}}}

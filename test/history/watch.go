@@ -9,29 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Start is what a watch was asked for.
+// Start describes the request for a watch.
 type Start struct {
 	Selection
-	// Revision is the resourceVersion; 0 if it was unset or "0".
+	// Revision is the requested resourceVersion. It is 0 if the request had
+	// none, or "0".
 	Revision int64
-	// Initial says that the watch begins with what exists, and End that a
-	// bookmark says where this ends.
+	// Initial is set if the watch begins with the current objects. End is set
+	// if a bookmark ends these initial events.
 	Initial, End bool
-	// Bookmarks says that they are allowed.
+	// Bookmarks is set if the client allows bookmarks.
 	Bookmarks bool
 }
 
-// Frame is one that was received.
+// Frame is a received frame.
 type Frame struct {
 	Type     string
 	Key      Key
 	Revision int64
 	Labels   labels.Set
-	// InitialEnd marks the bookmark behind the initial events.
+	// InitialEnd is set in the bookmark that ends the initial events.
 	InitialEnd bool
-	// Opaque frames tell neither key nor labels: rows of a table without objects.
+	// Opaque is set if the frame has neither key nor labels, as in a Table
+	// whose rows contain no objects.
 	Opaque bool
-	// Status is that of an ERROR.
+	// Status is set in frames of type ERROR.
 	Status   *metav1.Status
 	Received time.Time
 }
@@ -48,16 +50,16 @@ func (f *Frame) String() string {
 	return fmt.Sprintf("%s %s %d", f.Type, f.Key, f.Revision)
 }
 
-// Watch is what one request for a watch got.
+// Watch is the record of one watch request.
 type Watch struct {
 	Start
 	Frames []Frame
-	// Ended says that the server ended the answer in good order; else Err says
-	// how it broke, or both are unset because the client left.
+	// Ended is set if the server ended the answer regularly. Err is set if the
+	// answer broke. Neither is set if the client closed the watch.
 	Ended bool
 	Err   error
 
-	// begun is what begin found for the truth and the frames it was asked with.
+	// begun caches the result of begin for a truth and a number of frames.
 	begun struct {
 		truth  *Truth
 		frames int
@@ -65,9 +67,9 @@ type Watch struct {
 	}
 }
 
-// Last is the revision that the watch can be resumed from: that of the last
-// event or bookmark, as clients do it. It is 0 if the watch has to begin anew,
-// since its initial events did not all come or nothing says where they end.
+// Last returns the revision from which the client can resume: that of the last
+// event or bookmark. It returns 0 if the client has to start again, because the
+// initial events are incomplete or have no recognizable end.
 func (w *Watch) Last() int64 {
 	last, from := w.Revision, 0
 	if w.Initial {
@@ -84,8 +86,8 @@ func (w *Watch) Last() int64 {
 	return last
 }
 
-// initialEnd is the place of the bookmark that ends the initial events; -1 if
-// there is none.
+// initialEnd returns the index of the bookmark that ends the initial events, or
+// -1 if there is none.
 func (w *Watch) initialEnd() int {
 	return slices.IndexFunc(w.Frames, func(f Frame) bool { return f.InitialEnd })
 }

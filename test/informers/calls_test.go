@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// calls counts what a mirror asked for. Attempts that nobody answered count
-// too, but for loaded and resumed.
+// calls counts the requests of a mirror. lists, watchLists and watches include
+// attempts that got no answer.
 type calls struct {
 	lists      atomic.Int64
 	watchLists atomic.Int64
 	watches    atomic.Int64
-	// loaded counts lists and watch-lists that were answered, resumed watches
-	// that were.
+	// loaded counts lists and watch-lists that were answered. resumed counts
+	// watches that were answered.
 	loaded  atomic.Int64
 	resumed atomic.Int64
-	// gone counts answers and events that say 410.
+	// gone counts answers and events with status 410.
 	gone atomic.Int64
 }
 
@@ -44,8 +44,8 @@ func (t callTally) String() string {
 		t.lists, t.watchLists, t.loaded, t.watches, t.resumed, t.gone)
 }
 
-// countingTransport is a client's transport. It counts for whom the request's context
-// names, or for fixed.
+// countingTransport is a client's transport. It counts a request in the calls
+// that the request's context carries, or else in fixed.
 type countingTransport struct {
 	next  http.RoundTripper
 	fixed *calls
@@ -76,13 +76,15 @@ func (c countingTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, err
 }
 
-// isDiscovery tells /api, /api/v1, /apis and /apis/group/version from resources.
+// isDiscovery reports whether path is /api, /api/v1, /apis or
+// /apis/group/version, not a resource.
 func isDiscovery(path string) bool {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	return len(parts) < 3 || parts[0] == "apis" && len(parts) < 4
 }
 
-// began counts a request and returns what counts its answer, if anything does.
+// began counts a request. It returns the counter for the answer, or nil if
+// answers of this kind are not counted.
 func (c *calls) began(req *http.Request) (answered *atomic.Int64) {
 	query := req.URL.Query()
 	switch {
@@ -90,7 +92,7 @@ func (c *calls) began(req *http.Request) (answered *atomic.Int64) {
 		c.lists.Add(1)
 		return &c.loaded
 	case query.Get("watch") == "":
-		return nil // a later page
+		return nil // a later page of a list
 	case query.Get("sendInitialEvents") == "true":
 		c.watchLists.Add(1)
 		return &c.loaded
@@ -100,8 +102,8 @@ func (c *calls) began(req *http.Request) (answered *atomic.Int64) {
 	}
 }
 
-// look counts the 410s that come as events.
-func (c *calls) look(w watch.Interface) watch.Interface {
+// countGone returns a watch that counts the 410s among the events of w.
+func (c *calls) countGone(w watch.Interface) watch.Interface {
 	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) {
 		if event.Type == watch.Error {
 			if err := apierrors.FromObject(event.Object); apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {

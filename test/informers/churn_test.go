@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// writers write perSecond in all, each to objects of its own.
+	// writers share perSecond writes. Each writer has objects of its own.
 	writers   = 4
 	perSecond = 40
-	// writeTimeout bounds a write to a server that has gone.
+	// writeTimeout bounds a write to a server that was stopped.
 	writeTimeout = 10 * time.Second
 )
 
-// slot is the place of an object, whether it is there or not.
+// slot is a name that an object may have. The object need not exist.
 type slot struct {
 	kind            kind
 	namespace, name string
 }
 
-// churn writes at random. It knows what exists only roughly: the server is
-// restarted under it.
+// churn writes at random. It only knows roughly which objects exist, since the
+// server restarts during the writes.
 type churn struct {
 	client dynamic.Interface
 	slots  []slot
-	// exists belongs, index by index, to the writer with that remainder.
+	// exists tells by slot index whether the object probably exists. Slot i
+	// belongs to writer i modulo writers: no lock guards it.
 	exists []bool
 	serial atomic.Int64
 
@@ -45,7 +46,7 @@ type churn struct {
 
 func newRand(seed int64) *rand.Rand { return rand.New(rand.NewSource(seed)) }
 
-// newChurn has places for as many names of each kind in each namespace.
+// newChurn makes slots: this many names of each kind in each namespace.
 func newChurn(client dynamic.Interface, names int) *churn {
 	c := &churn{client: client}
 	for n := range names {
@@ -85,7 +86,7 @@ func (c *churn) fill(t *testing.T) {
 	}
 }
 
-// start writes until stop is called, which waits for the writes under way.
+// start writes until stop is called. stop waits for writes in flight.
 func (c *churn) start(t *testing.T) (stop func()) {
 	done := make(chan struct{})
 	var group sync.WaitGroup
@@ -112,7 +113,8 @@ func (c *churn) start(t *testing.T) (stop func()) {
 	}
 }
 
-// write creates the object if it is not there; else it is changed or deleted.
+// write creates the object of slot i if it does not exist. Otherwise it changes
+// or deletes the object.
 func (c *churn) write(ctx context.Context, i int, r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -146,7 +148,7 @@ func (c *churn) write(ctx context.Context, i int, r *rand.Rand) {
 	}
 }
 
-// move changes what selectors look at.
+// move changes the labels and fields that selectors use.
 func (c *churn) move(ctx context.Context, at slot, r *rand.Rand) error {
 	objects := c.client.Resource(at.kind.resource).Namespace(at.namespace)
 	if at.kind.name == pods.name && r.Intn(2) == 0 {
@@ -156,7 +158,7 @@ func (c *churn) move(ctx context.Context, at slot, r *rand.Rand) error {
 		}}
 		_, err := objects.Create(ctx, binding, metav1.CreateOptions{}, "binding")
 		if apierrors.IsConflict(err) {
-			return nil // it is bound
+			return nil // The pod is already bound.
 		}
 		return err
 	}
@@ -175,7 +177,7 @@ func metadataPatch(field, key, value string) map[string]any {
 func encode(patch map[string]any) []byte {
 	data, err := json.Marshal(patch)
 	if err != nil {
-		panic(err) // maps of strings
+		panic(err) // Maps of strings always marshal.
 	}
 	return data
 }

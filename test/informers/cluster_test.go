@@ -25,99 +25,100 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// cluster is a server over an etcd of its own, each to be restarted.
+// cluster is a server and its own etcd. Both can be restarted.
 type cluster struct {
 	t      *testing.T
 	etcd   *harness.Etcd
 	server *harness.Server
 }
 
-// fault is something that happens to a cluster while it is written to.
+// fault disturbs a cluster while objects are written.
 type fault struct {
 	name string
-	do   func(w *cluster)
+	do   func(cl *cluster)
 }
 
 var (
-	terminated = fault{"server terminated", func(w *cluster) {
-		if err := w.server.Terminate(); err != nil {
-			w.t.Errorf("server ended with %v", err)
+	terminated = fault{"server terminated", func(cl *cluster) {
+		if err := cl.server.Terminate(); err != nil {
+			cl.t.Errorf("server ended with %v", err)
 		}
-		w.server = w.server.Restart()
+		cl.server = cl.server.Restart()
 	}}
-	killed = fault{"server killed", func(w *cluster) {
-		w.server.Kill()
-		w.server = w.server.Restart()
+	killed = fault{"server killed", func(cl *cluster) {
+		cl.server.Kill()
+		cl.server = cl.server.Restart()
 	}}
-	etcdTerminated = fault{"etcd terminated", func(w *cluster) {
-		if err := w.etcd.Terminate(); err != nil {
-			w.t.Errorf("etcd ended with %v", err)
+	etcdTerminated = fault{"etcd terminated", func(cl *cluster) {
+		if err := cl.etcd.Terminate(); err != nil {
+			cl.t.Errorf("etcd ended with %v", err)
 		}
-		w.etcd = w.etcd.Restart()
+		cl.etcd = cl.etcd.Restart()
 		began := time.Now()
 		defer func() {
-			w.t.Logf("the server was ready %v after etcd was started", time.Since(began).Round(time.Millisecond))
+			cl.t.Logf("the server was ready %v after etcd was started", time.Since(began).Round(time.Millisecond))
 		}()
-		w.eventually(func(context.Context) error { return w.server.Ready() })
+		cl.eventually(func(context.Context) error { return cl.server.Ready() })
 	}}
 )
 
-// newWorld starts etcd and server and makes what is there before anybody
-// watches. args are the server's.
-func newWorld(t *testing.T, args ...string) *cluster {
+// newCluster starts etcd and a server and creates the objects that must exist
+// before the first watch. args are flags of the server.
+func newCluster(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	quiet()
 	etcd := harness.StartEtcd(t)
 	args = append([]string{"--etcd-servers=" + etcd.Endpoint}, args...)
-	w := &cluster{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
-	w.makeNamespaces()
-	w.defineWidgets()
-	return w
+	cl := &cluster{t, etcd, harness.Start(t, harness.ShortTempDir(t), args...)}
+	cl.makeNamespaces()
+	cl.defineWidgets()
+	return cl
 }
 
-// config is a client configuration with a connection of its own.
-func (w *cluster) config() *rest.Config {
-	w.t.Helper()
-	config := w.server.Config()
+// config returns a client configuration that has its own connection.
+func (cl *cluster) config() *rest.Config {
+	cl.t.Helper()
+	config := cl.server.Config()
 	config.Dial = (&net.Dialer{}).DialContext
 	return config
 }
 
-// countingConfig is one whose clients count, for fixed if the request's context
-// names nobody.
-func (w *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
-	w.t.Helper()
-	config := w.config()
+// countingConfig returns a configuration whose clients count their requests: in
+// the calls of the request's context, or else in fixed.
+func (cl *cluster) countingConfig(contentType string, fixed *calls) *rest.Config {
+	cl.t.Helper()
+	config := cl.config()
 	config.ContentType = contentType
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next, fixed} })
 	return config
 }
 
-func (w *cluster) dynamic() dynamic.Interface {
-	w.t.Helper()
-	client, err := dynamic.NewForConfig(w.config())
-	check(w.t, err)
+func (cl *cluster) dynamic() dynamic.Interface {
+	cl.t.Helper()
+	client, err := dynamic.NewForConfig(cl.config())
+	check(cl.t, err)
 	return client
 }
 
-func (w *cluster) makeNamespaces() {
-	client, err := kubernetes.NewForConfig(w.config())
-	check(w.t, err)
+func (cl *cluster) makeNamespaces() {
+	client, err := kubernetes.NewForConfig(cl.config())
+	check(cl.t, err)
 	for n := range namespaces {
 		meta := metav1.ObjectMeta{Name: namespace(n)}
-		_, err := client.CoreV1().Namespaces().Create(w.t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-		check(w.t, err)
-		// Pods are admitted when their account is there.
+		_, err := client.CoreV1().Namespaces().Create(cl.t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+		check(cl.t, err)
+		// Pods are only admitted once their service account exists.
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		_, err = client.CoreV1().ServiceAccounts(meta.Name).Create(w.t.Context(), account, metav1.CreateOptions{})
-		check(w.t, err)
+		_, err = client.CoreV1().ServiceAccounts(meta.Name).Create(cl.t.Context(), account, metav1.CreateOptions{})
+		check(cl.t, err)
 	}
 }
 
-// defineWidgets makes the custom resource and waits until it takes writes.
-func (w *cluster) defineWidgets() {
-	client, err := apiextensions.NewForConfig(w.config())
-	check(w.t, err)
+// defineWidgets creates the custom resource definition and waits until the
+// server accepts writes of widgets.
+func (cl *cluster) defineWidgets() {
+	client, err := apiextensions.NewForConfig(cl.config())
+	check(cl.t, err)
 	keep := true
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.millrace.example"},
@@ -132,43 +133,44 @@ func (w *cluster) defineWidgets() {
 			}},
 		},
 	}
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(w.t.Context(), definition, metav1.CreateOptions{})
-	check(w.t, err)
-	objects := w.dynamic().Resource(widgets.resource).Namespace(namespace(0))
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(cl.t.Context(), definition, metav1.CreateOptions{})
+	check(cl.t, err)
+	objects := cl.dynamic().Resource(widgets.resource).Namespace(namespace(0))
 	probe := widgets.make(slot{widgets, namespace(0), "probe"}, newRand(0))
-	w.eventually(func(ctx context.Context) error {
+	cl.eventually(func(ctx context.Context) error {
 		_, err := objects.Create(ctx, probe, metav1.CreateOptions{})
 		return err
 	})
 }
 
-// eventually polls until the condition returns nil.
-func (w *cluster) eventually(condition func(ctx context.Context) error) {
-	w.t.Helper()
+// eventually polls until condition returns nil.
+func (cl *cluster) eventually(condition func(ctx context.Context) error) {
+	cl.t.Helper()
 	last := errors.New("never tried")
-	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(cl.t.Context(), 100*time.Millisecond, patience(), true, func(ctx context.Context) (bool, error) {
 		err := condition(ctx)
 		if ctx.Err() == nil {
-			last = err // else it only says that the time is up
+			last = err // An error after the deadline would only say that time is up.
 		}
 		return err == nil, nil
 	})
 	if err != nil {
-		w.t.Fatalf("not so within %v: %v", patience(), last)
+		cl.t.Fatalf("not so within %v: %v", patience(), last)
 	}
 }
 
-// usage is what a process has used.
+// usage is a reading of the resources that a process has used.
 type usage struct {
 	at       time.Time
 	cpu      time.Duration
-	resident int // KiB
-	peak     int // KiB
+	resident int // in KiB
+	peak     int // in KiB
 }
 
-// usageOf reads /proc. What cannot be read is zero: the figures are for the log.
+// usageOf reads /proc. Figures that it cannot read are zero, since they are
+// only for the log.
 func usageOf(pid int) usage {
-	const ticksPerSecond = 100 // of Linux's interfaces to programs
+	const ticksPerSecond = 100 // USER_HZ, which Linux shows to programs
 	u := usage{at: time.Now()}
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, stat, _ = bytes.Cut(stat, []byte(") "))
@@ -185,14 +187,14 @@ func usageOf(pid int) usage {
 	return u
 }
 
-// since says what was used since a reading of the same process.
+// since describes the usage between two readings of the same process.
 func (u usage) since(before usage) string {
 	share := 100 * (u.cpu - before.cpu).Seconds() / u.at.Sub(before.at).Seconds()
 	return fmt.Sprintf("%.0f%% of a core, %d MiB resident, %d MiB at most", share, u.resident>>10, u.peak>>10)
 }
 
-// another is a second server over the same etcd.
-func (w *cluster) another() *cluster {
-	w.t.Helper()
-	return &cluster{w.t, w.etcd, harness.Start(w.t, harness.ShortTempDir(w.t), "--etcd-servers="+w.etcd.Endpoint)}
+// startSecond starts a second server over the same etcd.
+func (cl *cluster) startSecond() *cluster {
+	cl.t.Helper()
+	return &cluster{cl.t, cl.etcd, harness.Start(cl.t, harness.ShortTempDir(cl.t), "--etcd-servers="+cl.etcd.Endpoint)}
 }

@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// TestInformersStayEqual has informers follow all kinds of objects in all forms
-// while they are written to and server and etcd are restarted: each time when
-// the writes rest, every informer's store becomes equal to the state. Another
-// server over the same etcd takes the writes, so that there is something to miss
-// while the informers' is gone, and tells what the state is.
+// TestInformersStayEqual runs informers for all kinds of objects and all forms.
+// Objects are written while the server and etcd restart. In each pause of the
+// writes, every informer's store must become equal to the server's state.
+//
+// A second server over the same etcd accepts the writes and shows the state. So
+// changes happen while the informers' server is down.
 func TestInformersStayEqual(t *testing.T) {
 	size := choose(t,
 		scale{informers: 40, churn: 6 * time.Second, faults: []fault{killed}, names: 4},
 		scale{informers: 500, churn: 5 * time.Minute, faults: []fault{terminated, killed, etcdTerminated, terminated}, names: 20})
-	w := newWorld(t)
-	client := w.another().dynamic()
+	cl := newCluster(t)
+	client := cl.startSecond().dynamic()
 	c := newChurn(client, size.names)
 	c.fill(t)
-	f := w.start(specs(size.informers, func(spec) bool { return true }))
+	f := cl.start(specs(size.informers, func(spec) bool { return true }))
 	mirrors := f.mirrors()
-	t.Logf("%d informers, first equal after %v: %s", size.informers, w.converge(client, mirrors), f.calls())
+	t.Logf("%d informers, first equal after %v: %s", size.informers, cl.converge(client, mirrors), f.calls())
 
 	first := f.calls()
-	w.underFaults(c, size, func(phase string) {
-		took := w.converge(client, mirrors)
+	cl.underFaults(c, size, func(phase string) {
+		took := cl.converge(client, mirrors)
 		now := f.calls()
 		t.Logf("%s: equal %v after the last write; since the start: %s", phase, took.Round(time.Millisecond), now.minus(first))
 	})
@@ -33,29 +34,29 @@ func TestInformersStayEqual(t *testing.T) {
 	if since.gone > 0 {
 		t.Errorf("informers got 410 %d times", since.gone)
 	}
-	f.onlyForward(t)
+	f.checkForward(t)
 }
 
-// underFaults writes, with a fault in the middle, rests and calls rested, for
-// each fault.
-func (w *cluster) underFaults(c *churn, size scale, rested func(phase string)) {
-	w.t.Helper()
+// underFaults runs one phase for each fault: writes with the fault in the
+// middle, then a pause in which it calls rested.
+func (cl *cluster) underFaults(c *churn, size scale, rested func(phase string)) {
+	cl.t.Helper()
 	half := size.churn / time.Duration(2*len(size.faults))
 	for _, fault := range size.faults {
 		written, failed := c.written.Load(), c.failed.Load()
-		stop := c.start(w.t)
-		w.t.Cleanup(stop)
-		before, began := usageOf(w.server.PID()), time.Now()
-		after(w.t, half)
-		w.t.Logf("%d writes in %v; the server used %s", c.written.Load()-written, half, usageOf(w.server.PID()).since(before))
+		stop := c.start(cl.t)
+		cl.t.Cleanup(stop)
+		before, began := usageOf(cl.server.PID()), time.Now()
+		after(cl.t, half)
+		cl.t.Logf("%d writes in %v; the server used %s", c.written.Load()-written, half, usageOf(cl.server.PID()).since(before))
 		broken := time.Now()
-		fault.do(w)
-		w.t.Logf("%s: ready again after %v", fault.name, time.Since(broken).Round(time.Millisecond))
-		before = usageOf(w.server.PID())
-		after(w.t, half)
+		fault.do(cl)
+		cl.t.Logf("%s: ready again after %v", fault.name, time.Since(broken).Round(time.Millisecond))
+		before = usageOf(cl.server.PID())
+		after(cl.t, half)
 		stop()
-		w.t.Logf("%d writes in %v, %d failed; since it is ready the server used %s", c.written.Load()-written,
-			time.Since(began).Round(time.Second), c.failed.Load()-failed, usageOf(w.server.PID()).since(before))
+		cl.t.Logf("%d writes in %v, %d failed; since it is ready the server used %s", c.written.Load()-written,
+			time.Since(began).Round(time.Second), c.failed.Load()-failed, usageOf(cl.server.PID()).since(before))
 		rested(fault.name)
 	}
 }

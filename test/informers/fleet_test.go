@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// form is how an informer asks for objects.
+// form is the encoding and the shape in which an informer requests objects.
 type form string
 
 const (
@@ -36,10 +36,10 @@ func forms() []form {
 	return []form{typedProtobuf, typedJSON, metadataProtobuf, metadataJSON, unstructuredJSON}
 }
 
-// of reports whether objects of the kind can be asked for so.
+// of reports whether objects of kind k can be requested in this form.
 func (f form) of(k kind) bool { return k.object != nil || f != typedProtobuf && f != typedJSON }
 
-// spec says what an informer is like.
+// spec describes an informer.
 type spec struct {
 	scope
 	form      form
@@ -53,9 +53,9 @@ func (s spec) name() string {
 	return string(s.form) + " informer by LIST"
 }
 
-// specs are n informers of all kinds: every combination in an order that mixes
-// them, so that a few have something of everything, then again with other
-// namespaces and values.
+// specs returns n informers out of all combinations. Their order mixes kinds,
+// forms and selections, so that a small n covers each of them. If n exceeds the
+// number of combinations, they repeat with other namespaces and values.
 func specs(n int, want func(spec) bool) []spec {
 	var all []spec
 	for turn := 0; len(all) < n; turn++ {
@@ -100,7 +100,7 @@ func selections(k kind, turn int) []selection {
 	return append(common, k.selections...)
 }
 
-// informer is one of the fleet.
+// informer is one informer of the fleet.
 type informer struct {
 	spec
 	calls  *calls
@@ -121,7 +121,7 @@ func (i *informer) mirror() mirror {
 	}}
 }
 
-// fleet is many informers over a few connections.
+// fleet is a set of informers that share a few connections.
 type fleet struct {
 	informers []*informer
 	stop      func()
@@ -132,11 +132,12 @@ type fleet struct {
 	}
 }
 
-// start makes the informers and runs them until the test ends, or stop.
-func (w *cluster) start(all []spec) *fleet {
-	w.t.Helper()
+// start makes the informers and runs them until the test ends or stop is
+// called.
+func (cl *cluster) start(all []spec) *fleet {
+	cl.t.Helper()
 	f := &fleet{}
-	s := newSources(w)
+	s := newSources(cl)
 	for _, one := range all {
 		i := &informer{spec: one, calls: &calls{}}
 		var source cache.ListerWatcher = s.listWatch(one, i.calls)
@@ -145,7 +146,7 @@ func (w *cluster) start(all []spec) *fleet {
 		}
 		i.shared = cache.NewSharedIndexInformer(source, i.example(), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		_, err := i.shared.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: f.updated(i)})
-		check(w.t, err)
+		check(cl.t, err)
 		f.informers = append(f.informers, i)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -154,11 +155,11 @@ func (w *cluster) start(all []spec) *fleet {
 		running.Go(func() { i.shared.RunWithContext(ctx) })
 	}
 	f.stop = func() { cancel(); running.Wait() }
-	w.t.Cleanup(f.stop)
+	cl.t.Cleanup(f.stop)
 	return f
 }
 
-// example is the type that the informer expects.
+// example returns an object of the type that the informer expects.
 func (i *informer) example() runtime.Object {
 	switch i.form {
 	case typedProtobuf, typedJSON:
@@ -170,7 +171,8 @@ func (i *informer) example() runtime.Object {
 	}
 }
 
-// updated notes what an informer tells its handlers in the wrong order.
+// updated returns an update handler. It records updates whose version is older
+// than the one before.
 func (f *fleet) updated(i *informer) func(before, after any) {
 	return func(before, after any) {
 		was, err := version(before)
@@ -191,8 +193,9 @@ func version(object any) (uint64, error) {
 	return strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 }
 
-// onlyForward fails the test if an informer went back in time.
-func (f *fleet) onlyForward(t *testing.T) {
+// checkForward fails the test if an informer received an older version after a
+// newer one.
+func (f *fleet) checkForward(t *testing.T) {
 	t.Helper()
 	f.backwards.Lock()
 	defer f.backwards.Unlock()
@@ -215,35 +218,35 @@ func (f *fleet) calls() (sum callTally) {
 	return sum
 }
 
-// sources are the clients, one of each form.
+// sources are the clients, one for each form.
 type sources struct {
 	typed    map[form]rest.Interface
 	metadata map[form]metadata.Interface
 	dynamic  dynamic.Interface
 }
 
-func newSources(w *cluster) sources {
-	w.t.Helper()
+func newSources(cl *cluster) sources {
+	cl.t.Helper()
 	s := sources{map[form]rest.Interface{}, map[form]metadata.Interface{}, nil}
 	for f, contentType := range map[form]string{typedProtobuf: runtime.ContentTypeProtobuf, typedJSON: runtime.ContentTypeJSON} {
-		client, err := kubernetes.NewForConfig(w.countingConfig(contentType, nil))
-		check(w.t, err)
+		client, err := kubernetes.NewForConfig(cl.countingConfig(contentType, nil))
+		check(cl.t, err)
 		s.typed[f] = client.CoreV1().RESTClient()
 	}
 	var err error
-	s.metadata[metadataProtobuf], err = metadata.NewForConfig(w.countingConfig("", nil))
-	check(w.t, err)
-	c := w.countingConfig("", nil)
+	s.metadata[metadataProtobuf], err = metadata.NewForConfig(cl.countingConfig("", nil))
+	check(cl.t, err)
+	c := cl.countingConfig("", nil)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutProtobuf{next} })
 	s.metadata[metadataJSON], err = metadata.NewForConfig(c)
-	check(w.t, err)
-	s.dynamic, err = dynamic.NewForConfig(w.countingConfig("", nil))
-	check(w.t, err)
+	check(cl.t, err)
+	s.dynamic, err = dynamic.NewForConfig(cl.countingConfig("", nil))
+	check(cl.t, err)
 	return s
 }
 
-// withoutProtobuf takes it from what the metadata client accepts, which has no
-// setting for that.
+// withoutProtobuf removes protobuf from the Accept header of the metadata
+// client, which has no setting for that.
 type withoutProtobuf struct{ next http.RoundTripper }
 
 func (w withoutProtobuf) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -258,12 +261,13 @@ func (w withoutProtobuf) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(req)
 }
 
-// onlyLists is a client that reflectors do not ask for watch-lists.
+// onlyLists is embedded in clients whose reflectors shall not use watch-lists.
 type onlyLists struct{}
 
 func (onlyLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-// listWatch is the source of an informer or a watch, which counts.
+// listWatch returns the source of an informer or a watch. It counts its
+// requests in to.
 func (s sources) listWatch(of spec, to *calls) *cache.ListWatch {
 	list, watcher := s.verbs(of)
 	return &cache.ListWatch{
@@ -275,7 +279,7 @@ func (s sources) listWatch(of spec, to *calls) *cache.ListWatch {
 			if err != nil {
 				return nil, err
 			}
-			return to.look(w), nil
+			return to.countGone(w), nil
 		},
 	}
 }
@@ -285,7 +289,7 @@ func (s spec) narrow(options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
-// verbs are how a client lists and watches.
+// verbs returns the functions with which a client lists and watches.
 func (s sources) verbs(of spec) (cache.ListWithContextFunc, cache.WatchFuncWithContext) {
 	where := metav1.NamespaceAll
 	if len(of.namespaces) > 0 {

@@ -16,9 +16,9 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 )
 
-// follower lists once and then watches; when the watch ends, it begins again at
-// the resource version of the last event. It keeps what the events make of the
-// list, and notes events that cannot be right.
+// follower lists once and then watches. After the end of a watch it resumes
+// from the resource version of the last event. It applies the events to the
+// list and records impossible events.
 type follower struct {
 	spec
 	calls *calls
@@ -33,27 +33,27 @@ type follower struct {
 
 type followers []*follower
 
-// follow starts a watch of each spec, until the test ends.
-func (w *cluster) follow(all []spec) followers {
-	w.t.Helper()
+// follow starts a follower for each spec. They run until the test ends.
+func (cl *cluster) follow(all []spec) followers {
+	cl.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	w.t.Cleanup(func() { cancel(); running.Wait() })
-	s := newSources(w)
+	cl.t.Cleanup(func() { cancel(); running.Wait() })
+	s := newSources(cl)
 	var made followers
 	for _, one := range all {
 		f := &follower{spec: one, calls: &calls{}}
 		f.mu.contents = map[string]string{}
 		source := s.listWatch(one, f.calls)
 		list, err := source.ListWithContextFunc(ctx, metav1.ListOptions{})
-		check(w.t, err)
-		version, err := f.listed(list)
-		check(w.t, err)
+		check(cl.t, err)
+		version, err := f.replace(list)
+		check(cl.t, err)
 		watching, err := toolswatch.NewRetryWatcherWithContext(ctx, version, source)
-		check(w.t, err)
+		check(cl.t, err)
 		running.Go(func() {
 			for event := range watching.ResultChan() {
-				f.told(event)
+				f.apply(event)
 			}
 			<-watching.Done()
 		})
@@ -62,8 +62,8 @@ func (w *cluster) follow(all []spec) followers {
 	return made
 }
 
-// listed takes over a list and returns its resource version.
-func (f *follower) listed(list runtime.Object) (version string, err error) {
+// replace replaces the state by a list and returns the list's resource version.
+func (f *follower) replace(list runtime.Object) (version string, err error) {
 	of, err := meta.ListAccessor(list)
 	if err != nil {
 		return "", err
@@ -80,8 +80,8 @@ func (f *follower) listed(list runtime.Object) (version string, err error) {
 	})
 }
 
-// told applies an event.
-func (f *follower) told(event watch.Event) {
+// apply applies an event.
+func (f *follower) apply(event watch.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if event.Type == watch.Error {
@@ -110,8 +110,8 @@ func (f *follower) wrongLocked(format string, args ...any) {
 	f.mu.wrong = append(f.mu.wrong, fmt.Sprintf("%s watch of %s: ", f.form, f.scope)+fmt.Sprintf(format, args...))
 }
 
-// onlyRight fails the test if there were wrong events.
-func (all followers) onlyRight(t *testing.T) {
+// checkEvents fails the test if there were impossible events.
+func (all followers) checkEvents(t *testing.T) {
 	t.Helper()
 	count, first := 0, ""
 	for _, f := range all {

@@ -11,18 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kind is a resource that is written and mirrored.
+// kind is a resource that the test writes and mirrors.
 type kind struct {
 	resource schema.GroupVersionResource
 	name     string
-	// object is of the Go type; nil for the custom resource, which has none.
+	// object has the Go type of the kind. It is nil for the custom resource,
+	// which has no Go type.
 	object     runtime.Object
 	namespaced bool
-	// selections are those that only this kind has.
+	// selections only apply to this kind.
 	selections []selection
 }
 
-// selection is a pair of selectors; empty ones select everything.
+// selection is a pair of selectors. An empty selector selects everything.
 type selection struct{ labels, fields string }
 
 func core(resource string) schema.GroupVersionResource {
@@ -43,7 +44,7 @@ func kinds() []kind { return []kind{pods, configMaps, secrets, nodes, widgets} }
 
 func (k kind) gvk() schema.GroupVersionKind { return k.resource.GroupVersion().WithKind(k.name) }
 
-// teams and hosts are the values that selectors ask for and writes change.
+// teams and hosts return the values that selectors use and that writes change.
 func teams() []string { return []string{"a", "b", "c"} }
 
 const (
@@ -57,7 +58,7 @@ func team(r *rand.Rand) string { return teams()[r.Intn(len(teams()))] }
 
 func host(r *rand.Rand) string { return fmt.Sprintf("node-%d", r.Intn(hosts)) }
 
-// make is a new object.
+// make returns a new object for a slot.
 func (k kind) make(at slot, r *rand.Rand) *unstructured.Unstructured {
 	o := map[string]any{}
 	switch k.name {
@@ -88,7 +89,7 @@ func (k kind) make(at slot, r *rand.Rand) *unstructured.Unstructured {
 	return u
 }
 
-// fieldsOf are the selectable fields that the tests use.
+// fieldsOf returns the selectable fields that the tests use.
 func fieldsOf(u *unstructured.Unstructured) fields.Set {
 	set := fields.Set{"metadata.name": u.GetName(), "metadata.namespace": u.GetNamespace()}
 	switch u.GetKind() {

@@ -1,8 +1,9 @@
-// Package informers tests that what clients mirror stays equal to the server's
-// state: client-go informers and controller-runtime caches of every kind follow
-// a server that is written to and restarted. `go test` runs a short form;
-// MILLRACE_ROBUSTNESS=1 the long one, which takes minutes, with 500 informers
-// and restarts of etcd too.
+// Package informers tests that mirrors of the server's state stay equal to it.
+// The mirrors are client-go informers and controller-runtime caches of every
+// kind. The server is written to and restarted meanwhile.
+//
+// `go test` runs a short form. With MILLRACE_ROBUSTNESS=1 it runs the long form
+// with 500 informers and restarts of etcd, which takes minutes.
 package informers
 
 import (
@@ -20,17 +21,17 @@ import (
 )
 
 const (
-	// longVariable chooses the long forms.
+	// longVariable chooses the long form.
 	longVariable = "MILLRACE_ROBUSTNESS"
-	// churnVariable and countVariable override how long is written in all and
-	// to how many informers.
+	// churnVariable overrides the total time of the writes, countVariable the
+	// number of informers.
 	churnVariable = "MILLRACE_INFORMERS_CHURN"
 	countVariable = "MILLRACE_INFORMERS"
 )
 
-// patience bounds every wait. A reflector that found the server gone a few times
-// within two minutes waits up to a minute before it tries again, and as long once
-// more before it lists; one restart does not bring it that far.
+// patience bounds every wait. A reflector that fails to reach the server a few
+// times within two minutes backs off for up to a minute. It may back off once
+// more before it lists again. One restart does not lead to such long pauses.
 func patience() time.Duration {
 	if long() {
 		return 150 * time.Second
@@ -43,15 +44,15 @@ func TestMain(m *testing.M) { harness.Main(m) }
 // scale is the size of a test.
 type scale struct {
 	informers int
-	churn     time.Duration // in all
+	churn     time.Duration // in total
 	faults    []fault
 	names     int // of each kind in each namespace
 }
 
 func long() bool { return os.Getenv(longVariable) != "" }
 
-// choose is the short form or the long one, with what the environment says.
-// Short forms mostly wait, and do that side by side.
+// choose returns the short form or the long one, with the overrides of the
+// environment. Short forms mostly wait, so they run in parallel.
 func choose(t *testing.T, short, full scale) scale {
 	t.Helper()
 	s := short
@@ -74,8 +75,8 @@ func choose(t *testing.T, short, full scale) scale {
 	return s
 }
 
-// quiet keeps what clients log about lost connections, which the tests cause,
-// out of the output.
+// quiet discards the clients' messages about lost connections, which the tests
+// cause on purpose.
 var quiet = sync.OnceFunc(func() {
 	klog.SetLogger(logr.Discard())
 	runtimelog.SetLogger(logr.Discard())
@@ -88,7 +89,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// after waits.
+// after waits for d.
 func after(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// scope is what a mirror selects.
+// scope describes the objects that a mirror selects.
 type scope struct {
 	kind kind
-	// namespaces are all if there are none.
+	// namespaces restricts the scope. Empty means all namespaces.
 	namespaces []string
 	selection
 }
@@ -37,18 +37,20 @@ func (s scope) String() string {
 	return text
 }
 
-// mirror is something that should become equal to a part of the server's state.
+// mirror is a copy of a part of the server's state. It must become equal to
+// that part.
 type mirror struct {
 	name string
 	scope
-	// contents are the resource versions by key.
+	// contents returns the resource versions of the objects by key.
 	contents func(ctx context.Context) (map[string]string, error)
 }
 
-// state is all objects by resource.
+// state holds all objects by resource.
 type state map[string][]unstructured.Unstructured
 
-// readState lists everything consistently. It is one state if nobody writes.
+// readState lists all kinds consistently. The lists form one state if no writes
+// happen meanwhile.
 func readState(ctx context.Context, client dynamic.Interface) (state, error) {
 	s := state{}
 	for _, k := range kinds() {
@@ -64,7 +66,8 @@ func readState(ctx context.Context, client dynamic.Interface) (state, error) {
 	return s, nil
 }
 
-// select finds a scope's objects, by other means than the server's.
+// selected returns the objects of a scope. It evaluates selectors itself,
+// independently of the server.
 func (s state) selected(by scope) (map[string]string, error) {
 	byLabels, err := labels.Parse(by.labels)
 	if err != nil {
@@ -94,7 +97,8 @@ func key(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// difference says how got differs from want, or nothing.
+// difference describes how got differs from want. It is empty if they are
+// equal.
 func difference(want, got map[string]string) string {
 	var lines []string
 	for key, version := range want {
@@ -116,12 +120,12 @@ func difference(want, got map[string]string) string {
 	return strings.Join(lines, "; ")
 }
 
-// converge waits until all mirrors equal the server's state at once, and returns
-// how long it took. Nobody must write.
-func (w *cluster) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
-	w.t.Helper()
+// converge waits until all mirrors equal the server's state at the same time,
+// and returns how long that took. There must be no writes meanwhile.
+func (cl *cluster) converge(client dynamic.Interface, mirrors []mirror) time.Duration {
+	cl.t.Helper()
 	began := time.Now()
-	w.eventually(func(ctx context.Context) error {
+	cl.eventually(func(ctx context.Context) error {
 		now, err := readState(ctx, client)
 		if err != nil {
 			return err
@@ -131,7 +135,7 @@ func (w *cluster) converge(client dynamic.Interface, mirrors []mirror) time.Dura
 	return time.Since(began)
 }
 
-// compare returns an error that names mirrors that differ.
+// compare returns an error that names the mirrors which differ from s.
 func (s state) compare(ctx context.Context, mirrors []mirror) error {
 	var differ []string
 	for _, m := range mirrors {

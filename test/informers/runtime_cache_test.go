@@ -18,41 +18,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestControllerRuntimeCache is TestInformersStayEqual for the caches that
-// operators are built on.
+// TestControllerRuntimeCache is TestInformersStayEqual for controller-runtime's
+// caches, which operators are built on.
 func TestControllerRuntimeCache(t *testing.T) {
 	size := choose(t,
 		scale{churn: 4 * time.Second, faults: []fault{killed}, names: 4},
 		scale{churn: 90 * time.Second, faults: []fault{terminated, killed}, names: 20})
-	w := newWorld(t)
-	writing := w.dynamic()
+	cl := newCluster(t)
+	writing := cl.dynamic()
 	c := newChurn(writing, size.names)
 	c.fill(t)
 	var mirrors []mirror
 	asked := &calls{}
 	for _, one := range runtimeCaches() {
-		mirrors = append(mirrors, one.start(w, asked)...)
+		mirrors = append(mirrors, one.start(cl, asked)...)
 	}
-	t.Logf("%d kinds in caches, first equal after %v, loaded %d times", len(mirrors), w.converge(writing, mirrors), asked.loaded.Load())
+	t.Logf("%d kinds in caches, first equal after %v, loaded %d times", len(mirrors), cl.converge(writing, mirrors), asked.loaded.Load())
 
 	loaded, watches := asked.loaded.Load(), asked.watches.Load()
-	w.underFaults(c, size, func(phase string) {
-		took := w.converge(writing, mirrors)
+	cl.underFaults(c, size, func(phase string) {
+		took := cl.converge(writing, mirrors)
 		t.Logf("%s: equal %v after the last write; since the start: %d relists, %d watches from a resource version",
 			phase, took.Round(time.Millisecond), asked.loaded.Load()-loaded, asked.watches.Load()-watches)
 	})
 }
 
-// runtimeCache is a cache of the test and what is read from it.
+// runtimeCache is a cache of the test, with the kinds that are read from it.
 type runtimeCache struct {
 	name        string
-	contentType string // empty is controller-runtime's choice
+	contentType string // empty for controller-runtime's default
 	namespaces  []string
 	held        []cachedKind
 }
 
-// cachedKind is a kind in a cache, typed if there is a type unless only its metadata
-// is wanted.
+// cachedKind is a kind in a cache. The cache holds typed objects if the kind
+// has a Go type, and only metadata if onlyMetadata is set.
 type cachedKind struct {
 	kind         kind
 	onlyMetadata bool
@@ -85,24 +85,25 @@ func runtimeCaches() []runtimeCache {
 	}
 }
 
-// start runs the cache until the test ends, with informers for all that it holds.
-func (r runtimeCache) start(w *cluster, asked *calls) (mirrors []mirror) {
-	w.t.Helper()
-	c, err := cache.New(w.countingConfig(r.contentType, asked), r.options(w.t))
-	check(w.t, err)
+// start runs the cache until the test ends, with an informer for each of its
+// kinds.
+func (r runtimeCache) start(cl *cluster, asked *calls) (mirrors []mirror) {
+	cl.t.Helper()
+	c, err := cache.New(cl.countingConfig(r.contentType, asked), r.options(cl.t))
+	check(cl.t, err)
 	for _, h := range r.held {
-		_, err := c.GetInformer(w.t.Context(), h.object(), cache.BlockUntilSynced(false))
-		check(w.t, err)
+		_, err := c.GetInformer(cl.t.Context(), h.object(), cache.BlockUntilSynced(false))
+		check(cl.t, err)
 		mirrors = append(mirrors, mirror{r.name, r.scopeOf(h), h.reader(c)})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := c.Start(ctx); err != nil {
-			w.t.Errorf("%s ended with %v", r.name, err)
+			cl.t.Errorf("%s ended with %v", r.name, err)
 		}
 	})
-	w.t.Cleanup(func() { cancel(); running.Wait() })
+	cl.t.Cleanup(func() { cancel(); running.Wait() })
 	return mirrors
 }
 
@@ -172,7 +173,7 @@ func (h cachedKind) list() (client.ObjectList, error) {
 	return l, nil
 }
 
-// reader lists what the cache holds.
+// reader returns a function that lists the objects in the cache.
 func (h cachedKind) reader(c cache.Cache) func(ctx context.Context) (map[string]string, error) {
 	return func(ctx context.Context) (map[string]string, error) {
 		list, err := h.list()

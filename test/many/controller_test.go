@@ -25,10 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// finalizer is held by a mill while its config map is there.
+// finalizer is set on a mill while its config map exists.
 const finalizer = millGroup + "/flour"
 
-// miller keeps a config map for each mill, and the mill's status.
+// miller is a reconciler. It maintains a config map for each mill, and the
+// mill's status.
 type miller struct{ client.Client }
 
 // Reconcile implements reconcile.Reconciler.
@@ -62,7 +63,7 @@ func (r miller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 	return reconcile.Result{}, r.Status().Patch(ctx, m, client.MergeFrom(before))
 }
 
-// inspector admits mills without what is refused.
+// inspector is a validating webhook that denies mills with a refused grain.
 type inspector struct{}
 
 func (inspector) inspect(m *mill) (admission.Warnings, error) {
@@ -87,7 +88,8 @@ func (i inspector) ValidateUpdate(_ context.Context, _, m *mill) (admission.Warn
 // ValidateDelete implements admission.Validator.
 func (inspector) ValidateDelete(context.Context, *mill) (admission.Warnings, error) { return nil, nil }
 
-// inspection sends v2 of mills to the inspector; Kubernetes has v1 converted for it.
+// inspection configures the webhook for v2 of mills. Kubernetes converts v1 for
+// it.
 func inspection() *admissionv1.ValidatingWebhookConfiguration {
 	path, none, equivalent, fail := "/validate-milling-example-com-v2-mill", admissionv1.SideEffectClassNone, admissionv1.Equivalent, admissionv1.Fail
 	return &admissionv1.ValidatingWebhookConfiguration{
@@ -103,12 +105,13 @@ func inspection() *admissionv1.ValidatingWebhookConfiguration {
 	}
 }
 
-// operate starts the operator, its webhooks with it, as its own tests would.
-func (w *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
+// operate starts the operator with its webhooks, in the way operators do in
+// their own tests.
+func (cl *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
 	t.Helper()
 	existing := true
 	env := &envtest.Environment{
-		UseExistingCluster: &existing, Config: w.Config(), Scheme: scheme,
+		UseExistingCluster: &existing, Config: cl.Config(), Scheme: scheme,
 		CRDInstallOptions:     envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{mills()}, CleanUpAfterUse: true},
 		WebhookInstallOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{inspection()}},
 	}
@@ -135,13 +138,14 @@ func (w *cluster) operate(t *testing.T, scheme *runtime.Scheme) {
 	eventually(t, "webhooks are served", func(context.Context) error { return m.GetWebhookServer().StartedChecker()(nil) })
 }
 
-// controller has an operator keep what an old client writes.
-func (w *cluster) controller(t *testing.T) {
+// controller tests an operator that reconciles the objects of a client which
+// writes an old version.
+func (cl *cluster) controller(t *testing.T) {
 	const n = 20
 	scheme, err := millScheme(corev1.AddToScheme)
 	check(t, err)
-	w.operate(t, scheme)
-	c := newClient(t, w.Config(), scheme)
+	cl.operate(t, scheme)
+	c := newClient(t, cl.Config(), scheme)
 	named := func(i int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("mill-", i)}
 	}

@@ -49,7 +49,7 @@ metadata: {name: one, namespace: default}
 spec: {cloth: linen, shuttles: 2}
 `
 
-// kubectl is the program with what it knows of the server.
+// kubectl is the program and its discovery cache.
 type kubectl struct {
 	*cluster
 	cache string
@@ -60,7 +60,7 @@ func (k kubectl) try(t *testing.T, command string, args ...string) (output strin
 	return harness.Run(t, append([]string{"kubectl", "--data-dir=" + k.DataDir, "--cache-dir=" + k.cache}, append(strings.Fields(command), args...)...)...)
 }
 
-// run expects the output to hold something.
+// run fails the test unless the output contains wanted.
 func (k kubectl) run(t *testing.T, wanted, command string, args ...string) string {
 	t.Helper()
 	output, code := k.try(t, command, args...)
@@ -70,17 +70,18 @@ func (k kubectl) run(t *testing.T, wanted, command string, args ...string) strin
 	return output
 }
 
-// throughKubectl does what people do with a definition, beside all others.
-func (w *cluster) throughKubectl(t *testing.T) {
+// throughKubectl does the things with a definition that people do, while all
+// other definitions exist.
+func (cl *cluster) throughKubectl(t *testing.T) {
 	dir := t.TempDir()
-	k := kubectl{w, filepath.Join(dir, "cache")}
+	k := kubectl{cl, filepath.Join(dir, "cache")}
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		check(t, os.WriteFile(path, []byte(content), 0o600))
 		return "-f=" + path
 	}
 	k.run(t, "looms.weaving.example.com created", "apply", file("crd.yaml", looms))
-	// kubectl gives up on a definition that has no conditions yet.
+	// kubectl fails on a definition that has no conditions yet.
 	eventually(t, "conditions", func(context.Context) error {
 		output, _ := k.try(t, "get crd looms.weaving.example.com -o=jsonpath={.status.conditions[0].type}")
 		return differ("condition", output, "NamesAccepted")
@@ -104,11 +105,11 @@ func (w *cluster) throughKubectl(t *testing.T) {
 		t.Errorf("a wrong patch ended with code %d: %s", code, output)
 	}
 
-	last := w.made.Definition(w.definitions - 1)
+	last := cl.made.Definition(cl.definitions - 1)
 	k.run(t, last.Plural, "api-resources --api-group="+last.Group)
 	k.run(t, "No resources found", "get "+last.ShortName+" -A")
 	k.run(t, last.Kind, "explain "+last.Plural+"."+last.Group+".spec")
-	// A table of all would be more than is kept of an output.
+	// A table of all definitions would exceed the kept length of an output.
 	k.run(t, "looms.weaving.example.com", "api-resources --output=name --namespaced")
 	k.run(t, "deleted", "delete crd looms.weaving.example.com")
 	k.cache = filepath.Join(dir, "other cache")

@@ -1,8 +1,11 @@
-// Package many tests a server with very many custom resource definitions as those use
-// it who installed them: through kubectl, with a controller whose kind a webhook
-// converts, and with objects of hundreds of kinds that are applied and merged. `go
-// test` runs a short form; MILLRACE_ROBUSTNESS=1 the long one, with 2,000 definitions
-// and 10,000 objects of 500 of them, which takes minutes.
+// Package many tests a server with very many custom resource definitions. It
+// uses them as their owners do: through kubectl, with a controller whose kind a
+// webhook converts, and with applies and merges of objects of hundreds of
+// kinds.
+//
+// `go test` runs a short form. With MILLRACE_ROBUSTNESS=1 it runs the long form
+// with 2,000 definitions and 10,000 objects of 500 of them, which takes
+// minutes.
 package many
 
 import (
@@ -28,7 +31,8 @@ import (
 // longVariable chooses the long form.
 const longVariable = "MILLRACE_ROBUSTNESS"
 
-// patience bounds every wait. It is generous: machines are shared.
+// patience bounds every wait. It is generous, since machines may have other
+// work.
 const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -36,7 +40,8 @@ func TestMain(m *testing.M) {
 	harness.Main(m)
 }
 
-// scale is the size of the test: objects are of the first kinds.
+// scale is the size of the test. kinds is how many of the definitions have
+// objects, beginning with the first.
 type scale struct{ definitions, groups, kinds, objects int }
 
 func size() scale {
@@ -46,36 +51,37 @@ func size() scale {
 	return scale{definitions: 60, groups: 12, kinds: 20, objects: 200}
 }
 
-// cluster is a server with definitions.
+// cluster is a server with many definitions.
 type cluster struct {
 	*harness.Server
 	scale
 	made *fill.Generator
 }
 
-// TestManyDefinitions is one test, for filling takes longest.
+// TestManyDefinitions is one test with parts, since filling the server takes
+// longest.
 func TestManyDefinitions(t *testing.T) {
-	w := &cluster{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
-	shape := fill.Shape{Seed: 1, CRDs: w.definitions, Groups: w.groups, Properties: 100}
+	cl := &cluster{Server: harness.Start(t, harness.ShortTempDir(t)), scale: size()}
+	shape := fill.Shape{Seed: 1, CRDs: cl.definitions, Groups: cl.groups, Properties: 100}
 	began := time.Now()
-	filler, err := fill.New(fill.Config{Shape: shape, REST: w.Config()})
+	filler, err := fill.New(fill.Config{Shape: shape, REST: cl.Config()})
 	check(t, err)
 	_, err = filler.Run(t.Context())
 	check(t, err)
-	t.Logf("%d definitions after %v", w.definitions, time.Since(began).Round(time.Millisecond))
-	w.made, err = fill.NewGenerator(shape)
+	t.Logf("%d definitions after %v", cl.definitions, time.Since(began).Round(time.Millisecond))
+	cl.made, err = fill.NewGenerator(shape)
 	check(t, err)
-	w.established(t)
+	cl.established(t)
 	t.Logf("all established after %v", time.Since(began).Round(time.Millisecond))
-	t.Run("kubectl", w.throughKubectl)
-	t.Run("controller", w.controller)
-	t.Run("objects", w.objectsOfManyKinds)
+	t.Run("kubectl", cl.throughKubectl)
+	t.Run("controller", cl.controller)
+	t.Run("objects", cl.objectsOfManyKinds)
 }
 
-// established waits until all definitions are.
-func (w *cluster) established(t *testing.T) {
+// established waits until all definitions are established.
+func (cl *cluster) established(t *testing.T) {
 	t.Helper()
-	client, err := apiextensions.NewForConfig(w.Config())
+	client, err := apiextensions.NewForConfig(cl.Config())
 	check(t, err)
 	eventually(t, "definitions are established", func(ctx context.Context) error {
 		list, err := client.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -88,14 +94,14 @@ func (w *cluster) established(t *testing.T) {
 				established++
 			}
 		}
-		return differ("number of established definitions", established, w.definitions)
+		return differ("number of established definitions", established, cl.definitions)
 	})
 }
 
-// costs is /debug/millrace/crds.
-func (w *cluster) costs(t *testing.T) (r report.CRDsReport) {
+// costs reads /debug/millrace/crds.
+func (cl *cluster) costs(t *testing.T) (r report.CRDsReport) {
 	t.Helper()
-	resp, err := w.HTTPClient().Get(w.Config().Host + "/debug/millrace/crds")
+	resp, err := cl.HTTPClient().Get(cl.Config().Host + "/debug/millrace/crds")
 	check(t, err)
 	defer resp.Body.Close()
 	check(t, json.NewDecoder(resp.Body).Decode(&r))
@@ -109,7 +115,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// eventually polls until the condition returns nil.
+// eventually polls until condition returns nil.
 func eventually(t *testing.T, what string, condition func(context.Context) error) {
 	t.Helper()
 	if err := harness.Until(patience, func() error { return condition(t.Context()) }); err != nil {

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/conversion"
 )
 
-// mill is a kind of an operator: version v2 is stored, and is what its controller
-// reads; v1 is what older clients write.
+// mill is version v2 of an operator's kind. It is the stored version, and the
+// version that the controller reads. Older clients write v1.
 type mill struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -33,7 +33,7 @@ type millList struct {
 	Items           []mill `json:"items"`
 }
 
-// oldMill is version v1: grains are one text.
+// oldMill is version v1, in which grains are one string.
 type oldMill struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -47,11 +47,11 @@ type oldMillSpec struct {
 
 const (
 	millGroup = "milling.example.com"
-	// refused is a grain that the operator does not admit.
+	// refused is a grain that the operator's webhook denies.
 	refused = "sand"
 )
 
-// millScheme has both versions and what the controller makes.
+// millScheme returns a scheme with both versions and the kinds that base adds.
 func millScheme(base func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	old, current := schema.GroupVersion{Group: millGroup, Version: "v1"}, schema.GroupVersion{Group: millGroup, Version: "v2"}
@@ -110,7 +110,7 @@ func (l *millList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// mills defines both versions.
+// mills returns the definition with both versions.
 func mills() *apiextensionsv1.CustomResourceDefinition {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
 	version := func(name string, stored bool, property string, of apiextensionsv1.JSONSchemaProps) apiextensionsv1.CustomResourceDefinitionVersion {

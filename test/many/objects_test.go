@@ -15,104 +15,104 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// writers is how many requests are in flight.
+// writers is the number of requests in flight.
 const writers = 16
 
-// objectsOfManyKinds applies objects of many kinds in turn, so that none stays the one
-// whose schema was used last, merges into each, applies a part of each as somebody
-// else, and lists all.
-func (w *cluster) objectsOfManyKinds(t *testing.T) {
-	client, err := dynamic.NewForConfig(w.Config())
+// objectsOfManyKinds applies objects, merges into each, applies a part of each
+// as another field manager, and lists all. It changes the kind from object to
+// object, so that a schema is never the last used one.
+func (cl *cluster) objectsOfManyKinds(t *testing.T) {
+	client, err := dynamic.NewForConfig(cl.Config())
 	check(t, err)
-	w.each(t, "apply", func(ctx context.Context, i int) error {
-		o := w.object(i)
-		_, err := w.of(client, i).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "first"})
+	cl.each(t, "apply", func(ctx context.Context, i int) error {
+		o := cl.object(i)
+		_, err := cl.of(client, i).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "first"})
 		return err
 	})
-	w.withinBudget(t)
-	w.each(t, "merge", func(ctx context.Context, i int) error {
+	cl.withinBudget(t)
+	cl.each(t, "merge", func(ctx context.Context, i int) error {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"merged": fmt.Sprint("no-", i)}}, "spec": map[string]any{"replicas": 1 + i%3}})
 		if err != nil {
 			return err
 		}
-		_, err = w.of(client, i).Patch(ctx, w.name(i), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "merger"})
+		_, err = cl.of(client, i).Patch(ctx, cl.name(i), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "merger"})
 		return err
 	})
-	w.each(t, "apply a part", func(ctx context.Context, i int) error {
+	cl.each(t, "apply a part", func(ctx context.Context, i int) error {
 		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(w.object(i).GroupVersionKind())
+		o.SetGroupVersionKind(cl.object(i).GroupVersionKind())
 		o.SetAnnotations(map[string]string{"second": "yes"})
-		_, err := w.of(client, i).Apply(ctx, w.name(i), o, metav1.ApplyOptions{FieldManager: "second"})
+		_, err := cl.of(client, i).Apply(ctx, cl.name(i), o, metav1.ApplyOptions{FieldManager: "second"})
 		return err
 	})
-	w.withinBudget(t)
-	w.listed(t, client)
+	cl.withinBudget(t)
+	cl.listed(t, client)
 }
 
-func (w *cluster) name(i int) string { return fmt.Sprintf("object-%05d", i) }
+func (cl *cluster) name(i int) string { return fmt.Sprintf("object-%05d", i) }
 
-// object is the i-th, of kind i modulo their number.
-func (w *cluster) object(i int) *unstructured.Unstructured {
-	return w.made.CustomObjectOf(i%w.kinds, "default", w.name(i))
+// object returns object i. Its kind is i modulo the number of kinds.
+func (cl *cluster) object(i int) *unstructured.Unstructured {
+	return cl.made.CustomObjectOf(i%cl.kinds, "default", cl.name(i))
 }
 
-func (w *cluster) of(client dynamic.Interface, i int) dynamic.ResourceInterface {
-	d := w.made.Definition(i % w.kinds)
+func (cl *cluster) of(client dynamic.Interface, i int) dynamic.ResourceInterface {
+	d := cl.made.Definition(i % cl.kinds)
 	return client.Resource(schema.GroupVersionResource{Group: d.Group, Version: "v1", Resource: d.Plural}).Namespace("default")
 }
 
-// each does something with each object, several at a time.
-func (w *cluster) each(t *testing.T, what string, do func(context.Context, int) error) {
+// each calls do for each object, several at a time.
+func (cl *cluster) each(t *testing.T, what string, do func(context.Context, int) error) {
 	t.Helper()
 	began := time.Now()
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(writers)
-	for i := range w.objects {
+	for i := range cl.objects {
 		group.Go(func() error {
 			if err := do(ctx, i); err != nil {
-				return fmt.Errorf("%s of %s: %w", what, w.name(i), err)
+				return fmt.Errorf("%s of %s: %w", what, cl.name(i), err)
 			}
 			return nil
 		})
 	}
 	check(t, group.Wait())
-	t.Logf("%s: %d objects of %d kinds in %v", what, w.objects, w.kinds, time.Since(began).Round(time.Millisecond))
+	t.Logf("%s: %d objects of %d kinds in %v", what, cl.objects, cl.kinds, time.Since(began).Round(time.Millisecond))
 }
 
-// withinBudget looks at what compiled schemas take.
-func (w *cluster) withinBudget(t *testing.T) {
+// withinBudget checks the memory that compiled schemas take.
+func (cl *cluster) withinBudget(t *testing.T) {
 	t.Helper()
-	r := w.costs(t)
+	r := cl.costs(t)
 	t.Logf("%d definitions, %d compiled: %d KiB of %d", r.Definitions, r.Compiled, r.CompiledBytes>>10, r.CompiledLimit>>10)
-	if r.Definitions < w.definitions || r.Compiled == 0 || r.CompiledBytes <= 0 || r.CompiledBytes > r.CompiledLimit {
+	if r.Definitions < cl.definitions || r.Compiled == 0 || r.CompiledBytes <= 0 || r.CompiledBytes > r.CompiledLimit {
 		t.Errorf("compiled schemas are not within their budget: %+v", r)
 	}
 }
 
-// listed expects all objects to have what everybody wrote.
-func (w *cluster) listed(t *testing.T, client dynamic.Interface) {
+// listed checks that all objects contain the writes of all field managers.
+func (cl *cluster) listed(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	for kind := range w.kinds {
-		list, err := w.of(client, kind).List(t.Context(), metav1.ListOptions{})
+	for kind := range cl.kinds {
+		list, err := cl.of(client, kind).List(t.Context(), metav1.ListOptions{})
 		check(t, err)
-		if want := (w.objects - kind + w.kinds - 1) / w.kinds; len(list.Items) != want {
-			t.Errorf("%s: %d objects, want %d", w.made.Definition(kind).Plural, len(list.Items), want)
+		if want := (cl.objects - kind + cl.kinds - 1) / cl.kinds; len(list.Items) != want {
+			t.Errorf("%s: %d objects, want %d", cl.made.Definition(kind).Plural, len(list.Items), want)
 		}
 		for at := range list.Items {
-			if err := w.complete(&list.Items[at], kind+at*w.kinds); err != nil {
+			if err := cl.complete(&list.Items[at], kind+at*cl.kinds); err != nil {
 				t.Errorf("%s %s: %v", list.Items[at].GetKind(), list.Items[at].GetName(), err)
 			}
 		}
 	}
 }
 
-// complete says what an object lacks of the i-th.
-func (w *cluster) complete(got *unstructured.Unstructured, i int) error {
+// complete returns an error that says which fields object i lacks.
+func (cl *cluster) complete(got *unstructured.Unstructured, i int) error {
 	replicas, _, err := unstructured.NestedInt64(got.Object, "spec", "replicas")
 	if err != nil {
 		return err
 	}
-	want := w.object(i)
+	want := cl.object(i)
 	class, _, _ := unstructured.NestedString(want.Object, "spec", "class")
 	gotClass, _, _ := unstructured.NestedString(got.Object, "spec", "class")
 	managers := ""

@@ -12,25 +12,27 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// counters are etcd's own, since its start.
+// counters are values of etcd's own metrics, counted since etcd started.
 type counters struct {
 	at time.Time
-	// ranges counts Range requests that a client began, whatever came of them.
+	// ranges is the number of Range requests that etcd received, including
+	// those that failed.
 	ranges float64
-	// sent counts bytes to clients.
+	// sent is the number of bytes sent to clients.
 	sent float64
 }
 
-// growth is the difference of two readings, and seconds the time between them.
+// growth is the difference between two readings. seconds is the time between
+// them.
 type growth struct{ seconds, ranges, sent float64 }
 
 func (c counters) since(before counters) growth {
 	return growth{c.at.Sub(before.at).Seconds(), c.ranges - before.ranges, c.sent - before.sent}
 }
 
-// burst is how many ranges of the background may fall into the time of another
-// growth: twice the share, since they come in bursts some seconds apart and what
-// a pause holds up is done after it.
+// burst returns an upper bound for the number of background ranges during
+// other. It is twice the proportional share: background requests come in bursts
+// some seconds apart, and the ones that a pause delays follow after it.
 func (g growth) burst(other growth) float64 {
 	return 2 * g.ranges * max(1, other.seconds/g.seconds)
 }

@@ -11,33 +11,35 @@ import (
 )
 
 const (
-	// pause is longer than two of the 10 s after which a server gives up.
+	// pause exceeds two of the 10 s timeouts after which a server gives up.
 	pause = 20 * time.Second
-	// background is watched for about as long as the pause and what follows.
+	// background is how long the test measures etcd's load without readers:
+	// about as long as the pause with its end.
 	background = pause + 5*time.Second
 	readers    = 200
 	objects    = 3000
 	objectSize = 1000
-	// patience bounds a request: 10 s is what the server takes at most, the
-	// rest is for a machine with other work.
+	// patience bounds a request. The server takes at most 10 s; the rest allows
+	// for a machine with other work.
 	patience = 30 * time.Second
-	// maxReads is how many revision reads the pause may cost etcd, whatever the
-	// number of readers. They are one at a time and each is given up after
-	// 10 s, so 3 fit into 20 s with both ends. What waits when etcd is back
-	// shares one more, which is doubled for readers that come a moment later.
+	// maxReads is the number of revision reads that the pause may cost etcd,
+	// whatever the number of readers. Reads follow one another and each is
+	// given up after 10 s, so 3 fit into 20 s including both ends. Readers that
+	// wait when etcd is back share one more read. That one counts twice, for
+	// readers that arrive a moment later.
 	maxReads = 3 + 2
 )
 
-// TestEtcdPaused stops etcd for a while and has 200 clients ask for consistent
-// LISTs all the time. Each gets its list or an error to retry on, all get their
-// lists when etcd is back, and etcd is not asked by each of them.
+// TestEtcdPaused pauses etcd while 200 clients send consistent LISTs. Each
+// client must get its list or a retriable error, and all must get their lists
+// after the pause. The readers must share their reads from etcd.
 func TestEtcdPaused(t *testing.T) {
 	needSwitch(t)
 	etcd := harness.StartEtcd(t)
 	s := harness.Start(t, harness.ShortTempDir(t), "--etcd-servers="+etcd.Endpoint)
 	fillConfigMaps(t, etcd)
 	l := newListers(t, s)
-	l.untilAnswered(t) // so that nothing is done for the first time below
+	l.untilAnswered(t) // so that nothing below happens for the first time
 	if l.failures() != 0 {
 		t.Fatalf("before the pause, LISTs: %s", l)
 	}
@@ -100,7 +102,7 @@ func fillConfigMaps(t *testing.T, etcd *harness.Etcd) {
 	}
 }
 
-// after waits.
+// after waits for d.
 func after(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):

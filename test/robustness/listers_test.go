@@ -17,18 +17,19 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// connections is few enough readers on each that no stream has to wait.
+// connections is the number of connections. It is large enough that no stream
+// has to wait.
 const connections = 4
 
 // listers are clients that LIST all config maps with resourceVersion unset.
 type listers struct {
 	clients []rest.Interface
-	size    int // of the whole answer
+	size    int // bytes of the whole answer
 
 	mu struct {
 		sync.Mutex
 		answered int
-		retried  map[string]int // by reason
+		retried  map[string]int // counts by reason
 	}
 }
 
@@ -38,7 +39,7 @@ func newListers(t *testing.T, s *harness.Server) *listers {
 	for range connections {
 		config := s.Config()
 		config.ContentType = "application/vnd.kubernetes.protobuf"
-		// A dialer of its own is what keeps clients from sharing a connection.
+		// Clients with different dialers do not share a connection.
 		config.Dial = (&net.Dialer{}).DialContext
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
@@ -58,14 +59,14 @@ func newListers(t *testing.T, s *harness.Server) *listers {
 	return l
 }
 
-// list sends one request. client-go's own retries are off: they would hide
-// errors.
+// list sends one request. client-go's own retries are turned off, since they
+// would hide errors.
 func (l *listers) list(ctx context.Context, client rest.Interface) rest.Result {
 	return client.Get().Resource("configmaps").MaxRetries(0).Do(ctx)
 }
 
-// untilAnswered has all readers LIST until each has got its list once, and
-// waits for them. The counts are of this call.
+// untilAnswered lets all readers LIST until each has received its list once,
+// and waits for them. It resets the counts first.
 func (l *listers) untilAnswered(t *testing.T) {
 	t.Helper()
 	l.mu.answered, l.mu.retried = 0, make(map[string]int)
@@ -79,9 +80,8 @@ func (l *listers) untilAnswered(t *testing.T) {
 	group.Wait()
 }
 
-// attempt sends one LIST and reports whether the reader is done. After an error
-// that may be retried it waits for as long as the server says, as client-go
-// does.
+// attempt sends one LIST and reports whether the reader is done. After a
+// retriable error it waits as long as the server says, as client-go does.
 func (l *listers) attempt(t *testing.T, client rest.Interface) (done bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -107,8 +107,8 @@ func (l *listers) attempt(t *testing.T, client rest.Interface) (done bool) {
 	return t.Context().Err() != nil
 }
 
-// retriable is what clients retry on: answers that say so, and connections that
-// are lost.
+// retriable reports whether clients retry on err: the answer says so, or the
+// connection was lost.
 func retriable(err error) bool {
 	_, delay := apierrors.SuggestsClientDelay(err)
 	return delay || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||

@@ -1,5 +1,5 @@
-// Package robustness tests millrace under faults that last longer than the
-// everyday tests should: `make robustness` runs it, `go test` skips it.
+// Package robustness tests millrace under faults that last too long for
+// everyday tests. `make robustness` runs it, `go test` skips it.
 package robustness
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// variable switches the tests on.
+// variable is the environment variable that switches the tests on.
 const variable = "MILLRACE_ROBUSTNESS"
 
 func TestMain(m *testing.M) { harness.Main(m) }

@@ -20,8 +20,9 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// watcher is a client that watches for as long as it is told to. It resumes
-// where a watch ended, and begins anew when that is gone.
+// watcher is a client that watches until its context ends. After each watch it
+// resumes from the last revision that it received. If that revision has
+// expired, it starts again.
 type watcher struct {
 	url     string
 	client  *http.Client
@@ -30,10 +31,11 @@ type watcher struct {
 	start   history.Start
 	query   url.Values
 	timeout int
-	// slow is how long it takes over a frame, if hurry does not say otherwise.
+	// slow is the time that the client takes over a frame. It does not apply
+	// while hurry is set.
 	slow  time.Duration
 	hurry *atomic.Bool
-	// watchLists says that it begins with what exists.
+	// watchLists is set if the client gets its initial state by the watch.
 	watchLists bool
 
 	mu struct {
@@ -54,7 +56,7 @@ const (
 
 var watcherForms = []string{"application/json", "application/json", protobufForm, protobufForm, "application/json" + metadataOnly, protobufForm + metadataOnly, table, protobufForm + ",application/json"}
 
-// newWatcher makes up a client.
+// newWatcher makes a client with random properties.
 func newWatcher(r *rand.Rand, base string, clients []*http.Client, from int64) *watcher {
 	k := choose(r, stressedKinds...)
 	w := &watcher{
@@ -89,7 +91,7 @@ func newWatcher(r *rand.Rand, base string, clients []*http.Client, from int64) *
 	return w
 }
 
-// request is for a watch that goes on from a revision, or begins anew at 0.
+// request builds a watch that resumes from a revision. Revision 0 starts again.
 func (w *watcher) request(revision int64, timeout int) (history.Start, string) {
 	start, q := w.start, url.Values{}
 	for name, values := range w.query {
@@ -110,11 +112,11 @@ func (w *watcher) request(revision int64, timeout int) (history.Start, string) {
 	return start, w.url + "?" + q.Encode()
 }
 
-// run watches until the context ends.
+// run watches until ctx ends.
 func (w *watcher) run(ctx context.Context, t *testing.T) {
 	revision := w.start.Revision
 	for ctx.Err() == nil {
-		watch, err := w.once(ctx, revision, w.timeout)
+		watch, err := w.watchOnce(ctx, revision, w.timeout)
 		if err != nil {
 			w.mu.Lock()
 			w.mu.refused[refusal(err)]++
@@ -126,7 +128,7 @@ func (w *watcher) run(ctx context.Context, t *testing.T) {
 	}
 }
 
-// next is where to go on.
+// next returns the revision from which to resume after watch.
 func (w *watcher) next(t *testing.T, watch *history.Watch) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +148,8 @@ func (w *watcher) next(t *testing.T, watch *history.Watch) int64 {
 	return watch.Last()
 }
 
-// errRefused is an answer other than a watch, which clients try again.
+// errRefused is an answer with an unexpected status. Clients send the request
+// again.
 type errRefused struct{ status int }
 
 func (e errRefused) Error() string { return fmt.Sprint(e.status) }
@@ -159,9 +162,9 @@ func refusal(err error) string {
 	return "connection"
 }
 
-// once opens one watch and reads it to its end. The error is that none was
-// opened.
-func (w *watcher) once(ctx context.Context, revision int64, timeout int) (*history.Watch, error) {
+// watchOnce opens one watch and reads it to its end. It returns an error if the
+// watch could not be opened.
+func (w *watcher) watchOnce(ctx context.Context, revision int64, timeout int) (*history.Watch, error) {
 	start, target := w.request(revision, timeout)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -217,7 +220,7 @@ func dawdle(ctx context.Context, d time.Duration) {
 	}
 }
 
-// newest is the last revision that the client has seen.
+// newest returns the last revision that the client received.
 func (w *watcher) newest() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -24,14 +24,15 @@ import (
 const (
 	watchSeedVariable = "MILLRACE_SEED"
 	watchers          = 100
-	// calm is the time between two faults.
-	calm           = 6 * time.Second
+	// faultInterval is the time between two faults.
+	faultInterval  = 6 * time.Second
 	deliverTimeout = time.Minute
 	probes         = 100
 	probesAtOnce   = 16
 )
 
-// stress is servers, clients and writers, and what was seen.
+// stress holds the servers, clients and writers of the test, and the recorded
+// watches.
 type stress struct {
 	t        *testing.T
 	random   *rand.Rand
@@ -44,8 +45,9 @@ type stress struct {
 	hurry    atomic.Bool
 }
 
-// TestWatchesUnderFaults has 100 clients watch what is written, while servers
-// and etcd are killed, stopped and compacted, and checks all that they saw.
+// TestWatchesUnderFaults lets 100 clients watch objects that are written all
+// the time. Meanwhile it kills and pauses the server and etcd, and compacts
+// etcd. Afterwards it validates all events that the clients received.
 func TestWatchesUnderFaults(t *testing.T) {
 	needSwitch(t)
 	seed := rand.Uint64()
@@ -73,7 +75,7 @@ func TestWatchesUnderFaults(t *testing.T) {
 	churning.Go(func() { together = transactions(writing, t, s.client, r) })
 
 	s.faults()
-	after(t, calm)
+	after(t, faultInterval)
 	stopWriting()
 	churning.Wait()
 	through := s.revision()
@@ -125,7 +127,8 @@ func newStress(t *testing.T, seed uint64) *stress {
 	return s
 }
 
-// make makes what writers need, however long its namespace takes to be known.
+// make creates an object that the writers need. It retries until the server
+// knows the object's namespace.
 func (s *stress) make(path, name string) {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -154,7 +157,7 @@ func (s *stress) revision() int64 {
 	return resp.Header.Revision
 }
 
-// faults has each fault twice, in any order.
+// faults causes each fault twice, in random order.
 func (s *stress) faults() {
 	all := []struct {
 		name string
@@ -184,7 +187,7 @@ func (s *stress) faults() {
 	}
 	for range 2 {
 		for _, i := range s.random.Perm(len(all)) {
-			after(s.t, calm)
+			after(s.t, faultInterval)
 			start := time.Now()
 			all[i].do()
 			s.t.Logf("%s, at revision %d, took %v", all[i].name, s.revision(), time.Since(start).Round(time.Millisecond))
@@ -192,7 +195,7 @@ func (s *stress) faults() {
 	}
 }
 
-// paused stops a process while something is done.
+// paused calls do while the process is stopped.
 func (s *stress) paused(p *harness.Process, do func()) {
 	p.Signal(syscall.SIGSTOP)
 	defer p.Signal(syscall.SIGCONT)
@@ -207,7 +210,8 @@ func (s *stress) compact() {
 	}
 }
 
-// delivered waits until every client has seen the last event that concerns it.
+// delivered waits until each client has received the last event that its
+// selection includes.
 func (s *stress) delivered(through int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), deliverTimeout)
@@ -232,7 +236,7 @@ func (s *stress) delivered(through int64) {
 	}
 }
 
-// validate checks everything that every client saw.
+// validate checks all watches of all clients.
 func (s *stress) validate() {
 	truths := map[string]*history.Truth{}
 	events, bookmarks, count, expired, refused, worst := 0, 0, 0, 0, map[string]int{}, 0
@@ -269,12 +273,13 @@ func (s *stress) validate() {
 	}
 }
 
-// resume opens watches from events and bookmarks that clients saw, and compares
-// what comes with what they saw behind them.
+// resume opens watches from events and bookmarks that clients received. It
+// compares the events of these watches with the events that the clients
+// received after those points.
 func (s *stress) resume() {
 	var resumed, expired atomic.Int64
 	var probing sync.WaitGroup
-	places := make(chan place)
+	places := make(chan resumePoint)
 	for range probesAtOnce {
 		probing.Go(func() {
 			for p := range places {
@@ -290,7 +295,7 @@ func (s *stress) resume() {
 		})
 	}
 	for n := 0; n < 20*probes && resumed.Load() < probes; n++ {
-		if p, ok := s.place(); ok {
+		if p, ok := s.resumePoint(); ok {
 			places <- p
 		}
 	}
@@ -302,16 +307,16 @@ func (s *stress) resume() {
 	}
 }
 
-// place is a frame that a client saw and may resume from.
-type place struct {
+// resumePoint is a frame that a client received, as a point to resume from.
+type resumePoint struct {
 	watcher *watcher
 	watch   *history.Watch
 	frame   history.Frame
 }
 
-// place chooses one at random, mostly of late watches, whose places have not
-// expired.
-func (s *stress) place() (p place, ok bool) {
+// resumePoint chooses a random frame. It prefers each client's last watch, whose
+// revisions have not expired.
+func (s *stress) resumePoint() (p resumePoint, ok bool) {
 	p.watcher = choose(s.random, s.watchers...)
 	watches := p.watcher.mu.watches
 	if len(watches) == 0 {
@@ -325,10 +330,10 @@ func (s *stress) place() (p place, ok bool) {
 	return p, p.frame.Type != history.Error && p.frame.Revision >= begun(p.watch)
 }
 
-func (s *stress) probe(p place) (gone bool, err error) {
+func (s *stress) probe(p resumePoint) (gone bool, err error) {
 	w := p.watcher
 	again := &watcher{url: w.url, client: w.client, accept: w.accept, kind: w.kind, start: w.start, query: w.query, hurry: &s.hurry}
-	watch, err := again.once(s.t.Context(), p.frame.Revision, 1)
+	watch, err := again.watchOnce(s.t.Context(), p.frame.Revision, 1)
 	if err != nil {
 		return false, err
 	}
@@ -341,7 +346,8 @@ func (s *stress) probe(p place) (gone bool, err error) {
 	return false, errors.Join(history.Validate(s.follower.Truth(w.kind.Name), watch), history.Resumable(p.watch, watch))
 }
 
-// begun is the revision behind which a watch's events are changes.
+// begun returns the revision after which a watch's events are changes and not
+// initial events.
 func begun(w *history.Watch) int64 {
 	for i := range w.Frames {
 		if w.Frames[i].InitialEnd {

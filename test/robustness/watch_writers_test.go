@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/test/history"
 )
 
-// stressedKind is a resource that is written and watched.
+// stressedKind is a resource that the test writes and watches.
 type stressedKind struct {
 	history.Resource
 	root, apiVersion, kind string
@@ -86,8 +86,8 @@ var stressedKinds = []*stressedKind{
 	},
 }
 
-// churn writes through the API until the context ends. Errors are what faults
-// cause; etcd tells what was written.
+// churn writes through the API until its context ends. Faults cause errors, so
+// churn only counts them: the test reads from etcd which writes succeeded.
 type churn struct {
 	base   string
 	client *http.Client
@@ -113,7 +113,7 @@ func (c *churn) run(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// write makes an object, changes its labels or deletes it.
+// write creates an object, changes its labels or deletes it.
 func (c *churn) write(ctx context.Context, r *rand.Rand) error {
 	k, ns, name := choose(r, stressedKinds...), choose(r, stressNamespaces...), stressName(r)
 	set := map[string]any{"write": fmt.Sprint(c.number.Add(1)), "app": choose(r, "web", "db", "cache")}
@@ -162,8 +162,8 @@ func (c *churn) send(ctx context.Context, method, path string, body any) error {
 	return nil
 }
 
-// transactions changes several config maps at one revision, which the API never
-// does, until the context ends.
+// transactions changes several config maps in one transaction, until ctx ends.
+// The API never writes several objects at one revision.
 func transactions(ctx context.Context, t *testing.T, etcd *clientv3.Client, r *rand.Rand) (done int) {
 	encoder := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	ticker := time.NewTicker(10 * writePeriod)

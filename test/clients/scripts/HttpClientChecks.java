@@ -31,7 +31,7 @@ import java.util.zip.GZIPInputStream;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Java's own HttpClient. It decodes nothing by itself and keeps one connection for HTTP/2. */
+/** Checks of Java's own HttpClient. It does not decode bodies, and uses one connection for HTTP/2. */
 public class HttpClientChecks {
     static final String URL = System.getenv("CLIENT_URL");
     static final String TOKEN = System.getenv("CLIENT_TOKEN");
@@ -61,7 +61,7 @@ public class HttpClientChecks {
         }
     }
 
-    /** Runs a check, which may take a minute, prints what became of it, and says whether it passed. */
+    /** Runs a check for at most a minute, prints its result, and returns whether it passed. */
     static boolean report(String check, Task task) {
         String line = "{\"check\":" + quote(check);
         boolean passed = false;
@@ -128,7 +128,7 @@ public class HttpClientChecks {
         }
     }
 
-    /** A client that speaks one version of HTTP. */
+    /** A client for one version of HTTP. */
     static class Client {
         final HttpClient http;
         final Version version;
@@ -170,7 +170,7 @@ public class HttpClientChecks {
         }
     }
 
-    /** The events of a watch, each a line of JSON. */
+    /** The events of a watch. Each is a line of JSON. */
     static class Events implements AutoCloseable {
         final int status;
         final String coding;
@@ -187,7 +187,7 @@ public class HttpClientChecks {
             decoded = coding.equals("gzip") ? new GZIPInputStream(in) : in;
         }
 
-        /** Reads a line. An InputStreamReader would wait for more than the line. */
+        /** Reads a line. An InputStreamReader would wait for bytes after the line. */
         String next() throws IOException {
             ByteArrayOutputStream line = new ByteArrayOutputStream();
             for (;;) {
@@ -266,7 +266,7 @@ public class HttpClientChecks {
         for (Version version : Version.values()) {
             Client client = new Client(version);
             earlyOf(client);
-            // These close the connection, which not every client survives.
+            // These answers close the connection, which some clients cannot handle.
             for (int n = 0; n < EARLY_SIZES.length; n++) {
                 int size = EARLY_SIZES[n];
                 int count = EARLY_COUNTS[n] * REPEAT;
@@ -275,7 +275,7 @@ public class HttpClientChecks {
         }
     }
 
-    /** Stops at the first failure: others may take as long as patience lasts. */
+    /** Stops at the first failure: each further one may take the whole patience. */
     static void earlyOf(Client client) {
         List<Early> cases = List.of(
             new Early(405, "POST", CONFIG_MAPS + "/x", "application/json", TOKEN),
@@ -364,7 +364,7 @@ public class HttpClientChecks {
         }
     }
 
-    /** Leaves out the version of the list itself, which moves with all writes. */
+    /** Removes the version of the list itself, which changes with every write. */
     static String steady(byte[] body) {
         return new String(body, StandardCharsets.ISO_8859_1).replaceFirst("(\"metadata\":\\{\"resourceVersion\":\")\\d+", "$1")
             .replaceFirst("\"continue\":\"[^\"]*\"", "");
@@ -466,7 +466,7 @@ public class HttpClientChecks {
                 for (; !stop.get(); count.incrementAndGet()) {
                     try {
                         HttpResponse<byte[]> answer = client.ask("GET", CONFIG_MAPS + "/restart", null);
-                        // A server that ends may say: again, and elsewhere.
+                        // A server that ends may answer 503 with Retry-After.
                         if (answer.statusCode() != 503 || answer.headers().firstValue("Retry-After").isEmpty()) {
                             want("status", answer.statusCode(), 200);
                         }

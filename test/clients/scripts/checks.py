@@ -36,12 +36,12 @@ REPEAT = int(os.environ["CLIENT_REPEAT"])
 
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATIENCE = 10
-# How long a watch may be silent.
+# SILENCE is how many seconds a watch may pass without an event.
 SILENCE = 90
 
 
 class Answer:
-    """A response that was read to its end. Header names are in lower case."""
+    """A complete response. Header names are in lower case."""
 
     def __init__(self, status, headers, body):
         self.status = status
@@ -58,7 +58,7 @@ def want(what, got, wanted):
 
 
 def report(check, run, *args):
-    """Run a check, print what became of it, and return whether it passed."""
+    """Run a check, print its result, and return whether it passed."""
     line = {"check": check}
     try:
         skip = run(*args)
@@ -92,7 +92,7 @@ def patch_text(client, name, text):
     want("status of PATCH", answer.status, 200)
 
 
-# What is answered before the body of the request is read.
+# EARLY are requests that a server answers before it reads their bodies.
 EARLY = [
     (405, "POST", CONFIG_MAPS + "/x", "application/json", TOKEN),
     (403, "POST", CONFIG_MAPS, "application/json", WEAK_TOKEN),
@@ -117,7 +117,7 @@ def early_one(client, case, body, version):
 
 
 def many(count, run):
-    """Run something many times, until it fails."""
+    """Call run count times, or until it fails."""
     for n in range(count):
         try:
             run()
@@ -126,7 +126,7 @@ def many(count, run):
 
 
 def at_once(count, run):
-    """Run something many times in parallel. run takes a number."""
+    """Call run(0) to run(count-1) in parallel."""
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(run, n) for n in range(count)]
         failures = [f.exception(PATIENCE) for f in futures]
@@ -138,14 +138,14 @@ def at_once(count, run):
 def early(client):
     for version in client.versions:
         early_of(client, version)
-        # These close the connection, which not every client survives.
+        # These answers close the connection, which some clients cannot handle.
         for size, name, count in SIZES:
             report(f"401, {name}, HTTP/{version}", many, count * REPEAT,
                    lambda: early_one(client, UNAUTHORIZED, body_of(size), version))
 
 
 def early_of(client, version):
-    """Stop at the first failure: others may take as long as patience lasts."""
+    """Stop at the first failure: each further one may take the whole patience."""
     for size, name, count in SIZES:
         body = body_of(size)
         for case in EARLY:
@@ -159,7 +159,8 @@ def early_of(client, version):
                lambda n: early_one(client, EARLY[0], body_of(2 << 20), version))
 
 
-# Whether a watch may be compressed for a client that says so. None: as it likes.
+# WATCH_CODINGS are pairs of an Accept-Encoding and the coding that a watch must then
+# have. None lets the client choose.
 WATCH_CODINGS = [
     ("gzip", "gzip"), ("identity", ""), ("gzip;q=0", ""), ("x-gzip", ""), ("notgzip", ""),
     ("identity;q=1, gzip;q=0", ""), (None, None),
@@ -172,7 +173,7 @@ def watch_path(name, **more):
 
 
 def next_text(stream, text):
-    """Read events until one has a text."""
+    """Read events until one contains a text."""
     while True:
         event = stream.next()
         if event is None:
@@ -227,7 +228,7 @@ def definition(kind):
 
 
 def end_by_deletion(client, kind, headers):
-    """Watch objects whose definition is deleted."""
+    """Watch objects while their definition is deleted."""
     plural, group, body = definition(kind)
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     create(client, definitions, body)
@@ -265,7 +266,7 @@ LIST_VERSION = re.compile(rb'("metadata":\{"resourceVersion":")\d+')
 
 
 def steady(body):
-    """Without the version of the list itself, which moves with all writes."""
+    """Remove the version of the list itself, which changes with every write."""
     return LIST_VERSION.sub(rb"\1", body, count=1)
 
 
@@ -294,12 +295,12 @@ CONTINUE = re.compile(rb'"continue":"[^"]*"')
 
 
 def tokenless(body):
-    """Without the token for the next page, which has the version of the list in it."""
+    """Remove the token for the next page, which contains the version of the list."""
     return CONTINUE.sub(b"", body, count=1)
 
 
 def streams(client, writer):
-    """Open more watches than one connection may have streams."""
+    """Open more watches than a connection may have streams."""
     create(client, CONFIG_MAPS, config_map("streams", "first"))
     count, seconds = 120, 5
     began = threading.Semaphore(0)
@@ -356,7 +357,7 @@ def gone(client):
 
 
 def goaway(client):
-    """Ask a server that sends GOAWAY now and then. Kubernetes' largest chance is 0.02."""
+    """Send requests to a server that sends GOAWAY with a probability of up to 0.02."""
     create(client, CONFIG_MAPS, config_map("goaway", "first"))
     count, width = 100 * REPEAT, 10
     path = f"{CONFIG_MAPS}/goaway"
@@ -383,13 +384,13 @@ def end_by_timeout_of(client):
 
 
 def restart(client):
-    """Ask while the server is replaced by another one on the same port.
+    """Send requests while another server on the same port replaces the server.
 
-    A line "ready" goes out when all is open. A line on standard input says that the
+    It prints a line "ready" when everything is open. A line on standard input says that the
     old server has been told to end and the new one serves.
     """
     create(client, CONFIG_MAPS, config_map("restart", "first"))
-    # The old connections carry all requests until their server ends.
+    # All requests use the old connections until the old server ends.
     stop = threading.Event()
     failures, counted = [], [0]
 
@@ -397,7 +398,7 @@ def restart(client):
         while not stop.is_set():
             try:
                 answer = client.request("GET", f"{CONFIG_MAPS}/restart")
-                # A server that ends may say: again, and elsewhere.
+                # A server that ends may answer 503 with Retry-After.
                 if answer.status != 503 or "retry-after" not in answer.headers:
                     want("status", answer.status, 200)
             except Exception as e:
@@ -439,13 +440,13 @@ def main(make_client):
         run(client, make_client())
     else:
         run(client)
-    # Threads that a check left behind do not hold the process.
+    # Exit without waiting for threads that checks have left.
     sys.stdout.flush()
     os._exit(0)
 
 
 class LineReader:
-    """Takes events out of the chunks of a stream."""
+    """Splits the chunks of a stream into events."""
 
     def __init__(self, chunks):
         self.chunks = chunks

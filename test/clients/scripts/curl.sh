@@ -1,4 +1,4 @@
-# curl, which speaks HTTP/2 over https unless it is told otherwise. Run by bash.
+# Checks of curl, to be run by bash. curl uses HTTP/2 over https by default.
 set -u
 maps=$CLIENT_URL/api/v1/namespaces/$CLIENT_NAMESPACE/configmaps
 lists=$CLIENT_URL$CLIENT_LISTS
@@ -6,14 +6,15 @@ patience=20
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 
-# ask is curl with what all requests have in common.
+# ask runs curl with the options that all requests share.
 ask() { curl -sS -m "$patience" --cacert "$CLIENT_CA" -H "Authorization: Bearer ${token:-$CLIENT_TOKEN}" "$@"; }
 
-# report runs a check and prints what became of it.
+# report runs a check and prints its result.
 report() {
   local check=$1 message
   shift
-  # In a substitution a watch that is still open would hold the script.
+  # The output goes to a file: a command substitution would wait for the end of
+  # watches that the check leaves open.
   if "$@" >"$work/message" 2>&1; then
     printf '{"check":"%s"}\n' "$check"
     return
@@ -33,10 +34,11 @@ create() { ask -o /dev/null -X POST -H 'Content-Type: application/json' -d "$2" 
 create_map() { create "$maps" "{\"metadata\":{\"name\":\"$1\"},\"data\":{\"text\":\"first\"}}"; }
 patch() { ask -o /dev/null -f -X PATCH -H 'Content-Type: application/merge-patch+json' -d "{\"data\":{\"text\":\"$2\"}}" "$maps/$1"; }
 
-# body_of makes a file of so many bytes.
+# body_of SIZE makes a file of SIZE bytes.
 body_of() { [ -f "$work/$1" ] || head -c "$1" /dev/zero | tr '\0' ' ' >"$work/$1"; }
 
-# early_case STATUS sets what such a request needs.
+# early_case STATUS sets the parameters of a request that is answered with STATUS
+# before its body is read.
 early_case() {
   method=POST type=application/json url=$maps token=$CLIENT_TOKEN
   case $1 in
@@ -48,7 +50,7 @@ early_case() {
   esac
 }
 
-# answered STATUS COUNT: all answers came, with their bodies.
+# answered STATUS COUNT checks that all answers came, with their bodies.
 answered() {
   local n
   want "answers with their status" "$(grep -c "^$1\$" "$work/codes")" "$2" || { sort "$work/codes" "$work/errors" | uniq -c; return 1; }
@@ -57,7 +59,8 @@ answered() {
   done
 }
 
-# early_many STATUS SIZE COUNT OPTIONS: by one process, over as few connections as it likes.
+# early_many STATUS SIZE COUNT OPTIONS sends COUNT requests from one process, which
+# chooses the number of its connections.
 early_many() {
   local status=$1 size=$2 count=$3 method type url token
   shift 3
@@ -69,7 +72,7 @@ early_many() {
   answered "$status" "$count"
 }
 
-# early_each STATUS COUNT: by a process for each.
+# early_each STATUS COUNT sends each request from a process of its own.
 early_each() {
   local status=$1 count=$2 n method type url token
   early_case "$status"
@@ -96,13 +99,13 @@ early() {
   done
 }
 
-# open_watch URL OPTIONS starts a watch whose lines come from descriptor 3.
+# open_watch URL OPTIONS starts a watch. Its lines can be read from descriptor 3.
 open_watch() {
   : >"$work/head"
   exec 3< <(patience=60 ask -N -D "$work/head" "$@" 2>"$work/watch"; echo "ended with $?: $(<"$work/watch")")
 }
 
-# await TEXT reads lines until one has a text.
+# await TEXT reads lines until one contains TEXT.
 await() {
   local line
   while IFS= read -r -t "$patience" line <&3; do
@@ -165,7 +168,8 @@ watch() {
   report "end by deletion of the definition, --compressed" end_by_deletion Kind2 --compressed
 }
 
-# steady leaves out the version of the list itself, which moves with all writes.
+# steady FILE removes the resource version of the list itself, which changes with
+# every write.
 steady() { sed -E '1,6s/"(resourceVersion|continue)": ?"[^"]*"//g' "$1"; }
 
 same_list() {
@@ -251,16 +255,18 @@ lost() {
   [ "$(sort -u "$work/codes")" = 200 ] || { sort "$work/codes" | uniq -c; return 1; }
 }
 
-# restart asks while the server is replaced by another one on the same port. It says
-# when all is open, and reads a line when the old server has been told to end.
+# restart sends requests while another server on the same port replaces the server. It
+# prints a line when everything is open. It reads a line when the old server has been
+# told to end.
 restart() {
-  local asker plain
+  local requester plain
   create_map restart
-  # A server that ends may say: again, and elsewhere (503, Retry-After). The codes go to standard error, which curl does not buffer.
-  # It is curl itself, and not a shell around it, that is killed.
+  # A server that ends may answer 503 with Retry-After. The codes go to standard error,
+  # which curl does not buffer.
+  # exec replaces the subshell by curl, so that kill ends curl itself.
   (exec curl -sS --cacert "$CLIENT_CA" -H "Authorization: Bearer $CLIENT_TOKEN" --rate 50/s \
     -o /dev/null -w '%{stderr}%{http_code}%header{retry-after}\n' "$maps/restart?n=[1-1000000]" >/dev/null 2>"$work/codes") &
-  asker=$!
+  requester=$!
   open_watch "$(watch_path restart timeoutSeconds=50)"
   await '"text":"first"' >/dev/null
   exec 4<&3
@@ -272,8 +278,8 @@ restart() {
   exec 3<&4
   report "watch ends" await 'ended with 0'
   read -r _
-  kill $asker
-  wait $asker 2>/dev/null
+  kill $requester
+  wait $requester 2>/dev/null
   sed -i '/^503./d' "$work/codes"
   report "requests" lost
 }

@@ -8,7 +8,7 @@ from kubernetes.client.exceptions import ApiException
 
 
 class Stream:
-    """Watch gives events; it raises what the server reports as an event or as a status."""
+    """The events of a Watch. Watch raises an exception for an ERROR event or a status."""
 
     headers = {}
 
@@ -55,7 +55,7 @@ class Client:
         return self.apis[token]
 
     def request(self, method, path, body=None, headers=None, token=checks.TOKEN, version=None):
-        # This client writes JSON itself.
+        # This client serializes bodies itself.
         if body is not None and "json" in headers["Content-Type"]:
             body = json.loads(body)
         headers = {**self.api(token).default_headers, **(headers or {})}

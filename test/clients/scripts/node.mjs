@@ -1,5 +1,5 @@
-// Node's http2 and https. Neither decodes, retries or follows GOAWAY by itself: what is
-// done here for that is what their users do.
+// Checks of Node's http2 and https. Neither decodes bodies, retries or follows GOAWAY
+// by itself. This script does so in the way their users do.
 
 import http2 from "node:http2";
 import https from "node:https";
@@ -39,7 +39,7 @@ function inTime(promise, what) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-// Http2 keeps one session, and opens another one when that is told to go away.
+// Http2 has one session. It opens another one after GOAWAY.
 class Http2 {
   version = "2";
   constructor(options = {}) {
@@ -57,7 +57,7 @@ class Http2 {
     return this.current;
   }
 
-  // open resolves to the response when its head has come.
+  // open resolves to the response once its headers have arrived.
   async open(method, path, headers, body) {
     for (;;) {
       try {
@@ -74,7 +74,7 @@ class Http2 {
       const stream = this.session().request({ ":method": method, ":path": path, ...headers }, options);
       stream.on("response", (head) => resolve({ status: head[":status"], headers: head, stream }));
       stream.on("error", (e) => {
-        // By RFC 9113 the server has not looked at such a request.
+        // By RFC 9113, the server has not processed such a request.
         e.refused = stream.rstCode === http2.constants.NGHTTP2_REFUSED_STREAM || e.code === "ERR_HTTP2_GOAWAY_SESSION";
         reject(e);
       });
@@ -84,7 +84,7 @@ class Http2 {
   }
 }
 
-// Http1 keeps connections open, as many as are used at a time.
+// Http1 keeps a connection open for each concurrent request.
 class Http1 {
   version = "1.1";
   agent = new https.Agent({ ca, keepAlive: true, maxSockets: 200 });
@@ -98,7 +98,7 @@ class Http1 {
   }
 }
 
-// Events takes the events out of a response that goes on.
+// Events reads the events of a watch from its response.
 class Events {
   constructor(response) {
     this.status = response.status;
@@ -207,14 +207,14 @@ async function earlyOne(client, [status, method, path, type, as], size) {
 async function early() {
   for (const client of [new Http2(), new Http1()]) {
     await earlyOf(client);
-    // These close the connection, which not every client survives.
+    // These answers close the connection, which some clients cannot handle.
     for (const [size, name, count] of earlySizes) {
       await report(`401, ${name}, HTTP/${client.version}`, () => many(count * repeat, () => earlyOne(client, unauthorized, size)));
     }
   }
 }
 
-// earlyOf stops at the first failure: others may take as long as patience lasts.
+// earlyOf stops at the first failure: each further one may take the whole patience.
 async function earlyOf(client) {
   const version = `HTTP/${client.version}`;
   for (const [size, name, count] of earlySizes) {
@@ -224,7 +224,7 @@ async function earlyOf(client) {
   }
   const large = [413, "POST", configMaps, "application/json", token];
   if (await report(`413, 4 MB, ${version}`, () => many(2 * repeat, () => earlyOne(client, large, 4 << 20)))) {
-    // Node refuses streams of a session that holds more than 10 MB, by default.
+    // By default, Node refuses streams once a session holds more than 10 MB.
     const wide = client.version === "2" ? new Http2({ maxSessionMemory: 100 }) : client;
     await report(`405, 2 MB, ten at once, ${version}`, () => atOnce(10, () => earlyOne(wide, earlyCases[0], 2 << 20)));
   }
@@ -296,7 +296,7 @@ async function watches() {
   }
 }
 
-// steady leaves out the version of the list itself, which moves with all writes.
+// steady removes the version of the list itself, which changes with every write.
 const steady = (body) =>
   body.toString("latin1").replace(/("metadata":\{"resourceVersion":")\d+/, "$1").replace(/"continue":"[^"]*"/, "");
 
@@ -385,7 +385,7 @@ async function restart() {
     for (; !stop; count++) {
       try {
         const answer = await ask(client, "GET", `${configMaps}/restart`);
-        // A server that ends may say: again, and elsewhere.
+        // A server that ends may answer 503 with Retry-After.
         if (answer.status !== 503 || !answer.headers["retry-after"]) want("status", answer.status, 200);
       } catch (e) {
         failures.push(`${e.code ?? e.name}: ${e.message}`);

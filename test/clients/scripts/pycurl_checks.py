@@ -1,4 +1,4 @@
-"""libcurl through pycurl, whose wheels bring a libcurl that is newer than the system's."""
+"""libcurl through pycurl, whose wheels contain a newer libcurl than the system has."""
 
 import io
 import queue
@@ -9,7 +9,7 @@ import pycurl
 
 
 class Stream:
-    """A transfer in a thread of its own, which hands over what it receives."""
+    """A transfer in its own thread, which passes on the received chunks."""
 
     def __init__(self, handle):
         self.headers, self.status = {}, None
@@ -74,14 +74,14 @@ class Client:
         handle.setopt(pycurl.NOSIGNAL, True)
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if version == "2" else pycurl.CURL_HTTP_VERSION_1_1)
         headers = dict(headers)
-        # By the empty string libcurl asks for all codings that it knows.
+        # With the empty string, libcurl accepts all codings that it supports.
         handle.setopt(pycurl.ACCEPT_ENCODING, headers.pop("Accept-Encoding", ""))
         handle.setopt(pycurl.HTTPHEADER, [f"{k}: {v}" for k, v in headers.items()])
         return handle
 
     def request(self, method, path, body=None, headers=None, token=checks.TOKEN, version="2"):
         handle = self.handle(method, path, {"Authorization": f"Bearer {token}", **(headers or {})}, version)
-        # The connections of a thread stay open between its requests.
+        # Each thread keeps its connections open between requests.
         if not hasattr(self.local, "multi"):
             self.local.multi = {}
         received, answered = io.BytesIO(), {}

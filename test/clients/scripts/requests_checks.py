@@ -1,4 +1,4 @@
-"""requests: HTTP/1.1, a connection for each request that is open at a time."""
+"""requests: HTTP/1.1, with a connection for each concurrent request."""
 
 import checks
 import requests

@@ -1,4 +1,4 @@
-"""Lets checks, which run in threads, use clients that are asynchronous."""
+"""Runs asynchronous clients for checks, which run in threads."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ END = object()
 
 
 class Loop:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self):
         self.loop = asyncio.new_event_loop()
@@ -19,7 +19,7 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(2 * checks.PATIENCE)
 
     def iterate(self, chunks):
-        """Iterate over an asynchronous iterator."""
+        """Yield the values of an asynchronous iterator."""
         async def step():
             async for chunk in chunks:
                 return chunk
