@@ -21,13 +21,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is the part of an API server that fill uses, in protobuf alone. It
-// taints new nodes and keeps namespaces until they are finalized, as Kubernetes
-// does.
+// fakeAPI implements the part of an API server that fill uses. It speaks only
+// protobuf. Like Kubernetes, it taints new nodes and keeps deleted namespaces until
+// they are finalized.
 type fakeAPI struct {
 	t     *testing.T
 	codec *protobuf.Serializer
-	// hiccups are the answers to the next requests that write.
+	// hiccups holds the status codes that answer the next writing requests.
 	hiccups chan int
 	nextUID atomic.Int64
 
@@ -200,8 +200,8 @@ func (f *fakeAPI) deleteLocked(w http.ResponseWriter, r *http.Request, body []by
 	f.write(w, http.StatusOK, obj)
 }
 
-// listLocked lists the metadata of a collection, in all namespaces if the path
-// names none, in pages by name.
+// listLocked answers with one page of a collection's metadata, sorted by path. A
+// path without a namespace lists all namespaces.
 func (f *fakeAPI) listLocked(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/")
 	resource := parts[len(parts)-1]
@@ -275,7 +275,8 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 		}
 	}
 
-	// What an interrupted run left half done is completed, the rest skipped.
+	// The second run completes a pod that an interrupted run left without a status.
+	// It skips all other objects.
 	pod := mustGenerator(t, shape).Pod(5)
 	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name
 	half := pod.DeepCopy()

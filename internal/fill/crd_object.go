@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxValues is how many optional properties of a custom object are set.
+// maxValues bounds the number of optional properties that are set in one custom
+// object.
 const maxValues = 60
 
-// CustomObject returns custom object i, which is one of definition i modulo
+// CustomObject returns custom object i. Its definition is number i modulo
 // Shape.CRDs.
 func (g *Generator) CustomObject(i int) *unstructured.Unstructured {
 	crds := max(g.shape.CRDs, 1)
 	return g.CustomObjectOf(i%crds, g.namespaceName(i/crds%g.shape.Namespaces), fmt.Sprintf("fill-%d-%07d", g.shape.Seed, i))
 }
 
-// CustomObjectOf returns an object of definition crd that its schema admits. The
-// name decides its values.
+// CustomObjectOf returns a custom object that is valid under the schema of
+// definition number crd. The object's values depend on the seed, crd and name.
 func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructured.Unstructured {
 	d := g.Definition(crd)
 	draw := newStream(g.shape.Seed, drawCustomObject, crd)
@@ -48,7 +49,8 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	}}
 }
 
-// valueMaker draws values that schemas of fill admit, until none are left.
+// valueMaker generates values that are valid under fill's schemas. left is the
+// number of values that it may still generate.
 type valueMaker struct {
 	text string
 	draw *stream
