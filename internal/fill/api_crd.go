@@ -112,15 +112,15 @@ func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
 	return page.Items[0].Name, nil
 }
 
-// poll calls ask every crdPollInterval until ask returns true or an error, or
+// poll calls condition every crdPollInterval until it returns true or an error, or
 // until crdTimeout has passed.
-func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
+func poll(ctx context.Context, condition func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, crdTimeout, fmt.Errorf("not within %s", crdTimeout))
 	defer cancel()
 	ticker := time.NewTicker(crdPollInterval)
 	defer ticker.Stop()
 	for {
-		if done, err := ask(ctx); done || err != nil {
+		if done, err := condition(ctx); done || err != nil {
 			return err
 		}
 		select {

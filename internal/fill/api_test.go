@@ -27,9 +27,9 @@ import (
 type fakeAPI struct {
 	t     *testing.T
 	codec *protobuf.Serializer
-	// hiccups holds the status codes that answer the next writing requests.
-	hiccups chan int
-	nextUID atomic.Int64
+	// failures holds the status codes that answer the next writing requests.
+	failures chan int
+	nextUID  atomic.Int64
 
 	mu struct {
 		sync.Mutex
@@ -46,7 +46,7 @@ func newFakeAPI(t *testing.T) (*fakeAPI, *rest.Config) {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeAPI{t: t, codec: protobuf.NewSerializer(scheme, scheme), hiccups: make(chan int, 10)}
+	f := &fakeAPI{t: t, codec: protobuf.NewSerializer(scheme, scheme), failures: make(chan int, 10)}
 	f.mu.objects = make(map[string]Object)
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -57,7 +57,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if r.Method != http.MethodGet {
 		select {
-		case code := <-f.hiccups:
+		case code := <-f.failures:
 			f.status(w, code, "hiccup")
 			return
 		default:
@@ -245,7 +245,7 @@ func (f *fakeAPI) paths() []string {
 	return paths
 }
 
-func (f *fakeAPI) plant(path string, obj Object) {
+func (f *fakeAPI) setObject(path string, obj Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.objects[path] = obj
@@ -254,7 +254,7 @@ func (f *fakeAPI) plant(path string, obj Object) {
 func TestFillAndDeleteThroughAPI(t *testing.T) {
 	fake, conf := newFakeAPI(t)
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusPreconditionFailed} {
-		fake.hiccups <- code
+		fake.failures <- code
 	}
 	shape := Shape{Seed: 9, Nodes: 2, Namespaces: 3, Pods: 100, Secrets: 8, ConfigMaps: 4}
 	total := int64(2 + 2*3 + 100 + 8 + 4)
@@ -281,7 +281,7 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name
 	half := pod.DeepCopy()
 	half.Status = corev1.PodStatus{}
-	fake.plant(path, half)
+	fake.setObject(path, half)
 	summary = runFill(t, Config{Shape: shape, REST: conf})
 	if got := summary.Total(); got.Done != 0 || got.Skipped != total {
 		t.Errorf("the second fill did %+v", summary)
@@ -295,13 +295,13 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 func deleteThroughAPI(t *testing.T, fake *fakeAPI, conf *rest.Config, shape Shape) {
 	other := mustGenerator(t, Shape{Seed: 90}).Namespace(0)
 	foreign := []string{"/api/v1/namespaces/fill-9-00001/configmaps/mine", "/api/v1/namespaces/other"}
-	fake.plant(foreign[0], &corev1.ConfigMap{
+	fake.setObject(foreign[0], &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "fill-9-00001"},
 	})
 	other.Name = "other"
-	fake.plant(foreign[1], other)
-	fake.plant("/api/v1/namespaces/fill-9-00002/configmaps/kube-root-ca.crt", &corev1.ConfigMap{
+	fake.setObject(foreign[1], other)
+	fake.setObject("/api/v1/namespaces/fill-9-00002/configmaps/kube-root-ca.crt", &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: "fill-9-00002"},
 	})

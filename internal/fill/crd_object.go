@@ -35,7 +35,7 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	delete(schema.Properties, "class")
 	delete(schema.Properties, "replicas")
 	delete(schema.Properties, "maxReplicas")
-	v := valueMaker{text: g.envText, draw: &draw, left: maxValues}
+	v := valueMaker{text: g.envText, draw: &draw, remaining: maxValues}
 	spec := v.object(schema)
 	spec["class"], spec["replicas"], spec["maxReplicas"] = class, replicas, replicas+10
 	return &unstructured.Unstructured{Object: map[string]any{
@@ -49,18 +49,18 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	}}
 }
 
-// valueMaker generates values that are valid under fill's schemas. left is the
-// number of values that it may still generate.
+// valueMaker generates values that are valid under fill's schemas.
+// remaining is the number of values that it may still generate.
 type valueMaker struct {
-	text string
-	draw *stream
-	left int
+	text      string
+	draw      *stream
+	remaining int
 }
 
 func (v *valueMaker) object(schema apiextv1.JSONSchemaProps) map[string]any {
 	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		if v.left == 0 {
+		if v.remaining == 0 {
 			break
 		}
 		object[name] = v.value(schema.Properties[name])
@@ -75,7 +75,7 @@ func (v *valueMaker) value(schema apiextv1.JSONSchemaProps) any {
 	case len(schema.Properties) > 0:
 		return v.object(schema)
 	}
-	v.left = max(v.left-1, 0)
+	v.remaining = max(v.remaining-1, 0)
 	switch schema.Type {
 	case "integer":
 		return int64(10 + v.draw.below(10_000))

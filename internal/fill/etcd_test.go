@@ -105,7 +105,7 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 		t.Fatalf("second fill wrote %+v, want %+v", summary.Kinds[KindPod], want)
 	}
 
-	foreign := plantForeign(t, client, g)
+	foreign := putForeign(t, client, g)
 	summary = runFill(t, Config{Shape: Shape{Seed: 5}, Etcd: direct, Delete: true})
 	if summary.Kinds[KindPod].Done != 750 || summary.Kinds[KindNamespace] != (Count{Done: 1, Skipped: 1, Bytes: summary.Kinds[KindNamespace].Bytes}) {
 		t.Errorf("deleted %+v", summary)
@@ -124,8 +124,8 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 	}
 }
 
-// plantForeign writes entries that fill must not delete, and returns them.
-func plantForeign(t *testing.T, client *clientv3.Client, g *Generator) map[string]string {
+// putForeign writes entries that fill must not delete, and returns them.
+func putForeign(t *testing.T, client *clientv3.Client, g *Generator) map[string]string {
 	t.Helper()
 	foreign := map[string]string{
 		"/registry/pods/other/encrypted":              "k8s:enc:aescbc:v1:" + LabelSeed,

@@ -146,12 +146,12 @@ func isPlain(name string) bool {
 	return false
 }
 
-// textTemplate is a text with one hole. with returns copies of the text in which
+// textTemplate is a text with one hole. fill returns copies of the text in which
 // the hole is filled. The zero value is an empty text.
 type textTemplate struct{ head, tail []byte }
 
 // newTextTemplate cuts the first occurrence of part out of text. If part does not
-// occur, the template has no hole and with returns text itself.
+// occur, the template has no hole and fill returns text itself.
 func newTextTemplate(text []byte, part string) textTemplate {
 	head, tail, found := bytes.Cut(text, []byte(part))
 	if !found {
@@ -160,14 +160,14 @@ func newTextTemplate(text []byte, part string) textTemplate {
 	return textTemplate{head: head, tail: tail}
 }
 
-func (h textTemplate) with(part string) []byte {
-	if h.tail == nil {
-		return h.head
+func (t textTemplate) fill(part string) []byte {
+	if t.tail == nil {
+		return t.head
 	}
-	text := make([]byte, 0, len(h.head)+len(part)+len(h.tail))
-	text = append(text, h.head...)
+	text := make([]byte, 0, len(t.head)+len(part)+len(t.tail))
+	text = append(text, t.head...)
 	text = append(text, part...)
-	return append(text, h.tail...)
+	return append(text, t.tail...)
 }
 
 // managedEntry returns one managedFields entry. The entry shares set's memory.

@@ -204,10 +204,10 @@ func (t *podTemplate) conditions(created, ready metav1.Time) []corev1.PodConditi
 
 func (t *podTemplate) managedFields(pod *corev1.Pod, w workload) []metav1.ManagedFieldsEntry {
 	fields := []metav1.ManagedFieldsEntry{
-		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.with(string(w.uid))),
+		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.fill(string(w.uid))),
 	}
 	if t.level >= levelReported && pod.Status.Phase == corev1.PodRunning {
-		reported := t.statusFields.with(pod.Status.PodIP)
+		reported := t.statusFields.fill(pod.Status.PodIP)
 		fields = append(fields, managedEntry("kubelet", "status", pod.Status.Conditions[0].LastTransitionTime, reported))
 	}
 	return fields

@@ -98,8 +98,8 @@ func drawCauses(p *page, s *report.SLOReport) {
 		if c.Severity == "critical" {
 			mark, how = "✗", critical
 		}
-		whom := strings.TrimSpace(clean(c.Resource) + "  " + clean(c.Client))
-		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), clean(c.Severity), whom), " "))
+		subject := strings.TrimSpace(clean(c.Resource) + "  " + clean(c.Client))
+		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), clean(c.Severity), subject), " "))
 		p.paragraph(plain, "  ", clean(c.Message))
 		if c.Advice != "" {
 			p.paragraph(accent, "  → ", clean(c.Advice))
