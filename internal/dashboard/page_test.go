@@ -63,27 +63,27 @@ func newSiteOf(t *testing.T, cluster *fake.Cluster, source dashboard.Source) *si
 
 // signIn enters a token into the form and submits it.
 func signIn(b *chromium.Browser, token string) {
-	b.Until("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
+	b.WaitUntil("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
 	b.Eval(fmt.Sprintf("(() => { const i = document.querySelector('#token'); i.value = %q; i.form.requestSubmit() })()", token))
 }
 
 func TestPage(t *testing.T) {
 	s := newSite(t)
 	b := chromium.Open(t)
-	b.Look(1400, "light")
+	b.SetAppearance(1400, "light")
 	b.Go(s.URL + dashboard.ShellPrefix)
-	b.Until("document.body.dataset.state === 'signed-out'")
-	b.Shoot("signed-out")
+	b.WaitUntil("document.body.dataset.state === 'signed-out'")
+	b.Screenshot("signed-out")
 
 	signIn(b, "wrong")
-	b.Until("document.querySelector('#gate-text').textContent.includes('not accepted')")
+	b.WaitUntil("document.querySelector('#gate-text').textContent.includes('not accepted')")
 	signIn(b, weakToken)
-	b.Until("document.body.dataset.state === 'denied'")
-	b.Until("document.querySelector('#gate-code').textContent.includes('/debug/millrace/*')")
-	b.Until(`document.querySelector('#gate-text').textContent.includes('<b>bob</b>')`)
-	b.Shoot("denied")
+	b.WaitUntil("document.body.dataset.state === 'denied'")
+	b.WaitUntil("document.querySelector('#gate-code').textContent.includes('/debug/millrace/*')")
+	b.WaitUntil(`document.querySelector('#gate-text').textContent.includes('<b>bob</b>')`)
+	b.Screenshot("denied")
 	signIn(b, goodToken)
-	b.Until("document.body.dataset.state === 'live'")
+	b.WaitUntil("document.body.dataset.state === 'live'")
 
 	for panel, words := range map[string][]string{
 		"now":      {"2 causes", "Clients do not read", "Give the client more CPU", "20,412"},
@@ -95,18 +95,18 @@ func TestPage(t *testing.T) {
 		"feed":     {"https://10.0.0.2:2379", "late 7.2 s", "works", "of 2 processors"},
 	} {
 		for _, word := range words {
-			b.Until(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
+			b.WaitUntil(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
 		}
 	}
 	t.Run("figures are live", func(t *testing.T) {
 		revision := "document.querySelector('#feed tbody tr').cells[2].textContent"
 		before := b.Eval(revision)
-		b.Until(fmt.Sprintf("%s !== %q", revision, before))
-		b.Until("document.querySelectorAll('#slo .spark .line').length > 7")
+		b.WaitUntil(fmt.Sprintf("%s !== %q", revision, before))
+		b.WaitUntil("document.querySelectorAll('#slo .spark .line').length > 7")
 	})
 	t.Run("hostile names are text", func(t *testing.T) {
 		for _, name := range []string{fake.HostileScript, fake.HostileImage, "<b>a</b>", "<i>x</i>"} {
-			b.Until(fmt.Sprintf("document.body.innerText.includes(%q)", name))
+			b.WaitUntil(fmt.Sprintf("document.body.innerText.includes(%q)", name))
 		}
 		if found := b.Eval("document.querySelectorAll('main script, main img, main b:not(.legend b), main i:not(.legend i)').length"); found != "0" {
 			t.Errorf("%s elements came out of names", found)
@@ -118,17 +118,17 @@ func TestPage(t *testing.T) {
 	t.Run("tables are sorted by buttons", func(t *testing.T) {
 		first := "document.querySelector('#slo tbody tr').cells[0].textContent"
 		b.Eval("document.querySelector('#slo thead button').click()")
-		b.Until(first + " === 'configmaps' && document.querySelector('#slo th').ariaSort === 'ascending'")
+		b.WaitUntil(first + " === 'configmaps' && document.querySelector('#slo th').ariaSort === 'ascending'")
 		b.Eval("document.querySelector('#slo thead button').click()")
-		b.Until(first + " === 'widgets.example.com'")
+		b.WaitUntil(first + " === 'widgets.example.com'")
 		b.Eval("document.querySelector('#slo thead button').click()")
-		b.Until(first + " === 'pods' && !document.querySelector('#slo th').ariaSort")
+		b.WaitUntil(first + " === 'pods' && !document.querySelector('#slo th').ariaSort")
 	})
 	t.Run("fits", func(t *testing.T) { looks(t, b) })
 	t.Run("the token is nowhere", func(t *testing.T) {
-		b.Until(fmt.Sprintf("![location.href, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie, document.documentElement.outerHTML].join().includes(%q)", goodToken))
+		b.WaitUntil(fmt.Sprintf("![location.href, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie, document.documentElement.outerHTML].join().includes(%q)", goodToken))
 	})
-	if said := b.Said(); len(said) > 0 {
+	if said := b.Problems(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 }
@@ -138,12 +138,12 @@ func looks(t *testing.T, b *chromium.Browser) {
 	ground := map[string]string{}
 	for _, theme := range []string{"light", "dark"} {
 		for _, width := range []int{1400, 768, 360} {
-			b.Look(width, theme)
-			b.Until(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", width, theme))
+			b.SetAppearance(width, theme)
+			b.WaitUntil(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", width, theme))
 			if wide := b.Eval("document.documentElement.scrollWidth > innerWidth"); wide == "true" {
 				t.Errorf("at %d px the page scrolls sideways", width)
 			}
-			b.Shoot(fmt.Sprintf("%s-%d", theme, width))
+			b.Screenshot(fmt.Sprintf("%s-%d", theme, width))
 		}
 		ground[theme] = b.Eval("getComputedStyle(document.documentElement).backgroundColor")
 	}
@@ -151,41 +151,41 @@ func looks(t *testing.T, b *chromium.Browser) {
 		t.Errorf("both themes have the ground %s", ground["light"])
 	}
 	b.Eval("document.querySelector('#theme').click()")
-	b.Until(fmt.Sprintf("getComputedStyle(document.documentElement).backgroundColor === %q", ground["light"]))
-	b.Look(1400, "light")
+	b.WaitUntil(fmt.Sprintf("getComputedStyle(document.documentElement).backgroundColor === %q", ground["light"]))
+	b.SetAppearance(1400, "light")
 }
 
 func TestPageStates(t *testing.T) {
 	s := newSite(t)
 	s.fake.Well = true
 	b := chromium.Open(t)
-	b.Look(1400, "dark")
+	b.SetAppearance(1400, "dark")
 	b.Go(s.URL + dashboard.ShellPrefix)
 	signIn(b, goodToken)
-	b.Until("document.querySelector('#now')?.innerText.includes('every objective is met')")
-	b.Until("document.querySelector('#watchers').innerText.includes('No watch is behind')")
-	b.Shoot("well")
+	b.WaitUntil("document.querySelector('#now')?.innerText.includes('every objective is met')")
+	b.WaitUntil("document.querySelector('#watchers').innerText.includes('No watch is behind')")
+	b.Screenshot("well")
 
 	s.gone.Store(true)
-	b.Until("document.body.dataset.state === 'gone' && document.querySelector('#live').innerText.includes('shutting down')")
-	b.Until("document.querySelector('#now').innerText.includes('every objective is met')") // the last reports stay on the page
-	b.Shoot("gone")
+	b.WaitUntil("document.body.dataset.state === 'gone' && document.querySelector('#live').innerText.includes('shutting down')")
+	b.WaitUntil("document.querySelector('#now').innerText.includes('every objective is met')") // the last reports stay on the page
+	b.Screenshot("gone")
 	s.gone.Store(false)
-	b.Until("document.body.dataset.state === 'live'")
+	b.WaitUntil("document.body.dataset.state === 'live'")
 
 	b.Eval("document.querySelector('#pause').click()")
-	b.Until("document.querySelector('#age').textContent === 'paused'")
+	b.WaitUntil("document.querySelector('#age').textContent === 'paused'")
 	asks := s.asks.Load()
 	b.Eval("new Promise((done) => setTimeout(done, 2500))") // longer than the period of any report
 	if now := s.asks.Load(); now > asks+1 {
 		t.Errorf("%d requests while paused", now-asks)
 	}
 	b.Eval("document.querySelector('#pause').click()")
-	b.Until("document.querySelector('#age').textContent !== 'paused'")
+	b.WaitUntil("document.querySelector('#age').textContent !== 'paused'")
 
 	b.Eval("document.querySelector('#sign-out').click()")
-	b.Until("document.body.dataset.state === 'signed-out' && document.querySelector('#panels').textContent === ''")
-	if said := b.Said(); len(said) > 0 {
+	b.WaitUntil("document.body.dataset.state === 'signed-out' && document.querySelector('#panels').textContent === ''")
+	if said := b.Problems(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 }
@@ -197,9 +197,9 @@ func TestPageOfPart(t *testing.T) {
 	b := chromium.Open(t)
 	b.Go(s.URL + dashboard.ShellPrefix)
 	signIn(b, goodToken)
-	b.Until("document.querySelector('#memory')?.innerText.includes('v1 protobuf 141 MB') && document.querySelectorAll('.panel').length === 1")
-	b.Until("document.querySelector('#live').innerText.includes('without an SLO')")
-	if said := b.Said(); len(said) > 0 {
+	b.WaitUntil("document.querySelector('#memory')?.innerText.includes('v1 protobuf 141 MB') && document.querySelectorAll('.panel').length === 1")
+	b.WaitUntil("document.querySelector('#live').innerText.includes('without an SLO')")
+	if said := b.Problems(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 }

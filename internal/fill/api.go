@@ -32,9 +32,10 @@ type apiClient struct {
 
 	mu struct {
 		sync.Mutex
-		// skippedNamespaces were left alone, because they hold other objects.
+		// skippedNamespaces lists the namespaces that were not deleted, because they
+		// hold objects that fill did not make.
 		skippedNamespaces []string
-		// servedDefinitions are known to be served.
+		// servedDefinitions holds the definitions that the server is known to serve.
 		servedDefinitions map[Definition]bool
 	}
 }
@@ -44,7 +45,8 @@ func newAPIClient(cfg Config, generator *Generator) (*apiClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The scheme of client-go is global to the process; ours is not.
+	// client-go's scheme is global to the process. A scheme of our own holds only
+	// the types that we need.
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API types: %w", err)
@@ -98,7 +100,8 @@ func restConfig(cfg Config) (*rest.Config, error) {
 	return conf, nil
 }
 
-// ping asks the server for something that needs the rights fill needs.
+// ping checks that the server answers and that the credentials may list
+// namespaces, which fill needs.
 func (c *apiClient) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -141,9 +144,9 @@ func objectName(obj Object) string {
 	return obj.GetNamespace() + "/" + obj.GetName()
 }
 
-// storeOne creates one object and brings it to the state it should have. An
-// object that an interrupted run left half done is completed; any other that
-// exists is left alone.
+// storeOne creates one object and completes it. If the object exists because an
+// earlier run was interrupted, storeOne only completes it. All other existing
+// objects are skipped.
 func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count, error) {
 	if kind.custom() {
 		return c.storeCustom(ctx, kind, obj)
@@ -173,12 +176,13 @@ func (c *apiClient) storeOne(ctx context.Context, kind Kind, obj Object) (Count,
 	return count, nil
 }
 
-// complete writes what creation does not take over.
+// complete writes the parts of an object that the server ignores or changes when
+// the object is created.
 func (c *apiClient) complete(ctx context.Context, kind Kind, obj Object) error {
 	switch obj := obj.(type) {
 	case *corev1.Node:
-		// Admission taints every new node until a controller finds it ready;
-		// writing the node again takes the taint away.
+		// Admission taints every new node until a controller finds the node
+		// ready. A second write of the node removes the taint.
 		if err := c.put(ctx, kind, obj, ""); err != nil {
 			return err
 		}
@@ -191,7 +195,8 @@ func (c *apiClient) complete(ctx context.Context, kind Kind, obj Object) error {
 	return nil
 }
 
-// put replaces an object or its status, whatever its present version is.
+// put replaces an object or its status unconditionally: it sends no resource
+// version.
 func (c *apiClient) put(ctx context.Context, kind Kind, obj Object, subresource string) error {
 	return retry(ctx, isTransientAPI, func() error {
 		req := c.rest.Put().
@@ -203,8 +208,9 @@ func (c *apiClient) put(ctx context.Context, kind Kind, obj Object, subresource 
 	})
 }
 
-// isComplete tells whether an existing object needs nothing more from fill: it
-// is not ours, or it has what complete would write.
+// isComplete reports whether an existing object needs no further write. That is
+// so if fill did not make the object, or if it already has the parts that
+// complete writes.
 func (c *apiClient) isComplete(ctx context.Context, kind Kind, obj Object) (bool, error) {
 	switch obj.(type) {
 	case *corev1.Node, *corev1.Pod:
@@ -229,7 +235,8 @@ func (c *apiClient) isComplete(ctx context.Context, kind Kind, obj Object) (bool
 	return true, nil
 }
 
-// fieldManager is the field manager that creates objects of a kind in a cluster.
+// fieldManager returns the field manager that creates objects of this kind in a
+// real cluster.
 func fieldManager(kind Kind) string {
 	switch kind {
 	case KindPod, KindServiceAccount:
@@ -240,20 +247,21 @@ func fieldManager(kind Kind) string {
 	return "helm"
 }
 
-// asCreated returns obj without what the server decides on creation. It shares
-// the rest with obj.
+// asCreated returns a shallow copy of obj without the fields that the server sets
+// on creation. The copy shares memory with obj.
 func asCreated(obj Object) Object {
 	created := asReplacement(obj)
 	if pod, ok := created.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{}
-		// Admission computes these from the priority class and refuses others.
+		// Admission computes both fields from the priority class. It refuses other
+		// values.
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy = nil, nil
 	}
 	return created
 }
 
-// asReplacement returns obj without the identity that the server gave it. It
-// shares the rest with obj.
+// asReplacement returns a shallow copy of obj without UID, generation, creation
+// time and managed fields, which the server sets. The copy shares memory with obj.
 func asReplacement(obj Object) Object {
 	switch obj := obj.(type) {
 	case *corev1.Namespace:

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// crdTimeout is how long a definition may take until it is served, or
-	// until it is gone when it is its turn. A server that is given thousands
-	// works through them for minutes.
+	// crdTimeout bounds the wait for one definition to be served, and the wait for
+	// one definition to be removed. It is long, because a server needs minutes to
+	// work through thousands of definitions.
 	crdTimeout      = 15 * time.Minute
 	crdPollInterval = 100 * time.Millisecond
 )
 
-// storeCustom creates a definition, or a custom object once its definition is
-// served. Both go as JSON: custom objects have no other form.
+// storeCustom creates a definition or a custom object. For a custom object it
+// first waits until the definition is served. Both are sent as JSON, because
+// custom objects have no protobuf form.
 func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Count, error) {
 	body, err := json.Marshal(obj)
 	if err != nil {
@@ -48,8 +49,9 @@ func (c *apiClient) storeCustom(ctx context.Context, kind Kind, obj Object) (Cou
 	return Count{Done: 1, Bytes: int64(len(body))}, nil
 }
 
-// waitUntilServed returns when the objects of a definition can be listed, which is
-// some time after it was created. It asks once for each definition.
+// waitUntilServed blocks until the custom objects of a definition can be listed.
+// A server serves a definition some time after its creation. The result is
+// remembered, so later calls for the same definition return at once.
 func (c *apiClient) waitUntilServed(ctx context.Context, d Definition) error {
 	c.mu.Lock()
 	served := c.mu.servedDefinitions[d]
@@ -76,9 +78,9 @@ func (c *apiClient) waitUntilServed(ctx context.Context, d Definition) error {
 	return nil
 }
 
-// waitUntilGone returns when no definition with the seed is left. The server removes
-// the custom objects first, and takes seconds for each definition: so it gets
-// its time for one after another.
+// waitUntilGone blocks until no definition with the seed is left. The server
+// removes the custom objects of a definition first, which takes seconds for each
+// definition. Therefore crdTimeout applies to one definition at a time.
 func (c *apiClient) waitUntilGone(ctx context.Context) error {
 	for last := "none yet"; last != ""; {
 		var first string
@@ -98,7 +100,8 @@ func (c *apiClient) waitUntilGone(ctx context.Context) error {
 	return nil
 }
 
-// firstDefinition is the name of one with the seed, empty if there is none.
+// firstDefinition returns the name of the first definition with the seed, or ""
+// if there is none.
 func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
 	var page metav1.PartialObjectMetadataList
 	err := c.rest.Get().AbsPath(crdAPI).Resource(string(KindCRD)).SetHeader("Accept", metadataOnly).
@@ -109,14 +112,15 @@ func (c *apiClient) firstDefinition(ctx context.Context) (string, error) {
 	return page.Items[0].Name, nil
 }
 
-// poll asks until the answer is yes or an error, or its patience is over.
-func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
+// poll calls condition every crdPollInterval until it returns true or an error, or
+// until crdTimeout has passed.
+func poll(ctx context.Context, condition func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, crdTimeout, fmt.Errorf("not within %s", crdTimeout))
 	defer cancel()
 	ticker := time.NewTicker(crdPollInterval)
 	defer ticker.Stop()
 	for {
-		if done, err := ask(ctx); done || err != nil {
+		if done, err := condition(ctx); done || err != nil {
 			return err
 		}
 		select {

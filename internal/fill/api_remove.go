@@ -15,8 +15,8 @@ import (
 // listPage is the number of objects per LIST; only metadata is transferred.
 const listPage = 500
 
-// metadataOnly asks for a list's metadata, which every Kubernetes server since
-// 1.15 serves.
+// metadataOnly is the Accept header for a list of object metadata. Every
+// Kubernetes server since 1.15 supports it.
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -52,9 +52,9 @@ func (c *apiClient) remove(ctx context.Context, kind Kind, report func(Count)) e
 	return err
 }
 
-// list sends all objects of the kind that carry the seed. If the server forgets
-// the version it was listing, the rest is listed anew: what was deleted
-// meanwhile is no longer in it.
+// list sends all objects of the kind that carry the seed. If the continue token
+// has expired, the listing starts again. Objects that were deleted meanwhile are
+// not in the new list.
 func (c *apiClient) list(ctx context.Context, kind Kind, objects chan<- listedObject) error {
 	token := ""
 	for {
@@ -105,14 +105,15 @@ func (c *apiClient) removeOne(ctx context.Context, kind Kind, obj listedObject) 
 	return Count{Done: 1}, nil
 }
 
-// delete removes an object at once, if it still is the one that was listed.
+// delete removes an object without a grace period, if its UID is still the one
+// that was listed.
 func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) error {
 	opts := metav1.DeleteOptions{}
 	if obj.uid != "" {
 		opts.Preconditions = &metav1.Preconditions{UID: &obj.uid}
 	}
 	if kind == KindPod {
-		// No kubelet is there to confirm that the containers have stopped.
+		// No kubelet exists to confirm that the containers have stopped.
 		now := int64(0)
 		opts.GracePeriodSeconds = &now
 	}
@@ -123,9 +124,10 @@ func (c *apiClient) delete(ctx context.Context, kind Kind, obj listedObject) err
 	})
 }
 
-// removeNamespace deletes a namespace and does the part of the namespace
-// controller, which may not run: it removes what a control plane put there by
-// itself and then finalizes. A namespace that holds anything else is left alone.
+// removeNamespace deletes a namespace and also does the namespace controller's
+// work, because that controller may not run. It removes the objects that a
+// control plane creates in every namespace, then finalizes the namespace. A
+// namespace that holds any other object is skipped.
 func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count, error) {
 	occupied, err := c.occupied(ctx, ns.name)
 	if err != nil {
@@ -140,7 +142,8 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count
 	case apierrors.IsNotFound(err):
 		return Count{}, nil
 	case apierrors.IsConflict(err):
-		// Either another namespace by now, or one that is going already.
+		// Either a new namespace has this name, or the namespace is already being
+		// deleted.
 		var again corev1.Namespace
 		err = c.rest.Get().Resource(string(KindNamespace)).Name(ns.name).Do(ctx).Into(&again)
 		if apierrors.IsNotFound(err) {
@@ -170,7 +173,7 @@ func (c *apiClient) removeNamespace(ctx context.Context, ns listedObject) (Count
 	return Count{Done: 1}, nil
 }
 
-// finalize takes the finalizers off a namespace that is being deleted.
+// finalize removes the finalizers of a namespace that is being deleted.
 func (c *apiClient) finalize(ctx context.Context, name string) error {
 	err := retry(ctx, isTransientAPI, func() error {
 		var ns corev1.Namespace
@@ -187,8 +190,8 @@ func (c *apiClient) finalize(ctx context.Context, name string) error {
 	return nil
 }
 
-// occupied tells whether a namespace holds anything but what a control plane
-// puts there by itself.
+// occupied reports whether a namespace holds objects other than those that a
+// control plane creates in every namespace.
 func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error) {
 	for _, dir := range occupantDirs() {
 		var page metav1.PartialObjectMetadataList
@@ -212,7 +215,8 @@ func (c *apiClient) occupied(ctx context.Context, namespace string) (bool, error
 	return false, nil
 }
 
-// occupantPath is the API path of a namespace's objects in a storage directory.
+// occupantPath returns the API path that lists the objects of one storage
+// directory in a namespace.
 func occupantPath(dir, namespace string) string {
 	group := "/api/v1"
 	switch dir {

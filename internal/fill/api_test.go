@@ -21,15 +21,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is the part of an API server that fill uses, in protobuf alone. It
-// taints new nodes and keeps namespaces until they are finalized, as Kubernetes
-// does.
+// fakeAPI implements the part of an API server that fill uses. It speaks only
+// protobuf. Like Kubernetes, it taints new nodes and keeps deleted namespaces until
+// they are finalized.
 type fakeAPI struct {
 	t     *testing.T
 	codec *protobuf.Serializer
-	// hiccups are the answers to the next requests that write.
-	hiccups chan int
-	nextUID atomic.Int64
+	// failures holds the status codes that answer the next writing requests.
+	failures chan int
+	nextUID  atomic.Int64
 
 	mu struct {
 		sync.Mutex
@@ -46,7 +46,7 @@ func newFakeAPI(t *testing.T) (*fakeAPI, *rest.Config) {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeAPI{t: t, codec: protobuf.NewSerializer(scheme, scheme), hiccups: make(chan int, 10)}
+	f := &fakeAPI{t: t, codec: protobuf.NewSerializer(scheme, scheme), failures: make(chan int, 10)}
 	f.mu.objects = make(map[string]Object)
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -57,7 +57,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if r.Method != http.MethodGet {
 		select {
-		case code := <-f.hiccups:
+		case code := <-f.failures:
 			f.status(w, code, "hiccup")
 			return
 		default:
@@ -200,8 +200,8 @@ func (f *fakeAPI) deleteLocked(w http.ResponseWriter, r *http.Request, body []by
 	f.write(w, http.StatusOK, obj)
 }
 
-// listLocked lists the metadata of a collection, in all namespaces if the path
-// names none, in pages by name.
+// listLocked answers with one page of a collection's metadata, sorted by path. A
+// path without a namespace lists all namespaces.
 func (f *fakeAPI) listLocked(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/")
 	resource := parts[len(parts)-1]
@@ -245,7 +245,7 @@ func (f *fakeAPI) paths() []string {
 	return paths
 }
 
-func (f *fakeAPI) plant(path string, obj Object) {
+func (f *fakeAPI) setObject(path string, obj Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.objects[path] = obj
@@ -254,7 +254,7 @@ func (f *fakeAPI) plant(path string, obj Object) {
 func TestFillAndDeleteThroughAPI(t *testing.T) {
 	fake, conf := newFakeAPI(t)
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusPreconditionFailed} {
-		fake.hiccups <- code
+		fake.failures <- code
 	}
 	shape := Shape{Seed: 9, Nodes: 2, Namespaces: 3, Pods: 100, Secrets: 8, ConfigMaps: 4}
 	total := int64(2 + 2*3 + 100 + 8 + 4)
@@ -275,12 +275,13 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 		}
 	}
 
-	// What an interrupted run left half done is completed, the rest skipped.
+	// The second run completes a pod that an interrupted run left without a status.
+	// It skips all other objects.
 	pod := mustGenerator(t, shape).Pod(5)
 	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name
 	half := pod.DeepCopy()
 	half.Status = corev1.PodStatus{}
-	fake.plant(path, half)
+	fake.setObject(path, half)
 	summary = runFill(t, Config{Shape: shape, REST: conf})
 	if got := summary.Total(); got.Done != 0 || got.Skipped != total {
 		t.Errorf("the second fill did %+v", summary)
@@ -294,13 +295,13 @@ func TestFillAndDeleteThroughAPI(t *testing.T) {
 func deleteThroughAPI(t *testing.T, fake *fakeAPI, conf *rest.Config, shape Shape) {
 	other := mustGenerator(t, Shape{Seed: 90}).Namespace(0)
 	foreign := []string{"/api/v1/namespaces/fill-9-00001/configmaps/mine", "/api/v1/namespaces/other"}
-	fake.plant(foreign[0], &corev1.ConfigMap{
+	fake.setObject(foreign[0], &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "fill-9-00001"},
 	})
 	other.Name = "other"
-	fake.plant(foreign[1], other)
-	fake.plant("/api/v1/namespaces/fill-9-00002/configmaps/kube-root-ca.crt", &corev1.ConfigMap{
+	fake.setObject(foreign[1], other)
+	fake.setObject("/api/v1/namespaces/fill-9-00002/configmaps/kube-root-ca.crt", &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: "fill-9-00002"},
 	})

@@ -67,13 +67,13 @@ const examples = `  # 100,000 pods of 4 KB on 1,000 nodes, through the API
   # Remove what a fill with this seed wrote
   millrace fill --delete --seed 1`
 
-// Streams are what the command writes to: the summary to Out, the progress to
-// Err.
+// Streams are the outputs of the command: Out receives the summary, Err the
+// progress.
 type Streams struct {
 	Out, Err io.Writer
 }
 
-// options are the command line before it becomes a Config.
+// options holds the flags of the command. run turns them into a Config.
 type options struct {
 	Config
 	podStatus bool

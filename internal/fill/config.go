@@ -12,60 +12,64 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config says what to write or remove, and where. Exactly one way is used: an
-// etcd client or etcd endpoints if given, else the API.
+// Config says which objects a run writes or removes, and where. If it has an etcd
+// client or etcd endpoints, the run uses etcd alone, otherwise the API alone.
 type Config struct {
-	// Shape is what to write. When deleting only its Seed matters.
+	// Shape describes the objects to write. A deleting run uses only its Seed.
 	Shape Shape
 	// Delete removes what a fill with the same seed wrote, instead of writing.
 	Delete bool
 
-	// Kubeconfig is the file that says how to reach the API server. Empty means
-	// $KUBECONFIG, and without that admin.kubeconfig in DataDir.
+	// Kubeconfig is the path of the kubeconfig for the API server. If it is empty,
+	// $KUBECONFIG is used, and if that is unset, admin.kubeconfig in DataDir.
 	Kubeconfig string
-	// DataDir is a server's data directory; empty means "millrace-data" in the
-	// current one.
+	// DataDir is the data directory of a server. Empty means "millrace-data" in
+	// the current directory.
 	DataDir string
-	// REST reaches the API server in place of a kubeconfig. It is copied.
+	// REST is the client configuration for the API server. If set, no kubeconfig
+	// is read. New copies it.
 	REST *rest.Config
-	// SkipPodStatus leaves pods written through the API without a status, which
-	// saves one of two requests for each. Pods in etcd always have one.
+	// SkipPodStatus leaves pods written through the API without a status. This
+	// saves one of two requests for each pod. Pods written to etcd always have a
+	// status.
 	SkipPodStatus bool
 
-	// Etcd reaches etcd, for writing past the API server.
+	// Etcd says how to reach etcd, for a run that bypasses the API server.
 	Etcd EtcdConfig
 
-	// Workers is the number of requests in flight; zero means
-	// DefaultEtcdWorkers or DefaultAPIWorkers.
+	// Workers is the number of concurrent requests. Zero means DefaultEtcdWorkers
+	// or DefaultAPIWorkers.
 	Workers int
 	// Batch is the number of objects in one etcd transaction, at most
 	// MaxBatch; zero means MaxBatch. A transaction also ends at 1 MB.
 	Batch int
 
-	// Progress takes bars or lines about the progress; nil means none.
+	// Progress receives progress bars or lines. Nil means no output.
 	Progress io.Writer
-	// Bars draws progress bars on a terminal rather than writing lines.
+	// Bars says that Progress is a terminal: bars are drawn instead of lines.
 	Bars bool
-	// Interval is the time between lines; zero means 5 s.
+	// Interval is the time between two progress lines. Zero means 5 s.
 	Interval time.Duration
-	// Now is the clock that rates are measured with; nil means time.Now.
+	// Now is the clock for rates and durations. Nil means time.Now.
 	Now func() time.Time
 }
 
 // EtcdConfig says how to reach etcd.
 type EtcdConfig struct {
-	// Endpoints are etcd's client URLs; none means the API is used.
+	// Endpoints are etcd's client URLs. If there are none and Client is nil, the
+	// run uses the API.
 	Endpoints []string
 	// CAFile, CertFile and KeyFile are PEM files for TLS; all may be empty.
 	CAFile, CertFile, KeyFile string
 	// Prefix is the API server's --etcd-prefix; empty means "/registry".
 	Prefix string
-	// Client is used in place of Endpoints. It stays open.
+	// Client is used instead of Endpoints. The caller owns it: the run does not
+	// close it.
 	Client *clientv3.Client
 }
 
-// Defaults and limits of a Config. More workers than these gained nothing on
-// two cores against an embedded server.
+// Defaults and limits of a Config. With two cores and an embedded server, more
+// workers than these defaults did not write faster.
 const (
 	DefaultEtcdWorkers = 8
 	DefaultAPIWorkers  = 32
@@ -83,8 +87,8 @@ const (
 
 func (c *Config) writesToEtcd() bool { return c.Etcd.Client != nil || len(c.Etcd.Endpoints) > 0 }
 
-// withDefaults returns the config with its zero values replaced, but for how
-// to reach the server.
+// withDefaults returns the config with its zero values replaced. The fields that
+// say how to reach the API server stay as they are.
 func (c Config) withDefaults() Config {
 	if c.Workers == 0 {
 		c.Workers = DefaultAPIWorkers

@@ -8,19 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CRDGroupSuffix ends the names of all API groups that fill makes definitions
-// in.
+// CRDGroupSuffix is the suffix of all API groups in which fill creates
+// definitions.
 const CRDGroupSuffix = ".fill.millrace.dev"
 
 const (
 	crdVersion = "v1"
 	crdAPI     = "/apis/apiextensions.k8s.io/v1"
-	// definitionsPerRule is how many definitions there are for each one with validation
-	// rules.
+	// definitionsPerRule is the ratio of all definitions to definitions with
+	// validation rules: one definition in definitionsPerRule has rules.
 	definitionsPerRule = 10
 )
 
-// Definition says what a custom resource definition of fill is called.
+// Definition holds the names of one custom resource definition that fill creates.
 type Definition struct {
 	// Group is its API group; its only version is v1.
 	Group string
@@ -30,11 +30,11 @@ type Definition struct {
 	ShortName string
 }
 
-// Name is the name of the definition itself.
+// Name returns the object name of the CustomResourceDefinition.
 func (d Definition) Name() string { return d.Plural + "." + d.Group }
 
-// Path is the API path of the custom objects in a namespace, or of those in all
-// namespaces if it is empty.
+// Path returns the API path of the custom objects in a namespace. An empty
+// namespace means all namespaces.
 func (d Definition) Path(namespace string) string {
 	path := "/apis/" + d.Group + "/" + crdVersion
 	if namespace != "" {
@@ -43,8 +43,8 @@ func (d Definition) Path(namespace string) string {
 	return path + "/" + d.Plural
 }
 
-// Definition returns the names of definition i. They hold both the seed and i,
-// so that no two of them meet, in one group or in all of them.
+// Definition returns the names of definition i. Each name contains both the seed
+// and i, so that names are unique across all groups and seeds.
 func (g *Generator) Definition(i int) Definition {
 	id := fmt.Sprintf("%dn%d", g.shape.Seed, i)
 	var kind strings.Builder
@@ -64,9 +64,9 @@ func plural(kind string) string { return strings.ToLower(kind) + "s" }
 
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-// CRD returns definition i: namespaced, with a status, two printer columns and a
-// selectable field. Its spec has Shape.Properties properties, nested ones
-// counted. Every tenth has validation rules.
+// CRD returns definition i. It is namespaced and has a status, two printer columns
+// and a selectable field. Its spec has Shape.Properties properties, including
+// nested ones. Every tenth definition has validation rules.
 func (g *Generator) CRD(i int) *apiextv1.CustomResourceDefinition {
 	d := g.Definition(i)
 	return &apiextv1.CustomResourceDefinition{

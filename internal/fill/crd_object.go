@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxValues is how many optional properties of a custom object are set.
+// maxValues bounds the number of optional properties that are set in one custom
+// object.
 const maxValues = 60
 
-// CustomObject returns custom object i, which is one of definition i modulo
+// CustomObject returns custom object i. Its definition is number i modulo
 // Shape.CRDs.
 func (g *Generator) CustomObject(i int) *unstructured.Unstructured {
 	crds := max(g.shape.CRDs, 1)
 	return g.CustomObjectOf(i%crds, g.namespaceName(i/crds%g.shape.Namespaces), fmt.Sprintf("fill-%d-%07d", g.shape.Seed, i))
 }
 
-// CustomObjectOf returns an object of definition crd that its schema admits. The
-// name decides its values.
+// CustomObjectOf returns a custom object that is valid under the schema of
+// definition number crd. The object's values depend on the seed, crd and name.
 func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructured.Unstructured {
 	d := g.Definition(crd)
 	draw := newStream(g.shape.Seed, drawCustomObject, crd)
@@ -34,7 +35,7 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	delete(schema.Properties, "class")
 	delete(schema.Properties, "replicas")
 	delete(schema.Properties, "maxReplicas")
-	v := valueMaker{text: g.envText, draw: &draw, left: maxValues}
+	v := valueMaker{text: g.envText, draw: &draw, remaining: maxValues}
 	spec := v.object(schema)
 	spec["class"], spec["replicas"], spec["maxReplicas"] = class, replicas, replicas+10
 	return &unstructured.Unstructured{Object: map[string]any{
@@ -48,17 +49,18 @@ func (g *Generator) CustomObjectOf(crd int, namespace, name string) *unstructure
 	}}
 }
 
-// valueMaker draws values that schemas of fill admit, until none are left.
+// valueMaker generates values that are valid under fill's schemas.
+// remaining is the number of values that it may still generate.
 type valueMaker struct {
-	text string
-	draw *stream
-	left int
+	text      string
+	draw      *stream
+	remaining int
 }
 
 func (v *valueMaker) object(schema apiextv1.JSONSchemaProps) map[string]any {
 	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		if v.left == 0 {
+		if v.remaining == 0 {
 			break
 		}
 		object[name] = v.value(schema.Properties[name])
@@ -73,7 +75,7 @@ func (v *valueMaker) value(schema apiextv1.JSONSchemaProps) any {
 	case len(schema.Properties) > 0:
 		return v.object(schema)
 	}
-	v.left = max(v.left-1, 0)
+	v.remaining = max(v.remaining-1, 0)
 	switch schema.Type {
 	case "integer":
 		return int64(10 + v.draw.below(10_000))

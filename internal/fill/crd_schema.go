@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// fixedPropertyCount of a spec are in every definition: columns, selectable
-	// fields and rules refer to them.
+	// fixedPropertyCount is the number of spec properties that every definition
+	// has. Printer columns, selectable fields and rules refer to them.
 	fixedPropertyCount = 3
-	// maxMembers is how many properties an object has at most before they are
-	// put into objects of their own, and maxSections how many of those.
+	// maxMembers bounds the direct properties of one object. More properties are
+	// moved into nested objects, of which there are at most maxSections.
 	maxMembers, maxSections = 16, 12
 	descriptionLength       = 56
 )
@@ -21,7 +21,7 @@ const (
 // crdClasses are the values of spec.class.
 func crdClasses() []string { return []string{"economy", "standard", "premium"} }
 
-// crdSchema is the schema of definition i.
+// crdSchema returns the OpenAPI schema of definition i.
 func (g *Generator) crdSchema(i int) *apiextv1.JSONSchemaProps {
 	draw := newStream(g.shape.Seed, drawSchema, i)
 	s := schemaMaker{words: g.words.plain, draw: &draw}
@@ -48,7 +48,8 @@ func (g *Generator) crdSchema(i int) *apiextv1.JSONSchemaProps {
 	}
 }
 
-// schemaMaker draws schemas. The order of its calls decides what they are.
+// schemaMaker generates schemas from random draws. Every method takes draws from
+// the same stream, so the order of calls determines the schema.
 type schemaMaker struct {
 	words []string
 	draw  *stream
@@ -60,7 +61,7 @@ func (s *schemaMaker) object() apiextv1.JSONSchemaProps {
 	return apiextv1.JSONSchemaProps{Type: "object", Description: s.sentence()}
 }
 
-// sentence is a description of about 60 bytes.
+// sentence returns a description of about 60 bytes.
 func (s *schemaMaker) sentence() string {
 	var b strings.Builder
 	b.WriteString(title(s.word()))
@@ -70,8 +71,8 @@ func (s *schemaMaker) sentence() string {
 	return b.String() + "."
 }
 
-// members are n properties, those of nested objects and these themselves
-// counted.
+// members returns n properties. The count includes nested objects and their
+// properties.
 func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
 	leaves, sections := n, 0
 	if n > maxMembers {
@@ -94,8 +95,8 @@ func (s *schemaMaker) members(n int) map[string]apiextv1.JSONSchemaProps {
 	return members
 }
 
-// name is one that no other member has, nor a fixed property: those are single
-// words or no words of ours.
+// name returns a property name that others does not contain. It joins two words
+// and so cannot equal a fixed property, which is one word or not in our vocabulary.
 func (s *schemaMaker) name(others map[string]apiextv1.JSONSchemaProps) string {
 	name := s.word() + title(s.word())
 	for i := 2; ; i++ {
@@ -106,14 +107,14 @@ func (s *schemaMaker) name(others map[string]apiextv1.JSONSchemaProps) string {
 	}
 }
 
-// formats are those of strings, with a value of each.
+// formats returns the string formats in use, each with a valid value.
 func formats() [][2]string {
 	return [][2]string{
 		{"date-time", "2026-01-02T03:04:05Z"}, {"duration", "90s"}, {"ipv4", "10.1.2.3"}, {"hostname", "node-1.example.com"},
 	}
 }
 
-// leaf is a property without members of its own.
+// leaf returns a property without nested properties.
 func (s *schemaMaker) leaf() apiextv1.JSONSchemaProps {
 	leaf := apiextv1.JSONSchemaProps{Description: s.sentence()}
 	text := &apiextv1.JSONSchemaProps{Type: "string"}
@@ -153,7 +154,8 @@ func enum(values []string) []apiextv1.JSON {
 	return all
 }
 
-// status is like that of most controllers: a phase and conditions by type.
+// status returns a status schema like that of most controllers: a phase, and
+// conditions keyed by type.
 func (s *schemaMaker) status() apiextv1.JSONSchemaProps {
 	status, condition := s.object(), s.object()
 	condition.Properties = map[string]apiextv1.JSONSchemaProps{
@@ -173,12 +175,13 @@ func (s *schemaMaker) status() apiextv1.JSONSchemaProps {
 	return status
 }
 
-// checkCRDs refuses definitions that etcd would not take.
+// checkCRDs returns an error if definitions would exceed etcd's request limit.
 func (g *Generator) checkCRDs() error {
 	if g.shape.CRDs == 0 {
 		return nil
 	}
-	// No definition is much longer than another: descriptions are most of it.
+	// Checking one definition is enough. Descriptions make up most of the bytes, so
+	// all definitions are about equally long.
 	text, err := json.Marshal(g.CRD(0))
 	if err != nil {
 		return fmt.Errorf("encode definition: %w", err)

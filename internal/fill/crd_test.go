@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestKubernetesAdmitsDefinitions has upstream's validation judge definitions,
-// and their schemas judge custom objects.
+// TestKubernetesAdmitsDefinitions validates the definitions with Kubernetes' own
+// code, and the custom objects with the definitions' schemas.
 func TestKubernetesAdmitsDefinitions(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -117,9 +117,9 @@ func TestNamesOfDefinitionsAreTheirOwn(t *testing.T) {
 	}
 }
 
-// fakeCRDs serves definitions and custom objects; the rest is fakeAPI's. A
-// definition is served from the second time on that somebody asks, and takes as
-// long to go.
+// fakeCRDs serves definitions and custom objects. fakeAPI serves all other
+// requests. A new definition is served from the second GET of its objects on. A
+// deleted definition still appears in the next two lists.
 type fakeCRDs struct {
 	*fakeAPI
 	mu struct {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// minPayload is the least JSON that the data of an object takes.
+	// minPayload is the smallest size of an object's data as JSON, in bytes.
 	minPayload = 40
-	// maxValue is the length above which data is split over several keys.
+	// maxValue is the length in bytes above which data is split over several keys.
 	maxValue = 16 << 10
 )
 
-// dataSizer knows how large a config map or secret is without its data. The
-// size depends on the object only by the length of its application's name, so
-// one measurement serves all.
+// dataSizer computes the size of a config map or secret without its data. Objects
+// of one kind differ in size only by the length of their application's name.
+// Therefore one measured sample is enough for all of them.
 type dataSizer struct {
 	size      int // of the measured object
 	appLength int // length of its application's name
@@ -35,7 +35,8 @@ func (d *dataSizer) prepare(sample Object, app string) error {
 	return nil
 }
 
-// emptySize is the size without data for an application's name of a length.
+// emptySize returns the size of an object without data, in bytes. app is the
+// length of its application's name.
 func (d *dataSizer) emptySize(app int) int { return d.size + d.mentions*(app-d.appLength) }
 
 // ConfigMap returns config map i.
@@ -67,8 +68,8 @@ func (g *Generator) configMap(i int, data map[string]string) *corev1.ConfigMap {
 	return cm
 }
 
-// Secret returns secret i. Its data is random: like real keys and tokens it
-// does not compress.
+// Secret returns secret i. Its data is random, because real keys and tokens do
+// not compress either.
 func (g *Generator) Secret(i int) *corev1.Secret {
 	draw := newStream(^g.shape.Seed, drawSecret, i)
 	left := g.shape.SecretSize - g.secrets.emptySize(len(g.words.apps[i%len(g.words.apps)])) - len(`,"data":{}`)
@@ -96,8 +97,8 @@ func (g *Generator) secret(i int, data map[string][]byte) *corev1.Secret {
 	}
 }
 
-// dataMeta makes the metadata of a config map or secret; role tells the two
-// apart in their names.
+// dataMeta returns the metadata of a config map or secret. role is part of the
+// name and distinguishes the two kinds.
 func (g *Generator) dataMeta(role string, purpose uint64, i int) metav1.ObjectMeta {
 	const fields = `{"f:data":{},"f:metadata":{"f:annotations":{".":{},"f:meta.helm.sh/release-name":{}},` +
 		`"f:labels":{".":{},"f:app":{},"f:app.kubernetes.io/managed-by":{},"f:app.kubernetes.io/name":{},` +

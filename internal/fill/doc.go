@@ -1,21 +1,26 @@
 // Package fill writes synthetic clusters: nodes, namespaces, service accounts,
-// config maps, secrets, pods, custom resource definitions and custom objects of
-// a chosen number and size, all derived from one seed. It serves benchmarks and tests that need many realistic objects in
-// little time.
+// config maps, secrets, pods, custom resource definitions and custom objects. The
+// caller chooses their numbers and sizes. All contents are derived from one seed.
+// Benchmarks and tests use it to get many realistic objects quickly.
 //
-// There are two ways in. Through the API of any Kubernetes server the objects
-// pass admission and validation and get their identity from the server. Straight
-// into etcd they are written as the server itself would have stored them, in
-// batched transactions, which is faster by one to two orders of magnitude.
-// Definitions and custom objects go through the API only.
+//	Config ── New ──▶ Filler ── Run ──▶ workers ──┬─▶ apiClient ──▶ API server
+//	                                      │       └─▶ etcdTarget ─▶ etcd
+//	                                      ▼
+//	                          Generator (object i of a kind)
 //
-// Every object carries the label LabelSeed with the seed that made it; a run
-// with Config.Delete removes the objects with that label and no others.
+// A Filler has one of two targets. Through the API of any Kubernetes server,
+// objects pass admission and validation, and the server sets their identity.
+// Written directly into etcd, objects have the same form as if a server had stored
+// them. Transactions carry many objects, so etcd is 10 to 100 times faster.
+// Definitions and custom objects can only be written through the API.
 //
-// A caller that only wants objects uses Generator and EncodeStored. A caller
-// that wants a filled cluster builds a Filler with New and calls Run once.
+// Every object carries the label LabelSeed, whose value is the seed. A run with
+// Config.Delete removes only objects with that label.
 //
-// The package is not a load generator: it does not pace its writes, and nothing
-// changes after it was written. It must not be pointed at a cluster whose etcd
-// holds data that matters and has no room to spare.
+// A caller that needs only objects uses Generator and EncodeStored. A caller that
+// needs a filled cluster builds a Filler with New and calls Run once.
+//
+// The package is not a load generator: it does not pace its writes and does not
+// change objects after it has written them. Do not use it with an etcd that holds
+// valuable data and has little free space.
 package fill

@@ -16,11 +16,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxTxnBytes ends a transaction before etcd's default request limit of
-// 1.5 MiB does.
+// maxTxnBytes bounds the keys and values of one transaction. It is below etcd's
+// default request limit of 1.5 MiB.
 const maxTxnBytes = 1_000_000
 
-// etcdTarget writes objects where an API server would have stored them.
+// etcdTarget writes objects to etcd under the keys that an API server would use.
 type etcdTarget struct {
 	client  *clientv3.Client
 	owned   bool // whether close closes the client
@@ -31,7 +31,8 @@ type etcdTarget struct {
 
 	mu struct {
 		sync.Mutex
-		// skippedNamespaces were left alone, because they hold other objects.
+		// skippedNamespaces lists the namespaces that were not deleted, because they
+		// changed or hold objects that fill did not make.
 		skippedNamespaces []string
 	}
 }
@@ -97,7 +98,7 @@ func (t *etcdTarget) close() error {
 
 func (t *etcdTarget) notes() []string { return skippedNotes(t.mu.skippedNamespaces) }
 
-// keyValue is one key and value on their way to etcd.
+// keyValue is one entry to be written to etcd.
 type keyValue struct{ key, value string }
 
 func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, error) {
@@ -133,8 +134,8 @@ func (t *etcdTarget) store(ctx context.Context, _ Kind, objs []Object) (Count, e
 	return total, flush()
 }
 
-// create writes the entries whose keys do not exist, so that no write of
-// another program is ever overwritten.
+// create writes the entries whose keys do not exist. It never overwrites an
+// existing key.
 func (t *etcdTarget) create(ctx context.Context, entries []keyValue) (Count, error) {
 	var count Count
 	err := retry(ctx, isTransientEtcd, func() error {
@@ -167,8 +168,8 @@ func (t *etcdTarget) create(ctx context.Context, entries []keyValue) (Count, err
 	return count, nil
 }
 
-// tryCreate writes all entries if none of their keys exists, and otherwise
-// returns the keys that do.
+// tryCreate writes all entries if none of their keys exists. Otherwise it writes
+// nothing and returns the existing keys.
 func (t *etcdTarget) tryCreate(ctx context.Context, entries []keyValue) (map[string]bool, error) {
 	absent := make([]clientv3.Cmp, len(entries))
 	puts := make([]clientv3.Op, len(entries))
@@ -203,7 +204,7 @@ func isTransientEtcd(err error) bool {
 	return status.Code(err) == codes.Unavailable
 }
 
-// explainEtcd adds what to do about an error.
+// explainEtcd adds a remedy to errors that have a known one.
 func explainEtcd(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):

@@ -12,14 +12,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// scanPageBytes bounds how much of etcd one page of a scan brings into memory, by
-// the size of the objects on the page before.
+// scanPageBytes is the target size of one page of a scan. The limit of a page is
+// computed from the average object size on the previous page. maxScanObjects
+// bounds that limit.
 const (
 	scanPageBytes  = 4 << 20
 	maxScanObjects = 500
 )
 
-// storedObject is one object of fill found in etcd.
+// storedObject describes one object in etcd that fill made.
 type storedObject struct {
 	key       string
 	name      string
@@ -53,7 +54,8 @@ func (t *etcdTarget) remove(ctx context.Context, kind Kind, report func(Count)) 
 	return group.Wait()
 }
 
-// scan sends all objects of the kind that carry the seed, page by page.
+// scan reads all objects of the kind page by page. It sends those that carry the
+// seed, in batches.
 func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []storedObject) error {
 	from := storageKey(t.prefix, kind.storageDir(), "", "")
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -90,8 +92,8 @@ func (t *etcdTarget) scan(ctx context.Context, kind Kind, batches chan<- []store
 	}
 }
 
-// ownObject reports whether fill made an object with this seed. An unreadable object,
-// such as an encrypted one, counts as another's.
+// ownObject reports whether fill made the object with this seed. It reports false
+// for an unreadable object, such as an encrypted one.
 func (t *etcdTarget) ownObject(kv *mvccpb.KeyValue) (storedObject, bool) {
 	if !bytes.Contains(kv.Value, []byte(LabelSeed)) {
 		return storedObject{}, false
@@ -121,8 +123,9 @@ func (t *etcdTarget) removeBatch(ctx context.Context, kind Kind, batch []storedO
 	return total, nil
 }
 
-// removeUnchanged deletes objects that are still what was scanned. If one of
-// them changed, each is read again and deleted if it still carries the seed.
+// removeUnchanged deletes a batch in one transaction, if no object has changed
+// since the scan. Otherwise each object is read again, and deleted if it still
+// carries the seed.
 func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []storedObject) (Count, error) {
 	var count Count
 	unchanged := make([]clientv3.Cmp, len(batch))
@@ -167,8 +170,9 @@ func (t *etcdTarget) removeUnchanged(ctx context.Context, batch []storedObject) 
 	return total, nil
 }
 
-// removeNamespace deletes a namespace with what a control plane put into it by
-// itself. A namespace that holds anything else is left alone.
+// removeNamespace deletes a namespace together with the objects that a control
+// plane creates in every namespace. A namespace that holds any other object is
+// skipped.
 func (t *etcdTarget) removeNamespace(ctx context.Context, ns storedObject) (Count, error) {
 	var own []storedObject
 	for _, dir := range occupantDirs() {
@@ -209,9 +213,9 @@ func (t *etcdTarget) noteSkipped(namespace string) {
 	t.mu.skippedNamespaces = append(t.mu.skippedNamespaces, namespace)
 }
 
-// occupantDirs are the storage directories whose objects keep a namespace from
-// being deleted. They are those that people fill by hand; other kinds follow
-// from them.
+// occupantDirs returns the storage directories that are searched before a namespace
+// is deleted. They hold the kinds that users create directly. Objects of other
+// kinds are derived from these, so searching them as well is not needed.
 func occupantDirs() []string {
 	return []string{
 		"pods", "configmaps", "secrets", "serviceaccounts", "services/specs", "persistentvolumeclaims",
@@ -219,12 +223,14 @@ func occupantDirs() []string {
 	}
 }
 
-// isAutomatic names what a control plane puts into every namespace.
+// isAutomatic reports whether a control plane creates this object in every
+// namespace.
 func isAutomatic(dir, name string) bool {
 	return dir == "serviceaccounts" && name == "default" || dir == "configmaps" && name == "kube-root-ca.crt"
 }
 
-// skippedNotes says which namespaces were left alone.
+// skippedNotes returns a note that names the skipped namespaces, or nil if there
+// are none.
 func skippedNotes(namespaces []string) []string {
 	const most = 5
 	if len(namespaces) == 0 {

@@ -15,8 +15,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// startEtcd runs an etcd server and returns its client URL. Only for
-// benchmarks does it wait for the disk.
+// startEtcd runs an etcd server and returns its client URL. The server syncs its
+// writes to disk only in benchmarks.
 func startEtcd(t testing.TB) string {
 	t.Helper()
 	cfg := embed.NewConfig()
@@ -94,7 +94,8 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 		t.Fatalf("pod 729 is not what the generator makes: %v %v", got, err)
 	}
 
-	// Again, with a few more: only those are written.
+	// The second run has 20 more pods, and one pod was deleted. Only these 21 are
+	// written.
 	if _, err := client.Delete(ctx, key); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 		t.Fatalf("second fill wrote %+v, want %+v", summary.Kinds[KindPod], want)
 	}
 
-	foreign := plantForeign(t, client, g)
+	foreign := putForeign(t, client, g)
 	summary = runFill(t, Config{Shape: Shape{Seed: 5}, Etcd: direct, Delete: true})
 	if summary.Kinds[KindPod].Done != 750 || summary.Kinds[KindNamespace] != (Count{Done: 1, Skipped: 1, Bytes: summary.Kinds[KindNamespace].Bytes}) {
 		t.Errorf("deleted %+v", summary)
@@ -123,8 +124,8 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 	}
 }
 
-// plantForeign writes what fill must not delete, and returns it.
-func plantForeign(t *testing.T, client *clientv3.Client, g *Generator) map[string]string {
+// putForeign writes entries that fill must not delete, and returns them.
+func putForeign(t *testing.T, client *clientv3.Client, g *Generator) map[string]string {
 	t.Helper()
 	foreign := map[string]string{
 		"/registry/pods/other/encrypted":              "k8s:enc:aescbc:v1:" + LabelSeed,
@@ -137,7 +138,8 @@ func plantForeign(t *testing.T, client *clientv3.Client, g *Generator) map[strin
 	pod.Name = "of-another-seed"
 	pod.Labels[LabelSeed] = "55"
 	key, _ := StorageKey("/registry", pod)
-	// Left in the other directory, so that only one namespace stays occupied.
+	// The pod is stored in namespace "other", so that only one of fill's namespaces
+	// stays occupied.
 	foreign[strings.Replace(key, pod.Namespace, "other", 1)] = string(mustEncode(t, pod))
 	unlabelled := g.Secret(1).DeepCopy()
 	unlabelled.Labels = nil
@@ -147,7 +149,7 @@ func plantForeign(t *testing.T, client *clientv3.Client, g *Generator) map[strin
 			t.Fatal(err)
 		}
 	}
-	// A control plane's own objects go with their namespace.
+	// Objects that a control plane creates are deleted with their namespace.
 	for _, key := range []string{"/registry/configmaps/fill-5-00001/kube-root-ca.crt", "/registry/serviceaccounts/fill-5-00001/default"} {
 		if _, err := client.Put(context.Background(), key, "k8s\x00"); err != nil {
 			t.Fatal(err)

@@ -10,15 +10,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// target is one of the two ways to store objects.
+// target stores and removes objects. apiClient implements it through an API server,
+// etcdTarget directly in etcd.
 type target interface {
-	// store writes objects of one kind, which the caller must not use
-	// afterwards. The count is valid also if an error is returned.
+	// store writes objects of one kind. The caller must not use the objects
+	// afterwards. The count is valid even if store returns an error.
 	store(ctx context.Context, kind Kind, objs []Object) (Count, error)
 	// remove deletes all objects of a kind that carry the seed, with several
-	// requests in flight, and reports what it did as it goes.
+	// concurrent requests. It calls report from several goroutines, once for each
+	// completed request or batch.
 	remove(ctx context.Context, kind Kind, report func(Count)) error
-	// notes say what was left alone; called when nothing runs.
+	// notes returns lines about skipped objects. It must not be called while store
+	// or remove runs.
 	notes() []string
 	close() error
 }
@@ -31,8 +34,8 @@ type Filler struct {
 	api       *apiClient // nil when writing to etcd
 }
 
-// New checks the configuration and reads the kubeconfig if one is needed. It
-// contacts no server.
+// New checks the configuration, and reads the kubeconfig if the run uses the API.
+// It contacts no server.
 func New(cfg Config) (*Filler, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -51,10 +54,10 @@ func New(cfg Config) (*Filler, error) {
 	return f, nil
 }
 
-// Run writes or removes everything and blocks until all it started has ended.
-// The summary says what was done also when an error is returned, as when the
-// context ends. A run that was cut short can be repeated: what exists already
-// is not written again.
+// Run writes or removes all objects. It returns after all goroutines that it
+// started have ended. The summary is valid even if Run returns an error, for
+// example because the context ended. An interrupted run can be repeated: existing
+// objects are not written again.
 func (f *Filler) Run(ctx context.Context) (Summary, error) {
 	summary := Summary{Deleted: f.cfg.Delete, Kinds: make(map[Kind]Count)}
 	to, err := f.connect(ctx)
@@ -82,7 +85,7 @@ func (f *Filler) connect(ctx context.Context) (target, error) {
 	return dialEtcd(ctx, f.cfg)
 }
 
-// count is the number of objects of a kind to write.
+// count returns the number of objects of a kind to write.
 func (f *Filler) count(kind Kind) int {
 	shape := f.cfg.Shape.withDefaults()
 	switch kind {
@@ -120,8 +123,8 @@ func (f *Filler) storeAll(ctx context.Context, to target, counts map[Kind]Count)
 	return nil
 }
 
-// storeKind writes all objects of a kind with several workers, each of which
-// generates what it writes.
+// storeKind writes all objects of a kind with several workers. Each worker
+// generates the objects that it writes.
 func (f *Filler) storeKind(ctx context.Context, to target, kind Kind, total int, done *counter) error {
 	batch := 1
 	if f.cfg.writesToEtcd() {
@@ -168,7 +171,8 @@ func (f *Filler) removeAll(ctx context.Context, to target, counts map[Kind]Count
 	return nil
 }
 
-// withProgress runs work with its progress shown, and enters what it did into counts.
+// withProgress runs work and shows its progress. The final count is stored in
+// counts.
 func (f *Filler) withProgress(kind Kind, total int64, counts map[Kind]Count, work func(*counter) error) error {
 	var done counter
 	verb := "filling"

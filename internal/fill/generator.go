@@ -10,17 +10,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// poolSize is the length of the text from which values are cut. It bounds how
-// much longer than a compressor's window the repetition distance is.
+// poolSize is the length in bytes of the text from which values are cut. It
+// exceeds the 32 KiB window of deflate, so that repeated text is rarely in the
+// window.
 const poolSize = 1 << 16
 
-// Generator makes the objects of one Shape. Any object can be made at any time
-// and from any goroutine, also beyond the counts of the shape; equal arguments
-// give equal objects.
+// Generator makes the objects of one Shape. Each object depends only on the shape
+// and its index, so objects can be made in any order and from any goroutine.
+// Indexes beyond the counts of the shape are valid. Equal arguments give equal
+// objects.
 //
-// The pods of one application share their spec and the strings in it, as the
-// replicas of a deployment do: this is what makes a pod cost microseconds. The
-// price is that objects must not be modified in place; DeepCopy them first.
+// The pods of one application share their spec and its strings, as the replicas of
+// a deployment do. This sharing makes a pod cost only microseconds. The price is
+// that callers must not modify an object in place. They must DeepCopy it first.
 type Generator struct {
 	shape     Shape
 	words     words
@@ -44,8 +46,8 @@ func NewGenerator(shape Shape) (*Generator, error) {
 		return nil, err
 	}
 	g := &Generator{shape: shape.withDefaults(), words: newWords()}
-	// Object i of a kind is in namespace i modulo this, so a generator alone
-	// needs at least one even if none is to be written.
+	// Object i is in namespace i modulo Namespaces. Therefore the generator needs at
+	// least one namespace, even if none is to be written.
 	g.shape.Namespaces = max(g.shape.Namespaces, 1)
 	draw := newStream(g.shape.Seed, drawText, 0)
 	g.hashStart = draw.next()
@@ -67,7 +69,8 @@ func NewGenerator(shape Shape) (*Generator, error) {
 	return g, g.checkSizes()
 }
 
-// checkSizes refuses sizes that the longest names alone would exceed.
+// checkSizes returns an error if an object with the longest application name cannot
+// be made as small as the shape wants it.
 func (g *Generator) checkSizes() error {
 	longest := g.words.longestApp()
 	smallest := g.buildPod(longest, podShape{pad: 1}).size()
@@ -87,7 +90,7 @@ func (g *Generator) checkSizes() error {
 	return nil
 }
 
-// makeText draws the text that values are cut from.
+// makeText generates the two texts from which values are cut.
 func (g *Generator) makeText(draw *stream) (env, file string) {
 	word := func() string { return g.words.plain[draw.below(len(g.words.plain))] }
 	var line, lines strings.Builder
@@ -105,8 +108,8 @@ func (g *Generator) makeText(draw *stream) (env, file string) {
 	return line.String()[:poolSize], lines.String()[:poolSize]
 }
 
-// excerpt returns length bytes of text from a random place; the result shares the
-// text's memory unless it wraps around its end.
+// excerpt returns length bytes of text from a random position. The result shares
+// memory with text, unless the excerpt wraps around the end of text.
 func excerpt(text string, draw *stream, length int) string {
 	start := draw.below(len(text))
 	if start+length <= len(text) {
@@ -168,8 +171,8 @@ func (g *Generator) Namespace(i int) *corev1.Namespace {
 	}
 }
 
-// ServiceAccount returns the default service account of namespace i, without
-// which a server admits no pods there.
+// ServiceAccount returns the default service account of namespace i. Without it, a
+// server admits no pods in the namespace.
 func (g *Generator) ServiceAccount(i int) *corev1.ServiceAccount {
 	draw := newStream(g.shape.Seed, drawServiceAccount, i)
 	return &corev1.ServiceAccount{

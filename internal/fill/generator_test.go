@@ -32,10 +32,11 @@ func mustObject(t testing.TB, g *Generator, kind Kind, i int) Object {
 	return obj
 }
 
-// storableKinds are those that fill writes straight into etcd.
+// storableKinds returns the kinds that fill can write directly into etcd.
 func storableKinds() []Kind { return slices.DeleteFunc(Kinds(), Kind.custom) }
 
-// mustEncode returns what fill writes.
+// mustEncode returns the bytes that fill writes: the stored form, or JSON for kinds
+// that have none.
 func mustEncode(t testing.TB, obj Object) []byte {
 	t.Helper()
 	if _, err := kindOf(obj); err != nil {

@@ -6,8 +6,8 @@ import "strings"
 // API paths use.
 type Kind string
 
-// The kinds, in the order in which they are written: what others refer to
-// comes first.
+// The kinds, in the order in which they are written. An object is written after
+// the objects that it refers to.
 const (
 	KindNamespace      Kind = "namespaces"
 	KindServiceAccount Kind = "serviceaccounts"
@@ -16,11 +16,12 @@ const (
 	KindSecret         Kind = "secrets"
 	KindPod            Kind = "pods"
 	KindCRD            Kind = "customresourcedefinitions"
-	// KindCustomObject stands for the objects of all definitions.
+	// KindCustomObject stands for the custom objects of all definitions.
 	KindCustomObject Kind = "customobjects"
 )
 
-// Labels that every written object carries or, but for the first, every pod.
+// Labels of written objects. Every object carries LabelSeed. Every pod carries all
+// of them.
 const (
 	// LabelSeed marks an object as made by fill; its value is the seed.
 	LabelSeed = "millrace.io/fill"
@@ -34,8 +35,8 @@ const (
 	LabelShare = "bench.millrace.io/share"
 )
 
-// How many pods a value of LabelSlice and of LabelGroup selects, and how many
-// values LabelShare has.
+// SlicePods and GroupPods are the numbers of pods that one value of LabelSlice and
+// LabelGroup selects. Shares is the number of values of LabelShare.
 const (
 	SlicePods = 20
 	GroupPods = 500
@@ -47,20 +48,20 @@ func Kinds() []Kind {
 	return []Kind{KindNamespace, KindServiceAccount, KindNode, KindConfigMap, KindSecret, KindPod, KindCRD, KindCustomObject}
 }
 
-// deletionKinds returns the kinds in the order in which they are removed. Custom
-// objects go with their definitions.
+// deletionKinds returns the kinds in the order in which they are removed. It does
+// not include custom objects: the server removes them with their definitions.
 func deletionKinds() []Kind {
 	return []Kind{KindCRD, KindPod, KindSecret, KindConfigMap, KindServiceAccount, KindNode, KindNamespace}
 }
 
-// Namespaced says whether objects of the kind live in a namespace.
+// Namespaced reports whether objects of the kind are in a namespace.
 func (k Kind) Namespaced() bool { return k != KindNode && k != KindNamespace && k != KindCRD }
 
-// custom says whether objects of the kind are definitions or belong to one.
-// They are written through an API server alone.
+// custom reports whether objects of the kind are definitions or custom objects.
+// Both can only be written through an API server.
 func (k Kind) custom() bool { return k == KindCRD || k == KindCustomObject }
 
-// api is the API path below which the resource is.
+// api returns the API path of the resource's group and version.
 func (k Kind) api() string {
 	if k == KindCRD {
 		return crdAPI
@@ -68,7 +69,7 @@ func (k Kind) api() string {
 	return "/api/v1"
 }
 
-// storageDir is the directory below the key prefix that holds the kind.
+// storageDir returns the directory below etcd's key prefix that holds the kind.
 func (k Kind) storageDir() string {
 	if k == KindNode {
 		return "minions" // the name nodes had when the layout was fixed
@@ -76,7 +77,7 @@ func (k Kind) storageDir() string {
 	return string(k)
 }
 
-// noun is the kind as people write it, for one or for several objects.
+// noun returns the kind in words, in the singular if n is 1.
 func (k Kind) noun(n int64) string {
 	var s string
 	switch k {

@@ -11,10 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fieldSet derives the managedFields set of an object from the object: the
-// paths of all fields in it, as the server tracks them for a manager that wrote
-// exactly those. What identifies the object (name, UID and so on) has no
-// owner and is left out.
+// fieldSet returns the managedFields set (FieldsV1) that a server would record for
+// a manager that wrote exactly the fields of obj. Fields that identify the object,
+// such as name and UID, have no owner and are left out.
 func fieldSet(obj any) ([]byte, error) {
 	text, err := json.Marshal(obj)
 	if err != nil {
@@ -41,8 +40,8 @@ func fieldSet(obj any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// writeFields writes the set for the members of one object. self adds the
-// entry that stands for the object itself.
+// writeFields writes the set for the members of one object. If self is true, it
+// also writes the entry "." for the object itself.
 func writeFields(buf *bytes.Buffer, members map[string]any, self bool) {
 	buf.WriteByte('{')
 	self = self && len(members) > 0
@@ -75,7 +74,8 @@ func writeField(buf *bytes.Buffer, name string, value any) {
 	}
 }
 
-// writeItems writes the set for a list. Lists without a key are owned whole.
+// writeItems writes the set for a list. A list without keys has a single owner for
+// all of its items.
 func writeItems(buf *bytes.Buffer, name string, items []any) {
 	keys := listKeys(name)
 	if keys == nil {
@@ -108,7 +108,7 @@ func writeItems(buf *bytes.Buffer, name string, items []any) {
 }
 
 // listKeys returns the members that identify an item of the named list, in
-// alphabetical order, or nil if the list is owned as a whole.
+// alphabetical order. It returns nil for a list that is owned as a whole.
 func listKeys(name string) []string {
 	switch name {
 	case "containers", "env", "volumes":
@@ -127,7 +127,7 @@ func listKeys(name string) []string {
 	return nil
 }
 
-// isAtomic names the objects that are owned whole.
+// isAtomic reports whether the named object is owned as a whole.
 func isAtomic(name string) bool {
 	switch name {
 	case "fieldRef", "secretKeyRef", "configMapKeyRef", "resourceFieldRef":
@@ -136,8 +136,8 @@ func isAtomic(name string) bool {
 	return false
 }
 
-// isPlain names the objects and lists that always exist and hence have no
-// entry for themselves.
+// isPlain reports whether the named object or list always exists. Such a field has
+// no entry "." for itself.
 func isPlain(name string) bool {
 	switch name {
 	case "metadata", "spec", "status", "containers", "conditions":
@@ -146,11 +146,12 @@ func isPlain(name string) bool {
 	return false
 }
 
-// textTemplate is a text with one part cut out, to be filled in again and again.
+// textTemplate is a text with one hole. fill returns copies of the text in which
+// the hole is filled. The zero value is an empty text.
 type textTemplate struct{ head, tail []byte }
 
-// newTextTemplate cuts the first occurrence of part out of text. If part does not occur,
-// filling the hole yields the text unchanged.
+// newTextTemplate cuts the first occurrence of part out of text. If part does not
+// occur, the template has no hole and fill returns text itself.
 func newTextTemplate(text []byte, part string) textTemplate {
 	head, tail, found := bytes.Cut(text, []byte(part))
 	if !found {
@@ -159,17 +160,17 @@ func newTextTemplate(text []byte, part string) textTemplate {
 	return textTemplate{head: head, tail: tail}
 }
 
-func (h textTemplate) with(part string) []byte {
-	if h.tail == nil {
-		return h.head
+func (t textTemplate) fill(part string) []byte {
+	if t.tail == nil {
+		return t.head
 	}
-	text := make([]byte, 0, len(h.head)+len(part)+len(h.tail))
-	text = append(text, h.head...)
+	text := make([]byte, 0, len(t.head)+len(part)+len(t.tail))
+	text = append(text, t.head...)
 	text = append(text, part...)
-	return append(text, h.tail...)
+	return append(text, t.tail...)
 }
 
-// managedEntry makes one managedFields entry. The set is shared, not copied.
+// managedEntry returns one managedFields entry. The entry shares set's memory.
 func managedEntry(manager, subresource string, at metav1.Time, set []byte) metav1.ManagedFieldsEntry {
 	fields := &metav1.FieldsV1{}
 	fields.SetRawBytes(set)

@@ -17,7 +17,7 @@ const (
 		"buffer threads queue topic broker shard cluster local internal service http grpc tls"
 )
 
-// words are the vocabulary of a generator: immutable after newWords.
+// words is the vocabulary of a generator. It does not change after newWords.
 type words struct {
 	apps  []string
 	tiers []string
@@ -48,13 +48,14 @@ func (w words) longestApp() int {
 	return longest
 }
 
-// safeAlphabet has no vowels and no look-alikes, as in generated pod names.
+// safeAlphabet has no vowels and no look-alike characters. Kubernetes generates pod
+// names from the same kind of alphabet.
 const safeAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
-// safeName returns index as a random-looking name. Up to
-// len(safeAlphabet)^digits, different indexes have different names for one
-// start: index·factor+start is a bijection because the factor and the
-// alphabet's length (27) have no common divisor.
+// safeName encodes index as a name that looks random. For one start, indexes below
+// len(safeAlphabet)^digits have different names. The reason is that
+// index·factor+start is a bijection: factor and the alphabet's length (27) have no
+// common divisor.
 func safeName(start uint64, index uint64, digits int) string {
 	const factor = 25214903917
 	radix := uint64(len(safeAlphabet))
@@ -72,8 +73,8 @@ func safeName(start uint64, index uint64, digits int) string {
 	return string(name)
 }
 
-// workload is the ReplicaSet that owns one slice of pods. It is a name and an
-// identity only: fill does not write ReplicaSets.
+// workload holds the name and UID of the ReplicaSet that owns one slice of pods.
+// The ReplicaSet itself does not exist: fill does not write any.
 type workload struct {
 	index     int
 	app       int
@@ -84,8 +85,9 @@ type workload struct {
 	podStart  uint64
 }
 
-// workload spreads ReplicaSets evenly over both namespaces and applications;
-// the shift per period makes every application appear in every namespace.
+// workload returns the ReplicaSet with the given index. ReplicaSets are spread
+// evenly over namespaces and applications. After each period the application
+// shifts by one, so that every application appears in every namespace.
 func (g *Generator) workload(index int) workload {
 	apps, namespaces := len(g.words.apps), g.shape.Namespaces
 	period := apps / gcd(apps, namespaces) * namespaces
@@ -117,7 +119,7 @@ func (g *Generator) nodeName(i int) string {
 	return fmt.Sprintf("fill-%d-node-%06d", g.shape.Seed, i)
 }
 
-// Addresses of nodes and pods; they repeat beyond 65,536 nodes.
+// Addresses of nodes and pods. They repeat after 65,536 nodes.
 
 func nodeIP(i int) string  { return fmt.Sprintf("172.16.%d.%d", i>>8&255, i&255) }
 func podCIDR(i int) string { return fmt.Sprintf("10.%d.%d.0/24", i>>8&255, i&255) }

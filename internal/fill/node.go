@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// minPodCapacity is what a kubelet announces unless told otherwise.
+// minPodCapacity is the pod capacity that a kubelet announces by default.
 const minPodCapacity = 110
 
-// nodeTemplate holds what all nodes share: the managed fields of the kubelet.
+// nodeTemplate holds the kubelet's managed fields, which all nodes share.
 type nodeTemplate struct {
 	registeredFields []byte // metadata and spec
 	statusFields     []byte // status
@@ -30,8 +30,8 @@ func (t *nodeTemplate) prepare(g *Generator) error {
 	return err
 }
 
-// Node returns node i: ready, without taints and with room for its share of
-// the pods, so that a scheduler places pods on it.
+// Node returns node i. The node is ready, has no taints and has the capacity for
+// its share of the pods, so that a scheduler can place pods on it.
 func (g *Generator) Node(i int) *corev1.Node {
 	node := g.bareNode(i)
 	node.ManagedFields = []metav1.ManagedFieldsEntry{

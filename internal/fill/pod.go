@@ -18,8 +18,8 @@ func (g *Generator) Pod(i int) *corev1.Pod {
 	return slot.pod(i, w)
 }
 
-// podTemplate is what the pods of one application share. It is immutable once
-// built, and pods point into it.
+// podTemplate holds the parts that all pods of one application share. Pods point
+// into it, so it must not change once it is built.
 type podTemplate struct {
 	g           *Generator
 	app         string
@@ -28,12 +28,13 @@ type podTemplate struct {
 	spec        corev1.PodSpec
 	statuses    []corev1.ContainerStatus
 	level       int
-	// The managed fields, with holes for the owner's UID and the pod's IP;
-	// empty if the pods are too small to have them.
+	// createdFields is the controller's field set, with a hole for the owner's
+	// UID. statusFields is the kubelet's, with a hole for the pod's IP. Both are
+	// empty if the pods are too small for managed fields.
 	createdFields, statusFields textTemplate
 }
 
-// buildPod makes the template for an application and a shape.
+// buildPod returns the template for an application and a shape.
 func (g *Generator) buildPod(app int, shape podShape) *podTemplate {
 	t := &podTemplate{
 		g:    g,
@@ -51,7 +52,7 @@ func (g *Generator) buildPod(app int, shape podShape) *podTemplate {
 	return t
 }
 
-// trackFields derives the managed fields from a pod of the template.
+// trackFields computes the managed fields from a sample pod of the template.
 func (t *podTemplate) trackFields() {
 	sample, w := t.sample()
 	created, err := fieldSet(map[string]any{"metadata": sample.ObjectMeta, "spec": sample.Spec})
@@ -67,18 +68,18 @@ func (t *podTemplate) trackFields() {
 	}
 }
 
-// sample makes a pod whose variable parts are of typical length.
+// sample returns a pod whose variable parts have typical lengths, and its workload.
 func (t *podTemplate) sample() (*corev1.Pod, workload) {
 	g := t.g
 	index := g.shape.Pods / 2
 	w := g.workload(index / SlicePods)
-	// The template's application decides the names' length, whichever
-	// application the workload really has.
+	// The workload may belong to another application. The name must have the length
+	// that the template's application gives it.
 	w.name = t.app + "-" + w.hash
 	return t.pod(index, w), w
 }
 
-// size is the length of a typical pod as compact JSON.
+// size returns the length of the sample pod as compact JSON, in bytes.
 func (t *podTemplate) size() int {
 	pod, _ := t.sample()
 	text, err := json.Marshal(pod)
@@ -150,7 +151,8 @@ func (t *podTemplate) labels(i int, w workload) map[string]string {
 	return labels
 }
 
-// setRunning gives a pod the status of one that runs on a node.
+// setRunning sets the status of a pod that runs on a node. slot is the pod's number
+// on that node.
 func (t *podTemplate) setRunning(pod *corev1.Pod, node, slot int, draw *stream) {
 	created := pod.CreationTimestamp
 	ready := later(created, time.Duration(4+draw.below(20))*time.Second)
@@ -177,7 +179,8 @@ func (t *podTemplate) setRunning(pod *corev1.Pod, node, slot int, draw *stream) 
 	}
 }
 
-// conditions lists the condition Ready first: every level has it.
+// conditions returns the pod's conditions. Ready comes first, because every level
+// has it.
 func (t *podTemplate) conditions(created, ready metav1.Time) []corev1.PodCondition {
 	condition := func(kind corev1.PodConditionType, at metav1.Time) corev1.PodCondition {
 		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at}
@@ -201,10 +204,10 @@ func (t *podTemplate) conditions(created, ready metav1.Time) []corev1.PodConditi
 
 func (t *podTemplate) managedFields(pod *corev1.Pod, w workload) []metav1.ManagedFieldsEntry {
 	fields := []metav1.ManagedFieldsEntry{
-		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.with(string(w.uid))),
+		managedEntry("kube-controller-manager", "", pod.CreationTimestamp, t.createdFields.fill(string(w.uid))),
 	}
 	if t.level >= levelReported && pod.Status.Phase == corev1.PodRunning {
-		reported := t.statusFields.with(pod.Status.PodIP)
+		reported := t.statusFields.fill(pod.Status.PodIP)
 		fields = append(fields, managedEntry("kubelet", "status", pod.Status.Conditions[0].LastTransitionTime, reported))
 	}
 	return fields

@@ -7,8 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The levels of detail of a pod, from the least that a server admits and that
-// still says where the pod runs, to an application with several containers.
+// The levels of detail of a pod. The lowest has only what a server requires, plus
+// the pod's node and addresses. The highest is an application with several
+// containers.
 const (
 	levelTiny     = iota // one condition, no tolerations, few labels, no host address
 	levelBare            // all conditions, labels and tolerations
@@ -20,7 +21,7 @@ const (
 	levels
 )
 
-// podShape says how much a pod's template contains.
+// podShape describes how much content a pod template has.
 type podShape struct {
 	level    int
 	env      int // environment variables beyond the fixed ones, over all containers
@@ -38,9 +39,9 @@ func (s podShape) containers() int {
 	return 1
 }
 
-// fitPod finds the shape that brings an application's pods to the size wanted:
-// the most detail that leaves room for environment variables, then as many of
-// those as fit, then one value that takes up the remainder.
+// fitPod returns the template whose pods have the size that the shape wants. It
+// first takes the highest level that leaves room for environment variables. Then it
+// adds as many variables as fit. One padding value takes up the remainder.
 func (g *Generator) fitPod(app int) *podTemplate {
 	const (
 		typicalValue     = 24
@@ -94,8 +95,8 @@ func (g *Generator) podAnnotations(app int, shape podShape) map[string]string {
 	}
 }
 
-// environment makes the variables of container n. The first container has the
-// value that takes up the remainder.
+// environment returns the environment variables of container n. The first container
+// also has the padding value.
 func (g *Generator) environment(app, n int, shape podShape) []corev1.EnvVar {
 	draw := newStream(g.shape.Seed, drawEnv, app*16+2+n)
 	var env []corev1.EnvVar
@@ -115,7 +116,8 @@ func (g *Generator) environment(app, n int, shape podShape) []corev1.EnvVar {
 		if i < len(names) {
 			name = names[i]
 		}
-		// Evenly spread around the average, so that sizes are predictable.
+		// Lengths are spread evenly around the average, so that sizes are
+		// predictable.
 		length := shape.valueLen/2 + (i%9)*shape.valueLen/8
 		env = append(env, corev1.EnvVar{Name: name, Value: excerpt(g.envText, &draw, max(1, length))})
 	}

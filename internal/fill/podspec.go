@@ -11,8 +11,8 @@ import (
 
 const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// podSpec makes the spec with everything that the server's defaulting and
-// admission would add, so that a stored pod equals a served one.
+// podSpec returns a spec that includes all fields that defaulting and admission
+// would add. So a pod written to etcd equals a pod written through a server.
 func (g *Generator) podSpec(app int, shape podShape) corev1.PodSpec {
 	grace, priority, seconds := int64(30), int32(0), int64(300)
 	links := true
@@ -103,8 +103,8 @@ func probe(path string, port int) *corev1.Probe {
 	}
 }
 
-// podVolumes makes the volumes; the last is the service account's token, in
-// the form in which admission adds it.
+// podVolumes returns the volumes of a pod. The last one is the service account's
+// token, in the same form as admission adds it.
 func (g *Generator) podVolumes(app int, shape podShape) []corev1.Volume {
 	if shape.level < levelTypical {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// counter gathers what workers did to one kind while they run.
+// counter sums up the results of all workers for one kind. It is safe for
+// concurrent use.
 type counter struct {
 	done, skipped, bytes atomic.Int64
 }
@@ -25,8 +26,8 @@ func (c *counter) count() Count {
 	return Count{Done: c.done.Load(), Skipped: c.skipped.Load(), Bytes: c.bytes.Load()}
 }
 
-// progress shows how one kind proceeds. It reads the counter at its own pace,
-// so that workers never wait for a terminal.
+// progress shows the progress of one kind. It polls the counter at its own
+// interval, so that workers never wait for a terminal.
 type progress struct {
 	cfg     Config
 	verb    string
@@ -35,7 +36,7 @@ type progress struct {
 	counter *counter
 }
 
-// run shows the progress until done is closed, and the final state once.
+// run shows the progress until done is closed. It then shows the final state once.
 func (p progress) run(done <-chan struct{}) {
 	const redraw = 100 * time.Millisecond
 	if p.cfg.Bars && p.total > 0 {
@@ -60,7 +61,7 @@ func (p progress) run(done <-chan struct{}) {
 	})
 }
 
-// every calls show now and then, and once more at the end.
+// every calls show(false) at each interval, and show(true) once done is closed.
 func (p progress) every(interval time.Duration, done <-chan struct{}, show func(final bool)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -75,7 +76,7 @@ func (p progress) every(interval time.Duration, done <-chan struct{}, show func(
 	}
 }
 
-// bar returns what draws a progress bar with rate and remaining time.
+// bar returns a function that draws a progress bar with rate and remaining time.
 func (p progress) bar() func(final bool) {
 	bar := progressbar.NewOptions64(p.total,
 		progressbar.OptionSetWriter(p.cfg.Progress),
@@ -85,12 +86,12 @@ func (p progress) bar() func(final bool) {
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionSetRenderBlankState(true),
-		// A spinner would keep a goroutine that nothing ends.
+		// A spinner would start a goroutine that never ends.
 		progressbar.OptionSetSpinnerChangeInterval(0),
 	)
 	return func(final bool) {
 		count := p.counter.count()
-		// Errors here concern the drawing alone; the summary has the numbers.
+		// An error affects only the drawing. The summary has the numbers.
 		_ = bar.Set64(min(p.total, count.Done+count.Skipped))
 		if final {
 			io.WriteString(p.cfg.Progress, "\n")
@@ -98,7 +99,7 @@ func (p progress) bar() func(final bool) {
 	}
 }
 
-// line is the progress in words.
+// line returns the progress as one line of text.
 func (p progress) line(start time.Time) string {
 	count := p.counter.count()
 	elapsed := p.cfg.Now().Sub(start)

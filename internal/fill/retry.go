@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// retry calls try until it succeeds, fails for good, or has failed attempts
-// times over about half a minute. The last error is returned.
+// retry calls try until it succeeds, returns an error that is not transient, or has
+// failed ten times, which takes about half a minute. It returns the last error.
 func retry(ctx context.Context, transient func(error) bool, try func() error) error {
 	const (
 		attempts = 10

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// What a zero size in a Shape means, in bytes.
+// Defaults for the zero values of a Shape. Sizes are in bytes.
 const (
 	DefaultPodSize       = 4000
 	DefaultSecretSize    = 2000
@@ -12,21 +12,21 @@ const (
 	DefaultProperties    = 100 // of a definition; not bytes
 )
 
-// maxObjectSize keeps every object below etcd's default request limit of
-// 1.5 MiB with room for the rest of the request.
+// maxObjectSize bounds the size of every object in bytes. It leaves room for the
+// rest of a request within etcd's default limit of 1.5 MiB.
 const maxObjectSize = 1_000_000
 
-// maxProperties is more than maxObjectSize has room for.
+// maxProperties bounds Shape.Properties. A definition with this many properties
+// would already exceed maxObjectSize.
 const maxProperties = 10_000
 
-// Shape says what a synthetic cluster consists of. Equal shapes make equal
+// Shape describes the objects of a synthetic cluster. Equal shapes make equal
 // objects, byte for byte.
 type Shape struct {
-	// Seed decides all names, identities and contents. Zero is a seed like any
-	// other.
+	// Seed determines all names, UIDs and contents. Zero is a valid seed.
 	Seed uint64
-	// Nodes is the number of nodes; zero means one per 100 pods, or none when
-	// the pods are unbound.
+	// Nodes is the number of nodes. Zero means one per 100 pods, or none if the
+	// pods are unbound.
 	Nodes int
 	// Namespaces is the number of namespaces; zero means one per 1,000
 	// namespaced objects, rounded up.
@@ -36,21 +36,21 @@ type Shape struct {
 	// PodSize, SecretSize and ConfigMapSize are the sizes of one object as
 	// compact JSON in bytes, reached within 5 %. Zero means the default.
 	PodSize, SecretSize, ConfigMapSize int
-	// CRDs is the number of custom resource definitions, and Groups that of the
-	// API groups they are spread over: zero means one for ten definitions.
+	// CRDs is the number of custom resource definitions. Groups is the number of
+	// API groups over which they are spread; zero means one per ten definitions.
 	CRDs, Groups int
-	// Properties is how many properties the schema of a definition's spec has,
-	// nested ones counted; zero means DefaultProperties. 100 come to some 17 KB
-	// of JSON, 5,000 to 750 KB.
+	// Properties is the number of properties in the schema of a definition's spec,
+	// including nested ones. Zero means DefaultProperties. 100 properties take
+	// about 17 KB of JSON, 5,000 about 750 KB.
 	Properties int
 	// Objects is the number of custom objects, spread over all definitions.
 	Objects int
-	// Unbound leaves pods without a node, for a scheduler to place. By default
-	// pod i runs on node i modulo Nodes.
+	// Unbound leaves pods without a node, so that a scheduler can place them.
+	// Otherwise pod i runs on node i modulo Nodes.
 	Unbound bool
-	// Ownerless leaves out the owner references of pods. The ReplicaSets that
-	// they name do not exist, so a cluster's garbage collector would remove the
-	// pods.
+	// Ownerless omits the owner references of pods. The references name
+	// ReplicaSets that do not exist, so a cluster's garbage collector would remove
+	// the pods.
 	Ownerless bool
 }
 

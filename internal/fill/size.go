@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ParseSize reads a number of bytes: a plain number, or one with the unit B,
-// K or KB (1000), KiB (1024), M or MB, MiB, in any case.
+// ParseSize parses a number of bytes. The unit is optional and its case does not
+// matter: B, K or KB (1000), KiB (1024), M or MB, MiB.
 func ParseSize(s string) (int, error) {
 	digits := strings.TrimRight(strings.TrimSpace(s), "bBkKmMiI")
 	unit := strings.ToLower(strings.TrimSpace(s)[len(digits):])
@@ -34,7 +34,7 @@ func ParseSize(s string) (int, error) {
 	return int(n * factor), nil
 }
 
-// sizeFlag makes a number of bytes a command-line flag.
+// sizeFlag is a command-line flag whose value is a number of bytes.
 type sizeFlag struct{ bytes *int }
 
 func (f sizeFlag) String() string {
@@ -58,7 +58,7 @@ func (f sizeFlag) Set(s string) error {
 
 func (f sizeFlag) Type() string { return "size" }
 
-// formatCount writes 1234567 as 1,234,567.
+// formatCount formats 1234567 as 1,234,567.
 func formatCount(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -67,7 +67,7 @@ func formatCount(n int64) string {
 	return s
 }
 
-// formatBytes writes a number of bytes with a decimal unit.
+// formatBytes formats a number of bytes with a decimal unit.
 func formatBytes(n int64) string {
 	switch {
 	case n >= 1e9:

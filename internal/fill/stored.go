@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// Object is what the generator makes: a typed core/v1 object, a definition or an
-// unstructured custom object, with its apiVersion and kind set.
+// Object is a generated object: a typed core/v1 object, a definition or an
+// unstructured custom object. Its apiVersion and kind are set.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// EncodeStored returns the value that a Kubernetes API server without
-// encryption at rest keeps in etcd for obj: the protobuf envelope around the
-// versioned object, without a resource version. The object must have its
-// apiVersion and kind set and is not changed; the bytes are the caller's.
+// EncodeStored returns the value that a Kubernetes API server without encryption at
+// rest stores in etcd for obj. The value is the protobuf envelope around the
+// versioned object, without a resource version. The apiVersion and kind of obj must
+// be set. EncodeStored does not change obj. The caller owns the returned bytes.
 func EncodeStored(obj Object) ([]byte, error) {
 	if gvk := obj.GetObjectKind().GroupVersionKind(); gvk.Kind == "" || gvk.Version == "" {
 		return nil, fmt.Errorf("encode object %s: apiVersion and kind are not set on %T", obj.GetName(), obj)
@@ -30,15 +30,15 @@ func EncodeStored(obj Object) ([]byte, error) {
 		return nil, fmt.Errorf("encode object %s: its resource version is set; stored objects have none", obj.GetName())
 	}
 	var buf bytes.Buffer
-	// Encoding consults neither a creater nor a typer; they matter to decoding.
+	// The creater and typer may be nil, because only decoding uses them.
 	if err := protobuf.NewSerializer(nil, nil).Encode(obj, &buf); err != nil {
 		return nil, fmt.Errorf("encode object %s: %w", obj.GetName(), err)
 	}
 	return buf.Bytes(), nil
 }
 
-// StorageKey returns the etcd key under which a Kubernetes API server keeps
-// obj, for a key prefix such as "/registry".
+// StorageKey returns the etcd key under which a Kubernetes API server stores obj.
+// prefix is the server's key prefix, such as "/registry".
 func StorageKey(prefix string, obj Object) (string, error) {
 	kind, err := kindOf(obj)
 	if err != nil {
@@ -47,8 +47,8 @@ func StorageKey(prefix string, obj Object) (string, error) {
 	return storageKey(prefix, kind.storageDir(), obj.GetNamespace(), obj.GetName()), nil
 }
 
-// storageKey joins the parts of a key; without a name the result is the prefix
-// of all keys in the directory or namespace, and ends in a slash.
+// storageKey joins the parts of a key. Without a name it returns the prefix of all
+// keys in the directory or namespace, which ends in a slash.
 func storageKey(prefix, dir, namespace, name string) string {
 	key := "/" + strings.Trim(prefix, "/") + "/" + dir + "/"
 	if namespace != "" {
@@ -75,8 +75,8 @@ func kindOf(obj Object) (Kind, error) {
 	return "", fmt.Errorf("find kind of object: fill does not store %T", obj)
 }
 
-// storedMeta reads the metadata out of a stored value. It reports false for a
-// value that is not an object in protobuf, such as an encrypted one.
+// storedMeta decodes the metadata of a stored value. It returns false for a value
+// that is not a protobuf object, such as an encrypted one.
 func storedMeta(value []byte) (*metav1.ObjectMeta, bool) {
 	body, ok := bytes.CutPrefix(value, []byte("k8s\x00"))
 	if !ok {
@@ -86,8 +86,8 @@ func storedMeta(value []byte) (*metav1.ObjectMeta, bool) {
 	if err := envelope.Unmarshal(body); err != nil {
 		return nil, false
 	}
-	// Every Kubernetes object has its metadata in field 1, and decoding skips
-	// the fields that this type lacks.
+	// Every Kubernetes object has its metadata in field 1. Decoding skips the fields
+	// that PartialObjectMetadata does not have.
 	var obj metav1.PartialObjectMetadata
 	if err := obj.Unmarshal(envelope.Raw); err != nil {
 		return nil, false

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What a stream is drawn for. The numbers are part of what a seed means:
-// changing one changes every object made from it.
+// The purposes of a stream. The numbers enter every stream: changing one changes
+// all objects of its kind, for every seed.
 const (
 	drawNamespace uint64 = iota + 1
 	drawServiceAccount
@@ -25,9 +25,10 @@ const (
 	drawCustomObject
 )
 
-// stream yields pseudo-random numbers that depend only on what it was made for
-// (SplitMix64), so that any object can be generated without the ones before it,
-// and equally on every Go release. It is not for secrets.
+// stream is a SplitMix64 generator of pseudo-random numbers. They depend only on
+// seed, purpose and index, so that each object can be generated on its own. We do
+// not use math/rand, whose numbers may differ between Go releases. A stream is not
+// fit for real secrets.
 type stream struct{ state uint64 }
 
 func newStream(seed, purpose uint64, index int) stream {
@@ -86,8 +87,9 @@ func (s *stream) uid() types.UID {
 	return types.UID(text[:])
 }
 
-// instant returns a moment in the days before day (counted from a fixed base,
-// so that two runs of one seed agree), with a resolution of a second.
+// instant returns a random time within the given number of days before day, with a
+// resolution of one second. day counts from a fixed date, so that two runs with one
+// seed agree.
 func (s *stream) instant(day, days int) metav1.Time {
 	const base = 1767225600 // 2026-01-01T00:00:00Z
 	const secondsPerDay = 24 * 60 * 60

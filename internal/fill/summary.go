@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Count says what happened to the objects of one kind.
+// Count holds the result of a run for the objects of one kind.
 type Count struct {
 	// Done is the number of objects written or removed.
 	Done int64
-	// Skipped is the number of objects left alone: they existed before the
-	// fill, or they hold what fill did not make.
+	// Skipped is the number of objects that were not touched. They existed before
+	// the fill, or they had changed, or they hold objects that fill did not make.
 	Skipped int64
-	// Bytes is the encoded size of the objects done.
+	// Bytes is the encoded size of the objects that Done counts.
 	Bytes int64
 }
 
@@ -23,18 +23,18 @@ func (c *Count) add(d Count) {
 	c.Bytes += d.Bytes
 }
 
-// Summary is the outcome of a run, complete or not.
+// Summary is the result of a run, whether or not the run was complete.
 type Summary struct {
-	// Deleted says that the counts are of removed objects.
+	// Deleted is set if the run removed objects.
 	Deleted bool
-	// Kinds holds the kinds that were begun.
+	// Kinds holds a count for each kind that the run has started.
 	Kinds   map[Kind]Count
 	Elapsed time.Duration
-	// Notes say what was left alone and why, in a few lines.
+	// Notes explains in a few lines which namespaces were skipped and why.
 	Notes []string
 }
 
-// Total adds up all kinds.
+// Total returns the sum over all kinds.
 func (s Summary) Total() Count {
 	var total Count
 	for _, count := range s.Kinds {
@@ -43,7 +43,7 @@ func (s Summary) Total() Count {
 	return total
 }
 
-// String is the summary in one line.
+// String returns the summary as one line of text.
 func (s Summary) String() string {
 	verb, left := "filled", "existed already"
 	if s.Deleted {

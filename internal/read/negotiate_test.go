@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/read"
 )
 
-// TestCodings sends what clients accept with all kinds of requests. Only a coding that is
-// named and not forbidden may come back; watches have gzip alone.
+// TestCodings sends many Accept-Encoding headers with all kinds of requests. The server may
+// only use a coding that the header names and does not forbid. Watches use only gzip.
 func TestCodings(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a", "one/large")

@@ -29,17 +29,19 @@ import (
 	"github.com/millrace/millrace/internal/usage"
 )
 
-// agentServer listen to a tier over HTTP, each from an address of its own.
+// agentServer serves a tier to agents over HTTP. Each agent names its own client address
+// in a header.
 type agentServer struct {
 	server *httptest.Server
 	mu     struct {
 		sync.Mutex
-		// listed are the times at which lists were answered.
+		// listed holds the times at which successful responses ended.
 		listed []time.Time
 	}
 }
 
-// newAgents serves a tier. WATCHes wait and tell nothing.
+// newAgents starts a server for a tier. A watch gets no events and stays open until its
+// client leaves.
 func newAgents(t *testing.T, env *testTier) *agentServer {
 	a := &agentServer{}
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -78,7 +80,7 @@ func (s *statusWriter) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// fromAddress sends all requests as from an address.
+// fromAddress is a transport whose requests seem to come from the given address.
 type fromAddress struct {
 	http.Transport
 	address string
@@ -90,7 +92,7 @@ func (f *fromAddress) RoundTrip(req *http.Request) (*http.Response, error) {
 	return f.Transport.RoundTrip(req)
 }
 
-// reflector is agent i's.
+// reflector returns agent i's reflector for config maps, and the store that it fills.
 func (a *agentServer) reflector(t *testing.T, i int) (*clientcache.Reflector, clientcache.Store) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -113,19 +115,19 @@ func (a *agentServer) reflector(t *testing.T, i int) (*clientcache.Reflector, cl
 	return clientcache.NewReflector(clientcache.ToListWatcherWithWatchListSemantics(lw, noWatchList{}), &corev1.ConfigMap{}, store, 0), store
 }
 
-// noWatchList is a client that lists.
+// noWatchList makes a reflector use LIST instead of a watch with initial events.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// TestStormOfReflectors starts 40 of client-go's reflectors at once, 400 of which may
-// list in a minute. All list in the end, at that pace.
+// TestStormOfReflectors starts 40 of client-go's reflectors at once. The pace allows 400
+// lists a minute. In the end all reflectors have listed, no faster than the pace.
 func TestStormOfReflectors(t *testing.T) {
 	const fleet, perSecond = 40, 400. / 60
 	env, lists := newCountedTier(t, usage.Config{Pace: 1000}, "one/a", "one/b")
 	a := newAgents(t, env)
 	ctx, cancel := context.WithCancel(t.Context())
-	// All are known before, so that the pace is known.
+	// The accounts learn of all agents in advance. The pace depends on their number.
 	for i := range fleet {
 		lists.Relist(&usage.Relist{Client: report.NewClient("agent", "agent/v1"), Address: fmt.Sprintf("10.0.%d.1:1", i), Resource: "configmaps"})
 	}
@@ -149,7 +151,8 @@ func TestStormOfReflectors(t *testing.T) {
 		t.Errorf("%d lists were answered", len(a.mu.listed))
 	}
 	slices.SortFunc(a.mu.listed, time.Time.Compare)
-	// 14 listed before it was a storm; clients come up to a second early.
+	// The first 14 lists came before the storm was detected. Clients retry up to a second
+	// too early.
 	rest := a.mu.listed[14:]
 	if took := rest[len(rest)-1].Sub(rest[0]).Seconds(); took < float64(len(rest))/perSecond-1.5 {
 		t.Errorf("%d listed in %.1f s", len(rest), took)
@@ -159,7 +162,8 @@ func TestStormOfReflectors(t *testing.T) {
 	}
 }
 
-// TestWatchListsAreRelists holds watches with initial events back, and no others.
+// TestWatchListsAreRelists checks that watches that begin with all objects are held back in a
+// storm. Watches from a recent revision and watches with a selector are not.
 func TestWatchListsAreRelists(t *testing.T) {
 	env := newWatchServer(t, true)
 	env.load(t, "one/a")

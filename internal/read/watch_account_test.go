@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// accountedServer is a tier with accounts, behind a server that speaks some protocol.
+// accountedServer is a watchServer whose watches are accounted.
 type accountedServer struct {
 	*watchServer
 	accounts *slo.Watches
@@ -29,7 +29,8 @@ func newAccounted(t testing.TB, protocol string) *accountedServer {
 	return newAccountedBy(t, protocol, slo.NewWatches(slo.Config{}))
 }
 
-// newAccountedBy is newAccounted with accounts, or without any.
+// newAccountedBy returns a server that uses the given accounts. With nil, watches are
+// not accounted.
 func newAccountedBy(t testing.TB, protocol string, accounts *slo.Watches) *accountedServer {
 	t.Helper()
 	env := &accountedServer{accounts: accounts}
@@ -42,14 +43,15 @@ func newAccountedBy(t testing.TB, protocol string, accounts *slo.Watches) *accou
 	return env
 }
 
-// change writes an object as the feed does.
+// change applies the write of an object, and its time of arrival, as the feed does.
 func (env *accountedServer) change(t testing.TB, key, value string, revision int64) {
 	t.Helper()
 	env.cache.Received(time.Now())
 	env.put(t, key, value, revision)
 }
 
-// waitUntil waits for what an account says.
+// waitUntil waits until is returns true. The text what names the condition in the
+// failure.
 func waitUntil(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(120 * time.Second)
@@ -65,7 +67,7 @@ func waitUntil(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// countingReader counts the bytes of a body as they come.
+// countingReader counts the bytes that are read from a body.
 type countingReader struct {
 	io.Reader
 	n int
@@ -127,7 +129,7 @@ func testAccounts(t *testing.T, protocol, coding string) {
 	if want := uint64(watches * (changes + 2)); watchers.Events != want || result.All.Events != want {
 		t.Errorf("%d and %d events, want %d", watchers.Events, result.All.Events, want)
 	}
-	// What was handed to the connection is read when the last line was.
+	// The client has read the last line, so it has read all bytes that were written.
 	if watchers.Bytes != read {
 		t.Errorf("%d bytes are counted, %d were read", watchers.Bytes, read)
 	}
@@ -152,7 +154,8 @@ func testAccounts(t *testing.T, protocol, coding string) {
 	}
 }
 
-// TestSlowClientIsNamed has one client that does not read beside one that does.
+// TestSlowClientIsNamed has one client that does not read and one that does. The reports
+// must name the former.
 func TestSlowClientIsNamed(t *testing.T) {
 	for protocol, state := range map[string]string{"HTTP/2": "client", "HTTP/1.1": "connection"} {
 		t.Run(protocol, func(t *testing.T) {

@@ -20,13 +20,13 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// The clients run in a process of their own: cpu-ns is what delivery costs, from the
-// cache to the system call.
+// The clients run in a separate process. So cpu-ns covers only the delivery by the server,
+// from the cache to the system call.
 
 const clientEnv = "READ_BENCH_CLIENT"
 
-// watchShape is how many connections a benchmark's watches have, and how many there are on
-// each.
+// watchShape is the number of a benchmark's connections and the number of watches on
+// each connection.
 type watchShape struct{ conns, streams int }
 
 func (s watchShape) watches() int { return s.conns * s.streams }
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// followAll opens all watches, those of each connection as another user, and says when
-// each has had one more event.
+// followAll runs in the clients' process. It opens all watches; each connection has its own
+// user. It prints a line whenever the watches have received one more event each.
 func (s watchShape) followAll(url string) {
 	var arrived atomic.Int64
 	for i := range s.conns {
@@ -83,12 +83,12 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// deliverer is a server with clients that watch.
+// deliverer is a server with a process of watching clients.
 type deliverer struct {
 	*accountedServer
 	rounds *bufio.Reader
 	events int
-	// costs are of the turns, in nanoseconds of processor time for an event.
+	// costs holds one value per turn: nanoseconds of CPU time per delivered event.
 	costs []float64
 }
 
@@ -118,10 +118,12 @@ func (s watchShape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer
 	return env
 }
 
-// changesPerTurn is how many changes a server delivers before the other one does.
+// changesPerTurn is the number of changes that one server delivers before it is the other
+// server's turn.
 const changesPerTurn = 3
 
-// deliver delivers some changes to all.
+// deliver runs one turn: it delivers changesPerTurn changes to all watches and records
+// the cost.
 func (env *deliverer) deliver(b *testing.B, s watchShape) {
 	before := cpu()
 	for range changesPerTurn {
@@ -139,9 +141,9 @@ func median(of []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// BenchmarkWatch delivers events of 2.4 KB to many watches. A server that measures and
-// one that does not take turns, and medians of their turns are compared, so that what
-// else the machine does tells as little as can be.
+// BenchmarkWatch delivers events of 2.4 KB to many watches. A server with accounts and a
+// server without take turns. The benchmark compares the medians of their turns, so that
+// other load on the machine affects both alike.
 func BenchmarkWatch(b *testing.B) {
 	for _, s := range []watchShape{{1, 100}, {20, 50}, {1000, 1}} {
 		b.Run(fmt.Sprint("connections=", s.conns), func(b *testing.B) {

@@ -26,7 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// watchServer is a tier behind a real server.
+// watchServer serves a tier, with watches, on a real HTTP server.
 type watchServer struct {
 	*testTier
 	hub      *watch.Hub
@@ -66,7 +66,7 @@ func newWatchServer(t testing.TB, http2 bool, changes ...configChange) *watchSer
 	return env
 }
 
-// put writes an object.
+// put applies the write of a config map with the given text to the cache.
 func (env *watchServer) put(t testing.TB, key, value string, revision int64) {
 	t.Helper()
 	ns, name, _ := strings.Cut(key, "/")
@@ -78,7 +78,7 @@ func (env *watchServer) put(t testing.TB, key, value string, revision int64) {
 	env.putValue(t, key, stored, revision)
 }
 
-// putValue writes an object as it is stored.
+// putValue applies the write of an object's stored bytes to the cache.
 func (env *watchServer) putValue(t testing.TB, key string, stored []byte, revision int64) {
 	t.Helper()
 	env.cache.Apply(t.Context(), []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
@@ -86,7 +86,7 @@ func (env *watchServer) putValue(t testing.TB, key string, stored []byte, revisi
 	}}})
 }
 
-// stream is a watch that a client reads.
+// stream is the response to a watch, read line by line.
 type stream struct {
 	*http.Response
 	lines *bufio.Scanner
@@ -112,8 +112,8 @@ func (env *watchServer) watch(t *testing.T, target string, header http.Header) *
 	return &stream{resp, bufio.NewScanner(resp.Body), stop}
 }
 
-// next reads a frame as "TYPE name resourceVersion", an error as "ERROR code
-// reason", and "end".
+// next reads a frame and returns it as "TYPE name resourceVersion". An error frame is
+// returned as "ERROR code reason", the end of the stream as "end".
 func (s *stream) next(t *testing.T) string {
 	t.Helper()
 	if !s.lines.Scan() {
@@ -150,7 +150,8 @@ func TestWatch(t *testing.T) {
 		for _, compressed := range []string{"", "gzip"} {
 			env := newWatchServer(t, http2)
 			env.load(t, "one/a", "two/b")
-			// Without a word of ours, Go's client asks for gzip and unpacks it.
+			// Without an Accept-Encoding header, Go's client asks for gzip and unzips
+			// the response.
 			header := http.Header{"Accept-Encoding": {"identity"}}
 			if compressed != "" {
 				header = nil
@@ -178,21 +179,21 @@ func TestWatchEndsWithItsTimeout(t *testing.T) {
 	env.load(t, "one/a")
 	s := env.watch(t, listOnePath+"?watch=1&timeoutSeconds=1&resourceVersion=100", nil)
 	s.want(t, "end")
-	// Two seconds before the end there is a bookmark.
+	// The server sends a bookmark two seconds before the timeout.
 	s = env.watch(t, listOnePath+"?watch=1&timeoutSeconds=2&resourceVersion=100&allowWatchBookmarks=true", nil)
 	s.want(t, "BOOKMARK  100", "end")
-	// A client that is ahead of the server is told nothing.
+	// A client with a newer revision than the server's gets no bookmark.
 	s = env.watch(t, listOnePath+"?watch=1&timeoutSeconds=2&resourceVersion=200&allowWatchBookmarks=true", nil)
 	s.want(t, "end")
 }
 
-// laggingSource is a source whose feed has not said yet how far it has come.
+// laggingSource is a source whose feed has not reported any progress yet.
 type laggingSource struct{ read.Source }
 
 func (laggingSource) Progress() *cache.Progress { return new(cache.Progress) }
 
-// TestBookmarkIsNotBehindEvents has events arrive before the feed says that it has
-// come so far.
+// TestBookmarkIsNotBehindEvents applies an event before the feed reports its revision. The
+// bookmark must have the event's revision all the same.
 func TestBookmarkIsNotBehindEvents(t *testing.T) {
 	env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Source = laggingSource{c.Source} })
 	env.load(t, "one/a")
@@ -248,7 +249,7 @@ func TestWatchOfOpaqueObjectsIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestWatchRequests says which watches are passed on, and why.
+// TestWatchRequests lists the watches that are passed on, each with its passReason.
 func TestWatchRequests(t *testing.T) {
 	for target, reason := range map[string]string{
 		listPath + "/?watch=1":                                                      "path",

@@ -19,29 +19,31 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 )
 
-// requestTimeout bounds one report.
+// requestTimeout bounds the request for one report.
 const requestTimeout = 10 * time.Second
 
 var (
-	// errAbsent says that a server does not make a report.
+	// errAbsent means that the server does not serve a report.
 	errAbsent = errors.New("the server has no such report")
-	// errFinal says that it is of no use to ask again.
+	// errFinal means that a retry cannot succeed.
 	errFinal = errors.New("refused")
 )
 
-// client reads reports of one server.
+// client reads the reports of one server.
 type client struct {
 	http *http.Client
 	host string
 }
 
-// serverFlags says which server to ask, as kubectl's flags do.
+// serverFlags are the flags that select the server. --kubeconfig and --context mean
+// the same as kubectl's.
 type serverFlags struct {
 	kubeconfig, context, dataDir string
 }
 
-// config is that of --kubeconfig, else of a data directory that is named, else of
-// what kubectl uses, else of the default data directory.
+// config returns the client configuration of the server. The first of these that
+// is there decides: --kubeconfig, --data-dir, the configuration that kubectl would
+// use, the default data directory.
 func (w serverFlags) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = w.kubeconfig
@@ -77,7 +79,7 @@ func newClient(config *rest.Config) (*client, error) {
 	return &client{http: h, host: strings.TrimSuffix(host.String(), "/")}, nil
 }
 
-// get returns a report as the server wrote it.
+// get returns the bytes of a report as the server sent them.
 func (c *client) get(ctx context.Context, report string) (json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+dashboard.Prefix+report, nil)
 	if err != nil {
@@ -98,7 +100,8 @@ func (c *client) get(ctx context.Context, report string) (json.RawMessage, error
 	return nil, explain(resp, report, body)
 }
 
-// explain says what to do about an answer that is no report.
+// explain returns an error for a response other than 200. The error says what the
+// user can do.
 func explain(resp *http.Response, report string, body []byte) error {
 	said := "without a reason"
 	var status metav1.Status

@@ -21,7 +21,8 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// serve starts a server of reports and returns a kubeconfig for it.
+// serve starts a server with the handler h. It returns the path of a kubeconfig for
+// the server, and the server's URL.
 func serve(t *testing.T, h http.Handler) (kubeconfig, host string) {
 	t.Helper()
 	server := httptest.NewTLSServer(h)
@@ -133,7 +134,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestPartial asks a server that measures memory alone.
+// TestPartial uses a server that serves only the memory report.
 func TestPartial(t *testing.T) {
 	source := fake.New().Source()
 	kubeconfig, _ := serve(t, dashboard.Handler(dashboard.Source{Memory: source.Memory}))
@@ -145,7 +146,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestFrames draws on small terminals: nothing is wider or higher than they are.
+// TestFrames draws every view on terminals of several sizes. No frame may be wider or
+// higher than its terminal.
 func TestFrames(t *testing.T) {
 	_, host := serve(t, dashboard.Handler(fake.New().Source()))
 	c, err := newClient(&rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})

@@ -42,9 +42,9 @@ func drawLists(p *page, l *report.ListsReport) {
 	}
 }
 
-func drawAdvice(p *page, whom string, advice []string) {
+func drawAdvice(p *page, subject string, advice []string) {
 	for _, a := range advice {
-		p.paragraph(accent, "  → ", clean(whom)+": "+clean(a))
+		p.paragraph(accent, "  → ", clean(subject)+": "+clean(a))
 	}
 }
 

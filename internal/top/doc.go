@@ -1,4 +1,7 @@
-// Package top is `millrace top`: it shows the reports of a server in a terminal. It reads
-// /debug/millrace/ with the credentials of a kubeconfig. Package report says what the
-// reports mean. Scripts should use -o json, which prints reports as the server sent them.
+// Package top implements `millrace top`, which shows the reports of a server in a
+// terminal. It reads /debug/millrace/ with the credentials of a kubeconfig. Package
+// report explains the reports.
+//
+// The text is for people. Scripts should use -o json, which prints the reports as the
+// server sent them.
 package top

@@ -9,11 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxName bounds what one name may take of a screen, in characters.
+// maxName bounds the length of a displayed name, in characters.
 const maxName = 120
 
-// clean makes a name that a client chose fit to be printed: what is no visible
-// character is escaped, so that nothing but text reaches the terminal.
+// clean makes text from a client safe to print. It escapes all characters that are
+// not printable, so that a name cannot send control sequences to the terminal. It
+// also cuts the text to maxName characters.
 func clean(name string) string {
 	var b strings.Builder
 	n := 0
@@ -36,7 +37,7 @@ func clean(name string) string {
 	return b.String()
 }
 
-// threeDigits formats a number below 1000 with three digits at most.
+// threeDigits formats a number below 1000 with at most three digits.
 func threeDigits(x float64) string {
 	switch {
 	case x < 0.995:
@@ -47,7 +48,7 @@ func threeDigits(x float64) string {
 	return strconv.FormatFloat(math.Round(x), 'f', 0, 64)
 }
 
-// seconds formats a time in seconds.
+// seconds formats a duration given in seconds, with a suitable unit.
 func seconds(s float64) string {
 	switch {
 	case s <= 0:
@@ -90,10 +91,11 @@ func count[N int | int64 | uint64 | float64](n N) string {
 	return scaled(float64(n), []string{"", "k", "M", "G", "T"})
 }
 
-// percent formats a share of 1.
+// percent formats a fraction of 1 as a percentage.
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// burnRate formats how fast an error budget is used up.
+// burnRate formats the burn rate of an error budget. At a rate of 1 the budget lasts
+// exactly as long as its period.
 func burnRate(x float64) string {
 	if x == 0 {
 		return "0"

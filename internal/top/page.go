@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// style is how text stands out on a terminal, as an SGR parameter.
+// style is the look of text on a terminal: the parameters of an SGR escape sequence.
 type style string
 
 const (
@@ -18,18 +18,19 @@ const (
 	accent   style = "36"
 )
 
-// page is text in lines. What is put on it must be clean.
+// page collects the lines of a view. Callers must pass names through clean before
+// they add them.
 type page struct {
-	// width is the terminal's in characters, 0 for no bound.
+	// width is the terminal's width in characters; 0 means no bound.
 	width int
-	// wide shows all columns and lines of a table.
+	// wide shows all columns and all rows of tables.
 	wide bool
-	// color allows for styles.
+	// color enables styles.
 	color bool
 	lines []string
 }
 
-// styled wraps text that is written to a terminal.
+// styled returns text with the escape sequences of a style, if the page has color.
 func (p *page) styled(s style, text string) string {
 	if !p.color || s == plain || text == "" {
 		return text
@@ -37,7 +38,7 @@ func (p *page) styled(s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// line adds a line, cut to the width.
+// line adds a line, cut to the page's width.
 func (p *page) line(s style, text string) {
 	p.lines = append(p.lines, p.styled(s, cut(text, p.width)))
 }
@@ -48,14 +49,14 @@ func (p *page) blank() {
 	}
 }
 
-// title begins a part.
+// title adds a heading, with a blank line before it.
 func (p *page) title(text string) {
 	p.blank()
 	p.line(bold, text)
 }
 
-// paragraph adds text that is broken at spaces, behind an indent, which is blank
-// from the second line on.
+// paragraph adds text with lines broken at spaces. The first line begins with
+// indent. The following lines begin with as many blanks.
 func (p *page) paragraph(s style, indent, text string) {
 	room := 100
 	if p.width > 0 {
@@ -76,7 +77,7 @@ func (p *page) paragraph(s style, indent, text string) {
 	}
 }
 
-// cut shortens text to a width; 0 is no bound.
+// cut shortens text to a width in characters; 0 means no bound.
 func cut(text string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return text
@@ -85,18 +86,18 @@ func cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// column is one of a table.
+// column describes one column of a table.
 type column struct {
 	head string
-	// right aligns numbers.
+	// right aligns the cells to the right, for numbers.
 	right bool
-	// wide columns are only shown on wide pages.
+	// wide columns are shown only on wide pages.
 	wide bool
-	// maxWidth bounds what is shown of a cell on a page that is not wide; 0 is no bound.
+	// maxWidth bounds the column's width on a page that is not wide; 0 means no bound.
 	maxWidth int
 }
 
-// cell is what stands in a row.
+// cell is one cell of a table row.
 type cell struct {
 	text  string
 	style style
@@ -104,10 +105,10 @@ type cell struct {
 
 func text(s string) cell { return cell{text: s} }
 
-// name is a cell of what a client chose.
+// name returns a cell with text that a client chose. The text is cleaned.
 func name(s string) cell { return cell{text: clean(s)} }
 
-// flag is a cell that stands out if it is bad.
+// flag returns a cell that has the style how if bad is true.
 func flag(s string, bad bool, how style) cell {
 	if bad {
 		return cell{s, how}
@@ -117,11 +118,11 @@ func flag(s string, bad bool, how style) cell {
 
 const gap = "  "
 
-// maxRows is how many rows of a table are shown on a page that is not wide.
+// maxRows bounds the rows of a table on a page that is not wide.
 const maxRows = 20
 
-// table adds rows below heads. Columns that do not fit are left out, the last ones
-// first.
+// table adds a table. If the columns together are wider than the page, those that
+// no longer fit are left out.
 func (p *page) table(columns []column, rows [][]cell) {
 	hidden := 0
 	if !p.wide && len(rows) > maxRows {
@@ -157,7 +158,7 @@ func (p *page) table(columns []column, rows [][]cell) {
 	}
 }
 
-// widths are those of the columns, -1 for those that are left out.
+// widths returns the width of each column, or -1 for a column that is left out.
 func (p *page) widths(columns []column, rows [][]cell) []int {
 	widths := make([]int, len(columns))
 	total := 0

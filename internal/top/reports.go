@@ -10,7 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// reports are those that a view needs, nil for what the server does not make.
+// reports holds the reports that a view needs. A report that the server does not
+// serve is nil.
 type reports struct {
 	SLO      *report.SLOReport
 	Watchers *report.WatchersReport
@@ -19,9 +20,10 @@ type reports struct {
 	CRDs     *report.CRDsReport
 	Feed     *report.FeedReport
 
-	// raw are the reports as they came.
+	// raw holds the bytes of the reports by name, as the server sent them.
 	raw map[string]json.RawMessage
-	// previous are all events and bytes at the refresh before, for rates.
+	// previous holds the totals of the previous refresh, from which rates are
+	// computed.
 	previous totals
 }
 
@@ -30,8 +32,8 @@ type totals struct {
 	events, bytes uint64
 }
 
-// fetch reads the reports of a view. The first one must be there, but for the
-// overview, which needs any.
+// fetch reads the reports of a view. The server must serve the first report of
+// view.needs. For the overview any one report is enough.
 func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 	r := &reports{raw: map[string]json.RawMessage{}}
 	into := map[string]any{"slo": &r.SLO, "watchers": &r.Watchers, "lists": &r.Lists, "memory": &r.Memory, "crds": &r.CRDs, "feed": &r.Feed}
@@ -56,7 +58,7 @@ func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 	return r, nil
 }
 
-// totals are for the next refresh.
+// totals returns the totals that the next refresh compares with.
 func (r *reports) totals() totals {
 	if r.SLO == nil {
 		return totals{}
@@ -64,7 +66,8 @@ func (r *reports) totals() totals {
 	return totals{r.SLO.Time, r.SLO.All.Events, r.SLO.All.Bytes}
 }
 
-// rates tells what was delivered since the refresh before, "" where that is unknown.
+// rates returns the events and bytes per second since the previous refresh, as text.
+// It returns "" if there was no previous refresh or the server has restarted.
 func (r *reports) rates() string {
 	now := r.totals()
 	took := now.at.Sub(r.previous.at).Seconds()
@@ -74,7 +77,8 @@ func (r *reports) rates() string {
 	return fmt.Sprintf("  %s/s  %s/s", count(float64(now.events-r.previous.events)/took), size(float64(now.bytes-r.previous.bytes)/took))
 }
 
-// json is the report of a view, or an object of all that the overview needs.
+// json returns the JSON of a view's first report. For the overview it returns an
+// object with all reports by name.
 func (r *reports) json(v view) ([]byte, error) {
 	if v.name != "overview" {
 		return json.MarshalIndent(r.raw[v.name], "", "  ")

@@ -4,5 +4,6 @@ package top
 
 import "os"
 
-// resizes tells nothing: the size is looked at with every refresh.
-func resizes() (<-chan os.Signal, func()) { return nil, func() {} }
+// watchResizes returns a nil channel, which never receives. Without a signal for
+// resizes, the new size takes effect with the next refresh.
+func watchResizes() (<-chan os.Signal, func()) { return nil, func() {} }

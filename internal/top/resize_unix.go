@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// watchResizes tells of changes of the terminal's size until it is stopped.
+// watchResizes returns a channel that receives a signal when the terminal's size
+// changes, and a function that stops these signals.
 func watchResizes() (<-chan os.Signal, func()) {
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGWINCH)

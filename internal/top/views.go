@@ -7,10 +7,11 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// view shows some reports.
+// view is one page of the command, drawn from one or more reports.
 type view struct {
 	name string
-	// needs are the reports; the first must be there but for the overview.
+	// needs lists the names of the reports. The server must serve the first one,
+	// except for the overview.
 	needs []string
 	draw  func(*page, *reports)
 }
@@ -27,7 +28,8 @@ func views() []view {
 	}
 }
 
-// drawOverview begins with what is wrong. Reports that are not there are left out.
+// drawOverview draws the current problems first. It leaves out the parts whose
+// reports are missing.
 func drawOverview(p *page, r *reports) {
 	if r.SLO != nil {
 		drawCauses(p, r.SLO)
@@ -81,7 +83,7 @@ func overviewFigures(r *reports) []cell {
 	return rows
 }
 
-// drawCauses tells what is wrong now.
+// drawCauses draws the current problems, each with its message and advice.
 func drawCauses(p *page, s *report.SLOReport) {
 	switch {
 	case len(s.Causes) > 0:
@@ -96,8 +98,8 @@ func drawCauses(p *page, s *report.SLOReport) {
 		if c.Severity == "critical" {
 			mark, how = "✗", critical
 		}
-		whom := strings.TrimSpace(clean(c.Resource) + "  " + clean(c.Client))
-		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), clean(c.Severity), whom), " "))
+		subject := strings.TrimSpace(clean(c.Resource) + "  " + clean(c.Client))
+		p.line(how, strings.TrimRight(fmt.Sprintf("%s %s (%s)  %s", mark, causeWords(c.Cause), clean(c.Severity), subject), " "))
 		p.paragraph(plain, "  ", clean(c.Message))
 		if c.Advice != "" {
 			p.paragraph(accent, "  → ", clean(c.Advice))
@@ -179,7 +181,7 @@ func drawBehind(p *page, all []report.Watcher) {
 	}, rows)
 }
 
-// waitsFor is what late events waited for.
+// waitsFor returns the main cause of late events in words, or "-" if none was late.
 func waitsFor(r report.ResourceSLO) string {
 	if r.Late == 0 {
 		return "-"

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait for the browser. It is long, because machines may be busy.
-const patience = 30 * time.Second
+// waitTimeout bounds every wait for the browser. It is long, because machines are shared.
+const waitTimeout = 30 * time.Second
 
 // Browser is a headless Chromium with one page, driven through a pipe by the
 // DevTools protocol.
@@ -28,7 +28,8 @@ type Browser struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan reply
-	// problems are messages of the console, and exceptions.
+	// problems holds console messages, log entries and exceptions since the last call
+	// of Problems.
 	problems []string
 }
 
@@ -42,8 +43,8 @@ type reply struct {
 	} `json:"error"`
 }
 
-// Open starts a browser, which ends with the test. It skips the test if the machine has no
-// Chromium.
+// Open starts a browser. The browser ends with the test. Without Chromium on the machine,
+// Open skips the test.
 func Open(t *testing.T) *Browser {
 	t.Helper()
 	program := ""
@@ -73,7 +74,7 @@ func Open(t *testing.T) *Browser {
 	}()
 	t.Cleanup(func() {
 		_ = b.in.Close() // makes the browser exit
-		stop := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		stop := time.AfterFunc(waitTimeout, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		stop.Stop()
 		_ = fromRead.Close()
@@ -98,7 +99,8 @@ func pipe(t *testing.T) (read, write *os.File) {
 	return read, write
 }
 
-// read handles the browser's messages until the pipe ends. Each ends with a NUL.
+// read handles the browser's messages until the pipe is closed. Each message ends with a
+// NUL byte.
 func (b *Browser) read(from *os.File) {
 	in := bufio.NewReader(from)
 	for {
@@ -108,7 +110,7 @@ func (b *Browser) read(from *os.File) {
 		}
 		var r reply
 		if json.Unmarshal(bytes.TrimRight(line, "\x00"), &r) == nil {
-			b.take(r)
+			b.handle(r)
 		}
 	}
 	b.mu.Lock()
@@ -119,7 +121,7 @@ func (b *Browser) read(from *os.File) {
 	b.waiting = nil
 }
 
-func (b *Browser) take(r reply) {
+func (b *Browser) handle(r reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c := b.waiting[r.ID]; c != nil {
@@ -134,14 +136,16 @@ func (b *Browser) take(r reply) {
 		var p struct {
 			Entry struct{ Source, Level, Text, URL string }
 		}
-		// Refused requests are network errors in the log. Tests cause them on purpose.
+		// Refused requests appear in the log as network errors. Tests cause them on
+		// purpose.
 		if json.Unmarshal(r.Params, &p) == nil && p.Entry.Source != "network" {
 			b.problems = append(b.problems, fmt.Sprintf("%+v", p.Entry))
 		}
 	}
 }
 
-// call sends a command and decodes its answer into result, which may be nil.
+// call sends a command and waits for its answer. It decodes the answer into result,
+// unless result is nil.
 func (b *Browser) call(method string, params map[string]any, result any) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -179,12 +183,12 @@ func (b *Browser) call(method string, params map[string]any, result any) {
 				b.t.Fatalf("%s: %v", method, err)
 			}
 		}
-	case <-time.After(patience):
-		b.t.Fatalf("%s: no answer within %v", method, patience)
+	case <-time.After(waitTimeout):
+		b.t.Fatalf("%s: no answer within %v", method, waitTimeout)
 	}
 }
 
-// Eval runs an expression in the page and returns its value as text.
+// Eval evaluates a JavaScript expression in the page and returns its value as text.
 func (b *Browser) Eval(expression string) string {
 	b.t.Helper()
 	var out struct {
@@ -200,45 +204,48 @@ func (b *Browser) Eval(expression string) string {
 	return fmt.Sprint(out.Result.Value)
 }
 
-// Until waits until an expression of the page is true.
-func (b *Browser) Until(expression string) {
+// WaitUntil waits until a JavaScript expression is true in the page.
+func (b *Browser) WaitUntil(expression string) {
 	b.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(waitTimeout); ; {
 		if b.Eval(expression) == "true" {
 			return
 		}
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			b.t.Fatalf("not so within %v: %s; the page says: %.4000s", patience, expression, b.Eval("document.body.innerText"))
+			b.t.Fatalf("not so within %v: %s; the page says: %.4000s", waitTimeout, expression, b.Eval("document.body.innerText"))
 		}
 	}
 }
 
-// Go navigates to a URL. It does not wait for the page's script.
+// Go navigates to a URL and waits until the document is loaded. It does not wait for
+// requests that the page's script makes.
 func (b *Browser) Go(url string) {
 	b.t.Helper()
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
-	b.Until("location.href === " + fmt.Sprintf("%q", url) + " && document.readyState === 'complete'")
+	b.WaitUntil("location.href === " + fmt.Sprintf("%q", url) + " && document.readyState === 'complete'")
 }
 
-// Look sets the window's width and the theme that the system prefers.
-func (b *Browser) Look(width int, theme string) {
+// SetAppearance sets the window's width in pixels and the preferred color scheme, "light"
+// or "dark".
+func (b *Browser) SetAppearance(width int, theme string) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}}, nil)
 }
 
-// screenshots is the environment variable with the directory for screenshots. Without it
-// none are taken.
-const screenshots = "MILLRACE_SCREENSHOTS"
+// screenshotsVariable is the environment variable that names the directory for screenshots.
+// If it is empty, no screenshots are taken.
+const screenshotsVariable = "MILLRACE_SCREENSHOTS"
 
-// Shoot takes a screenshot of the whole page if screenshots is set.
-func (b *Browser) Shoot(name string) {
+// Screenshot writes a screenshot of the whole page to name.png in the directory that
+// MILLRACE_SCREENSHOTS names. It does nothing if the variable is empty.
+func (b *Browser) Screenshot(name string) {
 	b.t.Helper()
-	dir := os.Getenv(screenshots)
+	dir := os.Getenv(screenshotsVariable)
 	if dir == "" {
 		return
 	}
@@ -253,11 +260,11 @@ func (b *Browser) Shoot(name string) {
 	}
 }
 
-// Said returns the problems since the last call.
-func (b *Browser) Said() []string {
+// Problems returns the console messages, log entries and exceptions since its last call.
+func (b *Browser) Problems() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	said := b.problems
+	problems := b.problems
 	b.problems = nil
-	return said
+	return problems
 }

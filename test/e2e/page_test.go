@@ -36,11 +36,11 @@ func TestPageOfServer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, open(t, s, "inventory/1.0", "/api/v1/pods?labelSelector=app&resourceVersion=0").Body)
 	}
 
-	b.Look(1400, "light")
+	b.SetAppearance(1400, "light")
 	b.Go(s.URL + "/millrace/")
-	b.Until("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
+	b.WaitUntil("!document.querySelector('#sign-in').hidden && !document.querySelector('#gate').hidden")
 	b.Eval(fmt.Sprintf("(() => { const i = document.querySelector('#token'); i.value = %q; i.form.requestSubmit() })()", token))
-	b.Until("document.body.dataset.state === 'live'")
+	b.WaitUntil("document.body.dataset.state === 'live'")
 	b.Eval("document.querySelectorAll('.more').forEach((b) => b.click())") // the first rows are the slowest resources, which vary
 	for panel, words := range map[string][]string{
 		"slo":      {"leases.coordination.k8s.io", "met"},
@@ -51,25 +51,25 @@ func TestPageOfServer(t *testing.T) {
 		"feed":     {"in time", "works"},
 	} {
 		for _, word := range words {
-			b.Until(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
+			b.WaitUntil(fmt.Sprintf("document.querySelector('#%s').innerText.includes(%q)", panel, word))
 		}
 	}
 	writeLargeEvents(t, client)
 	for _, sees := range []string{"#watchers", "#now"} {
-		b.Until(fmt.Sprintf("document.querySelector('%s').innerText.includes('stuck-exporter')", sees))
+		b.WaitUntil(fmt.Sprintf("document.querySelector('%s').innerText.includes('stuck-exporter')", sees))
 	}
-	b.Until("document.querySelector('#watchers').innerText.includes('client does not read')")
+	b.WaitUntil("document.querySelector('#watchers').innerText.includes('client does not read')")
 	for _, theme := range []string{"light", "dark"} {
 		for _, width := range []int{1400, 360} {
-			b.Look(width, theme)
-			b.Until(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", width, theme))
+			b.SetAppearance(width, theme)
+			b.WaitUntil(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", width, theme))
 			if b.Eval("document.documentElement.scrollWidth > innerWidth") == "true" {
 				t.Errorf("at %d px the page scrolls sideways", width)
 			}
-			b.Shoot(fmt.Sprintf("server-%s-%d", theme, width))
+			b.Screenshot(fmt.Sprintf("server-%s-%d", theme, width))
 		}
 	}
-	if said := b.Said(); len(said) > 0 {
+	if said := b.Problems(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "\n"))
 	}
 	check(t, stalled.Body.Close())

@@ -20,7 +20,8 @@ import (
 // dialer opens a client's connections.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// http2 is a client with connections of its own and a window for each stream.
+// http2 returns a client with its own connections. window is the flow-control window
+// of each stream, in bytes.
 func (d *testServer) http2(window int) *http.Client {
 	d.t.Helper()
 	tr := d.HTTPClient().Transport.(*http.Transport)
@@ -28,7 +29,7 @@ func (d *testServer) http2(window int) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// http1 is a client that does not speak HTTP/2.
+// http1 returns a client that speaks only HTTP/1.1.
 func (d *testServer) http1() *http.Client {
 	d.t.Helper()
 	tr := d.HTTPClient().Transport.(*http.Transport)
@@ -37,7 +38,7 @@ func (d *testServer) http1() *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// through has a client dial in another way.
+// through makes a client connect with dial, and returns the client.
 func through(client *http.Client, dial dialer) *http.Client {
 	client.Transport.(*http.Transport).DialContext = dial
 	return client
@@ -45,7 +46,8 @@ func through(client *http.Client, dial dialer) *http.Client {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// ask sends a GET as a program, and returns the answer whose body is to be read.
+// ask sends a GET with the user agent of a program. headers are names and values in
+// turn. The caller reads the response's body; the test closes it.
 func (d *testServer) ask(client *http.Client, agent, path string, headers ...string) *http.Response {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
@@ -64,14 +66,15 @@ func (d *testServer) ask(client *http.Client, agent, path string, headers ...str
 	return resp
 }
 
-// watch watches config maps from now on. Nobody reads them yet.
+// watch starts a watch of config maps from the current revision. It does not read the
+// body.
 func (d *testServer) watch(client *http.Client, agent string) *http.Response {
 	d.t.Helper()
 	resp := d.ask(client, agent, configMaps+"?watch=1&resourceVersion="+d.revision())
 	return resp
 }
 
-// watchAndDrain watches config maps and reads what comes.
+// watchAndDrain starts a watch of config maps and reads its events in a goroutine.
 func (d *testServer) watchAndDrain(client *http.Client, agent string) {
 	d.t.Helper()
 	drain(d.watch(client, agent))
@@ -81,7 +84,7 @@ func drain(resp *http.Response) {
 	go func() { _, _ = io.Copy(io.Discard, resp.Body) }()
 }
 
-// revision is where a watch begins.
+// revision returns the current revision, from which a watch can start.
 func (d *testServer) revision() string {
 	d.t.Helper()
 	list, err := d.client.CoreV1().ConfigMaps("default").List(d.t.Context(), metav1.ListOptions{Limit: 1})
@@ -89,7 +92,7 @@ func (d *testServer) revision() string {
 	return list.ResourceVersion
 }
 
-// write creates config maps of about so many bytes, four at a time.
+// write creates n config maps of about size bytes, four at a time.
 func (d *testServer) write(prefix string, n, size int) {
 	d.t.Helper()
 	text := strings.Repeat("x", size)
@@ -113,7 +116,7 @@ func (d *testServer) write(prefix string, n, size int) {
 	writers.Wait()
 }
 
-// delivered waits until so many events of config maps were delivered.
+// delivered waits until at least n events of config maps were delivered.
 func (d *testServer) delivered(n int) {
 	d.t.Helper()
 	d.until(func(r *serverReports) error {
@@ -124,7 +127,7 @@ func (d *testServer) delivered(n int) {
 	})
 }
 
-// waitFor waits for a duration.
+// waitFor waits for a duration, or until the test ends.
 func waitFor(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -140,14 +143,15 @@ type slowProxy struct {
 }
 
 const (
-	// slowBytes go through every slowPause.
+	// slowBytes is the number of bytes that the proxy passes per slowPause.
 	slowBytes = 4 << 10
 	slowPause = 100 * time.Millisecond
-	// slowBuffer is what the system may take beyond them.
+	// slowBuffer is the size of the proxy's receive buffer in the kernel.
 	slowBuffer = 64 << 10
 )
 
-// startSlowProxy starts a proxy in front of the server and returns how to dial it.
+// startSlowProxy starts a proxy in front of the server. It returns the proxy and a
+// dialer that connects through it.
 func (d *testServer) startSlowProxy() (*slowProxy, dialer) {
 	d.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 
 const critical, warning = "critical", "warning"
 
-// startEtcd starts an etcd of its own and waits until it has its ports.
+// startEtcd starts an etcd process and waits until it accepts connections.
 func startEtcd(t *testing.T) *harness.Etcd {
 	t.Helper()
 	etcd := harness.StartEtcd(t)
@@ -28,8 +28,8 @@ func startEtcd(t *testing.T) *harness.Etcd {
 	return etcd
 }
 
-// TestPausedEtcd stops etcd under watches. What is told goes back to a warning when
-// it runs again, and to nothing a minute later.
+// TestPausedEtcd pauses etcd while clients watch. The finding is critical during the
+// pause, becomes a warning when etcd runs again, and ends a minute later.
 func TestPausedEtcd(t *testing.T) {
 	requireFaults(t)
 	etcd := startEtcd(t)
@@ -60,7 +60,7 @@ func TestPausedEtcd(t *testing.T) {
 	if output := d.runTop("feed"); !strings.Contains(output, "! late ") {
 		t.Errorf("top feed does not say that it is late:\n%s", output)
 	}
-	// The events that came were in time: their objective is met.
+	// All delivered events were in time, so their objective is met.
 	for _, s := range r.slo.Resources {
 		if !s.Met {
 			t.Errorf("etcd's delay counts as the server's: %+v", s)
@@ -88,8 +88,8 @@ func TestPausedEtcd(t *testing.T) {
 	})
 }
 
-// TestStarvedServer gives the server a quarter of the time, as a limit of a cgroup
-// does.
+// TestStarvedServer lets the server run only a quarter of the time, as the CPU limit
+// of a cgroup does.
 func TestStarvedServer(t *testing.T) {
 	requireFaults(t)
 	etcd := startEtcd(t)
@@ -131,8 +131,8 @@ func TestStarvedServer(t *testing.T) {
 	}
 }
 
-// TestClientThatDoesNotRead has a client leave its stream alone over HTTP/2 while
-// others read theirs.
+// TestClientThatDoesNotRead has one HTTP/2 client that does not read its stream, while
+// other clients read theirs.
 func TestClientThatDoesNotRead(t *testing.T) {
 	requireFaults(t)
 	d := newTestServer(t)
@@ -152,7 +152,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}
 	}
 
-	// What it reads in the end counts as late, for it and for the resource.
+	// The client now reads its backlog. These events count as late, for the client
+	// and for the resource.
 	drain(stuck)
 	d.delivered(4 * 20)
 	f.resource, f.objectivesMet = "", false
@@ -165,8 +166,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestThrottledConnection has a client of each protocol read through a network that
-// takes little.
+// TestThrottledConnection has an HTTP/1.1 and an HTTP/2 client that read through a slow
+// network.
 func TestThrottledConnection(t *testing.T) {
 	requireFaults(t)
 	d := newTestServer(t)
@@ -175,7 +176,8 @@ func TestThrottledConnection(t *testing.T) {
 		d.watchAndDrain(others, "reader")
 	}
 	network, dial := d.startSlowProxy()
-	// More than is written: a window that shuts would be the client's.
+	// The window is larger than all events together. If it closed, the client would
+	// be the cause, not the network.
 	d.watchAndDrain(through(d.http2(64<<20), dial), "remote-2")
 	d.watchAndDrain(through(d.http1(), dial), "remote-1")
 	d.write("medium", 200, 60<<10)
@@ -196,8 +198,8 @@ func TestThrottledConnection(t *testing.T) {
 	d.checkTop(f)
 }
 
-// TestLargeObjects sends many watches a few objects of a megabyte among many small
-// ones.
+// TestLargeObjects writes many small objects and a few of one megabyte, with many
+// watches.
 func TestLargeObjects(t *testing.T) {
 	requireFaults(t)
 	const clients, watches, small, large = 5, 8, 200, 6

@@ -1,6 +1,6 @@
-// Package slo makes faults around real servers and asks whether the reports name
-// them: /metrics, /debug/millrace/ and `millrace top` must all say the same cause.
-// Nothing here measures: what is asserted is who is to blame, and counts.
+// Package slo causes faults around real servers and checks that the reports name
+// them. /metrics, /debug/millrace/ and `millrace top` must all report the same cause.
+// The tests check causes and counts. They do not check durations.
 package slo
 
 import (
@@ -11,16 +11,16 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// enableVariable switches on the faults: a machine that is busy anyway has some of its own,
-// and then another cause is the right one.
+// enableVariable is the environment variable that enables tests with faults. They are
+// off by default: on a busy machine a lack of CPU may be the true cause of a delay.
 const enableVariable = "MILLRACE_ROBUSTNESS"
 
-// waitTimeout bounds every wait. It is generous: machines are shared.
+// waitTimeout bounds every wait. It is long, because machines are shared.
 const waitTimeout = time.Minute
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// requireFaults skips a test that makes some, unless they are wanted.
+// requireFaults skips the test unless tests with faults are enabled.
 func requireFaults(t *testing.T) {
 	t.Helper()
 	if os.Getenv(enableVariable) == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// testServer is a server with clients that read its reports.
+// testServer is a server process with an administrator's clients.
 type testServer struct {
 	*harness.Server
 	t      *testing.T
@@ -32,13 +32,13 @@ func newTestServer(t *testing.T, args ...string) *testServer {
 	return &testServer{Server: s, t: t, admin: s.HTTPClient(), client: client}
 }
 
-// serverReports are the reports and the metrics of a server.
+// serverReports holds the reports and the metrics of a server.
 type serverReports struct {
 	slo      report.SLOReport
 	watchers report.WatchersReport
 	lists    report.ListsReport
 	feed     report.FeedReport
-	// metrics are by their name with labels, as they stand in /metrics.
+	// metrics holds the values by name and labels, written as in /metrics.
 	metrics map[string]float64
 }
 
@@ -80,7 +80,7 @@ func (d *testServer) get(path string) (string, error) {
 	return string(body), err
 }
 
-// until waits for what the reports are to say.
+// until waits until condition returns nil for the server's reports.
 func (d *testServer) until(condition func(*serverReports) error) {
 	d.t.Helper()
 	err := harness.Until(waitTimeout, func() error {
@@ -95,20 +95,21 @@ func (d *testServer) until(condition func(*serverReports) error) {
 	}
 }
 
-// expectedFault is the finding that every report must have.
+// expectedFault is a finding that every report must contain.
 type expectedFault struct {
 	cause    report.Cause
 	severity string
-	// resource and client are whom it concerns, "" for all. client is the beginning of
-	// the name, which a user follows.
+	// resource and client name the affected resource and client; "" means that the
+	// finding names none. client is a prefix of the report's name, which ends with the
+	// user.
 	resource, client string
-	// objectivesMet says whether the objectives are met all the same.
+	// objectivesMet says whether the objectives are met despite the fault.
 	objectivesMet bool
-	// topWords are how `millrace top` tells it.
+	// topWords are the words of `millrace top` for the cause.
 	topWords string
 }
 
-// findIn looks for the fault among causes.
+// findIn returns an error if causes do not contain the fault.
 func (f *expectedFault) findIn(causes []report.Finding) error {
 	for _, c := range causes {
 		if c.Cause == f.cause && c.Severity == f.severity && c.Resource == f.resource && strings.HasPrefix(c.Client, f.client) && (f.client == "") == (c.Client == "") {
@@ -121,8 +122,8 @@ func (f *expectedFault) findIn(causes []report.Finding) error {
 	return fmt.Errorf("no %s %s of %q %q in %+v", f.severity, f.cause, f.resource, f.client, causes)
 }
 
-// waitNamed waits until the reports and the metrics name the fault and meet what else is
-// given, and returns the reports.
+// waitNamed waits until the reports and the metrics name the fault and all conditions
+// return nil. It returns these reports.
 func (d *testServer) waitNamed(f expectedFault, conditions ...func(*serverReports) error) *serverReports {
 	d.t.Helper()
 	var found *serverReports
@@ -182,8 +183,8 @@ func (d *testServer) runTop(args ...string) string {
 	return output
 }
 
-// missed says that the objective of config maps was missed for a cause, and that
-// budget is used up.
+// missed returns a condition: the objective of config maps was missed for this cause,
+// and the error budget burns too fast.
 func missed(cause report.Cause) func(*serverReports) error {
 	return func(r *serverReports) error { return r.missed("configmaps", cause) }
 }
@@ -201,7 +202,8 @@ func (r *serverReports) missed(resource string, cause report.Cause) error {
 	return fmt.Errorf("nothing of %s in %+v", resource, r.slo)
 }
 
-// behind says that a client's watch waits for its client or connection.
+// behind returns a condition: a watch of the program agent has a backlog and is in the
+// given state, "client" or "connection".
 func behind(agent, state string) func(*serverReports) error {
 	return func(r *serverReports) error { return r.behind(agent, state) }
 }
@@ -214,7 +216,8 @@ func noneBehind(r *serverReports) error {
 	return nil
 }
 
-// onlyLate says that no client but those named so had late events.
+// onlyLate returns a condition: exactly the clients whose user agent begins with agent
+// had late events.
 func onlyLate(agent string) func(*serverReports) error {
 	return func(r *serverReports) error {
 		for _, c := range r.slo.Clients {

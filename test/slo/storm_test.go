@@ -11,8 +11,9 @@ import (
 	"github.com/millrace/millrace/internal/report"
 )
 
-// TestRelistStorm has clients of one program list all at once, each from an address
-// of its own. A program with few clients that lists as well is no storm.
+// TestRelistStorm lets twelve clients of one program list at about the same time,
+// each from its own address. The lists of another program with three clients are no
+// storm.
 func TestRelistStorm(t *testing.T) {
 	const clients = 12
 	d := newTestServer(t)
@@ -43,7 +44,7 @@ func TestRelistStorm(t *testing.T) {
 		}
 		return nil
 	})
-	// Those who listed before it was one are not in its bytes.
+	// The storm's bytes do not include lists from before it was detected.
 	if most := uint64(bytes); storm.Bytes == 0 || storm.Bytes > most {
 		t.Errorf("the storm has %d bytes, want some of %d", storm.Bytes, most)
 	}

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// receivedCounts is what a client read of a watch.
+// receivedCounts holds the events and bytes that a client received from a watch.
 type receivedCounts struct {
 	events, bytes int
 }
@@ -28,7 +28,7 @@ func (r *receivedCounts) add(other receivedCounts) {
 	r.bytes += other.bytes
 }
 
-// countingReader counts what is read.
+// countingReader counts the bytes read from a reader.
 type countingReader struct {
 	from io.Reader
 	n    int
@@ -40,14 +40,14 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watchVariant is a way to watch, with its own program.
+// watchVariant is one kind of watch request. Each variant has its own user agent.
 type watchVariant struct {
 	agent, path, accept string
 	http1, gzip         bool
 	read                func(io.Reader) (int, error)
 }
 
-// Nobody else watches these: the server's own watches are counted too.
+// The server's own watches are also counted. It does not watch these two resources.
 const (
 	templates = "/api/v1/namespaces/default/podtemplates"
 	secrets   = "/api/v1/secrets"
@@ -55,8 +55,8 @@ const (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// watchVariants are those to watch, each for some seconds: the first end while there are
-// writes.
+// watchVariants returns all variants. Their watches last one to three seconds, so
+// that some end while the test is still writing.
 func watchVariants() []watchVariant {
 	return []watchVariant{
 		{agent: "plain", path: templates + "?watch=1&timeoutSeconds=3", accept: "application/json", read: jsonEvents},
@@ -75,7 +75,7 @@ func watchVariants() []watchVariant {
 	}
 }
 
-// resource is what a way watches.
+// resource returns the resource that the variant watches.
 func (w *watchVariant) resource() string {
 	if strings.HasPrefix(w.path, secrets) {
 		return "secrets"
@@ -83,7 +83,8 @@ func (w *watchVariant) resource() string {
 	return "podtemplates"
 }
 
-// jsonEvents counts frames but for bookmarks.
+// jsonEvents reads JSON frames to the end of r and counts those that are not
+// bookmarks.
 func jsonEvents(r io.Reader) (n int, err error) {
 	decoder := json.NewDecoder(r)
 	for {
@@ -103,7 +104,7 @@ func jsonEvents(r io.Reader) (n int, err error) {
 	}
 }
 
-// protobufEvents counts frames with a length before each.
+// protobufEvents reads length-prefixed frames to the end of r and counts them.
 func protobufEvents(r io.Reader) (n int, err error) {
 	for {
 		var length uint32
@@ -119,7 +120,7 @@ func protobufEvents(r io.Reader) (n int, err error) {
 	}
 }
 
-// receive reads a watch to its end.
+// receive reads a watch to its end. The bytes are counted before they are unzipped.
 func (w *watchVariant) receive(body io.Reader) (receivedCounts, error) {
 	raw := &countingReader{from: body}
 	var plain io.Reader = raw
@@ -137,7 +138,8 @@ func (w *watchVariant) receive(body io.Reader) (receivedCounts, error) {
 	return receivedCounts{n, raw.n}, err
 }
 
-// TestSums compares what clients received with what the accounts say was delivered.
+// TestSums compares the events and bytes that clients received with those that the
+// reports and metrics count as delivered.
 func TestSums(t *testing.T) {
 	d := newTestServer(t)
 	for i := range 20 {
@@ -181,7 +183,7 @@ func TestSums(t *testing.T) {
 	d.until(func(r *serverReports) error { return r.checkSums(byClient, byResource) })
 }
 
-// churn changes objects until it is told to end.
+// churn changes objects until done is closed.
 func (d *testServer) churn(done <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -220,7 +222,7 @@ func (d *testServer) change(i int) {
 	}
 }
 
-// checkSums compares every account with what was received.
+// checkSums compares the counts of every report and metric with the received ones.
 func (r *serverReports) checkSums(byClient, byResource map[string]receivedCounts) error {
 	told := map[string]receivedCounts{}
 	for _, c := range r.slo.Clients {
@@ -266,7 +268,7 @@ func (r *serverReports) checkSums(byClient, byResource map[string]receivedCounts
 	if subscribed != wanted {
 		return fmt.Errorf("by subscription %d events, received were %d", subscribed, wanted)
 	}
-	// What the server's own watches were sent, the sums have too.
+	// The totals also include events that were sent to the server's own watches.
 	var all receivedCounts
 	for name, value := range r.metrics {
 		switch {
