@@ -11,7 +11,7 @@
 //	                          └─► watch ─► watchSession ─────────────────┘
 //	                                         │ Pull
 //	                                         ▼
-//	                                       watchSource ◄─ a worker of the connection asks
+//	                                       watchSource ◄─ a pull worker asks
 //
 // A Tier has a Route for each resource and version, and a Route an encode.Form for each wire
 // form that was asked for. Only Shared is common to all routes.

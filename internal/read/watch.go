@@ -105,7 +105,7 @@ func (q *query) timeout() time.Duration {
 // watchSession is a WATCH that is being served.
 //
 // The request's goroutine sends the headers, the initial events, bookmarks and the end.
-// Between them it waits in Pull, and a worker of the connection asks watchSource for events.
+// Between them it waits in Pull, and a pull worker asks watchSource for events.
 // So an event costs no goroutine switch per watch, and a slow client delays only its own
 // connection, for which at most one batch of changes is kept. The goroutine and the worker
 // never use the session at the same time.

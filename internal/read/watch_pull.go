@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/slo"
 )
 
-// followPulled lets the connection's workers take events from the watch. The request's
+// followPulled lets pull workers take events from the watch. The request's
 // goroutine waits until the schedule is due or the watch ends.
 func (s *watchSession) followPulled() error {
 	var all pull.Source

@@ -23,9 +23,9 @@ var ErrOpaque = errors.New("object is opaque")
 // could overflow. In return the dispatch delays the feed, and must be cheap. An event
 // costs one lookup for each label and field that some subscription requires a value of,
 // and one match of selectors for each subscription that the lookups find. Other
-// subscriptions are not visited, unless they are unindexed or the event is opaque. Watches that share a subscription add
-// nothing to the dispatch but their wake function, which is called after the log is
-// unlocked.
+// subscriptions are not visited, unless they are unindexed or the event is opaque.
+// Watches that share a subscription add nothing to the dispatch but their wake function,
+// which is called after the log is unlocked.
 //
 // A subscription stores positions of the log in place of events. So the log's bounds are
 // those of a slow watch too: it is lost with cache.ErrExpired and holds no memory.
