@@ -110,6 +110,15 @@ type attack struct {
 	credentials bool
 }
 
+// title names the attack with its parameters, as in a list of faults.
+func (a *attack) title() string {
+	who := "without credentials"
+	if a.credentials {
+		who = "with credentials"
+	}
+	return fmt.Sprintf("%s (%d, %s)", a.name, a.conns, who)
+}
+
 // result is how a server fared under an attack.
 type result struct {
 	Attacker attackerReport

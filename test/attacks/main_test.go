@@ -20,7 +20,7 @@ import (
 const (
 	// durationVariable enables the comparison. Its value is the duration of each attack.
 	durationVariable = "MILLRACE_ATTACKS"
-	// onlyVariable is a regular expression that selects attacks by name.
+	// onlyVariable is a regular expression that selects attacks by the titles of their lines.
 	onlyVariable = "MILLRACE_ATTACKS_ONLY"
 	// tableVariable is the path of the document whose table is written.
 	tableVariable = "MILLRACE_ATTACKS_TABLE"

@@ -38,14 +38,6 @@ type tableLine struct {
 	results []*result
 }
 
-func (l *tableLine) title() string {
-	who := "without credentials"
-	if l.credentials {
-		who = "with credentials"
-	}
-	return fmt.Sprintf("%s (%d, %s)", l.name, l.conns, who)
-}
-
 func (l *tableLine) String() string { return l.title() + ": " + strings.Join(l.cells(), " | ") }
 
 // cells are the measured values, "ours / Go's" in each.
