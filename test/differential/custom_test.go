@@ -74,21 +74,25 @@ func steps(t *testing.T) []step {
 	return all
 }
 
-// step sends a step. With Until or Without it repeats the request.
+// step sends a step. It repeats the request while a cache of Kubernetes initializes, and
+// until the answer is what Until and Without say.
 func (s *side) step(t *testing.T, what step) (last *answer, err error) {
-	if what.Until == "" && what.Without == "" {
-		return s.try(what)
-	}
 	(&pair{tb: t}).until(what.Name, func() error {
 		if last, err = s.try(what); err != nil {
 			return nil
 		}
-		if !what.done(string(last.body)) {
+		if isInitializing(last) || !what.done(string(last.body)) {
 			return fmt.Errorf("answer %d: %s", last.status, last.body)
 		}
 		return nil
 	})
 	return last, err
+}
+
+// isInitializing reports whether Kubernetes' watch cache of a new resource is still empty.
+// Clients ask again then.
+func isInitializing(a *answer) bool {
+	return a.status == http.StatusTooManyRequests && bytes.Contains(a.body, []byte("storage is (re)initializing"))
 }
 
 func (s step) done(answer string) bool {
