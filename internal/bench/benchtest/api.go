@@ -39,6 +39,7 @@ type API struct {
 	}
 }
 
+// ServeHTTP answers as an API server would.
 func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Requests.Add(1)
 	f.mu.Lock()

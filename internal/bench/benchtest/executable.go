@@ -152,6 +152,7 @@ func (m fillMark) withEtcd(do func(context.Context, clientv3.KV) error) error {
 	return do(ctx, client)
 }
 
+// WriteKubeconfig writes a kubeconfig for the server at url. ca is its authority in PEM.
 func WriteKubeconfig(path, url string, ca []byte) error {
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}

@@ -72,6 +72,7 @@ func (f *Watches) set(name, body string) {
 	f.mu.objects[name] = body
 }
 
+// ConfigMaps returns the number of config maps that exist.
 func (f *Watches) ConfigMaps() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
+// NewCommand makes the command "bench crd". With --compare it starts servers of cfg's program.
 func NewCommand(cfg testbed.Program) *cobra.Command {
 	o := &Options{}
 	cmd := &cobra.Command{

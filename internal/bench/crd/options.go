@@ -32,6 +32,7 @@ func (d Data) String() string {
 	return text
 }
 
+// Shape returns the definitions to fill in.
 func (d Data) Shape() fill.Shape {
 	return fill.Shape{Seed: seed, CRDs: d.CRDs, Groups: d.Groups, Properties: d.Properties, Objects: d.Objects}
 }
@@ -54,6 +55,7 @@ type Options struct {
 	From   string
 }
 
+// AddFlags adds the flags of the servers and definitions.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compare, "compare", false, "measure both of --read-paths in turn, and compare them; without it only the first")
 	o.AddServerFlags(f, "")

@@ -35,6 +35,7 @@ func (o *options) validate() error {
 	return o.Options.Validate()
 }
 
+// NewCommand makes the command "bench discovery". With --compare it starts servers of cfg's program.
 func NewCommand(cfg testbed.Program) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{

@@ -43,7 +43,10 @@ func FormatRatio(a, b float64) string {
 	}
 	return FormatNumber(a/b) + "x"
 }
+
+// FormatByteCount formats bytes, and FormatCount a count, for columns of floats.
 func FormatByteCount(v float64) string { return FormatBytes(int64(v)) }
 func FormatCount(v float64) string     { return fmt.Sprint(int64(v)) }
 
+// Millis returns d in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
