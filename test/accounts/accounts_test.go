@@ -124,7 +124,7 @@ func TestReadPathsKeepAccounts(t *testing.T) {
 }
 
 func (p *pair) compare(t *testing.T, withAudit bool) {
-	var before, open, after, last [2]*metrics
+	var before, open, after [2]*metrics
 	p.both(func(s *server) {
 		i := 0
 		if s == p.theirs {
@@ -140,9 +140,8 @@ func (p *pair) compare(t *testing.T, withAudit bool) {
 		open[i] = l.scrape()
 		release()
 		after[i] = l.scrape()
-		last[i] = l.scrapeStorageSize()
 	})
-	compareFamilies(t, familiesOf(before[0], open[0], after[0], last[0]), familiesOf(before[1], open[1], after[1], last[1]))
+	compareFamilies(t, familiesOf(before[0], open[0], after[0]), familiesOf(before[1], open[1], after[1]))
 	compareOpen(t, before, open)
 	compareCounts(t, before, after)
 	if withAudit {

@@ -280,19 +280,3 @@ func (l *load) holdWatches() (release func()) {
 		}
 	}
 }
-
-// scrapeStorageSize scrapes until the size of the database is there: the server leaves it
-// out while etcd answers late.
-func (l *load) scrapeStorageSize() *metrics {
-	var scraped *metrics
-	err := harness.Until(30*time.Second, func() error {
-		if scraped = l.scrape(); scraped.families["apiserver_storage_db_total_size_in_bytes"].kind == "" {
-			return harness.ErrNotYet
-		}
-		return nil
-	})
-	if err != nil {
-		l.t.Errorf("wait for the size of the database at %s: %v", l.s.URL, err)
-	}
-	return scraped
-}
