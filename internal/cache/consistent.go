@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Source says how far etcd is.
-type Source interface {
+// RevisionSource says how far etcd is.
+type RevisionSource interface {
 	// Revision reads the current revision from a quorum.
 	Revision(context.Context) (int64, error)
 	// RequestProgress asks etcd for a progress notification on the feed's watch.
@@ -24,7 +24,7 @@ type Source interface {
 // round trips.
 type Consistent struct {
 	progress *Progress
-	source   Source
+	source   RevisionSource
 	timeout  time.Duration
 
 	mu struct {
@@ -55,7 +55,7 @@ const (
 )
 
 // NewConsistent makes a Consistent of a cache and the source that its feed follows.
-func NewConsistent(c *Cache, source Source) *Consistent {
+func NewConsistent(c *Cache, source RevisionSource) *Consistent {
 	return &Consistent{progress: c.Progress(), source: source, timeout: consistentTimeout}
 }
 

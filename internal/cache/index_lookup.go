@@ -119,7 +119,7 @@ func (l indexLookup) collect(index Tree, q *Query) []*resource.Entry {
 
 // candidatesByIndex yields the candidates of the index with the fewest, in key order. It
 // returns false if no index is better than a walk through the scope.
-func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.Span], Plan, bool) {
+func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, bool) {
 	if len(s.indexes) == 0 {
 		return nil, Plan{}, false
 	}
@@ -142,13 +142,13 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.Span], Plan, bool
 	s.advisor.indexUsed(index.by)
 	found := lookup.collect(index, q)
 	slices.SortFunc(found, func(a, b *resource.Entry) int { return strings.Compare(a.Key, b.Key) })
-	spans := make([]encode.Span, 0, len(found))
+	runs := make([]encode.EntryRun, 0, len(found))
 	for _, e := range found {
-		if span, ok := s.Find(e.Key); ok {
-			spans = appendSpan(spans, span)
+		if run, ok := s.Find(e.Key); ok {
+			runs = appendRun(runs, run)
 		}
 	}
-	return slices.Values(spans), Plan{Path: PathIndex, Term: index.by.term, Candidates: len(found)}, true
+	return slices.Values(runs), Plan{Path: PathIndex, Term: index.by.term, Candidates: len(found)}, true
 }
 
 // indexLookupCost is the cost of finding an entry through an index, measured in entries

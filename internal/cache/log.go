@@ -44,9 +44,9 @@ func (e *Event) Key() string {
 //
 // A cursor is the position of an event since the log began, not a pointer. Readers hold
 // no memory of the log. So slow readers, however many, keep no more alive than the log's
-// own bounds allow (see bounds). A reader that the bounds overtake gets ErrExpired. It delays
-// neither the writer nor other readers. In return each read takes the log's lock, and a
-// watch that has been away for too long must list again.
+// own bounds allow (see bounds). A reader that the bounds overtake gets ErrExpired. It
+// delays neither the writer nor other readers. In return each read takes the log's lock,
+// and a watch that has been away for too long must list again.
 //
 // Readers wait on a channel that is closed at the next event. The follower, of which
 // there is one at most, is called by the writer instead. It serves many watches with one
@@ -76,13 +76,13 @@ type Follower interface {
 	// Appended says that events became visible. at is the position of the first one, and
 	// events before oldest are gone. The log is locked. The follower must not keep the
 	// slice.
-	Appended(at, oldest Cursor, events []Event)
+	Appended(at, oldest Position, events []Event)
 	// Forgotten says that the history was interrupted: cursors before end are lost. The
 	// log is locked.
-	Forgotten(end Cursor)
-	// Settled follows each call of the other methods, once the log is unlocked. The
+	Forgotten(end Position)
+	// LogUnlocked follows each call of the other methods, once the log is unlocked. The
 	// follower wakes its readers here.
-	Settled()
+	LogUnlocked()
 }
 
 // timedEvent is an event and the time at which it became visible.
@@ -91,8 +91,8 @@ type timedEvent struct {
 	at time.Time
 }
 
-// Cursor is a reader's place in a Log: the position of its next event.
-type Cursor int64
+// Position is a reader's place in a Log: the position of its next event.
+type Position int64
 
 // newLog makes an empty log that is complete after a revision.
 func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
@@ -108,7 +108,7 @@ func newLog(b *bounds, completeAfter int64, c clock.PassiveClock) *Log {
 // nil; append sets its field Cached.
 func (l *Log) append(events []Event, arrival *slo.Arrival, publish func()) {
 	if follower := l.appendEvents(events, arrival, publish); follower != nil {
-		follower.Settled()
+		follower.LogUnlocked()
 	}
 }
 
@@ -125,7 +125,7 @@ func (l *Log) appendEvents(events []Event, arrival *slo.Arrival, publish func())
 	if arrival != nil {
 		arrival.Cached = now
 	}
-	at := Cursor(l.mu.first + int64(len(l.mu.events)))
+	at := Position(l.mu.first + int64(len(l.mu.events)))
 	for i := range events {
 		events[i].Frames, events[i].Arrival = new(encode.Frames), arrival
 		l.mu.events = append(l.mu.events, timedEvent{events[i], now})
@@ -135,7 +135,7 @@ func (l *Log) appendEvents(events []Event, arrival *slo.Arrival, publish func())
 	close(l.mu.grown)
 	l.mu.grown = make(chan struct{})
 	if l.mu.follower != nil {
-		l.mu.follower.Appended(at, Cursor(l.mu.first), events)
+		l.mu.follower.Appended(at, Position(l.mu.first), events)
 	}
 	return l.mu.follower
 }
@@ -157,7 +157,7 @@ func (l *Log) SetFollower(f Follower) {
 	for i, e := range l.mu.events {
 		events[i] = e.Event
 	}
-	f.Appended(Cursor(l.mu.first), Cursor(l.mu.first), events)
+	f.Appended(Position(l.mu.first), Position(l.mu.first), events)
 }
 
 // all returns copies of all events, and the revision after which they are complete.
@@ -188,7 +188,7 @@ const backlogSample = 16
 // Backlog returns when the event at a cursor became visible, and an estimate of the mean
 // size of that event and those that follow, in bytes as stored. If there is none, both
 // are zero.
-func (l *Log) Backlog(at Cursor) (oldest time.Time, meanBytes int64) {
+func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := max(0, int64(at)-l.mu.first)
@@ -224,7 +224,7 @@ func (e *Event) cost() int64 {
 // publish is as in append.
 func (l *Log) reset(completeAfter int64, publish func()) {
 	if follower := l.discardAll(completeAfter, publish); follower != nil {
-		follower.Settled()
+		follower.LogUnlocked()
 	}
 }
 
@@ -240,14 +240,14 @@ func (l *Log) discardAll(completeAfter int64, publish func()) Follower {
 	close(l.mu.grown)
 	l.mu.grown = make(chan struct{})
 	if l.mu.follower != nil {
-		l.mu.follower.Forgotten(Cursor(l.mu.first))
+		l.mu.follower.Forgotten(Position(l.mu.first))
 	}
 	return l.mu.follower
 }
 
 // Since returns a cursor at the first event with a revision above rv. It always returns
 // the smallest revision that is not expired; the error is nil or ErrExpired.
-func (l *Log) Since(rv int64) (Cursor, int64, error) {
+func (l *Log) Since(rv int64) (Position, int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rv < l.mu.completeAfter {
@@ -257,12 +257,12 @@ func (l *Log) Since(rv int64) (Cursor, int64, error) {
 	for i > 0 && l.mu.events[i-1].Revision > rv {
 		i--
 	}
-	return Cursor(l.mu.first + int64(i)), l.mu.completeAfter, nil
+	return Position(l.mu.first + int64(i)), l.mu.completeAfter, nil
 }
 
 // Read copies the events from a cursor on to buf. It returns their number and the cursor
 // behind them. grown is closed when the log has more events than were read before.
-func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan struct{}, err error) {
+func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := int64(at) - l.mu.first
@@ -273,11 +273,11 @@ func (l *Log) Read(at Cursor, buf []Event) (n int, next Cursor, grown <-chan str
 		buf[n] = l.mu.events[int(i)+n].Event
 		n++
 	}
-	return n, at + Cursor(n), l.mu.grown, nil
+	return n, at + Position(n), l.mu.grown, nil
 }
 
 // Get copies to buf the events at some cursors, which are in order.
-func (l *Log) Get(at []Cursor, buf []Event) error {
+func (l *Log) Get(at []Position, buf []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, c := range at {

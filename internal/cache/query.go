@@ -21,7 +21,7 @@ type Query struct {
 	// Labels and Fields select entries in the scope. Nil and empty ones select all.
 	Labels labels.Selector
 	Fields fields.Selector
-	// Limit is the number of entries after which the selection ends. Zero is no limit.
+	// Limit is the number of entries after which the result ends. Zero is no limit.
 	Limit int
 	// Within restricts which entries behind the limit count for Selection.More. Nil
 	// means all entries of the scope.
@@ -66,45 +66,45 @@ const (
 )
 
 // Candidates yields, in key order, all entries that the query selects, and maybe others
-// that its selectors exclude. The spans can be walked more than once.
-func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.Span], Plan) {
+// that its selectors exclude. The runs can be walked more than once.
+func (s Snapshot) Candidates(q *Query) (iter.Seq[encode.EntryRun], Plan) {
 	if q.Single {
 		return s.singleCandidate(q.Prefix)
 	}
 	if !q.selects() {
-		return s.spans(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
+		return s.runs(q.Prefix, max(q.Prefix, q.From)), Plan{Path: PathRange, Candidates: s.CountFrom(q.Prefix, q.From)}
 	}
-	if spans, plan, ok := s.candidatesByIndex(q); ok {
-		return spans, plan
+	if runs, plan, ok := s.candidatesByIndex(q); ok {
+		return runs, plan
 	}
 	plan := Plan{Path: PathScan, Candidates: s.CountFrom(q.Prefix, q.From)}
 	s.advisor.noteScan(s.Tree, q, plan.Candidates)
-	return s.spans(q.Prefix, max(q.Prefix, q.From)), plan
+	return s.runs(q.Prefix, max(q.Prefix, q.From)), plan
 }
 
-func (s Snapshot) singleCandidate(key string) (iter.Seq[encode.Span], Plan) {
-	span, ok := s.Find(key)
+func (s Snapshot) singleCandidate(key string) (iter.Seq[encode.EntryRun], Plan) {
+	run, ok := s.Find(key)
 	if !ok {
-		return func(func(encode.Span) bool) {}, Plan{Path: PathKey}
+		return func(func(encode.EntryRun) bool) {}, Plan{Path: PathKey}
 	}
-	return func(yield func(encode.Span) bool) { yield(span) }, Plan{Path: PathKey, Candidates: 1}
+	return func(yield func(encode.EntryRun) bool) { yield(run) }, Plan{Path: PathKey, Candidates: 1}
 }
 
-// Selection is the set of entries that a query selects.
-type Selection struct {
+// Result is the set of entries that a query selects.
+type Result struct {
 	Plan Plan
-	// Spans are the selected entries, in key order. They can be walked more than once.
-	Spans iter.Seq[encode.Span]
+	// Runs are the selected entries, in key order. They can be walked more than once.
+	Runs iter.Seq[encode.EntryRun]
 	// Count is the number of selected entries.
 	Count int
 	// Last is the key of the last selected entry. It is set only if entries were
 	// selected one by one.
 	Last string
 	// Examined is the number of candidates that were examined before the limit ended
-	// the selection.
+	// the result.
 	Examined int
 	// More says that the scope has entries behind Last, selected or not. It is only set
-	// when the limit ended the selection.
+	// when the limit ended the result.
 	More bool
 	// Total is the number of entries in the scope, selected or not.
 	Total int
@@ -115,42 +115,42 @@ type Selection struct {
 
 // Select answers a query. The entries of the resource must have attributes, unless the
 // query has no selectors.
-func (s Snapshot) Select(q *Query) Selection {
+func (s Snapshot) Select(q *Query) Result {
 	candidates, plan := s.Candidates(q)
-	sel := Selection{Plan: plan, Spans: candidates, Count: plan.Candidates, Total: s.Total(q)}
+	sel := Result{Plan: plan, Runs: candidates, Count: plan.Candidates, Total: s.Total(q)}
 	if plan.Path == PathRange && s.Opaque == 0 && (q.Limit <= 0 || q.Limit >= sel.Count) {
 		sel.Examined = sel.Count
 		return sel
 	}
 	sel.Count = 0
-	var chosen []encode.Span
-	for span := range candidates {
-		for i := span.From; i < span.To; i++ {
-			e := span.Entries[i]
+	var chosen []encode.EntryRun
+	for run := range candidates {
+		for i := run.From; i < run.To; i++ {
+			e := run.Entries[i]
 			sel.Examined++
 			if e.Opaque() {
 				if e.Err != nil || e.Matches(q.Labels, q.Fields) {
 					sel.Opaque = true
 				}
 			} else if e.Matches(q.Labels, q.Fields) {
-				chosen = appendSpan(chosen, encode.Span{Memo: span.Memo, Entries: span.Entries, From: i, To: i + 1})
+				chosen = appendRun(chosen, encode.EntryRun{Memo: run.Memo, Entries: run.Entries, From: i, To: i + 1})
 				sel.Count++
 				sel.Last = e.Key
 			}
 			if q.Limit > 0 && sel.Count >= q.Limit {
 				sel.More = s.More(q, sel.Last)
-				sel.Spans = slices.Values(chosen)
+				sel.Runs = slices.Values(chosen)
 				return sel
 			}
 		}
 	}
-	sel.Spans = slices.Values(chosen)
+	sel.Runs = slices.Values(chosen)
 	return sel
 }
 
-// Page is a selection together with the metadata of a list.
+// Page is a result together with the metadata of a list.
 type Page struct {
-	Selection
+	Result
 	// Revision is that of the snapshot.
 	Revision int64
 	// Continue is the token of the next page, "" on the last one.
@@ -184,12 +184,12 @@ func (s Snapshot) Total(q *Query) int {
 	return 1
 }
 
-// appendSpan appends a span. It extends the last span instead if the two are neighbours
+// appendRun appends a run. It extends the last run instead if the two are neighbours
 // in one leaf.
-func appendSpan(spans []encode.Span, next encode.Span) []encode.Span {
-	if n := len(spans); n > 0 && spans[n-1].To == next.From && &spans[n-1].Entries[0] == &next.Entries[0] {
-		spans[n-1].To = next.To
-		return spans
+func appendRun(runs []encode.EntryRun, next encode.EntryRun) []encode.EntryRun {
+	if n := len(runs); n > 0 && runs[n-1].To == next.From && &runs[n-1].Entries[0] == &next.Entries[0] {
+		runs[n-1].To = next.To
+		return runs
 	}
-	return append(spans, next)
+	return append(runs, next)
 }

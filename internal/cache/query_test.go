@@ -137,8 +137,8 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 	}
 	sel := snapshot.Select(q)
 	var got []string
-	for span := range sel.Spans {
-		for _, e := range span.Entries[span.From:span.To] {
+	for run := range sel.Runs {
+		for _, e := range run.Entries[run.From:run.To] {
 			got = append(got, e.Key)
 		}
 	}

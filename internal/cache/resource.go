@@ -104,8 +104,8 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 // Readers see the old state or the whole new one.
 func (r *Resource) replaceLocked(c *Cache, loaded []change, revision int64) {
 	old := r.state.Load()
-	for span := range old.tree.Spans("") {
-		span.Memo.Retire(r.cfg.Budget)
+	for run := range old.tree.Runs("") {
+		run.Memo.Retire(r.cfg.Budget)
 	}
 	empty := state{revision: revision}
 	for _, index := range old.indexes {

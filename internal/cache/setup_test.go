@@ -62,7 +62,7 @@ func wantValues(t *testing.T, what string, tree cache.Tree, want map[string]stri
 }
 
 // revisions returns the revisions of a log's events from a cursor to the end.
-func revisions(t *testing.T, log *cache.Log, at cache.Cursor) []int64 {
+func revisions(t *testing.T, log *cache.Log, at cache.Position) []int64 {
 	t.Helper()
 	var found []int64
 	buf := make([]cache.Event, 3)

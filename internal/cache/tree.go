@@ -73,23 +73,23 @@ func (t Tree) Len() int {
 
 // Get returns the entry of a key, or nil.
 func (t Tree) Get(key string) *resource.Entry {
-	if span, ok := t.Find(key); ok {
-		return span.Entries[span.From]
+	if run, ok := t.Find(key); ok {
+		return run.Entries[run.From]
 	}
 	return nil
 }
 
-// Find returns the span of one entry: that of the key.
-func (t Tree) Find(key string) (encode.Span, bool) {
+// Find returns the run of one entry: that of the key.
+func (t Tree) Find(key string) (encode.EntryRun, bool) {
 	n := t.root
 	if n == nil {
-		return encode.Span{}, false
+		return encode.EntryRun{}, false
 	}
 	for !n.leaf() {
 		n = n.children[n.childIndex(key)]
 	}
 	i, ok := n.find(t.by, key)
-	return encode.Span{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}, ok
+	return encode.EntryRun{Memo: n.memo, Entries: n.entries, From: i, To: i + 1}, ok
 }
 
 // Count returns the number of entries whose key begins with prefix.
@@ -121,16 +121,16 @@ func (t Tree) rank(key string) int {
 	return below + i
 }
 
-// Spans yields the entries whose key begins with prefix, leaf by leaf.
-func (t Tree) Spans(prefix string) iter.Seq[encode.Span] {
-	return t.spans(prefix, prefix)
+// Runs yields the entries whose key begins with prefix, leaf by leaf.
+func (t Tree) Runs(prefix string) iter.Seq[encode.EntryRun] {
+	return t.runs(prefix, prefix)
 }
 
 // All yields the entries whose key begins with prefix and is not below from.
 func (t Tree) All(prefix, from string) iter.Seq[*resource.Entry] {
 	return func(yield func(*resource.Entry) bool) {
-		for span := range t.spans(prefix, max(prefix, from)) {
-			for _, e := range span.Entries[span.From:span.To] {
+		for run := range t.runs(prefix, max(prefix, from)) {
+			for _, e := range run.Entries[run.From:run.To] {
 				if !yield(e) {
 					return
 				}
@@ -145,17 +145,17 @@ func (t Tree) walkRange(from, end string, visit func(*resource.Entry)) {
 	if t.root == nil {
 		return
 	}
-	t.walk(t.root, [2]string{from, end}, func(span encode.Span) bool {
-		for _, e := range span.Entries[span.From:span.To] {
+	t.walk(t.root, [2]string{from, end}, func(run encode.EntryRun) bool {
+		for _, e := range run.Entries[run.From:run.To] {
 			visit(e)
 		}
 		return true
 	})
 }
 
-// spans yields the entries that All yields, leaf by leaf.
-func (t Tree) spans(prefix, from string) iter.Seq[encode.Span] {
-	return func(yield func(encode.Span) bool) {
+// runs yields the entries that All yields, leaf by leaf.
+func (t Tree) runs(prefix, from string) iter.Seq[encode.EntryRun] {
+	return func(yield func(encode.EntryRun) bool) {
 		if t.root != nil {
 			t.walk(t.root, [2]string{from, prefixEnd(prefix)}, yield)
 		}
@@ -164,7 +164,7 @@ func (t Tree) spans(prefix, from string) iter.Seq[encode.Span] {
 
 // walk yields, leaf by leaf, the entries whose key is at least bounds[0] and below
 // bounds[1]. An empty bounds[1] is no bound. It returns false if yield did.
-func (t Tree) walk(n *node, bounds [2]string, yield func(encode.Span) bool) bool {
+func (t Tree) walk(n *node, bounds [2]string, yield func(encode.EntryRun) bool) bool {
 	from, end := bounds[0], bounds[1]
 	if n.leaf() {
 		first, _ := n.find(t.by, from)
@@ -175,7 +175,7 @@ func (t Tree) walk(n *node, bounds [2]string, yield func(encode.Span) bool) bool
 		if first >= last {
 			return true
 		}
-		return yield(encode.Span{Memo: n.memo, Entries: n.entries, From: first, To: last})
+		return yield(encode.EntryRun{Memo: n.memo, Entries: n.entries, From: first, To: last})
 	}
 	for i := n.childIndex(from); i < len(n.children); i++ {
 		if end != "" && i > 0 && n.firstKeys[i] >= end {

@@ -130,10 +130,10 @@ func (m model) checkWalk(t *testing.T, keys []string, prefix, from string) {
 func (m model) checkShape(t *testing.T) {
 	t.Helper()
 	leaves := 0
-	for span := range m.tree.Spans("") {
+	for run := range m.tree.Runs("") {
 		leaves++
-		if len(span.Entries) > 48 {
-			t.Fatalf("a leaf holds %d entries, want at most 48", len(span.Entries))
+		if len(run.Entries) > 48 {
+			t.Fatalf("a leaf holds %d entries, want at most 48", len(run.Entries))
 		}
 	}
 	if most := m.tree.Len()/6 + 2; leaves > most {

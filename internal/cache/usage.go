@@ -16,8 +16,8 @@ func (r *Resource) Usage() Usage {
 	snapshot := r.Snapshot()
 	_, logBytes, _ := r.log.Held()
 	u := Usage{Objects: snapshot.Len(), Values: snapshot.Packed, Log: logBytes, Forms: map[string]int64{}}
-	for span := range snapshot.Spans("") {
-		span.Memo.Usage(u.Forms)
+	for run := range snapshot.Runs("") {
+		run.Memo.Usage(u.Forms)
 	}
 	return u
 }

@@ -49,7 +49,7 @@ type Catalog struct {
 		groups map[string][]*Definition
 		// applied is the position in the log up to which the rows are current. advanced is
 		// closed when it changes, and then replaced.
-		applied  cache.Cursor
+		applied  cache.Position
 		advanced chan struct{}
 	}
 }
@@ -70,8 +70,8 @@ func (c *Catalog) Get(name string) *Definition {
 	return c.mu.byName[name]
 }
 
-// Find returns the row of the definition of a resource, by its accepted plural name, or nil
-// if there is none.
+// Find returns the row of the definition of a resource, by its accepted plural name, or
+// nil if there is none.
 func (c *Catalog) Find(group, resource string) *Definition {
 	// The name of a definition is that of its plural, which cannot change.
 	if d := c.Get(resource + "." + group); d != nil && d.Accepted.Plural == resource {
@@ -156,7 +156,7 @@ func (c *Catalog) relist(now cache.Tree) {
 
 // follow applies the events of the log from a position on. It returns when the context
 // ends, or when the log has dropped events before they were read.
-func (c *Catalog) follow(ctx context.Context, at cache.Cursor) {
+func (c *Catalog) follow(ctx context.Context, at cache.Position) {
 	log, buf := c.store.Resource().Log(), make([]cache.Event, catalogBatch)
 	for {
 		n, next, grown, err := log.Read(at, buf)
@@ -245,7 +245,7 @@ func (c *Catalog) storeRow(before, after *Definition) {
 }
 
 // advance notes the position in the log that the rows have reached.
-func (c *Catalog) advance(at cache.Cursor) {
+func (c *Catalog) advance(at cache.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.applied = at

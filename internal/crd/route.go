@@ -36,7 +36,7 @@ func (s *servedDefinition) newRoute(v *version, retained *retainedResource) (*re
 		Resource: s.resource(v.name), Kind: s.kind(v.name), Namespaced: s.def.Namespaced(),
 		Gets: true, Lists: true, Watches: true,
 		Serializer: v.scope.Serializer, Convertor: v.scope.Convertor, Table: v.registry, Warning: v.warning,
-		Source: v.store, Hub: retained.hub,
+		Objects: v.store, Hub: retained.hub,
 		Custom: &read.Custom{Standard: v.scope.StandardSerializers, Begin: s.begin},
 	}
 	if s.def.Webhook {
@@ -45,8 +45,8 @@ func (s *servedDefinition) newRoute(v *version, retained *retainedResource) (*re
 	return s.server.cfg.Route(cfg)
 }
 
-// convertedSerializer is the serializer of the version for objects that are converted to it
-// already. Its encoders do not convert them again.
+// convertedSerializer is the serializer of the version for objects that are converted to
+// it already. Its encoders do not convert them again.
 func (v *version) convertedSerializer(s *servedDefinition) negotiatedSerializer {
 	return negotiatedSerializer{s, v.scope.Serializer.SupportedMediaTypes(), sameVersion{lazyConvertor{served: s}}}
 }

@@ -186,7 +186,7 @@ func (d *Documents) invalidate() {
 // serve answers a request for the aggregated document. The caller must have checked that
 // the client accepts it.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
-	if known := settledOf(req.Context()); known != nil {
+	if known := notModifiedDocument(req.Context()); known != nil {
 		unmodified(w.Header(), known.quoted, req)
 		w.WriteHeader(http.StatusNotModified)
 		return

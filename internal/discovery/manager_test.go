@@ -19,7 +19,8 @@ const (
 	protobuf    = "application/vnd.kubernetes.protobuf"
 )
 
-// accepts has Accept headers for the aggregated document. It is not served for some of them.
+// accepts has Accept headers for the aggregated document. It is not served for some of
+// them.
 var accepts = []string{
 	"application/json" + asDiscovery, protobuf + asDiscovery, "application/yaml" + asDiscovery,
 	"application/json" + asDiscovery + ";pretty=1",
@@ -41,18 +42,18 @@ func newManagerPair(t testing.TB) managerPair {
 	return managerPair{ours: s.Manager(), theirs: aggregated.NewResourceManager("apis"), server: s}
 }
 
-// settled sends a request to our manager by way of Server.Settle. Settle must decide the
-// request if and only if the answer is 304.
-func (p managerPair) settled(t *testing.T, path string, h http.Header) *httptest.ResponseRecorder {
+// decided sends a request to our manager by way of Server.DecideNotModified.
+// DecideNotModified must decide the request if and only if the answer is 304.
+func (p managerPair) decided(t *testing.T, path string, h http.Header) *httptest.ResponseRecorder {
 	t.Helper()
-	settled := false
+	decided := false
 	w := ask(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		req = p.server.Settle(req)
-		settled = discovery.Settled(req.Context())
+		req = p.server.DecideNotModified(req)
+		decided = discovery.NotModifiedDecided(req.Context())
 		p.ours.ServeHTTP(w, req)
 	}), path, h)
-	if settled != (w.Code == http.StatusNotModified) {
-		t.Errorf("%s %v: status %d, settled: %t", path, h, w.Code, settled)
+	if decided != (w.Code == http.StatusNotModified) {
+		t.Errorf("%s %v: status %d, decided: %t", path, h, w.Code, decided)
 	}
 	return w
 }
@@ -82,7 +83,7 @@ func (p managerPair) agree(t *testing.T) {
 			same := func() *httptest.ResponseRecorder {
 				theirs := ask(p.theirs, variant.path, h)
 				compare(t, fmt.Sprintf("%s %v", variant.path, h), ask(p.ours, variant.path, h), theirs)
-				compare(t, fmt.Sprintf("%s %v, settled", variant.path, h), p.settled(t, variant.path, h), theirs)
+				compare(t, fmt.Sprintf("%s %v, decided", variant.path, h), p.decided(t, variant.path, h), theirs)
 				return theirs
 			}
 			if tag := same().Header().Get("ETag"); tag != "" {
@@ -116,17 +117,17 @@ func TestManagerAgreesWithKubernetes(t *testing.T) {
 	}
 }
 
-// TestSettledStaysSettled changes the document between Settle and the answer, and before
-// Settle.
-func TestSettledStaysSettled(t *testing.T) {
+// TestNotModifiedStaysDecided changes the document between DecideNotModified and the
+// answer, and before DecideNotModified.
+func TestNotModifiedStaysDecided(t *testing.T) {
 	p := newManagerPair(t)
 	h := http.Header{"Accept": {accepts[0]}}
 	h.Set("If-None-Match", ask(p.ours, "/apis", h).Header().Get("ETag"))
 	req := httptest.NewRequest(http.MethodGet, "/apis", nil)
 	req.Header = h
 	for _, change := range []bool{true, false} {
-		if asked := p.server.Settle(req); discovery.Settled(asked.Context()) != change {
-			t.Errorf("settled: %t", !change)
+		if asked := p.server.DecideNotModified(req); discovery.NotModifiedDecided(asked.Context()) != change {
+			t.Errorf("decided: %t", !change)
 		} else if change {
 			p.ours.AddGroupVersion("new.example.com", version(metav1.GroupVersion{Group: "new.example.com", Version: "v1"}, 1, 1))
 			w := httptest.NewRecorder()
@@ -137,8 +138,8 @@ func TestSettledStaysSettled(t *testing.T) {
 	}
 	for _, req := range []*http.Request{httptest.NewRequest(http.MethodGet, "/api", nil), httptest.NewRequest(http.MethodHead, "/apis", nil)} {
 		h.Set("If-None-Match", ask(p.ours, "/apis", http.Header{"Accept": {accepts[0]}}).Header().Get("ETag"))
-		if req.Header = h; discovery.Settled(p.server.Settle(req).Context()) {
-			t.Errorf("%s %s is settled", req.Method, req.URL)
+		if req.Header = h; discovery.NotModifiedDecided(p.server.DecideNotModified(req).Context()) {
+			t.Errorf("%s %s is decided", req.Method, req.URL)
 		}
 	}
 }
@@ -228,7 +229,8 @@ func fillManager(m aggregated.ResourceManager, groups int) {
 	}
 }
 
-// TestInvalidation checks that changes call the invalidation callback, and nothing else does.
+// TestInvalidation checks that changes call the invalidation callback, and nothing else
+// does.
 func TestInvalidation(t *testing.T) {
 	m := newServer(t).Manager()
 	calls := 0

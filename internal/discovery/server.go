@@ -62,7 +62,7 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		answered := true
 		switch {
-		case Settled(req.Context()):
+		case NotModifiedDecided(req.Context()):
 			s.documents.instrument(w, req)
 		case req.Method == http.MethodGet:
 			answered = s.serve(next, w, req)

@@ -35,8 +35,8 @@ type Budget struct {
 
 	mu struct {
 		sync.Mutex
-		plain, packed queue
-		transient     transientQueue
+		plain, compressed queue
+		transient         transientQueue
 	}
 }
 
@@ -77,25 +77,25 @@ func (c *cell) load() *segment {
 // other goroutine may fill the cell meanwhile.
 func (b *Budget) keepPlain(c *cell, seg *segment) { b.keep(c, seg, false) }
 
-// keepPacked is keepPlain for compressed segments.
-func (b *Budget) keepPacked(c *cell, seg *segment) { b.keep(c, seg, true) }
+// keepCompressed is keepPlain for compressed segments.
+func (b *Budget) keepCompressed(c *cell, seg *segment) { b.keep(c, seg, true) }
 
-func (b *Budget) keep(c *cell, seg *segment, packed bool) {
+func (b *Budget) keep(c *cell, seg *segment, compressed bool) {
 	if b == nil || seg.cost() > b.limit {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.used.Load()+seg.cost() > b.limit {
-		if !b.evictLocked(&b.mu.plain) && !(packed && b.evictLocked(&b.mu.packed)) {
+		if !b.evictLocked(&b.mu.plain) && !(compressed && b.evictLocked(&b.mu.compressed)) {
 			return
 		}
 	}
 	b.used.Add(seg.cost())
 	c.segment.Store(seg)
 	q := &b.mu.plain
-	if packed {
-		q = &b.mu.packed
+	if compressed {
+		q = &b.mu.compressed
 	}
 	q.cells = append(q.cells, c)
 	b.checkLocked()
@@ -115,7 +115,7 @@ func (b *Budget) drop(c *cell) {
 	b.used.Add(-seg.cost())
 	// A cell does not record which queue it stands in, so both count it. A sweep that
 	// comes too early costs little.
-	for _, q := range []*queue{&b.mu.plain, &b.mu.packed} {
+	for _, q := range []*queue{&b.mu.plain, &b.mu.compressed} {
 		if q.empty++; q.empty > len(q.cells)/2 {
 			q.sweep()
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// minPackedRatio is how many times smaller a large segment must become for its compressed
-// bytes to be kept. Others would take the room of hundreds of small objects.
-const minPackedRatio = 8
+// minCompressedRatio is how many times smaller a large segment must become for its
+// compressed bytes to be kept. Others would take the room of hundreds of small objects.
+const minCompressedRatio = 8
 
 // segmentCoding is how segments are compressed for one content coding, and where a slot
 // has them.
@@ -22,14 +22,14 @@ type segmentCoding struct {
 func codingOf(encoding Encoding) segmentCoding {
 	if encoding == Zstd {
 		return segmentCoding{
-			cell:     func(s *slot) *cell { return &s.zipped },
-			weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.zipped },
-			compress: func(_ *Form, plain *segment) (*segment, error) { return plain.zipped(), nil },
+			cell:     func(s *slot) *cell { return &s.zstd },
+			weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.zstd },
+			compress: func(_ *Form, plain *segment) (*segment, error) { return plain.zstdCompressed(), nil },
 		}
 	}
 	return segmentCoding{
-		cell:     func(s *slot) *cell { return &s.deflated },
-		weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.deflated },
+		cell:     func(s *slot) *cell { return &s.deflate },
+		weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.deflate },
 		compress: (*Form).deflate,
 	}
 }
@@ -42,8 +42,8 @@ func (f *Form) deflate(plain *segment) (*segment, error) {
 	return seg, err
 }
 
-// packedSegment returns the segment of a group compressed for gzip or zstd streams.
-func (f *Form) packedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
+// compressedSegment returns the segment of a group compressed for gzip or zstd streams.
+func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
 	c := coding.cell(own)
@@ -74,23 +74,23 @@ func (f *Form) packedSegment(m *Memo, entries []*resource.Entry, encoding Encodi
 	*shared = weak.Make(seg)
 	switch {
 	case !keep:
-	case plain.large() && minPackedRatio*seg.cost() > plain.cost():
+	case plain.large() && minCompressedRatio*seg.cost() > plain.cost():
 		f.cfg.Budget.retainTransient(seg)
 	default:
-		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, c, seg)
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, c, seg)
 	}
 	return seg, nil
 }
 
-// borrowPacked is borrow for compressed segments. While a large segment is compressed its
-// plain bytes are in memory too, so admission counts those.
-func (f *Form) borrowPacked(m *Memo, entries []*resource.Entry, encoding Encoding, use func(*segment) error) error {
+// borrowCompressed is borrow for compressed segments. While a large segment is compressed
+// its plain bytes are in memory too, so admission counts those.
+func (f *Form) borrowCompressed(m *Memo, entries []*resource.Entry, encoding Encoding, use func(*segment) error) error {
 	own, _, _ := m.slotOf(f, entries)
 	c := codingOf(encoding).cell(own)
 	if b := f.cfg.Budget; b != nil && c.segment.Load() == nil && own.large() {
 		defer b.admission.release(b.admission.acquire(c, own.estimatedSize()))
 	}
-	seg, err := f.packedSegment(m, entries, encoding)
+	seg, err := f.compressedSegment(m, entries, encoding)
 	if err != nil {
 		return err
 	}

@@ -17,16 +17,16 @@ type copySource struct {
 }
 
 // copySource returns what can be copied from the slot, which may be nil. Compressed bytes
-// are unpacked only if whole says that the caller needs most of the group.
+// are decompressed only if whole says that the caller needs most of the group.
 func (s *slot) copySource(whole bool) *copySource {
 	if s == nil {
 		return &copySource{}
 	}
 	from := &copySource{entries: s.entries, group: s.plain.load()}
 	if from.group == nil && whole {
-		if z := s.zipped.load(); z != nil {
-			// If it cannot be unpacked, the items are encoded anew.
-			from.group, _ = z.unzipped()
+		if z := s.zstd.load(); z != nil {
+			// If it cannot be decompressed, the items are encoded anew.
+			from.group, _ = z.zstdDecompressed()
 		}
 	}
 	if singles := s.singles.Load(); singles != nil {

@@ -17,8 +17,8 @@
 //	  │ owns
 //	  ▼
 //	Memo ──► slot for each Form ──┬─► cell plain ─────┐
-//	  │                           ├─► cell deflated ──┤
-//	  │                           ├─► cell zipped ────┼──► Budget: queues plain and packed
+//	  │                           ├─► cell deflate ───┤
+//	  │                           ├─► cell zstd ──────┼──► Budget: queues plain and compressed
 //	  │                           ├─► cells singles ──┘     (CLOCK empties cells)
 //	  │                           └─► build: weak pointers ◄── transient queue of large segments
 //	  └─► inherited slots of the leaf that this one replaced: sources to copy from
@@ -34,8 +34,8 @@
 // are immutable, so readers share them without a lock and without a count of references.
 //
 // Plain segments are kept while there is room. A slot also keeps the coding that a client
-// asked for, and in a tight budget the zipped segment, from which the plain one is
-// unpacked. singles hold items that were asked for alone, until the whole group is
+// asked for, and in a tight budget the zstd segment, from which the plain one is
+// decompressed. singles hold items that were asked for alone, until the whole group is
 // encoded. Segments of large objects are not kept plain: readers share them by weak
 // pointers, the transient queue keeps the newest alive, and segmentAdmission bounds how
 // many bytes readers have at once.

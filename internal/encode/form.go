@@ -72,8 +72,8 @@ type Form struct {
 	alone *listEnvelope
 }
 
-// NewForm makes a form. It checks that the encoder writes an empty list, or a frame, in the
-// shape that the framing expects.
+// NewForm makes a form. It checks that the encoder writes an empty list, or a frame, in
+// the shape that the framing expects.
 func NewForm(cfg Config) (*Form, error) {
 	f := &Form{cfg: cfg}
 	if cfg.Framing.isWatch() {
@@ -116,11 +116,11 @@ func (f *Form) MediaType() string { return f.cfg.MediaType }
 // IsTable reports whether the form is a table's.
 func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 
-// Object encodes the one object of a span as a GET answers it.
-func (f *Form) Object(span Span) ([]byte, error) {
-	e := span.Entries[span.From]
+// Object encodes the one object of a run as a GET answers it.
+func (f *Form) Object(run EntryRun) ([]byte, error) {
+	e := run.Entries[run.From]
 	if f.alone != nil {
-		item, _, err := f.item(span.Memo, span.Entries, span.From)
+		item, _, err := f.item(run.Memo, run.Entries, run.From)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// This file has the ways of a Form to the bytes of one group, from the memo or by encoding.
+// This file has the ways of a Form to the bytes of one group, from the memo or by
+// encoding.
 
 // plainSegment returns the plain segment of a group.
 func (f *Form) plainSegment(m *Memo, entries []*resource.Entry) (*segment, error) {
@@ -23,15 +24,15 @@ func (f *Form) plainSegment(m *Memo, entries []*resource.Entry) (*segment, error
 	return seg, err
 }
 
-// borrow calls use with the plain segment of a group, which is valid until use returns. It
-// may wait for the admission of a large segment. If the segment is kept compressed because
-// the budget is tight, it is unpacked into a pooled buffer for this call alone: that costs
-// CPU and no memory that lasts.
+// borrow calls use with the plain segment of a group, which is valid until use returns.
+// It may wait for the admission of a large segment. If the segment is kept compressed
+// because the budget is tight, it is decompressed into a pooled buffer for this call
+// alone: that costs CPU and no memory that lasts.
 func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*segment) error) error {
 	own, _, _ := m.slotOf(f, entries)
 	if own.plain.load() == nil {
-		if z := own.zipped.load(); z != nil && f.cfg.Budget.tight(z.size) {
-			return z.unzippedFor(use)
+		if z := own.zstd.load(); z != nil && f.cfg.Budget.tight(z.size) {
+			return z.useZstdDecompressed(use)
 		}
 	}
 	if b := f.cfg.Budget; b != nil && own.large() {
@@ -59,7 +60,7 @@ func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *
 		return nil, false, err
 	}
 	if fresh && keep && seg.rows == nil && !seg.large() && f.cfg.Budget.tight(seg.cost()) {
-		m.keep(f.cfg.Budget, f.cfg.Budget.keepPacked, &own.zipped, seg.zipped())
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, &own.zstd, seg.zstdCompressed())
 	}
 	own.plainSize.Store(seg.size)
 	own.build.plain = weak.Make(seg)
@@ -83,8 +84,8 @@ func (f *Form) restorePlainLocked(own *slot) (*segment, error) {
 	if seg := own.build.plain.Value(); seg != nil {
 		return seg, nil
 	}
-	if z := own.zipped.load(); z != nil {
-		return z.unzipped()
+	if z := own.zstd.load(); z != nil {
+		return z.zstdDecompressed()
 	}
 	return nil, nil
 }

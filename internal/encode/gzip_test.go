@@ -87,11 +87,11 @@ func TestGzipOfOne(t *testing.T) {
 	random := newRandom(t)
 	for _, n := range []int{0, 1, 1000, 300_000} {
 		b := randomBytes(random, n)
-		packed, err := Compress(b, Gzip)
+		compressed, err := Compress(b, Gzip)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := gunzip(t, packed); !bytes.Equal(got, b) {
+		if got := gunzip(t, compressed); !bytes.Equal(got, b) {
 			t.Errorf("%d bytes do not come back", n)
 		}
 	}
@@ -107,9 +107,9 @@ func mustDeflate(t testing.TB, b []byte) []byte {
 }
 
 // gunzip decodes one stream to its end. That checks its checksum and length.
-func gunzip(t testing.TB, packed []byte) []byte {
+func gunzip(t testing.TB, compressed []byte) []byte {
 	t.Helper()
-	in := bytes.NewReader(packed)
+	in := bytes.NewReader(compressed)
 	r, err := gzip.NewReader(in)
 	if err != nil {
 		t.Fatal(err)

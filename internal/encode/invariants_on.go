@@ -14,7 +14,7 @@ func (b *Budget) checkLocked() {
 	var used int64
 	// A cell that was emptied and filled again may stand in a queue twice.
 	checked := map[*cell]bool{}
-	for _, q := range []*queue{&b.mu.plain, &b.mu.packed} {
+	for _, q := range []*queue{&b.mu.plain, &b.mu.compressed} {
 		for _, c := range q.cells {
 			if !checked[c] {
 				checked[c] = true

@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 )
 
-// stalledWriters are the connections of clients that stall. A write of a large segment blocks
-// until they are released. They count the bytes of the distinct segments that they have.
+// stalledWriters are the connections of clients that stall. A write of a large segment
+// blocks until they are released. They count the bytes of the distinct segments that they
+// have.
 type stalledWriters struct {
 	released chan struct{}
 
@@ -72,7 +73,7 @@ func largeGroups(tb testing.TB, n, size int, compressible bool) []group {
 // largeReader is one form and coding in which large objects are read.
 type largeReader struct {
 	name string
-	read func(out io.Writer, spans iter.Seq[Span]) error
+	read func(out io.Writer, runs iter.Seq[EntryRun]) error
 }
 
 func (w *fixture) largeReaders(tb testing.TB) []largeReader {
@@ -81,24 +82,24 @@ func (w *fixture) largeReaders(tb testing.TB) []largeReader {
 	for name, framing := range framings {
 		f := w.form(tb, framing)
 		for _, encoding := range []Encoding{Identity, Gzip, Zstd} {
-			all = append(all, largeReader{"list " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
-				return (&List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: spans}).Write(out, encoding)
+			all = append(all, largeReader{"list " + name + " " + string(encoding), func(out io.Writer, runs iter.Seq[EntryRun]) error {
+				return (&List{Form: f, Meta: Meta{ResourceVersion: 4711}, Runs: runs}).Write(out, encoding)
 			}})
 		}
 	}
 	for name, framing := range map[string]Framing{"json": WatchJSON, "protobuf": WatchProtobuf} {
 		f := w.watchForm(tb, framing)
 		for _, encoding := range []Encoding{Identity, Gzip} {
-			all = append(all, largeReader{"watch " + name + " " + string(encoding), func(out io.Writer, spans iter.Seq[Span]) error {
-				return (&Stream{Form: f, Writer: out, Encoding: encoding, Observe: func(int) {}}).Initial(spans)
+			all = append(all, largeReader{"watch " + name + " " + string(encoding), func(out io.Writer, runs iter.Seq[EntryRun]) error {
+				return (&Stream{Form: f, Writer: out, Encoding: encoding, Observe: func(int) {}}).Initial(runs)
 			}})
 		}
 	}
 	return all
 }
 
-// TestLargeSegmentsAreBounded has readers stall at a large object each. In no form may they hold
-// more than the bound, or leave more than one object in the budget.
+// TestLargeSegmentsAreBounded has readers stall at a large object each. In no form may
+// they hold more than the bound, or leave more than one object in the budget.
 func TestLargeSegmentsAreBounded(t *testing.T) {
 	const size, readers = 1 << 20, 40
 	all := largeGroups(t, readers, size, false)
@@ -111,7 +112,7 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range readers {
 					group.Go(func() {
-						if err := form.read(out, spansBetween(all, i, min(i+2, readers))); err != nil {
+						if err := form.read(out, runsBetween(all, i, min(i+2, readers))); err != nil {
 							t.Error(err)
 						}
 					})
@@ -131,8 +132,8 @@ func TestLargeSegmentsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLargeSegmentsThatShrinkAreKept reads large objects that compress well. They are compressed
-// once for all readers.
+// TestLargeSegmentsThatShrinkAreKept reads large objects that compress well. They are
+// compressed once for all readers.
 func TestLargeSegmentsThatShrinkAreKept(t *testing.T) {
 	const size, objects = 1 << 20, 4
 	w := newFixture(t)

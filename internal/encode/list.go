@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Span is a run of neighbouring entries of one group.
-type Span struct {
+// EntryRun is a run of neighbouring entries of one group.
+type EntryRun struct {
 	// Memo and Entries are the whole group's. Entries must not be changed.
 	Memo    *Memo
 	Entries []*resource.Entry
@@ -19,11 +19,11 @@ type Span struct {
 	From, To int
 }
 
-func (s Span) isWhole() bool { return s.From == 0 && s.To == len(s.Entries) }
+func (s EntryRun) isWhole() bool { return s.From == 0 && s.To == len(s.Entries) }
 
 // coversMost reports whether the run is more than half of its group. Then the whole group
 // is encoded.
-func (s Span) coversMost() bool { return 2*(s.To-s.From) > len(s.Entries) }
+func (s EntryRun) coversMost() bool { return 2*(s.To-s.From) > len(s.Entries) }
 
 // Meta is a list's metadata.
 type Meta struct {
@@ -36,16 +36,16 @@ type Meta struct {
 }
 
 // List is a LIST that is about to be written. It holds no items: each method walks the
-// spans anew, and has one segment at a time. So a list of any length takes the memory of
+// runs anew, and has one segment at a time. So a list of any length takes the memory of
 // one segment and of output's buffers.
 type List struct {
 	// Form is the wire form.
 	Form *Form
 	// Meta is the list's metadata.
 	Meta Meta
-	// Spans are the items in order. The sequence can be walked more than once.
-	Spans iter.Seq[Span]
-	// Empty says that Spans yields nothing.
+	// Runs are the items in order. The sequence can be walked more than once.
+	Runs iter.Seq[EntryRun]
+	// Empty says that Runs yields nothing.
 	Empty bool
 	// Now is the time from which ages in tables are counted.
 	Now time.Time
@@ -71,15 +71,15 @@ func (l *List) Prepare() error {
 	if l.Form.cfg.Row == nil {
 		return nil
 	}
-	for span := range l.Spans {
-		if span.coversMost() {
-			if _, err := l.Form.plainSegment(span.Memo, span.Entries); err != nil {
+	for run := range l.Runs {
+		if run.coversMost() {
+			if _, err := l.Form.plainSegment(run.Memo, run.Entries); err != nil {
 				return err
 			}
 			continue
 		}
-		for i := span.From; i < span.To; i++ {
-			if _, _, err := l.Form.item(span.Memo, span.Entries, i); err != nil {
+		for i := run.From; i < run.To; i++ {
+			if _, _, err := l.Form.item(run.Memo, run.Entries, i); err != nil {
 				return err
 			}
 		}
@@ -90,22 +90,22 @@ func (l *List) Prepare() error {
 // sizeUpTo adds up the bytes of items and separators. It stops when there are more than n.
 func (l *List) sizeUpTo(n int64) (int64, error) {
 	separator := int64(len(l.Form.cfg.Framing.separator()))
-	spans := l.Spans
+	runs := l.Runs
 	if n == noBound {
-		spans = (&prefetcher{list: l, cold: (*slot).sizeUnknown, prepare: func(s Span) error {
+		runs = (&prefetcher{list: l, cold: (*slot).sizeUnknown, prepare: func(s EntryRun) error {
 			_, err := l.Form.size(s.Memo, s.Entries)
 			return err
-		}}).spans()
+		}}).runs()
 	}
 	var size int64
-	for span := range spans {
+	for run := range runs {
 		if size > n {
 			break
 		}
 		if size > 0 {
 			size += separator
 		}
-		bytes, err := l.spanSize(span)
+		bytes, err := l.runSize(run)
 		if err != nil {
 			return 0, err
 		}
@@ -114,11 +114,11 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 	return size, nil
 }
 
-func (l *List) spanSize(span Span) (size int64, err error) {
-	if span.isWhole() && l.Form.cfg.Row == nil {
-		return l.Form.size(span.Memo, span.Entries)
+func (l *List) runSize(run EntryRun) (size int64, err error) {
+	if run.isWhole() && l.Form.cfg.Row == nil {
+		return l.Form.size(run.Memo, run.Entries)
 	}
-	err = l.eachPart(span, func(part []byte) error {
+	err = l.eachPart(run, func(part []byte) error {
 		size += int64(len(part))
 		return nil
 	})
@@ -127,22 +127,22 @@ func (l *List) spanSize(span Span) (size int64, err error) {
 
 // eachPart calls use with the plain bytes of a run, in one or more parts, with the
 // separators between items. The bytes are valid until use returns.
-func (l *List) eachPart(span Span, use func([]byte) error) error {
+func (l *List) eachPart(run EntryRun, use func([]byte) error) error {
 	f, separator := l.Form, l.Form.cfg.Framing.separator()
-	if span.coversMost() {
-		return f.borrow(span.Memo, span.Entries, func(w *segment) error {
+	if run.coversMost() {
+		return f.borrow(run.Memo, run.Entries, func(w *segment) error {
 			if w.rows != nil {
-				return l.renderRows(w.rows[span.From:span.To], use)
+				return l.renderRows(w.rows[run.From:run.To], use)
 			}
-			return use(w.items(span.From, span.To, len(separator)))
+			return use(w.items(run.From, run.To, len(separator)))
 		})
 	}
-	for i := span.From; i < span.To; i++ {
-		item, row, err := f.item(span.Memo, span.Entries, i)
+	for i := run.From; i < run.To; i++ {
+		item, row, err := f.item(run.Memo, run.Entries, i)
 		if err != nil {
 			return err
 		}
-		if i > span.From && len(separator) > 0 {
+		if i > run.From && len(separator) > 0 {
 			if err := use(separator); err != nil {
 				return err
 			}
@@ -193,9 +193,9 @@ func (l *List) surroundings() (header, trailer []byte, err error) {
 	return l.Form.envelope(l.Meta, size)
 }
 
-// Write writes the answer, a segment at a time. Nothing is written before the first segment
-// is encoded. After an error behind the first byte, the answer is truncated, and the caller
-// must cut the connection.
+// Write writes the answer, a segment at a time. Nothing is written before the first
+// segment is encoded. After an error behind the first byte, the answer is truncated, and
+// the caller must cut the connection.
 func (l *List) Write(w io.Writer, encoding Encoding) error {
 	header, trailer, err := l.surroundings()
 	if err != nil {
@@ -206,12 +206,12 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 	out.pending = append(out.pending, header...)
 	separator := l.Form.cfg.Framing.separator()
 	first := true
-	for span := range l.prefetcher(encoding).spans() {
+	for run := range l.prefetcher(encoding).runs() {
 		if !first {
 			out.pending = append(out.pending, separator...)
 		}
 		first = false
-		if err := l.writeSpan(out, span); err != nil {
+		if err := l.writeRun(out, run); err != nil {
 			return err
 		}
 	}
@@ -221,25 +221,25 @@ func (l *List) Write(w io.Writer, encoding Encoding) error {
 	return out.end()
 }
 
-// writeSpan writes a run, from shared compressed segments where it can.
-func (l *List) writeSpan(out *output, span Span) error {
-	if !l.packs(out.encoding, span) {
-		return l.eachPart(span, out.plain)
+// writeRun writes a run, from shared compressed segments where it can.
+func (l *List) writeRun(out *output, run EntryRun) error {
+	if !l.compresses(out.encoding, run) {
+		return l.eachPart(run, out.plain)
 	}
-	return l.Form.borrowPacked(span.Memo, span.Entries, out.encoding, out.packed)
+	return l.Form.borrowCompressed(run.Memo, run.Entries, out.encoding, out.compressed)
 }
 
-// packs reports whether a run is sent as a shared compressed segment. Rows change with the
-// time, and parts of a group are not compressed apart.
-func (l *List) packs(encoding Encoding, span Span) bool {
-	return encoding != Identity && l.Form.cfg.Row == nil && span.isWhole()
+// compresses reports whether a run is sent as a shared compressed segment. Rows change
+// with the time, and parts of a group are not compressed apart.
+func (l *List) compresses(encoding Encoding, run EntryRun) bool {
+	return encoding != Identity && l.Form.cfg.Row == nil && run.isWhole()
 }
 
 // prefetcher encodes the segments that Write needs, ahead of it.
 func (l *List) prefetcher(encoding Encoding) *prefetcher {
-	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(s Span) error {
-		if l.packs(encoding, s) {
-			_, err := l.Form.packedSegment(s.Memo, s.Entries, encoding)
+	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(s EntryRun) error {
+		if l.compresses(encoding, s) {
+			_, err := l.Form.compressedSegment(s.Memo, s.Entries, encoding)
 			return err
 		}
 		_, err := l.Form.plainSegment(s.Memo, s.Entries)
@@ -247,9 +247,9 @@ func (l *List) prefetcher(encoding Encoding) *prefetcher {
 	}}
 	switch encoding {
 	case Gzip:
-		a.cold = (*slot).missingDeflated
+		a.cold = (*slot).missingDeflate
 	case Zstd:
-		a.cold = (*slot).missingZipped
+		a.cold = (*slot).missingZstd
 	}
 	return a
 }

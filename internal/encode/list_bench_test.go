@@ -55,27 +55,27 @@ func BenchmarkSegment(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	zipped := plain.zipped()
-	b.Run("zipped", func(b *testing.B) {
+	zstd := plain.zstdCompressed()
+	b.Run("zstd", func(b *testing.B) {
 		b.SetBytes(plain.size)
 		b.ReportAllocs()
 		for b.Loop() {
-			_ = plain.zipped()
+			_ = plain.zstdCompressed()
 		}
 	})
 	b.Run("unzipped", func(b *testing.B) {
 		b.SetBytes(plain.size)
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := zipped.unzippedFor(func(*segment) error { return nil }); err != nil {
+			if err := zstd.useZstdDecompressed(func(*segment) error { return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 }
 
-// BenchmarkLeafChange reads a leaf of which one object has changed. It is the cost of a write
-// to the next reader.
+// BenchmarkLeafChange reads a leaf of which one object has changed. It is the cost of a
+// write to the next reader.
 func BenchmarkLeafChange(b *testing.B) {
 	for name, framing := range framings {
 		b.Run(name, func(b *testing.B) {

@@ -113,14 +113,14 @@ func groups(tb testing.TB, n, size int) []group {
 	return all
 }
 
-// spansBetween yields the entries from..to-1 of all groups.
-func spansBetween(all []group, from, to int) iter.Seq[Span] {
-	return func(yield func(Span) bool) {
+// runsBetween yields the entries from..to-1 of all groups.
+func runsBetween(all []group, from, to int) iter.Seq[EntryRun] {
+	return func(yield func(EntryRun) bool) {
 		at := 0
 		for _, g := range all {
 			first, last := max(0, from-at), min(len(g.entries), to-at)
 			at += len(g.entries)
-			if first < last && !yield(Span{Memo: g.memo, Entries: g.entries, From: first, To: last}) {
+			if first < last && !yield(EntryRun{Memo: g.memo, Entries: g.entries, From: first, To: last}) {
 				return
 			}
 		}
@@ -131,8 +131,8 @@ func spansBetween(all []group, from, to int) iter.Seq[Span] {
 func (w *fixture) expectedList(tb testing.TB, framing Framing, all []group, from, to int) []byte {
 	tb.Helper()
 	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "4711"}, Items: []corev1.ConfigMap{}}
-	for span := range spansBetween(all, from, to) {
-		for _, e := range span.Entries[span.From:span.To] {
+	for run := range runsBetween(all, from, to) {
+		for _, e := range run.Entries[run.From:run.To] {
 			obj, err := w.decode(e)
 			if err != nil {
 				tb.Fatal(err)
@@ -149,7 +149,7 @@ func (w *fixture) expectedList(tb testing.TB, framing Framing, all []group, from
 }
 
 func newList(f *Form, all []group, from, to int) *List {
-	return &List{Form: f, Meta: Meta{ResourceVersion: 4711}, Spans: spansBetween(all, from, to), Empty: from >= to}
+	return &List{Form: f, Meta: Meta{ResourceVersion: 4711}, Runs: runsBetween(all, from, to), Empty: from >= to}
 }
 
 var framings = map[string]Framing{"json": JSON, "pretty": PrettyJSON, "protobuf": Protobuf}
@@ -175,24 +175,24 @@ func TestListIsWhatTheEncoderWrites(t *testing.T) {
 // LongerThan.
 func checkList(t *testing.T, what string, list *List, want []byte) {
 	t.Helper()
-	var plain, packed bytes.Buffer
+	var plain, compressed bytes.Buffer
 	if err := list.Write(&plain, Identity); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(plain.Bytes(), want) {
 		t.Fatalf("%s: wrote\n%.500q\nwant\n%.500q", what, plain.Bytes(), want)
 	}
-	if err := list.Write(&packed, Gzip); err != nil {
+	if err := list.Write(&compressed, Gzip); err != nil {
 		t.Fatal(err)
 	}
-	if got := gunzip(t, packed.Bytes()); !bytes.Equal(got, want) {
+	if got := gunzip(t, compressed.Bytes()); !bytes.Equal(got, want) {
 		t.Fatalf("%s compressed: wrote\n%.500q\nwant\n%.500q", what, got, want)
 	}
-	var zipped bytes.Buffer
-	if err := list.Write(&zipped, Zstd); err != nil {
+	var zstd bytes.Buffer
+	if err := list.Write(&zstd, Zstd); err != nil {
 		t.Fatal(err)
 	}
-	if got := unzstd(t, zipped.Bytes()); !bytes.Equal(got, want) {
+	if got := unzstd(t, zstd.Bytes()); !bytes.Equal(got, want) {
 		t.Fatalf("%s as zstd: wrote\n%.500q\nwant\n%.500q", what, got, want)
 	}
 	for offset, longer := range map[int64]bool{-1: true, 0: false, 1: false, -500: true, 500: false} {
@@ -269,7 +269,7 @@ func TestObject(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, f := range []*Form{bare, modelled, modelled} {
-					got, err := f.Object(Span{Memo: g.memo, Entries: g.entries, From: i, To: i + 1})
+					got, err := f.Object(EntryRun{Memo: g.memo, Entries: g.entries, From: i, To: i + 1})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -282,8 +282,8 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestSingleItemsAreEncodedAlone reads single items. Their neighbours are not encoded. The items
-// are kept, and copied when the whole group is encoded.
+// TestSingleItemsAreEncodedAlone reads single items. Their neighbours are not encoded.
+// The items are kept, and copied when the whole group is encoded.
 func TestSingleItemsAreEncodedAlone(t *testing.T) {
 	w := newFixture(t)
 	all := groups(t, 40, 40)
@@ -316,8 +316,9 @@ func TestSingleItemsAreEncodedAlone(t *testing.T) {
 	}
 }
 
-// TestTightBudgetKeepsCompressedBytes lists more than fits into the budget. Once the budget has
-// settled, segments are unpacked when they are read again, and no object is decoded.
+// TestTightBudgetKeepsCompressedBytes lists more than fits into the budget. Once the
+// budget has settled, segments are decompressed when they are read again, and no object
+// is decoded.
 func TestTightBudgetKeepsCompressedBytes(t *testing.T) {
 	w := newFixture(t)
 	all := groups(t, 2000, 40)

@@ -12,7 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// write writes a group in a form, checks the bytes and returns how many objects were decoded.
+// write writes a group in a form, checks the bytes and returns how many objects were
+// decoded.
 func (w *fixture) write(t *testing.T, f *Form, g group) int64 {
 	t.Helper()
 	want := w.expectedList(t, f.cfg.Framing, []group{g}, 0, len(g.entries))
@@ -49,7 +50,8 @@ func TestMemoEncodesOnce(t *testing.T) {
 	}
 }
 
-// TestWarm warms a group several times. It is encoded once, or never if it is not to be kept.
+// TestWarm warms a group several times. It is encoded once, or never if it is not to be
+// kept.
 func TestWarm(t *testing.T) {
 	for name, c := range map[string]struct {
 		text int
@@ -64,7 +66,7 @@ func TestWarm(t *testing.T) {
 			g.entries, stored = append(g.entries, e), stored+int64(e.Size())
 		}
 		for range 4 {
-			if more, err := f.Warm(Span{Memo: g.memo, Entries: g.entries}, stored); err != nil || !more {
+			if more, err := f.Warm(EntryRun{Memo: g.memo, Entries: g.entries}, stored); err != nil || !more {
 				t.Fatalf("%s: %v, %v", name, more, err)
 			}
 			collectGarbage() // Weak pointers end.
@@ -117,8 +119,8 @@ func TestMemoCopiesOverUnreadGenerations(t *testing.T) {
 	}
 }
 
-// TestMemoGivesBackItems reads another single item of each generation of a group. The bytes
-// of items of older generations must be given back to the budget.
+// TestMemoGivesBackItems reads another single item of each generation of a group. The
+// bytes of items of older generations must be given back to the budget.
 func TestMemoGivesBackItems(t *testing.T) {
 	w := newFixture(t)
 	f := w.form(t, JSON)
@@ -182,8 +184,8 @@ func TestRetiredMemoKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestBudgetDoesNotRetainEntries retires a group. Its entries must be collected, although the budget's
-// queues still refer to its cells.
+// TestBudgetDoesNotRetainEntries retires a group. Its entries must be collected, although
+// the budget's queues still refer to its cells.
 func TestBudgetDoesNotRetainEntries(t *testing.T) {
 	w := newFixture(t)
 	f := w.form(t, JSON)
@@ -224,7 +226,8 @@ func TestReplacedMemoKeepsNothingNew(t *testing.T) {
 	}
 }
 
-// TestRetireGivesEverythingBack retires a leaf that has not copied its predecessor's bytes yet.
+// TestRetireGivesEverythingBack retires a leaf that has not copied its predecessor's
+// bytes yet.
 func TestRetireGivesEverythingBack(t *testing.T) {
 	w := newFixture(t)
 	g := groups(t, 40, 40)[0]
@@ -238,8 +241,8 @@ func TestRetireGivesEverythingBack(t *testing.T) {
 	}
 }
 
-// TestMemoUnderLoad reads each generation of a leaf in all forms while newer generations are
-// made.
+// TestMemoUnderLoad reads each generation of a leaf in all forms while newer generations
+// are made.
 func TestMemoUnderLoad(t *testing.T) {
 	w := newFixture(t)
 	w.budget = NewBudget(40 << 10)
@@ -253,12 +256,12 @@ func TestMemoUnderLoad(t *testing.T) {
 			snapshot := old
 			for range 3 {
 				readers.Go(func() {
-					var plain, packed bytes.Buffer
+					var plain, compressed bytes.Buffer
 					list := newList(f, []group{snapshot}, 0, 40)
 					if err := list.Write(&plain, Identity); err != nil || !bytes.Equal(plain.Bytes(), want) {
 						t.Errorf("plain answer of generation %d is wrong: %v", generation, err)
 					}
-					if err := list.Write(&packed, Gzip); err != nil || !bytes.Equal(gunzip(t, packed.Bytes()), want) {
+					if err := list.Write(&compressed, Gzip); err != nil || !bytes.Equal(gunzip(t, compressed.Bytes()), want) {
 						t.Errorf("compressed answer of generation %d is wrong: %v", generation, err)
 					}
 				})

@@ -2,25 +2,25 @@ package encode
 
 import "github.com/millrace/millrace/internal/resource"
 
-// AppendMissing appends the entries of a span that would have to be decoded to write it in
-// this form now, because no memo keeps their bytes. A conversion webhook is asked for these
-// ahead. The answer may be outdated when the span is written.
-func (f *Form) AppendMissing(dst []*resource.Entry, span Span) []*resource.Entry {
+// AppendMissing appends the entries of a run that would have to be decoded to write it in
+// this form now, because no memo keeps their bytes. A conversion webhook is asked for
+// these ahead. The answer may be outdated when the run is written.
+func (f *Form) AppendMissing(dst []*resource.Entry, run EntryRun) []*resource.Entry {
 	if f.cfg.Volatile {
-		return append(dst, span.Entries[span.From:span.To]...)
+		return append(dst, run.Entries[run.From:run.To]...)
 	}
-	own, inherited, _ := span.Memo.slotOf(f, span.Entries)
+	own, inherited, _ := run.Memo.slotOf(f, run.Entries)
 	if !own.cold() {
 		return dst
 	}
-	from, to := span.From, span.To
-	if span.coversMost() {
-		from, to = 0, len(span.Entries)
+	from, to := run.From, run.To
+	if run.coversMost() {
+		from, to = 0, len(run.Entries)
 	}
 	separator := len(f.cfg.Framing.separator())
-	sources := []*copySource{own.copySource(false), inherited.copySource(span.coversMost())}
+	sources := []*copySource{own.copySource(false), inherited.copySource(run.coversMost())}
 next:
-	for _, e := range span.Entries[from:to] {
+	for _, e := range run.Entries[from:to] {
 		for _, s := range sources {
 			if item, row := s.item(e, separator); item != nil || row != nil {
 				continue next

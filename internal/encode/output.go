@@ -16,9 +16,9 @@ const (
 	Zstd     Encoding = "zstd"
 )
 
-// output gathers small parts into writes that are worth a system call, and compresses parts
-// that were not compressed before. Its buffers are all the memory that a list or stream
-// takes for writing. They come from a pool, and release gives them back.
+// output gathers small parts into writes that are worth a system call, and compresses
+// parts that were not compressed before. Its buffers are all the memory that a list or
+// stream takes for writing. They come from a pool, and release gives them back.
 type output struct {
 	w        io.Writer
 	encoding Encoding
@@ -84,8 +84,8 @@ func (o *output) plain(part []byte) error {
 	return o.flush()
 }
 
-// packed adds a segment that is compressed with the output's coding.
-func (o *output) packed(w *segment) error {
+// compressed adds a segment that is compressed with the output's coding.
+func (o *output) compressed(w *segment) error {
 	if err := o.compress(); err != nil {
 		return err
 	}

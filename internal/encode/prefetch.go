@@ -20,17 +20,17 @@ var helperSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 // prefetcher encodes cold groups of a list ahead of the goroutine that walks it. To encode
 // a group for the first time takes much longer than to send it, so other processors help.
 //
-// A helper does what a second reader of the list would do that is a little ahead: it fills
-// the memo. So nothing depends on helpers. The walk claims a group that no helper has, and
-// errors and panics of a helper are dropped, because the walk meets the same. Helpers start
-// when there is work and end when there is none; they never wait for the walk, which may
-// have come to a client that does not read. A prefetcher is for one walk.
+// A helper does what a second reader of the list would do that is a little ahead: it
+// fills the memo. So nothing depends on helpers. The walk claims a group that no helper
+// has, and errors and panics of a helper are dropped, because the walk meets the same.
+// Helpers start when there is work and end when there is none; they never wait for the
+// walk, which may have come to a client that does not read. A prefetcher is for one walk.
 type prefetcher struct {
 	list *List
 	// cold reports whether a slot lacks what the walk needs.
 	cold func(*slot) bool
 	// prepare encodes a group. The result is found in the memo.
-	prepare func(Span) error
+	prepare func(EntryRun) error
 
 	// work has the groups that wait for a helper. It is nil until there is one.
 	work    chan *prefetch
@@ -40,19 +40,19 @@ type prefetcher struct {
 
 // prefetch is a cold group that the walk has not reached yet.
 type prefetch struct {
-	span Span
+	run EntryRun
 	// claimed is set by the goroutine that encodes the group: a helper, or the walk.
 	claimed atomic.Bool
 	// done is closed when a helper has encoded the group.
 	done chan struct{}
 }
 
-// spans yields the spans of the list.
-func (p *prefetcher) spans() iter.Seq[Span] {
-	return func(yield func(Span) bool) {
+// runs yields the runs of the list.
+func (p *prefetcher) runs() iter.Seq[EntryRun] {
+	return func(yield func(EntryRun) bool) {
 		defer p.stopped.Store(true)
 		var ring [prefetchWindow]struct {
-			span     Span
+			run      EntryRun
 			prefetch *prefetch
 		}
 		var begun, yielded int
@@ -62,13 +62,13 @@ func (p *prefetcher) spans() iter.Seq[Span] {
 			if f := at.prefetch; f != nil && !f.claimed.CompareAndSwap(false, true) {
 				p.await(f)
 			}
-			return yield(at.span)
+			return yield(at.run)
 		}
-		for span := range p.list.Spans {
+		for run := range p.list.Runs {
 			if begun-yielded == prefetchWindow && !next() {
 				return
 			}
-			ring[begun%prefetchWindow].span, ring[begun%prefetchWindow].prefetch = span, p.start(span)
+			ring[begun%prefetchWindow].run, ring[begun%prefetchWindow].prefetch = run, p.start(run)
 			begun++
 		}
 		for yielded < begun {
@@ -81,19 +81,19 @@ func (p *prefetcher) spans() iter.Seq[Span] {
 
 // start hands a cold group to the helpers. It returns nil for a group that the walk must
 // encode itself, or that has nothing to encode or to keep.
-func (p *prefetcher) start(span Span) *prefetch {
+func (p *prefetcher) start(run EntryRun) *prefetch {
 	f := p.list.Form
-	if f.cfg.Budget == nil || f.cfg.Row != nil || !span.coversMost() {
+	if f.cfg.Budget == nil || f.cfg.Row != nil || !run.coversMost() {
 		return nil
 	}
-	own, _, keep := span.Memo.slotOf(f, span.Entries)
+	own, _, keep := run.Memo.slotOf(f, run.Entries)
 	if !keep || !p.cold(own) || own.large() {
 		return nil
 	}
 	if p.work == nil {
 		p.work = make(chan *prefetch, prefetchWindow)
 	}
-	group := &prefetch{span: span, done: make(chan struct{})}
+	group := &prefetch{run: run, done: make(chan struct{})}
 	select {
 	case p.work <- group:
 	default:
@@ -153,5 +153,5 @@ func (p *prefetcher) encode(group *prefetch) {
 	}
 	defer close(group.done)
 	defer func() { _ = recover() }() // The walk meets the same panic.
-	_ = p.prepare(group.span)
+	_ = p.prepare(group.run)
 }

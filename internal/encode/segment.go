@@ -94,13 +94,14 @@ func (seg *segment) deflated() (*segment, error) {
 	return &segment{bytes: b, crc: crc32.ChecksumIEEE(seg.bytes), size: seg.size}, nil
 }
 
-// zipped compresses a plain segment, for clients that accept zstd and for a tight budget.
-func (seg *segment) zipped() *segment {
+// zstdCompressed compresses a plain segment, for clients that accept zstd and for a tight
+// budget.
+func (seg *segment) zstdCompressed() *segment {
 	return &segment{bytes: zip(seg.bytes), ends: seg.ends, size: seg.size}
 }
 
-// unzipped is the plain segment of a zipped one.
-func (seg *segment) unzipped() (*segment, error) {
+// zstdDecompressed is the plain segment of a zstd one.
+func (seg *segment) zstdDecompressed() (*segment, error) {
 	b, err := unzip(seg.bytes, make([]byte, 0, seg.size))
 	if err != nil {
 		return nil, err
@@ -108,9 +109,9 @@ func (seg *segment) unzipped() (*segment, error) {
 	return &segment{bytes: b, ends: seg.ends, size: seg.size}, nil
 }
 
-// unzippedFor calls use with the plain segment of a zipped one. Its bytes are in a pooled
-// buffer, and are valid until use returns.
-func (seg *segment) unzippedFor(use func(*segment) error) error {
+// useZstdDecompressed calls use with the plain segment of a zstd one. Its bytes are in a
+// pooled buffer, and are valid until use returns.
+func (seg *segment) useZstdDecompressed(use func(*segment) error) error {
 	buf := unzipBuffers.Get().(*[]byte)
 	defer unzipBuffers.Put(buf)
 	b, err := unzip(seg.bytes, (*buf)[:0])

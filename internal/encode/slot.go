@@ -25,7 +25,7 @@ type slot struct {
 		sync.Mutex
 		// The segment in each coding, as long as a reader or the transient queue has it.
 		// So concurrent readers share a segment that is not kept.
-		plain, deflated, zipped weak.Pointer[segment]
+		plain, deflate, zstd weak.Pointer[segment]
 	}
 	*cells
 	// singles has a cell for each entry that may be asked for alone, nil before the first
@@ -39,21 +39,21 @@ type slot struct {
 // the budget's queues may refer to them after the slot is gone, and must not keep the
 // slot's entries in memory.
 type cells struct {
-	// plain holds the segment, deflated the blocks for gzip, zipped a zstd frame. If there
-	// is no room for the plain segment, it is unpacked from zipped when needed.
-	plain, deflated, zipped cell
+	// plain holds the segment, deflate the blocks for gzip, zstd a zstd frame. If there
+	// is no room for the plain segment, it is decompressed from zstd when needed.
+	plain, deflate, zstd cell
 }
 
 // hasBytes reports whether a succeeding slot can copy anything.
 func (s *slot) hasBytes() bool {
-	return s.plain.segment.Load() != nil || s.zipped.segment.Load() != nil || s.singles.Load() != nil
+	return s.plain.segment.Load() != nil || s.zstd.segment.Load() != nil || s.singles.Load() != nil
 }
 
 // These report what a reader of the slot would have to make first. Prefetching asks them.
-func (s *slot) sizeUnknown() bool     { return s.plainSize.Load() == 0 }
-func (s *slot) cold() bool            { return s.plain.segment.Load() == nil && s.missingZipped() }
-func (s *slot) missingDeflated() bool { return s.deflated.segment.Load() == nil }
-func (s *slot) missingZipped() bool   { return s.zipped.segment.Load() == nil }
+func (s *slot) sizeUnknown() bool    { return s.plainSize.Load() == 0 }
+func (s *slot) cold() bool           { return s.plain.segment.Load() == nil && s.missingZstd() }
+func (s *slot) missingDeflate() bool { return s.deflate.segment.Load() == nil }
+func (s *slot) missingZstd() bool    { return s.zstd.segment.Load() == nil }
 
 // large reports whether the group's plain bytes are too large to be kept. Before they were
 // first encoded it is a guess.
@@ -74,8 +74,8 @@ func (s *slot) estimatedSize() int64 {
 // drop gives back all bytes of the slot.
 func (s *slot) drop(b *Budget) {
 	b.drop(&s.plain)
-	b.drop(&s.deflated)
-	b.drop(&s.zipped)
+	b.drop(&s.deflate)
+	b.drop(&s.zstd)
 	s.dropSingles(b)
 }
 

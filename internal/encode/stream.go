@@ -33,8 +33,8 @@ type Change struct {
 // its own would take hundreds of kilobytes, and compress each event once per watch.
 // Instead each frame is compressed once for all watches, against the frame before it
 // (Frame.deflate), and the stream only keeps its checksum and a weak pointer to its last
-// frame. The costs: a frame refers to one frame before it and no further, and streams whose
-// last frames differ need segments of their own.
+// frame. The costs: a frame refers to one frame before it and no further, and streams
+// whose last frames differ need segments of their own.
 //
 // One goroutine uses a stream at a time. The zero value needs Form, Writer and Observe.
 type Stream struct {
@@ -86,41 +86,41 @@ func (s *Stream) end(out *output, err error) error {
 	return err
 }
 
-// Initial writes ADDED frames of all entries of some spans, a group at a time.
-func (s *Stream) Initial(spans iter.Seq[Span]) error {
+// Initial writes ADDED frames of all entries of some runs, a group at a time.
+func (s *Stream) Initial(runs iter.Seq[EntryRun]) error {
 	s.last = weak.Pointer[Frame]{}
 	out := s.output()
 	var err error
-	for span := range spans {
-		if err = s.span(out, span); err != nil {
+	for run := range runs {
+		if err = s.run(out, run); err != nil {
 			break
 		}
 	}
 	return s.end(out, err)
 }
 
-func (s *Stream) span(out *output, span Span) error {
+func (s *Stream) run(out *output, run EntryRun) error {
 	if s.Form.cfg.Volatile {
-		return s.eachEntry(out, span)
+		return s.eachEntry(out, run)
 	}
 	switch {
-	case s.Encoding == Gzip && span.isWhole():
-		return s.Form.borrowPacked(span.Memo, span.Entries, s.Encoding, func(w *segment) error {
+	case s.Encoding == Gzip && run.isWhole():
+		return s.Form.borrowCompressed(run.Memo, run.Entries, s.Encoding, func(w *segment) error {
 			for _, size := range w.sizes {
 				s.Observe(int(size))
 			}
-			return out.packed(w)
+			return out.compressed(w)
 		})
-	case span.coversMost():
-		return s.Form.borrow(span.Memo, span.Entries, func(w *segment) error {
-			for _, size := range w.itemSizes()[span.From:span.To] {
+	case run.coversMost():
+		return s.Form.borrow(run.Memo, run.Entries, func(w *segment) error {
+			for _, size := range w.itemSizes()[run.From:run.To] {
 				s.Observe(int(size))
 			}
-			return out.plain(w.items(span.From, span.To, 0))
+			return out.plain(w.items(run.From, run.To, 0))
 		})
 	}
-	for i := span.From; i < span.To; i++ {
-		frame, _, err := s.Form.item(span.Memo, span.Entries, i)
+	for i := run.From; i < run.To; i++ {
+		frame, _, err := s.Form.item(run.Memo, run.Entries, i)
 		if err == nil {
 			err = s.plain(out, frame)
 		}
@@ -138,8 +138,8 @@ func (s *Stream) plain(out *output, frame []byte) error {
 }
 
 // eachEntry encodes frames that are volatile, so no memo keeps them.
-func (s *Stream) eachEntry(out *output, span Span) error {
-	for _, e := range span.Entries[span.From:span.To] {
+func (s *Stream) eachEntry(out *output, run EntryRun) error {
+	for _, e := range run.Entries[run.From:run.To] {
 		frame, err := s.form().event(nil, watch.Added, e, e.Revision)
 		if err == nil {
 			err = s.plain(out, frame)

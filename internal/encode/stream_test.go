@@ -67,8 +67,8 @@ func (w *fixture) oracleOf(tb testing.TB, f *Form, out io.Writer, c Change) {
 	w.oracle(tb, f, out, c.Kind, obj)
 }
 
-// streamClient has a stream, the bytes that it was sent, and the frames that it should have
-// been sent.
+// streamClient has a stream, the bytes that it was sent, and the frames that it should
+// have been sent.
 type streamClient struct {
 	Stream
 	wire  bytes.Buffer
@@ -97,7 +97,8 @@ func (a *starvedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// check decodes all that was sent so far. The decoder must not need further bytes for that.
+// check decodes all that was sent so far. The decoder must not need further bytes for
+// that.
 func (c *streamClient) check(t *testing.T, ended bool) {
 	t.Helper()
 	got := c.wire.Bytes()
@@ -165,11 +166,11 @@ func (w *fixture) join(t *testing.T, f *Form, all []group, random *rand.Rand) *s
 	c := newClient(f, []Encoding{Identity, Gzip}[random.IntN(2)])
 	from := random.IntN(20)
 	to := from + random.IntN(20-from)
-	if err := c.Initial(spansBetween(all, from, to)); err != nil {
+	if err := c.Initial(runsBetween(all, from, to)); err != nil {
 		t.Fatal(err)
 	}
-	for span := range spansBetween(all, from, to) {
-		for _, e := range span.Entries[span.From:span.To] {
+	for run := range runsBetween(all, from, to) {
+		for _, e := range run.Entries[run.From:run.To] {
 			w.oracleOf(t, f, &c.want, Change{Kind: watch.Added, Entry: e, Revision: e.Revision})
 		}
 	}
@@ -240,9 +241,9 @@ func TestEventIsEncodedOnce(t *testing.T) {
 	}
 }
 
-// TestAgesAreOfNow sends events whose frames tell ages. Watches that are sent an event in the
-// same second share the frame. A watch that is sent it later gets a new one, also between
-// frames that it shares with other watches.
+// TestAgesAreOfNow sends events whose frames tell ages. Watches that are sent an event in
+// the same second share the frame. A watch that is sent it later gets a new one, also
+// between frames that it shares with other watches.
 func TestAgesAreOfNow(t *testing.T) {
 	w := newFixture(t)
 	cfg := w.watchForm(t, WatchJSON).cfg
@@ -304,8 +305,8 @@ func TestAgesAreOfNow(t *testing.T) {
 	})
 }
 
-// TestRecentFramesAreBounded sends more frames than are kept. The oldest are encoded again for a
-// watch that is late.
+// TestRecentFramesAreBounded sends more frames than are kept. The oldest are encoded
+// again for a watch that is late.
 func TestRecentFramesAreBounded(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
@@ -355,8 +356,8 @@ func TestReleasedFramesAreEncodedAgain(t *testing.T) {
 	}
 }
 
-// TestFollowingFramesShrink sends similar frames with gzip. Each is compressed with the one
-// before it as its dictionary.
+// TestFollowingFramesShrink sends similar frames with gzip. Each is compressed with the
+// one before it as its dictionary.
 func TestFollowingFramesShrink(t *testing.T) {
 	w := newFixture(t)
 	f := w.watchForm(t, WatchJSON)
@@ -391,12 +392,12 @@ func TestStreamFails(t *testing.T) {
 		t.Errorf("Append() = %v, want the decoder's error", err)
 	}
 	undecodable := group{memo: new(Memo), entries: []*resource.Entry{bad}}
-	if err := c.Initial(spansBetween([]group{undecodable}, 0, 1)); !errors.Is(err, errNotDecoded) {
+	if err := c.Initial(runsBetween([]group{undecodable}, 0, 1)); !errors.Is(err, errNotDecoded) {
 		t.Errorf("Initial() = %v, want the decoder's error", err)
 	}
 	c.Writer = failingWriter{}
 	good := group{memo: new(Memo), entries: []*resource.Entry{entry(t, 1, "text")}}
-	if err := c.Initial(spansBetween([]group{good}, 0, 1)); !errors.Is(err, io.ErrClosedPipe) {
+	if err := c.Initial(runsBetween([]group{good}, 0, 1)); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Initial() = %v, want the writer's error", err)
 	}
 }

@@ -15,7 +15,7 @@ func (m *Memo) Usage(byForm map[string]int64) {
 
 // keptBytes is what the slot's cells hold, as the budget counts it.
 func (s *slot) keptBytes() int64 {
-	n := s.plain.cost() + s.deflated.cost() + s.zipped.cost()
+	n := s.plain.cost() + s.deflate.cost() + s.zstd.cost()
 	if singles := s.singles.Load(); singles != nil {
 		for i := range *singles {
 			n += (*singles)[i].cost()

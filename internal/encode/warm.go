@@ -13,9 +13,9 @@ const (
 // objects that are being warmed. If their wire bytes fit into half of the budget they are
 // kept plain, otherwise compressed. Large objects are left alone. Warm returns false if
 // the budget has no room for more.
-func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
+func (f *Form) Warm(run EntryRun, stored int64) (more bool, err error) {
 	b := f.cfg.Budget
-	own, _, _ := span.Memo.slotOf(f, span.Entries)
+	own, _, _ := run.Memo.slotOf(f, run.Entries)
 	if !own.cold() {
 		return true, nil
 	}
@@ -26,9 +26,9 @@ func (f *Form) Warm(span Span, stored int64) (more bool, err error) {
 		return true, nil
 	}
 	if wireGrowth*stored > b.limit/warmShare {
-		_, err = f.packedSegment(span.Memo, span.Entries, Zstd)
+		_, err = f.compressedSegment(run.Memo, run.Entries, Zstd)
 	} else {
-		_, err = f.plainSegment(span.Memo, span.Entries)
+		_, err = f.plainSegment(run.Memo, run.Entries)
 	}
 	return true, err
 }

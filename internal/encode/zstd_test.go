@@ -20,8 +20,8 @@ var strictDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxClientWindow), zstd.WithDecoderMaxMemory(1<<30))
 })
 
-// firstFrame walks a frame's blocks (RFC 8878, 3.1.1). It returns the frame's plain bytes, and
-// the bytes behind the frame, which decoders of a single frame do not see.
+// firstFrame walks a frame's blocks (RFC 8878, 3.1.1). It returns the frame's plain
+// bytes, and the bytes behind the frame, which decoders of a single frame do not see.
 func firstFrame(tb testing.TB, stream []byte) (plain, rest []byte) {
 	tb.Helper()
 	var header zstd.Header
@@ -105,15 +105,15 @@ func repetitiveBytes(random *rand.Rand, size int) []byte {
 }
 
 // composeZstd writes parts as one stream, each as a segment or plain.
-func composeZstd(tb testing.TB, parts [][]byte, packed func(i int) bool) []byte {
+func composeZstd(tb testing.TB, parts [][]byte, compressed func(i int) bool) []byte {
 	tb.Helper()
 	var stream bytes.Buffer
 	out := newOutput(&stream, Zstd)
 	defer out.release()
 	for i, part := range parts {
 		var err error
-		if packed(i) && len(part) > 0 {
-			err = out.packed((&segment{bytes: part, size: int64(len(part))}).zipped())
+		if compressed(i) && len(part) > 0 {
+			err = out.compressed((&segment{bytes: part, size: int64(len(part))}).zstdCompressed())
 		} else {
 			err = out.plain(part)
 		}
@@ -154,8 +154,8 @@ func TestZstdIsOneFrame(t *testing.T) {
 	}
 }
 
-// TestSegmentsStandAlone composes many short segments. They consist mostly of first sequences,
-// which could use the repeat offsets of the segment before.
+// TestSegmentsStandAlone composes many short segments. They consist mostly of first
+// sequences, which could use the repeat offsets of the segment before.
 func TestSegmentsStandAlone(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -169,9 +169,9 @@ func TestSegmentsStandAlone(t *testing.T) {
 	}
 }
 
-// TestRepeatOffsetsCarryOver shows that the tests above notice a segment that depends on the
-// bytes before it. The segment is the reference encoder's. It begins with the repeat offset
-// 4 of a new frame.
+// TestRepeatOffsetsCarryOver shows that the tests above notice a segment that depends on
+// the bytes before it. The segment is the reference encoder's. It begins with the repeat
+// offset 4 of a new frame.
 func TestRepeatOffsetsCarryOver(t *testing.T) {
 	const blocks = "\x5c\x00\x00\x28abcdq\x01\x00\x51\x7a\x89"
 	want := append(bytes.Repeat([]byte("abcd"), 30), 'q')
@@ -220,18 +220,18 @@ func TestSegmentUnpacks(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, size := range []int{1, 100, 5000, 400_000, 3 << 20} {
 		plain := &segment{bytes: repetitiveBytes(random, size), size: int64(size)}
-		again, err := plain.zipped().unzipped()
+		again, err := plain.zstdCompressed().zstdDecompressed()
 		if err != nil || !bytes.Equal(again.bytes, plain.bytes) {
-			t.Errorf("%d bytes are %d when they are unpacked: %v", size, len(again.bytes), err)
+			t.Errorf("%d bytes are %d when they are decompressed: %v", size, len(again.bytes), err)
 		}
 		if cap(again.bytes) > size+size/8+64 {
-			t.Errorf("%d bytes take %d when they are unpacked", size, cap(again.bytes))
+			t.Errorf("%d bytes take %d when they are decompressed", size, cap(again.bytes))
 		}
 	}
 }
 
-// FuzzZstdFrame cuts bytes into segments and plain parts, in random order. The stream must be
-// one frame of these bytes.
+// FuzzZstdFrame cuts bytes into segments and plain parts, in random order. The stream
+// must be one frame of these bytes.
 func FuzzZstdFrame(f *testing.F) {
 	f.Add([]byte("aaaaaaaaaaaaaaaabcdabcdabcdabcdabcdefghabcdefghabcdefgh"), uint64(7), uint64(5))
 	f.Add([]byte(strings.Repeat(`,{"metadata":{"name":"a"}}`, 40)), uint64(1), uint64(1<<63|3))

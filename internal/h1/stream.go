@@ -20,9 +20,9 @@ const (
 	// maxChunk is the payload of a chunk which, with its size line and line ends, fills a
 	// batch.
 	maxChunk = pull.BatchSize - 16
-	// maxIdleSegments is the capacity of the segment list that a stream without segments
+	// maxIdleChunks is the capacity of the chunk list that a stream without chunks
 	// keeps.
-	maxIdleSegments = 4
+	maxIdleChunks = 4
 )
 
 type connKey struct{}
@@ -111,7 +111,7 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 	}
 	m.source, m.receiver = nil, nil
 	if m.err != nil {
-		s.closeUnlocked()
+		s.unlockAndClose()
 	}
 	if p, ok := m.err.(*pull.Panic); ok {
 		panic(p) // net/http logs it and ends this connection only
@@ -125,10 +125,10 @@ func (s *stream) Pull(ctx context.Context, source pull.Source) error {
 	return ctx.Err()
 }
 
-// closeUnlocked closes the connection, since HTTP/1 has no other way to say that a body
+// unlockAndClose closes the connection, since HTTP/1 has no other way to say that a body
 // is incomplete. The lock is released meanwhile: TLS may block in Close until the client
 // reads, and a worker must not wait for the lock that long.
-func (s *stream) closeUnlocked() {
+func (s *stream) unlockAndClose() {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	_ = s.nc.Close()
@@ -156,7 +156,7 @@ func (s *stream) Write(w *pull.Worker) {
 	}
 	m.taken = true
 	b := pull.NewBatch()
-	b.Write.Filled = w.Now()
+	b.Write.FillBegan = w.Now()
 	if n := s.fillLocked(b); n > 0 && m.err == nil {
 		s.writeBatchLocked(w, b, n)
 	}
@@ -214,23 +214,23 @@ func (s *stream) moveLocked(b *pull.Batch, n int) {
 	m := &s.mu
 	done := 0
 	for n > 0 {
-		segment := m.unsent[done]
-		part := segment[:min(n, len(segment))]
+		chunk := m.unsent[done]
+		part := chunk[:min(n, len(chunk))]
 		b.Bytes = append(b.Bytes, part...)
 		n -= len(part)
-		if m.unsent[done] = segment[len(part):]; len(m.unsent[done]) == 0 {
+		if m.unsent[done] = chunk[len(part):]; len(m.unsent[done]) == 0 {
 			done++
 		}
 	}
 	rest := copy(m.unsent, m.unsent[done:])
 	clear(m.unsent[rest:])
-	if m.unsent = m.unsent[:rest]; rest == 0 && cap(m.unsent) > maxIdleSegments {
+	if m.unsent = m.unsent[:rest]; rest == 0 && cap(m.unsent) > maxIdleChunks {
 		m.unsent = nil
 	}
 }
 
-func totalLength(segments [][]byte) (n int) {
-	for _, s := range segments {
+func totalLength(chunks [][]byte) (n int) {
+	for _, s := range chunks {
 		n += len(s)
 	}
 	return n
@@ -239,11 +239,11 @@ func totalLength(segments [][]byte) (n int) {
 // askLocked calls the source. The lock is released meanwhile.
 func (s *stream) askLocked(room int) {
 	m := &s.mu
-	source, segments := m.source, m.unsent
+	source, chunks := m.source, m.unsent
 	m.Unlock()
-	segments, more, err := pull.Ask(source, segments, room)
+	chunks, more, err := pull.Ask(source, chunks, room)
 	m.Lock()
-	m.unsent, m.sourceReady = segments, more
+	m.unsent, m.sourceReady = chunks, more
 	switch {
 	case errors.Is(err, io.EOF):
 		m.sourceEnded, m.sourceReady = true, false
@@ -261,16 +261,16 @@ func (s *stream) writeBatchLocked(worker *pull.Worker, b *pull.Batch, n int) {
 		receiver.Sent(w, n, nil)
 	}
 	m.clock.Begin(w)
-	if err := s.deliverUnlocked(worker, b, receiver); err != nil {
+	if err := s.unlockAndDeliver(worker, b, receiver); err != nil {
 		m.err = err
 		return
 	}
 	m.clock.Complete(w)
 }
 
-// deliverUnlocked releases the lock, writes a buffer, and takes the lock again, also when
+// unlockAndDeliver releases the lock, writes a buffer, and takes the lock again, also when
 // it panics.
-func (s *stream) deliverUnlocked(worker *pull.Worker, b *pull.Batch, receiver pull.Receiver) error {
+func (s *stream) unlockAndDeliver(worker *pull.Worker, b *pull.Batch, receiver pull.Receiver) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	_, err := worker.Write(s.nc, b.Bytes)

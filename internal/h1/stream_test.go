@@ -55,7 +55,7 @@ func (f *feed) add(err error, parts ...[]byte) {
 }
 
 // Next returns one part at a time.
-func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
+func (f *feed) Next(chunks [][]byte, room int) ([][]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running++
@@ -65,10 +65,10 @@ func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 		panic(f.panics)
 	}
 	if len(f.pending) == 0 {
-		return segments, false, f.err
+		return chunks, false, f.err
 	}
-	segments, f.pending = append(segments, f.pending[0]), f.pending[1:]
-	return segments, true, nil
+	chunks, f.pending = append(chunks, f.pending[0]), f.pending[1:]
+	return chunks, true, nil
 }
 
 func (f *feed) Sent(w *pull.Write, bytes int, _ *pull.WindowStall) {
@@ -83,7 +83,7 @@ func (f *feed) Written(w *pull.Write) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sent = f.taken
-	f.misused = f.misused || w.Filled.After(w.Began) || w.Began.After(w.Ended) || w.Busy.After(w.Filled)
+	f.misused = f.misused || w.FillBegan.After(w.Began) || w.Began.After(w.Ended) || w.BusySince.After(w.FillBegan)
 	if f.writtenPanics != nil {
 		panic(f.writtenPanics)
 	}

@@ -76,8 +76,9 @@ type Server struct {
 		sync.Mutex
 		conns        map[*conn]struct{}
 		shuttingDown bool
-		// idleWorkers wait for a handler to run. There are none without connections.
-		idleWorkers []*handlerWorker
+		// idleRunners wait for a stream whose handler they run. There are none without
+		// connections.
+		idleRunners []*handlerRunner
 	}
 }
 
@@ -161,7 +162,7 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	if len(s.mu.conns) == 0 {
-		s.stopIdleWorkersLocked()
+		s.stopIdleRunnersLocked()
 	}
 }
 

@@ -11,8 +11,8 @@
 // Pull. An event then wakes no goroutine of its own, and events of thousands of streams
 // leave in a few writes.
 //
-//	handler: Write, Flush, return ──► stream: headers, segments, end ─┐
-//	Source: Wake ──► woken streams ──► Source.Next ──► segments ──────┤
+//	handler: Write, Flush, return ──► stream: headers, chunks, end ─┐
+//	Source: Wake ──► woken streams ──► Source.Next ──► chunks ──────┤
 //	reader: acknowledgements, window updates, resets ─────────────────┤
 //	                                                     worker ◄─────┘
 //	                                                        │ one buffer, one write

@@ -176,11 +176,11 @@ func (s *tickSource) add() {
 	s.wake()
 }
 
-func (s *tickSource) Next(segments [][]byte, _ int) ([][]byte, bool, error) {
+func (s *tickSource) Next(chunks [][]byte, _ int) ([][]byte, bool, error) {
 	for n := s.due.Swap(0); n > 0; n-- {
-		segments = append(segments, s.event)
+		chunks = append(chunks, s.event)
 	}
-	return segments, false, nil
+	return chunks, false, nil
 }
 
 // BenchmarkEvents sends one event on each of many streams at a time.
@@ -227,12 +227,12 @@ func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 	}
 }
 
-// BenchmarkDownload sends 1 MiB in segments of 64 KiB.
+// BenchmarkDownload sends 1 MiB in chunks of 64 KiB.
 func BenchmarkDownload(b *testing.B) {
-	segment := []byte(strings.Repeat("0123456789abcdef", 4<<10))
+	chunk := []byte(strings.Repeat("0123456789abcdef", 4<<10))
 	benchmarkFetch(b, func(w http.ResponseWriter, _ *http.Request) {
 		for range 16 {
-			_, _ = w.Write(segment)
+			_, _ = w.Write(chunk)
 		}
 	})
 }

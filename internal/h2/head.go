@@ -152,14 +152,14 @@ func (s *Server) dateHeader() string {
 type turn struct {
 	// taken says that a goroutine has the turn. wanted says that a worker came meanwhile
 	// and went away: the holder queues the connection again.
-	taken, wanted bool
+	taken, workerCame bool
 	// worker is the holder of the turn; nil if a handler holds it.
 	worker    *pull.Worker
 	batch     []byte
 	block     bytes.Buffer
 	encoder   *hpack.Encoder // to block
 	nameCache nameCache
-	segments  [][]byte
+	chunks    [][]byte
 	// write describes the batch. receiver is one of the receivers whose bytes are in it;
 	// nil if there is none.
 	write    *pull.Write

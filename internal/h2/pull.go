@@ -112,14 +112,14 @@ func (r *response) Pull(ctx context.Context, source pull.Source) error {
 	defer stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(s.segments) > 0 && s.state != streamClosed {
+	for len(s.chunks) > 0 && s.state != streamClosed {
 		s.changed.Wait()
 	}
 	s.source, s.sourceReady, s.sourceEnded = source, true, false
 	s.receiver, _ = source.(pull.Receiver)
 	c.scheduleLocked(s)
 	c.kick()
-	for s.state != streamClosed && ctx.Err() == nil && (!s.sourceEnded || len(s.segments) > 0) {
+	for s.state != streamClosed && ctx.Err() == nil && (!s.sourceEnded || len(s.chunks) > 0) {
 		s.changed.Wait()
 	}
 	for s.askingSource {
@@ -135,17 +135,17 @@ func (r *response) Pull(ctx context.Context, source pull.Source) error {
 	return ctx.Err()
 }
 
-// askLocked calls the source without the lock. Its segments are in a list that belongs to
+// askLocked calls the source without the lock. Its chunks are in a list that belongs to
 // the turn.
 func (c *conn) askLocked(s *stream) {
 	t := &c.mu.turn
-	source, room, segments := s.source, s.roomLocked(), t.segments[:0]
+	source, room, chunks := s.source, s.roomLocked(), t.chunks[:0]
 	s.sourceReady, s.askingSource = false, true
 	c.mu.Unlock()
-	segments, more, err := c.next(source, segments, room)
+	chunks, more, err := c.next(source, chunks, room)
 	c.mu.Lock()
 	s.askingSource = false
-	t.segments = segments
+	t.chunks = chunks
 	switch {
 	case s.state == streamClosed:
 		s.changed.Broadcast()
@@ -159,21 +159,21 @@ func (c *conn) askLocked(s *stream) {
 	default:
 		s.sourceReady = more
 	}
-	s.segments = segments
-	if !s.sourceReady && len(segments) == 0 {
+	s.chunks = chunks
+	if !s.sourceReady && len(chunks) == 0 {
 		s.stall = nil // the client has let everything through
 	}
-	if s.sourceEnded && len(segments) == 0 {
+	if s.sourceEnded && len(chunks) == 0 {
 		s.changed.Broadcast()
 	}
 }
 
 // next calls the source. One that panics resets its own stream only.
-func (c *conn) next(source pull.Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
-	segments, more, err = pull.Ask(source, segments, room)
+func (c *conn) next(source pull.Source, chunks [][]byte, room int) (_ [][]byte, more bool, err error) {
+	chunks, more, err = pull.Ask(source, chunks, room)
 	if p, ok := err.(*pull.Panic); ok {
 		c.logf("h2: panic in the source of a stream of %v: %v\n%s", c.remote, p.Value, p.Trace)
 		err = fmt.Errorf("h2: source panicked: %v", p.Value)
 	}
-	return segments, more, err
+	return chunks, more, err
 }

@@ -23,7 +23,7 @@ type feed struct {
 	wake    func()
 	mu      sync.Mutex
 	pending [][]byte
-	// step is the number of segments that one call of Next returns; 0 means all.
+	// step is the number of chunks that one call of Next returns; 0 means all.
 	step int
 	err  error
 	// running counts calls of Next in progress. misused is set by calls that the
@@ -45,7 +45,7 @@ func (f *feed) add(err error, parts ...string) {
 	f.wake() // Next takes the lock that is held here
 }
 
-func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
+func (f *feed) Next(chunks [][]byte, room int) ([][]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running++
@@ -55,12 +55,12 @@ func (f *feed) Next(segments [][]byte, room int) ([][]byte, bool, error) {
 	if f.step > 0 {
 		n = min(n, f.step)
 	}
-	segments = append(segments, f.pending[:n]...)
+	chunks = append(chunks, f.pending[:n]...)
 	f.pending = f.pending[n:]
 	if len(f.pending) > 0 {
-		return segments, true, nil
+		return chunks, true, nil
 	}
-	return segments, false, f.err
+	return chunks, false, f.err
 }
 
 // feedHandler answers with feeds. It hands the feeds and the results of Pull to the test.

@@ -37,8 +37,8 @@ func (c *stallClock) pause() {
 // noteFillStartLocked records when the buffer was begun, at the first receiver whose
 // bytes enter it.
 func (c *conn) noteFillStartLocked(s *stream) {
-	if w := c.mu.turn.write; s.receiver != nil && w.Filled.IsZero() {
-		w.Filled = c.mu.turn.worker.Now()
+	if w := c.mu.turn.write; s.receiver != nil && w.FillBegan.IsZero() {
+		w.FillBegan = c.mu.turn.worker.Now()
 	}
 }
 
@@ -68,14 +68,14 @@ func (c *conn) writeBatchLocked(bytes []byte) {
 	if receiver != nil {
 		t.clock.Begin(t.write)
 	}
-	if c.deliverUnlocked(receiver, bytes) && receiver != nil {
+	if c.unlockAndDeliver(receiver, bytes) && receiver != nil {
 		t.clock.Complete(t.write)
 	}
 }
 
-// deliverUnlocked releases the lock, writes a buffer, and takes the lock again, also when
+// unlockAndDeliver releases the lock, writes a buffer, and takes the lock again, also when
 // it panics. It returns false if the write failed.
-func (c *conn) deliverUnlocked(receiver pull.Receiver, bytes []byte) (written bool) {
+func (c *conn) unlockAndDeliver(receiver pull.Receiver, bytes []byte) (written bool) {
 	t := &c.mu.turn
 	w, worker := t.write, t.worker
 	c.mu.Unlock()

@@ -116,7 +116,7 @@ func TestSentReportsWindowStall(t *testing.T) {
 	f := <-handler
 	f.add(nil, "0123456789abcdef")
 	waitUntil(t, "the window's worth", func() bool { n, _ := f.total(); return n == 10 })
-	if _, last := f.total(); !last.stall.Since.IsZero() || last.Filled.After(last.Began) || last.Began.After(last.Ended) || last.Filled.IsZero() {
+	if _, last := f.total(); !last.stall.Since.IsZero() || last.FillBegan.After(last.Began) || last.Began.After(last.Ended) || last.FillBegan.IsZero() {
 		t.Errorf("the last delivery is %+v", last)
 	}
 	waitUntil(t, "Waits to report the shut window", func() bool { window, _ := f.puller.Waits(); return !window.IsZero() })

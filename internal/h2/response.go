@@ -200,7 +200,7 @@ func (r *response) send(lent []byte, ends bool) error {
 		return nil
 	}
 	c.kick()
-	for len(lent) > 0 && len(s.segments) > 0 && s.state != streamClosed {
+	for len(lent) > 0 && len(s.chunks) > 0 && s.state != streamClosed {
 		s.changed.Wait()
 	}
 	if s.state == streamClosed {

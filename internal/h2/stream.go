@@ -149,11 +149,11 @@ func (s *stream) runHandler() {
 func (s *stream) abort() {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if len(s.heads)+len(s.segments) > 0 {
+	if len(s.heads)+len(s.chunks) > 0 {
 		late := time.AfterFunc(farewellTimeout, func() { s.reset(http2.ErrCodeInternal, errHandlerComplete) })
 		defer late.Stop()
 	}
-	for s.state != streamClosed && len(s.heads)+len(s.segments) > 0 {
+	for s.state != streamClosed && len(s.heads)+len(s.chunks) > 0 {
 		s.changed.Wait()
 	}
 	s.resetLocked(http2.ErrCodeInternal, errHandlerComplete)
@@ -229,14 +229,14 @@ type sendState struct {
 	headQueued, goAwayAfter bool
 	// heads are sent first: informational ones, then the response's.
 	heads []*head
-	// segments are sent next. Their bytes belong to the handler or the Source, which must
+	// chunks are sent next. Their bytes belong to the handler or the Source, which must
 	// leave them unchanged until they are framed. Those in buffer belong to the stream;
 	// the buffer returns to its pool when they are framed. pair is the memory of the
 	// list.
-	segments [][]byte
-	pair     [2][]byte
-	buffer   *buffer
-	// ends says that the response ends behind segments: with trailers if there are any,
+	chunks [][]byte
+	pair   [2][]byte
+	buffer *buffer
+	// ends says that the response ends behind chunks: with trailers if there are any,
 	// else with END_STREAM on the last frame or on an empty one.
 	ends     bool
 	trailers *head
@@ -257,48 +257,48 @@ func (s *stream) pendingLocked() bool {
 }
 
 func (s *stream) hasBytesLocked() bool {
-	return len(s.segments) > 0 || s.source != nil && s.sourceReady
+	return len(s.chunks) > 0 || s.source != nil && s.sourceReady
 }
 
 // queueBytesLocked queues bytes of the handler: a filled buffer, then lent bytes. It
 // waits until earlier ones are framed.
 func (s *stream) queueBytesLocked(b *buffer, lent []byte) error {
-	for len(s.segments) > 0 && s.state != streamClosed {
+	for len(s.chunks) > 0 && s.state != streamClosed {
 		s.changed.Wait()
 	}
 	if s.state == streamClosed {
 		b.release()
 		return s.err
 	}
-	s.segments = s.pair[:0]
+	s.chunks = s.pair[:0]
 	if b != nil && b.n > 0 {
-		s.segments = append(s.segments, b.bytes[:b.n])
+		s.chunks = append(s.chunks, b.bytes[:b.n])
 	}
 	s.buffer = b
 	if len(lent) > 0 {
-		s.segments = append(s.segments, lent)
+		s.chunks = append(s.chunks, lent)
 	}
 	return nil
 }
 
-// dropFramedLocked removes n bytes from segments, or all of them.
+// dropFramedLocked removes n bytes from chunks, or all of them.
 func (s *stream) dropFramedLocked(n int, whole bool) {
 	if whole {
-		s.releaseSegmentsLocked()
+		s.releaseChunksLocked()
 		return
 	}
-	for n >= len(s.segments[0]) {
-		n -= len(s.segments[0])
-		s.segments[0] = nil
-		s.segments = s.segments[1:]
+	for n >= len(s.chunks[0]) {
+		n -= len(s.chunks[0])
+		s.chunks[0] = nil
+		s.chunks = s.chunks[1:]
 	}
-	s.segments[0] = s.segments[0][n:]
+	s.chunks[0] = s.chunks[0][n:]
 }
 
-// releaseSegmentsLocked releases the segments after they were framed. It wakes the
+// releaseChunksLocked releases the chunks after they were framed. It wakes the
 // handler, but not one that pulls and whose source has not ended.
-func (s *stream) releaseSegmentsLocked() {
-	s.segments = nil
+func (s *stream) releaseChunksLocked() {
+	s.chunks = nil
 	s.buffer.release()
 	s.buffer = nil
 	if s.source == nil || s.sourceEnded {
@@ -310,5 +310,5 @@ func (s *stream) releaseSegmentsLocked() {
 func (s *stream) dropUnsentLocked() {
 	clear(s.pair[:])
 	s.heads, s.trailers, s.ends = nil, nil, false
-	s.releaseSegmentsLocked()
+	s.releaseChunksLocked()
 }

@@ -44,7 +44,7 @@ func (c *conn) Write(w *pull.Worker) {
 	case c.mu.phase == closed:
 		return
 	case t.taken:
-		t.wanted = true
+		t.workerCame = true
 		return
 	}
 	c.collectLocked()
@@ -59,8 +59,8 @@ func (c *conn) Write(w *pull.Worker) {
 // none.
 func (c *conn) endTurnLocked() {
 	t := &c.mu.turn
-	if t.wanted || c.mu.control.Len() > 0 || c.readyLocked() {
-		t.wanted = false
+	if t.workerCame || c.mu.control.Len() > 0 || c.readyLocked() {
+		t.workerCame = false
 		c.kick()
 		return
 	}
@@ -155,7 +155,7 @@ func (c *conn) scheduleLocked(s *stream) {
 // schedules the stream again if it has more.
 func (c *conn) emitLocked(s *stream) {
 	for i, h := range s.heads {
-		ends := i == len(s.heads)-1 && s.ends && len(s.segments) == 0 && s.trailers == nil
+		ends := i == len(s.heads)-1 && s.ends && len(s.chunks) == 0 && s.trailers == nil
 		c.appendHeadLocked(s, h, ends)
 		if ends {
 			c.endStreamLocked(s)
@@ -169,16 +169,16 @@ func (c *conn) emitLocked(s *stream) {
 	if s.stall != nil && s.roomLocked() > 0 {
 		s.stall.pause()
 	}
-	if len(s.segments) == 0 && s.source != nil && s.sourceReady && s.roomLocked() > 0 {
+	if len(s.chunks) == 0 && s.source != nil && s.sourceReady && s.roomLocked() > 0 {
 		c.noteFillStartLocked(s)
 		c.askLocked(s)
 		defer c.copyLeftOverLocked(s)
 	}
-	if len(s.segments) > 0 && c.appendDataLocked(s) {
+	if len(s.chunks) > 0 && c.appendDataLocked(s) {
 		c.endStreamLocked(s)
 		return
 	}
-	if len(s.segments) == 0 && s.ends && s.state != streamClosed {
+	if len(s.chunks) == 0 && s.ends && s.state != streamClosed {
 		if s.trailers != nil {
 			c.appendHeadLocked(s, s.trailers, true)
 		} else {
@@ -190,11 +190,11 @@ func (c *conn) emitLocked(s *stream) {
 	c.scheduleLocked(s)
 }
 
-// copyLeftOverLocked copies the list of a source's segments that were not sent: the list
+// copyLeftOverLocked copies the list of a source's chunks that were not sent: the list
 // that it was filled into belongs to the turn.
 func (c *conn) copyLeftOverLocked(s *stream) {
-	s.segments = slices.Clone(s.segments)
-	clear(c.mu.turn.segments)
+	s.chunks = slices.Clone(s.chunks)
+	clear(c.mu.turn.chunks)
 }
 
 // roomLocked is how many bytes of DATA the stream may send in this turn.
@@ -202,12 +202,12 @@ func (s *stream) roomLocked() int {
 	return int(max(0, min(s.out, s.conn.mu.out, maxPayload)))
 }
 
-// appendDataLocked appends a DATA frame with the segments that fit. It returns true if
+// appendDataLocked appends a DATA frame with the chunks that fit. It returns true if
 // that was the stream's last frame.
 func (c *conn) appendDataLocked(s *stream) (ends bool) {
 	room, n, whole := s.roomLocked(), 0, true
-	for _, segment := range s.segments {
-		if n += len(segment); n > room {
+	for _, chunk := range s.chunks {
+		if n += len(chunk); n > room {
 			n, whole = room, false
 			break
 		}
@@ -224,8 +224,8 @@ func (c *conn) appendDataLocked(s *stream) (ends bool) {
 		t.batch = appendFrame(t.batch, http2.FrameData, flags, s.id, n)
 	}
 	left := n
-	for _, segment := range s.segments {
-		part := segment[:min(left, len(segment))]
+	for _, chunk := range s.chunks {
+		part := chunk[:min(left, len(chunk))]
 		t.batch = append(t.batch, part...)
 		if left -= len(part); left == 0 {
 			break

@@ -5,7 +5,7 @@
 // A caller makes Options, sets flags, and builds a Server with Hooks, where Millrace
 // takes over. Then it runs the server. Without hooks, the server is the stock one.
 //
-//	request ─► frontServer ─► handlerChain: settled discovery, Kubernetes' filters
+//	request ─► frontServer ─► handlerChain: conditional discovery, Kubernetes' filters
 //	                               │
 //	                               ▼
 //	           Hooks.Reads: GET, LIST and WATCH from bytes

@@ -23,9 +23,9 @@ import (
 // chainBuilder puts Kubernetes' filters around a handler.
 type chainBuilder struct {
 	build chainBuild
-	// settle is discovery.Server.Settle. It is nil if a settled request might still wait
-	// for another server on its way through the filters.
-	settle func(*http.Request) *http.Request
+	// decideNotModified is discovery.Server.DecideNotModified. It is nil if such a request
+	// might still wait for another server on its way through the filters.
+	decideNotModified func(*http.Request) *http.Request
 }
 
 // chain builds Kubernetes' filters without those that have no effect on a request.
@@ -33,7 +33,7 @@ type chainBuilder struct {
 //   - If traces are exported nowhere, the tracing filter only hands on a request's own
 //     trace context, at a tenth of a GET's cost. It is moved behind all other filters,
 //     and applied only to requests that have a trace context.
-//   - If there is no audit log either, settled requests skip the timeout filter, which
+//   - If there is no audit log either, requests that are decided skip the timeout filter, which
 //     has no effect on them.
 //
 // The authenticator grows the stack of the request's goroutine first. There is one chain
@@ -50,28 +50,29 @@ func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handl
 		}
 		with.FeatureGate = untracedFeatures{c.FeatureGate}
 		with.TracerProvider = noopTracerProvider{TracerProvider: c.TracerProvider}
-		if c.AuditBackend == nil && b.settle != nil {
-			h.settle = b.settle
-			with.LongRunningFunc = longRunningIfSettled(c.LongRunningFunc)
+		if c.AuditBackend == nil && b.decideNotModified != nil {
+			h.decideNotModified = b.decideNotModified
+			with.LongRunningFunc = longRunningIfNotModified(c.LongRunningFunc)
 		}
 	}
 	h.filters = newWatchChain(b.build, api, with)
 	return h
 }
 
-// handlerChain is the filters, and in front of them the settling of requests.
+// handlerChain is the filters, and in front of them the decision on conditional requests.
 type handlerChain struct {
 	filters http.Handler
 	// fields are the headers of a trace context. There are none if traces are exported.
 	fields []string
-	// settle is chainBuilder.settle; nil if no request is settled.
-	settle func(*http.Request) *http.Request
+	// decideNotModified is chainBuilder.decideNotModified; nil if no request is decided
+	// early.
+	decideNotModified func(*http.Request) *http.Request
 }
 
 // ServeHTTP implements http.Handler.
 func (h *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if h.settle != nil && !discovery.Settled(req.Context()) && !h.hasTraceContext(req) {
-		req = h.settle(req)
+	if h.decideNotModified != nil && !discovery.NotModifiedDecided(req.Context()) && !h.hasTraceContext(req) {
+		req = h.decideNotModified(req)
 	}
 	h.filters.ServeHTTP(w, req)
 }
@@ -88,13 +89,13 @@ func (h *handlerChain) withTracing(api http.Handler, provider tracing.TracerProv
 	})
 }
 
-// settleInline returns a request whose answer is settled, so that its handler will not
+// decideInline returns a request whose answer is decided, so that its handler will not
 // block. It returns nil for all others.
-func (h *handlerChain) settleInline(req *http.Request) *http.Request {
-	if h.settle == nil || h.hasTraceContext(req) {
+func (h *handlerChain) decideInline(req *http.Request) *http.Request {
+	if h.decideNotModified == nil || h.hasTraceContext(req) {
 		return nil
 	}
-	if req = h.settle(req); !discovery.Settled(req.Context()) {
+	if req = h.decideNotModified(req); !discovery.NotModifiedDecided(req.Context()) {
 		return nil
 	}
 	return req
@@ -120,16 +121,16 @@ func (noopTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOptio
 
 var noopSpan trace.Span = noop.Span{}
 
-// longRunningIfSettled makes the timeout filter, and no other, take settled requests for
-// long-running. Otherwise that filter would copy the request and start a goroutine,
+// longRunningIfNotModified makes the timeout filter, and no other, take decided requests
+// for long-running. Otherwise that filter would copy the request and start a goroutine,
 // although the answer is known and has no body.
 //
 // The function recognizes the filter by its place in the chain: behind the deadline,
 // which stays, and in front of authentication.
-func longRunningIfSettled(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
+func longRunningIfNotModified(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
 		ctx := req.Context()
-		if !discovery.Settled(ctx) {
+		if !discovery.NotModifiedDecided(ctx) {
 			return longRunning(req, info)
 		}
 		_, limited := ctx.Deadline()

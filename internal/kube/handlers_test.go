@@ -129,10 +129,10 @@ func goroutineID() string {
 	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
 }
 
-// TestSettledRequestsSkipTimeoutFilter checks which requests run in a goroutine of their
+// TestDecidedRequestsSkipTimeoutFilter checks which requests run in a goroutine of their
 // own. Exactly the others run inline. All of them must have a deadline, and must not be
 // long-running for the other filters.
-func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
+func TestDecidedRequestsSkipTimeoutFilter(t *testing.T) {
 	d, err := newDiscovery()
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 	} {
 		var here string
 		config := testConfig()
-		chain := chainBuilder{settle: d.Settle, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		chain := chainBuilder{decideNotModified: d.DecideNotModified, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			return genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				here = goroutineID()
 				if _, limited := req.Context().Deadline(); !limited {
@@ -177,7 +177,7 @@ func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 		req.Header.Set("Accept", accept)
 		req.Header.Set("If-None-Match", c.tag)
 		handler := chain.chain(nil, config)
-		inline := handler.settleInline(req)
+		inline := handler.decideInline(req)
 		if (inline == nil) != c.apart {
 			t.Errorf("%+v: inline: %v", c, inline != nil)
 		}
@@ -191,7 +191,7 @@ func TestSettledRequestsSkipTimeoutFilter(t *testing.T) {
 				t.Errorf("%+v: served in goroutine %q, the test is %s", c, here, goroutineID())
 			}
 		}
-		if req.Header.Set("Traceparent", "00-1-1-01"); handler.settleInline(req) != nil {
+		if req.Header.Set("Traceparent", "00-1-1-01"); handler.decideInline(req) != nil {
 			t.Errorf("%+v: inline with a trace context", c)
 		}
 	}

@@ -132,7 +132,7 @@ func (h *storedHandler) relist(now cache.Tree) bool {
 
 // follow delivers events of the log from at on. It returns when events were dropped or
 // the handler is stopped.
-func (h *storedHandler) follow(r *cache.Resource, at cache.Cursor) {
+func (h *storedHandler) follow(r *cache.Resource, at cache.Position) {
 	buf := make([]cache.Event, eventBatch)
 	for {
 		// Taken before the log is read: if that has nothing new, this is what was delivered.

@@ -165,11 +165,11 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.cachedSize, s.customStats)
 		chain := chainBuilder{build: generic.BuildHandlerChainFunc}
 		if s.documents.ownManager && !asksOthers {
-			chain.settle = s.documents.discovery.Settle
+			chain.decideNotModified = s.documents.discovery.DecideNotModified
 		}
 		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 			built := chain.chain(hooks.Reads(hideTask(s.documents.wrap(api), c)), c)
-			s.inline = built.settleInline
+			s.inline = built.decideInline
 			return built
 		}
 	}

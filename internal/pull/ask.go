@@ -23,11 +23,11 @@ func (p *Panic) Error() string { return fmt.Sprintf("panicked: %v\n%s", p.Value,
 
 // Ask calls source.Next. If it panics, Ask returns a *Panic as the error: one source must
 // not end the worker that serves other connections.
-func Ask(source Source, segments [][]byte, room int) (_ [][]byte, more bool, err error) {
+func Ask(source Source, chunks [][]byte, room int) (_ [][]byte, more bool, err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = NewPanic(e)
 		}
 	}()
-	return source.Next(segments, room)
+	return source.Next(chunks, room)
 }

@@ -151,14 +151,14 @@ func (c *Conn) flush() error {
 	m.records, m.flushing = nil, true
 	var err error
 	for b := h.drain(); err == nil && len(b) > 0; b, m.pending = m.pending, nil {
-		_, err = c.writeUnlocked(b)
+		_, err = c.unlockAndWrite(b)
 	}
 	m.flushing, m.pending = false, nil
 	recordBufferPool.Put(h)
 	return err
 }
 
-func (c *Conn) writeUnlocked(b []byte) (int, error) {
+func (c *Conn) unlockAndWrite(b []byte) (int, error) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	return c.write(b)

@@ -7,7 +7,7 @@ import (
 
 // Source produces the bytes of a response body.
 type Source interface {
-	// Next appends the next bytes to segments and returns the longer list. It must not
+	// Next appends the next bytes to chunks and returns the longer list. It must not
 	// block. The bytes stay in place until they are sent, so the source must never change
 	// them.
 	//
@@ -21,7 +21,7 @@ type Source interface {
 	//
 	// Next is never called concurrently. While it runs, all other streams of the
 	// connection wait.
-	Next(segments [][]byte, room int) (_ [][]byte, more bool, err error)
+	Next(chunks [][]byte, room int) (_ [][]byte, more bool, err error)
 }
 
 // Receiver is a Source that is told when its bytes enter a write, and when that write has
@@ -51,14 +51,14 @@ type Write struct {
 	// Number counts the writes of the connection, from 1. Writes without bytes of a
 	// Receiver need not count.
 	Number uint64
-	// Filled is when the writer began to fill the buffer. Began and Ended enclose the
-	// write itself. All fields but Number, Filled and Local are only set when Written is
+	// FillBegan is when the writer began to fill the buffer. Began and Ended enclose the
+	// write itself. All fields but Number, FillBegan and Local are only set when Written is
 	// called.
-	Filled, Began, Ended time.Time
-	// The connection had something to write without a pause since Busy. It spent Writing
-	// of the time from Busy to Began in writes.
-	Busy    time.Time
-	Writing time.Duration
+	FillBegan, Began, Ended time.Time
+	// The connection had something to write without a pause since BusySince. It spent
+	// Writing of the time from BusySince to Began in writes.
+	BusySince time.Time
+	Writing   time.Duration
 	// Local belongs to the receivers: they may attach a value to the write. It is nil at
 	// first.
 	Local any

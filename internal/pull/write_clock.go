@@ -40,9 +40,9 @@ func (c *WriteClock) Returned() uint64 { return c.returned }
 func (c *WriteClock) Begin(w *Write) {
 	w.Began = Now()
 	if c.busySince.IsZero() {
-		c.busySince = w.Filled
+		c.busySince = w.FillBegan
 	}
-	w.Busy, w.Writing = c.busySince, c.busyWriting
+	w.BusySince, w.Writing = c.busySince, c.busyWriting
 	c.writeStart.Store(int64(w.Began.Sub(clockOrigin)))
 }
 

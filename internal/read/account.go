@@ -56,8 +56,8 @@ func (a *account) cost(bytes int) report.ListCost {
 	}
 }
 
-// charge adds a request that the tier has answered to the accounts. bytes is the size of the
-// answer. Watches have accounts of their own.
+// charge adds a request that the tier has answered to the accounts. bytes is the size of
+// the answer. Watches have accounts of their own.
 func (q *query) charge(req *http.Request, bytes int) {
 	lists := q.tier.lists
 	if lists == nil || q.isWatch {
@@ -82,7 +82,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 	}
 	r.Shape.Encoding = q.routeForm.names[encodingIndex(q.account.compressed)]
 	if n := q.account.scanned; n > 0 {
-		if s := q.route.cfg.Source.Resource().Snapshot(); s.Len() > 0 {
+		if s := q.route.cfg.Objects.Resource().Snapshot(); s.Len() > 0 {
 			r.Cost.ScannedBytes = uint64(s.Bytes / int64(s.Len()) * int64(n))
 		}
 	}

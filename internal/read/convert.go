@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Converter has a webhook convert objects ahead, so that decoding them does not wait for the
-// webhook.
+// Converter has a webhook convert objects ahead, so that decoding them does not wait for
+// the webhook.
 type Converter interface {
 	// Convert returns when all entries are converted. Its error is what decoding one of
 	// them would return, or that the context has ended.
@@ -22,17 +22,17 @@ type Converter interface {
 	Converted([]*resource.Entry) bool
 }
 
-// convert has a webhook convert the entries of spans that are not encoded yet. It runs before
-// the first byte of an answer, because an error must still be answered. It holds no lock,
-// because other requests for the same groups have deadlines of their own.
-func (q *query) convert(req *http.Request, spans iter.Seq[encode.Span]) error {
+// convert has a webhook convert the entries of runs that are not encoded yet. It runs
+// before the first byte of an answer, because an error must still be answered. It holds
+// no lock, because other requests for the same groups have deadlines of their own.
+func (q *query) convert(req *http.Request, runs iter.Seq[encode.EntryRun]) error {
 	c := q.route.cfg.Converter
 	if c == nil {
 		return nil
 	}
 	var missing []*resource.Entry
-	for span := range spans {
-		missing = q.form.AppendMissing(missing, span)
+	for run := range runs {
+		missing = q.form.AppendMissing(missing, run)
 	}
 	if len(missing) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (q *query) convertInitial(req *http.Request, begin *cache.StartPoint) {
 	}
 	found := begin.Initial.Select(&cache.Query{Prefix: begin.Scope.Prefix, Single: begin.Scope.Single})
 	var initial []*resource.Entry
-	for span := range found.Spans {
-		initial = append(initial, span.Entries[span.From:span.To]...)
+	for run := range found.Runs {
+		initial = append(initial, run.Entries[run.From:run.To]...)
 	}
 	_ = q.route.cfg.Converter.Convert(req.Context(), initial)
 }
@@ -65,9 +65,9 @@ type liveConversion struct {
 	err error
 }
 
-// awaitConversion reports whether the changes can be encoded now. If not, a goroutine has them
-// converted and then wakes the watch: the connection's worker must not wait for a webhook.
-// A conversion that fails ends the watch, by p.err.
+// awaitConversion reports whether the changes can be encoded now. If not, a goroutine has
+// them converted and then wakes the watch: the connection's worker must not wait for a
+// webhook. A conversion that fails ends the watch, by p.err.
 func (p *watchSource) awaitConversion() bool {
 	c := p.query.route.cfg.Converter
 	if c == nil || p.converted {

@@ -40,8 +40,8 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 	}
 	cfg := encode.Config{
 		Name:         r.formName(key),
-		Decode:       r.cfg.Source.Decode,
-		List:         encode.PlainList(r.cfg.Source.NewList),
+		Decode:       r.cfg.Objects.Decode,
+		List:         encode.PlainList(r.cfg.Objects.NewList),
 		Encoder:      serializer.EncoderForVersion(chosen, gv),
 		Framing:      framing,
 		MediaType:    key.mediaType,
@@ -134,7 +134,7 @@ func (key formKey) framing() (encode.Framing, bool) {
 
 // model makes an object of the route's kind, for encode.Form.SetModel.
 func (r *Route) model() (runtime.Object, error) {
-	list := r.cfg.Source.NewList()
+	list := r.cfg.Objects.NewList()
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
 		return nil, fmt.Errorf("find items: %w", err)
@@ -167,8 +167,8 @@ func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object
 	}
 }
 
-// metadataList returns a function that makes a PartialObjectMetadataList. Without objects its
-// items are null, as in Kubernetes.
+// metadataList returns a function that makes a PartialObjectMetadataList. Without objects
+// its items are null, as in Kubernetes.
 func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (runtime.Object, error) {
 	partial := metadataObject(gv)
 	return func(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
@@ -188,8 +188,8 @@ func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (
 	}
 }
 
-// table makes tables of a route's objects. It is the Config.List, Row and Object of forms of
-// tables.
+// table makes tables of a route's objects. It is the Config.List, Row and Object of forms
+// of tables.
 type table struct {
 	route   *Route
 	version schema.GroupVersion
@@ -197,10 +197,10 @@ type table struct {
 	rows    *row.Builder
 }
 
-// list makes the table of a list. Forms only use it for lists without objects, to learn what
-// surrounds the rows.
+// list makes the table of a list. Forms only use it for lists without objects, to learn
+// what surrounds the rows.
 func (t *table) list(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
-	list, err := encode.PlainList(t.route.cfg.Source.NewList)(m, objs...)
+	list, err := encode.PlainList(t.route.cfg.Objects.NewList)(m, objs...)
 	if err != nil {
 		return nil, err
 	}
@@ -219,10 +219,10 @@ func (t *table) convert(obj runtime.Object) (*metav1.Table, error) {
 // errRows says that the printer made no row of an object, or several.
 var errRows = errors.New("an object did not make one row")
 
-// row makes an object's row. It fails if a cell has an age that cannot be told apart from its
-// text.
+// row makes an object's row. It fails if a cell has an age that cannot be told apart from
+// its text.
 func (t *table) row(e *resource.Entry) (encode.Row, error) {
-	obj, err := t.route.cfg.Source.Decode(e)
+	obj, err := t.route.cfg.Objects.Decode(e)
 	if err != nil {
 		return nil, err
 	}
@@ -247,8 +247,8 @@ func (t *table) render(obj runtime.Object) (metav1.TableRow, error) {
 	return r, err
 }
 
-// include is the part of an object that its row holds. The metadata of a bookmark that ends
-// the initial events is never left out, because clients look for its annotation.
+// include is the part of an object that its row holds. The metadata of a bookmark that
+// ends the initial events is never left out, because clients look for its annotation.
 func (t *table) include(obj runtime.Object) (runtime.Object, error) {
 	switch t.options.IncludeObject {
 	case metav1.IncludeObject:

@@ -14,7 +14,7 @@ import (
 // get answers a GET by name.
 func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	began := time.Now()
-	span, err := q.route.cfg.Source.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
+	run, err := q.route.cfg.Objects.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
 	q.account.addIdle(began) // Find takes its time with waiting for etcd.
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if errors.Is(err, cache.ErrExpired) {
@@ -24,14 +24,14 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""
 	}
-	if span.Entries[span.From].Opaque() {
+	if run.Entries[run.From].Opaque() {
 		return passedOpaque
 	}
-	if err := q.convert(req, func(yield func(encode.Span) bool) { yield(span) }); err != nil {
+	if err := q.convert(req, func(yield func(encode.EntryRun) bool) { yield(run) }); err != nil {
 		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""
 	}
-	body, err := q.object(span)
+	body, err := q.object(run)
 	if err != nil {
 		return q.passOnEncoding(err)
 	}
@@ -54,13 +54,13 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 }
 
 // object encodes the answer to a GET. As a table it is a list of one row.
-func (q *query) object(span encode.Span) ([]byte, error) {
+func (q *query) object(run encode.EntryRun) ([]byte, error) {
 	if !q.form.IsTable() {
-		return q.form.Object(span)
+		return q.form.Object(run)
 	}
 	list := &encode.List{
-		Form: q.form, Meta: encode.Meta{ResourceVersion: span.Entries[span.From].Revision}, Now: time.Now(),
-		Spans: func(yield func(encode.Span) bool) { yield(span) },
+		Form: q.form, Meta: encode.Meta{ResourceVersion: run.Entries[run.From].Revision}, Now: time.Now(),
+		Runs: func(yield func(encode.EntryRun) bool) { yield(run) },
 	}
 	var body bytesWriter
 	err := list.Write(&body, encode.Identity)

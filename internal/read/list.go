@@ -18,10 +18,10 @@ import (
 // list answers a LIST.
 func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
-	if !q.route.cfg.Source.CoversPredicate(&opts.Predicate) {
+	if !q.route.cfg.Objects.CoversPredicate(&opts.Predicate) {
 		return passedSelector
 	}
-	page, err := q.route.cfg.Source.Select(req.Context(), key, opts)
+	page, err := q.route.cfg.Objects.Select(req.Context(), key, opts)
 	if errors.Is(err, cache.ErrExpired) {
 		return passedHistory
 	}
@@ -32,7 +32,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if page.Opaque {
 		return passedOpaque
 	}
-	if err := q.convert(req, page.Spans); err != nil {
+	if err := q.convert(req, page.Runs); err != nil {
 		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""
 	}
@@ -40,7 +40,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	list := &encode.List{
 		Form:  q.form,
 		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining},
-		Spans: page.Spans,
+		Runs:  page.Runs,
 		Empty: page.Count == 0,
 		Now:   time.Now(),
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// Source finds stored objects without decoding them, as fresh as a request asks for. Keys
+// Objects finds stored objects without decoding them, as fresh as a request asks for. Keys
 // are those of Kubernetes' registries: prefix, namespace, name. Errors are storage's. An
 // error that wraps cache.ErrExpired says that only etcd may have what was asked for.
-type Source interface {
-	Find(ctx context.Context, key, resourceVersion string) (encode.Span, error)
+type Objects interface {
+	Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)
 	// CoversPredicate reports whether Select can apply a predicate without decoding
 	// objects.
@@ -57,8 +57,8 @@ type RouteConfig struct {
 	Gets, Lists, Watches bool
 	// Serializer knows the media types and encoders of the version.
 	Serializer runtime.NegotiatedSerializer
-	// Source is where objects come from.
-	Source Source
+	// Objects is where objects come from.
+	Objects Objects
 	// Convertor translates field selectors and converts objects.
 	Convertor runtime.ObjectConvertor
 	// Table makes tables. If it is nil, requests for tables are passed on.
@@ -81,8 +81,8 @@ type RouteConfig struct {
 	Shared *SharedConfig
 }
 
-// SharedConfig is what all routes of a process have in common. It is not changed once a route
-// was made with it.
+// SharedConfig is what all routes of a process have in common. It is not changed once a
+// route was made with it.
 type SharedConfig struct {
 	// Budget bounds the wire bytes that are kept.
 	Budget *encode.Budget
@@ -109,8 +109,9 @@ type Custom struct {
 	Begin func() (end func(), ok bool)
 }
 
-// Route answers for one resource in one API version. Its forms are made when they are first
-// asked for, and stay: there are few combinations, and memos find their slots by the form.
+// Route answers for one resource in one API version. Its forms are made when they are
+// first asked for, and stay: there are few combinations, and memos find their slots by
+// the form.
 type Route struct {
 	cfg  RouteConfig
 	root string
@@ -225,7 +226,7 @@ func (r *Route) path(verb, namespace, name string) string {
 
 // key is the key that registries use for an object, for a namespace, or for the resource.
 func (r *Route) key(namespace, name string) string {
-	key := r.cfg.Source.Prefix()
+	key := r.cfg.Objects.Prefix()
 	if namespace != "" {
 		key += "/" + namespace
 	}

@@ -86,7 +86,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	cfg := read.RouteConfig{
 		Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		Namespaced: true, Gets: true, Lists: true, Serializer: serializer.NewCodecFactory(scheme),
-		Source: &fakeSource{tier: env, consistent: cache.NewConsistent(env.cache, env.etcd)}, Convertor: scheme,
+		Objects: &fakeSource{tier: env, consistent: cache.NewConsistent(env.cache, env.etcd)}, Convertor: scheme,
 		Table:  rest.NewDefaultTableConvertor(corev1.Resource("configmaps")),
 		Shared: &read.SharedConfig{Budget: encode.NewBudget(1 << 20), Compress: true},
 	}
@@ -169,15 +169,15 @@ func (s *fakeSource) fresh(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
-func (s *fakeSource) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
+func (s *fakeSource) Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error) {
 	if err := s.fresh(ctx, resourceVersion); err != nil {
-		return encode.Span{}, err
+		return encode.EntryRun{}, err
 	}
-	span, ok := s.tier.resource.Snapshot().Find(strings.TrimPrefix(key, "/configmaps/"))
+	run, ok := s.tier.resource.Snapshot().Find(strings.TrimPrefix(key, "/configmaps/"))
 	if !ok {
-		return span, storage.NewKeyNotFoundError(key, 0)
+		return run, storage.NewKeyNotFoundError(key, 0)
 	}
-	return span, nil
+	return run, nil
 }
 
 func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error) {
@@ -194,7 +194,7 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 		q.Prefix += "/"
 	}
 	snapshot := s.tier.resource.Snapshot()
-	return cache.Page{Selection: snapshot.Select(q), Revision: snapshot.Revision, Waited: waited}, nil
+	return cache.Page{Result: snapshot.Select(q), Revision: snapshot.Revision, Waited: waited}, nil
 }
 
 func (s *fakeSource) Decode(e *resource.Entry) (runtime.Object, error) {

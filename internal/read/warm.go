@@ -8,11 +8,11 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 )
 
-// Warming encodes what many clients list before they ask: after a start, when the cache was
-// loaded anew, and after changes. It runs while no request is answered, one leaf at a time,
-// for forms that are hot. A form is hot for a while after a LIST has asked for it. After a
-// start the two forms that clients of Kubernetes use are hot too; but until a LIST asks for
-// them they are not encoded anew while the resource changes.
+// Warming encodes what many clients list before they ask: after a start, when the cache
+// was loaded anew, and after changes. It runs while no request is answered, one leaf at a
+// time, for forms that are hot. A form is hot for a while after a LIST has asked for it.
+// After a start the two forms that clients of Kubernetes use are hot too; but until a
+// LIST asks for them they are not encoded anew while the resource changes.
 
 const (
 	// warmPeriod is the time between two passes. A pass that finds everything warm costs a
@@ -59,7 +59,7 @@ func (t *Tier) Warm(ctx context.Context) {
 	for {
 		for _, r := range *t.routes.Load() {
 			now, w := time.Now(), last[r]
-			due, ahead := w.due(r.cfg.Source.Resource().Snapshot().Revision, now)
+			due, ahead := w.due(r.cfg.Objects.Resource().Snapshot().Revision, now)
 			if last[r] = w; !due {
 				continue
 			}
@@ -83,10 +83,10 @@ type warmState struct {
 	warmed   time.Time
 }
 
-// due reports whether this pass encodes: the resource did not change since the last pass, or
-// the last one that encoded is churnPeriod ago. revision is the resource's newest. ahead
-// reports whether forms are included for which no LIST has asked yet. That is so for the
-// first pass, and when nothing has changed.
+// due reports whether this pass encodes: the resource did not change since the last pass,
+// or the last one that encoded is churnPeriod ago. revision is the resource's newest.
+// ahead reports whether forms are included for which no LIST has asked yet. That is so
+// for the first pass, and when nothing has changed.
 func (w *warmState) due(revision int64, now time.Time) (due, ahead bool) {
 	quiet, first := revision == w.revision, w.warmed.IsZero()
 	w.revision = revision
@@ -113,16 +113,16 @@ func (r *Route) hotForms(now time.Time, ahead bool) []*encode.Form {
 // warmForm encodes the cold leaves of a resource in one form. It stops when the budget's
 // share for warming is used up or the context ends.
 func (t *Tier) warmForm(ctx context.Context, r *Route, f *encode.Form) {
-	snapshot := r.cfg.Source.Resource().Snapshot()
+	snapshot := r.cfg.Objects.Resource().Snapshot()
 	if snapshot.Len() < minWarmObjects || snapshot.Opaque > 0 {
 		return
 	}
-	for span := range snapshot.Spans("") {
+	for run := range snapshot.Runs("") {
 		if !t.idle(ctx) {
 			return
 		}
 		t.warming.Store(true)
-		more, err := f.Warm(span, snapshot.Bytes)
+		more, err := f.Warm(run, snapshot.Bytes)
 		t.warming.Store(false)
 		if err != nil || !more {
 			return // The first request that meets the same error logs it (failureLog).

@@ -26,7 +26,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	key, opts := q.storageOptions()
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
-	source := q.route.cfg.Source
+	source := q.route.cfg.Objects
 	tells := source.CoversPredicate(&opts.Predicate)
 	if !tells && q.route.cfg.Converter == nil {
 		return passedSelector
@@ -47,21 +47,21 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	}
 	s.wake.notify = s.puller.Wake
 	if err == nil {
-		selection := watch.Selection{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
-		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&selection) {
+		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
+		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
 			return passedOpaque
 		}
-		if s.initial != nil && q.convert(req, s.initial.Spans) != nil {
+		if s.initial != nil && q.convert(req, s.initial.Runs) != nil {
 			return passedConversion
 		}
-		s.cursor, s.err = q.route.cfg.Hub.Open(selection, begin.After, s.wake.notify)
+		s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, s.wake.notify)
 		switch {
 		case errors.Is(s.err, watch.ErrOpaque):
 			return passedOpaque
 		case errors.Is(s.err, cache.ErrExpired):
 			s.err = source.Expired(begin.After)
 		case s.err == nil:
-			s.openAccount(&selection)
+			s.openAccount(&filter)
 		}
 	}
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
@@ -69,8 +69,8 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	return ""
 }
 
-// puller returns the side of the connection that takes a watch's bytes, nil if the connection
-// has none.
+// puller returns the side of the connection that takes a watch's bytes, nil if the
+// connection has none.
 func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 	w = responsewriter.GetOriginal(w)
 	if p, ok := w.(pull.Puller); ok {
@@ -80,21 +80,21 @@ func puller(w http.ResponseWriter, req *http.Request) pull.Puller {
 	return p
 }
 
-// findInitial finds the objects with which the watch begins. It returns false if one of them
-// is opaque.
-func (s *watchSession) findInitial(selection *watch.Selection) bool {
+// findInitial finds the objects with which the watch begins. It returns false if one of
+// them is opaque.
+func (s *watchSession) findInitial(filter *watch.Filter) bool {
 	if s.startPoint.Initial == nil {
 		return true
 	}
 	found := s.startPoint.Initial.Select(&cache.Query{
-		Prefix: selection.Prefix, Single: selection.Single, Labels: selection.Labels, Fields: selection.Fields,
+		Prefix: filter.Prefix, Single: filter.Single, Labels: filter.Labels, Fields: filter.Fields,
 	})
 	s.initial, s.startPoint.Initial = &found, nil
 	return !found.Opaque
 }
 
-// timeout is how long the watch lasts. Watches that name no time end at random times, so that
-// they do not all come back together.
+// timeout is how long the watch lasts. Watches that name no time end at random times, so
+// that they do not all come back together.
 func (q *query) timeout() time.Duration {
 	if t := q.options.TimeoutSeconds; t != nil && *t > 0 {
 		return time.Duration(*t) * time.Second
@@ -121,7 +121,7 @@ type watchSession struct {
 	puller         pull.Puller
 
 	startPoint cache.StartPoint
-	initial    *cache.Selection
+	initial    *cache.Result
 	// initialBytes counts the bytes up to the end of the initial events.
 	initialBytes int
 	err          error
@@ -136,9 +136,10 @@ type watchSession struct {
 	broken bool
 }
 
-// serve serves the watch. If the request has a task, serve returns when the watch has begun
-// and leaves the rest to the task. That frees the stack of the filters. It also gives the
-// seats of priority and fairness back, because only the start of a watch is expensive.
+// serve serves the watch. If the request has a task, serve returns when the watch has
+// begun and leaves the rest to the task. That frees the stack of the filters. It also
+// gives the seats of priority and fairness back, because only the start of a watch is
+// expensive.
 func (s *watchSession) serve() {
 	task := routine.TaskFrom(s.req.Context())
 	left := false
@@ -231,8 +232,8 @@ func (s *watchSession) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// end sends the client why the watch ends, unless the reason needs no event, and then the end
-// of the stream.
+// end sends the client why the watch ends, unless the reason needs no event, and then the
+// end of the stream.
 func (s *watchSession) end(err error) {
 	if s.broken {
 		return
@@ -243,7 +244,7 @@ func (s *watchSession) end(err error) {
 	case errors.Is(err, cache.ErrExpired):
 		s.query.metrics.countExpired(s.query.route.cfg.Resource.GroupResource())
 		s.account.Expired()
-		err = s.query.route.cfg.Source.Expired(s.startPoint.After)
+		err = s.query.route.cfg.Objects.Expired(s.startPoint.After)
 		fallthrough
 	default:
 		var failure *encodingError

@@ -8,7 +8,7 @@ import (
 )
 
 // openAccount opens the account of a watch. Its cursor is open.
-func (s *watchSession) openAccount(selection *watch.Selection) {
+func (s *watchSession) openAccount(filter *watch.Filter) {
 	q := s.query
 	if q.route.cfg.Shared.Accounts == nil {
 		return
@@ -17,14 +17,14 @@ func (s *watchSession) openAccount(selection *watch.Selection) {
 		Resource: q.route.cfg.Resource.GroupResource().String(),
 		Client:   clientOf(s.req),
 		Address:  s.req.RemoteAddr, Protocol: s.req.Proto,
-		Selection: selection.String(), Encoding: q.routeForm.names[encodingIndex(q.encoding)],
-		Backlog: s.cursor, History: q.route.cfg.Source.Resource().Log(), Transport: s.puller,
+		Selection: filter.String(), Encoding: q.routeForm.names[encodingIndex(q.encoding)],
+		Backlog: s.cursor, History: q.route.cfg.Objects.Resource().Log(), Transport: s.puller,
 	}
 	s.account = q.route.cfg.Shared.Accounts.Open(info)
 }
 
-// eachArrival calls use with each arrival, and with the number of neighbouring changes that
-// share it.
+// eachArrival calls use with each arrival, and with the number of neighbouring changes
+// that share it.
 func eachArrival(changes []encode.Change, use func(a *slo.Arrival, n int)) {
 	for len(changes) > 0 {
 		n := 1

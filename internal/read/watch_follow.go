@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// errWatchEnded ends a watch without an event: its time is over, or its request or the server
-// ends.
+// errWatchEnded ends a watch without an event: its time is over, or its request or the
+// server ends.
 var errWatchEnded = errors.New("watch ended")
 
 // sendInitial sends the initial events. If the client asked for them by sendInitialEvents
@@ -20,7 +20,7 @@ func (s *watchSession) sendInitial() error {
 	if s.initial == nil {
 		return nil
 	}
-	err := s.encodingFailed(s.out.Initial(s.initial.Spans))
+	err := s.encodingFailed(s.out.Initial(s.initial.Runs))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *watchSession) sendInitial() error {
 
 // bookmark tells the client that it has seen everything up to a revision.
 func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
-	obj, err := s.query.route.cfg.Source.Bookmark(revision, initialEventsEnd)
+	obj, err := s.query.route.cfg.Objects.Bookmark(revision, initialEventsEnd)
 	if err == nil {
 		err = s.encodingFailed(s.out.Signal(apiwatch.Bookmark, obj))
 	}
@@ -55,7 +55,7 @@ func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
 
 // follow sends events and bookmarks until the watch ends.
 func (s *watchSession) follow() error {
-	progress := s.query.route.cfg.Source.Progress()
+	progress := s.query.route.cfg.Objects.Progress()
 	if s.startPoint.After > progress.Revision() {
 		s.schedule.revisionCheck = time.Now().Add(futureRevisionWait)
 	}
@@ -78,7 +78,7 @@ func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) erro
 	}
 	s.wake.due.Store(false)
 	if !t.bookmark.IsZero() && !now.Before(t.bookmark) {
-		if to := max(reached, s.startPoint.After); to <= max(reached, s.query.route.cfg.Source.Progress().Revision()) {
+		if to := max(reached, s.startPoint.After); to <= max(reached, s.query.route.cfg.Objects.Progress().Revision()) {
 			if err := s.bookmark(to, false); err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) erro
 	if !t.revisionCheck.IsZero() && !now.Before(t.revisionCheck) {
 		if t.revisionCheck = (time.Time{}); reached < s.startPoint.After {
 			t.revisionCheck = now.Add(futureRevisionWait)
-			if err := s.query.route.cfg.Source.Ahead(s.req.Context(), s.startPoint.After, s.query.options.ResourceVersion); err != nil {
+			if err := s.query.route.cfg.Objects.Ahead(s.req.Context(), s.startPoint.After, s.query.options.ResourceVersion); err != nil {
 				return err
 			}
 		}
@@ -101,8 +101,9 @@ func (s *watchSession) runSchedule(now time.Time, reached int64, more bool) erro
 // reached, before it asks whether etcd has such a revision.
 const futureRevisionWait = 5 * time.Second
 
-// schedule says when a watch does something without an event. A zero time means never. Each
-// watch has a deadline. revisionCheck is when to ask about a revision ahead of the cache.
+// schedule says when a watch does something without an event. A zero time means never.
+// Each watch has a deadline. revisionCheck is when to ask about a revision ahead of the
+// cache.
 type schedule struct {
 	deadline, bookmark, revisionCheck time.Time
 }

@@ -44,8 +44,9 @@ func (s *watchSession) followPulled() error {
 var changeBuffers = sync.Pool{New: func() any { return new([]encode.Change) }}
 
 // watchSource gives the frames of a watch to the workers of its connection. It implements
-// pull.Source. For a client that does not read, it keeps one batch of changes and no frames.
-// One goroutine uses it at a time: a worker, or the request's goroutine outside of Pull.
+// pull.Source. For a client that does not read, it keeps one batch of changes and no
+// frames. One goroutine uses it at a time: a worker, or the request's goroutine outside
+// of Pull.
 type watchSource struct {
 	*watchSession
 	// sender times the events. It is nil if no account is kept.
@@ -68,8 +69,8 @@ type watchSource struct {
 	err error
 }
 
-// Next implements pull.Source. It returns io.EOF when the request's goroutine has something
-// to do.
+// Next implements pull.Source. It returns io.EOF when the request's goroutine has
+// something to do.
 func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, err error) {
 	if p.wake.ended.Load() {
 		return segments, false, io.EOF
@@ -102,8 +103,8 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 	return segments, true, nil
 }
 
-// due reports whether the schedule has something that can be done now. Bookmarks wait until
-// all events are sent.
+// due reports whether the schedule has something that can be done now. Bookmarks wait
+// until all events are sent.
 func (p *watchSource) due() bool {
 	return p.wake.due.Load() && (!p.more || p.pastDeadline())
 }
@@ -117,7 +118,7 @@ func (p *watchSource) read() {
 		p.buf = changeBuffers.Get().(*[]encode.Change)
 	}
 	p.converted = false
-	p.reached = max(p.reached, p.query.route.cfg.Source.Progress().Revision())
+	p.reached = max(p.reached, p.query.route.cfg.Objects.Progress().Revision())
 	*p.buf, p.more, p.cursorErr = p.cursor.Next((*p.buf)[:0])
 	if p.changes = *p.buf; len(p.changes) == 0 {
 		p.release()

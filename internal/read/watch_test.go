@@ -41,7 +41,7 @@ func newWatchServer(t testing.TB, http2 bool, changes ...configChange) *watchSer
 	t.Helper()
 	env := &watchServer{shutdown: make(chan struct{})}
 	env.testTier = newTestTier(t, append(changes, func(c *read.RouteConfig) {
-		env.hub = watch.NewHub(c.Source.Resource())
+		env.hub = watch.NewHub(c.Objects.Resource())
 		c.Hub, c.Watches, c.Shared.MinTimeout, c.Shared.CompressWatches = env.hub, true, time.Hour, true
 	})...)
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -188,14 +188,14 @@ func TestWatchEndsWithItsTimeout(t *testing.T) {
 }
 
 // laggingSource is a source whose feed has not reported any progress yet.
-type laggingSource struct{ read.Source }
+type laggingSource struct{ read.Objects }
 
 func (laggingSource) Progress() *cache.Progress { return new(cache.Progress) }
 
 // TestBookmarkIsNotBehindEvents applies an event before the feed reports its revision. The
 // bookmark must have the event's revision all the same.
 func TestBookmarkIsNotBehindEvents(t *testing.T) {
-	env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Source = laggingSource{c.Source} })
+	env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Objects = laggingSource{c.Objects} })
 	env.load(t, "one/a")
 	s := env.watch(t, listOnePath+"?watch=1&timeoutSeconds=3&resourceVersion=100&allowWatchBookmarks=true", nil)
 	env.put(t, "one/a", "x", 101)

@@ -158,7 +158,7 @@ func (r *readTier) setRoutes(server *kube.Server) error {
 		completed, err := r.route(read.RouteConfig{
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
-			Hub: hub, Source: s, Convertor: route.Convertor, Table: route.Table,
+			Hub: hub, Objects: s, Convertor: route.Convertor, Table: route.Table,
 			Warning: route.Warning, RemovedRelease: route.RemovedRelease,
 			// Definitions are large, and only installers and some operators read them.
 			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),

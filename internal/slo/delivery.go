@@ -34,9 +34,9 @@ var batchPool = sync.Pool{New: func() any { return new([deliveryBatch]delivery) 
 // full. It completes the delivery's times from the write.
 func (r *resourceAccount) addDelivery(w *Write, d delivery) {
 	t := r.set.began
-	d.began, d.ended, d.busy, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.Busy.Sub(t), w.Writing
+	d.began, d.ended, d.busy, d.writing = w.Began.Sub(t), w.Ended.Sub(t), w.BusySince.Sub(t), w.Writing
 	if d.encoded == 0 {
-		d.filled, d.encoded = w.Filled.Sub(t), d.began
+		d.filled, d.encoded = w.FillBegan.Sub(t), d.began
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -112,7 +112,7 @@ func (p *partialWrite) addDeliveries(w *Write) {
 	r := s.resource
 	r.addDelivery(w, delivery{peers: s.peers, bytes: p.bytes})
 	var events uint64
-	done := s.consume(p.bytes, w.Filled.Sub(r.set.began), w.Began.Sub(r.set.began))
+	done := s.consume(p.bytes, w.FillBegan.Sub(r.set.began), w.Began.Sub(r.set.began))
 	for i := range s.earlier[:done] {
 		b := &s.earlier[i]
 		d := delivery{

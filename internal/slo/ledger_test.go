@@ -29,7 +29,7 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 			arrivals = append(arrivals, &slo.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()})
 		}
 		now := x.clock.Now()
-		write := slo.Write{Filled: now, Began: now, Ended: now, Busy: now}
+		write := slo.Write{FillBegan: now, Began: now, Ended: now, BusySince: now}
 		for _, w := range all {
 			for _, a := range arrivals {
 				w.Queue(a, 1, size)
@@ -74,7 +74,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 		}
 	}
 	now := x.clock.Now()
-	write := slo.Write{Number: 1, Filled: now, Began: now, Ended: now, Busy: now}
+	write := slo.Write{Number: 1, FillBegan: now, Began: now, Ended: now, BusySince: now}
 	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
 	look("queued", 3, 0, 0)
 	w.Sent(&write, 100, nil)
@@ -83,7 +83,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	a.returned++
 	look("written", 2, 1, 100)
 
-	failed := slo.Write{Number: 2, Filled: now, Began: now, Ended: now, Busy: now}
+	failed := slo.Write{Number: 2, FillBegan: now, Began: now, Ended: now, BusySince: now}
 	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 1, 100)
 	w.Sent(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)
@@ -99,7 +99,7 @@ func TestWriteReturnsAfterClose(t *testing.T) {
 	w := x.open("pods", "a", new(fakeStream))
 	x.clock.Step(ms)
 	now := x.clock.Now()
-	write := slo.Write{Filled: now, Began: now, Ended: now.Add(time.Second), Busy: now}
+	write := slo.Write{FillBegan: now, Began: now, Ended: now.Add(time.Second), BusySince: now}
 	w.Queue(&slo.Arrival{Entered: now, Cached: now}, 2, 100)
 	w.Sent(&write, 100, nil)
 	x.deliver(w, stageTimes{}, 50)

@@ -46,7 +46,7 @@ func BenchmarkDelivery(b *testing.B) {
 					continue
 				}
 				now := time.Now()
-				write := slo.Write{Filled: now, Busy: now}
+				write := slo.Write{FillBegan: now, BusySince: now}
 				for j := range streams {
 					w := watches[(i+j)%len(watches)]
 					w.Queue(arrival, 1, 400)

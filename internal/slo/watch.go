@@ -23,14 +23,14 @@ type Write struct {
 	// Number counts the writes of a connection, from 1. It is 0 for a watch that has no
 	// Transport.
 	Number uint64
-	// Filled is when the writer began to fill its buffer. Began and Ended are the times
+	// FillBegan is when the writer began to fill its buffer. Began and Ended are the times
 	// of the write itself. They and the fields below are set when the write has
 	// returned.
-	Filled, Began, Ended time.Time
-	// Busy is since when the connection has had something to write without a pause.
+	FillBegan, Began, Ended time.Time
+	// BusySince is since when the connection has had something to write without a pause.
 	// Writing is how long it was writing in that time, before Began.
-	Busy    time.Time
-	Writing time.Duration
+	BusySince time.Time
+	Writing   time.Duration
 	// Local is a receiver's own data for the write. It is nil at first.
 	Local any
 }

@@ -92,7 +92,7 @@ func (x *fixture) deliver(w *testSender, t stageTimes, bytes int) {
 		shut.For = time.Duration(float64(t.client) / float64(t.dispatch+t.client) * float64(end.Sub(cached)))
 	}
 	w.Queue(&slo.Arrival{Entered: cached.Add(-t.decode), Cached: cached}, 1, int64(bytes))
-	w.write(slo.Write{Filled: taken, Began: began, Ended: end, Busy: taken}, bytes, shut)
+	w.write(slo.Write{FillBegan: taken, Began: began, Ended: end, BusySince: taken}, bytes, shut)
 }
 
 const ms = time.Millisecond
@@ -209,7 +209,7 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	w.Queue(&slo.Arrival{Entered: before, Cached: before}, 2, 20)
 	w.Queue(nil, 1, 10)
 	now := x.clock.Now()
-	w.write(slo.Write{Filled: now, Began: now, Ended: now}, 30, nil)
+	w.write(slo.Write{FillBegan: now, Began: now, Ended: now}, 30, nil)
 	if r := x.SLO(); r.All.Spans.Count != 0 || r.All.Events != 6 || r.All.Bytes != 330 {
 		t.Errorf("all is %+v", r.All)
 	}
@@ -228,7 +228,7 @@ func TestPartsOfAnEvent(t *testing.T) {
 	sent := func(bytes int) uint64 {
 		x.clock.Step(100 * ms)
 		now := x.clock.Now()
-		w.write(slo.Write{Filled: now, Began: now, Ended: now}, bytes, nil)
+		w.write(slo.Write{FillBegan: now, Began: now, Ended: now}, bytes, nil)
 		return x.SLO().All.Spans.Count
 	}
 	for _, step := range []struct{ bytes, done int }{{50, 0}, {60, 1}, {80, 1}, {10, 2}, {99, 2}} {

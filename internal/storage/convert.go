@@ -39,14 +39,14 @@ func (s *Store) Converted(entries []*resource.Entry) bool {
 	return s.converter == nil || s.converter.Converted(entries)
 }
 
-// entries yields the entries of spans in order. If a webhook converts them, each is
+// entries yields the entries of runs in order. If a webhook converts them, each is
 // converted when it is yielded, and entries that the attributes exclude may be missing.
 // limit is how many the caller is likely to take, 0 for all.
-func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq2[*resource.Entry, error] {
+func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], p *storage.SelectionPredicate, limit int) iter.Seq2[*resource.Entry, error] {
 	if s.converter == nil {
 		return func(yield func(*resource.Entry, error) bool) {
-			for span := range spans {
-				for _, e := range span.Entries[span.From:span.To] {
+			for run := range runs {
+				for _, e := range run.Entries[run.From:run.To] {
 					if !yield(e, nil) {
 						return
 					}
@@ -55,7 +55,7 @@ func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *sto
 		}
 	}
 	return func(yield func(*resource.Entry, error) bool) {
-		for batch := range s.conversionBatches(spans, p, limit) {
+		for batch := range s.conversionBatches(runs, p, limit) {
 			if err := s.Convert(ctx, batch); err != nil {
 				yield(nil, err)
 				return
@@ -71,7 +71,7 @@ func (s *Store) entries(ctx context.Context, spans iter.Seq[encode.Span], p *sto
 
 // conversionBatches yields entries in batches within the bounds above. A batch is valid
 // until the next one. The first has at most limit entries, unless limit is 0.
-func (s *Store) conversionBatches(spans iter.Seq[encode.Span], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
+func (s *Store) conversionBatches(runs iter.Seq[encode.EntryRun], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
 	labels, fields, _ := s.selectors(p)
 	return func(yield func([]*resource.Entry) bool) {
 		var batch []*resource.Entry
@@ -79,8 +79,8 @@ func (s *Store) conversionBatches(spans iter.Seq[encode.Span], p *storage.Select
 		if limit > 0 {
 			maxObjects = min(maxObjects, limit)
 		}
-		for span := range spans {
-			for _, e := range span.Entries[span.From:span.To] {
+		for run := range runs {
+			for _, e := range run.Entries[run.From:run.To] {
 				if e.Err == nil && !e.Matches(labels, fields) {
 					continue
 				}

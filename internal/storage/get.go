@@ -14,7 +14,7 @@ import (
 
 // Get implements storage.Interface.
 func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
-	span, err := s.Find(ctx, key, opts.ResourceVersion)
+	run, err := s.Find(ctx, key, opts.ResourceVersion)
 	switch {
 	case isExpired(err):
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
@@ -23,7 +23,7 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	case err != nil:
 		return err
 	}
-	e := span.Entries[span.From]
+	e := run.Entries[run.From]
 	if e.Err != nil {
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
 	}
@@ -34,22 +34,22 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 }
 
 // Find returns where an object is in the cache, once the cache is as fresh as the
-// resource version asks. The span holds one entry. An error that wraps
+// resource version asks. The run holds one entry. An error that wraps
 // cache.ErrExpired means that only etcd may have the object.
-func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.Span, error) {
+func (s *Store) Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error) {
 	sc, ok, err := s.scope(key, false)
 	if err != nil {
-		return encode.Span{}, err
+		return encode.EntryRun{}, err
 	}
 	if !ok {
-		return encode.Span{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
+		return encode.EntryRun{}, fmt.Errorf("get %s: %w", key, cache.ErrExpired)
 	}
 	if err := s.waitFor(ctx, resourceVersion); err != nil {
-		return encode.Span{}, err
+		return encode.EntryRun{}, err
 	}
-	span, ok := s.cfg.Resource.Snapshot().Find(sc.key)
+	run, ok := s.cfg.Resource.Snapshot().Find(sc.key)
 	if !ok {
-		return encode.Span{}, storage.NewKeyNotFoundError(sc.etcdKey, 0)
+		return encode.EntryRun{}, storage.NewKeyNotFoundError(sc.etcdKey, 0)
 	}
-	return span, nil
+	return run, nil
 }

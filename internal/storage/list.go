@@ -49,7 +49,7 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 		return cache.Page{}, err
 	}
 	selection := l.snapshot.Select(&l.query)
-	result := cache.Page{Selection: selection, Revision: l.snapshot.Revision, Waited: l.waited}
+	result := cache.Page{Result: selection, Revision: l.snapshot.Revision, Waited: l.waited}
 	if !selection.Opaque {
 		last := page{last: selection.Last, total: int64(selection.Total), more: selection.More}
 		result.Continue, result.Remaining, err = s.token(l, last, opts)

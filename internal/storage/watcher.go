@@ -48,7 +48,7 @@ type watcher struct {
 	opts  storage.ListOptions
 	start cache.StartPoint
 	// cursor is where the log is read from first.
-	cursor cache.Cursor
+	cursor cache.Position
 
 	result chan watch.Event
 	// done is closed by Stop.
@@ -130,8 +130,8 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 	}
 	query := cache.Query{Prefix: w.start.Prefix, Single: w.start.Single}
 	query.Labels, query.Fields, _ = w.store.selectors(&w.opts.Predicate)
-	spans, _ := w.start.Initial.Candidates(&query)
-	for e, err := range w.store.entries(ctx, spans, &w.opts.Predicate, 0) {
+	runs, _ := w.start.Initial.Candidates(&query)
+	for e, err := range w.store.entries(ctx, runs, &w.opts.Predicate, 0) {
 		if err == nil {
 			err = w.sendAdded(ctx, e)
 		}

@@ -9,8 +9,8 @@ import "time"
 //
 // sent is the number of changes that the client was sent, of those that Next has
 // returned. Changes that are returned and not sent are at hand in the sender; they count.
-// While the watch still replays the log up to its subscription's begin, every event of
-// the resource there counts, for it is not known which ones the watch selects.
+// While the watch still catches up with the log up to its subscription's begin, every
+// event of the resource there counts, for it is not known which ones the watch selects.
 //
 // Any goroutine may call Behind. It reads counts that the cursor keeps anyway, so sending
 // events costs no more for it.
@@ -18,7 +18,7 @@ func (c *Cursor) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	h, s := c.hub, c.sub
 	h.mu.Lock()
 	unsent := max(0, c.returned-int64(sent))
-	first := c.replayPosition()
+	first := c.catchUpPosition()
 	if first < s.from {
 		events = unsent + int64(s.from-first) + int64(len(s.matches))
 	} else if i := max(0, c.next-s.dropped-unsent); i < int64(len(s.matches)) {
@@ -33,7 +33,7 @@ func (c *Cursor) Behind(sent uint64) (events, bytes int64, oldest time.Time) {
 	return events, events * meanBytes, oldest
 }
 
-// addReturned counts changes that Next returns from a replay.
+// addReturned counts changes that Next returns while the watch catches up.
 func (c *Cursor) addReturned(n int) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()

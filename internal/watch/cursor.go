@@ -14,12 +14,12 @@ import (
 //	          Open: older than the subscription
 //	                  │
 //	                  ▼
-//	             replaying ──log read up to the subscription──► following ──► lost
+//	           catching up ──log read up to the subscription──► following ──► lost
 //	                  │                                             ▲
 //	Open: as new ─────┼─────────────────────────────────────────────┘
 //	                  └──the log has dropped the next event──► lost
 //
-// A cursor that replays reads every event of the log and classifies it by itself. One
+// A cursor that catches up reads every event of the log and classifies it by itself. One
 // that follows reads the matches of its subscription, which were classified once for all
 // of its watches.
 type Cursor struct {
@@ -28,9 +28,9 @@ type Cursor struct {
 	wake func()
 	// after is a revision: events up to it are left out.
 	after int64
-	// replayAt is the next position of a replay, a cache.Cursor. Once it has reached
-	// sub.from, the cursor follows.
-	replayAt atomic.Int64
+	// catchUpAt is the next position while the watch catches up, a cache.Position. Once it
+	// has reached sub.from, the cursor follows.
+	catchUpAt atomic.Int64
 	// next is the number of the subscription's matches that the cursor has passed,
 	// counted from the first match that ever was. Hub.mu guards it.
 	next int64
@@ -47,7 +47,7 @@ const notWaiting = -1
 // Next that left nothing, when there is something to read or the place is lost. It must
 // not block. The error is cache.ErrExpired if the log does not reach back to the
 // revision, or ErrOpaque if there is an opaque event since.
-func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
+func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
 	at, _, err := h.log.Since(after)
 	if err != nil {
 		return nil, err
@@ -60,13 +60,13 @@ func (h *Hub) Open(s Selection, after int64, wake func()) (*Cursor, error) {
 	id := s.identity()
 	sub := h.mu.subscriptions[id]
 	if sub == nil {
-		sub = &subscription{Selection: s, id: id, from: h.mu.end}
+		sub = &subscription{Filter: s, id: id, from: h.mu.end}
 		h.mu.subscriptions[id] = sub
 		h.mu.index.add(sub)
 	}
 	sub.cursors++
 	c := &Cursor{hub: h, sub: sub, wake: wake, after: after, waitingIndex: notWaiting}
-	c.replayAt.Store(int64(at))
+	c.catchUpAt.Store(int64(at))
 	if at >= sub.from {
 		c.next = sub.dropped + int64(sub.firstAt(at))
 	}
@@ -93,7 +93,7 @@ func (c *Cursor) Close() {
 	}
 }
 
-func (c *Cursor) replayPosition() cache.Cursor { return cache.Cursor(c.replayAt.Load()) }
+func (c *Cursor) catchUpPosition() cache.Position { return cache.Position(c.catchUpAt.Load()) }
 
 // batch is the largest number of events that one Next looks at.
 const batch = 64
@@ -103,7 +103,7 @@ const batch = 64
 type scratch struct {
 	events    [batch]cache.Event
 	matches   [batch]match
-	positions [batch]cache.Cursor
+	positions [batch]cache.Position
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -116,9 +116,9 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 	work := scratches.Get().(*scratch)
 	defer scratches.Put(work)
 	var found []match
-	before, replays := len(changes), c.replayPosition() < c.sub.from
-	if replays {
-		found, err = c.readReplay(work)
+	before, catchesUp := len(changes), c.catchUpPosition() < c.sub.from
+	if catchesUp {
+		found, err = c.readCatchUp(work)
 		more = true
 	} else {
 		found, more, err = c.readMatches(work)
@@ -133,7 +133,7 @@ func (c *Cursor) Next(changes []encode.Change) (_ []encode.Change, more bool, er
 		}
 	}
 	clear(work.events[:len(found)])
-	if replays {
+	if catchesUp {
 		c.addReturned(len(changes) - before)
 	}
 	return changes, more && err == nil, err
@@ -149,10 +149,10 @@ func change(e *cache.Event, class eventClass) encode.Change {
 	return encode.Change{Frames: e.Frames, Kind: class.eventType(), Entry: shown, Revision: e.Revision, Arrival: e.Arrival}
 }
 
-// readReplay reads events from before the subscription's begin. It leaves in work.events
+// readCatchUp reads events from before the subscription's begin. It leaves in work.events
 // the events of the matches that it returns.
-func (c *Cursor) readReplay(work *scratch) ([]match, error) {
-	position := c.replayPosition()
+func (c *Cursor) readCatchUp(work *scratch) ([]match, error) {
+	position := c.catchUpPosition()
 	limit := min(batch, int(c.sub.from-position))
 	n, next, _, err := c.hub.log.Read(position, work.events[:limit])
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Cursor) readReplay(work *scratch) ([]match, error) {
 	}
 	found := work.matches[:0]
 	for i := range work.events[:n] {
-		e, at := &work.events[i], position+cache.Cursor(i)
+		e, at := &work.events[i], position+cache.Position(i)
 		class := opaque
 		if !isOpaque(e) {
 			class = c.sub.classify(e)
@@ -176,7 +176,7 @@ func (c *Cursor) readReplay(work *scratch) ([]match, error) {
 		}
 	}
 	clear(work.events[len(found):n])
-	c.replayAt.Store(int64(next))
+	c.catchUpAt.Store(int64(next))
 	return found, nil
 }
 

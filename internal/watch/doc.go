@@ -3,7 +3,7 @@
 //
 //	cache.Log ──Appended──► Hub ──subscriptionIndex──► subscription: matches
 //	    ▲                    │                            ▲    ▲
-//	    │                    └──Settled wakes────────┐    │    │
+//	    │                    └──LogUnlocked wakes────┐    │    │
 //	    │                                            ▼    │    │
 //	    └─────────events of the matches────────── Cursor ─┘  Cursor ...
 //

@@ -44,8 +44,8 @@ type Hub struct {
 		index         subscriptionIndex
 		// end is the position behind the newest dispatched event. opaqueEnd is the
 		// position behind the newest opaque one.
-		end, opaqueEnd cache.Cursor
-		// woken are the cursors to wake in Settled. spareWoken is an empty slice, kept
+		end, opaqueEnd cache.Position
+		// woken are the cursors to wake in LogUnlocked. spareWoken is an empty slice, kept
 		// for its memory.
 		woken, spareWoken []*Cursor
 	}
@@ -67,11 +67,11 @@ func NewHub(r *cache.Resource) *Hub {
 }
 
 // Appended implements cache.Follower.
-func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
+func (h *Hub) Appended(at, oldest cache.Position, events []cache.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
-		e, position := &events[i], at+cache.Cursor(i)
+		e, position := &events[i], at+cache.Position(i)
 		if isOpaque(e) {
 			h.mu.opaqueEnd = position + 1
 			for _, s := range h.mu.subscriptions {
@@ -87,7 +87,7 @@ func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
 			}
 		})
 	}
-	h.mu.end = at + cache.Cursor(len(events))
+	h.mu.end = at + cache.Position(len(events))
 	h.checkInvariantsLocked()
 	if len(events) > 0 {
 		h.received.Add(float64(len(events)))
@@ -97,7 +97,7 @@ func (h *Hub) Appended(at, oldest cache.Cursor, events []cache.Event) {
 }
 
 // addLocked adds a match to a subscription and marks its waiting cursors to be woken.
-func (h *Hub) addLocked(s *subscription, m match, oldest cache.Cursor) {
+func (h *Hub) addLocked(s *subscription, m match, oldest cache.Position) {
 	if !s.addMatch(m, oldest) {
 		return
 	}
@@ -110,7 +110,7 @@ func (h *Hub) addLocked(s *subscription, m match, oldest cache.Cursor) {
 }
 
 // Forgotten implements cache.Follower.
-func (h *Hub) Forgotten(end cache.Cursor) {
+func (h *Hub) Forgotten(end cache.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.mu.subscriptions {
@@ -125,8 +125,8 @@ func (h *Hub) Forgotten(end cache.Cursor) {
 	h.initializations.Inc()
 }
 
-// Settled implements cache.Follower.
-func (h *Hub) Settled() {
+// LogUnlocked implements cache.Follower.
+func (h *Hub) LogUnlocked() {
 	h.mu.Lock()
 	woken := h.mu.woken
 	h.mu.woken, h.mu.spareWoken = h.mu.spareWoken, nil

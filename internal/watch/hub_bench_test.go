@@ -21,7 +21,7 @@ type benchWatches struct {
 	changes []encode.Change
 }
 
-func newBench(b *testing.B, n int, selection func(int) watch.Selection) *benchWatches {
+func newBench(b *testing.B, n int, filter func(int) watch.Filter) *benchWatches {
 	b.Helper()
 	w := &benchWatches{cache: cache.New(cache.Config{HistoryBytes: 1 << 20})}
 	w.hub = watch.NewHub(w.cache.Register(cache.Spec{Prefix: prefix, Describe: describe}))
@@ -29,7 +29,7 @@ func newBench(b *testing.B, n int, selection func(int) watch.Selection) *benchWa
 	for i := range n {
 		var c *watch.Cursor
 		var err error
-		if c, err = w.hub.Open(selection(i), begin, func() { w.woken = append(w.woken, c) }); err != nil {
+		if c, err = w.hub.Open(filter(i), begin, func() { w.woken = append(w.woken, c) }); err != nil {
 			b.Fatal(err)
 		}
 		if _, _, err := c.Next(nil); err != nil {
@@ -58,7 +58,7 @@ func (w *benchWatches) step(b *testing.B, key, value string, revision int64) {
 func BenchmarkAll(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newBench(b, n, func(int) watch.Selection { return watch.Selection{} })
+			w := newBench(b, n, func(int) watch.Filter { return watch.Filter{} })
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				w.step(b, "a/x", "app=web", int64(begin+1+i))
@@ -71,8 +71,8 @@ func BenchmarkAll(b *testing.B) {
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{1000, 8000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newBench(b, n, func(i int) watch.Selection {
-				return watch.Selection{Fields: fields.OneTermEqualSelector("node", fmt.Sprint(i))}
+			w := newBench(b, n, func(i int) watch.Filter {
+				return watch.Filter{Fields: fields.OneTermEqualSelector("node", fmt.Sprint(i))}
 			})
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -86,8 +86,8 @@ func BenchmarkNodes(b *testing.B) {
 func BenchmarkNames(b *testing.B) {
 	for _, n := range []int{1000, 8000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newBench(b, n, func(i int) watch.Selection {
-				return watch.Selection{Scope: cache.Scope{Prefix: fmt.Sprintf("a/%d", i), Single: true}}
+			w := newBench(b, n, func(i int) watch.Filter {
+				return watch.Filter{Scope: cache.Scope{Prefix: fmt.Sprintf("a/%d", i), Single: true}}
 			})
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

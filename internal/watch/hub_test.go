@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/watch"
 )
 
-// TestTransitions follows an object that enters and leaves selections.
+// TestTransitions follows an object that enters and leaves filters.
 func TestTransitions(t *testing.T) {
 	script := []*clientv3.Event{
 		put("a/x", "app=web/node=n1", 11),
@@ -52,7 +52,7 @@ func TestTransitions(t *testing.T) {
 		for _, step := range []int{1, len(script)} {
 			t.Run(fmt.Sprintf("%s by %d", text, step), func(t *testing.T) {
 				c, h := newHub(t, cache.Config{})
-				live := follow(t, h, selection(t, text), begin)
+				live := follow(t, h, filter(t, text), begin)
 				for events := range slices.Chunk(script, step) {
 					c.Apply(t.Context(), events)
 					live.drain()
@@ -60,7 +60,7 @@ func TestTransitions(t *testing.T) {
 				if !slices.Equal(live.seen, want) {
 					t.Errorf("followed %v, want %v", live.seen, want)
 				}
-				late := follow(t, h, selection(t, text), begin)
+				late := follow(t, h, filter(t, text), begin)
 				if late.drain(); !slices.Equal(late.seen, want) {
 					t.Errorf("replayed %v, want %v", late.seen, want)
 				}
@@ -77,7 +77,7 @@ func TestWakes(t *testing.T) {
 		"- - -", "a/ - -", "b/ - -", "=a/x - -", "=a/y - -", "- app=web -", "- app=db -", "- app_in_(web,db) -",
 		"- - node=n1", "- - node=n2", "a/ - node=n2", "- app!=web -",
 	} {
-		f := follow(t, h, selection(t, text), begin)
+		f := follow(t, h, filter(t, text), begin)
 		f.drain()
 		followers[text] = f
 	}
@@ -109,7 +109,7 @@ func TestWakes(t *testing.T) {
 // TestOneWake: a watch that was woken and has not read since is not woken again.
 func TestOneWake(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
-	f := follow(t, h, watch.Selection{}, begin)
+	f := follow(t, h, watch.Filter{}, begin)
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
 	if f.woken != 0 {
 		t.Error("woken before it waited")
@@ -125,7 +125,7 @@ func TestOneWake(t *testing.T) {
 
 func TestRevisionAhead(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
-	f := follow(t, h, watch.Selection{}, 12)
+	f := follow(t, h, watch.Filter{}, 12)
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11), put("a/y", "", 12), put("a/z", "", 13)})
 	if got := f.drain(); !slices.Equal(got, []string{"ADDED a/z 13"}) {
 		t.Errorf("read %v, want the event after revision 12", got)
@@ -133,10 +133,10 @@ func TestRevisionAhead(t *testing.T) {
 }
 
 // TestSlowWatchIsLost: a watch that falls behind the log's bounds is lost, and others with
-// the same selection are not.
+// the same filter are not.
 func TestSlowWatchIsLost(t *testing.T) {
 	c, h := newHub(t, cache.Config{HistoryBytes: 1000})
-	slow, fast := follow(t, h, watch.Selection{}, begin), follow(t, h, watch.Selection{}, begin)
+	slow, fast := follow(t, h, watch.Filter{}, begin), follow(t, h, watch.Filter{}, begin)
 	slow.drain()
 	for revision := int64(11); revision < 100; revision++ {
 		c.Apply(t.Context(), []*clientv3.Event{put("a/x", "app=web", revision)})
@@ -147,7 +147,7 @@ func TestSlowWatchIsLost(t *testing.T) {
 	if slow.drain(); !errors.Is(slow.err, cache.ErrExpired) || len(slow.seen) > 0 {
 		t.Errorf("the slow watch read %v and got %v, want nothing and ErrExpired", slow.seen, slow.err)
 	}
-	if _, err := h.Open(watch.Selection{}, begin, func() {}); !errors.Is(err, cache.ErrExpired) {
+	if _, err := h.Open(watch.Filter{}, begin, func() {}); !errors.Is(err, cache.ErrExpired) {
 		t.Errorf("Open at a revision that is gone: %v", err)
 	}
 	slow.Close()
@@ -158,7 +158,7 @@ func TestSlowWatchIsLost(t *testing.T) {
 
 func TestForgottenHistoryEndsWatches(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
-	idle, behind, old := follow(t, h, watch.Selection{}, begin), follow(t, h, selection(t, "a/ - -"), begin), follow(t, h, selection(t, "- app=web -"), begin)
+	idle, behind, old := follow(t, h, watch.Filter{}, begin), follow(t, h, filter(t, "a/ - -"), begin), follow(t, h, filter(t, "- app=web -"), begin)
 	idle.drain()
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
 	idle.drain()
@@ -173,7 +173,7 @@ func TestForgottenHistoryEndsWatches(t *testing.T) {
 		}
 		f.Close()
 	}
-	anew := follow(t, h, watch.Selection{}, 20)
+	anew := follow(t, h, watch.Filter{}, 20)
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 21)})
 	if got := anew.drain(); !slices.Equal(got, []string{"ADDED a/x 21"}) {
 		t.Errorf("a new watch read %v", got)
@@ -182,7 +182,7 @@ func TestForgottenHistoryEndsWatches(t *testing.T) {
 
 func TestOpaqueEventEndsWatches(t *testing.T) {
 	c, h := newHub(t, cache.Config{})
-	concerned, other := follow(t, h, selection(t, "a/ app=web -"), begin), follow(t, h, selection(t, "b/ - -"), begin)
+	concerned, other := follow(t, h, filter(t, "a/ app=web -"), begin), follow(t, h, filter(t, "b/ - -"), begin)
 	concerned.drain()
 	c.Apply(t.Context(), []*clientv3.Event{put("a/y", "app=web", 11), put("a/x", "broken", 12)})
 	if concerned.drain(); !slices.Equal(concerned.seen, []string{"ADDED a/y 11"}) || !errors.Is(concerned.err, watch.ErrOpaque) {
@@ -191,17 +191,17 @@ func TestOpaqueEventEndsWatches(t *testing.T) {
 	if other.drain(); other.err != nil {
 		t.Errorf("a watch of another namespace got %v", other.err)
 	}
-	if _, err := h.Open(selection(t, "a/ - -"), 11, func() {}); !errors.Is(err, watch.ErrOpaque) {
+	if _, err := h.Open(filter(t, "a/ - -"), 11, func() {}); !errors.Is(err, watch.ErrOpaque) {
 		t.Errorf("Open before the opaque event: %v, want ErrOpaque", err)
 	}
-	follow(t, h, selection(t, "a/ - -"), 12).Close()
+	follow(t, h, filter(t, "a/ - -"), 12).Close()
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
 	_, h := newHub(t, cache.Config{})
 	var open []*follower
 	for i := range 30 {
-		f := follow(t, h, selection(t, fmt.Sprintf("- app=%d -", i%3)), begin)
+		f := follow(t, h, filter(t, fmt.Sprintf("- app=%d -", i%3)), begin)
 		if i%2 == 0 {
 			f.drain()
 		}
@@ -222,7 +222,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 // TestRandomScripts opens watches at random times and revisions, and compares what they
 // read with a watch that reads one event at a time.
 func TestRandomScripts(t *testing.T) {
-	selections := []string{
+	filters := []string{
 		"- - -", "a/ - -", "=a/1 - -", "- app=0 -", "- app_in_(0,1) -", "- app!=0 -", "b/ app -", "- - node=0", "a/ - node=1", "- app=1 node=0", "- - node!=0",
 	}
 	for seed := range uint64(40) {
@@ -251,8 +251,8 @@ func TestRandomScripts(t *testing.T) {
 				c.Apply(t.Context(), events)
 				script = append(script, events...)
 				after := begin + random.Int64N(revision-begin+1)
-				text := selections[random.IntN(len(selections))]
-				watches = append(watches, open{follow(t, h, selection(t, text), after), text, after})
+				text := filters[random.IntN(len(filters))]
+				watches = append(watches, open{follow(t, h, filter(t, text), after), text, after})
 				for _, w := range watches {
 					if random.IntN(3) == 0 {
 						w.drain()
@@ -275,7 +275,7 @@ func TestRandomScripts(t *testing.T) {
 func expect(t *testing.T, script []*clientv3.Event, text string, after int64) []string {
 	t.Helper()
 	c, h := newHub(t, cache.Config{})
-	f := follow(t, h, selection(t, text), begin)
+	f := follow(t, h, filter(t, text), begin)
 	var want []string
 	for _, e := range script {
 		c.Apply(t.Context(), []*clientv3.Event{e})

@@ -30,11 +30,11 @@ func (h *Hub) checkLocked() error {
 			return fmt.Errorf("subscription to %v is stored as %v", s.identity(), id)
 		}
 		if err := s.check(h); err != nil {
-			return fmt.Errorf("subscription to %s: %w", &s.Selection, err)
+			return fmt.Errorf("subscription to %s: %w", &s.Filter, err)
 		}
 		n, err := h.mu.index.checkFiled(s)
 		if err != nil {
-			return fmt.Errorf("subscription to %s: %w", &s.Selection, err)
+			return fmt.Errorf("subscription to %s: %w", &s.Filter, err)
 		}
 		filed += n
 	}

@@ -24,7 +24,7 @@ func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 		return nil
 	}}))
 	c.BeginLoad().End(t.Context(), 10)
-	for _, s := range []Selection{{}, {Fields: fields.OneTermEqualSelector("node", "n1")}} {
+	for _, s := range []Filter{{}, {Fields: fields.OneTermEqualSelector("node", "n1")}} {
 		if _, err := h.Open(s, 10, func() {}); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 	for revision := int64(11); revision < 14; revision++ {
 		c.Apply(t.Context(), putNode(revision))
 	}
-	cursor, err := h.Open(Selection{}, 13, func() {})
+	cursor, err := h.Open(Filter{}, 13, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,12 +69,12 @@ func remove(key string, revision int64) *clientv3.Event {
 	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), ModRevision: revision}}
 }
 
-// selection parses "prefix labels fields", each "-" for none. "=" before the prefix makes
+// filter parses "prefix labels fields", each "-" for none. "=" before the prefix makes
 // it the key of one object.
-func selection(t *testing.T, text string) watch.Selection {
+func filter(t *testing.T, text string) watch.Filter {
 	t.Helper()
 	words := strings.Fields(text)
-	s := watch.Selection{}
+	s := watch.Filter{}
 	if words[0] != "-" {
 		s.Prefix = strings.TrimPrefix(words[0], "=")
 		s.Single = words[0] != s.Prefix
@@ -102,7 +102,7 @@ type follower struct {
 	err   error
 }
 
-func follow(t *testing.T, h *watch.Hub, s watch.Selection, after int64) *follower {
+func follow(t *testing.T, h *watch.Hub, s watch.Filter, after int64) *follower {
 	t.Helper()
 	f := &follower{}
 	var err error

@@ -12,21 +12,21 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Selection is the set of objects that a watch shows.
-type Selection struct {
+// Filter is the set of objects that a watch shows.
+type Filter struct {
 	cache.Scope
 	// Labels and Fields select objects. Nil selects all.
 	Labels labels.Selector
 	Fields fields.Selector
 }
 
-func (s *Selection) selects(e *resource.Entry) bool {
+func (s *Filter) selects(e *resource.Entry) bool {
 	return e != nil && s.Holds(e.Key) && e.Matches(s.Labels, s.Fields)
 }
 
-// String describes the selection for people, as in "namespace=a, labels: app=b, fields:
+// String describes the filter for people, as in "namespace=a, labels: app=b, fields:
 // spec.nodeName=n".
-func (s *Selection) String() string {
+func (s *Filter) String() string {
 	var parts []string
 	scope := s.Prefix
 	if namespace, name, ok := strings.Cut(scope, "/"); ok {
@@ -48,14 +48,14 @@ func (s *Selection) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// identity is a selection in comparable form. Watches with equal ones share a
+// identity is a filter in comparable form. Watches with equal ones share a
 // subscription.
 type identity struct {
 	scope          cache.Scope
 	labels, fields string
 }
 
-func (s *Selection) identity() identity {
+func (s *Filter) identity() identity {
 	id := identity{scope: s.Scope}
 	if s.Labels != nil {
 		id.labels = s.Labels.String()
@@ -66,11 +66,11 @@ func (s *Selection) identity() identity {
 	return id
 }
 
-// eventClass says what an event means to a selection.
+// eventClass says what an event means to a filter.
 type eventClass uint8
 
 const (
-	// unrelated is an event that the selection does not show.
+	// unrelated is an event that the filter does not show.
 	unrelated eventClass = iota
 	added
 	modified
@@ -81,7 +81,7 @@ const (
 
 // classify returns an event's class. An object that becomes selected is added, one that
 // is no longer selected is deleted. The event must not be opaque.
-func (s *Selection) classify(e *cache.Event) eventClass {
+func (s *Filter) classify(e *cache.Event) eventClass {
 	is, was := s.selects(e.Entry), s.selects(e.Previous)
 	switch {
 	case is && was:
@@ -108,19 +108,19 @@ func (c eventClass) eventType() watch.EventType {
 // match is an event that a subscription selects: its position in the log, and its
 // class.
 type match struct {
-	at    cache.Cursor
+	at    cache.Position
 	class eventClass
 }
 
-// subscription is shared by all watches with the same selection. It lists the positions
+// subscription is shared by all watches with the same filter. It lists the positions
 // of the events that they select. It holds no events, so the bounds of the log also bound
 // the memory that a slow watch can keep alive. Hub.mu guards it.
 type subscription struct {
-	Selection
+	Filter
 	id identity
 	// from is the position from which on the matches are complete: the end of the log
 	// when the subscription began.
-	from cache.Cursor
+	from cache.Position
 	// matches are in order of their positions.
 	matches []match
 	// dropped is the number of matches that were dropped before matches[0].
@@ -136,7 +136,7 @@ type subscription struct {
 // addMatch appends a match unless the event has one, and reports whether it did. When the
 // slice is full, it first drops the matches of events that the log has dropped, before
 // oldest.
-func (s *subscription) addMatch(m match, oldest cache.Cursor) bool {
+func (s *subscription) addMatch(m match, oldest cache.Position) bool {
 	if n := len(s.matches); n > 0 && s.matches[n-1].at == m.at {
 		return false // the index finds a selector with several values twice
 	}
@@ -150,6 +150,6 @@ func (s *subscription) addMatch(m match, oldest cache.Cursor) bool {
 }
 
 // firstAt returns the index of the first match at or behind a position.
-func (s *subscription) firstAt(at cache.Cursor) int {
+func (s *subscription) firstAt(at cache.Position) int {
 	return sort.Search(len(s.matches), func(i int) bool { return s.matches[i].at >= at })
 }

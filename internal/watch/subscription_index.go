@@ -13,11 +13,11 @@ import (
 )
 
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
-// is filed under one requirement of its selection, the first that it has of these: the key
-// of one object, the value of a field, the values of a label, a namespace. A selection without any of
-// these is unindexed and is found for every event.
+// is filed under one requirement of its filter, the first that it has of these: the key
+// of one object, the value of a field, the values of a label, a namespace. A filter
+// without any of these is unindexed and is found for every event.
 //
-// Only one requirement of each selection is indexed. An event therefore finds some
+// Only one requirement of each filter is indexed. An event therefore finds some
 // subscriptions that do not select it, and each is matched in full. In return adding and
 // removing a subscription costs one map entry for each value, and no set operations are
 // needed.
@@ -41,7 +41,7 @@ func newSubscriptionIndex() subscriptionIndex {
 	}
 }
 
-// placement says where a selection is filed: by the values of a term with byTerm, in no
+// placement says where a filter is filed: by the values of a term with byTerm, in no
 // place with unindexed, and otherwise by key or namespace.
 type placement struct {
 	byTerm, unindexed bool
@@ -49,7 +49,7 @@ type placement struct {
 	values            []string
 }
 
-func (s *Selection) placement() placement {
+func (s *Filter) placement() placement {
 	if s.Single {
 		return placement{values: []string{s.Prefix}}
 	}

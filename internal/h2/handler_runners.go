@@ -2,32 +2,32 @@ package h2
 
 import "github.com/millrace/millrace/internal/pull"
 
-// maxIdleWorkers bounds the goroutines that wait for a handler to run.
-const maxIdleWorkers = 64
+// maxIdleRunners bounds the goroutines that wait for a handler to run.
+const maxIdleRunners = 64
 
-// handlerWorker is a goroutine that runs handlers one after another. Its stack has grown
+// handlerRunner is a goroutine that runs handlers one after another. Its stack has grown
 // with the first one; a new goroutine would have to grow its stack again.
-type handlerWorker struct{ streams chan *stream }
+type handlerRunner struct{ streams chan *stream }
 
-// run runs a stream's handler in an idle worker, or in a new one.
+// run runs a stream's handler in an idle runner, or in a new one.
 func (s *Server) run(st *stream) {
 	s.mu.Lock()
-	var w *handlerWorker
-	if last := len(s.mu.idleWorkers) - 1; last >= 0 {
-		w = s.mu.idleWorkers[last]
-		s.mu.idleWorkers[last] = nil
-		s.mu.idleWorkers = s.mu.idleWorkers[:last]
+	var w *handlerRunner
+	if last := len(s.mu.idleRunners) - 1; last >= 0 {
+		w = s.mu.idleRunners[last]
+		s.mu.idleRunners[last] = nil
+		s.mu.idleRunners = s.mu.idleRunners[:last]
 	}
 	s.mu.Unlock()
 	if w != nil {
-		w.streams <- st // does not block: the channel of an idle worker is empty
+		w.streams <- st // does not block: the channel of an idle runner is empty
 		return
 	}
-	w = &handlerWorker{streams: make(chan *stream, 1)}
+	w = &handlerRunner{streams: make(chan *stream, 1)}
 	go w.work(s, st)
 }
 
-func (w *handlerWorker) work(s *Server, st *stream) {
+func (w *handlerRunner) work(s *Server, st *stream) {
 	for st != nil {
 		st.run()
 		if !s.park(w) {
@@ -58,22 +58,22 @@ func (c *conn) Abort(p *pull.Panic) {
 	go c.close()
 }
 
-// park adds a worker to the idle ones. It returns false if there are enough, or no
+// park adds a runner to the idle ones. It returns false if there are enough, or no
 // connections.
-func (s *Server) park(w *handlerWorker) bool {
+func (s *Server) park(w *handlerRunner) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.idleWorkers) >= maxIdleWorkers || len(s.mu.conns) == 0 {
+	if len(s.mu.idleRunners) >= maxIdleRunners || len(s.mu.conns) == 0 {
 		return false
 	}
-	s.mu.idleWorkers = append(s.mu.idleWorkers, w)
+	s.mu.idleRunners = append(s.mu.idleRunners, w)
 	return true
 }
 
-// stopIdleWorkersLocked ends all idle workers.
-func (s *Server) stopIdleWorkersLocked() {
-	for _, w := range s.mu.idleWorkers {
+// stopIdleRunnersLocked ends all idle runners.
+func (s *Server) stopIdleRunnersLocked() {
+	for _, w := range s.mu.idleRunners {
 		w.streams <- nil
 	}
-	s.mu.idleWorkers = nil
+	s.mu.idleRunners = nil
 }
