@@ -109,6 +109,8 @@ func newComponentCommand(name, short string, component func() *cobra.Command, de
 // nameProgram gives the process the name that a component has as a program of its own.
 // client-go takes its user agent from the process's arguments, and that becomes the
 // field manager of the objects that the component writes.
+//
+// Upstream: k8s.io/client-go/rest.DefaultKubernetesUserAgent; compare at each upgrade.
 func nameProgram(name string) { os.Args[0] = name }
 
 // withDefaults puts the default flags in front of the user's arguments, except those

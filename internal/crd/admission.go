@@ -10,6 +10,8 @@ import (
 
 // createForbidding forbids to create objects, because their definition is being deleted.
 // The embedded interface decides about all other operations.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.forbidCreateAdmission; compare at each upgrade.
 type createForbidding struct{ admission.Interface }
 
 // Handles implements admission.Interface.

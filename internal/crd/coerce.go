@@ -84,6 +84,8 @@ func hasNull(value any) bool {
 
 // apply coerces an object of the kind in place; of other objects it coerces metadata
 // alone. If c.strict is set it returns the paths of unknown fields.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredSchemaCoercer.apply; compare at each upgrade.
 func (c *coercer) apply(u *unstructured.Unstructured) ([]string, error) {
 	// Schemas do not cover apiVersion, kind and metadata. They are put back afterwards.
 	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
@@ -147,6 +149,8 @@ func (c *coercer) leavesMetadata(metadata any) bool {
 // applySchema coerces an object by its schema. It leaves out Kubernetes' walks that would
 // change nothing: they copy parts of the schema at each step, which was an eighth of the
 // garbage of a write.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredSchemaCoercer.apply; compare at each upgrade.
 func (c *coercer) applySchema(u *unstructured.Unstructured, s versionSchema) (unknown []string, err error) {
 	if !c.schemas.keepUnknown {
 		unknown = structuralpruning.PruneWithOptions(u.Object, s.Structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: c.strict})
@@ -174,6 +178,8 @@ type coercingDecoder struct {
 
 // Decode implements runtime.Decoder. A strict decoder returns an object together with an
 // error that names all unknown fields.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.schemaCoercingDecoder.Decode; compare at each upgrade.
 func (d coercingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
 	var strict []error
@@ -207,6 +213,8 @@ type coercingConvertor struct {
 }
 
 // Convert implements runtime.ObjectConvertor.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.schemaCoercingConverter.Convert; compare at each upgrade.
 func (c coercingConvertor) Convert(in, out, context any) error {
 	if err := c.ObjectConvertor.Convert(in, out, context); err != nil {
 		return err
@@ -215,6 +223,8 @@ func (c coercingConvertor) Convert(in, out, context any) error {
 }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.schemaCoercingConverter.ConvertToVersion; compare at each upgrade.
 func (c coercingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
 	out, err := c.ObjectConvertor.ConvertToVersion(in, gv)
 	if err != nil {
@@ -243,6 +253,8 @@ type defaulter struct {
 }
 
 // Default implements runtime.ObjectDefaulter.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredDefaulter.Default; compare at each upgrade.
 func (d defaulter) Default(in runtime.Object) {
 	u, ok := in.(runtime.Unstructured)
 	if !ok || u.GetObjectKind().GroupVersionKind().GroupKind() != d.schemas.kind {

@@ -6,12 +6,17 @@ import (
 )
 
 // ageColumn is the column of tables for which a definition has no columns.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.serveDefaultColumnsIfEmpty; compare at each upgrade.
 func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
 	return apiextensionsv1.CustomResourceColumnDefinition{
 		Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
 	}
 }
 
+// columnsOf returns the columns of tables of a version.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.getColumnsForVersion; compare at each upgrade.
 func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensionsv1.CustomResourceColumnDefinition {
 	if len(v.AdditionalPrinterColumns) > 0 {
 		return v.AdditionalPrinterColumns
@@ -21,6 +26,8 @@ func columnsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensio
 
 // scaleColumns returns the columns of a Scale. The paths are those in the Scale, not those
 // in the custom resource.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.getScaleColumnsForVersion; compare at each upgrade.
 func scaleColumns(v *apiextensionsv1.CustomResourceDefinitionVersion) []apiextensionsv1.CustomResourceColumnDefinition {
 	var columns []apiextensionsv1.CustomResourceColumnDefinition
 	if v.Subresources != nil && v.Subresources.Scale != nil {

@@ -37,6 +37,8 @@ func (c claims) add(n *apiextensionsv1.CustomResourceDefinitionNames) {
 // acceptNames accepts the names that a definition wants, unless another definition has
 // them, and reports whether that changed the status. claimed includes the definition's
 // own names.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions; compare at each upgrade.
 func acceptNames(full *definition, claimed claims) bool {
 	wanted, had := &full.Spec.Names, full.Status.AcceptedNames
 	if sameNames(wanted, &had) {
@@ -79,6 +81,8 @@ func acceptNames(full *definition, claimed claims) bool {
 
 // checkFree returns an error if a name is taken by another definition. had is the accepted
 // name of this one.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.equalToAcceptedOrFresh; compare at each upgrade.
 func checkFree(wanted, had string, taken map[string]bool) error {
 	if wanted == had || !taken[wanted] {
 		return nil
@@ -101,6 +105,8 @@ func checkShortNamesFree(wanted, had []string, taken map[string]bool) error {
 
 // establishedAfterNaming returns the condition Established that follows from the status of
 // the condition NamesAccepted.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions; compare at each upgrade.
 func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionStatus) condition {
 	old := apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.Established)
 	switch {
@@ -120,6 +126,8 @@ func establishedAfterNaming(full *definition, names apiextensionsv1.ConditionSta
 
 // establish sets the condition Established of a definition whose names are accepted. If
 // there is a delay and it is not over, establish queues the definition for later.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync; compare at each upgrade.
 func (c *controller) establish(k *definitionState, full *definition) {
 	if !apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.NamesAccepted) ||
 		apiextensionshelpers.IsCRDConditionTrue(full, apiextensionsv1.Established) {
@@ -140,6 +148,8 @@ func (c *controller) establish(k *definitionState, full *definition) {
 
 // establishedCondition returns the condition Established of a definition whose names are
 // accepted. It is false if the CA of the conversion webhook is invalid.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync; compare at each upgrade.
 func establishedCondition(full *definition) condition {
 	conversion := full.Spec.Conversion
 	if conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
@@ -157,6 +167,8 @@ func establishedCondition(full *definition) condition {
 
 // setStructuralCondition sets or removes the condition NonStructuralSchema. Only old
 // definitions can have it: today validation requires structural schemas.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.ConditionController.sync; compare at each upgrade.
 func setStructuralCondition(full *definition) {
 	now, old := structuralCondition(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
@@ -169,6 +181,8 @@ func setStructuralCondition(full *definition) {
 
 // structuralCondition returns the condition NonStructuralSchema, or nil if all schemas are
 // structural.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.calculateCondition; compare at each upgrade.
 func structuralCondition(full *definition) *condition {
 	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
 	var errs field.ErrorList
@@ -211,6 +225,8 @@ func needsApproval(d *Definition) bool {
 //
 // It sets the condition once for each annotation. A server of another version may word it
 // differently, and the two would overwrite each other's for ever.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/apiapproval.calculateCondition; compare at each upgrade.
 func setApprovalCondition(k *definitionState, full *definition) *string {
 	annotation := full.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation]
 	if !apiextensionshelpers.IsProtectedCommunityGroup(full.Spec.Group) || k.approval != nil && *k.approval == annotation {

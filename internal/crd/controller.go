@@ -122,6 +122,8 @@ func (c *controller) setChecked(d *Definition) {
 
 // requeueContenders queues the definitions of a group that want names which they do not
 // have: names of gone may be free.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.requeueAllOtherGroupCRDs; compare at each upgrade.
 func (c *controller) requeueContenders(gone *Definition) {
 	for _, d := range c.catalog.Group(gone.Group) {
 		if d.Name != gone.Name && !sameNames(&d.Wanted, &d.Accepted) {
@@ -218,6 +220,8 @@ func (c *controller) sync(ctx context.Context, name string) error {
 
 // updateConditions computes the names and conditions that follow from a definition's spec
 // and from the other definitions of its group, and writes the status if it has changed.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.sync; compare at each upgrade.
 func (c *controller) updateConditions(ctx context.Context, d *Definition, full *apiextensionsv1.CustomResourceDefinition) error {
 	groupLock := &c.groupLocks[maphash.String(c.seed, d.Group)%uint64(len(c.groupLocks))]
 	groupLock.Lock()
@@ -263,6 +267,8 @@ func (c *controller) updateStructuralCondition(d *Definition, full *apiextension
 }
 
 // claims returns the accepted names of a group's definitions.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.getAcceptedNamesForGroup; compare at each upgrade.
 func (c *controller) claims(group string) claims {
 	rows := c.catalog.Group(group)
 	c.mu.Lock()

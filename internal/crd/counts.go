@@ -13,6 +13,8 @@ import (
 
 // reportCount sets the metrics of how many objects a resource has. Kubernetes' storages do
 // so in a goroutine each.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.Store.startObservingCount; compare at each upgrade.
 func (s *Server) reportCount(r *retainedResource) {
 	if s.countObjects.Load() {
 		etcdmetrics.UpdateStoreStats(r.resource.GroupResource(), r.stats(), nil)
@@ -32,6 +34,8 @@ func (r *retainedResource) stats() apistorage.Stats {
 // is not in use, or if objects are not counted at all. It takes the place of Kubernetes'
 // tracker, which storages report to, and which remembers resources for an hour after they
 // are gone.
+//
+// Upstream: k8s.io/apiserver/pkg/util/flowcontrol/request.objectCountTracker.Get; compare at each upgrade.
 func (s *Server) Stats(gr schema.GroupResource) (apistorage.Stats, bool) {
 	d := s.catalog.Get(gr.String())
 	if d == nil || !s.countObjects.Load() {

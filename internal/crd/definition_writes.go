@@ -111,6 +111,8 @@ func openOutlines(definitions *customresourcedefinition.REST, getter generic.RES
 
 // definitionScope makes the scope that Kubernetes' installer makes for definitions, or for
 // a subresource of them. convertor is that of the manager of fields.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (s *Server) definitionScope(subresource string, storage rest.ResetFieldsStrategy, types managedfields.TypeConverter, convertor runtime.ObjectConvertor) (*handlers.RequestScope, error) {
 	scheme, kind := apiextensionsapiserver.Scheme, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 	tables := rest.NewDefaultTableConvertor(apiextensions.Resource(definitionsName))

@@ -57,6 +57,8 @@ func deletionFailedCondition(format string, err error) condition {
 
 // finalize deletes the objects of a deleted definition, and removes its finalizer when they
 // are gone.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.sync; compare at each upgrade.
 func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	e := &c.stateOf(d).deletion
 	if wait := time.Until(e.nextRound); e.waitUntil.IsZero() && d.Revision <= e.writtenRevision && wait > 0 {
@@ -111,6 +113,8 @@ func (c *controller) writeDeletionStatus(ctx context.Context, e *deletionProgres
 // deleteObjects deletes the objects of a definition in the first call of a round, and
 // checks whether they are gone. It returns nil while objects are left, and afterwards the
 // condition with which the round ends. With an error the deletion needs another round.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances; compare at each upgrade.
 func (c *controller) deleteObjects(ctx context.Context, e *deletionProgress, d *Definition, full *definition) (*condition, error) {
 	result := func(v condition, err error) (*condition, error) { return &v, err }
 	switch {
@@ -189,6 +193,8 @@ func anyLeft(ctx context.Context, v *version) (bool, error) {
 
 // deleteAll deletes all objects, one namespace after another, as clients would, but without
 // admission. With an error it returns the condition for it.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances; compare at each upgrade.
 func deleteAll(ctx context.Context, v *version) (condition, error) {
 	// A consistent LIST waits until the cache has all objects.
 	if _, err := anyLeft(ctx, v); err != nil {

@@ -32,6 +32,8 @@ type handler struct{ server *Server }
 var longRunning = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString())
 
 // ServeHTTP implements http.Handler.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	if !ok {
@@ -89,6 +91,8 @@ func (d *Definition) active(version string) bool {
 }
 
 // serves reports whether the definition serves a request. d may be nil.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func (d *Definition) serves(info *request.RequestInfo) bool {
 	switch {
 	case !d.active(info.APIVersion):
@@ -188,6 +192,8 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, c *resourceReq
 }
 
 // handlerFor returns the handler of Kubernetes that answers a request.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func (h *handler) handlerFor(req *http.Request, c *resourceRequest) (http.HandlerFunc, error) {
 	row := c.row.Version(c.info.APIVersion)
 	switch {
@@ -230,6 +236,8 @@ func (c *resourceRequest) notSupported() error {
 func isWrite(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
 
 // readHandler returns the handler of a verb that needs schemas alone.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource; compare at each upgrade.
 func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
 	storage, scope := c.version.registry, c.version.scope
 	switch c.info.Verb {
@@ -251,6 +259,9 @@ func (h *handler) readHandler(c *resourceRequest) (http.HandlerFunc, error) {
 // than that. After it the other servers of the cluster serve the definition, too.
 const establishedDelay = 2 * time.Second
 
+// writeHandler returns the handler of a verb that also needs the versionWriter.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource; compare at each upgrade.
 func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *versionWriter) (http.HandlerFunc, error) {
 	admit := h.server.admission
 	if c.row.Terminating {
@@ -277,6 +288,9 @@ type subresourceStorage interface {
 	rest.Patcher
 }
 
+// subresourceHandler returns the handler of a verb on a status or a scale.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveStatus; compare at each upgrade.
 func (h *handler) subresourceHandler(c *resourceRequest, storage subresourceStorage, scope *handlers.RequestScope) (http.HandlerFunc, error) {
 	switch c.info.Verb {
 	case "get":
@@ -290,6 +304,8 @@ func (h *handler) subresourceHandler(c *resourceRequest, storage subresourceStor
 }
 
 // patchTypes are the patches of objects without Go types: strategic merge needs one.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.ServeHTTP; compare at each upgrade.
 func patchTypes() []string {
 	known := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {

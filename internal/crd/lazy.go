@@ -172,6 +172,8 @@ var _ runtime.NegotiatedSerializer = negotiatedSerializer{}
 func (n negotiatedSerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
 
 // EncoderForVersion implements runtime.NegotiatedSerializer.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredNegotiatedSerializer.EncoderForVersion; compare at each upgrade.
 func (n negotiatedSerializer) EncoderForVersion(encoder runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	scheme := apiextensionsapiserver.Scheme
 	if own, ok := gv.(schema.GroupVersion); ok && own.Group == n.served.def.Group {
@@ -189,6 +191,8 @@ type versionOnly struct{ schema.GroupVersion }
 func (v versionOnly) Identifier() string { return v.Version + " of its group" }
 
 // DecoderToVersion implements runtime.NegotiatedSerializer.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredNegotiatedSerializer.DecoderToVersion; compare at each upgrade.
 func (n negotiatedSerializer) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	compiled, err := n.served.schemas()
 	if err != nil {
@@ -215,6 +219,8 @@ func (d failingDecoder) Decode([]byte, *schema.GroupVersionKind, runtime.Object)
 type creator struct{}
 
 // New implements runtime.ObjectCreater.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredCreator.New; compare at each upgrade.
 func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)

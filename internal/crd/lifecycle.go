@@ -77,6 +77,8 @@ func (s *Server) changed(before, after *Definition) {
 // retireOutdated retires the servedDefinition that a change outdates, and returns it. If
 // the definition is gone it returns the resource that need not be retained any longer,
 // too. Either result may be nil.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition; compare at each upgrade.
 func (s *Server) retireOutdated(before, after *Definition) (*servedDefinition, *retainedResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,6 +102,8 @@ func (s *Server) retireOutdated(before, after *Definition) (*servedDefinition, *
 // the resource that is no longer retained, unless that is nil. Watches end with it: after
 // watchGrace, or without it if their events cannot be decoded because no schemas are
 // compiled. Requests that take too long are not waited for.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.tearDown; compare at each upgrade.
 func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.timeouts.request)
 	defer cancel()
@@ -120,6 +124,8 @@ func (s *Server) tearDown(old *servedDefinition, released *retainedResource) {
 }
 
 // destroy ends all storages when the server has shut down.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.destroy; compare at each upgrade.
 func (s *Server) destroy() {
 	s.mu.Lock()
 	all := s.mu.served

@@ -104,6 +104,8 @@ func (r *Registration) Run(ctx context.Context) {
 func (r *Registration) Complete() <-chan struct{} { return r.complete }
 
 // register registers a group version, or removes it if no definition serves it.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/controller/crdregistration.crdRegistrationController.handleVersionUpdate; compare at each upgrade.
 func (r *Registration) register(gv schema.GroupVersion) {
 	name := r.names.Join(gv.Version, ".", gv.Group)
 	for _, d := range r.catalog.Group(gv.Group) {

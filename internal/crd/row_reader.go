@@ -27,6 +27,8 @@ var errNotCanonical = errors.New("definition is not stored as Kubernetes stores 
 
 // Attributes reads the labels and selectable fields of a stored definition without
 // decoding it. It reports false if the definition is not canonical.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.GetAttrs; compare at each upgrade.
 func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
 	r := valueReader{}
 	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).Get("metadata"))
@@ -142,6 +144,8 @@ var sharedParts = [...]struct{ version, spec string }{
 
 // readSpec sets the fields of a row that come from the spec. old says that the spec is
 // v1beta1, which preserves unknown fields unless it says otherwise.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.Convert_v1beta1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec; compare at each upgrade.
 func (i interner) readSpec(r *valueReader, d *Definition, spec storedjson.Object, old bool) {
 	var names apiextensionsv1.CustomResourceDefinitionNames
 	r.value(spec.Get("names"), &names)

@@ -38,6 +38,8 @@ type compiledSchemas struct {
 var errSchema = errors.New("the server could not properly serve the CR schema")
 
 // compileSchemas compiles the schemas of a definition.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, kind schema.GroupKind) (*compiledSchemas, error) {
 	made := &compiledSchemas{
 		schemaSet: schemaSet{kind: kind, byVersion: map[string]versionSchema{}, keepUnknown: full.Spec.PreserveUnknownFields},
@@ -70,6 +72,8 @@ func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, 
 // structuralOf returns the structural schema of a schema, with defaults pruned by it. Old
 // schemas may have no structural form. If unknown fields are kept such a schema is left
 // out, and otherwise it is an error.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func structuralOf(v *apiextensionsv1.CustomResourceValidation, keepUnknown bool) (*structuralschema.Structural, error) {
 	internal := &apiextensions.CustomResourceValidation{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v, internal, nil); err != nil {
@@ -90,6 +94,8 @@ func structuralOf(v *apiextensionsv1.CustomResourceValidation, keepUnknown bool)
 // codec returns the codec between stored bytes and objects of a version. inner is the
 // storage's codec, which knows no schema. A codec is cheap to make, so the lock is held
 // meanwhile.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdConversionRESTOptionsGetter.GetRESTOptions; compare at each upgrade.
 func (c *compiledSchemas) codec(version string, inner runtime.Codec) runtime.Codec {
 	c.mu.Lock()
 	defer c.mu.Unlock()

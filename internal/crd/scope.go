@@ -21,6 +21,8 @@ import (
 
 // newScope makes the scope of Kubernetes' handlers for a version, without the table
 // convertor and the field manager.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func (s *servedDefinition) newScope(row *Version) *handlers.RequestScope {
 	kind := s.kind(row.Name)
 	parameters := runtime.NewScheme()
@@ -68,6 +70,8 @@ func (s *servedDefinition) equivalents() runtime.EquivalentResourceMapper {
 }
 
 // typer knows the kinds of objects without Go types, and of the options that have one.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.UnstructuredObjectTyper; compare at each upgrade.
 type typer struct{ runtime.ObjectTyper }
 
 // ObjectKinds implements runtime.ObjectTyper.
@@ -85,6 +89,8 @@ func (t typer) Recognizes(gvk schema.GroupVersionKind) bool {
 
 // mediaTypes returns the media types of custom resources, and of tables and metadata about
 // them.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 	creater := creator{}
 	streamed := utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToJSON)
@@ -123,6 +129,8 @@ func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 }
 
 // warning returns the warning for clients of a deprecated version, and "" for others.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.defaultDeprecationWarning; compare at each upgrade.
 func (d *Definition) warning(v *Version) string {
 	switch {
 	case !v.Deprecated:

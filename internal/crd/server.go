@@ -209,6 +209,8 @@ func (s *Server) Catalog() *Catalog { return s.catalog }
 
 // addHooks adds the post-start hooks that run the server's goroutines. Their names are
 // Kubernetes', because /readyz shows them.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.completedConfig.New; compare at each upgrade.
 func (s *Server) addHooks(conditions *controller) error {
 	synced := make(chan struct{})
 	if err := s.Generic.RegisterMuxAndDiscoveryCompleteSignal("CRDInformerHasNotSynced", synced); err != nil {

@@ -105,6 +105,8 @@ func (s *servedDefinition) newWriterSet(full *apiextensionsv1.CustomResourceDefi
 }
 
 // models returns the OpenAPI types of the versions, or none if the server has no OpenAPI.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.buildOpenAPIModelsForApply; compare at each upgrade.
 func (s *Server) models(full *apiextensionsv1.CustomResourceDefinition) (map[string]*spec.Schema, error) {
 	if !s.hasModels {
 		return nil, nil
@@ -138,6 +140,8 @@ func (s *servedDefinition) newWriter(w *writerSet, v *version, full *apiextensio
 }
 
 // newStorage makes a storage that validates writes, over the storage of the version.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func (s *servedDefinition) newStorage(v *version, full *apiextensionsv1.CustomResourceDefinition, from *apiextensionsv1.CustomResourceDefinitionVersion) (*versionWriter, error) {
 	compiled, err := s.schemas()
 	if err != nil {
@@ -181,6 +185,9 @@ type parts struct {
 	scale                      *apiextensions.CustomResourceSubresourceScale
 }
 
+// partsOf converts and compiles the parts of a version.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func partsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) (parts, error) {
 	internal := &apiextensions.CustomResourceDefinitionVersion{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinitionVersion_To_apiextensions_CustomResourceDefinitionVersion(v, internal, nil); err != nil {
@@ -212,6 +219,8 @@ func partsOf(v *apiextensionsv1.CustomResourceDefinitionVersion) (parts, error) 
 }
 
 // replicaPaths returns the path of the replicas for each version that can be scaled.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.ResourcePathMappings {
 	paths := managedfields.ResourcePathMappings{}
 	for _, v := range full.Spec.Versions {
@@ -230,6 +239,8 @@ func replicaPaths(full *apiextensionsv1.CustomResourceDefinition) managedfields.
 }
 
 // addScopes makes the scopes of a version and of its subresources, with field managers.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.setStatusScope; compare at each upgrade.
 func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeConverter, v *version, from *apiextensionsv1.CustomResourceDefinitionVersion) error {
 	var err error
 	if w.scope, err = managed(v.scope, types, "", w.CustomResource.GetResetFields()); err != nil {
@@ -254,6 +265,8 @@ func (s *servedDefinition) addScopes(w *versionWriter, types managedfields.TypeC
 
 // statusResets returns the fields that writes of the status leave alone, for all versions
 // that have a status.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.getStatusResetFields; compare at each upgrade.
 func (s *servedDefinition) statusResets() map[fieldpath.APIVersion]*fieldpath.Set {
 	all := map[fieldpath.APIVersion]*fieldpath.Set{}
 	for _, v := range s.def.Versions {
@@ -270,6 +283,8 @@ func (s *servedDefinition) statusResets() map[fieldpath.APIVersion]*fieldpath.Se
 }
 
 // managed copies a scope for a subresource and adds its field manager.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.scopeWithFieldManager; compare at each upgrade.
 func managed(from *handlers.RequestScope, types managedfields.TypeConverter, subresource string, resets map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	scope := *from
 	scope.Subresource = subresource
@@ -283,6 +298,8 @@ func managed(from *handlers.RequestScope, types managedfields.TypeConverter, sub
 }
 
 // newScaleSerializer makes the serializer of Scale, which all definitions share.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func newScaleSerializer() runtime.NegotiatedSerializer {
 	var options []serializer.CodecFactoryOptionsMutator
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {

@@ -121,6 +121,8 @@ func (d *Documents) document() *document {
 }
 
 // itemsLocked returns the items of all groups in Kubernetes' order.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.calculateAPIGroupsLocked; compare at each upgrade.
 func (d *Documents) itemsLocked() []*item {
 	items := make([]*item, 0, len(d.mu.groups))
 	for _, g := range d.mu.groups {
@@ -185,6 +187,8 @@ func (d *Documents) invalidate() {
 
 // serve answers a request for the aggregated document. The caller must have checked that
 // the client accepts it.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.serveHTTP; compare at each upgrade.
 func (d *Documents) serve(w http.ResponseWriter, req *http.Request) {
 	if known := notModifiedDocument(req.Context()); known != nil {
 		unmodified(w.Header(), known.quoted, req)

@@ -60,6 +60,8 @@ func (f form) accept() string {
 // routable reports whether Kubernetes' router for built-in groups would pass a request
 // with this Accept header to a handler. One of its media types must be served, or be */*:
 // the router knows no other ranges. CBOR is never routable, since a feature gate decides.
+//
+// Upstream: github.com/emicklei/go-restful/v3.Route.matchesAccept; compare at each upgrade.
 func routable(accept string, s runtime.NegotiatedSerializer) bool {
 	if accept == "" {
 		return true

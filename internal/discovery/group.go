@@ -102,6 +102,8 @@ func (g *group) empty() bool { return len(g.versions)+len(g.priorities) == 0 }
 
 // encodedItem returns the item, or nil for a group without versions. If several sources
 // describe a version, the source with the lowest number counts.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.calculateAPIGroupsLocked; compare at each upgrade.
 func (g *group) encodedItem() *item {
 	if g.item != nil || len(g.versions) == 0 {
 		return g.item
@@ -133,6 +135,8 @@ func (g *group) encodedItem() *item {
 // priority returns the group's priority: the highest group priority of the versions that
 // are used. A version that does not exist counts as one of source zero, the aggregator.
 // Kubernetes does the same, and the ETag depends on it.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.calculateAPIGroupsLocked; compare at each upgrade.
 func (g *group) priority(used map[string]aggregated.Source) int {
 	found, highest := false, 0
 	for key, p := range g.priorities {

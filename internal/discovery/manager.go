@@ -19,11 +19,15 @@ var _ aggregated.ResourceManager = manager{}
 
 // AddGroupVersion implements aggregated.ResourceManager. It outdates the document only if
 // the version is new or another one.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.AddGroupVersion; compare at each upgrade.
 func (m manager) AddGroupVersion(name string, value apidiscoveryv2.APIVersionDiscovery) {
 	m.edit(name, func(g *group) bool { return g.add(m.source, value) })
 }
 
 // SetGroupVersionPriority implements aggregated.ResourceManager.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.SetGroupVersionPriority; compare at each upgrade.
 func (m manager) SetGroupVersionPriority(gv metav1.GroupVersion, groupPriority, versionPriority int) {
 	m.edit(gv.Group, func(g *group) bool {
 		return g.prioritize(m.source, gv.Version, priority{group: groupPriority, version: versionPriority})
@@ -31,11 +35,15 @@ func (m manager) SetGroupVersionPriority(gv metav1.GroupVersion, groupPriority, 
 }
 
 // RemoveGroup implements aggregated.ResourceManager.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.RemoveGroup; compare at each upgrade.
 func (m manager) RemoveGroup(name string) {
 	m.edit(name, func(g *group) bool { return g.removeAll(m.source) })
 }
 
 // RemoveGroupVersion implements aggregated.ResourceManager.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.RemoveGroupVersion; compare at each upgrade.
 func (m manager) RemoveGroupVersion(gv metav1.GroupVersion) {
 	m.edit(gv.Group, func(g *group) bool { return g.remove(m.source, gv.Version) })
 }
@@ -63,6 +71,8 @@ func (m manager) invalidateLocked() {
 // SetGroups implements aggregated.ResourceManager. As in Kubernetes it removes the versions
 // of all sources, and the priorities of all versions that this source does not have
 // afterwards.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager.SetGroups; compare at each upgrade.
 func (m manager) SetGroups(groups []apidiscoveryv2.APIGroupDiscovery) {
 	d := m.documents
 	d.mu.Lock()

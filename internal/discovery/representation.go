@@ -50,6 +50,8 @@ func gzipBytes(body []byte) []byte {
 }
 
 // serve writes the representation, or says that the client has it already.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject; compare at each upgrade.
 func (r *representation) serve(w http.ResponseWriter, req *http.Request) {
 	header := w.Header()
 	if etag := r.header.Get("ETag"); etag != "" && unmodified(header, etag, req) {
@@ -69,6 +71,8 @@ func (r *representation) serve(w http.ResponseWriter, req *http.Request) {
 
 // unmodified sets the headers of a document with an ETag, and reports whether the client
 // has the document with that ETag. Like Kubernetes it does not read lists of ETags.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/discovery/aggregated.ServeHTTPWithETag; compare at each upgrade.
 func unmodified(header http.Header, etag string, req *http.Request) bool {
 	header.Set("ETag", etag)
 	header.Set("Vary", "Accept")

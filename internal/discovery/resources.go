@@ -17,6 +17,8 @@ import (
 
 // servedVersionNames returns the versions that established definitions of a group serve,
 // preferred ones first.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func servedVersionNames(rows []*crd.Definition) []string {
 	var versions []string
 	for _, row := range rows {
@@ -32,6 +34,8 @@ func servedVersionNames(rows []*crd.Definition) []string {
 
 // apiGroup returns the document of a group. versions must not be empty; the first is the
 // preferred one.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func apiGroup(name string, versions []string) metav1.APIGroup {
 	group := metav1.APIGroup{Name: name}
 	for _, v := range versions {
@@ -51,6 +55,8 @@ func (s servedVersion) namespaced() bool { return s.row.Scope == apiextensionsv1
 
 // verbs returns the verbs of the resource. While the definition is being deleted, objects
 // can only be read and deleted.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func (s servedVersion) verbs() metav1.Verbs {
 	if s.row.Terminating {
 		return metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
@@ -62,6 +68,8 @@ func subresourceVerbs() metav1.Verbs { return metav1.Verbs{"get", "patch", "upda
 
 // storageVersionHash identifies the version that objects are stored in. It is "" if that
 // version is not served.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func (s servedVersion) storageVersionHash() string {
 	for i := range s.row.Versions {
 		if v := &s.row.Versions[i]; v.Served && v.Storage {
@@ -99,6 +107,8 @@ func (l resourceList) ListAPIResources() []metav1.APIResource { return l }
 
 // apiResources returns the resources of a version by name, each followed by its
 // subresources. In Kubernetes their order is random.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 	list := resourceList{}
 	for _, s := range definitionsServing(gv.Version, rows) {
@@ -123,6 +133,8 @@ func apiResources(gv schema.GroupVersion, rows []*crd.Definition) resourceList {
 }
 
 // resourceDiscovery returns the resources of a version for the aggregated document.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.DiscoveryController.sync; compare at each upgrade.
 func resourceDiscovery(gv schema.GroupVersion, rows []*crd.Definition) []apidiscoveryv2.APIResourceDiscovery {
 	var list []apidiscoveryv2.APIResourceDiscovery
 	for _, s := range definitionsServing(gv.Version, rows) {

@@ -142,6 +142,8 @@ func (s *Services) edit(group string, change func([]service) []service) {
 }
 
 // newServiceGroup makes the documents of a group. It sorts services as Kubernetes does.
+//
+// Upstream: k8s.io/kube-aggregator/pkg/apiserver.convertToDiscoveryAPIGroup; compare at each upgrade.
 func (s *Services) newServiceGroup(name string, services []service) *serviceGroup {
 	slices.SortFunc(services, func(a, b service) int {
 		if a.versionPriority != b.versionPriority {
@@ -169,6 +171,8 @@ func byGroupPriority(a, b service) int {
 
 // list returns the list of all groups but the core group. The first caller after a change
 // makes it under the lock, without encoding anything.
+//
+// Upstream: k8s.io/kube-aggregator/pkg/apiserver.apisHandler.ServeHTTP; compare at each upgrade.
 func (s *Services) list() *cachedDocument {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,6 +237,8 @@ func (s *Services) Proxied(gv schema.GroupVersion) bool {
 func (s *Services) serveList(w http.ResponseWriter, req *http.Request) { s.list().ServeHTTP(w, req) }
 
 // serveGroup answers for a group. It returns false if the group has no APIServices.
+//
+// Upstream: k8s.io/kube-aggregator/pkg/apiserver.apiGroupHandler.ServeHTTP; compare at each upgrade.
 func (s *Services) serveGroup(name string, w http.ResponseWriter, req *http.Request) bool {
 	g := s.find(name)
 	if g == nil {

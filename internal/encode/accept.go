@@ -12,6 +12,8 @@ import (
 // the weight of identity. The highest weight wins. "*" names no coding, as in Kubernetes; it
 // is only the weight of an identity that is not named. Otherwise the answer is Identity,
 // even if the client refuses it. Elements that do not follow the grammar are ignored.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.negotiateContentEncoding; compare at each upgrade.
 func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	lines := header["Accept-Encoding"]
 	if len(lines) == 0 {

@@ -211,6 +211,8 @@ func (f *Form) appendObject(dst []byte, obj runtime.Object, scratch *bytes.Buffe
 }
 
 // SetMeta sets a list's metadata as Kubernetes' storage does.
+//
+// Upstream: k8s.io/apiserver/pkg/storage.APIObjectVersioner.UpdateList; compare at each upgrade.
 func (m Meta) SetMeta(list runtime.Object) error {
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {

@@ -39,6 +39,8 @@ func EncodeStored(obj Object) ([]byte, error) {
 
 // StorageKey returns the etcd key under which a Kubernetes API server stores obj.
 // prefix is the server's key prefix, such as "/registry".
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyFunc; compare at each upgrade.
 func StorageKey(prefix string, obj Object) (string, error) {
 	kind, err := kindOf(obj)
 	if err != nil {

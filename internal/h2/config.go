@@ -49,6 +49,9 @@ const (
 	maxFrameSize = 1<<24 - 1
 )
 
+// withDefaults returns the configuration with the defaults for zero values.
+//
+// Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.Serve; compare at each upgrade.
 func (c Config) withDefaults() Config {
 	if c.MaxConcurrentStreams == 0 {
 		c.MaxConcurrentStreams = 100

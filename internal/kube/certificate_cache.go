@@ -85,6 +85,8 @@ func newCertificateCache(inner authenticator.Request, proxies *authenticatorfact
 
 // certificateLifetimes finds the metric, which is private to Kubernetes' certificate
 // authenticator.
+//
+// Upstream: k8s.io/apiserver/pkg/authentication/request/x509.clientCertificateExpirationHistogram; compare at each upgrade.
 func certificateLifetimes() metrics.ObserverMetric {
 	found, _ := storage.RegisteredMetric(prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "apiserver_client_certificate_expiration_seconds",

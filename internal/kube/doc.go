@@ -13,8 +13,9 @@
 //	                               ▼
 //	           documents (discovery, OpenAPI) ─► aggregator ─► kube-apiserver ─► custom resources
 //
-// Some functions here do the same as one of Kubernetes, with a difference somewhere.
-// Each of them carries a line that begins with "Upstream:" and names its counterpart.
-// Both have to be compared at each upgrade: grep -n 'Upstream: ' internal/kube/*.go lists
-// them.
+// Some functions of this module do the same as a function of Kubernetes, with a
+// difference somewhere. The last line of such a function's comment begins with
+// "Upstream:" and names its counterpart by import path and identifier. A method is
+// TYPE.METHOD there. The two have to be compared at each upgrade of Kubernetes.
+// docs/design/kubernetes.md lists them all.
 package kube

@@ -18,6 +18,8 @@ type occupiedNames struct {
 }
 
 // occupiedBy collects the places that specs occupy.
+//
+// Upstream: k8s.io/kube-openapi/pkg/aggregator.mergeSpecs; compare at each upgrade.
 func occupiedBy(specs []*spec.Swagger) *occupiedNames {
 	o := &occupiedNames{paths: map[string]bool{}, models: map[string]bool{}}
 	for _, s := range specs {

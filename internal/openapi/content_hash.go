@@ -40,4 +40,6 @@ func (h contentHash) addDefinition(d *crd.Definition) {
 func (h contentHash) sum64() uint64 { return binary.BigEndian.Uint64(h.Sum(nil)) }
 
 // tag is written as Kubernetes writes entity tags.
+//
+// Upstream: k8s.io/kube-openapi/pkg/handler3.computeETag; compare at each upgrade.
 func (h contentHash) tag() string { return fmt.Sprintf("%X", h.Sum(nil)) }

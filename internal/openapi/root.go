@@ -26,6 +26,8 @@ type rootDocument struct {
 
 // serveRoot serves the list of v3 documents: ours, and those of next. Like Kubernetes'
 // aggregator it sets neither a content type nor an entity tag.
+//
+// Upstream: k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.specProxier.handleDiscovery; compare at each upgrade.
 func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	made, err := s.makeRoot(r, next)
 	if err != nil {
@@ -37,6 +39,8 @@ func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Han
 }
 
 // makeRoot returns the root, anew if the definitions or the next handler's root changed.
+//
+// Upstream: k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator.specProxier.getOpenAPIV3Root; compare at each upgrade.
 func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	builtin, err := s.builtins.all(s.config.Locals())
 	if err != nil {

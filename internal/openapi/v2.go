@@ -13,6 +13,8 @@ import (
 )
 
 // serveV2 serves /openapi/v2.
+//
+// Upstream: k8s.io/kube-openapi/pkg/handler.OpenAPIService.RegisterOpenAPIVersionedService; compare at each upgrade.
 func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	w.Header().Add("Vary", "Accept")
@@ -169,6 +171,8 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 }
 
 // decodedV2 makes the entries of a decoded definition, none if Kubernetes' builder fails.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi.createSpecCache; compare at each upgrade.
 func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error) {
 	full, err := s.full(d)
 	if err != nil {

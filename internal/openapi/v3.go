@@ -74,6 +74,9 @@ type responseV3 struct {
 	acceptable bool
 }
 
+// sendV3 sends a document, or the error or redirect that takes its place.
+//
+// Upstream: k8s.io/kube-openapi/pkg/handler3.OpenAPIService.HandleGroupVersion; compare at each upgrade.
 func (s *Server) sendV3(w http.ResponseWriter, r *http.Request, a responseV3) {
 	found, chosen := a.source, a.chosen
 	hash := r.URL.Query().Get("hash")
@@ -110,6 +113,8 @@ func hasTag(r *http.Request, tag string) bool {
 }
 
 // hashURL is the path of the document with this tag.
+//
+// Upstream: k8s.io/kube-openapi/pkg/handler3.constructServerRelativeURL; compare at each upgrade.
 func hashURL(path, tag string) string {
 	u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {tag}}.Encode()}
 	return u.String()
@@ -134,6 +139,8 @@ func (s *Server) groupDocument(g *groupVersion, f form) (*document, error) {
 
 // buildV3 makes a version's fragment. It is empty if Kubernetes' builder fails, as
 // Kubernetes leaves the version out.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapiv3.Controller.buildV3Spec; compare at each upgrade.
 func (s *Server) buildV3(m member, f form) (fragment, error) {
 	made, direct, err := s.fromStored(m.Definition, m.version.Name, f, s.templates.V3)
 	if direct || err != nil {

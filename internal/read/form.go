@@ -73,6 +73,8 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 }
 
 // newWatchForm makes a form of frames. It returns nil for a media type without frames.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.watchEncoder.doEncode; compare at each upgrade.
 func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 	info, ok := runtime.SerializerInfoForMediaType(r.cfg.Serializer.SupportedMediaTypes(), cfg.MediaType)
 	if !ok || info.StreamSerializer == nil || info.StreamSerializer.Framer == nil {
@@ -155,6 +157,8 @@ func (r *Route) model() (runtime.Object, error) {
 }
 
 // metadataObject returns a function that makes the PartialObjectMetadata of an object.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.asPartialObjectMetadata; compare at each upgrade.
 func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object, error) {
 	return func(obj runtime.Object) (runtime.Object, error) {
 		m, err := meta.Accessor(obj)
@@ -169,6 +173,8 @@ func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object
 
 // metadataList returns a function that makes a PartialObjectMetadataList. Without objects
 // its items are null, as in Kubernetes.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.asPartialObjectMetadataList; compare at each upgrade.
 func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (runtime.Object, error) {
 	partial := metadataObject(gv)
 	return func(m encode.Meta, objs ...runtime.Object) (runtime.Object, error) {
@@ -207,6 +213,9 @@ func (t *table) list(m encode.Meta, objs ...runtime.Object) (runtime.Object, err
 	return t.convert(list)
 }
 
+// convert makes the table of an object or a list.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.asTable; compare at each upgrade.
 func (t *table) convert(obj runtime.Object) (*metav1.Table, error) {
 	options := t.options
 	made, err := t.route.cfg.Table.ConvertToTable(context.Background(), obj, &options)

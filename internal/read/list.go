@@ -73,6 +73,8 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 
 // storageOptions translates the request for storage, as Kubernetes' registries do. A field
 // selector by name becomes the look-up of one key.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.Store.ListPredicate; compare at each upgrade.
 func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 	o := &q.options
 	opts = storage.ListOptions{

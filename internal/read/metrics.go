@@ -81,6 +81,8 @@ func (m *Metrics) countExpired(gr schema.GroupResource) {
 // observe wraps a response so that Kubernetes' own request metrics count it, as they count
 // its handlers' (InstrumentHandlerFunc). The caller calls the returned function at the end
 // of the answer, with the number of bytes that did not go through the returned writer.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/metrics.InstrumentHandlerFunc; compare at each upgrade.
 func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (_ http.ResponseWriter, observed func(written int64)) {
 	received, ok := request.ReceivedTimestampFrom(req.Context())
 	if !ok {
@@ -100,6 +102,8 @@ func (q *query) observe(w http.ResponseWriter, req *http.Request, verb string) (
 
 // installedVerb is the verb under which Kubernetes' router has installed the request's
 // handler. Custom resources are not installed, so they have the request's own verb.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (q *query) installedVerb(verb string) string {
 	switch {
 	case !q.isWatch || q.route.cfg.Custom != nil:
@@ -115,6 +119,8 @@ func (q *query) installedVerb(verb string) string {
 // sizeObserver returns a function that counts an event of a watch by its size. It passes no
 // context to the metrics. With one they would keep exemplars, which would cost more than all
 // else that is done for an event.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.watchEventMetricsRecorder.RecordEvent; compare at each upgrade.
 func (q *query) sizeObserver() func(int) {
 	r := q.route.cfg.Resource
 	count := endpointmetrics.WatchEvents.WithLabelValues(r.Group, r.Version, r.Resource)
@@ -126,6 +132,8 @@ func (q *query) sizeObserver() func(int) {
 }
 
 // recordWatchList records how long the initial events of a watch took.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.shouldRecordWatchListLatency; compare at each upgrade.
 func (q *query) recordWatchList(req *http.Request) {
 	if received, ok := request.ReceivedTimestampFrom(req.Context()); ok {
 		ctx := request.WithNamespace(req.Context(), q.namespace)
@@ -136,6 +144,8 @@ func (q *query) recordWatchList(req *http.Request) {
 // metricScope is the label scope of Kubernetes' request metrics. For built-in resources its
 // installer derives it from the route: resource, namespace or cluster. For custom resources
 // it comes from the request, also from a selector by name.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (q *query) metricScope(req *http.Request) string {
 	info, ok := request.RequestInfoFrom(req.Context())
 	switch {

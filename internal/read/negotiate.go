@@ -99,6 +99,8 @@ type endpoint struct{ route *Route }
 var _ negotiation.EndpointRestrictions = endpoint{}
 
 // AllowsMediaTypeTransform implements negotiation.EndpointRestrictions.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.RequestScope.AllowsMediaTypeTransform; compare at each upgrade.
 func (e endpoint) AllowsMediaTypeTransform(mimeType, mimeSubType string, target *schema.GroupVersionKind) bool {
 	if target == nil {
 		return e.route.cfg.Custom == nil || slices.ContainsFunc(e.route.cfg.Custom.Standard, func(info runtime.SerializerInfo) bool {
@@ -118,12 +120,18 @@ func (e endpoint) AllowsMediaTypeTransform(mimeType, mimeSubType string, target 
 }
 
 // AllowsServerVersion implements negotiation.EndpointRestrictions.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.RequestScope.AllowsServerVersion; compare at each upgrade.
 func (endpoint) AllowsServerVersion(version string) bool { return version == metaVersion.Version }
 
 // AllowsStreamSchema implements negotiation.EndpointRestrictions.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.RequestScope.AllowsStreamSchema; compare at each upgrade.
 func (endpoint) AllowsStreamSchema(s string) bool { return s == "watch" }
 
 // includeObject parses the only option of tables. It returns false if that is malformed.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.optionsForTransform; compare at each upgrade.
 func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 	if !strings.Contains(raw, "includeObject") && !strings.Contains(raw, "%") {
 		return "", true
@@ -148,6 +156,8 @@ func includeObject(raw string) (metav1.IncludeObjectPolicy, bool) {
 // routable reports whether Kubernetes' router would hand the request to a handler. The router
 // knows no media ranges but */*, so one of the words must be a media type that the version
 // serves. Custom resources stand behind no router.
+//
+// Upstream: github.com/emicklei/go-restful/v3.Route.matchesAccept; compare at each upgrade.
 func (q *query) routable(accept string) bool {
 	if accept == "" || q.route.cfg.Custom != nil {
 		return true

@@ -15,6 +15,8 @@ import (
 
 // listParameters are the parameters of metav1.ListOptions. Kubernetes ignores parameters of
 // other names too.
+//
+// Upstream: k8s.io/apimachinery/pkg/apis/meta/v1.ListOptions; compare at each upgrade.
 var listParameters = map[string]bool{
 	"labelSelector": true, "fieldSelector": true, "watch": true, "allowWatchBookmarks": true,
 	"resourceVersion": true, "resourceVersionMatch": true, "timeoutSeconds": true, "limit": true, "continue": true,
@@ -27,6 +29,8 @@ var metaVersion = metav1.SchemeGroupVersion
 // listOptions parses the parameters of a LIST or WATCH with Kubernetes' own code. If that
 // code refuses them the request is passed on, so that the error has Kubernetes' words.
 // infoName is the name in the request's RequestInfo.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.listOpts; compare at each upgrade.
 func (q *query) listOptions(values url.Values, infoName string) passReason {
 	known := q.isWatch
 	for name := range values {
@@ -61,6 +65,8 @@ func (q *query) listOptions(values url.Values, infoName string) passReason {
 
 // checkName checks the name of the request against the field selector. The name comes from
 // that selector, or else from the path of a watch.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.listOpts; compare at each upgrade.
 func (q *query) checkName(name string) passReason {
 	o := &q.options
 	if name == "" {
@@ -93,6 +99,8 @@ func (q *query) isWatchOptions() bool {
 }
 
 // getOptions parses the parameters of a GET. Kubernetes reads no others than these.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.GetResource; compare at each upgrade.
 func (q *query) getOptions(values url.Values) passReason {
 	for name := range values {
 		if name == "kind" || name == "apiVersion" || name == "export" {

@@ -82,6 +82,8 @@ func (t *Tier) parse(req *http.Request) (*query, passReason) {
 var verbs = map[string]bool{"get": true, "list": true, "watch": true}
 
 // path checks that the request has the path under which Kubernetes installs it.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (q *query) path(req *http.Request, info *request.RequestInfo) passReason {
 	path, name := q.route.path("", q.namespace, q.name), q.name
 	if q.isWatch = info.Verb == "watch"; q.isWatch {
@@ -103,6 +105,8 @@ func (q *query) path(req *http.Request, info *request.RequestInfo) passReason {
 }
 
 // validSegments reports whether words may be segments of a key in etcd.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyFunc; compare at each upgrade.
 func validSegments(words ...string) bool {
 	for _, word := range words {
 		if len(path.IsValidPathSegmentName(word)) > 0 {

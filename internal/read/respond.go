@@ -11,6 +11,8 @@ import (
 )
 
 // compressThreshold is the size above which Kubernetes compresses an answer.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.defaultGzipThresholdBytes; compare at each upgrade.
 const compressThreshold = 128 << 10
 
 // verb is the request's verb in metrics.
@@ -31,11 +33,16 @@ func (q *query) warn(req *http.Request) {
 	}
 }
 
+// writeError answers with an error in the form that the client accepts.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.RequestScope.err; compare at each upgrade.
 func writeError(err error, cfg *RouteConfig, w http.ResponseWriter, req *http.Request) {
 	responsewriters.ErrorNegotiated(err, cfg.Serializer, cfg.Kind.GroupVersion(), w, req)
 }
 
 // writeHeaders writes the headers of an answer.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject; compare at each upgrade.
 func (q *query) writeHeaders(w http.ResponseWriter, req *http.Request, encoding encode.Encoding) {
 	q.warn(req)
 	header := w.Header()

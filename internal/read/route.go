@@ -212,6 +212,8 @@ func (r *Route) servesVerb(verb string) bool {
 }
 
 // path is the path under which Kubernetes installs the request. verb is "" or "/watch".
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
 func (r *Route) path(verb, namespace, name string) string {
 	p := r.root + verb
 	if namespace != "" {
@@ -225,6 +227,8 @@ func (r *Route) path(verb, namespace, name string) string {
 }
 
 // key is the key that registries use for an object, for a namespace, or for the resource.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.NamespaceKeyFunc; compare at each upgrade.
 func (r *Route) key(namespace, name string) string {
 	key := r.cfg.Objects.Prefix()
 	if namespace != "" {

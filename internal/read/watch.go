@@ -95,6 +95,8 @@ func (s *watchSession) findInitial(filter *watch.Filter) bool {
 
 // timeout is how long the watch lasts. Watches that name no time end at random times, so
 // that they do not all come back together.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.handleWatch; compare at each upgrade.
 func (q *query) timeout() time.Duration {
 	if t := q.options.TimeoutSeconds; t != nil && *t > 0 {
 		return time.Duration(*t) * time.Second
@@ -200,6 +202,8 @@ func (s *watchSession) close() {
 
 // sendHeaders sends the headers. After that the innermost writer is used, because no
 // wrapper of it needs to see a watch's bytes.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.WatchServer.HandleHTTP; compare at each upgrade.
 func (s *watchSession) sendHeaders() {
 	q := s.query
 	q.warn(s.req)

@@ -45,6 +45,9 @@ type age struct {
 	until bool
 }
 
+// at returns the text of the age at a time.
+//
+// Upstream: k8s.io/kubernetes/pkg/printers/internalversion.translateTimestampSince; compare at each upgrade.
 func (a age) at(now time.Time) string {
 	if a.until {
 		return duration.HumanDuration(a.of.Sub(now))

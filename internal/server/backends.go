@@ -129,6 +129,8 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 
 // dial makes a client like kube-apiserver's own. It does not wait for a
 // connection.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Client; compare at each upgrade.
 func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints:            t.ServerList,

@@ -99,6 +99,8 @@ func (b *backends) monitors(main string) []etcdmetrics.Monitor {
 
 // Monitor implements etcdmetrics.Monitor: it asks a member at random. The caller's
 // context allows it a second.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ProberMonitor.Monitor; compare at each upgrade.
 func (m monitor) Monitor(ctx context.Context) (etcdmetrics.StorageMetrics, error) {
 	members := strings.Split(m.servers, ",")
 	status, err := m.client.Status(ctx, members[rand.IntN(len(members))])

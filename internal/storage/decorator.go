@@ -140,6 +140,8 @@ func indexedFields(indexers *toolscache.Indexers) []string {
 
 // newEtcd makes Kubernetes' own store over the shared client. Kubernetes' factory would
 // dial etcd for each resource.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Storage; compare at each upgrade.
 func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefix string, transformer value.Transformer,
 	newFunc, newListFunc func() runtime.Object) (storage.Interface, error) {
 	versioner := storage.APIObjectVersioner{}

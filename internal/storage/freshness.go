@@ -46,6 +46,8 @@ func (s *Store) hasRevision(rv uint64) bool { return rv <= uint64(s.cfg.Cache.Pr
 
 // waitLikeEtcd waits for a revision that etcd has reached, and refuses one that it has
 // not, without waiting until it does.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.validateMinimumResourceVersion; compare at each upgrade.
 func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	if s.hasRevision(rv) {
 		return s.waitLoaded(ctx)
@@ -78,6 +80,8 @@ func ConsistentReadError(err error) error {
 }
 
 // waitAtLeast waits a short time until the cache has reached a revision.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshAndBlock; compare at each upgrade.
 func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 )
 
 // Get implements storage.Interface.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.Get; compare at each upgrade.
 func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	run, err := s.Find(ctx, key, opts.ResourceVersion)
 	switch {

@@ -69,6 +69,8 @@ type listRequest struct {
 
 // locate translates a list, and waits for a snapshot that is as fresh as it asks. It
 // returns cache.ErrExpired if only etcd may have the state.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.computeListLimit; compare at each upgrade.
 func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions) (listRequest, error) {
 	sc, ok, err := s.listScope(ctx, key, &opts)
 	if err != nil {
@@ -103,6 +105,8 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 
 // indexedPart returns the part of a field selector that Kubernetes' watch cache has an
 // index for, or nil. As there, a page that ends with the index's last object is the last.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.listLatestRV; compare at each upgrade.
 func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
 	if selector == nil || s.cfg.LikeEtcd {
 		return nil
@@ -123,6 +127,8 @@ func (s *Store) token(l listRequest, p page, opts storage.ListOptions) (string, 
 // waitForList waits for the state that a list asks for: that of an exact revision, or
 // one that is fresh enough if exact is 0. It returns cache.ErrExpired if only etcd may
 // have the state.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListOptions) error {
 	if exact != 0 {
 		// A number beyond etcd's range is below 0 here, and as unsigned it is too large.
@@ -141,6 +147,8 @@ func (s *Store) waitForList(ctx context.Context, exact int64, opts storage.ListO
 }
 
 // snapshot returns the state that waitForList waited for, or cache.ErrExpired.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitAndListExactRV; compare at each upgrade.
 func (s *Store) snapshot(exact int64) (cache.Snapshot, error) {
 	if exact == 0 {
 		return s.cfg.Resource.Snapshot(), nil
@@ -258,6 +266,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 
 // newItemFunc returns a function that makes empty items of a list. An unstructured item
 // gets the list's version, to which it is decoded.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/etcd3.getNewItemFunc; compare at each upgrade.
 func newItemFunc(list runtime.Object, items reflect.Value) func() runtime.Object {
 	if u, ok := list.(*unstructured.UnstructuredList); ok && u.GetAPIVersion() != "" {
 		apiVersion := u.GetAPIVersion()

@@ -15,6 +15,8 @@ import (
 
 // recordConsistentRead counts a consistent read in the metrics of Kubernetes' watch
 // cache. A read never falls back to etcd, so that label is false.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.CacheDelegator.GetList; compare at each upgrade.
 func (s *Store) recordConsistentRead(began time.Time, err error) {
 	gr := s.cfg.Resource.GroupResource()
 	cachermetrics.WatchCacheReadWait.WithLabelValues(gr.Group, gr.Resource).Observe(time.Since(began).Seconds())

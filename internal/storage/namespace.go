@@ -40,6 +40,8 @@ func (s *Store) listScope(ctx context.Context, key string, opts *storage.ListOpt
 }
 
 // pinnedNamespace returns the namespace that a registry would narrow a list to.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.Store.ListPredicate; compare at each upgrade.
 func pinnedNamespace(p *storage.SelectionPredicate) (string, bool) {
 	if p.Field == nil {
 		return "", false

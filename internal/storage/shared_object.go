@@ -75,6 +75,8 @@ func (s *sharedObjects) forget(v entryVersion, pointer weak.Pointer[sharedObject
 // sharedObject is an object that many watchers send. It implements
 // runtime.CacheableObject, so Kubernetes' watch handler encodes it once for each
 // encoding. It is never changed; GetObject returns a copy.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.cachingObject; compare at each upgrade.
 type sharedObject struct {
 	// once guards the decoding, which sets obj or err.
 	once sync.Once

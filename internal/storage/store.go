@@ -126,6 +126,8 @@ type scope struct {
 
 // scope checks a caller's key and translates it. ok is false for a key that cannot
 // belong to the resource.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.Cacher.prepareKey; compare at each upgrade.
 func (s *Store) scope(key string, recursive bool) (sc scope, ok bool, err error) {
 	prepared, err := storage.PrepareKey(s.cfg.ResourcePrefix, key, recursive)
 	if err != nil {
@@ -183,6 +185,8 @@ func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error {
 
 // Stats implements storage.Interface. It asks the cache and not etcd, since Kubernetes
 // calls it for each resource each minute. Sizes are those of decrypted values.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.Stats; compare at each upgrade.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {
 	if s.cfg.Cache.Ready() != nil {
 		return s.cfg.Etcd.Stats(ctx)

@@ -53,6 +53,8 @@ func (s *Store) forget(suggestion runtime.Object) {
 // bytes for each write, instead of an encoding.
 //
 // The zero value with a Codec is ready. It is safe for use by several goroutines.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/etcd3.store.GuaranteedUpdate; compare at each upgrade.
 type SuggestionCodec struct {
 	runtime.Codec
 	// storedBytes has the stored bytes of suggestions that are under way.

@@ -61,6 +61,8 @@ func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions)
 
 // startPoint follows the rules of the API: KEP-3157 for sendInitialEvents. Without
 // that, a resource version of "" or "0" means synthetic initial events.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.Cacher.Watch; compare at each upgrade.
 func (s *Store) startPoint(ctx context.Context, rv uint64, sc scope, opts storage.ListOptions) (cache.StartPoint, error) {
 	if err := s.waitLoaded(ctx); err != nil {
 		return cache.StartPoint{}, err

@@ -211,6 +211,8 @@ func (w *watcher) sendChanges(ctx context.Context) error {
 // sendEvent sends the event of a change to this watch, if it concerns the watch. An
 // object that the watch begins to select is ADDED. One that it ceases to select is
 // DELETED, with its previous content.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.convertToWatchEvent; compare at each upgrade.
 func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 	if e.Revision <= w.start.After || !w.start.Holds(e.Key()) {
 		return nil
@@ -243,6 +245,8 @@ func (w *watcher) sendEvent(ctx context.Context, e *cache.Event) error {
 
 // corruptDeletion returns Kubernetes' error for the deletion of an object that cannot be
 // read. The client has to list again.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/etcd3.corruptObjectDeletedError.Error; compare at each upgrade.
 func corruptDeletion(e *resource.Entry) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,

@@ -12,6 +12,8 @@ const (
 
 // NextBookmark returns the time until the next bookmark. It returns false if there is
 // none before the deadline. A zero deadline means no deadline.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.nextBookmarkTime; compare at each upgrade.
 func NextBookmark(now, deadline time.Time) (time.Duration, bool) {
 	if deadline.IsZero() {
 		return bookmarkPeriod, true

@@ -81,6 +81,8 @@ const (
 
 // classify returns an event's class. An object that becomes selected is added, one that
 // is no longer selected is deleted. The event must not be opaque.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.convertToWatchEvent; compare at each upgrade.
 func (s *Filter) classify(e *cache.Event) eventClass {
 	is, was := s.selects(e.Entry), s.selects(e.Previous)
 	switch {

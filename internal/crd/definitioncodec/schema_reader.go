@@ -18,6 +18,8 @@ import (
 type schemaReader struct{ storedjson.Lexer }
 
 // readSchema decodes the text of a schema. It returns false if Kubernetes has to decode it.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.JSONSchemaProps; compare at each upgrade.
 func readSchema(text []byte) (*apiextensions.JSONSchemaProps, bool) {
 	r := newSchemaReader(text)
 	s := r.newSchema()

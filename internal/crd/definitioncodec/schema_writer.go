@@ -21,6 +21,8 @@ type schemaWriter struct {
 
 // writeSchema returns a schema as Kubernetes stores it. It returns false if Kubernetes has
 // to encode it.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.JSONSchemaProps; compare at each upgrade.
 func writeSchema(s *apiextensions.JSONSchemaProps) ([]byte, bool) {
 	w := schemaWriter{}
 	w.schema(s)

@@ -47,6 +47,8 @@ func newBuiltinProperties(exemplar *spec.Schema) (builtinProperties, error) {
 
 // structuralSchema returns the schema of a version, nil if it has none that Kubernetes
 // publishes.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.generateBuilder; compare at each upgrade.
 func structuralSchema(full *apiextensionsv1.CustomResourceDefinition, version string) (*structuralschema.Structural, error) {
 	found, err := apihelpers.GetSchemaForVersion(full, version)
 	if err != nil {
@@ -70,6 +72,8 @@ func structuralSchema(full *apiextensionsv1.CustomResourceDefinition, version st
 }
 
 // schemaV2 returns the published v2 schema of a kind, without defaults.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.builder.buildKubeNative; compare at each upgrade.
 func (b builtinProperties) schemaV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
 	s, err := structuralSchema(full, version)
 	if err != nil {
@@ -86,6 +90,8 @@ func (b builtinProperties) schemaV2(full *apiextensionsv1.CustomResourceDefiniti
 }
 
 // schemaV3 returns the published v3 schema of a kind.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.builder.buildKubeNative; compare at each upgrade.
 func (b builtinProperties) schemaV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Schema, error) {
 	s, err := structuralSchema(full, version)
 	if err != nil {
@@ -101,6 +107,8 @@ func (b builtinProperties) schemaV3(full *apiextensionsv1.CustomResourceDefiniti
 }
 
 // addIdentity adds the extensions that name a kind and its selectable fields.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.builder.buildKubeNative; compare at each upgrade.
 func addIdentity(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition, version string) {
 	s.AddExtension(endpoints.RouteMetaGVK, []any{map[string]any{
 		"group": full.Spec.Group, "version": version, "kind": full.Spec.Names.Kind,
@@ -116,6 +124,8 @@ func addIdentity(s *spec.Schema, full *apiextensionsv1.CustomResourceDefinition,
 }
 
 // extend adds the properties to a root schema.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.addTypeMetaProperties; compare at each upgrade.
 func (b builtinProperties) extend(s *spec.Schema, v2 bool) {
 	for name, property := range b.root {
 		s.SetProperty(name, property)
@@ -126,6 +136,8 @@ func (b builtinProperties) extend(s *spec.Schema, v2 bool) {
 // extendEmbedded adds the properties to the objects embedded in s, and to s if it is one.
 // In v2 an object that keeps unknown fields stays as it is: kubectl refuses all
 // properties but those that are listed.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.addEmbeddedProperties; compare at each upgrade.
 func (b builtinProperties) extendEmbedded(s *spec.Schema, v2 bool) {
 	if s == nil {
 		return

@@ -55,7 +55,6 @@ const (
 	exemplarField    = "qqfield"
 	// ExemplarModels is the prefix of the names of the exemplar's schemas, ExemplarPaths
 	// that of its paths.
-	// ExemplarModels begins the names of its schemas, samplePaths those of its paths.
 	ExemplarModels = "zz.qqgroup." + ExemplarVersion + "."
 	ExemplarPaths  = "/apis/" + exemplarGroup + "/"
 	// exemplarEmbedded is a property that holds a whole object.
@@ -100,6 +99,8 @@ func (s Shape) Exemplar() *apiextensionsv1.CustomResourceDefinition {
 
 // BuildV2 returns the v2 spec of one version as Kubernetes builds it and prunes defaults
 // from it.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi.createSpecCache; compare at each upgrade.
 func BuildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec.Swagger, error) {
 	built, err := builder.BuildOpenAPIV2(full, version, v2Options())
 	if err != nil {
@@ -110,6 +111,8 @@ func BuildV2(full *apiextensionsv1.CustomResourceDefinition, version string) (*s
 }
 
 // BuildV3 returns the v3 spec of one version as Kubernetes builds it.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapiv3.Controller.buildV3Spec; compare at each upgrade.
 func BuildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*spec3.OpenAPI, error) {
 	built, err := builder.BuildOpenAPIV3(full, version, v3Options())
 	if err != nil {
@@ -119,6 +122,8 @@ func BuildV3(full *apiextensionsv1.CustomResourceDefinition, version string) (*s
 }
 
 // ModelPrefix returns the prefix of the names of a group version's schemas.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.gvkToModelName; compare at each upgrade.
 func ModelPrefix(group, version string) string {
 	parts := strings.Split(group, ".")
 	var name strings.Builder

@@ -66,6 +66,8 @@ func exemplarForms() []struct {
 }
 
 // form returns the names in one form.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.builder.buildRoute; compare at each upgrade.
 func (n resourceNames) form(w nameForm) string {
 	switch w {
 	case groupName:
@@ -107,6 +109,8 @@ func jsonPaths(fields []apiextensionsv1.SelectableField) []string {
 }
 
 // selectableExtension is the value of the extension that lists selectable fields.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.buildSelectableFields; compare at each upgrade.
 func selectableExtension(paths []string) []any {
 	out := make([]any, len(paths))
 	for i, path := range paths {

@@ -53,6 +53,8 @@ func (n resourceNames) encodedIdentity(selectable bool) identity {
 // left out, built-in properties are added, strings have fewer escapes. The transcoder
 // writes the result of all of them in one pass, and must be compared with them at every
 // upgrade of Kubernetes.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.builder.buildKubeNative; compare at each upgrade.
 type schemaTranscoder struct {
 	*schemaTree
 	// root and embedded are the built-in properties of the object and of objects in it.

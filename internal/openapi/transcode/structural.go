@@ -21,6 +21,8 @@ var (
 
 // structural reports whether node n is a structural schema: of a whole object if root is
 // set, of a value inside otherwise.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver/schema.ValidateStructural; compare at each upgrade.
 func (t *schemaTree) structural(n uint32, root bool) bool {
 	s := &t.nodes[n]
 	if !t.typed(s, root) || !t.validated(s, s, t.intOrString(s, keywordAnyOf), t.intOrStringFirst(s)) {

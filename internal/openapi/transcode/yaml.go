@@ -13,6 +13,8 @@ import (
 // parseYAML parses compact JSON into the nodes that a YAML parser makes of it. Gnostic
 // reads documents as YAML, and a YAML parser would take most of its time. With sorted,
 // the keys of all objects are put in order.
+//
+// Upstream: github.com/google/gnostic-models/compiler.ReadInfoFromBytes; compare at each upgrade.
 func parseYAML(document string, sorted bool) (*yaml.Node, error) {
 	r := yamlReader{Lexer: storedjson.NewLexer([]byte(document)), sorted: sorted}
 	root := r.value()
