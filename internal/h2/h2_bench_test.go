@@ -2,31 +2,22 @@ package h2_test
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/test/benchclient"
 )
 
-// Clients run in another process, so that cpu-ns is the cost of the server alone, with
-// its system calls.
-
 const (
-	clientEnv      = "H2_BENCH_CLIENT"
 	benchConns     = 20
 	streamsPerConn = 50 // on each connection
 	eventSize      = 400
@@ -37,59 +28,20 @@ var servers = []struct {
 	configure func(*http.Server) error
 }{{"go", goServer}, {"ours", ours(h2.Config{})}}
 
-// cpu is the CPU time that this process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// startClient runs benchClient in another process. in and out are its standard input and
-// output.
-func startClient(b *testing.B, what, url string) (in io.Writer, out *bufio.Reader) {
-	b.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), clientEnv+"="+what+" "+url)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		stdin.Close()
-		_ = cmd.Wait()
-	})
-	return stdin, bufio.NewReader(stdout)
-}
-
-// benchClient is the client's process. With "events" it opens all streams and prints a
-// line whenever one event has arrived on each. With "fetch" it reads numbers from its
-// input; for each it sends that many requests in a row and prints a line.
+// benchClient runs in the clients' process. With "events" it follows all streams. With
+// "fetch" it reads numbers from its input; for each it sends that many requests in a row
+// and prints a line.
 func benchClient(task string) {
 	what, url, _ := strings.Cut(task, " ")
-	clients := make([]*http.Client, benchConns)
-	for i := range clients {
-		clients[i] = &http.Client{Transport: &http2.Transport{
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true,
-		}}
-	}
 	if what == "events" {
-		followEvents(clients, url)
+		benchclient.Follow(benchConns, streamsPerConn, url)
 		return
 	}
+	client := benchclient.New()
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println() {
 		count, _ := strconv.Atoi(lines.Text())
 		for range count {
-			resp, err := clients[0].Get(url)
+			resp, err := client.Get(url)
 			if err != nil {
 				panic(err)
 			}
@@ -97,30 +49,6 @@ func benchClient(task string) {
 			resp.Body.Close()
 		}
 	}
-}
-
-func followEvents(clients []*http.Client, url string) {
-	var arrived atomic.Int64
-	for _, c := range clients {
-		for range streamsPerConn {
-			go func() {
-				resp, err := c.Get(url)
-				if err != nil {
-					panic(err)
-				}
-				event := make([]byte, eventSize)
-				for {
-					if _, err := io.ReadFull(resp.Body, event); err != nil {
-						return
-					}
-					if arrived.Add(1)%(benchConns*streamsPerConn) == 0 {
-						fmt.Println()
-					}
-				}
-			}()
-		}
-	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 // benchStreams are the streams of BenchmarkEvents.
@@ -187,12 +115,12 @@ func (s *tickSource) Next(chunks [][]byte, _ int) ([][]byte, bool, error) {
 func BenchmarkEvents(b *testing.B) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
-			c := &benchStreams{event: []byte(strings.Repeat("e", eventSize)), whole: make(chan struct{})}
+			c := &benchStreams{event: []byte(strings.Repeat("e", eventSize-1) + "\n"), whole: make(chan struct{})}
 			s := serve(b, c, server.configure)
-			_, out := startClient(b, "events", s.url("/"))
+			_, out := benchclient.Start(b, "events "+s.url("/"))
 			<-c.whole
 			b.ResetTimer()
-			before := cpu()
+			before := benchclient.CPU()
 			for range b.N {
 				for _, wake := range c.wakes {
 					wake()
@@ -201,7 +129,7 @@ func BenchmarkEvents(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cpu()-before)/float64(b.N*len(c.wakes)), "cpu-ns/event")
+			b.ReportMetric(float64(benchclient.CPU()-before)/float64(b.N*len(c.wakes)), "cpu-ns/event")
 		})
 	}
 }
@@ -211,7 +139,7 @@ func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 	for _, server := range servers {
 		b.Run(server.name, func(b *testing.B) {
 			s := serve(b, handler, server.configure)
-			in, out := startClient(b, "fetch", s.url("/"))
+			in, out := benchclient.Start(b, "fetch "+s.url("/"))
 			fetch := func(count int) {
 				fmt.Fprintln(in, count)
 				if _, err := out.ReadString('\n'); err != nil {
@@ -220,9 +148,9 @@ func benchmarkFetch(b *testing.B, handler http.HandlerFunc) {
 			}
 			fetch(1)
 			b.ResetTimer()
-			before := cpu()
+			before := benchclient.CPU()
 			fetch(b.N)
-			b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(benchclient.CPU()-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/pull"
+	"github.com/millrace/millrace/test/benchclient"
 )
 
 // testTimeout bounds how long a test waits for something that must happen.
@@ -27,7 +28,7 @@ const testTimeout = 20 * time.Second
 
 // TestMain fails if goroutines of package h2 are left over.
 func TestMain(m *testing.M) {
-	if task := os.Getenv(clientEnv); task != "" {
+	if task := benchclient.Task(); task != "" {
 		benchClient(task)
 		return
 	}

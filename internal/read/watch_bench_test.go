@@ -2,28 +2,15 @@ package read_test
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/test/benchclient"
 )
-
-// The clients run in a separate process. So cpu-ns covers only the delivery by the server,
-// from the cache to the system call.
-
-const clientEnv = "READ_BENCH_CLIENT"
 
 // watchShape is the number of a benchmark's connections and the number of watches on
 // each connection.
@@ -32,55 +19,16 @@ type watchShape struct{ conns, streams int }
 func (s watchShape) watches() int { return s.conns * s.streams }
 
 func TestMain(m *testing.M) {
-	if task := os.Getenv(clientEnv); task != "" {
+	if task := benchclient.Task(); task != "" {
 		var s watchShape
 		var url string
 		if _, err := fmt.Sscan(task, &s.conns, &s.streams, &url); err != nil {
 			panic(err)
 		}
-		s.followAll(url)
+		benchclient.Follow(s.conns, s.streams, url) // each connection has its own user
 		return
 	}
 	os.Exit(m.Run())
-}
-
-// followAll runs in the clients' process. It opens all watches; each connection has its own
-// user. It prints a line whenever the watches have received one more event each.
-func (s watchShape) followAll(url string) {
-	var arrived atomic.Int64
-	for i := range s.conns {
-		c := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true}}
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			panic(err)
-		}
-		req.Header.Set("Test-User", fmt.Sprint("user-", i))
-		for range s.streams {
-			go func() {
-				resp, err := c.Do(req)
-				if err != nil {
-					panic(err)
-				}
-				for lines := bufio.NewReader(resp.Body); ; {
-					if _, err := lines.ReadSlice('\n'); err != nil {
-						return
-					}
-					if arrived.Add(1)%int64(s.watches()) == 0 {
-						fmt.Println()
-					}
-				}
-			}()
-		}
-	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
-}
-
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // deliverer is a server with a process of watching clients.
@@ -95,25 +43,8 @@ type deliverer struct {
 func (s watchShape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer {
 	env := &deliverer{accountedServer: newAccountedBy(b, "HTTP/2", accounts)}
 	env.load(b, "a/one")
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100", clientEnv, s.conns, s.streams, env.server.URL))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait()
-	})
-	env.rounds = bufio.NewReader(out)
+	task := fmt.Sprintf("%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100", s.conns, s.streams, env.server.URL)
+	_, env.rounds = benchclient.Start(b, task)
 	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == s.watches() })
 	return env
 }
@@ -125,7 +56,7 @@ const changesPerTurn = 3
 // deliver runs one turn: it delivers changesPerTurn changes to all watches and records
 // the cost.
 func (env *deliverer) deliver(b *testing.B, s watchShape) {
-	before := cpu()
+	before := benchclient.CPU()
 	for range changesPerTurn {
 		env.events++
 		env.change(b, "a/one", strings.Repeat("0123456789", 220), int64(cacheRevision+env.events))
@@ -133,7 +64,7 @@ func (env *deliverer) deliver(b *testing.B, s watchShape) {
 			b.Fatal(err)
 		}
 	}
-	env.costs = append(env.costs, float64(cpu()-before)/float64(changesPerTurn*s.watches()))
+	env.costs = append(env.costs, float64(benchclient.CPU()-before)/float64(changesPerTurn*s.watches()))
 }
 
 func median(of []float64) float64 {

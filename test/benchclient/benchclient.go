@@ -1,0 +1,101 @@
+// Package benchclient runs the HTTP/2 clients of a benchmark in a process of their own, so
+// that CPU returns the cost of the server alone, with its system calls.
+//
+// The process is a second one of the same test binary. So TestMain must call Task first,
+// and run the clients in place of the tests if the process is theirs.
+package benchclient
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+const taskVariable = "BENCHMARK_CLIENT_TASK"
+
+// Task returns the task that Start gave to this process, and "" in a test's own process.
+func Task() string { return os.Getenv(taskVariable) }
+
+// Start starts a process for a task, which ends with the benchmark. in and out are the
+// standard input and output of the process.
+func Start(b *testing.B, task string) (in io.Writer, out *bufio.Reader) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), taskVariable+"="+task)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Wait()
+	})
+	return stdin, bufio.NewReader(stdout)
+}
+
+// New makes a client with one connection.
+func New() *http.Client {
+	return &http.Client{Transport: &http2.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true,
+	}}
+}
+
+// Follow opens a number of streams on each of some connections, which send lines. It
+// prints a line whenever all streams together have received one more line each, and
+// returns when the benchmark has ended. Connection i has the value "user-i" in the header
+// Test-User.
+func Follow(conns, streams int, url string) {
+	var arrived atomic.Int64
+	for i := range conns {
+		client := New()
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			panic(err)
+		}
+		req.Header.Set("Test-User", fmt.Sprint("user-", i))
+		for range streams {
+			go func() {
+				resp, err := client.Do(req)
+				if err != nil {
+					panic(err)
+				}
+				for lines := bufio.NewReader(resp.Body); ; {
+					if _, err := lines.ReadSlice('\n'); err != nil {
+						return
+					}
+					if arrived.Add(1)%int64(conns*streams) == 0 {
+						fmt.Println()
+					}
+				}
+			}()
+		}
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// CPU is the CPU time that this process has used.
+func CPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
