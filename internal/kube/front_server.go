@@ -200,6 +200,8 @@ func servingCertificates(s *genericapiserver.SecureServingInfo) (*certificates, 
 
 // insecureCiphers returns the names of the insecure cipher suites, in the order of
 // suites.
+//
+// Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.tlsConfig; compare at each upgrade.
 func insecureCiphers(suites []uint16) []string {
 	var names []string
 	for _, suite := range suites {

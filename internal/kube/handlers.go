@@ -127,6 +127,8 @@ var noopSpan trace.Span = noop.Span{}
 //
 // The function recognizes the filter by its place in the chain: behind the deadline,
 // which stays, and in front of authentication.
+//
+// Upstream: k8s.io/apiserver/pkg/server/filters.WithTimeoutForNonLongRunningRequests; compare at each upgrade.
 func longRunningIfNotModified(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
 		ctx := req.Context()

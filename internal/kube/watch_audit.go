@@ -73,6 +73,8 @@ func auditComplete(ctx context.Context) {
 }
 
 // auditPanic reports to audit that a watch panicked after it had left the filters.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters.WithAudit; compare at each upgrade.
 func auditPanic(ctx context.Context, p any) {
 	a := audit.AuditContextFrom(ctx)
 	if !a.Enabled() {

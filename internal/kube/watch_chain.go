@@ -215,6 +215,8 @@ func (r requestInfoFromContext) NewRequestInfo(req *http.Request) (*request.Requ
 // hideTask hides a request's task from Kubernetes' own handlers, because the metrics of
 // their requests would not wait for it. If the feature gate APIServingWithRoutine is on,
 // the task is theirs.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.handleWatch; compare at each upgrade.
 func hideTask(next http.Handler, c *genericapiserver.Config) http.Handler {
 	if c.FeatureGate != nil && c.FeatureGate.Enabled(features.APIServingWithRoutine) {
 		return next

@@ -142,6 +142,8 @@ type watchSession struct {
 // begun and leaves the rest to the task. That frees the stack of the filters. It also
 // gives the seats of priority and fairness back, because only the start of a watch is
 // expensive.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers.handleWatch; compare at each upgrade.
 func (s *watchSession) serve() {
 	task := routine.TaskFrom(s.req.Context())
 	left := false

@@ -66,6 +66,8 @@ var _ generic.StorageDecorator = (*Decorator)(nil).Decorate
 
 // Decorate makes the Store of a resource and registers the resource with the cache. It
 // is a generic.StorageDecorator.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.StorageWithCacher; compare at each upgrade.
 func (d *Decorator) Decorate(
 	config *storagebackend.ConfigForResource,
 	resourcePrefix string,

@@ -99,6 +99,8 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 }
 
 // waitLoaded waits a short time for the first load, which every read needs.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.ready.waitAndReadGeneration; compare at each upgrade.
 func (s *Store) waitLoaded(ctx context.Context) error {
 	if s.cfg.Cache.Ready() == nil {
 		return nil
@@ -113,6 +115,8 @@ func (s *Store) waitLoaded(ctx context.Context) error {
 
 // expired returns the error of a watch from a revision whose events are gone. oldest is
 // the first revision that a watch can begin behind.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.getAllEventsSinceLocked; compare at each upgrade.
 func expired(rv, oldest int64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rv, oldest))
 }

@@ -130,6 +130,8 @@ func (s *Store) Bookmark(revision int64, initialEventsEnd bool) (runtime.Object,
 type failedWatch struct{ result chan watch.Event }
 
 // newFailedWatch makes a watch that sends an error.
+//
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.newErrWatcher; compare at each upgrade.
 func newFailedWatch(err error) watch.Interface {
 	w := &failedWatch{result: make(chan watch.Event, 1)}
 	w.result <- errorEvent(err)
