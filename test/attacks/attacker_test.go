@@ -126,7 +126,10 @@ type result struct {
 	// Peak is the server's highest memory use during the attack, and Left that at its
 	// end, both above the use before.
 	Peak, Left int64
-	CPU        time.Duration
+	// Highest is the highest memory use. Growth is how much higher it is in an attack of
+	// longerAttack times the duration that follows at once; zero if there was none.
+	Highest, Growth int64
+	CPU             time.Duration
 }
 
 // runAttack attacks a server while the honest client uses it.
@@ -148,7 +151,7 @@ func runAttack(t *testing.T, h *honestClient, a *attack, duration time.Duration)
 	sampler.Wait()
 	r.CPU = h.usage(t).cpu - before.cpu
 	r.Attacker = end()
-	r.Peak, r.Left = peak-before.rss, h.usage(t).rss-before.rss
+	r.Peak, r.Left, r.Highest = peak-before.rss, h.usage(t).rss-before.rss, peak
 	return r
 }
 

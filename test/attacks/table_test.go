@@ -13,6 +13,11 @@ const (
 	// An attack may take memoryBound bytes, and memoryBoundPerConn more for each
 	// connection.
 	memoryBound, memoryBoundPerConn = 64 << 20, 2 << 20
+	// Garbage may come on top: the server gives a small heap gcHeadroom between two
+	// collections. An attack that takes more than the bound must therefore take at most
+	// growthBound more when it lasts longerAttack times as long.
+	gcHeadroom, growthBound = 128 << 20, 32 << 20
+	longerAttack            = 4
 	// Smaller differences from Go's server are noise: cpuNoise as a part of the duration,
 	// and latencyNoise.
 	cpuNoise, latencyNoise = 0.1, 20 * time.Millisecond
@@ -64,6 +69,9 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond))
 }
 
+// memoryLimit is the memory that the attack may take, in bytes, without garbage.
+func (a *attack) memoryLimit() int64 { return int64(memoryBound + a.conns*memoryBoundPerConn) }
+
 // faults are the values that exceed a bound or are worse than Go's.
 func (l *tableLine) faults(duration time.Duration) (all []string) {
 	ours, theirs := l.results[0], l.results[1]
@@ -74,8 +82,9 @@ func (l *tableLine) faults(duration time.Duration) (all []string) {
 	}
 	// A server that lets an attacker send more has more to do.
 	more := max(1, multipleOf(ours.Attacker.Bytes, theirs.Attacker.Bytes), multipleOf(ours.Attacker.Requests, theirs.Attacker.Requests))
-	limit := int64(memoryBound + l.conns*memoryBoundPerConn)
+	limit := l.memoryLimit() + gcHeadroom
 	fault(ours.Peak > limit, "memory is above %d MB", limit>>20)
+	fault(ours.Growth > growthBound, "memory grows by %d MB in %d times the time", ours.Growth>>20, longerAttack)
 	fault(ours.CPU.Seconds() > noiseRatio*more*theirs.CPU.Seconds()+cpuNoise*duration.Seconds(), "CPU")
 	fault(ours.Honest.P99 > latencyBound(theirs.Honest.P99), "latency of GETs")
 	fault(ours.Honest.Event99 > latencyBound(theirs.Honest.Event99), "latency of events")
@@ -120,6 +129,12 @@ func (r *report) write(path string) error {
 		if faults := l.faults(r.Duration); len(faults) > 0 {
 			failing++
 			fmt.Fprintf(&list, "* %s: %s\n", l.title(), strings.Join(faults, ", "))
+		}
+	}
+	for _, l := range r.lines {
+		if ours := l.results[0]; ours.Peak > l.memoryLimit() {
+			fmt.Fprintf(b, "\n%s: above %d MB, so the attack went on for %v; the highest memory use grew by %d MB.\n",
+				l.title(), l.memoryLimit()>>20, longerAttack*r.Duration, ours.Growth>>20)
 		}
 	}
 	fmt.Fprintf(b, "\n%d of %d lines are bounded and no worse than Go's.\n\n%s", len(r.lines)-failing, len(r.lines), list.String())
