@@ -1,0 +1,88 @@
+// Command cmd is the tool of package upstream for upgrades of Kubernetes.
+//
+//	go run ./internal/upstream/cmd diff [-from v1.36.3] -to v1.37.2
+//	go run ./internal/upstream/cmd accept
+//
+// diff prints what changed in the counterparts of our functions. accept writes the table
+// and the document that say what our functions were compared with. The Makefile has a
+// target for each. It runs in the module's root and is no part of the millrace binary.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/millrace/millrace/internal/upstream"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "upstream:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New("give a command: accept or diff")
+	}
+	switch args[0] {
+	case "accept":
+		return accept()
+	case "diff":
+		return diff(args[1:])
+	}
+	return fmt.Errorf("there is no command %q: give accept or diff", args[0])
+}
+
+func accept() error {
+	rows, err := upstream.Accept(".")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s and %s have %d counterparts.\n", upstream.TableFile, upstream.DocumentFile, rows)
+	return nil
+}
+
+func diff(args []string) error {
+	flags := flag.NewFlagSet("diff", flag.ContinueOnError)
+	fromVersion := flags.String("from", "", "version of Kubernetes that ours were compared with; the modules of go.mod if empty")
+	toVersion := flags.String("to", "", "version of Kubernetes to compare with, such as v1.37.2")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *toVersion == "" {
+		return errors.New("give the new version of Kubernetes: make upstream-diff TO=v1.37.2")
+	}
+	marks, err := upstream.ReadMarks(".")
+	if err != nil {
+		return err
+	}
+	from, err := modules(*fromVersion)
+	if err != nil {
+		return err
+	}
+	to, err := modules(*toVersion)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(os.Stdout)
+	if err := upstream.Compare(out, marks, from, to); err != nil {
+		return err
+	}
+	if err := upstream.CompareGates(out, from, to); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// modules returns the modules of a version of Kubernetes, or those of go.mod.
+func modules(version string) (*upstream.Modules, error) {
+	if version == "" {
+		return upstream.Required(".")
+	}
+	return upstream.Release(version)
+}
