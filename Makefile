@@ -96,6 +96,19 @@ crds: modules ## compare SEEDS random definitions, and those of other projects, 
 lint: ## check the house rules
 	$(GO) test -count=1 ./internal/lint
 
+# The versions of Kubernetes that upstream-diff compares: FROM is what go.mod requires,
+# unless it is given.
+FROM ?=
+TO   ?=
+
+.PHONY: upstream-diff
+upstream-diff: ## print what changes in the counterparts of our functions between Kubernetes FROM and TO
+	@$(GO) run ./internal/upstream/cmd diff -from "$(FROM)" -to "$(TO)"
+
+.PHONY: upstream-accept
+upstream-accept: ## note that our functions follow their counterparts in the version that go.mod requires
+	$(GO) run ./internal/upstream/cmd accept
+
 .PHONY: bench
 bench: build ## measure LIST, beside the stock read path
 	./$(BIN) bench list --compare $(ARGS)
@@ -121,4 +134,4 @@ clean: ## remove bin; the data directory stays
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' Makefile

@@ -64,6 +64,8 @@ func order() []Place {
 		{Name: "bench/discovery", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/load", "bench/crd", "bench/benchtest"}},
 		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery"}},
 		{Name: "cli"},
+		{Name: "upstream", Apart: true},
+		{Name: "upstream/cmd", Apart: true, Except: []string{"upstream"}},
 	}
 }
 

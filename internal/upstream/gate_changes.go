@@ -7,9 +7,11 @@ import (
 )
 
 // CompareGates writes which feature gates came, went or changed their state between two
-// sets of modules, by package.
+// sets of modules, by package. k8s.io/kubernetes repeats the gates of its parts, so a gate
+// is written once.
 func CompareGates(w io.Writer, from, to *Modules) error {
 	out := &printer{w: w}
+	written := map[string]bool{}
 	for _, importPath := range GatePackages {
 		before, err := from.Gates(importPath)
 		if err != nil {
@@ -20,28 +22,23 @@ func CompareGates(w io.Writer, from, to *Modules) error {
 			return err
 		}
 		out.printf("\n## Feature gates of %s\n", importPath)
-		changed := 0
-		for _, name := range allNames(before, after) {
-			if line := gateChange(name, before, after); line != "" {
+		names := maps.Clone(before)
+		maps.Copy(names, after)
+		unchanged := 0
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			line := gateChange(name, before, after)
+			switch {
+			case written[name]:
+			case line == "":
+				unchanged++
+			default:
 				out.printf("%s\n", line)
-				changed++
 			}
+			written[name] = true
 		}
-		out.printf("%d of %d unchanged.\n", len(allNames(before, after))-changed, len(allNames(before, after)))
+		out.printf("%d more are unchanged.\n", unchanged)
 	}
 	return out.err
-}
-
-func allNames(before, after map[string]Gate) []string {
-	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
-		for _, gates := range []map[string]Gate{before, after} {
-			for name := range maps.Keys(gates) {
-				if !yield(name) {
-					return
-				}
-			}
-		}
-	}))
 }
 
 // gateChange returns a line about a gate, or the empty string if its state is the same.

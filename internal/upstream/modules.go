@@ -92,18 +92,25 @@ func Release(version string) (*Modules, error) {
 	if main.Dir, err = download(main); err != nil {
 		return nil, err
 	}
-	list, err := requirements(filepath.Join(main.Dir, "go.mod"))
+	list, err := partsOf(filepath.Join(main.Dir, "go.mod"), "v0."+rest)
 	if err != nil {
 		return nil, err
-	}
-	for i := range list {
-		if list[i].Version == "v0.0.0" { // A part of Kubernetes, in the same repository.
-			list[i].Version = "v0." + rest
-		}
 	}
 	modules := NewModules(append(list, main)...)
 	modules.fetch = download
 	return modules, nil
+}
+
+// partsOf returns the modules that the go.mod of Kubernetes requires. Its own parts are
+// developed in the same repository, and published with a version of their own.
+func partsOf(goMod, version string) ([]Module, error) {
+	list, err := requirements(goMod)
+	for i := range list {
+		if list[i].Version == "v0.0.0" {
+			list[i].Version = version
+		}
+	}
+	return list, err
 }
 
 // Version returns a module's version. It is empty for a module that is not in the set.

@@ -1,21 +1,28 @@
 package upstream
 
 import (
+	"cmp"
 	"go/ast"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // maxHints bounds how many places hint names.
 const maxHints = 3
 
-// hint says where a declaration that is gone may be now: a declaration of the same
-// package whose source is equal but for its name, or one of the same name in another
-// package of the module. It is empty if there is none.
+// minSimilarity is the share of equal lines from which a declaration may be another one
+// under a new name.
+const minSimilarity = 0.5
+
+// hint says where a declaration that is gone may be now: declarations of the same package
+// whose source is similar, or ones of the same name in other packages of the module. It
+// is empty if there is none.
 func (m *Modules) hint(gone *Declaration) string {
-	places := m.renamed(gone)
+	places := m.similar(gone)
 	if len(places) == 0 {
 		places = m.moved(gone)
 	}
@@ -25,9 +32,9 @@ func (m *Modules) hint(gone *Declaration) string {
 	return "; look at " + strings.Join(places[:min(len(places), maxHints)], ", ")
 }
 
-// renamed returns the declarations in the package of the one that is gone whose source
-// differs in the name only.
-func (m *Modules) renamed(gone *Declaration) []string {
+// similar returns the declarations in the package of the one that is gone that have most
+// of its lines, the most similar first.
+func (m *Modules) similar(gone *Declaration) []string {
 	importPath, identifier := packageOf(gone)
 	module := m.byPath[gone.Module.Path]
 	if module == nil || module.Dir == "" {
@@ -37,27 +44,45 @@ func (m *Modules) renamed(gone *Declaration) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
+	shares := map[string]float64{}
 	for _, file := range files {
 		if file.parse() != nil {
 			continue
 		}
 		for _, name := range declaredNames(file.syntax) {
 			parts, err := file.find(module.Dir, name)
-			if err == nil && len(parts) == 1 && len(gone.Parts) == 1 && sameButName(gone.Parts[0].normal, identifier, parts[0].normal, name) {
-				names = append(names, importPath+"."+name)
+			if err != nil || len(parts) != 1 {
+				continue
+			}
+			share := similarity(anonymous(gone.Parts[0].normal, identifier), anonymous(parts[0].normal, name))
+			if share >= minSimilarity {
+				shares[importPath+"."+name] = share
 			}
 		}
 	}
-	return names
+	return slices.SortedFunc(maps.Keys(shares), func(a, b string) int {
+		return cmp.Or(cmp.Compare(shares[b], shares[a]), strings.Compare(a, b))
+	})
 }
 
-// sameButName reports whether two sources are equal when each name's last element is
-// replaced at its first place. A receiver's type may differ too.
-func sameButName(from, fromName, to, toName string) bool {
-	return anonymous(from, fromName) == anonymous(to, toName)
+// similarity returns the share of two texts' lines that a diff of them keeps. Closing
+// lines are left out: all functions have them.
+func similarity(from, to string) float64 {
+	kept, all := 0, 0
+	for _, edit := range lineEdits(splitLines(from), splitLines(to)) {
+		switch {
+		case strings.Trim(edit.text, "\t})") == "":
+		case edit.kind == ' ':
+			kept += 2 // a line of both texts
+			all += 2
+		default:
+			all++
+		}
+	}
+	return float64(kept) / float64(max(all, 1))
 }
 
+// anonymous returns a source without its own name at the first place.
 func anonymous(source, name string) string {
 	for _, element := range strings.Split(name, ".") {
 		source = strings.Replace(source, element, "_", 1)

@@ -42,7 +42,7 @@ func unified(from, to string, firstFrom, firstTo int) string {
 // equal lines than two hunks need for their contexts, or none.
 func hunkEnd(edits []lineEdit, at int) int {
 	last := at
-	for i := at; i < len(edits) && i-last <= 2*context; i++ {
+	for i := at; i < len(edits) && i-last-1 <= 2*context; i++ {
 		if edits[i].kind != ' ' {
 			last = i
 		}

@@ -1,0 +1,128 @@
+package upstream
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCounterparts is the check of this module. It fails after an upgrade of Kubernetes
+// that changed what functions of ours stand beside.
+func TestCounterparts(t *testing.T) {
+	messages, err := CheckTree("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range messages {
+		t.Error(message)
+	}
+}
+
+// TestCheck checks the messages for each kind of difference.
+func TestCheck(t *testing.T) {
+	same, changed := markOf("Same", "kube.same", 3), markOf("Changed", "kube.changed", 9)
+	gone, second := markOf("Gone", "kube.gone", 12), markOf("Changed", "read.second", 15)
+	other := markOf("Tagged", "kube.tagged", 18)
+	const advice = `Run "make upstream-diff FROM=v1.1.0 TO=v1.2.0"`
+	for _, c := range []struct {
+		name            string
+		accepted, marks []Mark
+		version         string
+		want            []string
+	}{
+		{"nothing", []Mark{same, changed}, []Mark{same, changed}, "old", nil},
+		{"a new version", []Mark{same}, []Mark{same}, "new", []string{
+			"internal/upstream/counterparts.tsv was accepted at k8s.io/kubernetes v1.1.0, but go.mod requires v1.2.0. " + advice + `, make ours follow, then run "make upstream-accept".`,
+		}},
+		{"a change", []Mark{changed, second}, []Mark{changed, second}, "new", []string{
+			"k8s.io/apiserver/pkg/kinds.Changed has changed between k8s.io/apiserver v0.1.0 and v0.2.0. Beside it: kube.changed, read.second. " + advice + `, make ours follow, then run "make upstream-accept".`,
+			"was accepted at",
+		}},
+		{"gone", []Mark{gone}, []Mark{gone}, "new", []string{
+			"internal/kube/chain.go:12: kube.gone names k8s.io/apiserver/pkg/kinds.Gone, which is gone (not declared: k8s.io/apiserver v0.2.0 has no k8s.io/apiserver/pkg/kinds.Gone). " + advice + " to find what took its place, and name that in the mark.",
+			"was accepted at",
+		}},
+		{"a mark without a row", []Mark{same}, []Mark{same, other}, "old", []string{
+			`internal/upstream/counterparts.tsv lacks k8s.io/apiserver/pkg/kinds.Tagged, which kube.tagged names at internal/kube/chain.go:18. Run "make upstream-accept".`,
+			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
+		}},
+		{"a row without a mark", []Mark{same, other}, []Mark{same}, "old", []string{
+			`internal/upstream/counterparts.tsv lists k8s.io/apiserver/pkg/kinds.Tagged, which no mark names. Run "make upstream-accept".`,
+			"The counterparts in docs/design/kubernetes.md are not what the marks say.",
+		}},
+		{"another mark", []Mark{changed}, []Mark{changed, second}, "old", []string{
+			`internal/upstream/counterparts.tsv lists kube.changed beside k8s.io/apiserver/pkg/kinds.Changed, but the marks are at kube.changed, read.second. Run "make upstream-accept".`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table, err := NewTable(c.accepted, fixtures(t, "old"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Check(c.marks, fixtures(t, c.version), table, documentOf(c.accepted))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.EqualFunc(got, c.want, strings.Contains) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+func documentOf(marks []Mark) []byte {
+	return []byte("before\n" + sectionBegin + Section(marks) + sectionEnd + "after\n")
+}
+
+func TestCheckComparesTheModule(t *testing.T) {
+	marks := []Mark{markOf("Same", "kube.same", 3)}
+	modules := fixtures(t, "old")
+	table, err := NewTable(marks, modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Rows[0].Module = "k8s.io/other"
+	got, err := Check(marks, modules, table, documentOf(marks))
+	if err != nil || len(got) != 1 || !strings.Contains(got[0], "is in k8s.io/other, but it is in k8s.io/apiserver") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestDocumentWithoutTheSection(t *testing.T) {
+	if _, err := Check(nil, fixtures(t, "old"), &Table{}, []byte("no section\n")); err == nil || !strings.Contains(err.Error(), "lacks the lines between which") {
+		t.Errorf("error %v, want one that names the lines", err)
+	}
+}
+
+// TestSection checks the order of packages, files and names, and what is written once.
+func TestSection(t *testing.T) {
+	marks := []Mark{
+		{Name: "k8s.io/a/b.T.M", File: "internal/read/list.go", Line: 20},
+		{Name: "k8s.io/a/b.F", File: "internal/read/list.go", Line: 3},
+		{Name: "example.org/x/v3.F", File: "internal/read/list.go", Line: 10},
+		{Name: "k8s.io/a/b.F", File: "internal/read/list.go", Line: 30},
+		{Name: "k8s.io/a/b.F", File: "internal/crd/scope.go", Line: 3},
+		{Name: "k8s.io/a/b.F", File: "internal/crd/codec/reader.go", Line: 3},
+		{Name: "k8s.io/a/b.G", File: "internal/crd/admission.go", Line: 3},
+	}
+	const want = `
+Paths begin with ` + "`k8s.io/`" + `, unless they begin with another host.
+
+| file of ` + "`internal/crd`" + ` | upstream |
+| --- | --- |
+| ` + "`admission.go`" + ` | ` + "`a/b.G`" + ` |
+| ` + "`scope.go`" + ` | ` + "`a/b.F`" + ` |
+
+| file of ` + "`internal/crd/codec`" + ` | upstream |
+| --- | --- |
+| ` + "`reader.go`" + ` | ` + "`a/b.F`" + ` |
+
+| file of ` + "`internal/read`" + ` | upstream |
+| --- | --- |
+| ` + "`list.go`" + ` | ` + "`a/b`: `F`, `T.M`; `example.org/x/v3.F`" + ` |
+
+`
+	if got := Section(marks); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

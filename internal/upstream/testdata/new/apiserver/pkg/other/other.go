@@ -1,0 +1,5 @@
+package other
+
+func Here() {}
+
+func Moved() string { return "moved" }

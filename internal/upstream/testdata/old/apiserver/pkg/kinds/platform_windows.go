@@ -1,0 +1,3 @@
+package kinds
+
+func Platform() string { return "windows" }

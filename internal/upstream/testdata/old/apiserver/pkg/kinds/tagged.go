@@ -1,0 +1,5 @@
+//go:build never
+
+package kinds
+
+func Tagged() int { return 1 }
