@@ -55,8 +55,7 @@ type (
 	// InGroup is a type in a group.
 	InGroup struct {
 		// First has a comment.
-		First int // a comment at the end
-		// Second has its comment above.
+		First  int // a comment at the end
 		Second string
 	}
 	Other struct{}
