@@ -95,7 +95,7 @@ func (c *checker) compareVersions() {
 	}
 }
 
-// CheckTree reads marks, table and document below root and runs Check.
+// CheckTree reads marks, table and documents below root, and runs Check and CheckGates.
 func CheckTree(root string) ([]string, error) {
 	marks, err := ReadMarks(root)
 	if err != nil {
@@ -117,7 +117,24 @@ func CheckTree(root string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read document: %w", err)
 	}
-	return Check(marks, modules, table, document)
+	messages, err := Check(marks, modules, table, document)
+	if err != nil {
+		return nil, err
+	}
+	aboutGates, err := checkGatesBelow(root, modules)
+	return append(messages, aboutGates...), err
+}
+
+func checkGatesBelow(root string, modules *Modules) ([]string, error) {
+	document, err := os.ReadFile(filepath.Join(root, GatesFile))
+	if err != nil {
+		return nil, fmt.Errorf("read document: %w", err)
+	}
+	ours, err := ourGates(root)
+	if err != nil {
+		return nil, err
+	}
+	return CheckGates(document, modules, ours)
 }
 
 // Accept writes the table and the section of the document from the marks below root and

@@ -38,6 +38,30 @@ func CompareGates(w io.Writer, from, to *Modules) error {
 		}
 		out.printf("%d more are unchanged.\n", unchanged)
 	}
+	return compareUse(out, from, to)
+}
+
+// compareUse writes the gates that the read path consults in the new version only: each
+// needs a row in GatesFile, and perhaps a change of ours.
+func compareUse(out *printer, from, to *Modules) error {
+	before, err := from.readPathGates()
+	if err != nil {
+		return err
+	}
+	after, err := to.readPathGates()
+	if err != nil {
+		return err
+	}
+	gates, err := to.allGates()
+	if err != nil {
+		return err
+	}
+	out.printf("\n## New on the read path\n")
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if gate, isGate := gates[name]; isGate && before[name] == "" {
+			out.printf("%s: %s, consulted by %s\n", name, gate, after[name])
+		}
+	}
 	return out.err
 }
 
