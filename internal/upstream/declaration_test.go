@@ -127,6 +127,26 @@ func TestPartsOfKubernetesHaveItsVersion(t *testing.T) {
 	}
 }
 
+// TestRequiredFollowsReplacements checks that declarations are found in the directory that
+// stands in a module's place.
+func TestRequiredFollowsReplacements(t *testing.T) {
+	root := treeOf(t,
+		"go.mod", "module example.org/m\n\ngo 1.26\n\nrequire example.org/a v1.0.0\n\nreplace example.org/a => ./fork\n",
+		"fork/go.mod", "module example.org/a\n\ngo 1.26\n",
+		"fork/a.go", "package a\n\nfunc F() {}\n",
+	)
+	modules, err := Required(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := find(t, modules, "example.org/a.F"); got.Module.Version != "v1.0.0" || got.Parts[0].File != "a.go" {
+		t.Errorf("F is in %s of version %s, want a.go of v1.0.0", got.Parts[0].File, got.Module.Version)
+	}
+	if _, err := modules.Find("example.org/b.F"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("error %v of a module that is not required, want ErrNotFound", err)
+	}
+}
+
 func TestReleaseNeedsAVersion(t *testing.T) {
 	for _, version := range []string{"1.36.3", "v0.36.3", "latest"} {
 		if _, err := Release(version); err == nil || !strings.Contains(err.Error(), "give one as v1.36.3") {

@@ -71,7 +71,7 @@ func Required(root string) (*Modules, error) {
 		if err := decoder.Decode(&module); err != nil {
 			return nil, fmt.Errorf("find modules: %w", err)
 		}
-		if module.Replace != nil {
+		if module.Replace != nil && module.Replace.Version != "" {
 			module.Version = module.Replace.Version
 		}
 		list = append(list, module.Module)
