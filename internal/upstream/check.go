@@ -22,7 +22,7 @@ func Check(marks []Mark, modules *Modules, table *Table, document []byte) ([]str
 		declaration, err := modules.Find(group[0].Name)
 		if errors.Is(err, ErrNotFound) {
 			for _, mark := range group {
-				c.report("%s: %s names %s, which is gone (%v). %s to find what took its place, and name that in the mark.", mark.Position(), mark.Ours, mark.Name, err, c.diffCommand())
+				c.report("%s: the counterpart of %s is gone: %v. %s to find what took its place, and name that in the mark.", mark.Position(), mark.Ours, err, c.diffCommand())
 			}
 			delete(rows, group[0].Name)
 			continue

@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 			"was accepted at",
 		}},
 		{"gone", []Mark{gone}, []Mark{gone}, "new", []string{
-			"internal/kube/chain.go:12: kube.gone names k8s.io/apiserver/pkg/kinds.Gone, which is gone (not declared: k8s.io/apiserver v0.2.0 has no k8s.io/apiserver/pkg/kinds.Gone). " + advice + " to find what took its place, and name that in the mark.",
+			"internal/kube/chain.go:12: the counterpart of kube.gone is gone: not declared: k8s.io/apiserver v0.2.0 has no k8s.io/apiserver/pkg/kinds.Gone. " + advice + " to find what took its place, and name that in the mark.",
 			"was accepted at",
 		}},
 		{"a mark without a row", []Mark{same}, []Mark{same, other}, "old", []string{

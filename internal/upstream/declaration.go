@@ -83,28 +83,44 @@ func (m *Modules) Find(name string) (*Declaration, error) {
 }
 
 // split cuts a name into package and identifier. A dot may belong to the last element of
-// an import path too, so the first cut that leaves a package's path is taken.
-func (m *Modules) split(name string) (module *Module, dir, identifier string, err error) {
-	err = fmt.Errorf("%w: %q has no identifier behind its import path", ErrNotFound, name)
+// an import path too, so the first cut behind which a package is found is taken.
+func (m *Modules) split(name string) (_ *Module, dir, identifier string, _ error) {
+	var notFound error
 	for at := strings.LastIndexByte(name, '/') + 1; at < len(name); at++ {
 		if name[at] != '.' {
 			continue
 		}
-		module, dir, moduleErr := m.provider(name[:at])
-		if moduleErr == nil {
-			var files []*sourceFile
-			if files, moduleErr = m.files(dir); moduleErr == nil && len(files) > 0 {
-				return module, dir, name[at+1:], nil
-			}
-			if moduleErr == nil {
-				moduleErr = fmt.Errorf("%w: %s %s has no package %s", ErrNotFound, module.Path, module.Version, name[:at])
-			}
+		module, dir, err := m.packageDir(name[:at])
+		if err == nil {
+			return module, dir, name[at+1:], nil
 		}
-		if !errors.Is(moduleErr, ErrNotFound) || errors.Is(err, ErrNotFound) {
-			err = moduleErr
+		if !errors.Is(err, ErrNotFound) {
+			return nil, "", "", err
+		}
+		if notFound == nil {
+			notFound = err
 		}
 	}
-	return nil, "", "", err
+	if notFound == nil {
+		notFound = fmt.Errorf("%w: %q has no identifier behind its import path", ErrNotFound, name)
+	}
+	return nil, "", "", notFound
+}
+
+// packageDir returns the module with a package that has Go files, and its directory.
+func (m *Modules) packageDir(importPath string) (*Module, string, error) {
+	module, dir, err := m.provider(importPath)
+	if err != nil {
+		return nil, "", err
+	}
+	files, err := m.files(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(files) == 0 {
+		return nil, "", fmt.Errorf("%w: %s %s has no package %s", ErrNotFound, module.Path, module.Version, importPath)
+	}
+	return module, dir, nil
 }
 
 // distinguish adds the file to the name of each part whose name another part has too.

@@ -35,7 +35,7 @@ type Modules struct {
 // NewModules returns a set of modules that are on this machine.
 func NewModules(list ...Module) *Modules {
 	m := &Modules{byPath: map[string]*Module{}, packages: map[string][]*sourceFile{}, fetch: func(m Module) (string, error) {
-		return "", fmt.Errorf("%s %s is not in the module cache: run go mod download %s", m.Path, m.Version, m.Path)
+		return "", fmt.Errorf("%s %s is not in the module cache, or not in go.sum: run go mod download %s", m.Path, m.Version, m.Path)
 	}}
 	for _, module := range list {
 		m.byPath[module.Path] = &module
@@ -121,7 +121,8 @@ func (m *Modules) Version(path string) string {
 	return ""
 }
 
-// provider returns the module with a package, and the package's directory.
+// provider returns the module whose path begins an import path, and the directory that a
+// package with that path would have.
 func (m *Modules) provider(importPath string) (*Module, string, error) {
 	for at := importPath; at != "." && at != ""; at = parent(at) {
 		module := m.byPath[at]
