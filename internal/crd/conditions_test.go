@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -46,7 +47,7 @@ func (set definitionSet) settle() {
 			}
 			c.establish(&definitionState{}, full)
 			setApprovalCondition(&definitionState{}, full)
-			setStructuralCondition(full)
+			setStructuralCondition(slog.New(slog.DiscardHandler), full)
 			set[name] = full
 		}
 	}
