@@ -150,12 +150,12 @@ func TestLogOfAQuietResourceExpires(t *testing.T) {
 	}
 	now.SetTime(now.Now().Add(time.Minute))
 	if bytes := c.Expire(); bytes != 0 {
-		t.Errorf("%d bytes were dropped of what is within the window", bytes)
+		t.Errorf("%d bytes of events within the window were dropped", bytes)
 	}
 	wantRevisions(t, r.Log(), 10, 11, 12, 13)
 	now.SetTime(now.Now().Add(time.Second))
 	if bytes := c.Expire(); bytes < 2 {
-		t.Errorf("two events of %d bytes were dropped", bytes)
+		t.Errorf("%d bytes were dropped, want those of two events", bytes)
 	}
 	if events, _, _ := r.Log().Held(); events != 1 {
 		t.Errorf("%d events are left, want the newest alone", events)

@@ -122,7 +122,7 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.mu.plain.cells) > 16 {
-		t.Errorf("%d cells in the queue, none of which holds anything", len(b.mu.plain.cells))
+		t.Errorf("%d cells are in the queue, want at most 16: all of them are empty", len(b.mu.plain.cells))
 	}
 }
 

@@ -32,8 +32,8 @@ func inlineRequest(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), inlineKey{}, true))
 }
 
-// TestInlineRunsOnReader checks which requests the reader's goroutine serves: those that
-// Inline accepts, without a body. The handler must see the request that Inline returned.
+// TestInlineRunsOnReader checks that the reader's goroutine serves a request only if Inline
+// accepts it and it has no body. The handler must see the request that Inline returned.
 func TestInlineRunsOnReader(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		marked, _ := r.Context().Value(inlineKey{}).(bool)

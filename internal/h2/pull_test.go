@@ -334,7 +334,7 @@ func TestPullBesideDownload(t *testing.T) {
 	}
 }
 
-// TestPullSlowReader has a client whose window grows by one byte at a time.
+// TestPullSlowReader has a client that opens its window by one byte at a time.
 func TestPullSlowReader(t *testing.T) {
 	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))
@@ -349,7 +349,7 @@ func TestPullSlowReader(t *testing.T) {
 			t.Fatalf("the connection ended after %q", got)
 		case *http2.DataFrame:
 			if len(f.Data()) != 1 {
-				t.Fatalf("%q is not what the window allows", f.Data())
+				t.Fatalf("a DATA frame has %q, but the window allows one byte", f.Data())
 			}
 			got += string(f.Data())
 			_ = c.WriteWindowUpdate(1, 1)

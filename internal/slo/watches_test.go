@@ -445,8 +445,8 @@ func gather(t *testing.T, c metrics.StableCollector) map[string]float64 {
 	return sums
 }
 
-// TestMemory bounds the memory of 5,000 watches of 1,000 clients, whose spans differ as
-// much as on a busy server.
+// TestMemory bounds the memory of 5,000 watches of 1,000 clients. Their spans differ as much
+// as on a busy server.
 func TestMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()
