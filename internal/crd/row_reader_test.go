@@ -126,7 +126,7 @@ func TestNotCanonicalRows(t *testing.T) {
 		internal, _ := decoded(t, []byte(text))
 		row, err := interner{}.row(stored(t, internal, v1beta1.SchemeGroupVersion), 7)
 		if err != nil {
-			t.Errorf("with %s for %s, as Kubernetes writes it: %v", c.new, c.old, err)
+			t.Errorf("with %s for %s, encoded again by Kubernetes: %v", c.new, c.old, err)
 		} else if row.Group != want.Group || len(row.Versions) != 1 || row.Versions[0].Name != "v1" {
 			t.Errorf("with %s for %s: %+v", c.new, c.old, row)
 		}

@@ -87,7 +87,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 		defer resp.Body.Close()
 		waiting[path] = resp
 		if _, got := get(t, client, s.url("/inline/other")); got != "/inline/other" {
-			t.Errorf("another request: got %s", got)
+			t.Errorf("a request beside the waiting ones: got %s", got)
 		}
 	}
 	for path, resp := range waiting {
@@ -98,7 +98,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 	}
 	for range 10 {
 		if _, got := get(t, client, s.url("/inline/after")); got != "/inline/after" {
-			t.Errorf("a request after them: got %s", got)
+			t.Errorf("a request after the waiting ones: got %s", got)
 		}
 	}
 }

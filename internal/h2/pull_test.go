@@ -219,7 +219,7 @@ func TestPullPanics(t *testing.T) {
 		t.Error("the client sees no error")
 	}
 	if err := <-errs; err == nil || !strings.Contains(s.log.String(), "panic") {
-		t.Error("no error, or nothing logged:", err)
+		t.Error("the panic gave no error, or was not logged:", err)
 	}
 	if resp, _ := get(t, c, s.url("/other")); resp.StatusCode != 200 {
 		t.Error("the connection did not survive")

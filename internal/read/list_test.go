@@ -90,7 +90,7 @@ func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 			}
 		}
 		if got, want := plan(listPath), "range; candidates=10; selected=10; scope=10"; got != want {
-			t.Errorf("%s, all: %q, want %q", step.name, got, want)
+			t.Errorf("%s, a list without selectors: plan %q, want %q", step.name, got, want)
 		}
 	}
 }

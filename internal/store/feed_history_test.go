@@ -83,7 +83,7 @@ func TestFeedReplaysHistory(t *testing.T) {
 		sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/c": "1"})
 		sink.wantHistory(t, test.loaded, newest, test.applied...)
 		if !sink.reached(newest)() {
-			t.Error("healthy before it is as new as etcd was")
+			t.Error("the feed was healthy before its sink had all of etcd's revisions")
 		}
 	}
 }

@@ -192,7 +192,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if s.handleKey('w'); !s.wide {
-		t.Error("w shows no more")
+		t.Error("key w does not show the wide columns")
 	}
 	for _, key := range []byte{'q', ctrlC, ctrlD} {
 		if s.handleKey(key) {

@@ -100,7 +100,7 @@ func TestWakes(t *testing.T) {
 				t.Errorf("revision %d woke %q %d times, want %d", c2.event.Kv.ModRevision, text, f.woken, want)
 			}
 			if f.woken = 0; len(f.drain()) != want {
-				t.Errorf("revision %d: %q read other than %d events", c2.event.Kv.ModRevision, text, want)
+				t.Errorf("revision %d: %q did not read exactly %d events", c2.event.Kv.ModRevision, text, want)
 			}
 		}
 	}
