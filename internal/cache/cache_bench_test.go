@@ -64,3 +64,19 @@ func BenchmarkApply(b *testing.B) {
 		c.Apply(b.Context(), []*clientv3.Event{put(fmt.Sprintf("/registry/pods/ns/pod-%06d", revision*7919%objects), "other", revision)})
 	}
 }
+
+// BenchmarkSince finds the place of a watch that resumes some events ago.
+func BenchmarkSince(b *testing.B) {
+	const events = 100_000
+	r, loaded := churned(b, events)
+	for _, behind := range []int64{0, 1, 100, 10_000, events} {
+		b.Run(fmt.Sprintf("behind=%d", behind), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := r.Log().Since(loaded + events - behind); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -81,8 +81,8 @@ func TestHistoryThatEndsWithAnEvent(t *testing.T) {
 	}
 }
 
-// TestHistoryLostBeforeReady: a load whose history is compacted away before it is replayed
-// does not make the cache ready.
+// TestHistoryLostBeforeReady loads an old revision. etcd compacts the events that follow
+// before they are replayed, so the cache must not become ready.
 func TestHistoryLostBeforeReady(t *testing.T) {
 	t.Parallel()
 	c := newCache(cache.Config{})

@@ -6,10 +6,11 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// This file checks what the other files promise each other: the order, counts and sizes
-// of trees, the agreement of a state's trees, and the bounds of a log. The checks run
-// after each batch of a build with the tag invariants; the unit tests run in such a
-// build too (make invariants). An inconsistency is a programming error, so it panics.
+// This file checks the invariants of the package: the order, counts and sizes of trees,
+// the agreement of a state's indexes with its tree, and the order and bounds of a log.
+// The checks run after each batch in builds with the tag invariants, and "make invariants"
+// runs the unit tests in such a build. An inconsistency is a programming error, so the
+// check panics.
 
 // checkInvariantsLocked panics if the resource's state or log is inconsistent.
 func (r *Resource) checkInvariantsLocked() {
@@ -84,7 +85,7 @@ func (t Tree) check(leafLimit int) error {
 type treeCheck struct {
 	tree      Tree
 	leafLimit int
-	// last is the entry before those to come.
+	// last is the last entry that was visited, nil before the first.
 	last *resource.Entry
 	// leafDepth is the depth of all leaves, -1 before the first.
 	leafDepth int
@@ -134,12 +135,14 @@ func (c *treeCheck) leaf(n *node, depth int) error {
 		return fmt.Errorf("a leaf has %d entries, the limit is %d", len(n.entries), c.leafLimit)
 	case n.count != len(n.entries):
 		return fmt.Errorf("a leaf counts %d entries and has %d", n.count, len(n.entries))
-	case (n.memo == nil) != (c.tree.by != nil):
-		return fmt.Errorf("a leaf of a tree without memos has one, or one of the others has none")
+	case n.memo == nil && c.tree.by == nil:
+		return fmt.Errorf("a leaf of a tree ordered by key has no memo")
+	case n.memo != nil && c.tree.by != nil:
+		return fmt.Errorf("a leaf of an index has a memo")
 	}
 	for _, e := range n.entries {
 		if c.last != nil && c.tree.by.compare(c.last, c.tree.by.key(e)) >= 0 {
-			return fmt.Errorf("entry %q is not above %q before it", e.Key, c.last.Key)
+			return fmt.Errorf("entry %q is not above %q, the entry before it", e.Key, c.last.Key)
 		}
 		c.last = e
 	}
@@ -155,7 +158,7 @@ func (l *Log) check() error {
 	for i := range l.mu.events {
 		e := &l.mu.events[i]
 		if e.Entry == nil && e.Previous == nil {
-			return fmt.Errorf("event %d is of no object", i)
+			return fmt.Errorf("event %d has neither an entry nor a previous one", i)
 		}
 		if e.Revision < last {
 			return fmt.Errorf("event %d has revision %d, the one before it has %d", i, e.Revision, last)
@@ -164,10 +167,10 @@ func (l *Log) check() error {
 		bytes += e.cost()
 	}
 	if bytes != l.mu.bytes {
-		return fmt.Errorf("counts %d bytes, its events have %d", l.mu.bytes, bytes)
+		return fmt.Errorf("the log counts %d bytes, its events have %d", l.mu.bytes, bytes)
 	}
 	if len(l.mu.events) > 1 && bytes > l.bounds.maxBytes {
-		return fmt.Errorf("%d bytes, the bound is %d", bytes, l.bounds.maxBytes)
+		return fmt.Errorf("the log has %d bytes, the bound is %d", bytes, l.bounds.maxBytes)
 	}
 	return nil
 }

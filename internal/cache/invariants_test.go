@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -49,10 +50,17 @@ var corruptions = map[string]func(*Resource, *state){
 	"a leaf counts":              func(_ *Resource, s *state) { s.tree.root.children[0].count-- },
 	"the limit is":               func(r *Resource, _ *state) { r.cfg.LeafObjects = 20 },
 	"still mutable":              func(_ *Resource, s *state) { s.tree.root.edit = new(Edit) },
-	"without memos":              func(_ *Resource, s *state) { s.tree.root.children[0].memo = nil },
-	"totals are":                 func(_ *Resource, s *state) { s.bytes++ },
-	"has revision":               func(_ *Resource, s *state) { s.revision = 100 },
-	"the tree has 200":           func(_ *Resource, s *state) { s.indexes = []Tree{{by: s.indexes[0].by}} },
+	"has no memo":                func(_ *Resource, s *state) { s.tree.root.children[0].memo = nil },
+	"a leaf of an index has a memo": func(_ *Resource, s *state) {
+		leaf := s.indexes[0].root
+		for !leaf.leaf() {
+			leaf = leaf.children[0]
+		}
+		leaf.memo = new(encode.Memo)
+	},
+	"totals are":       func(_ *Resource, s *state) { s.bytes++ },
+	"has revision":     func(_ *Resource, s *state) { s.revision = 100 },
+	"the tree has 200": func(_ *Resource, s *state) { s.indexes = []Tree{{by: s.indexes[0].by}} },
 	"the tree's version": func(_ *Resource, s *state) {
 		stale := *s.tree.Get("150")
 		edit := s.indexes[0].Edit(nil)
@@ -62,7 +70,7 @@ var corruptions = map[string]func(*Resource, *state){
 	"its events have":       func(r *Resource, _ *state) { r.log.mu.bytes++ },
 	"the one before it has": func(r *Resource, _ *state) { r.log.mu.events[0].Revision = 300 },
 	"the bound is":          func(r *Resource, _ *state) { r.log.bounds.maxBytes = 10 },
-	"is of no object": func(r *Resource, _ *state) {
+	"neither an entry": func(r *Resource, _ *state) {
 		r.log.mu.events[0].Entry, r.log.mu.events[0].Previous = nil, nil
 	},
 }

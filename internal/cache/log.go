@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"sort"
 	"sync"
 	"time"
 
@@ -253,11 +254,25 @@ func (l *Log) Since(rv int64) (Position, int64, error) {
 	if rv < l.mu.completeAfter {
 		return 0, l.mu.completeAfter, ErrExpired
 	}
-	i := len(l.mu.events)
-	for i > 0 && l.mu.events[i-1].Revision > rv {
-		i--
-	}
+	i := l.firstAboveLocked(rv)
 	return Position(l.mu.first + int64(i)), l.mu.completeAfter, nil
+}
+
+// firstAboveLocked returns the index of the first event with a revision above rv, or the
+// number of events if there is none.
+//
+// Revisions never decrease along the log, because etcd sends events in order and a load
+// empties the log (check verifies it). So a binary search finds the event. It is preceded
+// by steps from the end that double in length: most readers start near the end, where one
+// step suffices, and a search over the whole log would touch memory that is not cached.
+func (l *Log) firstAboveLocked(rv int64) int {
+	n, step := len(l.mu.events), 1
+	for step <= n && l.mu.events[n-step].Revision > rv {
+		step *= 2
+	}
+	// Events from high on are above rv. The event at low is not, unless low is 0.
+	low, high := max(0, n-step), n-step/2
+	return low + sort.Search(high-low, func(i int) bool { return l.mu.events[low+i].Revision > rv })
 }
 
 // Read copies the events from a cursor on to buf. It returns their number and the cursor
@@ -302,10 +317,7 @@ func (l *Log) eventsAfter(rv int64, observe func()) ([]Event, error) {
 	if rv < l.mu.completeAfter {
 		return nil, ErrExpired
 	}
-	i := len(l.mu.events)
-	for i > 0 && l.mu.events[i-1].Revision > rv {
-		i--
-	}
+	i := l.firstAboveLocked(rv)
 	if len(l.mu.events)-i > maxUndo {
 		return nil, ErrExpired
 	}

@@ -47,6 +47,22 @@ func TestLogSinceAndRead(t *testing.T) {
 	}
 }
 
+// TestLogSinceWithEventsOfOneTransaction has several events of one revision: a cursor
+// begins at all of them, or behind all of them.
+func TestLogSinceWithEventsOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	c, r := newLoaded(t, cache.Config{})
+	wantRevisions(t, r.Log(), 10)
+	if _, oldest, err := r.Log().Since(9); !errors.Is(err, cache.ErrExpired) || oldest != 10 {
+		t.Errorf("Since(9) of an empty log says %d, %v, want 10, ErrExpired", oldest, err)
+	}
+	c.Apply(t.Context(), apply(put(pods+"a", "1", 11), put(pods+"b", "1", 13), put(pods+"c", "1", 13), remove(pods+"a", 13), put(pods+"a", "2", 14)))
+	wantRevisions(t, r.Log(), 10, 11, 13, 13, 13, 14)
+	wantRevisions(t, r.Log(), 12, 13, 13, 13, 14)
+	wantRevisions(t, r.Log(), 13, 14)
+	wantRevisions(t, r.Log(), 14)
+}
+
 func TestLogWakesReaders(t *testing.T) {
 	t.Parallel()
 	c, r := newLoaded(t, cache.Config{})
@@ -134,12 +150,12 @@ func TestLogOfAQuietResourceExpires(t *testing.T) {
 	}
 	now.SetTime(now.Now().Add(time.Minute))
 	if bytes := c.Expire(); bytes != 0 {
-		t.Errorf("%d bytes were dropped of what is within the window", bytes)
+		t.Errorf("%d bytes of events within the window were dropped", bytes)
 	}
 	wantRevisions(t, r.Log(), 10, 11, 12, 13)
 	now.SetTime(now.Now().Add(time.Second))
 	if bytes := c.Expire(); bytes < 2 {
-		t.Errorf("two events of %d bytes were dropped", bytes)
+		t.Errorf("%d bytes were dropped, want those of two events", bytes)
 	}
 	if events, _, _ := r.Log().Held(); events != 1 {
 		t.Errorf("%d events are left, want the newest alone", events)

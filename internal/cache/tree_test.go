@@ -47,7 +47,8 @@ func TestTreeAgainstMap(t *testing.T) {
 	}
 }
 
-// edited applies a batch of random changes, of which deletions in 10 are deletions.
+// edited applies a batch of random changes. On average, the number deletions of each ten
+// changes are deletions.
 func (m model) edited(t *testing.T, random *rand.Rand, budget *encode.Budget, deletions int) model {
 	t.Helper()
 	next := model{want: maps.Clone(m.want)}

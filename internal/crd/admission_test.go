@@ -95,6 +95,6 @@ func TestAdmissionSeesWholeDefinitions(t *testing.T) {
 		t.Errorf("admission compared %d definitions, not 8", next.compared)
 	}
 	if !reflect.DeepEqual(old, outlineOf(t, text)) {
-		t.Error("the outline was made whole in its place")
+		t.Error("admission replaced the outline's schemas in place")
 	}
 }

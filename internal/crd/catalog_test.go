@@ -268,7 +268,7 @@ type recordingHandler struct {
 	mu struct {
 		sync.Mutex
 		rows map[string]*crd.Definition
-		// err is the first change whose before was not the row that the handler has.
+		// err describes the first change whose row before is not in rows.
 		err error
 	}
 }

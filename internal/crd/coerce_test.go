@@ -78,8 +78,8 @@ func (m structuralMaker) object(s *structuralschema.Structural) any {
 	return made
 }
 
-// TestSkippedWalks compares coercing and defaulting with all of Kubernetes' walks. The coercer
-// skips those that have nothing to do for a schema.
+// TestSkippedWalks checks that coercing and defaulting give the results of Kubernetes' walks
+// over objects. The coercer skips walks that have nothing to do for a schema.
 func TestSkippedWalks(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

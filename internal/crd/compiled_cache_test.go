@@ -111,7 +111,7 @@ func TestCompiledCacheKeepsMostOfACycle(t *testing.T) {
 		}
 	}
 	if n := totalFills(slots); n > 1000 {
-		t.Errorf("100 slots, of which 90 fit, were filled %d times in 2000 uses", n)
+		t.Errorf("100 slots were filled %d times in 2000 uses, although 90 of them fit", n)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestCompiledCacheDropsIdle(t *testing.T) {
 	}
 	wantFills(t, "after a minute", append(slots, idle), 2, 1, 1, 1)
 	if slots[2].empty() {
-		t.Error("a value was dropped that cannot be compiled again")
+		t.Error("a value that cannot be compiled again was dropped")
 	}
 }
 
@@ -166,10 +166,10 @@ func TestCompiledCacheSizes(t *testing.T) {
 	one.use(10)
 	two.use(7)
 	if got := c.size(&one.entry, &never.entry); got != 10 {
-		t.Errorf("one value takes %d, want 10", got)
+		t.Errorf("the size of the filled slot is %d, want 10", got)
 	}
 	c.remove(&one.entry)
 	if got := c.size(&one.entry, &two.entry); got != 7 {
-		t.Errorf("after it was removed: %d, want 7", got)
+		t.Errorf("after its removal, the size of the other slot is %d, want 7", got)
 	}
 }

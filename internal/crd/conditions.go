@@ -2,6 +2,7 @@ package crd
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/util/webhook"
 )
@@ -169,8 +169,8 @@ func establishedCondition(full *definition) condition {
 // definitions can have it: today validation requires structural schemas.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.ConditionController.sync; compare at each upgrade.
-func setStructuralCondition(full *definition) {
-	now, old := structuralCondition(full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
+func setStructuralCondition(logger *slog.Logger, full *definition) {
+	now, old := structuralCondition(logger, full), apiextensionshelpers.FindCRDCondition(full, apiextensionsv1.NonStructuralSchema)
 	switch {
 	case now != nil && (old == nil || !apiextensionshelpers.IsCRDConditionEquivalent(now, old)):
 		apiextensionshelpers.SetCRDCondition(full, *now)
@@ -183,7 +183,7 @@ func setStructuralCondition(full *definition) {
 // structural.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema.calculateCondition; compare at each upgrade.
-func structuralCondition(full *definition) *condition {
+func structuralCondition(logger *slog.Logger, full *definition) *condition {
 	verdict := &condition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
 	var errs field.ErrorList
 	if full.Spec.PreserveUnknownFields {
@@ -195,7 +195,7 @@ func structuralCondition(full *definition) *condition {
 		}
 		internal := &apiextensions.CustomResourceValidation{}
 		if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema, internal, nil); err != nil {
-			utilruntime.HandleError(fmt.Errorf("convert schema of %s, version %s: %w", full.Name, v.Name, err))
+			logger.Error("Schema cannot be converted; its structure is not checked", "name", full.Name, "version", v.Name, "err", err)
 			continue
 		}
 		structural, err := structuralschema.NewStructural(internal.OpenAPIV3Schema)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -46,7 +47,7 @@ func (set definitionSet) settle() {
 			}
 			c.establish(&definitionState{}, full)
 			setApprovalCondition(&definitionState{}, full)
-			setStructuralCondition(full)
+			setStructuralCondition(slog.New(slog.DiscardHandler), full)
 			set[name] = full
 		}
 	}
@@ -163,7 +164,7 @@ func (m definitionMaker) name(prefix string, n int) string {
 	return fmt.Sprintf("%s%d", prefix, m.IntN(n))
 }
 
-// definition makes a definition whose plural name no other one wants.
+// definition makes a definition with a unique plural name.
 func (m definitionMaker) definition(i, generation int) *definition {
 	group := []string{"one.example", "two.example", "three.k8s.io"}[m.IntN(3)]
 	plural := fmt.Sprintf("r%d", i)
@@ -204,8 +205,8 @@ func (m definitionMaker) schema() *apiextensionsv1.CustomResourceValidation {
 	return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props}
 }
 
-// contested reports whether two definitions wait for the same name. Which of them gets it
-// depends on timing.
+// contested reports whether two definitions wait for the same name. Timing decides which of
+// the two gets the name.
 func (set definitionSet) contested() bool {
 	waiting := map[string]bool{}
 	for _, full := range set {

@@ -2,7 +2,6 @@ package crd
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -170,7 +169,7 @@ func (c *controller) work(ctx context.Context) bool {
 	}
 	defer c.queue.Done(name)
 	if err := c.sync(ctx, name); err != nil {
-		utilruntime.HandleError(fmt.Errorf("keep conditions of definition %s: %w", name, err))
+		c.server.cfg.Logger.Error("Conditions of a definition cannot be brought up to date; trying again later", "name", name, "err", err)
 		c.queue.AddRateLimited(name)
 		return true
 	}
@@ -261,7 +260,7 @@ func (c *controller) updateStructuralCondition(d *Definition, full *apiextension
 		return err
 	}
 	whole.Status = full.Status
-	setStructuralCondition(whole)
+	setStructuralCondition(c.server.cfg.Logger, whole)
 	full.Status = whole.Status
 	return nil
 }

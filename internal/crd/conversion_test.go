@@ -98,10 +98,10 @@ func TestReviewBatches(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := c.wait(ctx, all[149]); !errors.Is(err, context.Canceled) {
-		t.Errorf("a reader whose time is over: %v", err)
+		t.Errorf("a reader with a cancelled context got the error %v, want context.Canceled", err)
 	}
 	if _, err := c.wait(ctx, all[120]); !errors.Is(err, context.Canceled) {
-		t.Errorf("a reader whose time is over: %v", err)
+		t.Errorf("a reader with a cancelled context got the error %v, want context.Canceled", err)
 	}
 	for _, want := range []int{100, 49, 2, 1, 0} {
 		if batch := c.takeBatch(); len(batch) != want {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
@@ -91,7 +90,7 @@ func (c *controller) finalize(ctx context.Context, d *Definition) error {
 	if err != nil {
 		apiextensionshelpers.SetCRDCondition(full, *last)
 		if _, failed := c.writeDeletionStatus(ctx, e, d, full); failed != nil {
-			utilruntime.HandleError(failed)
+			c.server.cfg.Logger.Error("Deletion status of a definition cannot be written", "name", d.Name, "err", failed)
 		}
 		return err
 	}

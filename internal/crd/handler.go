@@ -2,7 +2,6 @@ package crd
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -55,7 +53,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case errors.Is(err, errNotServed):
 		h.server.next.ServeHTTP(w, req)
 	case err != nil:
-		utilruntime.HandleError(fmt.Errorf("serve %s: %w", row.Name, err))
+		h.server.cfg.Logger.Error("Custom resource cannot be served", "name", row.Name, "version", info.APIVersion, "err", err)
 		h.fail(w, req, gv, apierrors.NewInternalError(errors.New("error resolving resource")))
 	default:
 		h.serve(w, req, &resourceRequest{info: info, row: row, served: current, version: v})
@@ -207,7 +205,7 @@ func (h *handler) handlerFor(req *http.Request, c *resourceRequest) (http.Handle
 	}
 	writer, err := c.served.writer(c.version)
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("serve %s: %w", c.row.Name, err))
+		h.server.cfg.Logger.Error("Custom resource cannot be written", "name", c.row.Name, "version", c.info.APIVersion, "err", err)
 		return nil, apierrors.NewInternalError(errors.New("error resolving resource"))
 	}
 	switch c.info.Subresource {

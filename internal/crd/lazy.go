@@ -3,7 +3,6 @@ package crd
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // The types in this file stand for codecs, convertors and the like that are compiled out
@@ -137,7 +135,7 @@ type lazyDefaulter struct {
 func (l lazyDefaulter) Default(in runtime.Object) {
 	compiled, err := l.served.schemas()
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("default an object of %s: %w", l.served.def.Name, err))
+		l.served.server.cfg.Logger.Error("Custom resource cannot be defaulted: its schemas do not compile", "name", l.served.def.Name, "err", err)
 		return
 	}
 	defaulter{l.others, compiled.schemaSet}.Default(in)

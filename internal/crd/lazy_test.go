@@ -18,7 +18,7 @@ func TestIdentifiers(t *testing.T) {
 	}
 	v1 := id("a", schema.GroupVersion{Group: "a", Version: "v1"})
 	if other := id("b", schema.GroupVersion{Group: "b", Version: "v1"}); other != v1 {
-		t.Errorf("%s for one group, %s for another", v1, other)
+		t.Errorf("the encoder's identifier is %s for one group and %s for another, want the same", v1, other)
 	}
 	for _, gv := range []schema.GroupVersion{{Group: "a", Version: "v2"}, metav1.SchemeGroupVersion, {Version: "v1"}, {Group: "b", Version: "v1"}} {
 		if other := id("a", gv); other == v1 {

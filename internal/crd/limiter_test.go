@@ -29,7 +29,7 @@ func TestLimiterAcquire(t *testing.T) {
 		go func() { acquired <- acquire(-1) }()
 		synctest.Wait()
 		if len(cancelled)+len(acquired) > 0 {
-			t.Fatal("acquired beside a definition that takes all")
+			t.Fatal("the limiter admitted a second definition beside one that takes all of it")
 		}
 		cancel()
 		if err := <-cancelled; !errors.Is(err, context.Canceled) {

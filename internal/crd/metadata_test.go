@@ -67,8 +67,8 @@ func (m metadataMaker) metadata() any {
 	})
 }
 
-// TestMetadataRoundTrips compares metadata of which metadataRoundTrips is true with what
-// Kubernetes makes of it. All well-formed metadata must be among it.
+// TestMetadataRoundTrips checks that Kubernetes leaves metadata unchanged if
+// metadataRoundTrips is true for it, and that it is true for all well-formed metadata.
 func TestMetadataRoundTrips(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -126,7 +126,7 @@ func (m *schemaMaker) root() *apiextensions.JSONSchemaProps {
 	return &s
 }
 
-// field returns a selectable field whose path exists most of the time.
+// field returns a selectable field. Most of the time its path exists in the schema.
 func (m *schemaMaker) field(s *apiextensions.JSONSchemaProps) (f apiextensions.SelectableField) {
 	for m.Intn(16) > 0 {
 		names := slices.Sorted(maps.Keys(s.Properties))

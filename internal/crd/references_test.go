@@ -34,7 +34,7 @@ func TestReferencesDrain(t *testing.T) {
 	}
 }
 
-// TestReferencesCloseWhileHeld closes references of which some are held.
+// TestReferencesCloseWhileHeld closes references while requests hold some of them.
 func TestReferencesCloseWhileHeld(t *testing.T) {
 	t.Parallel()
 	r := newReferences()

@@ -1,12 +1,10 @@
 package crd
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -70,7 +68,7 @@ func (s *Server) forgetGone() {
 		s.cfg.Gone(gone)
 	}
 	if err := storage.ForgetMetrics(gone); err != nil {
-		utilruntime.HandleError(fmt.Errorf("drop metrics of %d resources that are gone: %w", len(gone), err))
+		s.cfg.Logger.Error("Metrics of deleted resources cannot be dropped", "resources", len(gone), "err", err)
 	}
 }
 

@@ -97,9 +97,9 @@ func TestRowsAreRead(t *testing.T) {
 	}
 }
 
-// TestNotCanonicalRows has definitions that lack what Kubernetes fills in, or whose JSON
-// is not canonical. No row is read of them, but one is read of what Kubernetes encodes of
-// them.
+// TestNotCanonicalRows has definitions that lack fields that Kubernetes fills in, or that
+// are not canonical JSON. The row reader must refuse them, and must read a row once
+// Kubernetes has encoded them.
 func TestNotCanonicalRows(t *testing.T) {
 	t.Parallel()
 	full := wide(3)
@@ -126,7 +126,7 @@ func TestNotCanonicalRows(t *testing.T) {
 		internal, _ := decoded(t, []byte(text))
 		row, err := interner{}.row(stored(t, internal, v1beta1.SchemeGroupVersion), 7)
 		if err != nil {
-			t.Errorf("with %s for %s, as Kubernetes writes it: %v", c.new, c.old, err)
+			t.Errorf("with %s for %s, encoded again by Kubernetes: %v", c.new, c.old, err)
 		} else if row.Group != want.Group || len(row.Versions) != 1 || row.Versions[0].Name != "v1" {
 			t.Errorf("with %s for %s: %+v", c.new, c.old, row)
 		}
@@ -164,7 +164,7 @@ func TestDigests(t *testing.T) {
 		"empty":  func(d *definition) { d.Spec.Names.ShortNames, d.Spec.Versions[0].SelectableFields = []string{}, nil },
 	} {
 		if d := row(change); d.Spec != first.Spec {
-			t.Errorf("%s: the spec is another", what)
+			t.Errorf("changing %s changed the hash of the spec", what)
 		}
 	}
 	seen := map[uint64]string{first.Spec: "nothing"}
@@ -183,14 +183,14 @@ func TestDigests(t *testing.T) {
 	} {
 		d := row(change)
 		if other := seen[d.Spec]; other != "" {
-			t.Errorf("%s: the spec is as with %s", what, other)
+			t.Errorf("changing %s gives the same hash of the spec as changing %s", what, other)
 		}
 		seen[d.Spec] = what
 		if d.Versions[0].Content != first.Versions[0].Content {
-			t.Errorf("%s: the first version is another", what)
+			t.Errorf("changing %s changed the first version's content hash", what)
 		}
 		if v2 := what != "names" && what != "conversion"; v2 == (d.Versions[1].Content == first.Versions[1].Content) {
-			t.Errorf("%s: the second version is another: %v", what, !v2)
+			t.Errorf("changing %s changed the second version's content hash: %v", what, !v2)
 		}
 	}
 }

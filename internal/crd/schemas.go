@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -53,7 +52,7 @@ func (s *Server) compileSchemas(full *apiextensionsv1.CustomResourceDefinition, 
 		if v.Schema != nil {
 			structural, err := structuralOf(v.Schema, made.keepUnknown)
 			if err != nil {
-				utilruntime.HandleError(fmt.Errorf("compile schema of %s, version %s: %w", full.Name, v.Name, err))
+				s.cfg.Logger.Error("Schema cannot be compiled", "name", full.Name, "version", v.Name, "err", err)
 				return nil, errSchema
 			}
 			made.byVersion[v.Name] = newVersionSchema(structural)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -36,7 +35,8 @@ import (
 
 // Config of a Server. The zero value is usable.
 type Config struct {
-	// Logger gets the definitions that cannot be read. Nil means slog's default.
+	// Logger receives definitions that cannot be read, compiled or written, and requests
+	// that fail because of one. Nil means slog.Default.
 	Logger *slog.Logger
 	// CompiledBytes bounds the estimated memory of compiled schemas. 0 means 64 MiB.
 	CompiledBytes int64
@@ -223,7 +223,7 @@ func (s *Server) addHooks(conditions *controller) error {
 			go s.sweep(ctx)
 			go func() {
 				if err := warm(ctx); err != nil {
-					utilruntime.HandleErrorWithContext(ctx, err, "Cannot warm up for definitions")
+					s.cfg.Logger.Error("Cannot warm up for definitions", "err", err)
 				}
 			}()
 			return nil

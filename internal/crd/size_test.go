@@ -75,7 +75,7 @@ func wantSize(t *testing.T, what string, estimate int64, make func() any) {
 	measured := perByte(20, 1, make)
 	t.Logf("%s: %.0f bytes, estimated as %d", what, measured, estimate)
 	if measured > 2*float64(estimate) || measured < float64(estimate)/3 {
-		t.Errorf("%s: %.0f bytes, estimated as %d", what, measured, estimate)
+		t.Errorf("%s takes %.0f bytes, which is not of the order of the estimate, %d", what, measured, estimate)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -94,7 +93,7 @@ func (s *servedDefinition) newWriterSet(full *apiextensionsv1.CustomResourceDefi
 	w.mu.versions = map[string]*versionWriter{}
 	models, err := s.server.models(full)
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("build models of %s for apply: %w", full.Name, err))
+		s.server.cfg.Logger.Error("OpenAPI types cannot be built; fields are typed by the objects that are applied", "name", full.Name, "err", err)
 	}
 	if len(models) > 0 {
 		if w.types, err = managedfields.NewTypeConverter(models, full.Spec.PreserveUnknownFields); err != nil {

@@ -115,7 +115,7 @@ func TestShell(t *testing.T) {
 			}
 		}
 		if etag := resp.Header.Get("ETag"); etag == "" || ask(h, "GET", "/millrace/"+path, "If-None-Match", etag).StatusCode != 304 {
-			t.Errorf("%s is sent again to a client that has it", path)
+			t.Errorf("%s is sent in full to a client that has its entity tag", path)
 		}
 		if resp := ask(h, "HEAD", "/millrace/"+path); resp.StatusCode != 200 || body(t, resp) != "" {
 			t.Errorf("HEAD of %s: %s", path, resp.Status)

@@ -220,7 +220,7 @@ func keyPair(t *testing.T, certPEM, keyPEM []byte) tls.Certificate {
 	return pair
 }
 
-// account is what a kubeconfig says of its current context.
+// account has the server and the credentials of a kubeconfig's current context.
 type account struct {
 	server         string
 	ca, cert, key  []byte

@@ -19,8 +19,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 )
 
-// TestServicesAgreeWithKubernetes changes APIServices at random. It compares documents with
-// those that the aggregator's helper sorts and its writer encodes.
+// TestServicesAgreeWithKubernetes changes APIServices at random. It compares our documents
+// with documents that Kubernetes' aggregator sorts and encodes.
 func TestServicesAgreeWithKubernetes(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

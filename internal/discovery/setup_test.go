@@ -12,7 +12,7 @@ import (
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	_ "k8s.io/kube-aggregator/pkg/apiserver" // registers what its scheme encodes
+	_ "k8s.io/kube-aggregator/pkg/apiserver" // registers the types of its scheme
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/millrace/millrace/internal/discovery"

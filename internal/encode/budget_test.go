@@ -122,7 +122,7 @@ func TestBudgetQueueDoesNotGrowWithDrops(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.mu.plain.cells) > 16 {
-		t.Errorf("%d cells in the queue, none of which holds anything", len(b.mu.plain.cells))
+		t.Errorf("%d cells are in the queue, want at most 16: all of them are empty", len(b.mu.plain.cells))
 	}
 }
 
@@ -157,5 +157,96 @@ func BenchmarkBudgetKeepDrop(b *testing.B) {
 			c.load()
 			budget.drop(c)
 		}
+	})
+}
+
+// queuesFixture is a budget with room for four segments of one size, and the cells that
+// were filled.
+type queuesFixture struct {
+	*Budget
+	t *testing.T
+}
+
+const fixtureSegment = 1000
+
+func newQueuesFixture(t *testing.T) queuesFixture {
+	return queuesFixture{NewBudget(4 * segmentOf(fixtureSegment).cost()), t}
+}
+
+// fill keeps n segments and returns their cells.
+func (f queuesFixture) fill(keep func(*cell, *segment), n int) []*cell {
+	cells := make([]*cell, n)
+	for i := range cells {
+		cells[i] = new(cell)
+		keep(cells[i], segmentOf(fixtureSegment))
+	}
+	return cells
+}
+
+// wantKept checks which cells are filled, without reading them as a client would, and that
+// the budget counts the filled cells of all sets.
+func (f queuesFixture) wantKept(when string, kept map[string][]*cell, want map[string][]bool) {
+	f.t.Helper()
+	var used int64
+	for name, cells := range kept {
+		for i, c := range cells {
+			used += c.cost()
+			if got := c.segment.Load() != nil; got != want[name][i] {
+				f.t.Errorf("%s: %s segment %d is kept: %v, want %v", when, name, i, got, want[name][i])
+			}
+		}
+	}
+	if f.Used() != used {
+		f.t.Errorf("%s: the budget counts %d bytes, the cells have %d", when, f.Used(), used)
+	}
+}
+
+// TestBudgetPlainNeverEvictsCompressed fills the budget with compressed segments that no
+// reader has read. A plain segment finds no room, or takes the room of plain ones only.
+func TestBudgetPlainNeverEvictsCompressed(t *testing.T) {
+	f := newQueuesFixture(t)
+	compressed := f.fill(f.keepCompressed, 4)
+	plain := f.fill(f.keepPlain, 1)
+	all := map[string][]*cell{"compressed": compressed, "plain": plain}
+	f.wantKept("a budget full of compressed segments", all, map[string][]bool{
+		"compressed": {true, true, true, true}, "plain": {false},
+	})
+
+	f.drop(compressed[0])
+	all["plain"] = f.fill(f.keepPlain, 3)
+	f.wantKept("three plain segments for the room of one", all, map[string][]bool{
+		"compressed": {false, true, true, true}, "plain": {false, false, true},
+	})
+
+	tooLarge := new(cell)
+	f.keepPlain(tooLarge, segmentOf(2*fixtureSegment))
+	all["too large"] = []*cell{tooLarge}
+	f.wantKept("a plain segment that needs the room of two", all, map[string][]bool{
+		"compressed": {false, true, true, true}, "plain": {false, false, false}, "too large": {false},
+	})
+}
+
+// TestBudgetCompressedEvictsPlainFirst has compressed segments arrive in a budget that is
+// full of plain ones. They evict the plain ones, even those that were read, and evict
+// compressed ones once there are no plain ones left.
+func TestBudgetCompressedEvictsPlainFirst(t *testing.T) {
+	f := newQueuesFixture(t)
+	plain := f.fill(f.keepPlain, 4)
+	plain[0].load()
+	all := map[string][]*cell{"plain": plain, "compressed": f.fill(f.keepCompressed, 1)}
+	f.wantKept("the first compressed segment", all, map[string][]bool{
+		"plain": {true, false, true, true}, "compressed": {true},
+	})
+
+	plain[0].load()
+	all["compressed"] = append(all["compressed"], f.fill(f.keepCompressed, 3)...)
+	f.wantKept("four compressed segments", all, map[string][]bool{
+		"plain": {false, false, false, false}, "compressed": {true, true, true, true},
+	})
+
+	all["compressed"][0].load()
+	all["compressed"] = append(all["compressed"], f.fill(f.keepCompressed, 1)...)
+	f.wantKept("a fifth compressed segment", all, map[string][]bool{
+		"plain": {false, false, false, false}, "compressed": {true, false, true, true, true},
 	})
 }

@@ -74,8 +74,8 @@ func BenchmarkSegment(b *testing.B) {
 	})
 }
 
-// BenchmarkLeafChange reads a leaf of which one object has changed. It is the cost of a
-// write to the next reader.
+// BenchmarkLeafChange reads a leaf after one of its objects has changed. That is the cost
+// of a write for the next reader.
 func BenchmarkLeafChange(b *testing.B) {
 	for name, framing := range framings {
 		b.Run(name, func(b *testing.B) {

@@ -137,7 +137,7 @@ func TestMemoGivesBackItems(t *testing.T) {
 		ask(i + 1)
 	}
 	if used := w.budget.Used(); used > 5*one {
-		t.Errorf("%d bytes are held, %d for one item", used, one)
+		t.Errorf("the budget counts %d bytes, one item takes %d", used, one)
 	}
 	if g.memo.Retire(w.budget); w.budget.Used() != 0 {
 		t.Errorf("%d bytes are kept for a memo that was retired", w.budget.Used())
@@ -281,7 +281,7 @@ func TestMemoUnderLoad(t *testing.T) {
 	}
 }
 
-// collectGarbage collects what only weak pointers refer to.
+// collectGarbage frees memory that only weak pointers refer to.
 func collectGarbage() {
 	for range 2 {
 		runtime.GC()

@@ -43,7 +43,7 @@ func TestPrefetchedListIsWhatTheEncoderWrites(t *testing.T) {
 			}
 			checkList(t, name, newList(f, all, 0, objects), want)
 			if encoding == Identity && !bytes.Equal(out.Bytes(), want) {
-				t.Errorf("%s: another answer with helpers", name)
+				t.Errorf("%s: the answer differs with prefetching goroutines", name)
 			}
 		}
 	}

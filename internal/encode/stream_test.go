@@ -124,8 +124,8 @@ func (c *streamClient) check(t *testing.T, ended bool) {
 	}
 }
 
-// TestStreams sends random events to clients that join at any time, and decodes after each
-// write what a client has received.
+// TestStreams sends random events to clients that join at any time. After each write it
+// decodes the bytes that a client has received.
 func TestStreams(t *testing.T) {
 	for _, framing := range []Framing{WatchJSON, WatchProtobuf} {
 		for seed := range uint64(6) {
@@ -241,9 +241,9 @@ func TestEventIsEncodedOnce(t *testing.T) {
 	}
 }
 
-// TestAgesAreOfNow sends events whose frames tell ages. Watches that are sent an event in
-// the same second share the frame. A watch that is sent it later gets a new one, also
-// between frames that it shares with other watches.
+// TestAgesAreOfNow sends events with ages in their frames. Watches that get an event in the
+// same second share its frame. A watch that gets the event later gets a new frame, even
+// between frames that the watch shares with others.
 func TestAgesAreOfNow(t *testing.T) {
 	w := newFixture(t)
 	cfg := w.watchForm(t, WatchJSON).cfg

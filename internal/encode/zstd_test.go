@@ -164,7 +164,7 @@ func TestSegmentsStandAlone(t *testing.T) {
 			parts[i] = repetitiveBytes(random, 129+random.IntN(400))
 		}
 		if got := unzstd(t, composeZstd(t, parts, func(int) bool { return true })); !bytes.Equal(got, bytes.Join(parts, nil)) {
-			t.Fatal("segments decode to other bytes behind others")
+			t.Fatal("segments in one stream do not decode to their plain bytes")
 		}
 	}
 }
@@ -222,10 +222,10 @@ func TestSegmentUnpacks(t *testing.T) {
 		plain := &segment{bytes: repetitiveBytes(random, size), size: int64(size)}
 		again, err := plain.zstdCompressed().zstdDecompressed()
 		if err != nil || !bytes.Equal(again.bytes, plain.bytes) {
-			t.Errorf("%d bytes are %d when they are decompressed: %v", size, len(again.bytes), err)
+			t.Errorf("%d bytes were decompressed to %d bytes: %v", size, len(again.bytes), err)
 		}
 		if cap(again.bytes) > size+size/8+64 {
-			t.Errorf("%d bytes take %d when they are decompressed", size, cap(again.bytes))
+			t.Errorf("decompressing %d bytes allocated %d", size, cap(again.bytes))
 		}
 	}
 }

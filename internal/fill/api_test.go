@@ -125,7 +125,7 @@ func (f *fakeAPI) createLocked(w http.ResponseWriter, r *http.Request, body []by
 	}
 	created := obj.GetCreationTimestamp()
 	if obj.GetUID() != "" || len(obj.GetManagedFields()) > 0 || !created.IsZero() {
-		f.t.Errorf("created %s with what the server decides", path)
+		f.t.Errorf("%s was created with fields that only the server sets", path)
 	}
 	obj.SetUID(types.UID("uid-" + formatCount(f.nextUID.Add(1))))
 	switch obj := obj.(type) {

@@ -225,7 +225,7 @@ func TestDefinitionsThroughAPI(t *testing.T) {
 	fake.mu.bodies[foreign] = []byte(`{"metadata":{"name":"foreign"}}`)
 	summary = runFill(t, Config{Shape: Shape{Seed: 40}, REST: conf, Delete: true})
 	if summary.Total().Done != 0 {
-		t.Errorf("another seed deleted %+v", summary)
+		t.Errorf("a fill with another seed deleted %+v, want nothing", summary)
 	}
 	delete(fake.mu.bodies, foreign)
 	summary = runFill(t, Config{Shape: Shape{Seed: 4}, REST: conf, Delete: true})

@@ -91,7 +91,7 @@ func TestFillAndDeleteInEtcd(t *testing.T) {
 	key, _ := StorageKey("/registry", g.Pod(729))
 	got, err := client.Get(ctx, key)
 	if err != nil || len(got.Kvs) != 1 || !bytes.Equal(got.Kvs[0].Value, mustEncode(t, g.Pod(729))) {
-		t.Fatalf("pod 729 is not what the generator makes: %v %v", got, err)
+		t.Fatalf("pod 729 differs from the generator's: %v %v", got, err)
 	}
 
 	// The second run has 20 more pods, and one pod was deleted. Only these 21 are

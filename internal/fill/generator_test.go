@@ -135,7 +135,7 @@ func TestStoredFormIsTheSerializers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(value, again.Bytes()) {
-			t.Errorf("%s does not encode to what it was decoded from", kind)
+			t.Errorf("%s encodes to other bytes than it was decoded from", kind)
 		}
 		meta, ok := storedMeta(value)
 		if !ok || meta.Name != obj.GetName() || meta.Labels[LabelSeed] != "0" || meta.ResourceVersion != "" {

@@ -351,8 +351,8 @@ func (s *testServer) waitLogged(t *testing.T, text string) {
 	}
 }
 
-// TestSlowCloseBlocksNoWorker has more failing sources than there are workers, over
-// connections whose Close blocks, as that of TLS may.
+// TestSlowCloseBlocksNoWorker has more failing sources than there are workers. Their
+// connections block in Close, as TLS connections may.
 func TestSlowCloseBlocksNoWorker(t *testing.T) {
 	closing := &slowCloser{closed: make(chan struct{})}
 	s := serve(t, func(s *testServer) {

@@ -17,8 +17,8 @@ import (
 // closingHandler serves streams that the client resets as soon as they have something to
 // send.
 type closingHandler struct {
-	// answered receives each request whose answer waits to be sent. ended receives a
-	// value when its handler has returned.
+	// answered receives a request when its answer waits to be sent. ended receives a
+	// value when the request's handler has returned.
 	answered chan weak.Pointer[http.Request]
 	ended    chan struct{}
 }

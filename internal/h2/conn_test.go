@@ -203,7 +203,7 @@ func smallBuffers(hs *http.Server) {
 	}
 }
 
-// TestFloods has clients that send what costs the server more than them.
+// TestFloods has clients send frames that cost the server more work than the client.
 func TestFloods(t *testing.T) {
 	var running, most atomic.Int64
 	block := make(chan struct{})

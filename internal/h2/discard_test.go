@@ -144,8 +144,8 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// TestDiscardIsBounded checks that a client cannot send for ever. What it sends before it
-// can know of the reset must be dropped without an error.
+// TestDiscardIsBounded checks that a client cannot send for ever after a reset. Frames that
+// it sends before the reset has reached it must be dropped without an error.
 func TestDiscardIsBounded(t *testing.T) {
 	s := serve(t, http.HandlerFunc(earlyHandler), ours(h2.Config{}))
 	for name, send := range map[string]func(u *upload){
@@ -325,7 +325,7 @@ func TestDiscardAndShutdown(t *testing.T) {
 	}
 }
 
-// TestAbortWithoutWindow aborts an answer whose client has no window.
+// TestAbortWithoutWindow aborts an answer to a client with an empty flow-control window.
 func TestAbortWithoutWindow(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")

@@ -32,8 +32,8 @@ func inlineRequest(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), inlineKey{}, true))
 }
 
-// TestInlineRunsOnReader checks which requests the reader's goroutine serves: those that
-// Inline accepts, without a body. The handler must see the request that Inline returned.
+// TestInlineRunsOnReader checks that the reader's goroutine serves a request only if Inline
+// accepts it and it has no body. The handler must see the request that Inline returned.
 func TestInlineRunsOnReader(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		marked, _ := r.Context().Value(inlineKey{}).(bool)
@@ -87,7 +87,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 		defer resp.Body.Close()
 		waiting[path] = resp
 		if _, got := get(t, client, s.url("/inline/other")); got != "/inline/other" {
-			t.Errorf("another request: got %s", got)
+			t.Errorf("a request beside the waiting ones: got %s", got)
 		}
 	}
 	for path, resp := range waiting {
@@ -98,7 +98,7 @@ func TestInlineHandlersMayWait(t *testing.T) {
 	}
 	for range 10 {
 		if _, got := get(t, client, s.url("/inline/after")); got != "/inline/after" {
-			t.Errorf("a request after them: got %s", got)
+			t.Errorf("a request after the waiting ones: got %s", got)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (p *peer) expectGoAway(last uint32) {
 
 // answerTo returns the server's reaction: resets, a GOAWAY or the end of the connection.
 // With a stream it waits for the response, and returns its status too. With 0 it sends a
-// PING and returns what came before the answer.
+// PING and returns the reactions that arrive before the PING's answer.
 func (p *peer) answerTo(answer uint32) string {
 	if answer == 0 {
 		_ = p.WritePing(false, [8]byte{'e', 'n', 'd'})

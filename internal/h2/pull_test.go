@@ -219,7 +219,7 @@ func TestPullPanics(t *testing.T) {
 		t.Error("the client sees no error")
 	}
 	if err := <-errs; err == nil || !strings.Contains(s.log.String(), "panic") {
-		t.Error("no error, or nothing logged:", err)
+		t.Error("the panic gave no error, or was not logged:", err)
 	}
 	if resp, _ := get(t, c, s.url("/other")); resp.StatusCode != 200 {
 		t.Error("the connection did not survive")
@@ -334,7 +334,7 @@ func TestPullBesideDownload(t *testing.T) {
 	}
 }
 
-// TestPullSlowReader has a client whose window grows by one byte at a time.
+// TestPullSlowReader has a client that opens its window by one byte at a time.
 func TestPullSlowReader(t *testing.T) {
 	p := newFeedHandler()
 	s := serve(t, p, ours(h2.Config{}))
@@ -349,7 +349,7 @@ func TestPullSlowReader(t *testing.T) {
 			t.Fatalf("the connection ended after %q", got)
 		case *http2.DataFrame:
 			if len(f.Data()) != 1 {
-				t.Fatalf("%q is not what the window allows", f.Data())
+				t.Fatalf("a DATA frame has %q, but the window allows one byte", f.Data())
 			}
 			got += string(f.Data())
 			_ = c.WriteWindowUpdate(1, 1)

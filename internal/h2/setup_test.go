@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // leftOverGoroutines waits for the goroutines of servers to end. It returns the stacks of
-// those that do not.
+// the goroutines that do not end in time.
 func leftOverGoroutines() string {
 	deadline := time.Now().Add(testTimeout)
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 )
 
-// violationCase is what a client sends, and the server's reaction.
+// violationCase has frames that a client sends, and the reaction that the server must show.
 type violationCase struct {
 	name string
 	say  func(p *peer)
@@ -21,8 +21,8 @@ type violationCase struct {
 	answer uint32
 }
 
-// TestViolations sends both servers what clients must not send, and some things that they
-// may.
+// TestViolations sends frames that clients must not send, and some that they may, to our
+// server and to Go's.
 func TestViolations(t *testing.T) {
 	theirs := serve(t, http.HandlerFunc(holdHandler), goServer)
 	mine := serve(t, http.HandlerFunc(holdHandler), ours(h2.Config{}))

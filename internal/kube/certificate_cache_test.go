@@ -202,8 +202,8 @@ func TestCertificateCacheIsBounded(t *testing.T) {
 }
 
 // TestCachedCertificatesAreObserved checks that each request with a certificate counts in
-// Kubernetes' metric of remaining lifetimes. The cache observes those that it answers,
-// and the inner authenticator the others.
+// Kubernetes' metric of remaining lifetimes. The cache observes the requests that it
+// answers itself, and the inner authenticator observes the others.
 func TestCachedCertificatesAreObserved(t *testing.T) {
 	const name = "apiserver_client_certificate_expiration_seconds"
 	if newCertificateCache(nil, nil, nil).lifetimes == nil {

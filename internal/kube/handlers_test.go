@@ -165,7 +165,7 @@ func TestDecidedRequestsSkipTimeoutFilter(t *testing.T) {
 					t.Error("the request has no deadline")
 				}
 				if info, _ := request.RequestInfoFrom(req.Context()); c.LongRunningFunc(req, info) {
-					t.Error("the request is long-running for the other filters")
+					t.Error("the filters of Kubernetes take the request for long-running")
 				}
 			}), c)
 		}}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -46,6 +47,8 @@ type Hooks struct {
 	Front func(next http.Handler) http.Handler
 	// Ready are checks that are added to /readyz.
 	Ready []healthz.HealthChecker
+	// Logger receives documents that cannot be built. Nil means slog.Default.
+	Logger *slog.Logger
 }
 
 // Protocols says how HTTP is to be served.

@@ -92,7 +92,7 @@ func TestImports(t *testing.T) {
 }
 
 // TestNestedPackages checks that a package in a subdirectory has a place of its
-// own, to which the order applies as to any other.
+// own, and that the order of places applies to it.
 func TestNestedPackages(t *testing.T) {
 	order := []Place{
 		{Name: "store"},

@@ -92,11 +92,11 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 		}
 		built, err := transcode.BuildV2(full, version.Name)
 		if err != nil {
-			logMissing(d, err)
+			s.logMissing(d, err)
 			return nil, nil
 		}
 		if whole, err = builder.MergeSpecs(whole, built); err != nil {
-			logMissing(d, err)
+			s.logMissing(d, err)
 			return nil, nil
 		}
 	}

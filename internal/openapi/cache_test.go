@@ -59,7 +59,7 @@ func TestNothingIsReadUntilAsked(t *testing.T) {
 	}
 	get(h, "/openapi/v3/apis/other.example.com/v1")
 	if n := c.readNames(); len(n) != 1 || n["gadgets.other.example.com"] != 1 {
-		t.Errorf("for one group version: %v read", n)
+		t.Errorf("one group version read the definitions %v", n)
 	}
 	tag := get(h, "/openapi/v2").Header().Get("Etag")
 	c.readNames()
@@ -69,7 +69,7 @@ func TestNothingIsReadUntilAsked(t *testing.T) {
 	get(h, "/openapi/v2")
 	get(h, "/openapi/v2", "Accept-Encoding", "gzip")
 	if n := c.readNames(); len(n) > 0 {
-		t.Errorf("for what was read before: %v read", n)
+		t.Errorf("documents that are cached read the definitions %v", n)
 	}
 }
 

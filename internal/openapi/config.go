@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -48,6 +49,9 @@ type Config struct {
 	Version string
 	// CacheBytes is the limit of the fragment cache. Zero means 64 MiB.
 	CacheBytes int64
+	// Logger receives documents that cannot be built, and custom resources that they lack.
+	// Nil means slog.Default.
+	Logger *slog.Logger
 }
 
 const defaultCacheBytes = 64 << 20

@@ -142,7 +142,7 @@ func TestServices(t *testing.T) {
 		return ""
 	})
 	if !strings.Contains(get(p.ours, "/openapi/v2").Body.String(), "of an older version") {
-		t.Error("the services are not there: the test tests nothing")
+		t.Error("the document lacks the services, so this test checks nothing")
 	}
 }
 
@@ -204,7 +204,8 @@ func messages(p *pair, path, accept string, want, got protobuf.Message) {
 	}
 }
 
-// same compares messages as text, in which a difference can be found.
+// same fails unless two messages are equal. It compares their text to show the first
+// difference.
 func same(t testing.TB, path string, want, got protobuf.Message) {
 	t.Helper()
 	if protobuf.Equal(want, got) {
@@ -219,8 +220,9 @@ func same(t testing.TB, path string, want, got protobuf.Message) {
 	t.Fatalf("%s: want %d lines, got %d", path, len(w), len(g))
 }
 
-// TestConflicts has definitions whose names built-in resources or each other have too,
-// and built-in schemas that differ from those that custom resources refer to.
+// TestConflicts has definitions with names that built-in resources or other definitions
+// have too. It also has built-in schemas that differ from the schemas of the same name that
+// custom resources refer to.
 func TestConflicts(t *testing.T) {
 	kube := newBuiltin("apps", "deployments", "Deployment")
 	kube.change = func(s *spec.Swagger) {
@@ -250,7 +252,7 @@ func TestConflicts(t *testing.T) {
 		return difference(w.Body.Bytes(), g.Body.Bytes())
 	})
 	if !strings.Contains(get(p.ours, "/openapi/v2").Body.String(), "Status_v2") {
-		t.Error("nothing was renamed: the test tests nothing")
+		t.Error("no schema was renamed, so this test checks nothing")
 	}
 }
 

@@ -2,23 +2,24 @@ package openapi
 
 import (
 	"container/list"
+	"log/slog"
 	"maps"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 )
 
 // fragments is a cache of fragments with a limit in bytes. The least recently read are
 // dropped first.
 //
 // The first goroutine that asks for a missing fragment builds it, outside the lock.
-// Others that want the same fragment wait for it. Documents that
-// are being sent keep their fragments beyond the limit.
+// Others that want the same fragment wait for it. Documents that are being sent keep
+// their fragments beyond the limit.
 type fragments struct {
-	limit int64
-	mu    struct {
+	limit  int64
+	logger *slog.Logger
+	mu     struct {
 		sync.Mutex
 		used  int64
 		byKey map[fragmentKey]*list.Element // of *cachedFragment
@@ -52,8 +53,8 @@ type fragmentBuild struct {
 // shrinkDivisor is the part of its peak below which byKey is replaced by a smaller map.
 const shrinkDivisor = 8
 
-func newFragments(limit int64) *fragments {
-	f := &fragments{limit: limit}
+func newFragments(limit int64, logger *slog.Logger) *fragments {
+	f := &fragments{limit: limit, logger: logger}
 	f.mu.byKey = map[fragmentKey]*list.Element{}
 	f.mu.recent = list.New()
 	f.mu.building = map[fragmentKey]*fragmentBuild{}
@@ -129,7 +130,7 @@ func (f *fragments) get(key fragmentKey, tag uint64, build func() (fragment, err
 
 // build builds a fragment and wakes the goroutines that wait for it.
 func (f *fragments) build(key fragmentKey, m *fragmentBuild, build func() (fragment, error)) (fragment, error) {
-	m.fragment, m.err = buildOrLeaveOut(key, build)
+	m.fragment, m.err = f.buildOrLeaveOut(key, build)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.mu.building, key)
@@ -142,10 +143,10 @@ func (f *fragments) build(key fragmentKey, m *fragmentBuild, build func() (fragm
 
 // buildOrLeaveOut returns an empty fragment if the builder panics, which must end neither
 // the server nor other requests.
-func buildOrLeaveOut(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
+func (f *fragments) buildOrLeaveOut(key fragmentKey, build func() (fragment, error)) (made fragment, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			klog.ErrorS(nil, "A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
+			f.logger.Error("A custom resource is missing in OpenAPI: its builder panics", "name", key.owner, "version", key.version, "panic", p)
 		}
 	}()
 	return build()

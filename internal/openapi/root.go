@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/util/responsewriter"
-	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/handler3"
 )
 
@@ -31,7 +30,7 @@ type rootDocument struct {
 func (s *Server) serveRoot(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	made, err := s.makeRoot(r, next)
 	if err != nil {
-		klog.ErrorS(err, "OpenAPI v3 root cannot be built")
+		s.logger.Error("OpenAPI v3 root cannot be built", "err", err)
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -56,7 +55,7 @@ func (s *Server) makeRoot(r *http.Request, next http.Handler) ([]byte, error) {
 	all := handler3.OpenAPIV3Discovery{}
 	if nextRoot != nil {
 		if err := json.Unmarshal(nextRoot, &all); err != nil {
-			klog.ErrorS(err, "OpenAPI v3 root of the aggregation layer cannot be read")
+			s.logger.Error("OpenAPI v3 root of the aggregation layer cannot be read", "err", err)
 		}
 	}
 	if all.Paths == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 // Server answers /openapi/v2 and /openapi/v3. It is safe for concurrent use.
 type Server struct {
 	config    Config
+	logger    *slog.Logger
 	views     viewTracker
 	templates transcode.PathTemplates
 	fragments *fragments
@@ -35,7 +37,10 @@ func New(config Config) (*Server, error) {
 	if config.CacheBytes == 0 {
 		config.CacheBytes = defaultCacheBytes
 	}
-	s := &Server{config: config, fragments: newFragments(config.CacheBytes)}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	s := &Server{config: config, logger: config.Logger, fragments: newFragments(config.CacheBytes, config.Logger)}
 	s.views.catalog, s.views.programVersion = config.Catalog, config.Version
 	config.Catalog.AddHandler(s.definitionChanged)
 	return s, nil

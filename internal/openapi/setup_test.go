@@ -203,8 +203,8 @@ func (c *catalog) AddHandler(f func(before, after *crd.Definition)) {
 	c.follow = append(c.follow, f)
 }
 
-// builtinResource is what a local server has instead of resources of its own: the specs
-// of a definition.
+// builtinResource stands for the resources of a local server. Its specs are those of a
+// definition.
 type builtinResource struct {
 	*definition
 	// change alters the v2 spec.

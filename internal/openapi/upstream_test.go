@@ -109,7 +109,7 @@ func (i informer) Lister() listers.CustomResourceDefinitionLister {
 	return listers.NewCustomResourceDefinitionLister(i.GetIndexer())
 }
 
-// ServeHTTP answers with what the controllers have published so far.
+// ServeHTTP answers with the documents that the controllers have published so far.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range u.v3.GetAPIServiceNames() {
 		if err := u.v3.UpdateAPIServiceSpec(name); err != nil {

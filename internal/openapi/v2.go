@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/NYTimes/gziphandler"
-	"k8s.io/klog/v2"
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
@@ -47,7 +46,7 @@ func (s *Server) serveV2(w http.ResponseWriter, r *http.Request, next http.Handl
 		err = s.withView(r.Context(), build)
 	}
 	if err != nil {
-		klog.ErrorS(err, "OpenAPI v2 cannot be built")
+		s.logger.Error("OpenAPI v2 cannot be built", "err", err)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -80,7 +79,7 @@ func (s *Server) sendV2(w http.ResponseWriter, r *http.Request, content *lazyDoc
 			return
 		}
 		if err := content.document.send(w, compress); err != nil {
-			klog.V(4).InfoS("OpenAPI v2 was not sent to its end", "err", err)
+			s.logger.Debug("OpenAPI v2 was not sent to its end", "err", err)
 		}
 	case !compress || r.Method == http.MethodHead:
 		http.ServeContent(w, r, name, modified, content)
@@ -182,7 +181,7 @@ func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error
 	for _, version := range servedVersions(full) {
 		entries, err := s.templates.EntriesV2(full, version)
 		if err != nil {
-			logMissing(d, err)
+			s.logMissing(d, err)
 			return transcode.Entries{}, nil
 		}
 		all.Append(entries.Paths, entries.Schemas)
@@ -195,8 +194,8 @@ func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error
 }
 
 // logMissing logs that a definition is left out.
-func logMissing(d *crd.Definition, err error) {
-	klog.ErrorS(err, "A custom resource is missing in OpenAPI v2", "name", d.Name)
+func (s *Server) logMissing(d *crd.Definition, err error) {
+	s.logger.Error("A custom resource is missing in OpenAPI v2", "name", d.Name, "err", err)
 }
 
 // proto returns the frame in protobuf.

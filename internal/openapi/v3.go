@@ -10,7 +10,6 @@ import (
 
 	"github.com/munnerz/goautoneg"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/klog/v2"
 )
 
 // documentSource is a v3 document before it is built.
@@ -56,7 +55,7 @@ func (s *Server) serveV3(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	instrumented("openapi/v3/", func(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
-			klog.ErrorS(err, "OpenAPI v3 cannot be built", "path", r.URL.Path)
+			s.logger.Error("OpenAPI v3 cannot be built", "path", r.URL.Path, "err", err)
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
@@ -156,7 +155,7 @@ func (s *Server) buildV3(m member, f form) (fragment, error) {
 	}
 	entries, err := s.templates.EntriesV3(full, &full.Spec.Versions[i])
 	if err != nil {
-		klog.ErrorS(err, "A custom resource is missing in OpenAPI v3", "name", m.Name, "version", m.version.Name)
+		s.logger.Error("A custom resource is missing in OpenAPI v3", "name", m.Name, "version", m.version.Name, "err", err)
 		return fragment{}, nil
 	}
 	return f.fragment(entries)

@@ -50,15 +50,15 @@ func onlyShape(t *testing.T, lists *usage.Accounts) report.ListShape {
 	return r.Shapes[0]
 }
 
-// TestShapes asks once in each way and looks at what the accounts call it, how much
-// was found, and that bytes are those of the body.
+// TestShapes sends one request of each shape. It checks the shape's name in the accounts,
+// the numbers of objects, and that the bytes counted are those of the body.
 func TestShapes(t *testing.T) {
 	protobufGzip := http.Header{"Accept": {protobufAccept}, "Accept-Encoding": {"gzip"}}
 	for _, c := range []struct {
 		target string
 		header http.Header
 		shape  report.Shape
-		// objects and scanned are what is found and looked at.
+		// objects is the number of objects that are found, scanned of those looked at.
 		objects, scanned uint64
 	}{
 		{listPath, nil, report.Shape{Verb: "list", Scope: "cluster", Revision: "unset", Encoding: "json", Path: "range"}, 4, 4},
@@ -117,7 +117,7 @@ func TestPassedOnAccounts(t *testing.T) {
 	}
 }
 
-// TestNotAccounted sends what is no GET or LIST of objects.
+// TestNotAccounted sends requests that are neither a GET nor a LIST of objects.
 func TestNotAccounted(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	env.send(t, http.MethodPost, listPath, nil)
@@ -158,7 +158,8 @@ func TestUnknownResources(t *testing.T) {
 	}
 }
 
-// TestAuditedListsAreRelists counts what is passed on for its audit alone.
+// TestAuditedListsAreRelists counts requests that are passed on only because they are
+// audited.
 func TestAuditedListsAreRelists(t *testing.T) {
 	env, lists := newCountedTier(t, usage.Config{}, "one/a")
 	audited := func(ctx context.Context) context.Context {
@@ -238,7 +239,7 @@ func (s *slowWriter) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// TestWaitingIsNoCPU counts what requests wait for, but not as CPU.
+// TestWaitingIsNoCPU checks that the time that requests wait does not count as CPU time.
 func TestWaitingIsNoCPU(t *testing.T) {
 	for _, target := range []string{listPath, objectPath, listPath + "?limit=x"} {
 		env, lists := newCountedTier(t, usage.Config{}, "one/a")

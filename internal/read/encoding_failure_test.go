@@ -17,8 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/read"
 )
 
-// misshapenSerializer is a serializer whose encoders write a space ahead of objects once
-// they are broken.
+// misshapenSerializer is a serializer. Once broken is set, its encoders write a space ahead
+// of each object.
 type misshapenSerializer struct {
 	runtime.NegotiatedSerializer
 	broken atomic.Bool
@@ -44,7 +44,7 @@ func (e *misshapenEncoder) Encode(obj runtime.Object, w io.Writer) error {
 	return e.Encoder.Encode(obj, w)
 }
 
-// newMisshapenTier makes a tier whose encoders break after the forms were made.
+// newMisshapenTier makes a tier, and breaks its encoders after the forms were made.
 func newMisshapenTier(t *testing.T, keys ...string) *testTier {
 	t.Helper()
 	s := &misshapenSerializer{}
@@ -57,7 +57,7 @@ func newMisshapenTier(t *testing.T, keys ...string) *testTier {
 	return env
 }
 
-// lines are what the tier has logged since the last call.
+// lines returns the lines that the tier has logged since the last call.
 func (env *testTier) lines() []string {
 	text := env.logged.String()
 	env.logged.Reset()
@@ -77,9 +77,9 @@ func wantLine(t *testing.T, lines []string, parts ...string) {
 	}
 }
 
-// TestUnexpectedShapeIsLogged lists objects whose encoder writes another shape than the
-// form expects. Each request is passed on and counted. The first one in a minute is
-// logged, with the number of those that were not.
+// TestUnexpectedShapeIsLogged lists objects while the encoder writes another shape than the
+// form expects. Each request is passed on and counted. The first request in a minute is
+// logged, with the number of requests since the last line that were not.
 func TestUnexpectedShapeIsLogged(t *testing.T) {
 	env := newMisshapenTier(t, "one/a", "one/b")
 	send := func(target string) {
@@ -105,8 +105,8 @@ func TestUnexpectedShapeIsLogged(t *testing.T) {
 	wantLine(t, env.lines(), `form="v1 json pretty"`, "suppressed=0")
 }
 
-// TestAbortedAnswerIsLogged lists objects of which one that is sent late cannot be
-// encoded.
+// TestAbortedAnswerIsLogged lists many objects. One of the last cannot be encoded, when the
+// answer has already begun.
 func TestAbortedAnswerIsLogged(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, append(keysOf(2000), "two/broken")...)

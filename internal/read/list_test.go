@@ -90,12 +90,12 @@ func TestPlansTellNoMoreThanIsSelected(t *testing.T) {
 			}
 		}
 		if got, want := plan(listPath), "range; candidates=10; selected=10; scope=10"; got != want {
-			t.Errorf("%s, all: %q, want %q", step.name, got, want)
+			t.Errorf("%s, a list without selectors: plan %q, want %q", step.name, got, want)
 		}
 	}
 }
 
-// TestWarming finds encoded bytes for which no client has asked.
+// TestWarming checks that objects are encoded before any client asks for them.
 func TestWarming(t *testing.T) {
 	budget := encode.NewBudget(64 << 20)
 	env := newTestTier(t, func(c *read.RouteConfig) { c.Shared.Budget = budget })
@@ -115,7 +115,8 @@ func TestWarming(t *testing.T) {
 	<-ended
 }
 
-// TestWarmingHeedsItsShare leaves half of the budget to what is asked for.
+// TestWarmingHeedsItsShare checks that warming leaves half of the budget to bytes that
+// clients ask for.
 func TestWarmingHeedsItsShare(t *testing.T) {
 	for _, limit := range []int64{0, 40 << 10} {
 		budget := encode.NewBudget(limit)

@@ -143,7 +143,7 @@ func TestStormOfReflectors(t *testing.T) {
 	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return !slices.ContainsFunc(stores, func(s clientcache.Store) bool { return len(s.ListKeys()) != 2 }), nil
 	}); err != nil {
-		t.Fatalf("not all have listed: %v", err)
+		t.Fatalf("not all informers have their objects: %v", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

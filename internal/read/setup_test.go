@@ -58,14 +58,14 @@ type testTier struct {
 	resource *cache.Resource
 	etcd     *fakeEtcd
 	registry metrics.KubeRegistry
-	// logged is what the tier has logged. clock is the tier's.
+	// logged has the tier's log lines. clock is the tier's clock.
 	logged  bytes.Buffer
 	clock   *clocktesting.FakePassiveClock
 	tier    *read.Tier
 	handler http.Handler
 }
 
-// passedOnStatus is what the handler behind the tier answers.
+// passedOnStatus is the status that the handler behind the tier answers with.
 const passedOnStatus = http.StatusTeapot
 
 type configChange func(*read.RouteConfig)

@@ -111,7 +111,7 @@ func TestOtherMethodsAreNotReads(t *testing.T) {
 func TestRequestWithoutInformation(t *testing.T) {
 	env := newTestTier(t)
 	env.load(t, "one/a")
-	// A server whose handler chain lacks the request's information would send this.
+	// The context has no RequestInfo, as if the filter that adds it were missing.
 	w := env.send(t, http.MethodGet, objectPath, nil, func(context.Context) context.Context { return context.Background() })
 	if w.Code != passedOnStatus {
 		t.Errorf("status %d", w.Code)

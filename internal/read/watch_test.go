@@ -233,7 +233,7 @@ func TestWatchThatCannotGoOn(t *testing.T) {
 	s = env.watch(t, listPath+"?watch=1&resourceVersion=100", nil)
 	env.put(t, "one/a", "x", 101)
 	s.want(t, "MODIFIED a 101")
-	env.load(t, "one/a") // what happened meanwhile is not known
+	env.load(t, "one/a") // a load interrupts the history
 	s.want(t, "ERROR 410 Expired", "end")
 }
 

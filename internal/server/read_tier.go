@@ -122,6 +122,7 @@ func (r *readTier) hooks() kube.Hooks {
 			CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
 			Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
 		},
+		Logger: r.backends.logger,
 		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
 			return r.backends.healthy()
 		})},

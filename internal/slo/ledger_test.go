@@ -44,7 +44,7 @@ func TestOneWriteOfManyWatches(t *testing.T) {
 	r := x.SLO()
 	const delivered = clients * selections * watches * writes * events
 	if r.All.Events != delivered || r.All.Bytes != delivered*size || r.All.Spans.Count != delivered || math.Abs(r.All.Spans.Max-0.003) > 1e-6 {
-		t.Errorf("all is %+v, want %d events", r.All, delivered)
+		t.Errorf("the totals are %+v, want %d events", r.All, delivered)
 	}
 	if len(r.Clients) != clients || len(r.Subscriptions) != selections {
 		t.Fatalf("clients %+v, subscriptions %+v", r.Clients, r.Subscriptions)
@@ -88,7 +88,7 @@ func TestInFlightEventsAreNotDelivered(t *testing.T) {
 	w.Sent(&failed, 100, nil)
 	look("in a write that fails", 2, 1, 100)
 	if r := x.SLO(); r.All.Events != 1 || r.All.Bytes != 100 {
-		t.Errorf("all is %+v", r.All)
+		t.Errorf("the totals are %+v, want 1 event of 100 bytes", r.All)
 	}
 }
 
@@ -107,6 +107,6 @@ func TestWriteReturnsAfterClose(t *testing.T) {
 	write.Written()
 	r := x.SLO()
 	if r.All.Events != 3 || r.All.Spans.Count != 3 || len(r.Clients) != 1 || r.Clients[0].Events != 3 || r.Clients[0].Bytes != 150 || r.Clients[0].Spans.Count != 3 {
-		t.Errorf("all %+v, clients %+v", r.All, r.Clients)
+		t.Errorf("the totals are %+v, the clients %+v", r.All, r.Clients)
 	}
 }

@@ -6,29 +6,33 @@ import (
 	"time"
 )
 
-// peers are the watches of one client with the same subscription. They buffer what
-// their client's and their subscription's accounts have to count, so that those two are
-// locked and loaded once for several spans.
+// peers is a buffer that all watches of one client with the same subscription share. It
+// collects their deliveries and adds them to the client's and the subscription's accounts
+// later. Many goroutines share those accounts; with the buffer, several spans take one lock
+// and one load of each. The cost is that the accounts lag behind until the buffer is
+// flushed, so a report flushes all of them first (flushPeers).
 //
-// Lock order: peers before client and subscription.
+// Lock order: peers.mu before the locks of the client and the subscription.
 type peers struct {
-	// mu comes first: a delivery touches its cache line alone.
+	// mu is the first field, so that a delivery touches few cache lines.
 	mu struct {
 		sync.Mutex
-		// pendingCount is how many of pending are in use. It is written with the lock
-		// held. Loads without the lock only prefetch.
+		// pendingCount is the number of elements of pending that are in use. It is
+		// written with the lock held. Loads without the lock only prefetch the cache line.
 		pendingCount atomic.Uint32
-		// closed is set when the last watch is closed. Later deliveries are flushed at
-		// once.
+		// closed is set when the last watch is closed. Deliveries that come later are
+		// flushed at once, because no report finds the peers any more.
 		closed bool
 
-		// The fields below are not flushed yet.
+		// The fields below hold what the next flush adds to the accounts.
 
 		events, bytes uint64
-		// All pending spans end in the slot of windows that ends at before, which is since
-		// the set's beginning. longest is the longest of the spans.
-		before, longest time.Duration
-		pending         [14]pendingSpan
+		// before is the end of the time slot in which all pending spans end, as a duration
+		// since the set began. A slot has the length coarseSlot.
+		before time.Duration
+		// longest is the longest pending span.
+		longest time.Duration
+		pending [14]pendingSpan
 	}
 
 	client       *clientAccount
@@ -37,21 +41,24 @@ type peers struct {
 	watches int
 }
 
-// pendingSpan is spans of the same length that are not flushed yet.
+// pendingSpan is a number of spans that fall into the same bucket.
 type pendingSpan struct {
-	// at is the span's bucket.
+	// at is the index of the bucket.
 	at uint16
-	// late is as in spanRun.
-	late  uint16
+	// late has the meaning of spanRun.late.
+	late uint16
+	// count is the number of spans.
 	count uint32
 }
 
+// peersKey is the key of Watches.mu.peers.
 type peersKey struct {
 	*clientAccount
 	*subscriptionAccount
 }
 
-// peersLocked returns the peers of a new watch. Watches.mu is held.
+// peersLocked returns the peers that a new watch joins, and counts the watch. It makes them
+// for the first watch. The caller holds Watches.mu.
 func (set *Watches) peersLocked(c *clientAccount, s *subscriptionAccount) *peers {
 	p := set.mu.peers[peersKey{c, s}]
 	if p == nil {
@@ -64,7 +71,8 @@ func (set *Watches) peersLocked(c *clientAccount, s *subscriptionAccount) *peers
 	return p
 }
 
-// leaveLocked removes a watch that ends from its peers.
+// leaveLocked removes a watch that ends from its peers. The last one flushes them and
+// deletes them from the set. The caller holds Watches.mu.
 func (set *Watches) leaveLocked(p *peers) {
 	now := set.cfg.Clock.Now()
 	c, s := p.client, p.subscription
@@ -81,7 +89,8 @@ func (set *Watches) leaveLocked(p *peers) {
 	p.flushLocked()
 }
 
-// addDelivery counts a delivery. If it has a span, that is the run's.
+// addDelivery adds a delivery. If the delivery has an arrival, its events have the span of
+// run. Otherwise they have none, and run is not used.
 func (p *peers) addDelivery(d *delivery, run *spanRun) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,8 +104,9 @@ func (p *peers) addDelivery(d *delivery, run *spanRun) {
 	}
 }
 
-// addSpansLocked adds spans to pending. It flushes first if pending is full, or if the
-// spans end in a later slot of windows.
+// addSpansLocked adds count spans of a run to pending. It flushes first if pending has no
+// room, or if the spans end in a later time slot than the pending ones. Spans in the same
+// bucket as the last pending ones take no room.
 func (p *peers) addSpansLocked(run *spanRun, count uint32) {
 	added := pendingSpan{uint16(run.at), run.late, count}
 	n := p.mu.pendingCount.Load()
@@ -120,13 +130,14 @@ func (p *peers) addSpansLocked(run *spanRun, count uint32) {
 	p.mu.longest = max(p.mu.longest, run.span)
 }
 
-// flush adds what is pending to the client and the subscription.
+// flush adds the buffered deliveries to the client's and the subscription's accounts.
 func (p *peers) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.flushLocked()
 }
 
+// flushLocked is flush with mu held.
 func (p *peers) flushLocked() {
 	p.client.addPending(p)
 	p.subscription.addPending(p)
@@ -134,7 +145,7 @@ func (p *peers) flushLocked() {
 	p.mu.pendingCount.Store(0)
 }
 
-// flushPeers flushes all peers, so that reports miss nothing.
+// flushPeers flushes all peers. A report calls it before it reads the accounts.
 func (set *Watches) flushPeers() {
 	set.mu.Lock()
 	defer set.mu.Unlock()

@@ -70,7 +70,7 @@ func TestSketchTakesLittle(t *testing.T) {
 		t.Errorf("a sketch of a million times takes %d bytes", s.size())
 	}
 	if s.count != 1_000_000 {
-		t.Errorf("it counted %d", s.count)
+		t.Errorf("the sketch counted %d", s.count)
 	}
 }
 

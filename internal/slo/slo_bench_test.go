@@ -26,7 +26,7 @@ func openWatch(x *slo.Watches, i, clients, selections int) *testSender {
 }
 
 // BenchmarkDelivery measures the accounts of one event for one of 1,000 watches. Each
-// write carries it for the given number of streams, whose watches are one client's.
+// write carries the event for the given number of streams, all of one client.
 func BenchmarkDelivery(b *testing.B) {
 	for _, streams := range []int{1, 50} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {

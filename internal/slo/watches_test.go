@@ -211,7 +211,7 @@ func TestEventsFromBeforeTheWatchHaveNoSpan(t *testing.T) {
 	now := x.clock.Now()
 	w.write(slo.Write{FillBegan: now, Began: now, Ended: now}, 30, nil)
 	if r := x.SLO(); r.All.Spans.Count != 0 || r.All.Events != 6 || r.All.Bytes != 330 {
-		t.Errorf("all is %+v", r.All)
+		t.Errorf("the totals are %+v", r.All)
 	}
 }
 
@@ -445,8 +445,8 @@ func gather(t *testing.T, c metrics.StableCollector) map[string]float64 {
 	return sums
 }
 
-// TestMemory bounds the memory of 5,000 watches of 1,000 clients, whose spans differ as
-// much as on a busy server.
+// TestMemory bounds the memory of 5,000 watches of 1,000 clients. Their spans differ as much
+// as on a busy server.
 func TestMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()
@@ -476,7 +476,7 @@ func TestMemory(t *testing.T) {
 	r, all := x.SLO(), x.Watchers()
 	t.Logf("reports took %v", time.Since(began))
 	if r.All.Events != 130*5000 || all.Clients != 1000 || all.Subscriptions != 5000 || len(r.Clients) != 50 {
-		t.Errorf("all %+v", r.All)
+		t.Errorf("the totals are %+v", r.All)
 	}
 	runtime.KeepAlive(watches)
 }

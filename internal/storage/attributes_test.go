@@ -33,7 +33,7 @@ func TestCustomLabels(t *testing.T) {
 		}
 	}
 	if got, err := customLabels([]byte("{broken")); err == nil {
-		t.Errorf("got %v of what is no JSON, want an error", got)
+		t.Errorf("customLabels returned %v for broken JSON, want an error", got)
 	}
 }
 

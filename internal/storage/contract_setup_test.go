@@ -147,8 +147,8 @@ func (f *fixture) endFeed() {
 	<-f.feedEnded
 }
 
-// reload makes the cache load etcd anew, as a server does when it starts or when etcd
-// has compacted what its feed needs.
+// reload makes the cache load etcd anew. A server does so when it starts, and when etcd has
+// compacted the revision from which its feed would resume.
 func (f *fixture) reload() {
 	f.endFeed()
 	f.startFeed()
@@ -269,8 +269,8 @@ func (s *switchableTransformer) modify(modify storagetesting.PrefixTransformerMo
 	return modify(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false)), *s.etcd.Load()
 }
 
-// etcdRekeyedStore is a store whose encryption keys the suite exchanges for Kubernetes'
-// store, but not for the cache.
+// etcdRekeyedStore lets the suite exchange the encryption keys of Kubernetes' store. The
+// cache keeps the old keys.
 type etcdRekeyedStore struct{ *fixture }
 
 func (s etcdRekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
@@ -279,9 +279,9 @@ func (s etcdRekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTr
 	return func() { s.transformer.etcd.Store(&original) }
 }
 
-// rekeyedStore is a store whose encryption keys the suite exchanges. The cache decrypts
-// an object when it arrives, so new keys need a new load, as after a restart with
-// another encryption configuration.
+// rekeyedStore lets the suite exchange the encryption keys of Kubernetes' store and of the
+// cache. The cache decrypts an object when it arrives, so new keys need a new load, as after
+// a restart with another encryption configuration.
 type rekeyedStore struct{ *fixture }
 
 func (s rekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {

@@ -37,7 +37,7 @@ func TestForgetMetrics(t *testing.T) {
 		t.Errorf("metrics are left: %s", strings.Join(left, ", "))
 	}
 	if left := metricsNaming(t, other.Group); len(left) != len(before) {
-		t.Errorf("%d metrics of %d are left of another resource", len(left), len(before))
+		t.Errorf("another resource has %d of its %d metrics left, want all", len(left), len(before))
 	}
 }
 

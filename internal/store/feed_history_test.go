@@ -83,7 +83,7 @@ func TestFeedReplaysHistory(t *testing.T) {
 		sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/c": "1"})
 		sink.wantHistory(t, test.loaded, newest, test.applied...)
 		if !sink.reached(newest)() {
-			t.Error("healthy before it is as new as etcd was")
+			t.Error("the feed was healthy before its sink had all of etcd's revisions")
 		}
 	}
 }
@@ -199,7 +199,8 @@ func TestFeedLosesHistoryWhileLoading(t *testing.T) {
 			e.Close()
 			continue
 		}
-		// The last load is at what is left, or the newest when it gave up.
+		// The last load is at the revision of the compaction before it, or at etcd's newest
+		// revision if the feed has given up replaying the history.
 		if want := sink.to[min(times, wantLoads)-1]; loads[wantLoads-1] != want {
 			t.Errorf("compacted %d times, to %v: loads at %v, want %d last", times, sink.to, loads, want)
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/store"
 )
 
-// mirror is a sink that keeps all objects, and what the feed called it with.
+// mirror is a sink that keeps all objects and records the feed's calls.
 type mirror struct {
 	mu struct {
 		sync.Mutex
@@ -125,7 +125,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, wait.ForeverTestTimeout, true,
 		func(context.Context) (bool, error) { return condition(), nil })
 	if err != nil {
-		t.Fatalf("never came true: %s", what)
+		t.Fatalf("timed out waiting for: %s", what)
 	}
 }
 

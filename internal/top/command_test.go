@@ -72,7 +72,7 @@ func TestViews(t *testing.T) {
 			}
 		}
 		if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 || !utf8.ValidString(out) {
-			t.Errorf("top %s prints what is no text at %d", c.args, i)
+			t.Errorf("top %s prints an unprintable character at byte %d", c.args, i)
 		}
 	}
 	if out, _ := run(kubeconfig, "watchers"); !strings.Contains(out, `evil\x1b[2J`) || strings.Contains(out, "PROTOCOL") {
@@ -173,7 +173,7 @@ func TestFrames(t *testing.T) {
 						t.Errorf("%s on %d columns has a line of %d: %s", v.name, width, n, line)
 					}
 					if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
-						t.Errorf("%s has what is no text: %q", v.name, line)
+						t.Errorf("view %s has an unprintable character: %q", v.name, line)
 					}
 				}
 			}
@@ -192,11 +192,11 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if s.handleKey('w'); !s.wide {
-		t.Error("w shows no more")
+		t.Error("key w does not show the wide columns")
 	}
 	for _, key := range []byte{'q', ctrlC, ctrlD} {
 		if s.handleKey(key) {
-			t.Errorf("%q does not end it", key)
+			t.Errorf("key %q does not end the program", key)
 		}
 	}
 }

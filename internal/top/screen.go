@@ -13,14 +13,18 @@ import (
 	"golang.org/x/term"
 )
 
-// What begins and ends the drawing: the alternate screen, without cursor and without
-// wrapping of long lines.
+// The escape sequences that are written before and after the program draws. enterScreen
+// switches to the alternate screen, hides the cursor, and turns the wrapping of long lines
+// off. leaveScreen restores all three.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
 	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// screen is a terminal on which views are refreshed in place.
+// screen is a terminal on which one view at a time is drawn and refreshed in place.
+//
+// loop is its only goroutine that uses the fields. A second goroutine reads keys, and a
+// third fetches reports, one request at a time; both pass their results to loop.
 type screen struct {
 	client   *client
 	out      *os.File
@@ -29,22 +33,27 @@ type screen struct {
 	wide     bool
 	color    bool
 
-	// reports are the newest reports of the view, nil before there are any. fetchErr is
-	// why there are no newer ones.
-	reports  *reports
+	// reports are the newest reports of the view, nil before the first answer.
+	reports *reports
+	// fetchErr is the error of the last request, nil if it succeeded. reports may be set
+	// too; then they are older than the error.
 	fetchErr error
+	// previous has the totals of the reports before, for rates. It is zero before the
+	// second answer.
 	previous totals
 }
 
+// fetchResult is the result of one request for a view's reports.
 type fetchResult struct {
+	// view is the view's name. The user may have changed to another one meanwhile.
 	view    string
 	reports *reports
 	err     error
 }
 
-// run draws until the context ends or the user quits, and then restores the terminal.
-// The goroutine that reads keys ends with the process: a read of a terminal cannot be
-// cancelled.
+// run draws until the context ends, the user quits or an error is final. It then restores
+// the terminal. The goroutine that reads keys outlives run, because a read from a terminal
+// cannot be cancelled. It ends with the process.
 func (s *screen) run(ctx context.Context, in *os.File) error {
 	was, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -62,6 +71,8 @@ func (s *screen) run(ctx context.Context, in *os.File) error {
 	return s.loop(ctx, keys, resized)
 }
 
+// loop handles keys, answers, ticks and changes of the window's size, and draws after each
+// of them. At most one request is under way; loop returns after it has ended.
 func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan fetchResult, 1)
@@ -114,7 +125,8 @@ func (s *screen) loop(ctx context.Context, keys <-chan byte, resized <-chan os.S
 	}
 }
 
-// setReports sets the reports of the view, or the error.
+// setReports takes over an answer for the current view. With an error, the older reports
+// stay.
 func (s *screen) setReports(a fetchResult) {
 	if s.fetchErr = a.err; a.err != nil {
 		return
@@ -126,7 +138,8 @@ func (s *screen) setReports(a fetchResult) {
 	s.reports = a.reports
 }
 
-// handleKey handles a key. It returns false if the user quits.
+// handleKey changes the view or the columns as a key says, and ignores unknown keys. It
+// returns false if the user quits.
 func (s *screen) handleKey(key byte) bool {
 	all := views()
 	at := slices.IndexFunc(all, func(v view) bool { return v.name == s.view.name })
@@ -145,7 +158,8 @@ func (s *screen) handleKey(key byte) bool {
 
 const ctrlC, ctrlD = 3, 4
 
-// readKeys hands on what is typed. Sequences of arrows and such are skipped.
+// readKeys sends typed bytes to keys until reading fails or the context ends. It skips
+// escape sequences, which arrow keys and function keys send.
 func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	buf := make([]byte, 64)
 	for {
@@ -166,7 +180,8 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	}
 }
 
-// draw writes the whole screen, line over line, so that nothing flickers.
+// draw writes the whole screen. It overwrites the old lines instead of clearing them
+// first, so that the screen does not flicker.
 func (s *screen) draw() {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -175,6 +190,7 @@ func (s *screen) draw() {
 	_, _ = s.out.WriteString(s.frame(width, height))
 }
 
+// frame returns the text of the whole screen, with at most height lines.
 func (s *screen) frame(width, height int) string {
 	p := &page{width: width, color: s.color, wide: s.wide}
 	p.lines = append(p.lines, s.head(p))
@@ -203,7 +219,8 @@ func (s *screen) frame(width, height int) string {
 	return b.String()
 }
 
-// head names the views and the server.
+// head returns the first line: the views that fit, the current one in bold, and the server's
+// host if there is room.
 func (s *screen) head(p *page) string {
 	used := 0
 	var parts []string

@@ -69,7 +69,7 @@ func TestAccountsSlide(t *testing.T) {
 		clock.Step(time.Minute)
 	}
 	if r := accounts.Report(); r.Shapes[0].Requests != 9 || r.Total.Requests != 30 {
-		t.Errorf("%d of the last ten minutes, %d in all", r.Shapes[0].Requests, r.Total.Requests)
+		t.Errorf("%d requests in the last ten minutes, %d in all; want 9 and 30", r.Shapes[0].Requests, r.Total.Requests)
 	}
 	clock.Step(20 * time.Minute)
 	if r := accounts.Report(); len(r.Shapes) != 0 || len(r.Clients) != 0 || r.Total.Requests != 30 {

@@ -100,7 +100,7 @@ func TestWakes(t *testing.T) {
 				t.Errorf("revision %d woke %q %d times, want %d", c2.event.Kv.ModRevision, text, f.woken, want)
 			}
 			if f.woken = 0; len(f.drain()) != want {
-				t.Errorf("revision %d: %q read other than %d events", c2.event.Kv.ModRevision, text, want)
+				t.Errorf("revision %d: %q did not read exactly %d events", c2.event.Kv.ModRevision, text, want)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func TestOneWake(t *testing.T) {
 	f := follow(t, h, watch.Filter{}, begin)
 	c.Apply(t.Context(), []*clientv3.Event{put("a/x", "", 11)})
 	if f.woken != 0 {
-		t.Error("woken before it waited")
+		t.Error("the cursor was woken before it waited")
 	}
 	f.drain()
 	for revision := int64(12); revision < 15; revision++ {
@@ -219,8 +219,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRandomScripts opens watches at random times and revisions, and compares what they
-// read with a watch that reads one event at a time.
+// TestRandomScripts opens watches at random times and revisions. It compares their events
+// with the events of a watch that reads one event at a time.
 func TestRandomScripts(t *testing.T) {
 	filters := []string{
 		"- - -", "a/ - -", "=a/1 - -", "- app=0 -", "- app_in_(0,1) -", "- app!=0 -", "b/ app -", "- - node=0", "a/ - node=1", "- app=1 node=0", "- - node!=0",

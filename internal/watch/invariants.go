@@ -75,18 +75,20 @@ func (s *subscription) check(h *Hub) error {
 // error if one of them is absent or doubled.
 func (idx *subscriptionIndex) checkFiled(s *subscription) (int, error) {
 	p := s.placement()
-	if p.unindexed {
+	if p.kind == placedUnindexed {
 		if _, ok := idx.unindexed[s]; !ok {
 			return 0, fmt.Errorf("is not in the index")
 		}
 		return 1, nil
 	}
-	byValue := idx.keys
-	switch {
-	case p.byTerm:
-		byValue = idx.terms[p.term]
-	case !s.Single:
+	var byValue subscriptionsByValue
+	switch p.kind {
+	case placedByKey:
+		byValue = idx.keys
+	case placedByNamespace:
 		byValue = idx.namespaces
+	case placedByTerm:
+		byValue = idx.terms[p.term]
 	}
 	for _, value := range p.values {
 		first := slices.Index(byValue[value], s)

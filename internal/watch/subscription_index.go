@@ -41,17 +41,34 @@ func newSubscriptionIndex() subscriptionIndex {
 	}
 }
 
-// placement says where a filter is filed: by the values of a term with byTerm, in no
-// place with unindexed, and otherwise by key or namespace.
+// placementKind says in which map of the subscription index a filter is filed.
+type placementKind uint8
+
+const (
+	// placedUnindexed has no values: the filter is found for every event.
+	placedUnindexed placementKind = iota
+	// placedByKey has one value, the key of the object that the filter selects.
+	placedByKey
+	// placedByNamespace has one value, the namespace with a slash.
+	placedByNamespace
+	// placedByTerm has the values of a term that the filter accepts. Without values the
+	// filter selects nothing and is never found.
+	placedByTerm
+)
+
+// placement says where a filter is filed.
 type placement struct {
-	byTerm, unindexed bool
-	term              resource.Term
-	values            []string
+	kind placementKind
+	// term is set with placedByTerm only.
+	term   resource.Term
+	values []string
 }
 
+// placement returns where the filter is filed. It is the same at each call, so remove
+// finds what add has filed.
 func (s *Filter) placement() placement {
 	if s.Single {
-		return placement{values: []string{s.Prefix}}
+		return placement{kind: placedByKey, values: []string{s.Prefix}}
 	}
 	if p, ok := fieldPlacement(s.Fields); ok {
 		return p
@@ -61,9 +78,9 @@ func (s *Filter) placement() placement {
 	}
 	// Namespaces are looked up whole: any other prefix is unindexed.
 	if strings.IndexByte(s.Prefix, '/') == len(s.Prefix)-1 && s.Prefix != "" {
-		return placement{values: []string{s.Prefix}}
+		return placement{kind: placedByNamespace, values: []string{s.Prefix}}
 	}
-	return placement{unindexed: true}
+	return placement{kind: placedUnindexed}
 }
 
 // fieldPlacement returns false if the selector requires no field to have a value.
@@ -74,7 +91,7 @@ func fieldPlacement(selector fields.Selector) (placement, bool) {
 	for _, r := range selector.Requirements() {
 		// The namespace begins the key: it needs no term.
 		if r.Operator != selection.NotEquals && r.Field != "metadata.namespace" {
-			return placement{byTerm: true, term: resource.FieldTerm(r.Field), values: []string{r.Value}}, true
+			return placement{kind: placedByTerm, term: resource.FieldTerm(r.Field), values: []string{r.Value}}, true
 		}
 	}
 	return placement{}, false
@@ -88,40 +105,44 @@ func labelPlacement(selector labels.Selector) (placement, bool) {
 	}
 	requirements, selectable := selector.Requirements()
 	if !selectable {
-		return placement{byTerm: true}, true // it selects nothing: no value leads to it
+		return placement{kind: placedByTerm}, true // the filter selects nothing
 	}
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
-			return placement{byTerm: true, term: resource.LabelTerm(r.Key()), values: r.ValuesUnsorted()}, true
+			return placement{kind: placedByTerm, term: resource.LabelTerm(r.Key()), values: r.ValuesUnsorted()}, true
 		}
 	}
 	return placement{}, false
 }
 
-// subscriptionsAt returns the subscriptions beside which an indexed placement is filed.
-func (idx *subscriptionIndex) subscriptionsAt(p placement, single bool) subscriptionsByValue {
-	switch {
-	case p.byTerm:
+// subscriptionsAt returns the map that a placement files by value in. There is none for
+// placedUnindexed.
+func (idx *subscriptionIndex) subscriptionsAt(p placement) subscriptionsByValue {
+	switch p.kind {
+	case placedByKey:
+		return idx.keys
+	case placedByNamespace:
+		return idx.namespaces
+	case placedByTerm:
 		found := idx.terms[p.term]
 		if found == nil {
 			found = subscriptionsByValue{}
 			idx.terms[p.term] = found
 		}
 		return found
-	case single:
-		return idx.keys
+	default:
+		return nil
 	}
-	return idx.namespaces
 }
 
 func (idx *subscriptionIndex) add(s *subscription) {
 	p := s.placement()
-	if p.unindexed {
+	if p.kind == placedUnindexed {
 		idx.unindexed[s] = struct{}{}
 		return
 	}
-	byValue := idx.subscriptionsAt(p, s.Single)
+	byValue := idx.subscriptionsAt(p)
 	for _, value := range p.values {
 		byValue[value] = append(byValue[value], s)
 	}
@@ -129,18 +150,18 @@ func (idx *subscriptionIndex) add(s *subscription) {
 
 func (idx *subscriptionIndex) remove(s *subscription) {
 	p := s.placement()
-	if p.unindexed {
+	if p.kind == placedUnindexed {
 		delete(idx.unindexed, s)
 		return
 	}
-	byValue := idx.subscriptionsAt(p, s.Single)
+	byValue := idx.subscriptionsAt(p)
 	for _, value := range p.values {
 		byValue[value] = slices.DeleteFunc(byValue[value], func(o *subscription) bool { return o == s })
 		if len(byValue[value]) == 0 {
 			delete(byValue, value)
 		}
 	}
-	if p.byTerm && len(byValue) == 0 {
+	if p.kind == placedByTerm && len(byValue) == 0 {
 		delete(idx.terms, p.term)
 	}
 }

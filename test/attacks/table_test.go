@@ -15,9 +15,11 @@ const (
 	memoryBound, memoryBoundPerConn = 64 << 20, 2 << 20
 	// Garbage may come on top: the server gives a small heap gcHeadroom between two
 	// collections. An attack that takes more than the bound must therefore take at most
-	// growthBound more when it lasts longerAttack times as long.
-	gcHeadroom, growthBound = 128 << 20, 32 << 20
-	longerAttack            = 4
+	// growthBound more, and growthBoundPerConn for each connection, when it lasts
+	// longerAttack times as long.
+	gcHeadroom                      = 128 << 20
+	growthBound, growthBoundPerConn = 32 << 20, 1 << 20
+	longerAttack                    = 4
 	// Smaller differences from Go's server are noise: cpuNoise as a part of the duration,
 	// and latencyNoise.
 	cpuNoise, latencyNoise = 0.1, 20 * time.Millisecond
@@ -84,7 +86,7 @@ func (l *tableLine) faults(duration time.Duration) (all []string) {
 	more := max(1, multipleOf(ours.Attacker.Bytes, theirs.Attacker.Bytes), multipleOf(ours.Attacker.Requests, theirs.Attacker.Requests))
 	limit := l.memoryLimit() + gcHeadroom
 	fault(ours.Peak > limit, "memory is above %d MB", limit>>20)
-	fault(ours.Growth > growthBound, "memory grows by %d MB in %d times the time", ours.Growth>>20, longerAttack)
+	fault(ours.Growth > int64(growthBound+l.conns*growthBoundPerConn), "memory grows by %d MB in %d times the time", ours.Growth>>20, longerAttack)
 	fault(ours.CPU.Seconds() > noiseRatio*more*theirs.CPU.Seconds()+cpuNoise*duration.Seconds(), "CPU")
 	fault(ours.Honest.P99 > latencyBound(theirs.Honest.P99), "latency of GETs")
 	fault(ours.Honest.Event99 > latencyBound(theirs.Honest.Event99), "latency of events")

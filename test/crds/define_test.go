@@ -295,8 +295,8 @@ func (r *run) awaitConditions(name string, want []string) {
 	})
 }
 
-// hasConditions returns an error unless a definition has all conditions "Type=Status", and
-// none of those that are given as "-Type".
+// hasConditions returns an error unless a definition has all conditions that want gives as
+// "Type=Status", and none that want gives as "-Type".
 func hasConditions(body []byte, want []string) error {
 	var d apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal(body, &d); err != nil {

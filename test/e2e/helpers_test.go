@@ -112,7 +112,7 @@ func hash(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// lastLine returns the last line of an output, without those that gRPC logs while the
+// lastLine returns the last line of an output. It ignores lines that gRPC logs while the
 // process ends.
 func lastLine(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")

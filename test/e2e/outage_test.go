@@ -106,8 +106,8 @@ func checkOutage(t *testing.T, s *harness.Server) {
 	})
 }
 
-// checkRetriable returns what is wrong with the answer to a consistent read, which should
-// ask the client to retry. It returns the empty string if nothing is.
+// checkRetriable sends a consistent read. The answer should ask the client to retry. If it
+// does not, checkRetriable describes the answer; otherwise it returns the empty string.
 func checkRetriable(ctx context.Context, s *harness.Server, client *http.Client, path, accept string) string {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()

@@ -32,7 +32,7 @@ func TestRollingRestartResumes(t *testing.T) {
 	cl.underFaults(c, size, func(phase string) {
 		cl.eventually(func(context.Context) error {
 			if n := watches.calls().minus(before).resumed; n < int64(size.informers) {
-				return fmt.Errorf("%d of %d watches began again", n, size.informers)
+				return fmt.Errorf("%d of %d watches were resumed", n, size.informers)
 			}
 			return nil
 		})

@@ -115,6 +115,6 @@ func (cl *cluster) throughKubectl(t *testing.T) {
 	k.cache = filepath.Join(dir, "other cache")
 	output, code = k.try(t, "get looms")
 	if code == 0 || !strings.Contains(output, `the server doesn't have a resource type "looms"`) {
-		t.Errorf("get of what is gone ended with code %d: %s", code, output)
+		t.Errorf("get of a deleted resource ended with code %d: %s", code, output)
 	}
 }

@@ -68,7 +68,7 @@ func TestEtcdPaused(t *testing.T) {
 			paused.ranges, l.attempts(), most, maxReads)
 	}
 	if paused.sent > objects*objectSize/2 {
-		t.Errorf("etcd sent %.0f bytes: somebody read the objects from it", paused.sent)
+		t.Errorf("etcd sent %.0f bytes: a request read the objects from etcd", paused.sent)
 	}
 
 	before = readCounters(t, etcd)

@@ -82,7 +82,7 @@ func TestPausedEtcd(t *testing.T) {
 	waitFor(t, waitTimeout)
 	d.until(func(r *serverReports) error {
 		if name := fmt.Sprintf("millrace_slo_cause{cause=%q}", f.cause); !r.slo.Met || r.metrics[name] != 0 {
-			return fmt.Errorf("not well again: %+v", r.slo)
+			return fmt.Errorf("the report is not healthy again: %+v", r.slo)
 		}
 		return nil
 	})

@@ -114,7 +114,7 @@ func (f *expectedFault) findIn(causes []report.Finding) error {
 	for _, c := range causes {
 		if c.Cause == f.cause && c.Severity == f.severity && c.Resource == f.resource && strings.HasPrefix(c.Client, f.client) && (f.client == "") == (c.Client == "") {
 			if c.Message == "" || c.Advice == "" {
-				return fmt.Errorf("the finding says nothing: %+v", c)
+				return fmt.Errorf("the finding lacks a message or an advice: %+v", c)
 			}
 			return nil
 		}
@@ -199,7 +199,7 @@ func (r *serverReports) missed(resource string, cause report.Cause) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("nothing of %s in %+v", resource, r.slo)
+	return fmt.Errorf("%s is missing in %+v", resource, r.slo)
 }
 
 // behind returns a condition: a watch of the program agent has a backlog and is in the

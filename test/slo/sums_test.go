@@ -279,7 +279,7 @@ func (r *serverReports) checkSums(byClient, byResource map[string]receivedCounts
 		}
 	}
 	if got := (receivedCounts{int(r.slo.All.Events), int(r.slo.All.Bytes)}); got != all {
-		return fmt.Errorf("all are %+v, the sum of the metrics %+v", got, all)
+		return fmt.Errorf("the report's totals are %+v, the sums of the metrics %+v", got, all)
 	}
 	if got := (receivedCounts{int(r.watchers.Events), int(r.watchers.Bytes)}); got != all {
 		return fmt.Errorf("watchers say %+v, the sum of the metrics %+v", got, all)

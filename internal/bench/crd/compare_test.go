@@ -116,6 +116,6 @@ func TestGoroutines(t *testing.T) {
 		t.Errorf("got %d, %v", n, err)
 	}
 	if _, err := goroutines([]byte("x 1\n")); err == nil {
-		t.Error("found some in nothing")
+		t.Error("goroutines found a count in metrics without go_goroutines")
 	}
 }

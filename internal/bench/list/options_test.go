@@ -89,7 +89,7 @@ func TestKubeconfigPath(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", "a:b")
 	if got := o.kubeconfigPath(); got != "" {
-		t.Errorf("got %q, want none, for $KUBECONFIG", got)
+		t.Errorf("with two files in $KUBECONFIG: got the path %q, want none", got)
 	}
 	o.kubeconfig = "k"
 	if got := o.kubeconfigPath(); got != "k" {
@@ -124,7 +124,7 @@ func TestChoose(t *testing.T) {
 	}
 	all, err := choose([]string{testbed.AllWorkloads})
 	if err != nil || len(all.specs) != len(specs()) || !all.sections[listMemory] || !all.sections[listRSS] || all.sections[listStalled] {
-		t.Errorf("all is %q, %v", names(all), err)
+		t.Errorf("all workloads are %q, %v", names(all), err)
 	}
 }
 

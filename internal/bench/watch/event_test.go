@@ -74,14 +74,14 @@ func TestStampedFrame(t *testing.T) {
 		t.Errorf("got %s of %s", event, template)
 	}
 	if testbed.ParseStamp([]byte("no digits")) != 0 || testbed.ParseStamp(nil) != 0 {
-		t.Error("a stamp out of nothing")
+		t.Error("ParseStamp found a stamp in text without one")
 	}
 }
 
 func TestContentIsText(t *testing.T) {
 	first, second := properties(4, 1), properties(4, 2)
 	if first != properties(4, 1) || first == properties(5, 1) {
-		t.Error("the text is not that of its object")
+		t.Error("the text does not depend on the object alone")
 	}
 	a, b := strings.Split(first, "\n"), strings.Split(second, "\n")
 	changed := 0

@@ -11,13 +11,13 @@ import (
 )
 
 // Codec is the storage codec of definitions. It embeds Kubernetes' codec for v1beta1,
-// the version that Kubernetes stores, and decodes in a third of its time. Objects of other
-// types are the embedded codec's.
+// the version that Kubernetes stores, and decodes in a third of that codec's time. Objects
+// of other types are left to the embedded codec.
 type Codec struct{ runtime.Codec }
 
 // Decode implements runtime.Decoder.
 func (c Codec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	full, ok := into.(*apiextensions.CustomResourceDefinition)
+	definition, ok := into.(*apiextensions.CustomResourceDefinition)
 	if !ok {
 		return c.Codec.Decode(data, defaults, into)
 	}
@@ -26,7 +26,7 @@ func (c Codec) Decode(data []byte, defaults *schema.GroupVersionKind, into runti
 		return c.Codec.Decode(data, defaults, into)
 	}
 	obj, gvk, err := c.Codec.Decode(schemas.cutFrom(data), defaults, into)
-	if err != nil || obj != into || !schemas.fill(full) {
+	if err != nil || obj != into || !schemas.fill(definition) {
 		return c.Codec.Decode(data, defaults, into)
 	}
 	return obj, gvk, nil
@@ -34,9 +34,9 @@ func (c Codec) Decode(data []byte, defaults *schema.GroupVersionKind, into runti
 
 // Encode implements runtime.Encoder.
 func (c Codec) Encode(obj runtime.Object, w io.Writer) error {
-	if full, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
-		if texts, ok := writeSchemas(full); ok {
-			if done, err := encodeAround(c.Codec, full, texts, w); done || err != nil {
+	if definition, ok := obj.(*apiextensions.CustomResourceDefinition); ok {
+		if texts, ok := writeSchemas(definition); ok {
+			if done, err := encodeWithTexts(c.Codec, definition, texts, w); done || err != nil {
 				return err
 			}
 		}
@@ -46,9 +46,9 @@ func (c Codec) Encode(obj runtime.Object, w io.Writer) error {
 
 // writeSchemas returns the texts of a definition's schemas by version index. It returns
 // false if Kubernetes has to encode one of them.
-func writeSchemas(full *apiextensions.CustomResourceDefinition) (map[int][]byte, bool) {
+func writeSchemas(definition *apiextensions.CustomResourceDefinition) (map[int][]byte, bool) {
 	texts := map[int][]byte{}
-	for version, schema := range Schemas(full) {
+	for version, schema := range Schemas(definition) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
 		}
@@ -61,19 +61,20 @@ func writeSchemas(full *apiextensions.CustomResourceDefinition) (map[int][]byte,
 	return texts, true
 }
 
-// encodeAround encodes a definition whose schemas are encoded already: texts has them by
-// version index. It returns false, and has written nothing, if the definition must be
-// encoded as a whole.
-func encodeAround(codec runtime.Encoder, full *apiextensions.CustomResourceDefinition, texts map[int][]byte, w io.Writer) (done bool, err error) {
-	var around bytes.Buffer
-	if err := codec.Encode(WithoutSchemas(full), &around); err != nil {
+// encodeWithTexts encodes a definition whose schemas are encoded already. texts has the
+// text of each schema by version index. The codec encodes the definition with empty
+// schemas, and the texts replace them. encodeWithTexts returns false, and has written
+// nothing, if the codec has to encode the schemas too.
+func encodeWithTexts(codec runtime.Encoder, definition *apiextensions.CustomResourceDefinition, texts map[int][]byte, w io.Writer) (done bool, err error) {
+	var emptied bytes.Buffer
+	if err := codec.Encode(WithoutSchemas(definition), &emptied); err != nil {
 		return false, err
 	}
-	places, ok := findSchemas(around.Bytes())
+	places, ok := findSchemas(emptied.Bytes())
 	if !ok || !places.setReplacements(texts) {
 		return false, nil
 	}
-	return true, places.writeReplaced(around.Bytes(), w)
+	return true, places.writeReplaced(emptied.Bytes(), w)
 }
 
 // RESTOptions returns the storage options of definitions with Codec in the place of

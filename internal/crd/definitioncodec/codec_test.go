@@ -96,13 +96,13 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 	t.Parallel()
 	random := definitiontest.Random(t)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
-	check := func(full *apiextensions.CustomResourceDefinition) (wrote bool) {
+	check := func(definition *apiextensions.CustomResourceDefinition) (wrote bool) {
 		t.Helper()
-		want := mustEncode(t, theirs, full)
-		if got := mustEncode(t, Codec{theirs}, full); !bytes.Equal(got, want) {
+		want := mustEncode(t, theirs, definition)
+		if got := mustEncode(t, Codec{theirs}, definition); !bytes.Equal(got, want) {
 			t.Fatalf("stored\n%s\nwant\n%s", got, want)
 		}
-		texts, ok := writeSchemas(full)
+		texts, ok := writeSchemas(definition)
 		return ok && len(texts) > 0
 	}
 	wrote, left := 0, 0
@@ -126,12 +126,12 @@ func TestCodecEncodesAsKubernetes(t *testing.T) {
 		t.Errorf("%d definitions were written, %d left to Kubernetes", wrote, left)
 	}
 	for _, text := range written {
-		schema, full := &apiextensionsv1.JSONSchemaProps{}, definitiontest.Wide(0)
+		schema, definition := &apiextensionsv1.JSONSchemaProps{}, definitiontest.Wide(0)
 		if err := yaml.Unmarshal([]byte(text), schema); err != nil {
 			t.Fatal(err)
 		}
-		full.Name, full.Spec.Versions[0].Schema.OpenAPIV3Schema = "things.a.example", schema
-		made, _ := definitiontest.Decoded(t, definitiontest.Stored(t, full, v1beta1.SchemeGroupVersion))
+		definition.Name, definition.Spec.Versions[0].Schema.OpenAPIV3Schema = "things.a.example", schema
+		made, _ := definitiontest.Decoded(t, definitiontest.Stored(t, definition, v1beta1.SchemeGroupVersion))
 		if !check(made) {
 			t.Errorf("left to Kubernetes: %s", text)
 		}
@@ -191,9 +191,9 @@ func TestCodecReadsWrittenSchemas(t *testing.T) {
 
 // BenchmarkDecode decodes a definition with a hundred properties.
 func BenchmarkDecode(b *testing.B) {
-	full := definitiontest.Wide(100)
-	full.Name, full.UID, full.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
-	text := definitiontest.Stored(b, full, v1beta1.SchemeGroupVersion)
+	definition := definitiontest.Wide(100)
+	definition.Name, definition.UID, definition.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
+	text := definitiontest.Stored(b, definition, v1beta1.SchemeGroupVersion)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	for name, codec := range map[string]runtime.Codec{"ours": Codec{theirs}, "theirs": theirs} {
 		b.Run(name, func(b *testing.B) {
@@ -214,13 +214,13 @@ func BenchmarkEncode(b *testing.B) {
 	made := definitiontest.Wide(100)
 	made.Name, made.UID, made.Status.StoredVersions = "things.a.example", "u", []string{"v1"}
 	text := definitiontest.Stored(b, made, v1beta1.SchemeGroupVersion)
-	full, _ := definitiontest.Decoded(b, text)
+	definition, _ := definitiontest.Decoded(b, text)
 	theirs := apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	outline := outlineOf(b, text)
 	b.Run("schemas", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, ok := writeSchemas(full); !ok {
+			if _, ok := writeSchemas(definition); !ok {
 				b.Fatal("not written")
 			}
 		}
@@ -229,7 +229,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				mustEncode(b, codec, full)
+				mustEncode(b, codec, definition)
 			}
 		})
 	}

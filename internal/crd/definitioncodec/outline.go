@@ -15,15 +15,15 @@ import (
 )
 
 // OutlineCodec is the storage codec of outlines. An outline is a definition in which each
-// schema is empty but for a description, which is the schema's stored text.
+// schema has only a description, and the description is the schema's stored text.
 //
 // To copy, convert or compare an outline's schema is to copy, convert or compare one
 // string. Two outlines are equal exactly if their stored texts are. Without outlines, a
 // write of one condition would decode, copy and encode thousands of properties.
 //
-// Outlines are for code that neither reads nor changes schemas, and must not leave the
+// Outlines are for code that neither reads nor changes schemas. They must not leave the
 // server: WithSchemas makes ordinary definitions of them. A definition that is not
-// canonical is decoded as Codec decodes it, and no outline.
+// canonical becomes no outline: it is decoded as Codec decodes it.
 type OutlineCodec struct{ runtime.Codec }
 
 // outlineMark begins the description of an outline's schema. It is random, so that no
@@ -32,48 +32,48 @@ var outlineMark = "text of a schema, known by " + rand.Text() + ":"
 
 // Decode implements runtime.Decoder.
 func (c OutlineCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	whole := Codec{c.Codec}
-	full, ok := into.(*apiextensions.CustomResourceDefinition)
+	schemaCodec := Codec{c.Codec}
+	definition, ok := into.(*apiextensions.CustomResourceDefinition)
 	if !ok {
-		return whole.Decode(data, defaults, into)
+		return schemaCodec.Decode(data, defaults, into)
 	}
 	schemas, ok := findSchemas(data)
 	if !ok {
-		return whole.Decode(data, defaults, into)
+		return schemaCodec.Decode(data, defaults, into)
 	}
 	for i := range schemas {
 		schemas[i].decoded = &apiextensions.JSONSchemaProps{Description: outlineMark + string(schemas[i].text)}
 	}
 	obj, gvk, err := c.Codec.Decode(schemas.cutFrom(data), defaults, into)
-	if err != nil || obj != into || !schemas.fill(full) {
-		return whole.Decode(data, defaults, into)
+	if err != nil || obj != into || !schemas.fill(definition) {
+		return schemaCodec.Decode(data, defaults, into)
 	}
 	return obj, gvk, nil
 }
 
 // Encode implements runtime.Encoder. It encodes outlines and ordinary definitions.
 func (c OutlineCodec) Encode(obj runtime.Object, w io.Writer) error {
-	full, ok := obj.(*apiextensions.CustomResourceDefinition)
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok {
 		return c.Codec.Encode(obj, w)
 	}
-	if texts, ok := outlineTexts(full); ok {
-		if done, err := encodeAround(c.Codec, full, texts, w); done || err != nil {
+	if texts, ok := outlineTexts(definition); ok {
+		if done, err := encodeWithTexts(c.Codec, definition, texts, w); done || err != nil {
 			return err
 		}
 	}
-	whole, err := WithSchemas(full)
+	decoded, err := WithSchemas(definition)
 	if err != nil {
 		return err
 	}
-	return c.Codec.Encode(whole, w)
+	return c.Codec.Encode(decoded, w)
 }
 
 // outlineTexts returns the texts of an outline's schemas by version index. It returns
 // false if one of the schemas is not a text.
-func outlineTexts(full *apiextensions.CustomResourceDefinition) (map[int][]byte, bool) {
+func outlineTexts(definition *apiextensions.CustomResourceDefinition) (map[int][]byte, bool) {
 	texts := map[int][]byte{}
-	for version, schema := range Schemas(full) {
+	for version, schema := range Schemas(definition) {
 		if *schema == nil || (*schema).OpenAPIV3Schema == nil {
 			continue
 		}
@@ -87,9 +87,9 @@ func outlineTexts(full *apiextensions.CustomResourceDefinition) (map[int][]byte,
 }
 
 // WithoutSchemas returns a copy of a definition or an outline with empty schemas.
-func WithoutSchemas(full *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
-	bare := *full
-	bare.Spec.Versions = slices.Clone(full.Spec.Versions)
+func WithoutSchemas(definition *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
+	bare := *definition
+	bare.Spec.Versions = slices.Clone(definition.Spec.Versions)
 	for _, place := range Schemas(&bare) {
 		if *place != nil && (*place).OpenAPIV3Schema != nil {
 			*place = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{}}
@@ -101,9 +101,9 @@ func WithoutSchemas(full *apiextensions.CustomResourceDefinition) *apiextensions
 // WithSchemas returns a copy of an outline with decoded schemas. Schemas that are not
 // texts are shared with the argument.
 func WithSchemas(outline *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
-	whole := *outline
-	whole.Spec.Versions = slices.Clone(outline.Spec.Versions)
-	for _, place := range Schemas(&whole) {
+	decoded := *outline
+	decoded.Spec.Versions = slices.Clone(outline.Spec.Versions)
+	for _, place := range Schemas(&decoded) {
 		if *place == nil || (*place).OpenAPIV3Schema == nil {
 			continue
 		}
@@ -111,13 +111,13 @@ func WithSchemas(outline *apiextensions.CustomResourceDefinition) (*apiextension
 		if !ok {
 			continue
 		}
-		decoded, err := decodeSchema([]byte(text))
+		schema, err := decodeSchema([]byte(text))
 		if err != nil {
 			return nil, fmt.Errorf("read a schema of definition %s: %w", outline.Name, err)
 		}
-		*place = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: decoded}
+		*place = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: schema}
 	}
-	return &whole, nil
+	return &decoded, nil
 }
 
 // decodeSchema decodes a schema with our reader, or with Kubernetes' code if our reader

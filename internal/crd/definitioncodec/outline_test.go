@@ -21,16 +21,16 @@ var outlines = OutlineCodec{apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.Sc
 // outlineOf decodes an outline.
 func outlineOf(tb testing.TB, stored []byte) *apiextensions.CustomResourceDefinition {
 	tb.Helper()
-	full := &apiextensions.CustomResourceDefinition{}
-	if _, _, err := outlines.Decode(stored, nil, full); err != nil {
+	definition := &apiextensions.CustomResourceDefinition{}
+	if _, _, err := outlines.Decode(stored, nil, definition); err != nil {
 		tb.Fatal(err)
 	}
-	return full
+	return definition
 }
 
-// TestOutlinesAreStoredAsWholeOnes changes random definitions, except their schemas, as
-// outlines and as whole definitions. Both must be stored as the same bytes.
-func TestOutlinesAreStoredAsWholeOnes(t *testing.T) {
+// TestOutlinesAreStoredAsDefinitions changes random definitions, except their schemas, as
+// outlines and as decoded definitions. Both must be stored as the same bytes.
+func TestOutlinesAreStoredAsDefinitions(t *testing.T) {
 	t.Parallel()
 	random := definitiontest.Random(t)
 	marked := 0
@@ -38,23 +38,23 @@ func TestOutlinesAreStoredAsWholeOnes(t *testing.T) {
 		made := random()
 		version := v1beta1.SchemeGroupVersion
 		if i%10 == 0 {
-			version = apiextensionsv1.SchemeGroupVersion // which no outline is made of
+			version = apiextensionsv1.SchemeGroupVersion // such a definition becomes no outline
 		}
 		text := definitiontest.Stored(t, made, version)
-		whole, _ := definitiontest.Decoded(t, text)
+		decoded, _ := definitiontest.Decoded(t, text)
 		outline := outlineOf(t, text)
 		if strings.Contains(string(mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), outline)), outlineMark) {
 			marked++
 		}
 		back, err := WithSchemas(outline)
-		if err != nil || !reflect.DeepEqual(back, whole) {
-			t.Fatalf("made whole to\n%+v\nwant\n%+v; %v", back, whole, err)
+		if err != nil || !reflect.DeepEqual(back, decoded) {
+			t.Fatalf("WithSchemas returns\n%+v\nwant\n%+v; %v", back, decoded, err)
 		}
-		for _, full := range []*apiextensions.CustomResourceDefinition{whole, outline} {
-			full.Labels = map[string]string{"a": `"openAPIV3Schema":{}`}
-			full.Status.Conditions = append(full.Status.Conditions, apiextensions.CustomResourceDefinitionCondition{Type: "New", Message: "}{"})
+		for _, definition := range []*apiextensions.CustomResourceDefinition{decoded, outline} {
+			definition.Labels = map[string]string{"a": `"openAPIV3Schema":{}`}
+			definition.Status.Conditions = append(definition.Status.Conditions, apiextensions.CustomResourceDefinitionCondition{Type: "New", Message: "}{"})
 		}
-		want := mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), whole)
+		want := mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), decoded)
 		// A copy, as the store makes them.
 		if got := mustEncode(t, outlines, outline.DeepCopy()); !bytes.Equal(got, want) {
 			t.Fatalf("stored\n%s\nwant\n%s", got, want)
@@ -65,10 +65,10 @@ func TestOutlinesAreStoredAsWholeOnes(t *testing.T) {
 	}
 }
 
-func mustEncode(tb testing.TB, codec runtime.Encoder, full *apiextensions.CustomResourceDefinition) []byte {
+func mustEncode(tb testing.TB, codec runtime.Encoder, definition *apiextensions.CustomResourceDefinition) []byte {
 	tb.Helper()
 	var b bytes.Buffer
-	if err := codec.Encode(full, &b); err != nil {
+	if err := codec.Encode(definition, &b); err != nil {
 		tb.Fatal(err)
 	}
 	return b.Bytes()
@@ -78,19 +78,19 @@ func mustEncode(tb testing.TB, codec runtime.Encoder, full *apiextensions.Custom
 // result.
 func TestMixedOutlineIsStored(t *testing.T) {
 	t.Parallel()
-	full := definitiontest.Wide(3)
-	full.Name = "things.a.example"
-	other := *full.Spec.Versions[0].DeepCopy()
+	definition := definitiontest.Wide(3)
+	definition.Name = "things.a.example"
+	other := *definition.Spec.Versions[0].DeepCopy()
 	other.Name, other.Storage = "v2", false
 	other.Schema.OpenAPIV3Schema.Description = "another"
-	full.Spec.Versions = append(full.Spec.Versions, other)
-	text := definitiontest.Stored(t, full, v1beta1.SchemeGroupVersion)
-	whole, _ := definitiontest.Decoded(t, text)
+	definition.Spec.Versions = append(definition.Spec.Versions, other)
+	text := definitiontest.Stored(t, definition, v1beta1.SchemeGroupVersion)
+	decoded, _ := definitiontest.Decoded(t, text)
 	outline := outlineOf(t, text)
-	for _, d := range []*apiextensions.CustomResourceDefinition{whole, outline} {
+	for _, d := range []*apiextensions.CustomResourceDefinition{decoded, outline} {
 		d.Spec.Versions[1].Schema.OpenAPIV3Schema = &apiextensions.JSONSchemaProps{Type: "object", Description: "new"}
 	}
-	want := mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), whole)
+	want := mustEncode(t, apiextensionsapiserver.Codecs.LegacyCodec(v1beta1.SchemeGroupVersion), decoded)
 	if got := mustEncode(t, outlines, outline); !bytes.Equal(got, want) {
 		t.Fatalf("stored\n%s\nwant\n%s", got, want)
 	}

@@ -15,13 +15,13 @@ const AllVersions = -1
 
 // Schemas visits the places of a definition's schemas with the index of the version that
 // each is for. A place that has no schema is nil.
-func Schemas(full *apiextensions.CustomResourceDefinition) iter.Seq2[int, **apiextensions.CustomResourceValidation] {
+func Schemas(definition *apiextensions.CustomResourceDefinition) iter.Seq2[int, **apiextensions.CustomResourceValidation] {
 	return func(yield func(int, **apiextensions.CustomResourceValidation) bool) {
-		if !yield(AllVersions, &full.Spec.Validation) {
+		if !yield(AllVersions, &definition.Spec.Validation) {
 			return
 		}
-		for i := range full.Spec.Versions {
-			if !yield(i, &full.Spec.Versions[i].Schema) {
+		for i := range definition.Spec.Versions {
+			if !yield(i, &definition.Spec.Versions[i].Schema) {
 				return
 			}
 		}
@@ -129,25 +129,25 @@ func (s storedSchemas) cutFrom(stored []byte) []byte {
 	for _, schema := range s {
 		size += len(emptySchema) - len(schema.text)
 	}
-	around, from := make([]byte, 0, size), 0
+	emptied, from := make([]byte, 0, size), 0
 	for _, schema := range s {
-		around = append(around, stored[from:schema.offset]...)
-		around = append(around, emptySchema...)
+		emptied = append(emptied, stored[from:schema.offset]...)
+		emptied = append(emptied, emptySchema...)
 		from = schema.offset + len(schema.text)
 	}
-	return append(around, stored[from:]...)
+	return append(emptied, stored[from:]...)
 }
 
 // fill puts the decoded schemas into a definition that was decoded with empty ones. It
 // returns false if the definition has no place for one of them.
-func (s storedSchemas) fill(full *apiextensions.CustomResourceDefinition) bool {
+func (s storedSchemas) fill(definition *apiextensions.CustomResourceDefinition) bool {
 	for _, schema := range s {
-		place := full.Spec.Validation
+		place := definition.Spec.Validation
 		if schema.version != AllVersions {
-			if schema.version >= len(full.Spec.Versions) {
+			if schema.version >= len(definition.Spec.Versions) {
 				return false
 			}
-			place = full.Spec.Versions[schema.version].Schema
+			place = definition.Spec.Versions[schema.version].Schema
 		}
 		if place == nil || place.OpenAPIV3Schema == nil {
 			return false

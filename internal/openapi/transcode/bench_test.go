@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// benchmarkText returns a stored definition with a hundred objects, whose schemas
-// have most of what definitions have.
+// benchmarkText returns a stored definition. Its schema has a hundred objects, with most of
+// the fields that schemas have.
 func benchmarkText(b *testing.B) []byte {
 	b.Helper()
 	limit, number, text := int64(10), 1.5, "atomic"
