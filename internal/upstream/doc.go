@@ -17,6 +17,10 @@
 // upstream-accept` writes the table and the section of docs/design/kubernetes.md anew.
 // Run the second only after our functions follow the changes: it makes the test pass.
 //
+// Feature gates are the other part of an upgrade. CheckGates compares the table in
+// docs/design/feature-gates.md with the gates that Kubernetes has, and with the code of
+// both that consults them.
+//
 // The package compares source and nothing else. A function may behave differently
 // because a function that it calls has changed; the differential tests are for that. It
 // stands apart from the server: no other package imports it.
