@@ -22,26 +22,32 @@ const (
 	evictIdle = time.Minute
 )
 
-// buildIndex adds an index of a term to the resource. It runs in the reader that gave
-// the last of the demand. The entries are sorted without a lock, while readers and the
-// feed go on. The feed waits only while the events since then are applied to the index.
+// buildIndex adds an index of a term to the resource. It runs in the goroutine of the LIST
+// that made the index worth its cost. The entries are sorted without a lock, while readers
+// and the feed go on. The feed waits only while the events since then are applied to the
+// index.
 func (r *Resource) buildIndex(term resource.Term) {
 	order := &indexOrder{term: term}
 	began := r.cfg.Clock.Now()
 	order.markUsed(began)
 	s := r.state.Load()
-	built := sortedIndex(s.tree, order)
+	r.addIndex(s, sortedIndex(s.tree, order), began)
+}
+
+// addIndex adds an index that was built of an earlier state. If more has changed since
+// than the log tells of, there is no new index, and a later scan tries again.
+func (r *Resource) addIndex(s *state, built Tree, began time.Time) {
 	r.write.Lock()
 	defer r.write.Unlock()
-	current := r.state.Load()
+	current, order := r.state.Load(), built.by
 	now := r.cfg.Clock.Now()
 	retained, ok := indexesBeside(order, current.indexes, now)
-	if !ok {
+	if !ok || current.unlogged != s.unlogged {
 		return
 	}
 	events, err := r.log.eventsAfter(s.revision, func() {})
 	if errors.Is(err, ErrExpired) {
-		return // too many writes meanwhile; a later scan tries again
+		return
 	}
 	edit := built.Edit(nil)
 	for i := range events {
@@ -49,15 +55,15 @@ func (r *Resource) buildIndex(term resource.Term) {
 	}
 	next := *current
 	next.indexes = append(retained, edit.Tree())
-	r.log.append(nil, nil, func() { r.state.Store(&next) })
+	r.log.append(nil, nil, func() { r.state.Store(&next) }) // no events: it only publishes the state
 	r.checkInvariantsLocked()
 	for _, t := range current.indexes {
 		if !slices.ContainsFunc(retained, func(k Tree) bool { return k.by == t.by }) {
 			r.logDropped(t.by, now)
 		}
 	}
-	r.cfg.Logger.Info("Built an index: lists that select by it look at what they select alone", "resource", r.spec.GroupResource.String(),
-		"term", term.String(), "objects", built.Len(), "seconds", r.cfg.Clock.Since(began).Seconds(), "indexes", len(next.indexes))
+	r.cfg.Logger.Info("Built an index: lists that select by it look only at what they select", "resource", r.spec.GroupResource.String(),
+		"term", order.term.String(), "objects", built.Len(), "seconds", r.cfg.Clock.Since(began).Seconds(), "indexes", len(next.indexes))
 }
 
 func (r *Resource) logDropped(order *indexOrder, now time.Time) {

@@ -1,11 +1,13 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -117,4 +119,34 @@ func TestInvariantsFire(t *testing.T) {
 	}()
 	c.Apply(t.Context(), []*clientv3.Event{putEvent(203)})
 	t.Error("Apply did not notice that the tree is out of order")
+}
+
+// TestIndexMissesNoChange builds an index of a state that is not the newest any more: the
+// index must agree with the tree, or must not be there.
+func TestIndexMissesNoChange(t *testing.T) {
+	for name, change := range map[string]func(*Cache, *Resource){
+		"an event": func(c *Cache, _ *Resource) { c.Apply(t.Context(), []*clientv3.Event{putEvent(203)}) },
+		"an undecodable entry": func(c *Cache, r *Resource) {
+			r.MarkUndecodable(c, r.state.Load().tree.Get("003"), errors.New("damaged"))
+		},
+	} {
+		c, r := newIndexed(t)
+		r.state.Load().indexes = nil
+		order := &indexOrder{term: resource.FieldTerm("value")}
+		s := r.state.Load()
+		built := sortedIndex(s.tree, order)
+		change(c, r)
+		r.addIndex(s, built, time.Now())
+		now := r.state.Load()
+		for _, index := range now.indexes {
+			for e := range index.All("", "") {
+				if now.tree.Get(e.Key) != e {
+					t.Errorf("%s: the index has another version of %s than the tree", name, e.Key)
+				}
+			}
+		}
+		if logged := now.unlogged == s.unlogged; (len(now.indexes) == 1) != logged {
+			t.Errorf("%s: %d indexes", name, len(now.indexes))
+		}
+	}
 }

@@ -53,7 +53,9 @@ func (r *Resource) packGrownLocked(c *Cache, s *state) *state {
 			edit.apply(change{key: e.Key, entry: &packed, revision: e.Revision})
 		}
 	}
-	return edit.finish()
+	next := edit.finish()
+	next.unlogged++
+	return next
 }
 
 // trainPackingLocked makes a dictionary of samples that are spread over entries of size

@@ -94,6 +94,7 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 	next, events := edit.applyAll(changes)
 	if !record {
 		events = nil
+		next.unlogged++
 	}
 	next = r.packGrownLocked(c, next)
 	r.log.append(events, arrival, func() { r.state.Store(next) })
@@ -148,6 +149,7 @@ func (r *Resource) MarkUndecodable(c *Cache, e *resource.Entry, why error) {
 	edit := now.edit(r.cfg)
 	edit.apply(change{key: e.Key, entry: &undecodable, revision: e.Revision})
 	next := edit.finish()
+	next.unlogged++
 	r.log.append(nil, nil, func() { r.state.Store(next) })
 	r.checkInvariantsLocked()
 	c.logUnreadable(r, &undecodable)

@@ -13,6 +13,8 @@ type state struct {
 	opaque int
 	// bytes is the length of all values. packed is their length in memory.
 	bytes, packed int64
+	// unlogged is the number of changes that no event of the log tells of.
+	unlogged int64
 }
 
 // change is one step of an update: an entry to put, or with a nil entry a key to
