@@ -12,10 +12,11 @@
 //	a read: Consistent.Wait, Resource.Snapshot, Snapshot.Select
 //	a watch: Log.Since, then Log.Read or a Follower
 //
-// A Cache is a store.Sink: one feed writes to it, and nothing else does. The caller
+// A Cache is a store.Sink: one feed writes objects to it. Readers only add
+// indexes and mark entries that cannot be decoded. The caller
 // registers each resource with the functions that decrypt and decode it. A reader
 // waits until the cache is fresh enough, then takes a Snapshot. Snapshots never change
-// and hold no lock. A watch reads the resource's Log with a cursor of its own.
+// and hold no lock. A watch reads the resource's Log from a position of its own.
 //
 // The package decodes nothing by itself and answers no requests. Packages read and
 // storage do.

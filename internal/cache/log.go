@@ -41,9 +41,9 @@ func (e *Event) Key() string {
 }
 
 // Log is the recent history of one resource. One writer appends, and any number of
-// readers follow with cursors.
+// readers follow by positions.
 //
-// A cursor is the position of an event since the log began, not a pointer. Readers hold
+// A Position is the place of an event since the log began, not a pointer. Readers hold
 // no memory of the log. So slow readers, however many, keep no more alive than the log's
 // own bounds allow (see bounds). A reader that the bounds overtake gets ErrExpired. It
 // delays neither the writer nor other readers. In return each read takes the log's lock,
@@ -78,7 +78,7 @@ type Follower interface {
 	// events before oldest are gone. The log is locked. The follower must not keep the
 	// slice.
 	Appended(at, oldest Position, events []Event)
-	// Forgotten says that the history was interrupted: cursors before end are lost. The
+	// Forgotten says that the history was interrupted: positions before end are lost. The
 	// log is locked.
 	Forgotten(end Position)
 	// LogUnlocked follows each call of the other methods, once the log is unlocked. The
@@ -113,8 +113,8 @@ func (l *Log) append(events []Event, arrival *slo.Arrival, publish func()) {
 	}
 }
 
-// appendEvents does append's work under the lock. It returns the follower to settle, or
-// nil.
+// appendEvents does append's work under the lock. It returns the follower to tell that
+// the log is unlocked, or nil.
 func (l *Log) appendEvents(events []Event, arrival *slo.Arrival, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 // backlogSample is the number of events from which Backlog estimates a mean size.
 const backlogSample = 16
 
-// Backlog returns when the event at a cursor became visible, and an estimate of the mean
+// Backlog returns when the event at a position became visible, and an estimate of the mean
 // size of that event and those that follow, in bytes as stored. If there is none, both
 // are zero.
 func (l *Log) Backlog(at Position) (oldest time.Time, meanBytes int64) {
@@ -221,7 +221,7 @@ func (e *Event) cost() int64 {
 }
 
 // reset drops all events. The log is then complete after a revision: the feed was
-// interrupted, and the events before are unknown. Cursors from before get ErrExpired.
+// interrupted, and the events before are unknown. Positions from before get ErrExpired.
 // publish is as in append.
 func (l *Log) reset(completeAfter int64, publish func()) {
 	if follower := l.discardAll(completeAfter, publish); follower != nil {
@@ -229,13 +229,13 @@ func (l *Log) reset(completeAfter int64, publish func()) {
 	}
 }
 
-// discardAll does reset's work under the lock. It returns the follower to settle, or
-// nil.
+// discardAll does reset's work under the lock. It returns the follower to tell that the
+// log is unlocked, or nil.
 func (l *Log) discardAll(completeAfter int64, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
-	// One position is skipped, so that a cursor at the end of the old log is lost too.
+	// One position is skipped, so that a reader at the end of the old log is lost too.
 	l.mu.first += int64(len(l.mu.events)) + 1
 	l.mu.events, l.mu.bytes, l.mu.completeAfter = nil, 0, completeAfter
 	close(l.mu.grown)
@@ -246,8 +246,8 @@ func (l *Log) discardAll(completeAfter int64, publish func()) Follower {
 	return l.mu.follower
 }
 
-// Since returns a cursor at the first event with a revision above rv. It always returns
-// the smallest revision that is not expired; the error is nil or ErrExpired.
+// Since returns the position of the first event with a revision above rv. It always
+// returns the smallest revision that is not expired; the error is nil or ErrExpired.
 func (l *Log) Since(rv int64) (Position, int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,8 +275,9 @@ func (l *Log) firstAboveLocked(rv int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return l.mu.events[low+i].Revision > rv })
 }
 
-// Read copies the events from a cursor on to buf. It returns their number and the cursor
-// behind them. grown is closed when the log has more events than were read before.
+// Read copies the events from a position on to buf. It returns their number and the
+// position behind them. grown is closed when the log has more events than were read
+// before.
 func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,7 +292,7 @@ func (l *Log) Read(at Position, buf []Event) (n int, next Position, grown <-chan
 	return n, at + Position(n), l.mu.grown, nil
 }
 
-// Get copies to buf the events at some cursors, which are in order.
+// Get copies to buf the events at some positions, which are in order.
 func (l *Log) Get(at []Position, buf []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

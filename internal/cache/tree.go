@@ -21,7 +21,7 @@ import (
 //
 // What it costs: a change copies one leaf (up to 48 pointers) and the inner nodes above
 // it (up to 64 children each), some 4 KiB (docs/bench/cache.md). A batch copies each node
-// once. The leaf's wire bytes have to be made anew.
+// once. Of the leaf's wire bytes, those of other entries are copied, and compressed anew.
 //
 // An index is a Tree too. It is ordered by an attribute ahead of the key, and its leaves
 // have no memo.
@@ -39,8 +39,9 @@ type node struct {
 	// entries and memo belong to leaves. Leaves of an index have no memo.
 	entries []*resource.Entry
 	memo    *encode.Memo
-	// children and firstKeys belong to inner nodes. firstKeys[i] is at most the
-	// smallest key in children[i] and above every key in children[i-1].
+	// children and firstKeys belong to inner nodes. firstKeys[i]
+	// separates two children: it is at most the smallest key in children[i], and above
+	// every key in children[i-1].
 	children  []*node
 	firstKeys []string
 	// count is the number of entries below the node.

@@ -59,8 +59,8 @@ func (s *sharedReport[T]) get() any {
 	defer s.mu.Unlock()
 	if now := s.now(); s.mu.madeAt.IsZero() || now.Sub(s.mu.madeAt) >= reuseFor || now.Before(s.mu.madeAt) {
 		s.mu.report = s.make()
-		// Its age counts from its end. So a report that takes long is not made all the
-		// time.
+		// The age of a report counts from when it was finished. So a report that takes long
+		// to make is not made all the time.
 		s.mu.madeAt = s.now()
 	}
 	return s.mu.report

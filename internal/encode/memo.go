@@ -47,7 +47,7 @@ func (m *Memo) Succeed(before *Memo, b *Budget) {
 	before.mu.Lock()
 	var inherited, useless []*slot
 	for _, s := range before.mu.slots {
-		if s.hasBytes() {
+		if s.copyable() {
 			inherited = append(inherited, s)
 		} else {
 			useless = append(useless, s)
@@ -106,9 +106,9 @@ func (m *Memo) slotOf(f *Form, entries []*resource.Entry) (own, inherited *slot,
 	return own, findSlot(m.mu.inherited, f), !m.mu.retired
 }
 
-// keep puts seg into a cell of one of the memo's slots, by put. The leaf may leave the tree
-// at the same time. Then the succeeding memo either saw the cell filled and inherits it, or
-// only this goroutine knows of it, and empties it here.
+// keep puts seg into a cell of one of the memo's slots, by put. The leaf may leave the
+// tree at the same time. Then the succeeding memo either saw the cell filled and inherits
+// it, or only this goroutine knows of it, and empties it here.
 func (m *Memo) keep(b *Budget, put func(*cell, *segment), c *cell, seg *segment) {
 	put(c, seg)
 	m.mu.Lock()

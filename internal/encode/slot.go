@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// slot is a group in one form: the cells for what the budget keeps, and weak pointers to
-// what some reader still has.
+// slot is a group in one form (see the picture in the package comment): the cells for
+// what the budget keeps, and weak pointers to what some reader still has.
 type slot struct {
 	form    *Form
 	entries []*resource.Entry
@@ -29,7 +29,7 @@ type slot struct {
 	}
 	*cells
 	// singles has a cell for each entry that may be asked for alone, nil before the first
-	// such request. An entry's cell is filled until the whole group is encoded.
+	// such request. A filled cell stays filled until the whole group is encoded.
 	singles atomic.Pointer[[]cell]
 	// plainSize is the plain segment's length in bytes, 0 before it was first encoded.
 	plainSize atomic.Int64
@@ -44,8 +44,8 @@ type cells struct {
 	plain, deflate, zstd cell
 }
 
-// hasBytes reports whether a succeeding slot can copy anything.
-func (s *slot) hasBytes() bool {
+// copyable reports whether a succeeding slot can copy any item.
+func (s *slot) copyable() bool {
 	return s.plain.segment.Load() != nil || s.zstd.segment.Load() != nil || s.singles.Load() != nil
 }
 

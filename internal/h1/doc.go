@@ -8,6 +8,6 @@
 //
 // Configure prepares a server, New makes the Puller for a response. Everything else about
 // HTTP/1.1 is package net/http's, including the head of such a response and its last
-// chunk. Only one stream uses a connection at a time, so there are no turns and no
-// windows.
+// chunk. Only one stream uses a connection at a time, so streams need not
+// alternate, and there are no windows.
 package h1

@@ -150,7 +150,7 @@ func (s *Server) dateHeader() string {
 // goroutine has the turn: a worker, or a handler that writes its own end. Its lists and
 // buffers are reused by the next turn.
 type turn struct {
-	// taken says that a goroutine has the turn. wanted says that a worker came meanwhile
+	// taken says that a goroutine has the turn. workerCame says that a worker came meanwhile
 	// and went away: the holder queues the connection again.
 	taken, workerCame bool
 	// worker is the holder of the turn; nil if a handler holds it.

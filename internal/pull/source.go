@@ -24,8 +24,9 @@ type Source interface {
 	Next(chunks [][]byte, room int) (_ [][]byte, more bool, err error)
 }
 
-// Receiver is a Source that is told when its bytes enter a write, and when that write has
-// returned. Both methods are called by the goroutine that calls Next, never concurrently.
+// Receiver may be implemented by a Source. It is told when its bytes enter a write, and
+// when that write has returned. Both methods are called by the goroutine that calls Next,
+// never concurrently.
 type Receiver interface {
 	// Sent says that bytes of this source have been put into the buffer of write w, which
 	// is about to begin. stall is nil if the client's windows are open. The connection's
@@ -52,8 +53,8 @@ type Write struct {
 	// Receiver need not count.
 	Number uint64
 	// FillBegan is when the writer began to fill the buffer. Began and Ended enclose the
-	// write itself. All fields but Number, FillBegan and Local are only set when Written is
-	// called.
+	// write itself. All fields but Number, FillBegan and Local are valid from
+	// Receiver.Written on.
 	FillBegan, Began, Ended time.Time
 	// The connection had something to write without a pause since BusySince. It spent
 	// Writing of the time from BusySince to Began in writes.

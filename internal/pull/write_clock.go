@@ -13,9 +13,10 @@ var clockOrigin = time.Now()
 func Now() time.Time { return clockOrigin.Add(time.Since(clockOrigin)) }
 
 // WriteClock measures the writes of one connection for its Receivers. The zero value is
-// ready. The connection's lock guards it, except where a method says otherwise.
+// ready. The lock of the connection in package h1 or h2 guards it,
+// except where a method says otherwise.
 type WriteClock struct {
-	// returned is the number of writes that have returned.
+	// returned is the number of writes that Complete has counted.
 	returned uint64
 	// The connection has had something to write since busySince without a pause. It spent
 	// busyWriting of that time in writes. busySince is zero while there is nothing to
@@ -33,10 +34,10 @@ const busyMemory = 2 * time.Second
 // NextNumber is the number of the next write.
 func (c *WriteClock) NextNumber() uint64 { return c.returned + 1 }
 
-// Returned is the number of writes that have returned.
+// Returned is the number of writes that Complete has counted.
 func (c *WriteClock) Returned() uint64 { return c.returned }
 
-// Begin records the start of a write, and fills in what w says of the time before it.
+// Begin records the start of a write, and sets BusySince and Writing of w.
 func (c *WriteClock) Begin(w *Write) {
 	w.Began = Now()
 	if c.busySince.IsZero() {

@@ -1,6 +1,6 @@
-// Package read answers GET, LIST and WATCH of stored objects from bytes, inside Kubernetes'
-// handler chain. Authentication, authorization, audit, fairness and deadlines are done when
-// a request arrives here.
+// Package read answers GET, LIST and WATCH of stored objects from bytes, inside
+// Kubernetes' handler chain. Authentication, authorization, audit, fairness and deadlines
+// are done when a request arrives here.
 //
 // A request that the package cannot answer byte for byte as Kubernetes would is passed on
 // to Kubernetes' own handler, never approximated. Each has a passReason, which is counted.
@@ -13,11 +13,11 @@
 //	                                         ▼
 //	                                       watchSource ◄─ a pull worker asks
 //
-// A Tier has a Route for each resource and version, and a Route an encode.Form for each wire
-// form that was asked for. Only Shared is common to all routes.
+// A Tier has a Route for each resource and version, and a Route an encode.Form for each
+// wire form that was asked for. Only Shared is common to all routes.
 //
-// The caller constructs the tier and its routes (package server, and package crd for custom
-// resources), calls the setters before the first request, and runs Warm. The package finds
-// no objects itself: a Source does. It is not for writes, and it decodes no objects to
-// answer.
+// The caller constructs the tier and its routes (package server, and package crd for
+// custom resources), calls the setters before the first request, and runs Warm. The
+// package finds no objects itself: an Objects does. It is not for writes. Objects are
+// decoded only where their bytes in a form are not there yet.
 package read

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processCPU returns a function that returns the CPU time this process has used,
-// in user mode and in the kernel.
+// processCPU returns a function that measures the CPU time that this process has used, in
+// user mode and in the kernel. It returns nil on systems that do not tell.
 func processCPU() func() time.Duration {
 	return func() time.Duration {
 		var used syscall.Rusage

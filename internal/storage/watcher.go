@@ -39,16 +39,16 @@ const (
 )
 
 // watcher implements watch.Interface for Kubernetes' handlers. A goroutine follows the
-// resource's log with a cursor of its own and decodes the events, so a slow watcher
-// delays no other. When the log overtakes the cursor, the watch ends with 410 Expired.
+// resource's log from a position of its own and decodes the events, so a slow watcher
+// delays no other. When the log overtakes the position, the watch ends with 410 Expired.
 //
 //	start point -> initial events -> events of the log, bookmarks -> end or error
 type watcher struct {
 	store *Store
 	opts  storage.ListOptions
 	start cache.StartPoint
-	// cursor is where the log is read from first.
-	cursor cache.Position
+	// position is where the log is read from first.
+	position cache.Position
 
 	result chan watch.Event
 	// done is closed by Stop.
@@ -59,12 +59,12 @@ type watcher struct {
 // newWatcher makes a watcher. The caller must call run.
 
 func newWatcher(s *Store, from cache.StartPoint, opts storage.ListOptions) (*watcher, error) {
-	cursor, oldest, err := s.cfg.Resource.Log().Since(from.After)
+	position, oldest, err := s.cfg.Resource.Log().Since(from.After)
 	if err != nil {
 		return nil, expired(from.After, oldest)
 	}
 	return &watcher{
-		store: s, opts: opts, start: from, cursor: cursor,
+		store: s, opts: opts, start: from, position: position,
 		result: make(chan watch.Event, resultBuffer),
 		done:   make(chan struct{}),
 	}, nil
@@ -77,7 +77,7 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
 func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
 
 // run sends events until the watch or the store is stopped, the context ends, or the
-// log has overtaken the cursor.
+// log has overtaken the position.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.result)
 	// Priority and fairness keeps the request's seats until the signal: the initial
@@ -166,10 +166,10 @@ func (w *watcher) sendChanges(ctx context.Context) error {
 	// sent is a revision up to which all events have been sent once a read of the log
 	// finds no more. It is the cache's progress before that read, or the last event's
 	// revision, which may be ahead of the progress.
-	cursor, sent := w.cursor, int64(0)
+	position, sent := w.position, int64(0)
 	for {
 		sent = max(sent, progress.Revision())
-		n, next, grown, err := log.Read(cursor, buf)
+		n, next, grown, err := log.Read(position, buf)
 		if err != nil {
 			return expired(w.start.After, sent)
 		}
@@ -181,7 +181,7 @@ func (w *watcher) sendChanges(ctx context.Context) error {
 				return err
 			}
 		}
-		if cursor = next; n > 0 {
+		if position = next; n > 0 {
 			sent = max(sent, buf[n-1].Revision)
 			clear(buf[:n])
 			continue

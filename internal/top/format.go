@@ -80,10 +80,12 @@ func scaled(n float64, units []string) string {
 	return threeDigits(n) + units[i]
 }
 
+// size formats bytes in decimal units, as in "1.5MB".
 func size[N int64 | uint64 | float64](n N) string {
 	return scaled(float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"})
 }
 
+// count formats a number, in decimal units from 100,000 on.
 func count[N int | int64 | uint64 | float64](n N) string {
 	if float64(n) < 99_999.5 {
 		return strconv.FormatFloat(math.Round(float64(n)), 'f', 0, 64)

@@ -116,8 +116,8 @@ func labelPlacement(selector labels.Selector) (placement, bool) {
 	return placement{}, false
 }
 
-// subscriptionsAt returns the map that a placement files by value in. There is none for
-// placedUnindexed.
+// subscriptionsAt returns the map in which a placement is filed, by value. It makes the
+// map if there is none yet. placedUnindexed has no map.
 func (idx *subscriptionIndex) subscriptionsAt(p placement) subscriptionsByValue {
 	switch p.kind {
 	case placedByKey:
