@@ -87,7 +87,7 @@ func (q *query) negotiateWatch(key formKey, req *http.Request) passReason {
 	if q.form = made.form; q.form == nil {
 		return passedAccept
 	}
-	if q.route.cfg.Shared.CompressWatches {
+	if q.compressesWatch(req.Header) {
 		q.encoding = encode.Negotiate(req.Header, encode.Gzip)
 	}
 	return ""

@@ -64,6 +64,45 @@ func TestCodings(t *testing.T) {
 	}
 }
 
+// TestWatchCompression sends the watches that clients send, to servers with each value of
+// the setting.
+func TestWatchCompression(t *testing.T) {
+	const initial = "?watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents="
+	asked := http.Header{"Accept-Encoding": {"gzip"}, read.CompressWatchHeader: {"1"}}
+	accepted := http.Header{"Accept-Encoding": {"gzip"}}
+	refused := http.Header{"Accept-Encoding": {"identity"}, read.CompressWatchHeader: {"1"}}
+	for setting, compressed := range map[read.WatchCompression][]bool{
+		"":                      {false, false, false, false, false, false, false},
+		read.CompressNoWatches:  {false, false, false, false, false, false, false},
+		read.CompressWatchLists: {true, false, false, true, false, true, false},
+		read.CompressAllWatches: {true, true, true, true, true, true, false},
+	} {
+		env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Shared.CompressWatches = setting })
+		env.load(t, "one/a")
+		for i, request := range []struct {
+			query  string
+			header http.Header
+		}{
+			{initial + "true&allowWatchBookmarks=true", accepted},
+			{initial + "true", accepted},
+			{initial + "false&allowWatchBookmarks=true", accepted},
+			// By Kubernetes' defaults, this is a watch-list.
+			{"?watch=1&allowWatchBookmarks=true", accepted},
+			{"?watch=1&allowWatchBookmarks=true&resourceVersion=100", accepted},
+			{"?watch=1", asked},
+			{"?watch=1", refused},
+		} {
+			want := ""
+			if compressed[i] {
+				want = "gzip"
+			}
+			s := env.watch(t, listPath+request.query, request.header)
+			checkCoding(t, string(setting)+" WATCH "+request.query, "gzip", s.Response, want)
+			s.stop()
+		}
+	}
+}
+
 func checkCoding(t *testing.T, kind, accepted string, answer *http.Response, want string) {
 	t.Helper()
 	vary := ""
@@ -72,5 +111,19 @@ func checkCoding(t *testing.T, kind, accepted string, answer *http.Response, wan
 	}
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Encoding") != want || answer.Header.Get("Vary") != vary {
 		t.Errorf("%s with %q: %d, header %v, want %q", kind, accepted, answer.StatusCode, answer.Header, want)
+	}
+}
+
+func TestWatchCompressionIsAFlag(t *testing.T) {
+	var c read.WatchCompression
+	for _, value := range []string{"none", "watch-lists", "all"} {
+		if err := c.Set(value); err != nil || c.String() != value {
+			t.Errorf("%s: %q, %v", value, c, err)
+		}
+	}
+	for _, value := range []string{"", "true", "false"} {
+		if err := c.Set(value); err == nil || c != read.CompressAllWatches {
+			t.Errorf("%q is taken: %q", value, c)
+		}
 	}
 }

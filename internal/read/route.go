@@ -91,8 +91,10 @@ type SharedConfig struct {
 	// Accounts keeps an account of each watch. Nil keeps none.
 	Accounts *slo.Watches
 	// Compress allows compressed answers to GET and LIST: the feature gate
-	// APIResponseCompression. CompressWatches allows compressed watches.
-	Compress, CompressWatches bool
+	// APIResponseCompression.
+	Compress bool
+	// CompressWatches says which watches are compressed. The empty value means none.
+	CompressWatches WatchCompression
 	// MinTimeout is the shortest duration of a watch whose request names none. The
 	// longest is twice as long.
 	MinTimeout time.Duration

@@ -40,9 +40,10 @@ func (env *watchServer) ShuttingDown() <-chan struct{} { return env.shutdown }
 func newWatchServer(t testing.TB, http2 bool, changes ...configChange) *watchServer {
 	t.Helper()
 	env := &watchServer{shutdown: make(chan struct{})}
-	env.testTier = newTestTier(t, append(changes, func(c *read.RouteConfig) {
+	compressAll := func(c *read.RouteConfig) { c.Shared.CompressWatches = read.CompressAllWatches }
+	env.testTier = newTestTier(t, append(append([]configChange{compressAll}, changes...), func(c *read.RouteConfig) {
 		env.hub = watch.NewHub(c.Objects.Resource())
-		c.Hub, c.Watches, c.Shared.MinTimeout, c.Shared.CompressWatches = env.hub, true, time.Hour, true
+		c.Hub, c.Watches, c.Shared.MinTimeout = env.hub, true, time.Hour
 	})...)
 	factory := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	env.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

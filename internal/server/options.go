@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/read"
 )
 
 // ReadPath names the server of reads.
@@ -37,8 +38,8 @@ type Options struct {
 	WireCacheSize resource.QuantityValue
 	// HistoryWindow is how long changes are kept for watches and pages.
 	HistoryWindow time.Duration
-	// WatchCompression compresses watches for clients that accept gzip.
-	WatchCompression bool
+	// WatchCompression says which watches are compressed for clients that accept gzip.
+	WatchCompression read.WatchCompression
 	// PaceRelists is the percentage of a program's clients that may list anew within
 	// a minute when many of them do so together. 0 bounds nothing.
 	PaceRelists float64
@@ -70,7 +71,7 @@ func NewOptions() *Options {
 		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(divideMemory(availableMemory()).WireCache, resource.BinarySI)},
 		HistoryWindow: 5 * time.Minute,
 
-		WatchCompression: true,
+		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",
 		TimerSlack:       2 * time.Millisecond,
 	}
@@ -84,7 +85,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
 	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
 	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
-	own.BoolVar(&o.WatchCompression, "watch-compression", o.WatchCompression, "Compress watches for clients that accept gzip. Each change is compressed once for all that watch it.")
+	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\", and with them watches whose request has the header "+read.CompressWatchHeader+"; \"all\", though some clients then see an event only when the next one comes; or \"none\".")
 	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
 	o.addSLOFlags(own)
 	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
@@ -146,7 +147,7 @@ func (o *Options) validate() error {
 
 // watches returns the options of watches.
 func (o *Options) watches() watchOptions {
-	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compress: o.WatchCompression}
+	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compression: o.WatchCompression}
 }
 
 // isSet reports whether the user set a flag.

@@ -81,9 +81,13 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 // newShared is called when the first route is made: feature gates are set by then.
 func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.SharedConfig {
 	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
+	watches := o.compression
+	if !compress {
+		watches = read.CompressNoWatches
+	}
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
-		Compress: compress, CompressWatches: compress && o.compress, MinTimeout: o.minTimeout,
+		Compress: compress, CompressWatches: watches, MinTimeout: o.minTimeout,
 	}
 }
 
@@ -131,8 +135,8 @@ func (r *readTier) hooks() kube.Hooks {
 
 // watchOptions are the flags that concern watches.
 type watchOptions struct {
-	minTimeout time.Duration
-	compress   bool
+	minTimeout  time.Duration
+	compression read.WatchCompression
 }
 
 // route completes a route's configuration with what all routes share, and makes it.

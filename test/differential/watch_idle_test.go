@@ -99,7 +99,7 @@ func (p *pair) watchDifference(r request, ours, theirs *answer) string {
 	}
 	if ours.status == http.StatusOK {
 		plain := *ours
-		plain.header = watchHeaders(ours.header, r.encoding)
+		plain.header = watchHeaders(ours.header, r)
 		ours = &plain
 	}
 	if ourErr != nil || theirErr != nil {

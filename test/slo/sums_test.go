@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/internal/read"
 )
 
 // receivedCounts holds the events and bytes that a client received from a watch.
@@ -157,7 +159,7 @@ func TestSums(t *testing.T) {
 		if w.gzip {
 			coding = "gzip"
 		}
-		resp := d.ask(client, w.agent, w.path, "Accept", w.accept, "Accept-Encoding", coding)
+		resp := d.ask(client, w.agent, w.path, "Accept", w.accept, "Accept-Encoding", coding, read.CompressWatchHeader, "1")
 		if major := resp.ProtoMajor; (major == 1) != w.http1 || (resp.Header.Get("Content-Encoding") == "gzip") != w.gzip {
 			t.Fatalf("%s is served otherwise: %s, %v", w.agent, resp.Proto, resp.Header)
 		}

@@ -61,7 +61,7 @@ func eventWorkloads() []eventWorkload {
 	nodes := eventWorkload{kind: watchNodes, rate: 50, byDefault: true, group: "nodes"}
 	specs := []eventWorkload{
 		all.with("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 20, "floor-h2-20" }),
-		all.with("gzip", "as all-h2-20, with Accept-Encoding: gzip", func(s *eventWorkload) {
+		all.with("gzip", "as all-h2-20, compressed with gzip", func(s *eventWorkload) {
 			s.conns, s.encoding, s.pair, s.group = 20, testbed.EncodingGzip, "all-h2-20", ""
 		}),
 		all.with("all-h2-1000", "as all-h2-20, over 1,000 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 1000, "floor-h2-1000" }),

@@ -109,11 +109,18 @@ func (g *watcherGroup) connect(i int, uris []string, watchers []*watcher) error 
 	return nil
 }
 
+// compressWatchHeader asks millrace for a compressed watch, which it otherwise sends only
+// to watch-lists.
+const compressWatchHeader = "X-Millrace-Compress-Watch"
+
 // watch sends a request and returns when the header of the answer has arrived.
 func (g *watcherGroup) watch(l *connection, uri string) (*http.Response, error) {
 	req, err := g.target.NewRequest(g.ctx, testbed.Request{URI: uri, Accept: testbed.AcceptJSON, Encoding: g.encoding})
 	if err != nil {
 		return nil, err
+	}
+	if g.encoding != "" {
+		req.Header.Set(compressWatchHeader, "1")
 	}
 	resp, err := testbed.Send(l.rt, req)
 	return resp, err

@@ -166,7 +166,11 @@ public class HttpClientChecks {
         }
 
         Events watch(String path, String... headers) throws Exception {
-            return new Events(send(BodyHandlers.ofInputStream(), "GET", path, TOKEN, null, headers));
+            // The server compresses other watches than watch-lists only for this header.
+            String[] all = Arrays.copyOf(headers, headers.length + 2);
+            all[headers.length] = "X-Millrace-Compress-Watch";
+            all[headers.length + 1] = "1";
+            return new Events(send(BodyHandlers.ofInputStream(), "GET", path, TOKEN, null, all));
         }
     }
 

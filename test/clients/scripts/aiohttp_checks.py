@@ -42,7 +42,7 @@ class Client:
     def watch(self, path, headers):
         async def ask():
             return await self.session.get(checks.URL + path, headers=all_headers)
-        all_headers = {"Authorization": f"Bearer {checks.TOKEN}", **headers}
+        all_headers = {**checks.WATCH_HEADERS, **headers}
         return Stream(self.loop, self.loop.run(ask()))
 
 

@@ -34,6 +34,10 @@ NAMESPACE = os.environ["CLIENT_NAMESPACE"]
 LISTS = os.environ["CLIENT_LISTS"]
 REPEAT = int(os.environ["CLIENT_REPEAT"])
 
+# WATCH_HEADERS are those of all watches: they ask for compression, which the server
+# otherwise keeps for watch-lists.
+WATCH_HEADERS = {"Authorization": f"Bearer {TOKEN}", "X-Millrace-Compress-Watch": "1"}
+
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATIENCE = 10
 # SILENCE is how many seconds a watch may pass without an event.

@@ -99,10 +99,11 @@ early() {
   done
 }
 
-# open_watch URL OPTIONS starts a watch. Its lines can be read from descriptor 3.
+# open_watch URL OPTIONS starts a watch. Its lines can be read from descriptor 3. The header
+# asks for compression, which the server otherwise keeps for watch-lists.
 open_watch() {
   : >"$work/head"
-  exec 3< <(patience=60 ask -N -D "$work/head" "$@" 2>"$work/watch"; echo "ended with $?: $(<"$work/watch")")
+  exec 3< <(patience=60 ask -N -D "$work/head" -H 'X-Millrace-Compress-Watch: 1' "$@" 2>"$work/watch"; echo "ended with $?: $(<"$work/watch")")
 }
 
 # await TEXT reads lines until one contains TEXT.

@@ -41,7 +41,7 @@ class Client:
 
     def watch(self, path, headers):
         client = self.clients["2"]
-        headers = {"Authorization": f"Bearer {checks.TOKEN}", **headers}
+        headers = {**checks.WATCH_HEADERS, **headers}
         request = client.build_request("GET", checks.URL + path, headers=headers, timeout=checks.SILENCE)
         return Stream(self.loop, self.loop.run(client.send(request, stream=True)))
 

@@ -158,8 +158,11 @@ async function ask(client, method, path, { body, headers = {}, as = token } = {}
   return { status: response.status, headers: response.headers, body: Buffer.concat(chunks) };
 }
 
+// compressed asks for compression, which the server otherwise keeps for watch-lists.
+const compressed = { "x-millrace-compress-watch": "1" };
+
 const watch = async (client, path, headers = {}) =>
-  new Events(await inTime(client.open("GET", path, withToken(token, headers)), "response"));
+  new Events(await inTime(client.open("GET", path, withToken(token, { ...compressed, ...headers })), "response"));
 
 const json = { "content-type": "application/json" };
 const merge = { "content-type": "application/merge-patch+json" };

@@ -117,7 +117,7 @@ class Client:
             multi.remove_handle(handle)
 
     def watch(self, path, headers):
-        return Stream(self.handle("GET", path, {"Authorization": f"Bearer {checks.TOKEN}", **headers}))
+        return Stream(self.handle("GET", path, {**checks.WATCH_HEADERS, **headers}))
 
 
 checks.main(Client)

@@ -33,7 +33,7 @@ class Client:
         return checks.Answer(r.status_code, r.headers, r.content)
 
     def watch(self, path, headers):
-        headers = {"Authorization": f"Bearer {checks.TOKEN}", **headers}
+        headers = {**checks.WATCH_HEADERS, **headers}
         r = self.session.get(checks.URL + path, headers=headers, stream=True, timeout=checks.SILENCE)
         return Stream(r)
 
