@@ -62,6 +62,7 @@ type testTier struct {
 	logged  bytes.Buffer
 	clock   *clocktesting.FakePassiveClock
 	tier    *read.Tier
+	route   *read.Route
 	handler http.Handler
 }
 
@@ -103,7 +104,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	}
 	served := read.NewTier(read.Config{Metrics: counters, Logger: slog.New(slog.NewTextHandler(&env.logged, nil)), Clock: env.clock})
 	served.SetRoutes([]*read.Route{route})
-	env.tier = served
+	env.tier, env.route = served, route
 	env.handler = served.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(passedOnStatus) }))
 	return env
 }
