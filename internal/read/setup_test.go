@@ -121,6 +121,10 @@ func (s *fakeSource) NewList() runtime.Object   { return &corev1.ConfigMapList{}
 func (s *fakeSource) Resource() *cache.Resource { return s.tier.resource }
 func (s *fakeSource) Progress() *cache.Progress { return s.tier.cache.Progress() }
 
+func (s *fakeSource) Notify(revision int64, reached func()) (cancel func()) {
+	return s.consistent.Notify(revision, reached)
+}
+
 func (s *fakeSource) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
 	prefix := strings.TrimPrefix(strings.TrimPrefix(key, s.Prefix()), "/")
 	if opts.Recursive && prefix != "" {

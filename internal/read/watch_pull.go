@@ -80,7 +80,7 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 			return segments, false, io.EOF
 		}
 		if p.read(); len(p.changes) == 0 {
-			return segments, p.more || p.cursorErr != nil, nil
+			return p.appendRequested(segments, p.more || p.cursorErr != nil)
 		}
 	}
 	if !p.awaitConversion() {
@@ -99,6 +99,7 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 	p.queueSent(given[:len(given)-len(p.changes)], segments[before:])
 	if len(p.changes) == 0 {
 		p.release()
+		return p.appendRequested(segments, true)
 	}
 	return segments, true, nil
 }

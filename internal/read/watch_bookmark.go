@@ -1,0 +1,95 @@
+package read
+
+import (
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// requestedBookmarks are the bookmarks that a watch's client asks for by name. They do not
+// replace the ordinary ones of the schedule.
+//
+// The workers send them, as they send events, and the request's goroutine sleeps on. A
+// bookmark that is due is a mark and has no bytes: its bytes are made when the connection
+// asks the watch for some. So a client that does not read has one bookmark waiting for it
+// at most, which then has the newest revision.
+type requestedBookmarks struct {
+	intervalWatch
+	// revision is the revision that is still waited for, 0 for none. It belongs to the
+	// goroutine that asks the source.
+	revision int64
+}
+
+// newRequestedBookmarks returns nil if nothing is asked for.
+func newRequestedBookmarks(r *bookmarkRequest, wake func()) *requestedBookmarks {
+	if r.isZero() {
+		return nil
+	}
+	return &requestedBookmarks{intervalWatch: intervalWatch{wake: wake}, revision: r.revision}
+}
+
+// startRequested begins to wake the watch for its requested bookmarks. The returned
+// function ends that.
+func (s *watchSession) startRequested() (stop func()) {
+	r, cfg := s.requested, &s.query.bookmarks
+	if r == nil {
+		return func() {}
+	}
+	forget := func() {}
+	if r.revision > 0 {
+		// The watch itself looks whether the revision is reached, each time it is woken.
+		forget = s.query.route.cfg.Objects.Notify(max(r.revision, s.startPoint.After), r.wake)
+	}
+	timer := &s.query.tier.bookmarks
+	if cfg.interval > 0 {
+		timer.add(&r.intervalWatch, cfg.interval, s.req.RemoteAddr)
+	}
+	return func() {
+		forget()
+		if cfg.interval > 0 {
+			timer.remove(&r.intervalWatch)
+		}
+	}
+}
+
+// appendRequested appends the requested bookmark that is due, unless there are events
+// that go before it. It returns what Next returns.
+func (p *watchSource) appendRequested(segments [][]byte, more bool) ([][]byte, bool, error) {
+	r := p.requested
+	if r == nil || p.more || p.cursorErr != nil || !p.takeRequested(r) {
+		return segments, more, nil
+	}
+	before := len(segments)
+	segments, p.err = p.out.AppendBookmark(segments, p.reached, p.bookmarkObject)
+	if p.err != nil {
+		p.err = &encodingError{p.err}
+		return segments[:before], false, io.EOF
+	}
+	bytes := totalBytes(segments[before:])
+	p.written += bytes
+	if p.sender != nil {
+		p.sender.QueueBytes(bytes)
+	}
+	return segments, more, nil
+}
+
+// takeRequested reports whether a bookmark is due, and notes that it is sent. A watch that
+// begins behind a revision that was not reached yet is sent none before.
+func (p *watchSource) takeRequested(r *requestedBookmarks) bool {
+	due := r.due.Swap(false)
+	switch {
+	case p.reached < p.startPoint.After:
+		return false
+	case r.revision > 0 && p.reached >= r.revision:
+		r.revision = 0
+		p.query.metrics.revisionBookmarks.Inc()
+		return true
+	case due:
+		p.query.metrics.intervalBookmarks.Inc()
+	}
+	return due
+}
+
+func (p *watchSource) bookmarkObject(revision int64) (runtime.Object, error) {
+	return p.query.route.cfg.Objects.Bookmark(revision, false)
+}
