@@ -42,6 +42,8 @@ type fakeEtcd struct {
 	err error
 	// pause is how long an answer takes.
 	pause time.Duration
+	// onRequest is called when the feed is asked for its progress. Nil does nothing.
+	onRequest func()
 }
 
 func (e *fakeEtcd) Revision(context.Context) (int64, error) {
@@ -49,7 +51,12 @@ func (e *fakeEtcd) Revision(context.Context) (int64, error) {
 	return e.at, e.err
 }
 
-func (e *fakeEtcd) RequestProgress(context.Context) error { return nil }
+func (e *fakeEtcd) RequestProgress(context.Context) error {
+	if e.onRequest != nil {
+		e.onRequest()
+	}
+	return nil
+}
 
 // testTier is a read tier over config maps, in front of a handler that answers with
 // passedOnStatus.
