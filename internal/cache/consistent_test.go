@@ -234,13 +234,13 @@ func TestNotify(t *testing.T) {
 		c.Progressed(25)
 		want("reached by the feed", 1)
 		etcdRevision.Store(35)
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		want("reached by etcd later, which is asked every 100 ms", 1)
 		c.Progressed(50)
 		want("reached at last", 1)
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		before := source.progress.Load()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if after := source.progress.Load(); after != before {
 			t.Errorf("%d progress requests for nobody", after-before)
 		}

@@ -120,7 +120,7 @@ func TestBookmarksAtAnInterval(t *testing.T) {
 		}
 		w.want(t, "")
 		for i := range 20 {
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 			w.want(t, "BOOKMARK 100")
 			w.want(t, "")
 			if got := w.wakes.Load(); got != int64(i+1) {
@@ -129,10 +129,10 @@ func TestBookmarksAtAnInterval(t *testing.T) {
 		}
 		env.cache.Progressed(150)
 		w.want(t, "")
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		w.want(t, "BOOKMARK 150")
 		env.put(t, "one/a", "x", 160)
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		w.want(t, "MODIFIED a 160, BOOKMARK 160")
 		wantCount(t, env.testTier, "interval", 22)
 	})
@@ -146,7 +146,7 @@ func TestBookmarksOfASlowClient(t *testing.T) {
 		env.load(t, "one/a")
 		w := env.open(t, bookmarkPath+"&millraceBookmarkInterval=100ms&millraceBookmarkAtRevision=120", "a")
 		for i := range 300 {
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 			env.cache.Progressed(int64(100 + i))
 		}
 		synctest.Wait()
@@ -196,13 +196,13 @@ func TestBookmarkAtARevision(t *testing.T) {
 		w.want(t, "MODIFIED a 119")
 		env.put(t, "one/a", "x", 120)
 		w.want(t, "MODIFIED a 120, BOOKMARK 120")
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		w.want(t, "")
 
 		w = at(130)
 		w.want(t, "MODIFIED a 101, MODIFIED a 119, MODIFIED a 120")
 		env.etcd.at = 140
-		time.Sleep(100 * time.Millisecond) // the feed is asked for its progress that often
+		<-time.After(100 * time.Millisecond) // the feed is asked for its progress that often
 		w.want(t, "BOOKMARK 140")
 		wantCount(t, env.testTier, "revision", 5)
 	})
@@ -220,7 +220,7 @@ func TestRequestedBookmarksFollowEvents(t *testing.T) {
 		}
 		w := env.open(t, bookmarkPath+"&millraceBookmarkInterval=100ms&millraceBookmarkAtRevision=110", "a")
 		var events int
-		for bookmarks := 0; bookmarks < 3; time.Sleep(100 * time.Millisecond) {
+		for bookmarks := 0; bookmarks < 3; <-time.After(100 * time.Millisecond) {
 			synctest.Wait()
 			for _, frame := range strings.Split(w.next(t), ", ") {
 				var revision int
@@ -244,11 +244,11 @@ func TestBookmarkOfAWatchAheadOfTheCache(t *testing.T) {
 		env := newHandTier(t)
 		env.load(t, "one/a")
 		w := env.open(t, listPath+"?watch=1&resourceVersion=200&allowWatchBookmarks=true&millraceBookmarkInterval=1s&millraceBookmarkAtRevision=100", "a")
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		w.want(t, "")
 		env.cache.Progressed(200)
 		w.want(t, "BOOKMARK 200")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		w.want(t, "BOOKMARK 200")
 	})
 }
@@ -277,7 +277,7 @@ func TestIntervalsAreApart(t *testing.T) {
 		}
 		const span, step = 28 * time.Second, 12500 * time.Microsecond
 		for range span / step {
-			time.Sleep(step)
+			<-time.After(step)
 			synctest.Wait()
 			for i, w := range all {
 				if w.next(t) != "" {
@@ -302,7 +302,7 @@ func TestOrdinaryWatchHasNoMoreBookmarks(t *testing.T) {
 		env := newHandTier(t)
 		env.load(t, "one/a")
 		ordinary, asking := env.open(t, bookmarkPath, "a"), env.open(t, bookmarkPath+"&millraceBookmarkInterval=1s", "a")
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		asking.want(t, "BOOKMARK 100")
 		ordinary.want(t, "")
 		if ordinary.wakes.Load() > 0 {
