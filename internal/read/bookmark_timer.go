@@ -49,10 +49,10 @@ type bookmarkGroup struct {
 	index int
 }
 
-// intervalWatch is one watch among those of the timer. wake must not block, and must take
+// intervalWatch is one watch among those of the timer. Wake must not block, and must take
 // none but innermost locks.
 type intervalWatch struct {
-	wake func()
+	puller interface{ Wake() }
 	// due says that a bookmark is to be sent. The sender clears it.
 	due atomic.Bool
 	// group and index are the watch's place. The timer's lock guards them.
@@ -118,7 +118,7 @@ func (t *bookmarkTimer) fire() {
 		g := t.mu.next[0]
 		for _, w := range g.watches {
 			if !w.due.Swap(true) {
-				w.wake()
+				w.puller.Wake()
 			}
 		}
 		g.due = g.due.Add(g.interval * (1 + now.Sub(g.due)/g.interval))

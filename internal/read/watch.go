@@ -50,7 +50,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		return passedConnection
 	}
 	s.wake.notify = s.puller.Wake
-	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller.Wake)
+	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
@@ -59,7 +59,11 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		if s.initial != nil && q.convert(req, s.initial.Runs) != nil {
 			return passedConversion
 		}
-		s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, s.wake.notify)
+		wake := s.wake.notify
+		if s.requested != nil {
+			wake = s.requested.wakeCursor
+		}
+		s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, wake)
 		switch {
 		case errors.Is(s.err, watch.ErrOpaque):
 			return passedOpaque

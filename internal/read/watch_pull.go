@@ -79,7 +79,10 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 		if p.err = p.cursorErr; p.err != nil || p.due() {
 			return segments, false, io.EOF
 		}
-		if p.read(); len(p.changes) == 0 {
+		if !p.isQuiet() {
+			p.read()
+		}
+		if len(p.changes) == 0 {
 			return p.appendRequested(segments, p.more || p.cursorErr != nil)
 		}
 	}
