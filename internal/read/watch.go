@@ -50,7 +50,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		return passedConnection
 	}
 	s.wake.notify = s.puller.Wake
-	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller)
+	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {

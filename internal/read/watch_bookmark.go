@@ -26,11 +26,11 @@ type requestedBookmarks struct {
 }
 
 // newRequestedBookmarks returns nil if nothing is asked for.
-func newRequestedBookmarks(r *bookmarkRequest, p pull.Puller) *requestedBookmarks {
+func newRequestedBookmarks(r *bookmarkRequest, p pull.Puller, connection string) *requestedBookmarks {
 	if r.isZero() {
 		return nil
 	}
-	b := &requestedBookmarks{intervalWatch: intervalWatch{puller: p}, revision: r.revision}
+	b := &requestedBookmarks{intervalWatch: intervalWatch{puller: p, connection: connection}, revision: r.revision}
 	b.hasEvents.Store(true)
 	return b
 }
@@ -55,7 +55,7 @@ func (s *watchSession) startRequested() (stop func()) {
 	}
 	timer := &s.query.tier.bookmarks
 	if cfg.interval > 0 {
-		timer.add(&r.intervalWatch, cfg.interval, s.req.RemoteAddr)
+		timer.add(&r.intervalWatch, cfg.interval)
 	}
 	return func() {
 		forget()
