@@ -65,8 +65,8 @@ func (s *watchSession) startRequested() (stop func()) {
 	}
 }
 
-// isQuiet reports whether the cursor has no events, without asking it. Heartbeats of a
-// quiet resource take a third less CPU for it.
+// isQuiet reports whether the cursor has no events, without asking it. So a heartbeat of a
+// quiet resource touches neither the cursor nor the hub and its lock.
 //
 // The feed wakes the cursors of events before it moves the progress forward. So a cursor
 // that was not woken has no events up to a progress that was read before the look.
