@@ -34,6 +34,9 @@ type Consistent struct {
 		// next is the round of the reads that came too late for the running one. Nil
 		// without such reads.
 		next *round
+		// nudging says that the timer runs which asks etcd for progress while functions of
+		// Notify wait.
+		nudging bool
 	}
 }
 
@@ -127,4 +130,49 @@ func (c *Consistent) catchUp(ctx context.Context, revision int64) {
 			return
 		}
 	}
+}
+
+// Notify calls reached once, when the cache holds every event up to a revision: at once
+// if it does already. reached must not block, and must take none but innermost locks. It
+// may be called once more after cancel.
+//
+// Etcd may have reached the revision by a write that the feed does not see. So Notify
+// joins the round of consistent reads, which moves the feed up to etcd's present revision
+// within milliseconds. A revision that is ahead of etcd's comes by a write, as a rule one
+// that the feed sees. For others one timer asks etcd for progress, however many wait.
+func (c *Consistent) Notify(revision int64, reached func()) (cancel func()) {
+	cancel = c.progress.notify(revision, reached)
+	if c.progress.Revision() < revision {
+		c.join()
+		c.startNudging()
+	}
+	return cancel
+}
+
+// startNudging starts the timer, unless it runs.
+func (c *Consistent) startNudging() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.nudging {
+		c.mu.nudging = true
+		time.AfterFunc(nudgePeriod, c.nudge)
+	}
+}
+
+// nudge asks etcd for progress and starts the timer anew, unless no function waits.
+func (c *Consistent) nudge() {
+	if !c.keepNudging() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	_ = c.source.RequestProgress(ctx) // the next tick repeats a request that was lost
+	time.AfterFunc(nudgePeriod, c.nudge)
+}
+
+func (c *Consistent) keepNudging() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.nudging = c.progress.hasWaits()
+	return c.mu.nudging
 }

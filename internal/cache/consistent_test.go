@@ -184,3 +184,65 @@ func TestConsistentRepeatsProgressRequests(t *testing.T) {
 		}
 	})
 }
+
+// TestNotify has functions wait for revisions that the feed passes, that etcd has reached
+// without the feed, and that etcd has not reached.
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, source := newCache(cache.Config{}), &etcd{answers: make(chan answer)}
+		c.Progressed(10)
+		consistent := cache.NewConsistent(c, source)
+		var calls atomic.Int64
+		count := func() { calls.Add(1) }
+		want := func(when string, n int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := calls.Swap(0); got != n {
+				t.Fatalf("%s: %d calls, want %d", when, got, n)
+			}
+		}
+		consistent.Notify(10, count)()
+		want("reached already", 1)
+		if source.reads.Load() > 0 {
+			t.Error("etcd is asked about a revision that the cache has")
+		}
+
+		var etcdRevision atomic.Int64
+		etcdRevision.Store(20)
+		source.onRequest = func() { c.Progressed(etcdRevision.Load()) }
+		for range 100 {
+			consistent.Notify(15, count)
+		}
+		began := time.Now()
+		source.answers <- answer{revision: 20}
+		source.answers <- answer{revision: 20}
+		want("reached by etcd alone", 100)
+		if reads, requests := source.reads.Load(), source.progress.Load(); reads != 2 || requests != 1 || time.Since(began) > 0 {
+			t.Errorf("100 waits cost %d reads, %d progress requests and %v; want 2, 1 and no time", reads, requests, time.Since(began))
+		}
+
+		for _, revision := range []int64{30, 25, 40} {
+			consistent.Notify(revision, count)
+		}
+		cancel := consistent.Notify(25, count)
+		source.answers <- answer{revision: 20}
+		source.answers <- answer{revision: 20}
+		c.Progressed(24)
+		want("not reached yet", 0)
+		cancel()
+		c.Progressed(25)
+		want("reached by the feed", 1)
+		etcdRevision.Store(35)
+		<-time.After(100 * time.Millisecond)
+		want("reached by etcd later, which is asked every 100 ms", 1)
+		c.Progressed(50)
+		want("reached at last", 1)
+		<-time.After(100 * time.Millisecond)
+		before := source.progress.Load()
+		<-time.After(time.Minute)
+		if after := source.progress.Load(); after != before {
+			t.Errorf("%d progress requests for nobody", after-before)
+		}
+	})
+}

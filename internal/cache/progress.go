@@ -14,6 +14,8 @@ type Progress struct {
 		// moved is closed when the revision grows, and then replaced. Nil means that no
 		// goroutine waits.
 		moved chan struct{}
+		// waiting are the functions of Notify, the lowest revision first.
+		waiting revisionWaits
 	}
 }
 
@@ -51,6 +53,13 @@ func (p *Progress) advance(rv int64) {
 	if rv <= p.revision.Load() {
 		return
 	}
+	for _, w := range p.set(rv) {
+		w.reached()
+	}
+}
+
+// set does advance's work under the lock. It returns the waits that are over.
+func (p *Progress) set(rv int64) []*revisionWait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.revision.Store(rv)
@@ -58,4 +67,5 @@ func (p *Progress) advance(rv int64) {
 		close(p.mu.moved)
 		p.mu.moved = nil
 	}
+	return p.mu.waiting.popUpTo(rv)
 }

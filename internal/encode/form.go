@@ -61,8 +61,9 @@ type Config struct {
 // if the output does not begin and end like the empty list, the form returns ErrShape, and
 // Kubernetes answers the request.
 //
-// A Form is immutable once SetModel was called, and safe for concurrent use. Memos find
-// their slots by the pointer, so a form is made once for each route.
+// A Form is immutable once SetModel was called, except for its newest bookmarks, and safe
+// for concurrent use. Memos find their slots by the pointer, so a form is made once for
+// each route.
 type Form struct {
 	cfg Config
 	// empty is what surrounds the items of a list without metadata.
@@ -70,6 +71,8 @@ type Form struct {
 	// alone is what surrounds an item in the answer to a GET. If it is nil, GETs encode
 	// the object.
 	alone *listEnvelope
+	// bookmarks has the newest bookmarks. Only forms of watches have any.
+	bookmarks bookmarkFrames
 }
 
 // NewForm makes a form. It checks that the encoder writes an empty list, or a frame, in

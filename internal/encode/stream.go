@@ -156,10 +156,7 @@ func (s *Stream) eachEntry(out *output, run EntryRun) error {
 // bytes, and returns the changes that are left. There is one segment for each change, and
 // one before them with the header of gzip if the stream begins.
 func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]byte, rest []Change, err error) {
-	if s.Encoding == Gzip && !s.begun {
-		segments = append(segments, gzipHeader)
-	}
-	s.begun = true
+	segments = s.appendHeader(segments)
 	for i := range changes {
 		if room <= 0 {
 			return segments, changes[i:], nil
@@ -168,16 +165,33 @@ func (s *Stream) Append(segments [][]byte, changes []Change, room int) (_ [][]by
 		if err != nil {
 			return segments, nil, err
 		}
-		sent := frame.bytes
-		if s.Encoding == Gzip {
-			if sent, err = s.deflate(frame); err != nil {
-				return segments, nil, err
-			}
+		if segments, err = s.appendFrame(segments, frame); err != nil {
+			return segments, nil, err
 		}
-		segments = append(segments, sent)
-		room -= len(sent)
+		room -= len(segments[len(segments)-1])
 	}
 	return segments, nil, nil
+}
+
+// appendHeader appends the header of gzip if the stream begins.
+func (s *Stream) appendHeader(segments [][]byte) [][]byte {
+	if s.Encoding == Gzip && !s.begun {
+		segments = append(segments, gzipHeader)
+	}
+	s.begun = true
+	return segments
+}
+
+// appendFrame appends the wire bytes of a frame.
+func (s *Stream) appendFrame(segments [][]byte, frame *Frame) ([][]byte, error) {
+	if s.Encoding != Gzip {
+		return append(segments, frame.bytes), nil
+	}
+	sent, err := s.deflate(frame)
+	if err != nil {
+		return segments, err
+	}
+	return append(segments, sent), nil
 }
 
 func (s *Stream) frame(c *Change) (*Frame, error) {

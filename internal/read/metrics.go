@@ -22,6 +22,10 @@ type Metrics struct {
 	stalled  *metrics.Counter
 	expired  *metrics.Counter
 	aborted  *metrics.CounterVec
+	// bookmarks counts requested bookmarks. The two below are its children, because a
+	// look-up by label costs as much as the bookmark.
+	bookmarks                            *metrics.CounterVec
+	intervalBookmarks, revisionBookmarks metrics.CounterMetric
 }
 
 // NewMetrics makes the tier's metrics and registers them.
@@ -57,12 +61,18 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "Watches that were told to list again because the changes behind their place were gone: the client was too slow, or the feed was broken.",
 			StabilityLevel: metrics.ALPHA,
 		}),
+		bookmarks: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "watch", Name: "bookmarks_total",
+			Help:           "Bookmarks that watches were sent because their clients asked for them by name, by reason: the interval, or a revision that was reached.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"reason"}),
 	}
-	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.expired, m.aborted} {
+	for _, r := range []metrics.Registerable{m.answered, m.passedOn, m.lists, m.stalled, m.expired, m.aborted, m.bookmarks} {
 		if err := register(r); err != nil {
 			return nil, err
 		}
 	}
+	m.intervalBookmarks, m.revisionBookmarks = m.bookmarks.WithLabelValues("interval"), m.bookmarks.WithLabelValues("revision")
 	return m, nil
 }
 

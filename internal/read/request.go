@@ -37,6 +37,8 @@ type query struct {
 	// options are those of a LIST or WATCH. Field selectors use the labels of the internal
 	// version.
 	options internalversion.ListOptions
+	// bookmarks are those that a WATCH asks for by name.
+	bookmarks bookmarkRequest
 	// resourceVersion is the one of a GET.
 	resourceVersion string
 	encoding        encode.Encoding
@@ -127,6 +129,9 @@ func (q *query) parameters(raw, infoName string) passReason {
 	}
 	if q.name != "" {
 		return q.getOptions(values)
+	}
+	if q.isWatch {
+		q.bookmarks = parseBookmarkRequest(values)
 	}
 	return q.listOptions(values, infoName)
 }

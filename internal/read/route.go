@@ -38,8 +38,10 @@ type Objects interface {
 	Bookmark(revision int64, initialEventsEnd bool) (runtime.Object, error)
 	Expired(after int64) error
 	Ahead(ctx context.Context, after int64, named string) error
-	// Progress says up to which revision the resource has followed etcd.
+	// Progress says up to which revision the resource has followed etcd. Notify calls
+	// reached once that is a revision (cache.Consistent.Notify).
 	Progress() *cache.Progress
+	Notify(revision int64, reached func()) (cancel func())
 	// NewList makes an empty list of what Decode returns.
 	NewList() runtime.Object
 	// Prefix begins the keys.

@@ -42,6 +42,8 @@ type fakeEtcd struct {
 	err error
 	// pause is how long an answer takes.
 	pause time.Duration
+	// onRequest is called when the feed is asked for its progress. Nil does nothing.
+	onRequest func()
 }
 
 func (e *fakeEtcd) Revision(context.Context) (int64, error) {
@@ -49,7 +51,12 @@ func (e *fakeEtcd) Revision(context.Context) (int64, error) {
 	return e.at, e.err
 }
 
-func (e *fakeEtcd) RequestProgress(context.Context) error { return nil }
+func (e *fakeEtcd) RequestProgress(context.Context) error {
+	if e.onRequest != nil {
+		e.onRequest()
+	}
+	return nil
+}
 
 // testTier is a read tier over config maps, in front of a handler that answers with
 // passedOnStatus.
@@ -121,6 +128,10 @@ func (s *fakeSource) Prefix() string            { return "/configmaps" }
 func (s *fakeSource) NewList() runtime.Object   { return &corev1.ConfigMapList{} }
 func (s *fakeSource) Resource() *cache.Resource { return s.tier.resource }
 func (s *fakeSource) Progress() *cache.Progress { return s.tier.cache.Progress() }
+
+func (s *fakeSource) Notify(revision int64, reached func()) (cancel func()) {
+	return s.consistent.Notify(revision, reached)
+}
 
 func (s *fakeSource) Begin(_ context.Context, key string, opts storage.ListOptions) (cache.StartPoint, error) {
 	prefix := strings.TrimPrefix(strings.TrimPrefix(key, s.Prefix()), "/")

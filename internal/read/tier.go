@@ -38,6 +38,8 @@ type Tier struct {
 	// shutdown starts, once, the goroutine that ends all watches at the server's shutdown.
 	shutdown sync.Once
 	watches  watchSet
+	// bookmarks is the timer of the bookmarks that clients ask for at an interval.
+	bookmarks bookmarkTimer
 }
 
 // Finder returns the route of a custom resource, nil if there is none. Such routes come and

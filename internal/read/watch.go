@@ -23,6 +23,10 @@ import (
 // watch prepares a WATCH, whose session Wrap serves then. An error about a well-formed
 // request is sent as an ERROR event, as Kubernetes does.
 func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
+	if err := q.bookmarks.check(q.options.AllowWatchBookmarks); err != nil {
+		q.answerError(w, req, err)
+		return ""
+	}
 	key, opts := q.storageOptions()
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
@@ -46,6 +50,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		return passedConnection
 	}
 	s.wake.notify = s.puller.Wake
+	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
 		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
 		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
@@ -54,7 +59,11 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		if s.initial != nil && q.convert(req, s.initial.Runs) != nil {
 			return passedConversion
 		}
-		s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, s.wake.notify)
+		wake := s.wake.notify
+		if s.requested != nil {
+			wake = s.requested.wakeCursor
+		}
+		s.cursor, s.err = q.route.cfg.Hub.Open(filter, begin.After, wake)
 		switch {
 		case errors.Is(s.err, watch.ErrOpaque):
 			return passedOpaque
@@ -134,6 +143,8 @@ type watchSession struct {
 	out      encode.Stream
 	schedule schedule
 	wake     wakeSignal
+	// requested is nil if the client asks for no bookmarks by name.
+	requested *requestedBookmarks
 	// broken says that the client went away.
 	broken bool
 }
@@ -212,6 +223,7 @@ func (s *watchSession) sendHeaders() {
 	header := s.w.Header()
 	header.Set("Content-Type", q.form.MediaType())
 	header.Set("Transfer-Encoding", "chunked")
+	q.bookmarks.setHeaders(header)
 	if q.encoding != encode.Identity {
 		header.Set("Content-Encoding", string(q.encoding))
 		header.Add("Vary", "Accept-Encoding")

@@ -40,10 +40,12 @@ type deliverer struct {
 	costs []float64
 }
 
-func (s watchShape) newDeliverer(b *testing.B, accounts *slo.Watches) *deliverer {
+// newDeliverer starts a server and its clients, which watch with the given parameters
+// besides.
+func (s watchShape) newDeliverer(b *testing.B, accounts *slo.Watches, parameters string) *deliverer {
 	env := &deliverer{accountedServer: newAccountedBy(b, "HTTP/2", accounts)}
 	env.load(b, "a/one")
-	task := fmt.Sprintf("%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100", s.conns, s.streams, env.server.URL)
+	task := fmt.Sprintf("%d %d %s/api/v1/configmaps?watch=true&resourceVersion=100%s", s.conns, s.streams, env.server.URL, parameters)
 	_, env.rounds = benchclient.Start(b, task)
 	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == s.watches() })
 	return env
@@ -78,7 +80,7 @@ func median(of []float64) float64 {
 func BenchmarkWatch(b *testing.B) {
 	for _, s := range []watchShape{{1, 100}, {20, 50}, {1000, 1}} {
 		b.Run(fmt.Sprint("connections=", s.conns), func(b *testing.B) {
-			plain, measured := s.newDeliverer(b, nil), s.newDeliverer(b, slo.NewWatches(slo.Config{}))
+			plain, measured := s.newDeliverer(b, nil, ""), s.newDeliverer(b, slo.NewWatches(slo.Config{}), "")
 			for _, env := range []*deliverer{plain, measured} {
 				env.deliver(b, s)
 				env.costs = nil

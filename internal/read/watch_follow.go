@@ -62,6 +62,7 @@ func (s *watchSession) follow() error {
 	s.query.tier.followShutdown(s.req.Context())
 	s.wake.start(s.req.Context(), s.schedule.pause(time.Now()), &s.query.tier.watches, &s.query.route.watches)
 	defer s.wake.stop()
+	defer s.startRequested()()
 	return s.followPulled()
 }
 

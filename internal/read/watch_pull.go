@@ -79,8 +79,11 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 		if p.err = p.cursorErr; p.err != nil || p.due() {
 			return segments, false, io.EOF
 		}
-		if p.read(); len(p.changes) == 0 {
-			return segments, p.more || p.cursorErr != nil, nil
+		if !p.isQuiet() {
+			p.read()
+		}
+		if len(p.changes) == 0 {
+			return p.appendRequested(segments, p.more || p.cursorErr != nil)
 		}
 	}
 	if !p.awaitConversion() {
@@ -99,6 +102,7 @@ func (p *watchSource) Next(segments [][]byte, room int) (_ [][]byte, more bool, 
 	p.queueSent(given[:len(given)-len(p.changes)], segments[before:])
 	if len(p.changes) == 0 {
 		p.release()
+		return p.appendRequested(segments, true)
 	}
 	return segments, true, nil
 }

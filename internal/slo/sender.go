@@ -82,6 +82,10 @@ func (s *Sender) Queue(arrival *Arrival, count int, bytes int64) {
 	s.size += uint32(bytes)
 }
 
+// QueueBytes notes bytes without an event, such as a bookmark, behind those that are
+// queued. They are counted with the events in front of them, or else with the next ones.
+func (s *Sender) QueueBytes(bytes int64) { s.size += uint32(bytes) }
+
 // pushBatch moves the newest queued events to earlier.
 func (s *Sender) pushBatch() {
 	s.earlier = append(s.earlier, eventBatch{arrival: s.spanArrival(s.arrival), count: s.count, size: s.size, unwritten: s.size})
@@ -107,7 +111,7 @@ func (s *Sender) Sent(w *Write, n int, stall *WindowStall) {
 	l := w.ledger()
 	bytes := uint64(n)
 	if s.partial || stall != nil || bytes < s.queuedBytes() {
-		if s.count > 0 {
+		if s.count > 0 || s.size > 0 {
 			s.pushBatch()
 		}
 		s.partial = true

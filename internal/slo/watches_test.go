@@ -501,3 +501,37 @@ func TestReportWhileOpening(t *testing.T) {
 		t.Errorf("%d watches, want 201", r.Watches)
 	}
 }
+
+// TestBytesWithoutAnEvent sends bookmarks: alone, in parts, and in front of an event.
+func TestBytesWithoutAnEvent(t *testing.T) {
+	x := newSet(slo.Objectives{})
+	w := x.open("pods", "a", &fakeStream{events: 2})
+	want := func(step string, events, bytes uint64) {
+		t.Helper()
+		if r := x.SLO(); r.All.Events != events || r.All.Spans.Count != events || r.All.Bytes != bytes {
+			t.Errorf("%s: the totals are %+v, want %d events of %d bytes", step, r.All, events, bytes)
+		}
+	}
+	event := func() {
+		x.clock.Step(time.Second)
+		w.Queue(&slo.Arrival{Entered: x.clock.Now(), Cached: x.clock.Now()}, 1, 100)
+	}
+	write := func(bytes int) {
+		now := x.clock.Now()
+		w.write(slo.Write{FillBegan: now, Began: now, Ended: now}, bytes, nil)
+	}
+	w.QueueBytes(200)
+	write(200)
+	want("whole bookmark", 0, 200)
+	w.QueueBytes(200)
+	write(150)
+	want("part of a bookmark", 0, 350)
+	event()
+	write(150)
+	want("rest, and an event", 1, 500)
+	event()
+	w.QueueBytes(200)
+	write(100)
+	write(200)
+	want("event, then a bookmark", 2, 800)
+}

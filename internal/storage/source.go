@@ -18,6 +18,11 @@ func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
 // Progress returns how far the cache has followed etcd.
 func (s *Store) Progress() *cache.Progress { return s.cfg.Cache.Progress() }
 
+// Notify calls reached once the cache holds every event up to a revision.
+func (s *Store) Notify(revision int64, reached func()) (cancel func()) {
+	return s.cfg.Consistent.Notify(revision, reached)
+}
+
 // Prefix returns the beginning of the keys that callers give.
 func (s *Store) Prefix() string { return s.cfg.ResourcePrefix }
 

@@ -36,6 +36,7 @@ func (p *pair) watch(t *testing.T, gen *requestGenerator) {
 	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, gen.Rand) })
 	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, gen) })
 	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, gen) })
+	t.Run("bookmarks on request", func(t *testing.T) { p.requestedBookmarks(t, gen) })
 }
 
 // watchScripts runs scripts of writes. Watches of both servers from one
