@@ -260,23 +260,23 @@ func TestIntervalsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newHandTier(t)
 		env.load(t, "one/a")
-		intervals := []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second, 7 * time.Second}
+		intervals := []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second}
 		type intervalWatch struct {
 			*handWatch
 			interval  time.Duration
 			bookmarks int
 		}
 		var all []*intervalWatch
-		for connection := range 200 {
+		for connection := range 400 {
 			for _, interval := range intervals {
-				for range 4 {
+				for range 3 {
 					w := env.open(t, bookmarkPath+"&millraceBookmarkInterval="+interval.String(), fmt.Sprint("client-", connection))
 					all = append(all, &intervalWatch{w, interval, 0})
 				}
 			}
 		}
 		// That is more than a group of the timer takes.
-		const span, step = 7 * time.Second, 12500 * time.Microsecond
+		const span, step = 2 * time.Second, 12500 * time.Microsecond
 		for range span / step {
 			<-time.After(step)
 			synctest.Wait()
@@ -284,7 +284,7 @@ func TestIntervalsAreApart(t *testing.T) {
 				if w.next(t) != "" {
 					w.bookmarks++
 				}
-				if i%4 > 0 && w.bookmarks != all[i-1].bookmarks {
+				if i%3 > 0 && w.bookmarks != all[i-1].bookmarks {
 					t.Fatalf("watches of one connection have %d and %d bookmarks", all[i-1].bookmarks, w.bookmarks)
 				}
 			}
