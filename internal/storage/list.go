@@ -26,6 +26,12 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err == nil {
 		p, err = s.fill(ctx, l, opts, list)
 	}
+	if errors.Is(err, errUnreadable) {
+		// etcd's storage appends to the list.
+		if err := meta.SetList(list, nil); err != nil {
+			return err
+		}
+	}
 	if isExpired(err) || errors.Is(err, errUnreadable) {
 		return s.listEtcd(ctx, key, l.scope, opts, list)
 	}
