@@ -262,7 +262,7 @@ const establishedDelay = 2 * time.Second
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.serveResource; compare at each upgrade.
 func (h *handler) writeHandler(req *http.Request, c *resourceRequest, w *versionWriter) (http.HandlerFunc, error) {
 	admit := h.server.admission
-	if c.row.Terminating {
+	if c.row.Deleting || c.row.Terminating {
 		admit = createForbidding{admit}
 	}
 	switch c.info.Verb {

@@ -93,16 +93,15 @@ func (t typer) Recognizes(gvk schema.GroupVersionKind) bool {
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 	creater := creator{}
-	streamed := utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToJSON)
 	text := func(o json.SerializerOptions) *json.Serializer {
 		return json.NewSerializerWithOptions(json.DefaultMetaFactory, creater, typer, o)
 	}
 	types := []runtime.SerializerInfo{
 		{
 			MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
-			Serializer:       text(json.SerializerOptions{StreamingCollectionsEncoding: streamed}),
+			Serializer:       text(json.SerializerOptions{StreamingCollectionsEncoding: true}),
 			PrettySerializer: text(json.SerializerOptions{Pretty: true}),
-			StrictSerializer: text(json.SerializerOptions{Strict: true, StreamingCollectionsEncoding: streamed}),
+			StrictSerializer: text(json.SerializerOptions{Strict: true, StreamingCollectionsEncoding: true}),
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				EncodesAsText: true, Serializer: text(json.SerializerOptions{}), Framer: json.Framer,
 			},
@@ -114,9 +113,7 @@ func mediaTypes(typer runtime.ObjectTyper) []runtime.SerializerInfo {
 		},
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer: protobuf.NewSerializerWithOptions(creater, typer, protobuf.SerializerOptions{
-				StreamingCollectionsEncoding: utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToProtobuf),
-			}),
+			Serializer: protobuf.NewSerializerWithOptions(creater, typer, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}),
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Serializer: protobuf.NewRawSerializer(creater, typer), Framer: protobuf.LengthDelimitedFramer,
 			},

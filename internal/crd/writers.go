@@ -300,15 +300,11 @@ func managed(from *handlers.RequestScope, types managedfields.TypeConverter, sub
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor; compare at each upgrade.
 func newScaleSerializer() runtime.NegotiatedSerializer {
-	var options []serializer.CodecFactoryOptionsMutator
+	options := []serializer.CodecFactoryOptionsMutator{
+		serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf(),
+	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
 		options = append(options, serializer.WithSerializer(cbor.NewSerializerInfo))
-	}
-	if utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToJSON) {
-		options = append(options, serializer.WithStreamingCollectionEncodingToJSON())
-	}
-	if utilfeature.DefaultFeatureGate.Enabled(features.StreamingCollectionEncodingToProtobuf) {
-		options = append(options, serializer.WithStreamingCollectionEncodingToProtobuf())
 	}
 	return serializer.NewCodecFactory(scale.NewScaleConverter().Scheme(), options...)
 }

@@ -13,7 +13,7 @@ import (
 // is only the weight of an identity that is not named. Otherwise the answer is Identity,
 // even if the client refuses it. Elements that do not follow the grammar are ignored.
 //
-// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.negotiateContentEncoding; compare at each upgrade.
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.ContentEncodingSupported; compare at each upgrade.
 func Negotiate(header http.Header, offered ...Encoding) Encoding {
 	lines := header["Accept-Encoding"]
 	if len(lines) == 0 {

@@ -33,7 +33,8 @@ func apiPriorities() map[schema.GroupVersion]priority {
 		{Group: "storage.k8s.io", Version: "v1beta1"}:     {Group: 16800, Version: 9},
 		{Group: "storage.k8s.io", Version: "v1alpha1"}:    {Group: 16800, Version: 1},
 		{Group: "scheduling.k8s.io", Version: "v1"}:       {Group: 16600, Version: 15},
-		{Group: "scheduling.k8s.io", Version: "v1alpha2"}: {Group: 16600, Version: 2},
+		{Group: "scheduling.k8s.io", Version: "v1beta1"}:  {Group: 16600, Version: 9},
+		{Group: "scheduling.k8s.io", Version: "v1alpha3"}: {Group: 16600, Version: 3},
 		{Group: "node.k8s.io", Version: "v1"}:             {Group: 16300, Version: 15},
 		{Group: "node.k8s.io", Version: "v1beta1"}:        {Group: 16300, Version: 9},
 		{Group: "node.k8s.io", Version: "v1alpha1"}:       {Group: 16300, Version: 1},
@@ -41,6 +42,7 @@ func apiPriorities() map[schema.GroupVersion]priority {
 		{Group: "resource.k8s.io", Version: "v1beta2"}:    {Group: 16200, Version: 15},
 		{Group: "resource.k8s.io", Version: "v1beta1"}:    {Group: 16200, Version: 9},
 		{Group: "resource.k8s.io", Version: "v1alpha3"}:   {Group: 16200, Version: 1},
+		{Group: "lifecycle.k8s.io", Version: "v1alpha1"}:  {Group: 15700, Version: 1},
 	})
 	return all
 }

@@ -35,7 +35,7 @@ func configure(opts options.CompletedOptions, prepare func(informers.SharedInfor
 	opts.Authentication, opts.Authorization = nil, nil
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
 	generic, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
-		opts.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
+		opts.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions, opts.InformerName)
 	opts.Authentication, opts.Authorization = authn, authz
 	if err != nil {
 		return nil, err

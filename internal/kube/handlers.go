@@ -9,11 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/tracing"
 
 	"github.com/millrace/millrace/internal/discovery"
@@ -23,6 +20,8 @@ import (
 // chainBuilder puts Kubernetes' filters around a handler.
 type chainBuilder struct {
 	build chainBuild
+	// stockFilters says that build adds no filters to those of Kubernetes' default.
+	stockFilters bool
 	// decideNotModified is discovery.Server.DecideNotModified. It is nil if such a request
 	// might still wait for another server on its way through the filters.
 	decideNotModified func(*http.Request) *http.Request
@@ -31,31 +30,30 @@ type chainBuilder struct {
 // chain builds Kubernetes' filters without those that have no effect on a request.
 //
 //   - If traces are exported nowhere, the tracing filter only hands on a request's own
-//     trace context, at a tenth of a GET's cost. It is moved behind all other filters,
-//     and applied only to requests that have a trace context.
+//     trace context, at a tenth of a GET's cost. It is applied only to requests that have
+//     a trace context (untracedFilters).
 //   - If there is no audit log either, requests that are decided skip the timeout filter, which
 //     has no effect on them.
 //
 // The authenticator grows the stack of the request's goroutine first. There is one chain
 // for all requests, because filters count the requests in them.
-//
-// Upstream: k8s.io/apiserver/pkg/server.DefaultBuildHandlerChain; compare at each upgrade.
 func (b chainBuilder) chain(api http.Handler, c *genericapiserver.Config) *handlerChain {
 	h := &handlerChain{}
-	with := withStackGrower(c)
+	with, build := withStackGrower(c), b.build
 	if reflect.TypeOf(c.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
 		h.fields = tracing.Propagators().Fields()
-		if c.FeatureGate.Enabled(features.APIServerTracing) {
-			api = h.withTracing(api, c.TracerProvider)
+		if b.stockFilters {
+			build = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+				return newUntracedFilters(b.build, h.hasTraceContext, api, c)
+			}
 		}
-		with.FeatureGate = untracedFeatures{c.FeatureGate}
 		with.TracerProvider = noopTracerProvider{TracerProvider: c.TracerProvider}
 		if c.AuditBackend == nil && b.decideNotModified != nil {
 			h.decideNotModified = b.decideNotModified
 			with.LongRunningFunc = longRunningIfNotModified(c.LongRunningFunc)
 		}
 	}
-	h.filters = newWatchChain(b.build, api, with)
+	h.filters = newWatchChain(build, api, with)
 	return h
 }
 
@@ -75,18 +73,6 @@ func (h *handlerChain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		req = h.decideNotModified(req)
 	}
 	h.filters.ServeHTTP(w, req)
-}
-
-// withTracing applies the tracing filter to requests that have a trace context.
-func (h *handlerChain) withTracing(api http.Handler, provider tracing.TracerProvider) http.Handler {
-	traced := genericapifilters.WithTracing(api, provider)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if h.hasTraceContext(req) {
-			traced.ServeHTTP(w, req)
-			return
-		}
-		api.ServeHTTP(w, req)
-	})
 }
 
 // decideInline returns a request whose answer is decided, so that its handler will not
@@ -139,14 +125,6 @@ func longRunningIfNotModified(longRunning request.LongRunningRequestCheck) reque
 		_, known := request.UserFrom(ctx)
 		return limited && !known
 	}
-}
-
-// untracedFeatures is a feature gate with tracing disabled.
-type untracedFeatures struct{ featuregate.FeatureGate }
-
-// Enabled implements featuregate.FeatureGate.
-func (g untracedFeatures) Enabled(key featuregate.Feature) bool {
-	return key != features.APIServerTracing && g.FeatureGate.Enabled(key)
 }
 
 // withStackGrower puts a stackGrower around the authenticator of a completed

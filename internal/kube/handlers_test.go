@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/tracing"
@@ -32,31 +32,39 @@ import (
 // otherProvider stands for a tracer provider that exports traces.
 type otherProvider struct{ tracing.TracerProvider }
 
-// TestTraceContextIsPassedOn checks which spans the filters start, and which trace
-// context reaches the handler: the request's own if traces are exported nowhere.
+// TestTraceContextIsPassedOn checks which requests the tracing filter sees, whether other
+// filters start spans, and which trace context reaches the handler: the request's own if
+// traces are exported nowhere.
 func TestTraceContextIsPassedOn(t *testing.T) {
-	chain := chainBuilder{build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			ctx, span := c.TracerProvider.Tracer("filter").Start(req.Context(), "span")
-			fmt.Fprint(w, "tracing ", c.FeatureGate.Enabled(features.APIServerTracing), ", others ", c.FeatureGate.Enabled(features.APIServerIdentity),
-				", spans ", ctx != req.Context(), " ", span.SpanContext().IsValid(), ", ")
-			api.ServeHTTP(w, req)
-		})
-	}}
-	api := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		fmt.Fprint(w, "trace ", trace.SpanContextFromContext(req.Context()).TraceID(), ", members ", baggage.FromContext(req.Context()).Len())
-	})
+	api := func(w http.ResponseWriter, req *http.Request) {
+		// The tracing filter wraps the response.
+		fmt.Fprint(w, "filter ", strings.Contains(fmt.Sprintf("%T", w), "httpsnoop"),
+			", trace ", trace.SpanContextFromContext(req.Context()).TraceID(), ", members ", baggage.FromContext(req.Context()).Len())
+	}
 	const id, none = "0af7651916cd43dd8448eb211c80319c", "00000000000000000000000000000000"
 	for _, c := range []struct {
+		stockFilters        bool
 		provider            tracing.TracerProvider
 		header, value, want string
 	}{
-		{tracing.NewNoopTracerProvider(), "", "", "tracing false, others true, spans false false, trace " + none + ", members 0"},
-		{tracing.NewNoopTracerProvider(), "Traceparent", "00-" + id + "-b7ad6b7169203331-01", "tracing false, others true, spans false false, trace " + id + ", members 0"},
-		{tracing.NewNoopTracerProvider(), "Baggage", "a=1", "tracing false, others true, spans false false, trace " + none + ", members 1"},
-		{otherProvider{tracing.NewNoopTracerProvider()}, "", "", "tracing true, others true, spans true false, trace " + none + ", members 0"},
+		{true, tracing.NewNoopTracerProvider(), "", "", "filter false, trace " + none + ", members 0"},
+		{true, tracing.NewNoopTracerProvider(), "Traceparent", "00-" + id + "-b7ad6b7169203331-01", "filter true, trace " + id + ", members 0"},
+		{true, tracing.NewNoopTracerProvider(), "Baggage", "a=1", "filter true, trace " + none + ", members 1"},
+		{true, otherProvider{tracing.NewNoopTracerProvider()}, "", "", "filter true, trace " + none + ", members 0"},
+		{false, tracing.NewNoopTracerProvider(), "", "", "filter true, trace " + none + ", members 0"},
 	} {
-		handler := chain.chain(api, &genericapiserver.Config{TracerProvider: c.provider, FeatureGate: utilfeature.DefaultFeatureGate})
+		config := testConfig()
+		config.TracerProvider = c.provider
+		_, exported := c.provider.(otherProvider)
+		chain := chainBuilder{stockFilters: c.stockFilters, build: func(api http.Handler, c *genericapiserver.Config) http.Handler {
+			ctx, _ := c.TracerProvider.Tracer("filter").Start(t.Context(), "span")
+			if spans := ctx != t.Context(); spans != exported {
+				t.Errorf("%T: filters start spans: %v", c.TracerProvider, spans)
+			}
+			return genericapiserver.DefaultBuildHandlerChain(complete(api), c)
+		}}
+		handler := chain.chain(http.HandlerFunc(api), config)
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		if c.header != "" {
 			req.Header.Set(c.header, c.value)
@@ -64,9 +72,27 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, req)
 		if got := w.Body.String(); got != c.want {
-			t.Errorf("%T, header %q: %s, not %s", c.provider, c.header, got, c.want)
+			t.Errorf("%T, stock filters %v, header %q: %s, not %s", c.provider, c.stockFilters, c.header, got, c.want)
 		}
 	}
+}
+
+// complete hides from a handler that the server is not complete.
+func complete(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		next.ServeHTTP(w, req.WithContext(completeContext{req.Context()}))
+	})
+}
+
+// completeContext lacks the mark of requests that came before the server was complete.
+type completeContext struct{ context.Context }
+
+// Value implements context.Context.
+func (c completeContext) Value(key any) any {
+	if fmt.Sprintf("%T", key) == "filters.muxAndDiscoveryIncompleteKeyType" {
+		return nil
+	}
+	return c.Context.Value(key)
 }
 
 // TestLimitCountsAllRequests checks that requests with and without a trace context count

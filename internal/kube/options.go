@@ -14,6 +14,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -105,6 +106,8 @@ func (o *Options) Apply() error {
 }
 
 // complete fills in defaults and validates the options.
+//
+// Upstream: k8s.io/kubernetes/cmd/kube-apiserver/app.Run; compare at each upgrade.
 func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error) {
 	completed, err := o.run.Complete(ctx)
 	if err != nil {
@@ -113,6 +116,8 @@ func (o *Options) complete(ctx context.Context) (options.CompletedOptions, error
 	if errs := completed.Validate(); len(errs) > 0 {
 		return options.CompletedOptions{}, utilerrors.NewAggregate(errs)
 	}
+	// Metrics of informers have this name. A second server in the process has none of them.
+	completed.InformerName, _ = cache.NewInformerName("kube-apiserver")
 	return completed, nil
 }
 

@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	apistorage "k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -166,7 +168,7 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 			authn.Authenticator = newCertificateCache(authn.Authenticator, authn.RequestHeaderConfig, clock.RealClock{})
 		}
 		generic.StorageObjectCountTracker = newListCosts(generic.StorageObjectCountTracker, hooks.cachedSize, s.customStats)
-		chain := chainBuilder{build: generic.BuildHandlerChainFunc}
+		chain := chainBuilder{build: generic.BuildHandlerChainFunc, stockFilters: hasStockFilters(config)}
 		if s.documents.ownManager && !asksOthers {
 			chain.decideNotModified = s.documents.discovery.DecideNotModified
 		}
@@ -183,6 +185,16 @@ func (s *Server) hook(config *app.Config, hooks Hooks, asksOthers bool) {
 		}
 	}
 	generic.AddReadyzChecks(hooks.Ready...)
+}
+
+// hasStockFilters reports whether the handler chain of a configuration is Kubernetes'
+// default. Two settings add a filter to it.
+//
+// Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.CreateAggregatorConfig; compare at each upgrade.
+func hasStockFilters(config *app.Config) bool {
+	gate := utilfeature.DefaultFeatureGate
+	holdsWrites := gate.Enabled(features.StorageVersionAPI) && gate.Enabled(features.APIServerIdentity)
+	return !holdsWrites && config.KubeAPIs.ControlPlane.Extra.PeerProxy == nil
 }
 
 // Handle serves all paths below a prefix, which must end with a slash, as the aggregator

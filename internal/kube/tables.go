@@ -1,6 +1,7 @@
 package kube
 
 import (
+	definitions "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/tableconvertor"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	apiservices "k8s.io/kube-aggregator/pkg/registry/apiservice/etcd"
@@ -19,19 +20,27 @@ func NewTables() Tables {
 
 // Of returns the table convertor of a resource's registry: the shared printers, except
 // for resources whose registry has another one. It returns nil for resources whose rows
-// are not in the order of the objects.
+// are not in the order of the objects, or depend on more than their object and its age:
+//
+//   - flow schemas are sorted;
+//   - of all storage classes in a list, only the newest default is marked;
+//   - cells of an eviction say whether a time is in the past.
 //
 // Each registry chooses its convertor in its NewREST. A test compares the columns of all
-// resources with those of a stock server. It does not see the order of rows, which only
-// the registry of flow schemas changes.
+// resources with those of a stock server. It does not see the order of rows, nor what
+// they depend on.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema/storage.NewREST; compare at each upgrade.
+// Upstream: k8s.io/kubernetes/pkg/printers/internalversion.AddHandlers; compare at each upgrade.
 func (t Tables) Of(gr schema.GroupResource) rest.TableConvertor {
 	switch gr {
-	case schema.GroupResource{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:
+	case schema.GroupResource{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"},
+		schema.GroupResource{Group: "storage.k8s.io", Resource: "storageclasses"},
+		schema.GroupResource{Group: "lifecycle.k8s.io", Resource: "evictions"}:
 		return nil
+	case schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:
+		return definitions.New()
 	case schema.GroupResource{Resource: "limitranges"},
-		schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 		schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 		schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "roles"},
 		schema.GroupResource{Group: "storage.k8s.io", Resource: "csistoragecapacities"}:

@@ -28,8 +28,7 @@ func TestTableColumnsEqualKubernetes(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := harness.Start(t, harness.ShortTempDir(t), "--read-path=kubernetes", "--runtime-config=api/all=true",
-		"--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true,DRADeviceTaintRules=true,"+
-			"GenericWorkload=true,StorageVersionMigrator=true")
+		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true")
 	config := server.Config()
 	config.WarningHandler = rest.NoWarnings{}
 	client, err := discovery.NewDiscoveryClientForConfig(config)

@@ -72,10 +72,11 @@ func TestWatchCompression(t *testing.T) {
 	accepted := http.Header{"Accept-Encoding": {"gzip"}}
 	refused := http.Header{"Accept-Encoding": {"identity"}, read.CompressWatchHeader: {"1"}}
 	for setting, compressed := range map[read.WatchCompression][]bool{
-		"":                      {false, false, false, false, false, false, false},
-		read.CompressNoWatches:  {false, false, false, false, false, false, false},
-		read.CompressWatchLists: {true, false, false, true, false, true, false},
-		read.CompressAllWatches: {true, true, true, true, true, true, false},
+		"":                            {false, false, false, false, false, false, false},
+		read.CompressNoWatches:        {false, false, false, false, false, false, false},
+		read.CompressRequestedWatches: {false, false, false, false, false, true, false},
+		read.CompressWatchLists:       {true, false, false, true, false, true, false},
+		read.CompressAllWatches:       {true, true, true, true, true, true, false},
 	} {
 		env := newWatchServer(t, true, func(c *read.RouteConfig) { c.Shared.CompressWatches = setting })
 		env.load(t, "one/a")
@@ -116,7 +117,7 @@ func checkCoding(t *testing.T, kind, accepted string, answer *http.Response, wan
 
 func TestWatchCompressionIsAFlag(t *testing.T) {
 	var c read.WatchCompression
-	for _, value := range []string{"none", "watch-lists", "all"} {
+	for _, value := range []string{"none", "requested", "watch-lists", "all"} {
 		if err := c.Set(value); err != nil || c.String() != value {
 			t.Errorf("%s: %q, %v", value, c, err)
 		}

@@ -13,12 +13,14 @@ import (
 // does Python's GzipFile. Kubernetes' client for Python does not decode watches at all.
 // Such a client would miss the events of a quiet resource. So a plain watch is compressed
 // only if its client asks for that by CompressWatchHeader. Watch-lists are compressed
-// because Kubernetes 1.37 does so, and their clients must expect it.
+// because Kubernetes does so, and their clients must expect it.
 type WatchCompression string
 
 const (
 	// CompressNoWatches compresses no watch.
 	CompressNoWatches WatchCompression = "none"
+	// CompressRequestedWatches compresses watches with CompressWatchHeader.
+	CompressRequestedWatches WatchCompression = "requested"
 	// CompressWatchLists compresses watch-lists, and watches with CompressWatchHeader. It
 	// is the default.
 	CompressWatchLists WatchCompression = "watch-lists"
@@ -34,11 +36,12 @@ const CompressWatchHeader = "X-Millrace-Compress-Watch"
 // Set implements pflag.Value.
 func (c *WatchCompression) Set(value string) error {
 	switch v := WatchCompression(value); v {
-	case CompressNoWatches, CompressWatchLists, CompressAllWatches:
+	case CompressNoWatches, CompressRequestedWatches, CompressWatchLists, CompressAllWatches:
 		*c = v
 		return nil
 	}
-	return fmt.Errorf("%q is unknown: give %q, %q or %q", value, CompressNoWatches, CompressWatchLists, CompressAllWatches)
+	return fmt.Errorf("%q is unknown: give %q, %q, %q or %q",
+		value, CompressNoWatches, CompressRequestedWatches, CompressWatchLists, CompressAllWatches)
 }
 
 // String implements pflag.Value.
@@ -54,6 +57,8 @@ func (q *query) compressesWatch(header http.Header) bool {
 		return true
 	case CompressWatchLists:
 		return q.isWatchList() || header.Get(CompressWatchHeader) != ""
+	case CompressRequestedWatches:
+		return header.Get(CompressWatchHeader) != ""
 	}
 	return false
 }

@@ -80,14 +80,13 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 
 // newShared is called when the first route is made: feature gates are set by then.
 func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.SharedConfig {
-	compress := utilfeature.DefaultFeatureGate.Enabled(features.APIResponseCompression)
-	watches := o.compression
-	if !compress {
-		watches = read.CompressNoWatches
+	gate, watches := utilfeature.DefaultFeatureGate, o.compression
+	if watches == read.CompressWatchLists && !gate.Enabled(features.WatchListCompression) {
+		watches = read.CompressRequestedWatches
 	}
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
-		Compress: compress, CompressWatches: watches, MinTimeout: o.minTimeout,
+		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
 	}
 }
 

@@ -81,7 +81,7 @@ func ConsistentReadError(err error) error {
 
 // waitAtLeast waits a short time until the cache has reached a revision.
 //
-// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshAndBlock; compare at each upgrade.
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshLocked; compare at each upgrade.
 func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if err := s.waitLoaded(ctx); err != nil {
 		return err

@@ -50,6 +50,11 @@ func headerDifference(out *strings.Builder, ours, theirs *answer) {
 	if ours.codingsDiffer() {
 		codingDifference(out, ours, theirs)
 	}
+	// Kubernetes begins a new member of gzip at each flush of a watch. Many decoders stop
+	// behind the first one.
+	if ours.members > 1 {
+		fmt.Fprintf(out, "  body has %d members of gzip\n", ours.members)
+	}
 }
 
 // comparesLength reports whether the Content-Length of this answer must agree.

@@ -18,8 +18,7 @@ import (
 // featureGates enables what alpha and beta types need. It disables the servers'
 // identity leases, which write to etcd every few seconds.
 const featureGates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
-	"ClusterTrustBundle=true,PodCertificateRequest=true,DRADeviceTaintRules=true,GenericWorkload=true," +
-	"StorageVersionMigrator=true"
+	"GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true"
 
 // side is one of the two servers with its clients.
 type side struct {

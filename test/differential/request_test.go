@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -115,6 +116,14 @@ func (r request) verb() string {
 	return r.method
 }
 
+// asked returns the request's Accept-Encoding lines.
+func (r *request) asked() []string {
+	if r.encoding != "" {
+		return []string{r.encoding}
+	}
+	return r.header["Accept-Encoding"]
+}
+
 // answer is a response. Its body is decompressed.
 type answer struct {
 	status int
@@ -124,6 +133,8 @@ type answer struct {
 	asked []string
 	// sent is the length of the body in bytes before decompression.
 	sent int
+	// members is the number of members of a body in gzip.
+	members int
 	// narrowed is the namespace if the request to the other server was narrowed
 	// to it.
 	narrowed string
@@ -148,7 +159,7 @@ func (s *side) do(r request) (*answer, error) {
 	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, asked: resp.Request.Header["Accept-Encoding"], sent: len(body)}
 	switch resp.Header.Get("Content-Encoding") {
 	case "gzip":
-		a.body, err = gunzip(body)
+		a.body, a.members, err = gunzip(body)
 	case "zstd":
 		a.body, err = unzstd(body)
 	}
@@ -187,21 +198,21 @@ func (s *side) send(ctx context.Context, r request) (*http.Response, error) {
 	return resp, nil
 }
 
-// gunzip decompresses a single gzip stream. Bytes after the stream are an
-// error.
-func gunzip(packed []byte) ([]byte, error) {
+// gunzip decompresses a body and counts its members.
+func gunzip(packed []byte) (plain []byte, members int, err error) {
 	in := bytes.NewReader(packed)
 	r, err := gzip.NewReader(in)
-	if err != nil {
-		return nil, err
+	for ; err == nil; err = r.Reset(in) {
+		members++
+		r.Multistream(false)
+		member, err := io.ReadAll(r)
+		if err != nil {
+			return nil, 0, fmt.Errorf("member %d: %w", members, err)
+		}
+		plain = append(plain, member...)
 	}
-	r.Multistream(false)
-	plain, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
+	if errors.Is(err, io.EOF) && members > 0 {
+		err = nil
 	}
-	if in.Len() > 0 {
-		return nil, fmt.Errorf("%d bytes behind the stream", in.Len())
-	}
-	return plain, nil
+	return plain, members, err
 }

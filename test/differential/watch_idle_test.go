@@ -97,11 +97,6 @@ func (p *pair) watchDifference(r request, ours, theirs *answer) string {
 	if errors.As(theirErr, new(errColumns)) {
 		theirErr = nil
 	}
-	if ours.status == http.StatusOK {
-		plain := *ours
-		plain.header = watchHeaders(ours.header, r)
-		ours = &plain
-	}
 	if ourErr != nil || theirErr != nil {
 		difference := p.difference(ours, theirs)
 		if difference != "" {

@@ -8,15 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/test/harness"
 	"github.com/millrace/millrace/test/history"
 )
@@ -97,32 +94,6 @@ func decompressed(resp *http.Response) (io.Reader, error) {
 		return resp.Body, nil
 	}
 	return gzip.NewReader(resp.Body)
-}
-
-// watchHeaders removes from the header of our answer what compression adds to a
-// watch-list. Kubernetes 1.36 never compresses a watch.
-func watchHeaders(header http.Header, r request) http.Header {
-	if header.Get("Content-Encoding") != "gzip" || negotiated([]string{r.encoding}, encode.Gzip) != "gzip" || !r.isWatchList() {
-		return header
-	}
-	header = header.Clone()
-	header.Del("Content-Encoding")
-	if slices.Equal(header["Vary"], []string{"Accept-Encoding"}) {
-		header.Del("Vary")
-	}
-	return header
-}
-
-// isWatchList reports whether a watch begins with the objects and a bookmark.
-func (r *request) isWatchList() bool {
-	q, err := url.ParseQuery(r.query)
-	// As in Kubernetes, every value but these two is true.
-	isTrue := func(name string) bool {
-		return q.Has(name) && q.Get(name) != "0" && !strings.EqualFold(q.Get(name), "false")
-	}
-	byDefault := isTrue("watch") && !q.Has("sendInitialEvents") && q.Get("resourceVersionMatch") == "" &&
-		(q.Get("resourceVersion") == "" || q.Get("resourceVersion") == "0")
-	return err == nil && (isTrue("sendInitialEvents") || byDefault) && isTrue("allowWatchBookmarks")
 }
 
 // counts returns the numbers of events and of bookmarks that end initial

@@ -283,7 +283,7 @@ func (r *runningWatch) compare(follower *history.Follower) string {
 	if r.ours.framing != r.theirs.framing {
 		fmt.Fprintf(&out, "  sent as: ours %s, theirs %s\n", r.ours.framing, r.theirs.framing)
 	}
-	headerDifference(&out, &answer{header: watchHeaders(r.ours.header, r.request)}, &answer{header: r.theirs.header})
+	headerDifference(&out, &answer{header: r.ours.header, asked: r.request.asked()}, &answer{header: r.theirs.header})
 	ourWatch, ourRaw := r.ours.recorded()
 	theirWatch, theirRaw := r.theirs.recorded()
 	if r.ours.status != http.StatusOK || r.theirs.status != http.StatusOK {
