@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -12,6 +13,7 @@ import (
 // states of all resources at once. It implements store.Loader.
 type load struct {
 	cache *Cache
+	began time.Time
 	// changes are the decoded objects of the pages so far, by their owner.
 	changes map[*Resource][]change
 	// newest is etcd's newest revision when the load began, 0 if it is the load's own.
@@ -20,7 +22,7 @@ type load struct {
 
 // BeginLoad implements store.Sink. Readers see the old states until End.
 func (c *Cache) BeginLoad() store.Loader {
-	return &load{cache: c, changes: map[*Resource][]change{}}
+	return &load{cache: c, began: c.cfg.Clock.Now(), changes: map[*Resource][]change{}}
 }
 
 // Expect implements store.Loader: events up to a revision follow the load.
@@ -42,8 +44,9 @@ func (l *load) End(ctx context.Context, revision int64) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	l.rehomeLocked(ctx)
+	took := c.cfg.Clock.Since(l.began)
 	for _, r := range append(c.Resources(), c.unclaimed) {
-		r.replaceLocked(c, l.changes[r], revision)
+		r.replaceLocked(l.changes[r], revision, took)
 	}
 	clear(c.write.released)
 	c.write.newestAtLoad = l.newest

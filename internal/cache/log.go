@@ -78,9 +78,9 @@ type Follower interface {
 	// events before oldest are gone. The log is locked. The follower must not keep the
 	// slice.
 	Appended(at, oldest Position, events []Event)
-	// Forgotten says that the history was interrupted: positions before end are lost. The
-	// log is locked.
-	Forgotten(end Position)
+	// Forgotten says that the history was interrupted: positions before end are lost. took
+	// is the time of the load that replaced the objects. The log is locked.
+	Forgotten(end Position, took time.Duration)
 	// LogUnlocked follows each call of the other methods, once the log is unlocked. The
 	// follower wakes its readers here.
 	LogUnlocked()
@@ -222,16 +222,16 @@ func (e *Event) cost() int64 {
 
 // reset drops all events. The log is then complete after a revision: the feed was
 // interrupted, and the events before are unknown. Positions from before get ErrExpired.
-// publish is as in append.
-func (l *Log) reset(completeAfter int64, publish func()) {
-	if follower := l.discardAll(completeAfter, publish); follower != nil {
+// took is the time of the load. publish is as in append.
+func (l *Log) reset(completeAfter int64, took time.Duration, publish func()) {
+	if follower := l.discardAll(completeAfter, took, publish); follower != nil {
 		follower.LogUnlocked()
 	}
 }
 
 // discardAll does reset's work under the lock. It returns the follower to tell that the
 // log is unlocked, or nil.
-func (l *Log) discardAll(completeAfter int64, publish func()) Follower {
+func (l *Log) discardAll(completeAfter int64, took time.Duration, publish func()) Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	publish()
@@ -241,7 +241,7 @@ func (l *Log) discardAll(completeAfter int64, publish func()) Follower {
 	close(l.mu.grown)
 	l.mu.grown = make(chan struct{})
 	if l.mu.follower != nil {
-		l.mu.follower.Forgotten(Position(l.mu.first))
+		l.mu.follower.Forgotten(Position(l.mu.first), took)
 	}
 	return l.mu.follower
 }

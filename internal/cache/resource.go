@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -101,9 +102,9 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 	r.checkInvariantsLocked()
 }
 
-// replaceLocked publishes the state that a load has found, and forgets all events.
-// Readers see the old state or the whole new one.
-func (r *Resource) replaceLocked(c *Cache, loaded []change, revision int64) {
+// replaceLocked publishes the state that a load has found, and forgets all events. took is
+// the time of the load. Readers see the old state or the whole new one.
+func (r *Resource) replaceLocked(loaded []change, revision int64, took time.Duration) {
 	old := r.state.Load()
 	for run := range old.tree.Runs("") {
 		run.Memo.Retire(r.cfg.Budget)
@@ -113,7 +114,7 @@ func (r *Resource) replaceLocked(c *Cache, loaded []change, revision int64) {
 		empty.indexes = append(empty.indexes, Tree{by: index.by})
 	}
 	next, _ := empty.edit(r.cfg).applyAll(loaded)
-	r.log.reset(revision, func() { r.state.Store(next) })
+	r.log.reset(revision, took, func() { r.state.Store(next) })
 	r.checkInvariantsLocked()
 }
 

@@ -16,9 +16,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"google.golang.org/grpc"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/slo"
@@ -115,6 +117,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	opened.feed = store.NewFeed(store.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
 		HistoryRevisions: b.replayRevisions,
+		Stream:           utilfeature.DefaultFeatureGate.Enabled(features.EtcdRangeStream),
 		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
 	})
 	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)

@@ -52,6 +52,8 @@ type readTier struct {
 func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, error) {
 	budget := b.cache.Budget
 	cachermetrics.Register()
+	// Package slo has this family, and counts runs of events at once.
+	legacyregistry.Registerer().Unregister(cachermetrics.DispatchStageDuration)
 	counters, err := read.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

@@ -1,7 +1,10 @@
 package slo
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/report"
@@ -45,7 +48,7 @@ var (
 func allDescs() []*metrics.Desc {
 	return []*metrics.Desc{
 		spanDesc, eventsDesc, bytesDesc, lateDesc, stageDesc, p99Desc, objectiveDesc, expiredDesc, watchersDesc, behindDesc, behindMaxDesc,
-		metDesc, causeDesc, feedDesc, feedLateDesc, delayDesc, probeDesc,
+		metDesc, causeDesc, feedDesc, feedLateDesc, delayDesc, probeDesc, dispatchDesc,
 	}
 }
 
@@ -117,16 +120,26 @@ func (c *Collector) resources(ch chan<- metrics.Metric) {
 		for i, d := range t.stages {
 			counter(ch, stageDesc, d.Seconds(), r.name, string(stageNames[i]))
 		}
-		upTo, count := map[float64]uint64{}, uint64(0)
-		for i, bound := range spanBounds {
-			count += t.withinBound[i]
-			upTo[bound.Seconds()] = count
+		ch <- constHistogram(spanDesc, spanBounds[:], t.withinBound[:], t.spans, r.name)
+		gr := schema.ParseGroupResource(r.name)
+		for i := range t.dispatch {
+			ch <- t.dispatch[i].histogram(gr.Group, gr.Resource, dispatchNames[i])
 		}
-		count += t.withinBound[len(spanBounds)]
-		// Kubernetes' wrapper has no constant histograms. A gauge lends its description.
-		d := metrics.NewLazyConstMetric(spanDesc, metrics.GaugeValue, 0, r.name).Desc()
-		ch <- prometheus.MustNewConstHistogram(d, count, t.spans.Seconds(), upTo, r.name)
 	}
+}
+
+// constHistogram makes a histogram of counts by bucket. The last count is of times beyond
+// all bounds.
+func constHistogram(d *metrics.Desc, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) prometheus.Metric {
+	upTo, count := map[float64]uint64{}, uint64(0)
+	for i, bound := range bounds {
+		count += counts[i]
+		upTo[bound.Seconds()] = count
+	}
+	count += counts[len(bounds)]
+	// Kubernetes' wrapper has no constant histograms. A gauge lends its description.
+	desc := metrics.NewLazyConstMetric(d, metrics.GaugeValue, 0, labels...).Desc()
+	return prometheus.MustNewConstHistogram(desc, count, sum.Seconds(), upTo, labels...)
 }
 
 func gauge(ch chan<- metrics.Metric, d *metrics.Desc, value float64, labels ...string) {

@@ -64,6 +64,8 @@ type totals struct {
 	// spans and stages are sums.
 	spans  time.Duration
 	stages [spanStages]time.Duration
+	// dispatch has the stages of Kubernetes' histogram.
+	dispatch [dispatchStages]dispatchCounts
 }
 
 // spanBounds are the buckets of millrace_watch_span_seconds.
@@ -81,6 +83,9 @@ func (t *totals) observe(run *spanRun) {
 	t.spans += run.span * time.Duration(n)
 	for i, d := range run.stages {
 		t.stages[i] += d * time.Duration(n)
+	}
+	for i, d := range run.dispatch {
+		t.dispatch[i].observe(d, n)
 	}
 }
 

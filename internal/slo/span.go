@@ -26,6 +26,8 @@ type spanRun struct {
 	// at is the bucket of span, buckets are those of stages.
 	at      int
 	buckets [spanStages]int
+	// dispatch are the stages of Kubernetes' histogram.
+	dispatch [dispatchStages]time.Duration
 	// late is 0 for spans within the objective, or else 1 + the index of the longest
 	// stage.
 	late  uint16
@@ -66,6 +68,7 @@ func (run *spanRun) measure(d *delivery, r *resourceAccount) {
 	run.splitWait(encoded, began, d)
 	run.stages[connectionIndex] += d.ended - began
 	run.at = bucket(run.span)
+	run.dispatch = [dispatchStages]time.Duration{filled - entered, cached - entered, filled - cached}
 	longest := 0
 	for i, t := range run.stages {
 		run.buckets[i] = bucket(t)

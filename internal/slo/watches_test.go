@@ -380,6 +380,9 @@ func TestSumsStay(t *testing.T) {
 	if got := families["millrace_watch_span_seconds"]; got != float64(want) {
 		t.Errorf("%v spans, want %d", got, want)
 	}
+	if got := families["apiserver_watch_events_dispatch_duration_seconds"]; got != 3*float64(want) {
+		t.Errorf("%v times of stages, want %d", got, 3*want)
+	}
 	if r := x.Watchers(); r.Watches != 750 || r.Events != want || r.Bytes != 10*want {
 		t.Errorf("watchers %+v", r)
 	}

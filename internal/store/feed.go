@@ -54,6 +54,9 @@ type FeedConfig struct {
 	// send the events between. Zero means 50,000. A negative number loads the newest
 	// revision.
 	HistoryRevisions int64
+	// Stream says that objects are loaded in one stream, if etcd can send one, and else in
+	// pages.
+	Stream bool
 	// Account receives figures of how etcd answers. It may be nil.
 	Account *slo.FeedAccount
 	// Logger receives loads and breaks of the watch. Nil means slog.Default.

@@ -58,6 +58,9 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 	r := &pageReader{feed: f, revision: revision, pages: pages, pageEnds: pageEndEstimator{prefix: f.cfg.Prefix}, pageKeys: firstPageLimit / limitFactor}
 	go func() {
 		defer close(pages)
+		if f.cfg.Stream && r.readStream(ctx) {
+			return
+		}
 		r.readRange(ctx, f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix))
 	}()
 	loader := f.cfg.Sink.BeginLoad()

@@ -3,6 +3,7 @@ package watch
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
@@ -34,6 +35,7 @@ type Hub struct {
 	log      *cache.Log
 	// The metrics are those of Kubernetes' watch cache.
 	received, dispatched, initializations metrics.CounterMetric
+	initializationTime                    metrics.ObserverMetric
 
 	// mu may be taken while the log is locked. The log must not be locked while mu is
 	// held.
@@ -59,6 +61,8 @@ func NewHub(r *cache.Resource) *Hub {
 		received:        cachermetrics.EventsReceivedCounter.WithLabelValues(gr.Group, gr.Resource),
 		dispatched:      cachermetrics.EventsCounter.WithLabelValues(gr.Group, gr.Resource),
 		initializations: cachermetrics.WatchCacheInitializations.WithLabelValues(gr.Group, gr.Resource),
+
+		initializationTime: cachermetrics.WatchCacheInitializationDuration.WithLabelValues(gr.Group, gr.Resource),
 	}
 	h.mu.subscriptions = map[identity]*subscription{}
 	h.mu.index = newSubscriptionIndex()
@@ -110,7 +114,7 @@ func (h *Hub) addLocked(s *subscription, m match, oldest cache.Position) {
 }
 
 // Forgotten implements cache.Follower.
-func (h *Hub) Forgotten(end cache.Position) {
+func (h *Hub) Forgotten(end cache.Position, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.mu.subscriptions {
@@ -123,6 +127,7 @@ func (h *Hub) Forgotten(end cache.Position) {
 	h.mu.end, h.mu.opaqueEnd = end, end
 	h.checkInvariantsLocked()
 	h.initializations.Inc()
+	h.initializationTime.Observe(took.Seconds())
 }
 
 // LogUnlocked implements cache.Follower.
