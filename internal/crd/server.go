@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +103,7 @@ type Server struct {
 
 	options         generic.RESTOptionsGetter
 	admission       admission.Interface
-	authorizer      authorizer.Authorizer
+	authorizer      authorizer.UnconditionalAuthorizer
 	converters      *conversion.CRConverterFactory
 	scaleSerializer func() runtime.NegotiatedSerializer
 	hasModels       bool
@@ -132,6 +133,7 @@ type timeouts struct{ request, minWatch time.Duration }
 // begins to work with Generic's post-start hooks.
 func New(config apiextensionsapiserver.CompletedConfig, delegate genericapiserver.DelegationTarget, cfg Config) (*Server, error) {
 	cfg.fill()
+	validation.RegisterMetrics()
 	server, err := config.GenericConfig.New("apiextensions-apiserver", delegate)
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (g *Generator) nodeStatus(i int, draw *stream, created metav1.Time) corev1.
 			KernelVersion:           "6.12.0-cloud-amd64",
 			OSImage:                 "Debian GNU/Linux 13 (trixie)",
 			ContainerRuntimeVersion: "containerd://2.1.4",
-			KubeletVersion:          "v1.36.3",
+			KubeletVersion:          "v1.37.2",
 			OperatingSystem:         "linux",
 			Architecture:            "amd64",
 		},

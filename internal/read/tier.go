@@ -30,7 +30,7 @@ type Tier struct {
 	custom atomic.Pointer[Finder]
 	// authorizer decides which clients may know the number of objects beyond those that a
 	// list selects.
-	authorizer atomic.Pointer[authorizer.Authorizer]
+	authorizer atomic.Pointer[authorizer.UnconditionalAuthorizer]
 	// answering counts requests that are being answered from bytes.
 	answering atomic.Int64
 	// warming says that Warm is encoding.
@@ -83,7 +83,7 @@ func (t *Tier) SetFinder(custom Finder) { t.custom.Store(&custom) }
 
 // SetAuthorizer sets what decides whether a client may know more of a list than the objects
 // in it. Before it is set, no client may.
-func (t *Tier) SetAuthorizer(a authorizer.Authorizer) { t.authorizer.Store(&a) }
+func (t *Tier) SetAuthorizer(a authorizer.UnconditionalAuthorizer) { t.authorizer.Store(&a) }
 
 func (t *Tier) route(gvr schema.GroupVersionResource) *Route {
 	if r := (*t.routes.Load())[gvr]; r != nil {
