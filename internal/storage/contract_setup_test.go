@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -294,9 +295,9 @@ func (s rekeyedStore) UpdatePrefixTransformer(modify storagetesting.PrefixTransf
 	}
 }
 
-func (s rekeyedStore) CorruptTransformer() func() {
+func (s rekeyedStore) UpdateTransformer(modify storagetesting.TransformerModifier) func() {
 	original := *s.transformer.etcd.Load()
-	s.transformer.set(corruptTransformer{original})
+	s.transformer.set(modify(original))
 	s.reload()
 	return func() {
 		s.transformer.set(original)
@@ -304,10 +305,23 @@ func (s rekeyedStore) CorruptTransformer() func() {
 	}
 }
 
-type corruptTransformer struct{ value.Transformer }
+// setFailing makes Kubernetes' store fail to decrypt objects, or lets it decrypt them
+// again. The cache is not concerned.
+func (s *switchableTransformer) setFailing(fail bool) {
+	failing, working := value.Transformer(failingTransformer{}), *s.cache.Load()
+	if fail {
+		s.etcd.Store(&failing)
+	} else {
+		s.etcd.Store(&working)
+	}
+}
 
-func (corruptTransformer) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
-	return nil, false, fmt.Errorf("bits flipped")
+var errDecrypt = errors.New("bits flipped")
+
+type failingTransformer struct{ value.Transformer }
+
+func (failingTransformer) TransformFromStorage(context.Context, []byte, value.Context) ([]byte, bool, error) {
+	return nil, false, errDecrypt
 }
 
 // rekeyedCaughtUpStore is a rekeyedStore and a caughtUpStore.
@@ -333,9 +347,9 @@ func (s caughtUpStore) Create(ctx context.Context, key string, obj, out runtime.
 }
 
 var (
-	_ storagetesting.InterfaceWithPrefixTransformer  = rekeyedStore{}
-	_ storagetesting.InterfaceWithPrefixTransformer  = etcdRekeyedStore{}
-	_ storagetesting.InterfaceWithCorruptTransformer = rekeyedStore{}
+	_ storagetesting.InterfaceWithPrefixTransformer   = rekeyedStore{}
+	_ storagetesting.InterfaceWithPrefixTransformer   = etcdRekeyedStore{}
+	_ storagetesting.InterfaceWithTransformerOverride = rekeyedStore{}
 )
 
 // alwaysLimitedStore is a store that answers a list at resource version 0 as one of the

@@ -95,8 +95,14 @@ func TestContractWrite(t *testing.T) {
 		}},
 		withStore("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict),
 		withStore("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
-		{"TransformationFailure", func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunTestTransformationFailure(ctx, t, rekeyedStore{f})
+		withStore("DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError", func(ctx context.Context, t *testing.T, s apistorage.Interface) {
+			storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, s)
+		}),
+		{"DeleteWithConflictAndMissingExpectedTransformOrDecodeError", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError(ctx, t, f, f.transformer.setFailing)
+		}},
+		{"DeleteExpectedTransformOrDecodeError", func(ctx context.Context, t *testing.T, f *fixture) {
+			storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, f, f.transformer.setFailing)
 		}},
 	})
 }
@@ -191,7 +197,19 @@ func TestContractWatchListMatchSingle(t *testing.T) {
 
 func TestContractWatchWithUnsafeDelete(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
-	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, rekeyedCaughtUpStore{rekeyedStore{newFixture(t, setup{})}})
+	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, rekeyedCaughtUpStore{rekeyedStore{newFixture(t, setup{})}}, errDecrypt)
+}
+
+// TestContractFirstUnreadable runs the functions that expect the error of the first object
+// that cannot be read.
+func TestContractFirstUnreadable(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, false)
+	t.Run("TransformationFailure", func(t *testing.T) {
+		storagetesting.RunTestTransformationFailure(context.Background(), t, rekeyedStore{newFixture(t, setup{})})
+	})
+	t.Run("GetListWithoutErrorAggregation", func(t *testing.T) {
+		storagetesting.RunTestGetListWithoutErrorAggregation(context.Background(), t, rekeyedStore{newFixture(t, setup{})}, errDecrypt)
+	})
 }
 
 func TestContractStats(t *testing.T) {
