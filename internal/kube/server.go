@@ -207,7 +207,9 @@ func (s *Server) Handle(prefix string, h http.Handler) {
 }
 
 // Authorizer is the authorizer of the aggregator.
-func (s *Server) Authorizer() authorizer.UnconditionalAuthorizer { return s.aggregator.GenericAPIServer.Authorizer }
+func (s *Server) Authorizer() authorizer.UnconditionalAuthorizer {
+	return s.aggregator.GenericAPIServer.Authorizer
+}
 
 // CustomResources reports what definitions cost. It requires Hooks.Storage.
 func (s *Server) CustomResources() report.CRDsReport { return s.custom.Costs() }
