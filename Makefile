@@ -106,6 +106,11 @@ TO   ?=
 upstream-diff: ## print what changes in the counterparts of our functions between Kubernetes FROM and TO
 	@$(GO) run ./internal/upstream/cmd diff -from "$(FROM)" -to "$(TO)"
 
+.PHONY: upstream-require
+upstream-require: ## write the versions that Kubernetes TO requires into go.mod
+	$(GO) run ./internal/upstream/cmd require -to "$(TO)"
+	$(GO) mod tidy
+
 .PHONY: upstream-accept
 upstream-accept: ## note that our functions follow their counterparts in the version that go.mod requires
 	$(GO) run ./internal/upstream/cmd accept

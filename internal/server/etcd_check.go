@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // lockTimeout bounds the wait for another process to release the database.
@@ -140,8 +141,8 @@ func loggedIndex(dir string) (uint64, error) {
 			return 0, err
 		}
 		last = max(last, index)
-		if record.Type == wal.CrcType {
-			decoder.UpdateCRC(record.Crc)
+		if record.GetType() == wal.CrcType {
+			decoder.UpdateCRC(record.GetCrc())
 		}
 	}
 }
@@ -149,15 +150,15 @@ func loggedIndex(dir string) (uint64, error) {
 // recordIndex returns the index of the entry or snapshot in a record, or 0 if the
 // record is of another type.
 func recordIndex(record *walpb.Record) (uint64, error) {
-	switch record.Type {
+	switch record.GetType() {
 	case wal.EntryType:
 		var entry raftpb.Entry
-		err := entry.Unmarshal(record.Data)
-		return entry.Index, err
+		err := proto.Unmarshal(record.GetData(), &entry)
+		return entry.GetIndex(), err
 	case wal.SnapshotType:
 		var snapshot walpb.Snapshot
-		err := snapshot.Unmarshal(record.Data)
-		return snapshot.Index, err
+		err := proto.Unmarshal(record.GetData(), &snapshot)
+		return snapshot.GetIndex(), err
 	}
 	return 0, nil
 }

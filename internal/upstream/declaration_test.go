@@ -147,6 +147,43 @@ func TestRequiredFollowsReplacements(t *testing.T) {
 	}
 }
 
+// TestRequireFollowsRelease writes a release's versions into a go.mod. A module of ours
+// alone stays, and so does one that has a fork in its place.
+func TestRequireFollowsRelease(t *testing.T) {
+	root := treeOf(t, "go.mod", `module example.org/m
+
+go 1.26
+
+require (
+	example.org/own v1.0.0
+	k8s.io/api v0.1.0
+	k8s.io/fork v0.1.0
+	k8s.io/kubernetes v1.1.0
+)
+
+replace k8s.io/api => k8s.io/api v0.1.0
+
+replace k8s.io/fork => example.org/fork v0.3.0
+`)
+	release := NewModules(Module{Path: "k8s.io/api", Version: "v0.2.0"}, Module{Path: "k8s.io/fork", Version: "v0.2.0"},
+		Module{Path: "k8s.io/kubernetes", Version: "v1.2.0"}, Module{Path: "example.org/other", Version: "v1.0.0"})
+	for _, want := range []int{4, 0} {
+		if changed, err := Require(root, release); err != nil || changed != want {
+			t.Errorf("%d changes, error %v, want %d", changed, err, want)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"example.org/own v1.0.0", "\tk8s.io/api v0.2.0", "k8s.io/fork v0.2.0", "k8s.io/kubernetes v1.2.0",
+		"replace k8s.io/api => k8s.io/api v0.2.0", "replace k8s.io/fork => example.org/fork v0.3.0"} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("go.mod lacks %q:\n%s", line, text)
+		}
+	}
+}
+
 func TestReleaseNeedsAVersion(t *testing.T) {
 	for _, version := range []string{"1.36.3", "v0.36.3", "latest"} {
 		if _, err := Release(version); err == nil || !strings.Contains(err.Error(), "give one as v1.36.3") {

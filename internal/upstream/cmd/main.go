@@ -1,9 +1,11 @@
 // Command cmd is the tool of package upstream for upgrades of Kubernetes.
 //
 //	go run ./internal/upstream/cmd diff [-from v1.36.3] -to v1.37.2
+//	go run ./internal/upstream/cmd require -to v1.37.2
 //	go run ./internal/upstream/cmd accept
 //
-// diff prints what changed in the counterparts of our functions. accept writes the table
+// diff prints what changed in the counterparts of our functions. require writes the
+// versions that a release of Kubernetes requires into go.mod. accept writes the table
 // and the document that say what our functions were compared with. The Makefile has a
 // target for each. It runs in the module's root and is no part of the millrace binary.
 package main
@@ -27,15 +29,17 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("give a command: accept or diff")
+		return errors.New("give a command: accept, diff or require")
 	}
 	switch args[0] {
 	case "accept":
 		return accept()
 	case "diff":
 		return diff(args[1:])
+	case "require":
+		return require(args[1:])
 	}
-	return fmt.Errorf("there is no command %q: give accept or diff", args[0])
+	return fmt.Errorf("there is no command %q: give accept, diff or require", args[0])
 }
 
 func accept() error {
@@ -77,6 +81,24 @@ func diff(args []string) error {
 		return err
 	}
 	return out.Flush()
+}
+
+func require(args []string) error {
+	flags := flag.NewFlagSet("require", flag.ContinueOnError)
+	toVersion := flags.String("to", "", "version of Kubernetes, such as v1.37.2")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	release, err := upstream.Release(*toVersion)
+	if err != nil {
+		return err
+	}
+	changed, err := upstream.Require(".", release)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("go.mod requires %d other versions; run go mod tidy.\n", changed)
+	return nil
 }
 
 // modules returns the modules of a version of Kubernetes, or those of go.mod.

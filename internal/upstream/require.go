@@ -1,0 +1,41 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+)
+
+// Require makes the go.mod below root require the modules of a release, and returns how
+// many versions have changed. Modules that the release does not require stay as they are.
+// Replacements of a module by a version of itself follow too.
+func Require(root string, release *Modules) (int, error) {
+	file := filepath.Join(root, "go.mod")
+	output, err := runGo("", "mod", "edit", "-json", file)
+	if err != nil {
+		return 0, fmt.Errorf("read requirements: %w", err)
+	}
+	var parsed struct {
+		Require []Module
+		Replace []struct{ Old, New Module }
+	}
+	if err := json.Unmarshal(output, &parsed); err != nil {
+		return 0, fmt.Errorf("read requirements of %s: %w", file, err)
+	}
+	edit := []string{"mod", "edit"}
+	for _, m := range parsed.Require {
+		if v := release.Version(m.Path); v != "" && v != m.Version {
+			edit = append(edit, "-require="+m.Path+"@"+v)
+		}
+	}
+	for _, r := range parsed.Replace {
+		if v := release.Version(r.New.Path); r.Old.Path == r.New.Path && v != "" && v != r.New.Version {
+			edit = append(edit, "-replace="+r.Old.Path+"="+r.New.Path+"@"+v)
+		}
+	}
+	changed := len(edit) - 2
+	if _, err := runGo("", append(edit, file)...); changed > 0 && err != nil {
+		return 0, fmt.Errorf("write requirements: %w", err)
+	}
+	return changed, nil
+}
