@@ -34,7 +34,10 @@ func Require(root string, release *Modules) (int, error) {
 		}
 	}
 	changed := len(edit) - 2
-	if _, err := runGo("", append(edit, file)...); changed > 0 && err != nil {
+	if changed == 0 {
+		return 0, nil
+	}
+	if _, err := runGo("", append(edit, file)...); err != nil {
 		return 0, fmt.Errorf("write requirements: %w", err)
 	}
 	return changed, nil
