@@ -112,7 +112,7 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 // indexedPart returns the part of a field selector that Kubernetes' watch cache has an
 // index for, or nil. As there, a page that ends with the index's last object is the last.
 //
-// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.listLatestRV; compare at each upgrade.
+// Upstream: k8s.io/apiserver/pkg/storage/cacher.watchCache.waitAndGetLatestSnapshot; compare at each upgrade.
 func (s *Store) indexedPart(selector fields.Selector) fields.Selector {
 	if selector == nil || s.cfg.LikeEtcd {
 		return nil
