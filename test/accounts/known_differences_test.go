@@ -12,22 +12,19 @@ var exactSizes = map[string]bool{
 
 // knownFamilies are families that one of the two servers does not have, with the reason.
 var knownFamilies = map[string]string{
-	"apiextensions_openapi_v2_regeneration_count":    "documents are joined from fragments, nothing is regenerated",
-	"apiextensions_openapi_v3_regeneration_count":    "documents are joined from fragments, nothing is regenerated",
-	"apiserver_storage_events_received_total":        "etcd is watched by one feed for all resources (millrace_feed_*)",
-	"apiserver_storage_list_evaluated_objects_total": "no list reads etcd",
-	"apiserver_storage_list_fetched_objects_total":   "no list reads etcd",
-	"apiserver_storage_list_returned_objects_total":  "no list reads etcd",
-	"apiserver_storage_list_total":                   "no list reads etcd",
-	"apiserver_storage_decode_errors_total":          "no list reads etcd",
-	"etcd_bookmark_counts":                           "etcd is watched by one feed for all resources",
-	"etcd_bookmark_total":                            "etcd is watched by one feed for all resources",
-	"watch_cache_capacity":                           "the log is bounded by time and bytes, not by a number of events",
+	"apiextensions_openapi_v2_regeneration_count": "documents are joined from fragments, nothing is regenerated",
+	"apiextensions_openapi_v3_regeneration_count": "documents are joined from fragments, nothing is regenerated",
+	"apiserver_storage_events_received_total":     "etcd is watched by one feed for all resources (millrace_feed_*)",
+	"apiserver_storage_list_duration_seconds":     "no list reads etcd",
+	"apiserver_storage_decode_errors_total":       "no list reads etcd",
+	"etcd_bookmark_counts":                        "etcd is watched by one feed for all resources",
+	"etcd_bookmark_total":                         "etcd is watched by one feed for all resources",
+	"watch_cache_capacity":                        "the log is bounded by time and bytes, not by a number of events",
 }
 
 // lateFamilies are left out of a scrape by either server if etcd does not answer a client
 // of the scrape's own within a second. A machine under load makes that happen.
-var lateFamilies = map[string]bool{"apiserver_storage_db_total_size_in_bytes": true}
+var lateFamilies = map[string]bool{"apiserver_storage_size_bytes": true}
 
 func knownFamily(name string) bool { return knownFamilies[name] != "" }
 
@@ -36,7 +33,7 @@ var knownSeries = []struct {
 	series *regexp.Regexp
 	reason string
 }{
-	{regexp.MustCompile(`^etcd_request`), "reads are answered from the cache"},
+	{regexp.MustCompile(`^etcd_request|^apiserver_storage_list_.*storage="etcd"`), "reads are answered from the cache"},
 	{regexp.MustCompile(`^apiserver_watch_cache_(consistent_read_total|read_wait_seconds)`), "GETs and watches are consistent reads from the cache too, which Kubernetes sends to etcd"},
 	{regexp.MustCompile(`^apiserver_watch_cache_(events_dispatched_total|resource_version)`), "progress of etcd is no event, and one number for all resources"},
 	{regexp.MustCompile(`^apiserver_(resource_objects|resource_size_estimate_bytes|storage_objects|storage_size_bytes)`), "the two look at what is stored at other times"},
