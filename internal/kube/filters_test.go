@@ -264,7 +264,7 @@ func TestOurFiltersAreKubernetes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		var stock, ours filterTrace
 		theirs := genericapiserver.DefaultBuildHandlerChain(http.HandlerFunc(stock.serve), stock.configure(settings[name]))
-		chain := learned(t, ours.serve, ours.configure(settings[name]), shutdownSignal{}, func(*http.Request) bool { return false })
+		chain := learned(t, ours.serve, ours.configure(settings[name]), make(shutdownSignal), func(*http.Request) bool { return false })
 		for _, r := range requests {
 			want, got := stock.run(t, theirs, r), ours.run(t, chain, r)
 			if got != want {

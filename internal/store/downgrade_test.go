@@ -49,7 +49,7 @@ func TestEmbeddedDowngrades(t *testing.T) {
 	if got := stored(e); got != older {
 		t.Errorf("after a restart the data has the form of %s, not %s", got, older)
 	}
-	if resp, err := e.Client().Get(t.Context(), "/registry/a"); err != nil || len(resp.Kvs) != 1 {
+	if resp, err := e.Client().Client.Get(t.Context(), "/registry/a"); err != nil || len(resp.Kvs) != 1 {
 		t.Errorf("after a restart: %v, %v", resp, err)
 	}
 }
