@@ -21,12 +21,12 @@ import (
 type streams struct {
 	client *clientv3.Client
 	opened atomic.Int64
-	// received is called after each chunk, with the number of the stream and of the chunk,
-	// from 1 on. An error of it replaces the chunk.
-	received func(stream, chunk int64) error
+	// received is called after each chunk, with the stream's context and the numbers of the
+	// stream and of the chunk, from 1 on. An error of it replaces the chunk.
+	received func(ctx context.Context, stream, chunk int64) error
 }
 
-func newStreams(t *testing.T, e *store.EmbeddedEtcd, received func(stream, chunk int64) error) *streams {
+func newStreams(t *testing.T, e *store.EmbeddedEtcd, received func(ctx context.Context, stream, chunk int64) error) *streams {
 	t.Helper()
 	s := &streams{received: received}
 	client, err := clientv3.New(clientv3.Config{
@@ -65,7 +65,7 @@ func (c *chunkStream) RecvMsg(m any) error {
 	if c.streams.received == nil {
 		return nil
 	}
-	return c.streams.received(c.number, c.chunks)
+	return c.streams.received(c.Context(), c.number, c.chunks)
 }
 
 // fill writes objects that take several chunks, and returns them with the last revision.
@@ -103,7 +103,7 @@ func TestFeedWithoutStreams(t *testing.T) {
 	e := open(t, dirs(t))
 	t.Cleanup(e.Close)
 	want, revision := fill(t, e)
-	old := newStreams(t, e, func(int64, int64) error { return status.Error(codes.Unimplemented, "unknown method RangeStream") })
+	old := newStreams(t, e, func(context.Context, int64, int64) error { return status.Error(codes.Unimplemented, "unknown method RangeStream") })
 	unwanted := newStreams(t, e, nil)
 	for _, c := range []struct {
 		name    string
@@ -145,7 +145,7 @@ func TestFeedStreamBreaks(t *testing.T) {
 		{"is gone", status.Error(codes.OutOfRange, "etcdserver: mvcc: required revision has been compacted")},
 	} {
 		sink := &mirror{}
-		s := newStreams(t, e, func(stream, chunk int64) error {
+		s := newStreams(t, e, func(_ context.Context, stream, chunk int64) error {
 			if stream == 1 && chunk == 3 {
 				return c.err
 			}
@@ -166,19 +166,18 @@ func TestFeedStopsStream(t *testing.T) {
 	e := open(t, dirs(t))
 	t.Cleanup(e.Close)
 	fill(t, e)
-	sending, stopped := make(chan bool), make(chan bool)
-	s := newStreams(t, e, func(_, chunk int64) error {
+	sending := make(chan bool)
+	s := newStreams(t, e, func(ctx context.Context, _, chunk int64) error {
 		if chunk == 2 {
 			close(sending)
-			<-stopped
+			<-ctx.Done()
 		}
-		return nil
+		return ctx.Err()
 	})
 	sink := &mirror{}
 	feed, stop := followWith(t, store.FeedConfig{Client: s.client, Sink: sink, Stream: true, HistoryRevisions: -1})
 	<-sending
 	stop()
-	close(stopped)
 	if sink.loads() != 0 || feed.Healthy() == nil {
 		t.Error("a load that was stopped is complete")
 	}
