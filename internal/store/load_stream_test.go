@@ -103,7 +103,9 @@ func TestFeedWithoutStreams(t *testing.T) {
 	e := open(t, dirs(t))
 	t.Cleanup(e.Close)
 	want, revision := fill(t, e)
-	old := newStreams(t, e, func(context.Context, int64, int64) error { return status.Error(codes.Unimplemented, "unknown method RangeStream") })
+	old := newStreams(t, e, func(context.Context, int64, int64) error {
+		return status.Error(codes.Unimplemented, "unknown method RangeStream")
+	})
 	unwanted := newStreams(t, e, nil)
 	for _, c := range []struct {
 		name    string
