@@ -200,16 +200,11 @@ func TestContractWatchWithUnsafeDelete(t *testing.T) {
 	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, rekeyedCaughtUpStore{rekeyedStore{newFixture(t, setup{})}}, errDecrypt)
 }
 
-// TestContractFirstUnreadable runs the functions that expect the error of the first object
-// that cannot be read.
-func TestContractFirstUnreadable(t *testing.T) {
+// TestContractTransformationFailure expects the error of the first object that cannot be
+// read, without others.
+func TestContractTransformationFailure(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, false)
-	t.Run("TransformationFailure", func(t *testing.T) {
-		storagetesting.RunTestTransformationFailure(context.Background(), t, rekeyedStore{newFixture(t, setup{})})
-	})
-	t.Run("GetListWithoutErrorAggregation", func(t *testing.T) {
-		storagetesting.RunTestGetListWithoutErrorAggregation(context.Background(), t, rekeyedStore{newFixture(t, setup{})}, errDecrypt)
-	})
+	storagetesting.RunTestTransformationFailure(context.Background(), t, rekeyedStore{newFixture(t, setup{})})
 }
 
 func TestContractStats(t *testing.T) {
