@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -206,6 +207,7 @@ func TestCertificateCacheIsBounded(t *testing.T) {
 // answers itself, and the inner authenticator observes the others.
 func TestCachedCertificatesAreObserved(t *testing.T) {
 	const name = "apiserver_client_certificate_expiration_seconds"
+	x509request.NewDynamic(nil, nil) // registers it
 	if newCertificateCache(nil, nil, nil).lifetimes == nil {
 		t.Fatalf("%s is not found", name)
 	}

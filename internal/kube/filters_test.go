@@ -14,11 +14,13 @@ import (
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	endpointmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/routine"
@@ -183,6 +185,7 @@ func (f *filterTrace) run(t *testing.T, chain http.Handler, c filterRequest) str
 		defer func() { panicked = recover() }()
 		chain.ServeHTTP(w, req)
 	}()
+	f.settle(t, c)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	counted := map[string]uint64{}
@@ -195,6 +198,24 @@ func (f *filterTrace) run(t *testing.T, chain http.Handler, c filterRequest) str
 	seen := fmt.Sprintf("%d %v %q panic %v\nfilters %v\n%s", w.Code, w.Header(), w.Body.String(), panicked != nil, counted, strings.Join(f.calls, "\n"))
 	f.calls = nil
 	return seen
+}
+
+// settle waits for the end of a request that the timeout filter has answered.
+func (f *filterTrace) settle(t *testing.T, c filterRequest) {
+	t.Helper()
+	if !strings.Contains(c.url, "do=wait") {
+		return
+	}
+	over := func(context.Context) (bool, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return !slices.Contains(f.calls, "policy") || slices.ContainsFunc(f.calls, func(call string) bool {
+			return strings.HasPrefix(call, "audit ResponseComplete")
+		}), nil
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true, over); err != nil {
+		t.Fatalf("%s: the request does not end", c.url)
+	}
 }
 
 // shutdownSignal is a request.ServerShutdownSignal.
@@ -233,6 +254,7 @@ func TestOurFiltersAreKubernetes(t *testing.T) {
 		}
 		return h
 	}
+	endpointmetrics.Register()
 	requests := []filterRequest{
 		{"GET", "/api/v1/pods", as("u")},
 		{"GET", "/api/v1/namespaces/a/pods/p?pretty=1", as("u")},

@@ -227,6 +227,9 @@ func (p printedKind) compare(t *testing.T, template *row.Template, encoded strin
 		t.Fatal(err)
 	}
 	for _, later := range []time.Duration{0, time.Second, time.Minute, 61 * time.Minute, 30 * time.Hour, 9 * day, 800 * day, 9 * 365 * day} {
+		if p.kind.Kind == "CustomResourceDefinition" && later > 0 {
+			break // its table has a time, no age
+		}
 		moved := p.decode(t, redate(encoded, func(at time.Time) time.Time { return at.Add(-later) }))
 		from := time.Now()
 		want, err := p.render(include)(moved)
