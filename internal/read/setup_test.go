@@ -89,6 +89,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
 		e.Altered = strings.HasSuffix(e.Key, "/irregular")
 		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
+		e.UIDHash = resource.HashShardKey(e.Key) // the key stands for the UID
 		return nil
 	}})
 	cfg := read.RouteConfig{
@@ -198,9 +199,13 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 		return cache.Page{}, err
 	}
 	waited := time.Since(began)
+	shard, err := resource.NewShard(opts.Predicate.ShardSelector)
+	if err != nil {
+		return cache.Page{}, err
+	}
 	q := &cache.Query{
 		Prefix: strings.TrimPrefix(strings.TrimPrefix(key, "/configmaps"), "/"), Single: !opts.Recursive,
-		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
+		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: shard, Limit: int(opts.Predicate.Limit),
 	}
 	if q.Prefix != "" && !q.Single {
 		q.Prefix += "/"
