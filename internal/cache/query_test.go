@@ -254,31 +254,30 @@ func TestShardIndex(t *testing.T) {
 		kvs = append(kvs, object(fmt.Sprintf("%sns%d/o%04d", pods, i%100, i), `{"Labels":{"app":"web"}}`, 5))
 	}
 	load(t, c, 10, kvs...)
-	ask := func(key resource.ShardKey, shards int, q cache.Query) cache.Plan {
-		size := uint64(1) << 63 / uint64(shards) * 2
-		q.Shard = mustShard(t, sharding.ShardRangeRequirement{Key: key.String(), Start: "0x0000000000000000", End: fmt.Sprintf("0x%016x", size)})
-		return res.Snapshot().Select(&q).Plan
+	shardFrom := func(key resource.ShardKey, first, size uint64) *resource.Shard {
+		return mustShard(t, sharding.ShardRangeRequirement{Key: key.String(), Start: fmt.Sprintf("0x%016x", first), End: fmt.Sprintf("0x%016x", first+size)})
 	}
 	for _, c := range []struct {
-		name   string
-		key    resource.ShardKey
-		shards int
-		query  cache.Query
+		name  string
+		shard *resource.Shard
+		query cache.Query
 		// path is that of the third list. most is the number of candidates that it must
 		// not exceed.
 		path cache.Path
 		most int
 	}{
-		{"a large share", resource.ShardByUID, 4, cache.Query{}, cache.PathScan, objects},
-		{"a small share", resource.ShardByUID, 64, cache.Query{}, cache.PathIndex, 2 * objects / 64},
-		{"another small share", resource.ShardByUID, 16, cache.Query{}, cache.PathIndex, 2 * objects / 16},
-		{"with a selector", resource.ShardByUID, 64, cache.Query{Labels: mustLabels(t, "app=web")}, cache.PathIndex, 2 * objects / 64},
-		{"a small namespace", resource.ShardByUID, 64, cache.Query{Prefix: "ns3/"}, cache.PathScan, objects / 100},
-		{"by namespace", resource.ShardByNamespace, 16, cache.Query{}, cache.PathIndex, objects / 4},
+		{"a large share", shardFrom(resource.ShardByUID, 0, 1<<62), cache.Query{}, cache.PathScan, objects},
+		{"a small share", shardFrom(resource.ShardByUID, 1<<60, 1<<58), cache.Query{}, cache.PathIndex, 2 * objects / 64},
+		{"another small share", shardFrom(resource.ShardByUID, 1<<63, 1<<60), cache.Query{}, cache.PathIndex, 2 * objects / 16},
+		{"with a selector", shardFrom(resource.ShardByUID, 0, 1<<58), cache.Query{Labels: mustLabels(t, "app=web")}, cache.PathIndex, 2 * objects / 64},
+		{"a small namespace", shardFrom(resource.ShardByUID, 0, 1<<58), cache.Query{Prefix: "ns3/"}, cache.PathScan, objects / 100},
+		{"by namespace", shardFrom(resource.ShardByNamespace, resource.HashShardKey("ns3"), 1), cache.Query{}, cache.PathIndex, objects / 100},
 	} {
-		ask(c.key, c.shards, c.query)
-		ask(c.key, c.shards, c.query)
-		if plan := ask(c.key, c.shards, c.query); plan.Path != c.path || plan.Candidates > c.most || plan.Candidates == 0 {
+		c.query.Shard = c.shard
+		ask := func() cache.Plan { return res.Snapshot().Select(&c.query).Plan }
+		ask()
+		ask()
+		if plan := ask(); plan.Path != c.path || plan.Candidates > c.most || plan.Candidates == 0 {
 			t.Errorf("%s: %+v", c.name, plan)
 		}
 	}

@@ -104,6 +104,8 @@ func (x *shardIndex) check() error {
 		if i > 0 && r.First < x.ranges[i-1].First {
 			return fmt.Errorf("range %d of shards begins at %x, the one before it at %x", i, r.First, x.ranges[i-1].First)
 		}
+	}
+	for i, r := range x.ranges {
 		found := false
 		x.visit(r.Last, func(s *subscription) { found = found || s == r.subscription })
 		if !found {
