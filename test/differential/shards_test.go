@@ -105,6 +105,7 @@ func (p *pair) shardsOff(t *testing.T, gen *requestGenerator) {
 		return newSide(t, harness.Start(t, harness.ShortTempDir(t), flags...))
 	}
 	off := &pair{tb: t, ours: start("millrace"), theirs: start("kubernetes"), etcd: p.etcd}
+	off.until("custom resources", func() error { return off.catchUp(named(gen.kinds, "widgets").listPath("")) })
 	var all []request
 	for _, resource := range []string{"pods", "nodes", "widgets", "events"} {
 		k := named(gen.kinds, resource)
