@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
@@ -64,9 +64,20 @@ func TestShardsForHandlers(t *testing.T) {
 			}
 		}
 		all = append(all, listed...)
-		options.Limit = 2
-		if paged, _ := f.walkPages(t, "", "", options); len(paged) != len(listed) {
-			t.Errorf("shard %d has %d objects on its pages, want %d", i, len(paged), len(listed))
+		var paged []string
+		for page := options; len(paged) <= len(listed); {
+			page.Limit = 2
+			list, err := f.listPage(t.Context(), "", "", page)
+			must(t, err)
+			for _, pod := range list.Items {
+				paged = append(paged, pod.Name)
+			}
+			if page.Continue = list.Continue; page.Continue == "" {
+				break
+			}
+		}
+		if !slices.Equal(paged, listed) {
+			t.Errorf("shard %d has %v on its pages, want %v", i, paged, listed)
 		}
 		predicate := apistorage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), GetAttrs: podAttributes, ShardSelector: selector}
 		w, err := f.Watch(t.Context(), "/pods", apistorage.ListOptions{ResourceVersion: list.ResourceVersion, Predicate: predicate, Recursive: true})
@@ -79,8 +90,9 @@ func TestShardsForHandlers(t *testing.T) {
 	}
 	for name, i := range own {
 		must(t, f.Delete(t.Context(), "/pods/test/"+name, &example.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{}))
-		if e, _ := next(t, watches[i]); e.Type != watch.Deleted || e.Object.(metav1.Object).GetName() != name {
-			t.Errorf("shard %d, deletion of %s: got %v", i, name, e)
+		e, _ := next(t, watches[i])
+		if deleted := e.Object.(runtime.CacheableObject).GetObject().(*example.Pod); e.Type != watch.Deleted || deleted.Name != name {
+			t.Errorf("shard %d, deletion of %s: got %s of %s", i, name, e.Type, deleted.Name)
 		}
 	}
 }

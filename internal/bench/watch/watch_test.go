@@ -160,6 +160,12 @@ func TestFaultyServersFail(t *testing.T) {
 			t.Errorf("got %v, want %q", err, message)
 		}
 	}
+	unsharded := newTestRunner(t, &benchtest.API{Watches: benchtest.Watches{IgnoresShards: true}})
+	unsharded.pods = make([]testbed.PodSample, 1)
+	unsharded.pods[0].Metadata.Namespace, unsharded.pods[0].Metadata.Name = "default", "pod-0"
+	if _, err := unsharded.run(t.Context(), eventWorkload{kind: watchShards, watchers: 2, pods: 1, conns: 2, rate: 100}); err == nil || !strings.Contains(err.Error(), "ignores shardSelector") {
+		t.Errorf("got %v", err)
+	}
 	r := newTestRunner(t, &benchtest.API{Pods: 1})
 	if _, err := r.run(t.Context(), eventWorkload{kind: watchNodes, watchers: 2, rate: 1}); err == nil || !strings.Contains(err.Error(), "on 0 only") {
 		t.Errorf("got %v", err)
