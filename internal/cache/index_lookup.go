@@ -46,7 +46,7 @@ func indexLookups(q *Query) []indexLookup {
 		}
 	}
 	// A scan of everything is cheaper than the look-ups of a larger share.
-	if q.Shard != nil && q.Shard.Share()*indexLookupCost < 1 {
+	if q.Shard != nil && q.Shard.Share()*shardLookupCost < 1 {
 		all = append(all, indexLookup{term: resource.ShardTerm(q.Shard.Key), hashes: q.Shard.Ranges()})
 	}
 	return all
@@ -173,6 +173,9 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 // indexLookupCost is the cost of finding an entry through an index, measured in entries
 // of a scan (docs/bench/cache.md).
 const indexLookupCost = 9
+
+// shardLookupCost is the same for a scan that only compares hashes.
+const shardLookupCost = 14
 
 // worthwhile compares the cost of an index that leads to some candidates with a walk
 // through the scope. The walk ends at the limit, on average after its share of the
