@@ -274,7 +274,19 @@ func TestShardIndex(t *testing.T) {
 		{"by namespace", shardFrom(resource.ShardByNamespace, resource.HashShardKey("ns3"), 1), cache.Query{}, cache.PathIndex, objects / 100},
 	} {
 		c.query.Shard = c.shard
-		ask := func() cache.Plan { return res.Snapshot().Select(&c.query).Plan }
+		want := 0
+		for e := range res.Snapshot().All(c.query.Prefix, "") {
+			if c.shard.Holds(e) {
+				want++
+			}
+		}
+		ask := func() cache.Plan {
+			sel := res.Snapshot().Select(&c.query)
+			if sel.Count != want {
+				t.Errorf("%s: %d objects, want %d", c.name, sel.Count, want)
+			}
+			return sel.Plan
+		}
 		ask()
 		ask()
 		if plan := ask(); plan.Path != c.path || plan.Candidates > c.most || plan.Candidates == 0 {

@@ -50,7 +50,10 @@ func describe(e *resource.Entry) error {
 		if err != nil {
 			return err
 		}
-		e.UIDHash = n<<60 + uint64(e.Revision)
+		// The hash is the first or the last one that begins so.
+		if e.UIDHash = n << 60; e.Revision%2 == 1 {
+			e.UIDHash += 1<<60 - 1
+		}
 	}
 	labelText, fieldText, _ := strings.Cut(text, "/")
 	l, err := labels.ConvertSelectorToLabelsMap(labelText)
