@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/millrace/millrace/test/harness"
 )
 
 // firstHalf selects about half of all objects.
