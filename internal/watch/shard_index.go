@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -36,11 +35,19 @@ type shardRange struct {
 	subscription *subscription
 }
 
-// add adds the ranges of a subscription.
+// add merges the ranges of a subscription, of which there may be thousands, into the
+// others. It begins with the last ones, so that each range is moved once.
 func (x *shardIndex) add(s *subscription) {
-	for _, h := range s.Shard.Ranges() {
-		at, _ := slices.BinarySearchFunc(x.ranges, h.First, func(r shardRange, first uint64) int { return cmp.Compare(r.First, first) })
-		x.ranges = slices.Insert(x.ranges, at, shardRange{HashRange: h, subscription: s})
+	added, others := s.Shard.Ranges(), len(x.ranges)
+	x.ranges = append(x.ranges, make([]shardRange, len(added))...)
+	for to := len(x.ranges) - 1; len(added) > 0; to-- {
+		if last := added[len(added)-1]; others == 0 || x.ranges[others-1].First <= last.First {
+			x.ranges[to] = shardRange{HashRange: last, subscription: s}
+			added = added[:len(added)-1]
+		} else {
+			others--
+			x.ranges[to] = x.ranges[others]
+		}
 	}
 	x.complete = false
 }
