@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/version"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -52,10 +53,14 @@ func schemes() []*runtime.Scheme {
 }
 
 // Routes lists the built-in resources that have GET, LIST or WATCH.
-func (s *Server) Routes() []Route {
+func (s *Server) Routes() []Route { return installedRoutes(s.chain()) }
+
+// installedRoutes lists the resources that servers have installed. The servers are in the
+// order of serializers.
+func installedRoutes(servers []*genericapiserver.GenericAPIServer) []Route {
 	var routes []Route
 	tables := NewTables()
-	for i, server := range s.chain() {
+	for i, server := range servers {
 		if i >= len(serializers()) {
 			break
 		}

@@ -1,5 +1,11 @@
 package read
 
+import (
+	"errors"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
 // passReason is why a request goes to Kubernetes' handlers. The values are labels of a
 // metric and are documented in docs/guarantees.md. The empty reason means that the tier
 // answers.
@@ -27,6 +33,10 @@ const (
 	passedOpaque passReason = "odd-object"
 	// passedHistory: the cache no longer has the revision.
 	passedHistory passReason = "history"
+	// passedLoading: the cache does not hold the resource yet.
+	passedLoading passReason = "loading"
+	// passedUnproven: the cache could not be shown in time to be as new as the request asks.
+	passedUnproven passReason = "unproven"
 	// passedEncoding: an encoder failed. See failureLog.
 	passedEncoding passReason = "encoding"
 	// passedConversion: a webhook does not convert the first objects of a watch.
@@ -36,3 +46,17 @@ const (
 	// passedConnection: a watch over a connection that this server has not accepted itself.
 	passedConnection passReason = "connection"
 )
+
+// passReasonOf returns the reason for an error of Objects that another server may not
+// have. It returns "" for errors that are answers.
+func passReasonOf(err error) passReason {
+	switch {
+	case errors.Is(err, cache.ErrExpired):
+		return passedHistory
+	case errors.Is(err, cache.ErrNotReady):
+		return passedLoading
+	case errors.Is(err, cache.ErrUnproven):
+		return passedUnproven
+	}
+	return ""
+}
