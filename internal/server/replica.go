@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
-	"k8s.io/kubectl/pkg/scheme"
 
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/replica"

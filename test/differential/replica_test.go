@@ -1,0 +1,32 @@
+package differential
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// replicaRequests is the number of random requests to each replica.
+const replicaRequests = 600
+
+// replicas are ways to follow the stock server of a fixture.
+func (p *pair) replicas() map[string][]string {
+	return map[string][]string{
+		"etcd": {p.ours.EtcdServers()},
+		"api":  nil,
+	}
+}
+
+// replica compares a replica in front of the stock server with that server: at rest,
+// while objects change, and for requests that it passes on.
+func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
+	args := append(p.replicas()[source], "--feature-gates="+featureGates)
+	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
+	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
+	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
+	t.Run("broken", func(t *testing.T) { both.agree(t, broken(gen)) })
+	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
+	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
+	t.Run("denied", func(t *testing.T) { both.agree(t, denied(gen.kinds)) })
+	t.Run("pages", func(t *testing.T) { both.pages(t) })
+}
