@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -158,7 +159,7 @@ func (r *Replica) build(config *rest.Config, tier *readTier) error {
 		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger,
 	})
 	if err != nil {
-		return r.explain(err)
+		return r.options.explain(err)
 	}
 	handler = replica.NewHandler(replica.Config{
 		Reads: tier.tier.Wrap, Follow: r.follow, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
@@ -167,6 +168,8 @@ func (r *Replica) build(config *rest.Config, tier *readTier) error {
 	for _, route := range r.server.Routes() {
 		r.builtIn[route.Resource] = route.Stored
 	}
+	main := strings.Join(r.options.Kube.EtcdServers(), ",")
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
 	if err := tier.setRoutes(r.server); err != nil {
 		return err
 	}
