@@ -2,12 +2,17 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
@@ -40,26 +45,23 @@ import (
 	svmrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 )
 
-// installBuiltIns installs the built-in resources that are stored, for a server that
-// reads them and never writes. The storages lack what only writes need: clients,
-// authorizers, allocators of addresses. So nothing of this touches a cluster.
+// builtInStorages makes the storages of the built-in resources, for a server that reads
+// them and never writes. The storages lack what only writes need: clients, authorizers,
+// allocators of addresses. So nothing of this touches a cluster.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane.CompletedConfig.StorageProviders; compare at each upgrade.
-func installBuiltIns(server *genericapiserver.GenericAPIServer, source serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) error {
+func builtInStorages(source serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) ([]genericapiserver.APIGroupInfo, error) {
 	core, err := coreGroup(source, options)
 	if err != nil {
-		return fmt.Errorf("make storage of the core group: %w", err)
+		return nil, fmt.Errorf("make storage of the core group: %w", err)
 	}
-	if len(core.VersionedResourcesStorageMap) > 0 {
-		if err := server.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
-			return err
-		}
-	}
+	groups := []genericapiserver.APIGroupInfo{core}
+	nobody := authorizerfactory.NewAlwaysDenyAuthorizer()
 	for _, provider := range []controlplaneapiserver.RESTStorageProvider{
 		apiserverinternalrest.StorageProvider{},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
-		certificatesrest.RESTStorageProvider{},
+		certificatesrest.RESTStorageProvider{Authorizer: nobody},
 		coordinationrest.RESTStorageProvider{},
 		discoveryrest.StorageProvider{},
 		networkingrest.RESTStorageProvider{},
@@ -73,20 +75,47 @@ func installBuiltIns(server *genericapiserver.GenericAPIServer, source serversto
 		appsrest.StorageProvider{},
 		admissionregistrationrest.RESTStorageProvider{},
 		eventsrest.RESTStorageProvider{},
-		resourcerest.RESTStorageProvider{},
+		resourcerest.RESTStorageProvider{Authorizer: nobody, NamespaceClient: noNamespaces{}},
 	} {
 		group, err := provider.NewRESTStorage(source, options)
 		if err != nil {
-			return fmt.Errorf("make storage of group %s: %w", provider.GroupName(), err)
+			return nil, fmt.Errorf("make storage of group %s: %w", provider.GroupName(), err)
 		}
-		if len(group.VersionedResourcesStorageMap) == 0 {
-			continue
-		}
-		if err := server.InstallAPIGroup(&group); err != nil {
-			return fmt.Errorf("install group %s: %w", provider.GroupName(), err)
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+// noNamespaces is a client that is never used. A provider insists on one.
+type noNamespaces struct{ corev1client.NamespaceInterface }
+
+// storageRoutes lists the resources of a group that have GET, LIST or WATCH, as Kubernetes
+// would install them. serializer is that of the server that would.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers; compare at each upgrade.
+func storageRoutes(group *genericapiserver.APIGroupInfo, serializer runtime.NegotiatedSerializer) ([]Route, error) {
+	var routes []Route
+	for _, gv := range group.PrioritizedVersions {
+		for name, storage := range group.VersionedResourcesStorageMap[gv.Version] {
+			r := Route{Resource: gv.WithResource(name)}
+			_, r.Gets = storage.(rest.Getter)
+			_, r.Lists = storage.(rest.Lister)
+			_, r.Watches = storage.(rest.Watcher)
+			if strings.Contains(name, "/") || !r.Gets && !r.Lists {
+				continue
+			}
+			var err error
+			if r.Kind, err = endpoints.GetResourceKind(gv, storage, group.Scheme); err != nil {
+				return nil, fmt.Errorf("find kind of %s: %w", r.Resource, err)
+			}
+			if scoper, ok := storage.(rest.Scoper); ok {
+				r.Namespaced = scoper.NamespaceScoped()
+			}
+			r.complete(serializer, group.Scheme)
+			routes = append(routes, r)
 		}
 	}
-	return nil
+	return routes, nil
 }
 
 // coreGroup makes the storages of the core group. Upstream's provider also makes the

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/filters"
@@ -29,6 +30,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	apiservicerest "k8s.io/kube-aggregator/pkg/registry/apiservice/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	"k8s.io/utils/clock"
 
@@ -64,9 +66,8 @@ type ReplicaConfig struct {
 	Logger *slog.Logger
 }
 
-// Replica is a server that answers reads for another API server, and never writes: it
-// installs handlers only to learn which resources there are, and none of Kubernetes'
-// controllers runs in it.
+// Replica is a server that answers reads for another API server, and never writes: it has
+// Kubernetes' storages without their handlers, and none of Kubernetes' controllers.
 //
 //	request ─► frontServer ─┬─► filters ─► Requests: from bytes, or passed on
 //	                        └─► filters ─► /readyz, /metrics, reports   (Local paths)
@@ -74,8 +75,7 @@ type Replica struct {
 	generic *genericapiserver.GenericAPIServer
 	front   *frontServer
 	custom  *crd.Server
-	// servers have the installed resources, in the order of serializers.
-	servers []*genericapiserver.GenericAPIServer
+	routes  []Route
 }
 
 // BuildReplica makes a replica from applied options. It serves nothing before Run.
@@ -123,8 +123,7 @@ func (cfg ReplicaConfig) chain(api http.Handler, c *genericapiserver.Config) htt
 	}))
 }
 
-// install makes the storages of all resources. The servers that they are installed in
-// are never served.
+// install makes the storages of all resources, without handlers.
 func (r *Replica) install(o *ReplicaOptions, config *genericapiserver.Config, cfg ReplicaConfig) error {
 	source := serverstorage.NewResourceConfig()
 	source.EnableVersions(cfg.Served...)
@@ -144,83 +143,70 @@ func (r *Replica) install(o *ReplicaOptions, config *genericapiserver.Config, cf
 		return fmt.Errorf("configure storage: %w", err)
 	}
 	kept.RESTOptionsGetter = storageDecorator{kept.RESTOptionsGetter, cfg.Storage}
-	aggregator, err := newServicesServer(etcd, kept, cfg)
+	groups, err := builtInStorages(source, kept.RESTOptionsGetter)
 	if err != nil {
 		return err
 	}
-	builtIns, err := newHiddenServer("built-ins", kept)
-	if err != nil {
+	for i := range groups {
+		routes, err := storageRoutes(&groups[i], legacyscheme.Codecs)
+		if err != nil {
+			return err
+		}
+		r.routes = append(r.routes, routes...)
+	}
+	if err := r.addServices(etcd, kept, cfg); err != nil {
 		return err
 	}
-	if err := installBuiltIns(builtIns, source, kept.RESTOptionsGetter); err != nil {
-		return err
-	}
-	if r.custom, err = newReplicaCustomResources(etcd, kept, cfg); err != nil {
-		return err
-	}
-	r.servers = []*genericapiserver.GenericAPIServer{aggregator, builtIns, r.custom.Generic}
-	return nil
+	return r.addCustomResources(etcd, kept, cfg)
 }
 
-// newServicesServer makes a server that has APIServices.
+// addServices makes the storage of APIServices.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.CreateAggregatorConfig; compare at each upgrade.
-func newServicesServer(etcd genericoptions.EtcdOptions, config genericapiserver.Config, cfg ReplicaConfig) (*genericapiserver.GenericAPIServer, error) {
+func (r *Replica) addServices(etcd genericoptions.EtcdOptions, config genericapiserver.Config, cfg ReplicaConfig) error {
 	etcd.StorageConfig.Codec = aggregatorscheme.Codecs.LegacyCodec(apiregistrationv1.SchemeGroupVersion, apiregistrationv1beta1.SchemeGroupVersion)
 	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(apiregistrationv1.SchemeGroupVersion, schema.GroupKind{Group: apiregistrationv1beta1.GroupName})
 	if err := etcd.ApplyTo(&config); err != nil {
-		return nil, fmt.Errorf("configure storage of APIServices: %w", err)
+		return fmt.Errorf("configure storage of APIServices: %w", err)
 	}
-	config.RESTOptionsGetter = storageDecorator{config.RESTOptionsGetter, cfg.Storage}
-	server, err := newHiddenServer("aggregator", config)
-	if err != nil {
-		return nil, err
-	}
-	services := apiservicerest.NewRESTStorage(config.MergedResourceConfig, config.RESTOptionsGetter, false)
-	if len(services.VersionedResourcesStorageMap) == 0 {
-		return server, nil
-	}
-	return server, server.InstallAPIGroup(&services)
+	group := apiservicerest.NewRESTStorage(config.MergedResourceConfig, storageDecorator{config.RESTOptionsGetter, cfg.Storage}, false)
+	routes, err := storageRoutes(&group, aggregatorscheme.Codecs)
+	r.routes = append(r.routes, routes...)
+	return err
 }
 
-// newHiddenServer makes a server that is never served.
-func newHiddenServer(name string, config genericapiserver.Config) (*genericapiserver.GenericAPIServer, error) {
-	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
-	server, err := config.Complete(nil).New(name, genericapiserver.NewEmptyDelegate())
-	if err != nil {
-		return nil, fmt.Errorf("build server of %s: %w", name, err)
-	}
-	return server, nil
-}
-
-// newReplicaCustomResources makes the server of custom resources. Its post-start hooks,
-// which run the controllers of definitions, do not run.
+// addCustomResources makes the server of custom resources, which is never served. Its
+// post-start hooks, which run the controllers of definitions, do not run.
 //
 // Upstream: k8s.io/kubernetes/pkg/controlplane/apiserver.CreateAPIExtensionsConfig; compare at each upgrade.
-func newReplicaCustomResources(etcd genericoptions.EtcdOptions, config genericapiserver.Config, cfg ReplicaConfig) (*crd.Server, error) {
+func (r *Replica) addCustomResources(etcd genericoptions.EtcdOptions, config genericapiserver.Config, cfg ReplicaConfig) error {
 	etcd.StorageConfig.Codec = apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)
 	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(apiextensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: apiextensionsv1beta1.GroupName})
-	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	transformers := config.ResourceTransformers
 	if err := etcd.ApplyTo(&config); err != nil {
-		return nil, fmt.Errorf("configure storage of definitions: %w", err)
+		return fmt.Errorf("configure storage of definitions: %w", err)
 	}
 	config.RESTOptionsGetter = storageDecorator{config.RESTOptionsGetter, cfg.Storage}
+	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	// Kubernetes installs no group without the schemas of its types.
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, openapinamer.NewDefinitionNamer(apiextensionsapiserver.Scheme))
+	config.SkipOpenAPIInstallation = true
 	extensions := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: config},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
 			CRDRESTOptionsGetter: storageDecorator{apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, transformers, config.StorageObjectCountTracker), cfg.Storage},
 		},
 	}
-	made, err := crd.New(extensions.Complete(), genericapiserver.NewEmptyDelegate(), cfg.CustomResources)
-	if err != nil {
-		return nil, fmt.Errorf("make server of custom resources: %w", err)
+	var err error
+	if r.custom, err = crd.New(extensions.Complete(), genericapiserver.NewEmptyDelegate(), cfg.CustomResources); err != nil {
+		return fmt.Errorf("make server of custom resources: %w", err)
 	}
-	return made, nil
+	r.routes = append(r.routes, installedRoutes(r.custom.Generic, apiextensionsapiserver.Codecs, apiextensionsapiserver.Scheme)...)
+	return nil
 }
 
 // Routes lists the built-in resources that the upstream may serve.
-func (r *Replica) Routes() []Route { return installedRoutes(r.servers) }
+func (r *Replica) Routes() []Route { return r.routes }
 
 // CustomRoute finds the route of a custom resource. It returns nil if there is none, and
 // for resources that a webhook converts. It is a read.Finder.

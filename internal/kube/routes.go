@@ -53,33 +53,39 @@ func schemes() []*runtime.Scheme {
 }
 
 // Routes lists the built-in resources that have GET, LIST or WATCH.
-func (s *Server) Routes() []Route { return installedRoutes(s.chain()) }
-
-// installedRoutes lists the resources that servers have installed. The servers are in the
-// order of serializers.
-func installedRoutes(servers []*genericapiserver.GenericAPIServer) []Route {
+func (s *Server) Routes() []Route {
 	var routes []Route
-	tables := NewTables()
-	for i, server := range servers {
+	for i, server := range s.chain() {
 		if i >= len(serializers()) {
 			break
 		}
-		byName := map[schema.GroupVersionResource]*Route{}
-		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
-			for _, route := range service.Routes() {
-				collect(byName, service.RootPath(), route)
-			}
-		}
-		for _, r := range byName {
-			r.Stored = storageOf(r.Resource.GroupResource())
-			r.Serializer = serializers()[i]
-			r.Convertor = schemes()[i]
-			r.Table = tables.Of(r.Stored)
-			r.setDeprecation(schemes()[i])
-			routes = append(routes, *r)
-		}
+		routes = append(routes, installedRoutes(server, serializers()[i], schemes()[i])...)
 	}
 	return routes
+}
+
+// installedRoutes lists the resources that a server has installed.
+func installedRoutes(server *genericapiserver.GenericAPIServer, serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) []Route {
+	byName := map[schema.GroupVersionResource]*Route{}
+	for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
+		for _, route := range service.Routes() {
+			collect(byName, service.RootPath(), route)
+		}
+	}
+	var routes []Route
+	for _, r := range byName {
+		r.complete(serializer, scheme)
+		routes = append(routes, *r)
+	}
+	return routes
+}
+
+// complete sets what follows from the names of the resource.
+func (r *Route) complete(serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) {
+	r.Stored = storageOf(r.Resource.GroupResource())
+	r.Serializer, r.Convertor = serializer, scheme
+	r.Table = NewTables().Of(r.Stored)
+	r.setDeprecation(scheme)
 }
 
 // collect adds one installed route to byName. Subresources are left out.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/component-base/version"
 
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/replica"
@@ -113,7 +112,7 @@ func (r *Replica) findUpstream() (*rest.Config, error) {
 		return nil, fmt.Errorf("read --kubeconfig: %w", err)
 	}
 	config.QPS, config.UserAgent = -1, replicaAgent
-	if r.upstream, err = replica.NewUpstream(config, version.Get(), r.logger); err != nil {
+	if r.upstream, err = replica.NewUpstream(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
 		return nil, err
 	}
 	if err := r.upstream.Read(); err != nil {
