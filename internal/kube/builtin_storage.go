@@ -87,7 +87,9 @@ func builtInStorages(source serverstorage.APIResourceConfigSource, options gener
 }
 
 // noNamespaces is a client that is never used. A provider insists on one.
-type noNamespaces struct{ corev1client.NamespaceInterface }
+type noNamespaces struct {
+	corev1client.NamespaceInterface
+}
 
 // storageRoutes lists the resources of a group that have GET, LIST or WATCH, as Kubernetes
 // would install them. serializer is that of the server that would.

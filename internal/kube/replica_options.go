@@ -1,15 +1,21 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
-	"k8s.io/client-go/transport"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
@@ -21,6 +27,7 @@ type ReplicaOptions struct {
 	*Options
 	authentication *genericoptions.DelegatingAuthenticationOptions
 	authorization  *genericoptions.DelegatingAuthorizationOptions
+	upstream       *rest.Config
 }
 
 // NewReplicaOptions makes options with their defaults.
@@ -61,10 +68,11 @@ func (o *ReplicaOptions) Flags() *cliflag.NamedFlagSets {
 	return &sections
 }
 
-// UseUpstream has the upstream's API server decide about users and rights.
-func (o *ReplicaOptions) UseUpstream(kubeconfig string, wrap transport.WrapperFunc) {
+// UseUpstream has the upstream's API server decide about users and rights. config leads
+// there, as the kubeconfig does.
+func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
 	o.authentication.RemoteKubeConfigFile, o.authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
-	o.authentication.CustomRoundTripperFn, o.authorization.CustomRoundTripperFn = wrap, wrap
+	o.upstream = config
 }
 
 // ServingCertificate returns the file of the certificate that clients see. It is known
@@ -97,11 +105,50 @@ func (o *ReplicaOptions) applyTo(config *genericapiserver.Config) error {
 	if err := run.SecureServing.ApplyToConfig(config); err != nil {
 		return err
 	}
+	if err := o.useClientCA(config); err != nil {
+		return err
+	}
 	if err := o.authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
 		return fmt.Errorf("set up authentication by the upstream: %w", err)
 	}
 	if err := o.authorization.ApplyTo(&config.Authorization); err != nil {
 		return fmt.Errorf("set up authorization by the upstream: %w", err)
 	}
+	return nil
+}
+
+// clientCAMap is the config map in which API servers publish who signs the certificates of
+// their clients.
+const clientCAMap, clientCAKey = "extension-apiserver-authentication", "client-ca-file"
+
+// useClientCA makes the upstream's authority for client certificates that of the server,
+// which is not ready before it knows it: until then, users with certificates would be
+// strangers. Kubernetes' own options do not wait.
+func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) error {
+	if o.authentication.ClientCert.ClientCA != "" {
+		return nil // a flag names it
+	}
+	client, err := kubernetes.NewForConfig(o.upstream)
+	if err != nil {
+		return fmt.Errorf("make client of the upstream: %w", err)
+	}
+	published, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(context.Background(), clientCAMap, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read who signs client certificates: %w: let the user of --kubeconfig read that config map, or give --client-ca-file", err)
+	}
+	if published.Data[clientCAKey] == "" {
+		return nil
+	}
+	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, clientCAMap, clientCAKey, client)
+	if err != nil {
+		return fmt.Errorf("follow who signs client certificates: %w", err)
+	}
+	o.authentication.ClientCert.CAContentProvider = authority
+	config.AddReadyzChecks(healthz.NamedCheck("millrace-client-ca", func(*http.Request) error {
+		if len(authority.CurrentCABundleContent()) == 0 {
+			return errors.New("the authority of client certificates is not read yet")
+		}
+		return nil
+	}))
 	return nil
 }

@@ -150,7 +150,7 @@ func (r *Replica) build(config *rest.Config, tier *readTier) error {
 	custom := tier.customResources()
 	custom.Stored = nil // the cache has every key that is read
 	var handler http.Handler
-	r.options.Kube.UseUpstream(r.options.Kubeconfig, nil)
+	r.options.Kube.UseUpstream(r.options.Kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
 		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),

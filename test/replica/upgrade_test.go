@@ -34,6 +34,7 @@ func startKubelet(t *testing.T) *stubKubelet {
 	k := &stubKubelet{lines: make(chan string)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/containerLogs/", func(w http.ResponseWriter, req *http.Request) {
+		w.(http.Flusher).Flush() // the headers
 		for line := range k.lines {
 			fmt.Fprintln(w, line)
 			w.(http.Flusher).Flush()
