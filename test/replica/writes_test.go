@@ -36,7 +36,7 @@ func TestNothingIsWritten(t *testing.T) {
 		if same++; now != before {
 			before, same = now, 0
 		}
-		if same < 30 {
+		if same < 12 {
 			return notYet("revision %d", now.revision)
 		}
 		return nil
