@@ -2,6 +2,10 @@ package read
 
 import (
 	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/millrace/millrace/internal/cache"
 )
@@ -59,4 +63,25 @@ func passReasonOf(err error) passReason {
 		return passedUnproven
 	}
 	return ""
+}
+
+// shortWatchSeconds is the shortest time of a watch that another server answers only for
+// now. The longest is twice as long.
+const shortWatchSeconds = 30
+
+// shortWatch returns a request for a watch that ends soon. Its client then resumes with the
+// revision that it has reached, and that watch can be answered here.
+func shortWatch(req *http.Request) *http.Request {
+	const name = "timeoutSeconds"
+	parameters := req.URL.Query()
+	short := shortWatchSeconds + rand.IntN(shortWatchSeconds)
+	if given, err := strconv.Atoi(parameters.Get(name)); err == nil && given > 0 && given <= short {
+		return req
+	}
+	parameters.Set(name, strconv.Itoa(short))
+	shortened := req.WithContext(req.Context())
+	shortened.URL = &url.URL{}
+	*shortened.URL = *req.URL
+	shortened.URL.RawQuery = parameters.Encode()
+	return shortened
 }

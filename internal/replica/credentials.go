@@ -62,8 +62,8 @@ func Stash(next http.Handler) http.Handler {
 // which has none.
 type stranger struct{ user.DefaultInfo }
 
-// certified is a user whom a client certificate proves, or a trusted front proxy.
-type certified struct{ user.Info }
+// certificateUser is a user whom a client certificate proves, or a trusted front proxy.
+type certificateUser struct{ user.Info }
 
 // authentication finds out who sends a request, and accepts every request. The user of one
 // that it cannot tell is a stranger, whose requests are passed on.
@@ -83,7 +83,7 @@ func (a authentication) AuthenticateRequest(req *http.Request) (*authenticator.R
 	if req.TLS != nil && len(req.TLS.PeerCertificates) > 0 {
 		if found := a.authenticate(withoutToken(req)); found != nil {
 			proven := *found // caches share it
-			proven.User = certified{found.User}
+			proven.User = certificateUser{found.User}
 			return &proven, true, nil
 		}
 	}

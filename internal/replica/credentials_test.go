@@ -106,18 +106,18 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 	}))
 }
 
-type sent struct {
+type testRequest struct {
 	method, path string
 	certificate  bool
 	header       http.Header
 }
 
-func (s sent) to(h http.Handler) *httptest.ResponseRecorder {
-	req := httptest.NewRequest(s.method, s.path, nil)
-	for name, values := range s.header {
+func (r testRequest) to(h http.Handler) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(r.method, r.path, nil)
+	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	if s.certificate {
+	if r.certificate {
 		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
 	}
 	w := httptest.NewRecorder()
@@ -135,24 +135,24 @@ func TestWhoIsAnswered(t *testing.T) {
 	u := startUpstream(t)
 	for name, c := range map[string]struct {
 		setup
-		sent
+		testRequest
 		want string
 	}{
-		"token":               {sent: sent{"GET", pods, false, bearer("tom")}, want: "tier"},
-		"certificate":         {sent: sent{"GET", pods, true, nil}, want: "tier"},
-		"unknown token":       {sent: sent{"GET", pods, false, bearer("eve")}, want: "upstream"},
-		"no review":           {sent: sent{"GET", pods, false, bearer("broken")}, want: "upstream"},
-		"nobody":              {sent: sent{"GET", pods, false, nil}, want: "upstream"},
-		"denied":              {setup: setup{denies: true}, sent: sent{"GET", pods, false, bearer("tom")}, want: "upstream"},
-		"excluded":            {setup: setup{refuses: replica.Excluded}, sent: sent{"GET", pods, false, bearer("tom")}, want: "upstream"},
-		"impersonation":       {sent: sent{"GET", pods, false, http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
-		"write":               {sent: sent{"POST", pods, false, bearer("tom")}, want: "upstream"},
-		"log":                 {sent: sent{"GET", "/api/v1/namespaces/n/pods/p/log", false, bearer("tom")}, want: "upstream"},
-		"discovery":           {sent: sent{"GET", "/apis", false, bearer("tom")}, want: "upstream"},
-		"certificate, no way": {sent: sent{"POST", pods, true, nil}, want: "--proxy-client-cert-file"},
+		"token":               {testRequest: testRequest{"GET", pods, false, bearer("tom")}, want: "tier"},
+		"certificate":         {testRequest: testRequest{"GET", pods, true, nil}, want: "tier"},
+		"unknown token":       {testRequest: testRequest{"GET", pods, false, bearer("eve")}, want: "upstream"},
+		"no review":           {testRequest: testRequest{"GET", pods, false, bearer("broken")}, want: "upstream"},
+		"nobody":              {testRequest: testRequest{"GET", pods, false, nil}, want: "upstream"},
+		"denied":              {setup: setup{denies: true}, testRequest: testRequest{"GET", pods, false, bearer("tom")}, want: "upstream"},
+		"excluded":            {setup: setup{refuses: replica.Excluded}, testRequest: testRequest{"GET", pods, false, bearer("tom")}, want: "upstream"},
+		"impersonation":       {testRequest: testRequest{"GET", pods, false, http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
+		"write":               {testRequest: testRequest{"POST", pods, false, bearer("tom")}, want: "upstream"},
+		"log":                 {testRequest: testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", false, bearer("tom")}, want: "upstream"},
+		"discovery":           {testRequest: testRequest{"GET", "/apis", false, bearer("tom")}, want: "upstream"},
+		"certificate, no way": {testRequest: testRequest{"POST", pods, true, nil}, want: "--proxy-client-cert-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.sent.to(c.setup.handler(t, u)).Body.String(); !strings.Contains(got, c.want) {
+			if got := c.testRequest.to(c.setup.handler(t, u)).Body.String(); !strings.Contains(got, c.want) {
 				t.Errorf("answer %q, want %q", got, c.want)
 			}
 		})
@@ -166,18 +166,18 @@ func TestWhomTheUpstreamSees(t *testing.T) {
 	claims := http.Header{"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}, "X-Remote-Extra-A": {"b"}}
 	for name, c := range map[string]struct {
 		setup
-		sent
+		testRequest
 		want http.Header
 	}{
-		"token":         {sent: sent{"POST", pods, false, bearer("tom")}, want: bearer("tom")},
-		"unknown token": {sent: sent{"POST", pods, false, bearer("eve")}, want: bearer("eve")},
-		"nobody":        {sent: sent{"POST", pods, false, claims}, want: http.Header{}},
-		"as another":    {sent: sent{"POST", pods, false, http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}},
-		"certificate": {setup: setup{mayImpersonate: true}, sent: sent{"POST", pods, true, bearer("tom")},
+		"token":         {testRequest: testRequest{"POST", pods, false, bearer("tom")}, want: bearer("tom")},
+		"unknown token": {testRequest: testRequest{"POST", pods, false, bearer("eve")}, want: bearer("eve")},
+		"nobody":        {testRequest: testRequest{"POST", pods, false, claims}, want: http.Header{}},
+		"as another":    {testRequest: testRequest{"POST", pods, false, http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}},
+		"certificate": {setup: setup{mayImpersonate: true}, testRequest: testRequest{"POST", pods, true, bearer("tom")},
 			want: http.Header{"Authorization": {"Bearer replica's own"}, "Impersonate-User": {"carol"}, "Impersonate-Group": {"staff"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.sent.to(c.setup.handler(t, u)); got.Code != http.StatusOK {
+			if got := c.testRequest.to(c.setup.handler(t, u)); got.Code != http.StatusOK {
 				t.Fatalf("status %d: %s", got.Code, got.Body)
 			}
 			for _, header := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-A"} {

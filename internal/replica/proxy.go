@@ -140,7 +140,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	ctx := pr.In.Context()
 	kept := credentialsFrom(ctx)
-	if client, _ := request.UserFrom(ctx); !isCertified(client) && len(kept.authorization) > 0 {
+	if client, _ := request.UserFrom(ctx); !hasCertificate(client) && len(kept.authorization) > 0 {
 		header[authorizationHeader] = kept.authorization
 	}
 	maps.Copy(header, kept.impersonation)
@@ -154,8 +154,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-func isCertified(client any) bool {
-	_, ok := client.(certified)
+func hasCertificate(client any) bool {
+	_, ok := client.(certificateUser)
 	return ok
 }
 
@@ -165,9 +165,9 @@ func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity str
 	kept := credentialsFrom(ctx)
 	client, _ := request.UserFrom(ctx)
 	switch {
-	case !isCertified(client) && len(kept.authorization) > 0:
+	case !hasCertificate(client) && len(kept.authorization) > 0:
 		return p.plain.of(req), "token", nil
-	case !isCertified(client):
+	case !hasCertificate(client):
 		return p.plain.of(req), "anonymous", nil
 	case p.front.usual != nil:
 		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.front.of(req)), "front-proxy", nil

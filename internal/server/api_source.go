@@ -40,16 +40,16 @@ type apiSource struct {
 	mu    struct {
 		sync.Mutex
 		byResource map[schema.GroupResource]*backend
+		// stops end the feeds that run.
+		stops map[schema.GroupResource]context.CancelFunc
 		// running is the context of feeds; nil before run.
 		running context.Context
-		// waiting are feeds to start once run is called.
-		waiting []*apifeed.Feed
 	}
 }
 
 func newAPISource(client *http.Client, host string, cfg cache.Config, logger *slog.Logger) *apiSource {
 	s := &apiSource{client: client, host: strings.TrimSuffix(host, "/"), cache: cfg, logger: logger, failed: make(chan error, 1)}
-	s.mu.byResource = map[schema.GroupResource]*backend{}
+	s.mu.byResource, s.mu.stops = map[schema.GroupResource]*backend{}, map[schema.GroupResource]context.CancelFunc{}
 	return s
 }
 
@@ -120,20 +120,33 @@ func (s *apiSource) follow(stored schema.GroupResource, served schema.GroupVersi
 		Protobuf: protobuf, Prefix: resources[0].Prefix(), Sink: opened.Cache, Logger: s.logger,
 	})
 	follows.Store(made)
-	if s.mu.running == nil {
-		s.mu.waiting = append(s.mu.waiting, made)
-		return
+	if s.mu.running != nil {
+		s.startLocked(stored, made)
 	}
-	s.startLocked(made)
+}
+
+// drop ends the feeds of resources that are gone, and forgets their objects.
+func (s *apiSource) drop(gone map[schema.GroupResource]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gr := range gone {
+		if stop := s.mu.stops[gr]; stop != nil {
+			stop()
+		}
+		delete(s.mu.stops, gr)
+		delete(s.mu.byResource, gr)
+	}
 }
 
 // startLocked starts a feed, unless the source is ending.
-func (s *apiSource) startLocked(f *apifeed.Feed) {
-	ctx := s.mu.running
-	if ctx.Err() != nil {
+func (s *apiSource) startLocked(gr schema.GroupResource, f *apifeed.Feed) {
+	if s.mu.running.Err() != nil {
 		return
 	}
+	ctx, stop := context.WithCancel(s.mu.running)
+	s.mu.stops[gr] = stop
 	s.feeds.Go(func() {
+		defer stop()
 		if err := f.Run(ctx); err != nil && ctx.Err() == nil {
 			select {
 			case s.failed <- err:
@@ -147,8 +160,7 @@ func (s *apiSource) startLocked(f *apifeed.Feed) {
 func (s *apiSource) run(ctx context.Context) {
 	s.begin(ctx)
 	<-ctx.Done()
-	s.mu.Lock() // so that no feed is started any more
-	s.mu.Unlock()
+	s.drop(nil) // waits for a follow that has seen the context before its end
 	s.feeds.Wait()
 }
 
@@ -156,10 +168,11 @@ func (s *apiSource) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.running = ctx
-	for _, f := range s.mu.waiting {
-		s.startLocked(f)
+	for gr, b := range s.mu.byResource {
+		if follows, ok := b.feed.(*resourceFeed); ok && follows.Load() != nil {
+			s.startLocked(gr, follows.Load())
+		}
 	}
-	s.mu.waiting = nil
 }
 
 // started returns the backends of the resources that are followed, in no order.

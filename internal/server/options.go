@@ -59,6 +59,8 @@ type Options struct {
 
 	// flags are set by AddFlags.
 	flags *pflag.FlagSet
+	// command is the name of the command, for advice.
+	command string
 }
 
 // NewOptions makes options with their defaults. That of the wire cache depends on
@@ -74,6 +76,7 @@ func NewOptions() *Options {
 		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",
 		TimerSlack:       2 * time.Millisecond,
+		command:          "serve",
 	}
 }
 

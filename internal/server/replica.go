@@ -35,7 +35,7 @@ type Replica struct {
 // NewReplica checks the options and makes a replica. out receives what a person is to
 // read. NewReplica starts nothing.
 func NewReplica(o *ReplicaOptions, out io.Writer) (*Replica, error) {
-	o.Options.flags = o.flags
+	o.Options.flags, o.command = o.flags, "replica"
 	if err := o.setDefaults(kube.ReplicaDefaults()); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func NewReplica(o *ReplicaOptions, out io.Writer) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{Server: &Server{options: o.Options, out: out, logger: NewLogger(), program: "millrace"}, options: o}
-	r.welcome = r.printWelcome
+	r.welcome = func() { r.followCustom(); r.printWelcome() }
 	if len(os.Args) > 0 {
 		r.program = os.Args[0]
 	}
@@ -149,6 +149,12 @@ func (r *Replica) build(config *rest.Config, tier *readTier) error {
 	}
 	custom := tier.customResources()
 	custom.Stored = nil // the cache has every key that is read
+	if r.api != nil {
+		custom.Gone = func(gone map[schema.GroupResource]bool) {
+			r.api.drop(gone)
+			tier.forgetResources(gone)
+		}
+	}
 	var handler http.Handler
 	r.options.Kube.UseUpstream(r.options.Kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{

@@ -29,13 +29,26 @@ func (r *Replica) followFromStart() error {
 		if !served {
 			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
 		}
-		stored, builtIn := r.builtIn[gvr]
-		if !builtIn {
-			continue // a custom resource, whose definition is not known yet
+		if stored, builtIn := r.builtIn[gvr]; builtIn {
+			r.followBuiltIn(stored)
 		}
-		r.followBuiltIn(stored)
 	}
 	return nil
+}
+
+// followCustom follows the custom resources that --follow names. Their definitions are
+// known once the replica is ready.
+func (r *Replica) followCustom() {
+	if r.api == nil {
+		return
+	}
+	for _, name := range r.options.Follow {
+		if gvr, served := r.upstream.Preferred(schema.ParseGroupResource(name)); served {
+			if why := r.follow(gvr); why != "" {
+				r.logger.Error("Cannot follow a resource that --follow names", "resource", name, "reason", why)
+			}
+		}
+	}
 }
 
 // follow is a replica.Config.Follow.

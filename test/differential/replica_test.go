@@ -11,11 +11,14 @@ import (
 // replicaRequests is the number of random requests to each replica.
 const replicaRequests = 600
 
+// replicaScripts is the number of scripts of writes that watches of each replica follow.
+const replicaScripts = 3
+
 // replicas are ways to follow the stock server of a fixture.
 func (p *pair) replicas() map[string][]string {
 	return map[string][]string{
 		"etcd": {p.ours.EtcdServers()},
-		"api":  nil,
+		"api":  {"--follow=secrets"},
 	}
 }
 
@@ -28,12 +31,14 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
 	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
 	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
-	t.Run("broken", func(t *testing.T) { both.agree(t, broken(gen)) })
 	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
 	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
 	t.Run("denied", func(t *testing.T) { both.agree(t, denied(gen.kinds)) })
 	t.Run("pages", func(t *testing.T) { both.pages(t) })
-	t.Run("watch", func(t *testing.T) { both.watch(t, gen) })
+	t.Run("watches", func(t *testing.T) { both.watchScripts(t, gen.fork().Rand, replicaScripts) })
+	if source == "etcd" { // another feed's watches wait for the upstream's bookmarks
+		t.Run("watches at rest", func(t *testing.T) { both.watchAtRest(t, gen.fork()) })
+	}
 	both.logCounts(t)
 }
 
