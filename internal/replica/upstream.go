@@ -2,8 +2,10 @@ package replica
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,17 +18,19 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
 
 // Upstream knows of the upstream what the replica must know before it answers: its
 // version, what it serves, and whether the replica may act for users.
 type Upstream struct {
-	discovery discovery.DiscoveryInterface
-	rights    authorizationclient.AuthorizationV1Interface
-	own       version.Info
-	logger    *slog.Logger
-	newest    atomic.Pointer[description]
+	discovery  discovery.DiscoveryInterface
+	rights     authorizationclient.AuthorizationV1Interface
+	configMaps corev1client.ConfigMapsGetter
+	own        version.Info
+	logger     *slog.Logger
+	newest     atomic.Pointer[description]
 
 	mayImpersonate struct {
 		sync.Mutex
@@ -63,7 +67,11 @@ func NewUpstream(config *rest.Config, own version.Info, logger *slog.Logger) (*U
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
-	return &Upstream{discovery: asks, rights: rights, own: own, logger: logger}, nil
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	return &Upstream{discovery: asks, rights: rights, configMaps: core, own: own, logger: logger}, nil
 }
 
 // Read asks the upstream for its version and what it serves.
@@ -187,4 +195,29 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	}
 	m.until = time.Now().Add(impersonationPeriod)
 	return m.answer
+}
+
+// CheckFrontProxy returns an error if the upstream takes users of a front proxy from
+// headers that the Proxy does not know. It would neither set such headers nor remove a
+// client's own.
+func (u *Upstream) CheckFrontProxy(ctx context.Context) error {
+	const name = "extension-apiserver-authentication"
+	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read how the upstream trusts front proxies: %w", err)
+	}
+	for _, key := range []string{"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix"} {
+		var names []string
+		if text := published.Data[key]; text != "" {
+			if err := json.Unmarshal([]byte(text), &names); err != nil {
+				return fmt.Errorf("read %s of the upstream: %w", key, err)
+			}
+		}
+		for _, name := range names {
+			if !strings.HasPrefix(http.CanonicalHeaderKey(name), frontProxyPrefix) {
+				return fmt.Errorf("the upstream takes users of a front proxy from the header %q, and this replica knows only those that begin with %s: leave --proxy-client-cert-file out, so that it impersonates users", name, frontProxyPrefix)
+			}
+		}
+	}
+	return nil
 }

@@ -98,7 +98,7 @@ func (r *Replica) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.build(config, tier); err != nil {
+	if err := r.build(ctx, config, tier); err != nil {
 		return err
 	}
 	defer runUntilStopped(ctx, r.upstream.Run)()
@@ -135,7 +135,7 @@ func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, er
 }
 
 // build makes the server, and gives the tier its routes.
-func (r *Replica) build(config *rest.Config, tier *readTier) error {
+func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier) error {
 	counters, err := replica.NewMetrics(legacyregistry.Register)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -146,6 +146,11 @@ func (r *Replica) build(config *rest.Config, tier *readTier) error {
 	})
 	if err != nil {
 		return err
+	}
+	if r.options.ProxyClientCert != "" {
+		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
+			return err
+		}
 	}
 	custom := tier.customResources()
 	custom.Stored = nil // the cache has every key that is read
