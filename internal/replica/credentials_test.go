@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"net/http"
@@ -44,7 +45,7 @@ func startUpstream(t *testing.T) *upstream {
 // users authenticates the certificate of "carol" and the token of "tom".
 func users(req *http.Request) (*authenticator.Response, bool, error) {
 	switch {
-	case req.TLS != nil && len(req.TLS.PeerCertificates) > 0:
+	case req.TLS != nil && len(req.TLS.PeerCertificates) > 0 && req.TLS.PeerCertificates[0].Subject.CommonName == "carol":
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "carol", Groups: []string{"staff"}}}, true, nil
 	case req.Header.Get("Authorization") == "Bearer tom":
 		req.Header.Del("Authorization")
@@ -102,14 +103,18 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 			t.Fatalf("authentication refused a request: %v", err)
 		}
 		req.Header.Del("Authorization") // as Kubernetes' filter does
+		if len(req.Header.Values("Impersonate-User")) > 0 {
+			t.Error("Kubernetes' filters see a header of impersonation")
+		}
 		h.ServeHTTP(w, req.WithContext(request.WithUser(request.WithRequestInfo(req.Context(), info), found.User)))
 	}))
 }
 
 type testRequest struct {
 	method, path string
-	certificate  bool
-	header       http.Header
+	// certificate is the common name of the client's certificate, "" for none.
+	certificate string
+	header      http.Header
 }
 
 func (r testRequest) to(h http.Handler) *httptest.ResponseRecorder {
@@ -117,8 +122,8 @@ func (r testRequest) to(h http.Handler) *httptest.ResponseRecorder {
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	if r.certificate {
-		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
+	if r.certificate != "" {
+		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: r.certificate}}}}
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
@@ -138,18 +143,18 @@ func TestWhoIsAnswered(t *testing.T) {
 		testRequest
 		want string
 	}{
-		"token":               {testRequest: testRequest{"GET", pods, false, bearer("tom")}, want: "tier"},
-		"certificate":         {testRequest: testRequest{"GET", pods, true, nil}, want: "tier"},
-		"unknown token":       {testRequest: testRequest{"GET", pods, false, bearer("eve")}, want: "upstream"},
-		"no review":           {testRequest: testRequest{"GET", pods, false, bearer("broken")}, want: "upstream"},
-		"nobody":              {testRequest: testRequest{"GET", pods, false, nil}, want: "upstream"},
-		"denied":              {setup: setup{denies: true}, testRequest: testRequest{"GET", pods, false, bearer("tom")}, want: "upstream"},
-		"excluded":            {setup: setup{refuses: replica.Excluded}, testRequest: testRequest{"GET", pods, false, bearer("tom")}, want: "upstream"},
-		"impersonation":       {testRequest: testRequest{"GET", pods, false, http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
-		"write":               {testRequest: testRequest{"POST", pods, false, bearer("tom")}, want: "upstream"},
-		"log":                 {testRequest: testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", false, bearer("tom")}, want: "upstream"},
-		"discovery":           {testRequest: testRequest{"GET", "/apis", false, bearer("tom")}, want: "upstream"},
-		"certificate, no way": {testRequest: testRequest{"POST", pods, true, nil}, want: "--proxy-client-cert-file"},
+		"token":               {testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "tier"},
+		"certificate":         {testRequest: testRequest{"GET", pods, "carol", nil}, want: "tier"},
+		"unknown token":       {testRequest: testRequest{"GET", pods, "", bearer("eve")}, want: "upstream"},
+		"no review":           {testRequest: testRequest{"GET", pods, "", bearer("broken")}, want: "upstream"},
+		"nobody":              {testRequest: testRequest{"GET", pods, "", nil}, want: "upstream"},
+		"denied":              {setup: setup{denies: true}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
+		"excluded":            {setup: setup{refuses: replica.Excluded}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
+		"impersonation":       {testRequest: testRequest{"GET", pods, "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
+		"write":               {testRequest: testRequest{"POST", pods, "", bearer("tom")}, want: "upstream"},
+		"log":                 {testRequest: testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}, want: "upstream"},
+		"discovery":           {testRequest: testRequest{"GET", "/apis", "", bearer("tom")}, want: "upstream"},
+		"certificate, no way": {testRequest: testRequest{"POST", pods, "carol", nil}, want: "--proxy-client-cert-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.testRequest.to(c.setup.handler(t, u)).Body.String(); !strings.Contains(got, c.want) {
@@ -169,11 +174,12 @@ func TestWhomTheUpstreamSees(t *testing.T) {
 		testRequest
 		want http.Header
 	}{
-		"token":         {testRequest: testRequest{"POST", pods, false, bearer("tom")}, want: bearer("tom")},
-		"unknown token": {testRequest: testRequest{"POST", pods, false, bearer("eve")}, want: bearer("eve")},
-		"nobody":        {testRequest: testRequest{"POST", pods, false, claims}, want: http.Header{}},
-		"as another":    {testRequest: testRequest{"POST", pods, false, http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}},
-		"certificate": {setup: setup{mayImpersonate: true}, testRequest: testRequest{"POST", pods, true, bearer("tom")},
+		"token":                              {testRequest: testRequest{"POST", pods, "", bearer("tom")}, want: bearer("tom")},
+		"unknown token":                      {testRequest: testRequest{"POST", pods, "", bearer("eve")}, want: bearer("eve")},
+		"token, and a certificate of others": {setup: setup{mayImpersonate: true}, testRequest: testRequest{"POST", pods, "eve", bearer("tom")}, want: bearer("tom")},
+		"nobody":                             {testRequest: testRequest{"POST", pods, "", claims}, want: http.Header{}},
+		"as another":                         {testRequest: testRequest{"POST", pods, "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}},
+		"certificate": {setup: setup{mayImpersonate: true}, testRequest: testRequest{"POST", pods, "carol", bearer("tom")},
 			want: http.Header{"Authorization": {"Bearer replica's own"}, "Impersonate-User": {"carol"}, "Impersonate-Group": {"staff"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
