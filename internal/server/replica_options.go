@@ -56,11 +56,18 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
 	}
 	for _, section := range sections.FlagSets {
+		for _, name := range foreignFlags {
+			_ = section.MarkHidden(name) // only one section has it
+		}
 		fs.AddFlagSet(section)
 	}
 	o.flags = fs
 	return sections
 }
+
+// foreignFlags come with those of other programs and have no meaning here. A replica writes
+// no Lease, and asks the upstream alone about users and rights.
+var foreignFlags = []string{"watch-probe", "authentication-kubeconfig", "authorization-kubeconfig"}
 
 // validate checks our own flags. Kubernetes checks its own.
 func (o *ReplicaOptions) validate() error {
@@ -70,8 +77,10 @@ func (o *ReplicaOptions) validate() error {
 	if (o.ProxyClientCert == "") != (o.ProxyClientKey == "") {
 		return errors.New("one of --proxy-client-cert-file and --proxy-client-key-file is missing: give both")
 	}
-	if o.WatchProbe != 0 {
-		return errors.New("--watch-probe writes a Lease, which a replica never does: leave it out")
+	for _, name := range foreignFlags {
+		if f := o.flags.Lookup(name); f != nil && f.Changed {
+			return fmt.Errorf("--%s has no meaning for a replica: leave it out", name)
+		}
 	}
 	for _, named := range o.Follow {
 		if slices.Contains(o.Exclude, named) {
