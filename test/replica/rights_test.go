@@ -27,6 +27,7 @@ func readRules() []rbacv1.PolicyRule {
 // replica with the least rights of its own, and to its upstream: statuses and bodies of
 // denials are equal.
 func TestRightsAreTheUpstreams(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	upstream := startUpstream(t)
 	admin := clientset(t, upstream.Config())
@@ -71,6 +72,7 @@ func TestRightsAreTheUpstreams(t *testing.T) {
 // TestUsersArePassedOn writes as the administrator, who has a certificate, through replicas
 // that name the user in each of the two ways. The upstream records the user.
 func TestUsersArePassedOn(t *testing.T) {
+	t.Parallel()
 	upstream := startUpstream(t)
 	pki := filepath.Join(upstream.DataDir, "pki")
 	for name, flags := range map[string][]string{

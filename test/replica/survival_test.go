@@ -3,6 +3,7 @@ package replica
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +36,7 @@ func openWatches(t *testing.T, s *harness.Server) int {
 // TestUpstreamHasOneWatch opens many watches at a replica that follows the API: the
 // upstream has one more than before the replica, and each watch gets each event.
 func TestUpstreamHasOneWatch(t *testing.T) {
+	t.Parallel()
 	const watches = 50
 	upstream := startUpstream(t)
 	before := openWatches(t, upstream)
@@ -58,9 +60,29 @@ func TestUpstreamHasOneWatch(t *testing.T) {
 	}
 }
 
+// TestMillraceProvesQuietResources reads a resource that does not change while others do,
+// at a replica of a Millrace that follows the API: its bookmarks prove each read.
+func TestMillraceProvesQuietResources(t *testing.T) {
+	t.Parallel()
+	upstream := harness.Start(t, harness.ShortTempDir(t), "--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false")
+	replica := harness.StartReplica(t, upstream, "--follow=configmaps,pods")
+	writer, reader := clientset(t, upstream.Config()), clientset(t, replica.Config())
+	for i := range 5 {
+		must(writer.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("other-"+strconv.Itoa(i)), metav1.CreateOptions{}))(t)
+		must(reader.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}))(t)
+	}
+	resp := must(replica.HTTPClient().Get(replica.URL + "/metrics"))(t)
+	defer resp.Body.Close()
+	body := string(must(io.ReadAll(resp.Body))(t))
+	if strings.Contains(body, `millrace_read_passed_on_total{`) || !strings.Contains(body, `millrace_read_requests_total{verb="LIST"} 5`) {
+		t.Errorf("not all lists were answered:\n%s", regexp.MustCompile(`(?m)^millrace_re.*$`).FindAllString(body, -1))
+	}
+}
+
 // TestWatchesOutliveTheUpstream restarts the upstream under replicas: a watch at each goes
 // on, and what the replica answers ends with the time for which rights are known.
 func TestWatchesOutliveTheUpstream(t *testing.T) {
+	t.Parallel()
 	upstream := startUpstream(t)
 	token := account(t, clientset(t, upstream.Config()), "reader", nil,
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}})

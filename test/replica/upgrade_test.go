@@ -81,6 +81,7 @@ func (k *stubKubelet) addPod(t *testing.T, client kubernetes.Interface) {
 // TestStreamsPassThrough follows the log of a pod and runs a command in it through a
 // replica: each line arrives before the next one is written.
 func TestStreamsPassThrough(t *testing.T) {
+	t.Parallel()
 	upstream := startUpstream(t)
 	kubelet := startKubelet(t)
 	kubelet.addPod(t, clientset(t, upstream.Config()))

@@ -19,6 +19,7 @@ import (
 // list's version, and the other way round, while objects are written through both.
 // Nothing is missed and nothing comes twice.
 func TestListsAndWatchesContinue(t *testing.T) {
+	t.Parallel()
 	upstream := startUpstream(t)
 	for name, flags := range sources(upstream) {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +76,7 @@ func continues(t *testing.T, prefix string, lists, watches kubernetes.Interface)
 // TestReadsSeeWrites writes at the upstream and reads at the replica without a resource
 // version: each read sees the write before it.
 func TestReadsSeeWrites(t *testing.T) {
+	t.Parallel()
 	upstream := startUpstream(t)
 	for name, flags := range sources(upstream) {
 		t.Run(name, func(t *testing.T) {

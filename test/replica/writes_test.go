@@ -26,6 +26,7 @@ func stateOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) etcdState
 // TestNothingIsWritten starts replicas over the etcd of a server, reads through them, and
 // stops them: etcd's revision and leases stay as they are.
 func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	upstream := startUpstream(t)
 	etcd := upstream.EtcdClient()
