@@ -52,9 +52,11 @@ type backends struct {
 	cache cache.Config
 	// embedded is nil when all clusters are others'.
 	embedded *store.EmbeddedEtcd
-	// compact is the interval of compaction. With 0 the compactor writes nothing: it only
-	// follows what others compact.
+	// compact is the interval of compaction. 0 leaves it to others.
 	compact time.Duration
+	// readOnly says that nothing is written, so compact is 0. The compactor then only
+	// follows what others compact.
+	readOnly bool
 	// replayRevisions is MemoryShares'.
 	replayRevisions int64
 	watchAccounts   *slo.Watches
@@ -138,10 +140,12 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
 	})
 	opened.feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
-	compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
-	opened.Compactor = compactor
-	release := opened.close
-	opened.close = func() { compactor.Stop(); release() }
+	if b.compact > 0 || b.readOnly {
+		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
+		opened.Compactor = compactor
+		release := opened.close
+		opened.close = func() { compactor.Stop(); release() }
+	}
 	return opened, nil
 }
 

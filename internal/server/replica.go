@@ -74,7 +74,7 @@ func (r *Replica) run(ctx context.Context) error {
 	setGCPercent(loadingGCPercent)
 	shares := o.memoryShares(availableMemory())
 	b := r.newBackends(shares, nil)
-	b.compact = 0
+	b.compact, b.readOnly = 0, true
 	defer b.close()
 	if !o.usesEtcd() {
 		if r.api, err = r.newAPISource(config, b); err != nil {
