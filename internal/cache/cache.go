@@ -16,6 +16,9 @@ import (
 // ErrNotReady says that the first load from etcd is not finished.
 var ErrNotReady = errors.New("cache not loaded yet")
 
+// ErrUnproven says that the cache could not be shown in time to be as new as a read asks.
+var ErrUnproven = errors.New("cache not proven new enough")
+
 // Config of a Cache. The zero value of each field has the meaning given there.
 type Config struct {
 	// Budget bounds wire bytes. Nil keeps none.

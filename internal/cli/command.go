@@ -29,6 +29,7 @@ import (
 const longHelp = `Millrace is a Kubernetes API server for very large clusters.
 
   millrace serve                 a complete API server on an embedded etcd
+  millrace replica               reads of an API server that exists, from memory
   millrace kubectl get ns        kubectl, with that server's kubeconfig
   millrace top                   whether watch events are in time, and what reads cost
   millrace controller-manager    Kubernetes' own, with that server's credentials
@@ -49,8 +50,10 @@ func NewCommand(version string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
+	options := server.NewOptions()
 	root.AddCommand(
-		newServeCommand(),
+		newServeCommand(options),
+		newReplicaCommand(options),
 		newKubectlCommand(),
 		newComponentCommand("controller-manager", "Run Kubernetes' controller manager", kube.NewControllerManagerCommand, controllerManagerDefaults),
 		newComponentCommand("scheduler", "Run Kubernetes' scheduler", kube.NewSchedulerCommand, schedulerDefaults),
@@ -62,8 +65,7 @@ func NewCommand(version string) *cobra.Command {
 	return root
 }
 
-func newServeCommand() *cobra.Command {
-	options := server.NewOptions()
+func newServeCommand(options *server.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the API server",

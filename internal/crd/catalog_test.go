@@ -52,7 +52,7 @@ func newFixture(t *testing.T) *fixture {
 	objects := cache.New(cache.Config{Logger: quiet})
 	feed := store.NewFeed(store.FeedConfig{Client: client.Client, Prefix: "/registry/", Sink: objects, Logger: quiet})
 	backend := &storage.Backend{Client: client, Cache: objects, Consistent: cache.NewConsistent(objects, feed)}
-	decorator := storage.Decorator{Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil }}
+	decorator := storage.Decorator{Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil }}
 	config := storagebackend.NewDefaultConfig("/registry", apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion))
 	gr := schema.GroupResource{Group: apiextensions.GroupName, Resource: "customresourcedefinitions"}
 	definitions, err := customresourcedefinition.NewREST(apiextensionsapiserver.Scheme, generic.RESTOptions{

@@ -220,9 +220,7 @@ func (s *Server) addHooks(conditions *controller) error {
 	}
 	return errors.Join(
 		s.Generic.AddPostStartHook("start-apiextensions-informers", func(ctx genericapiserver.PostStartHookContext) error {
-			// The only error is the context's.
-			go func() { _ = s.catalog.Run(ctx) }()
-			go s.sweep(ctx)
+			go s.Follow(ctx)
 			go func() {
 				if err := warm(ctx); err != nil {
 					s.cfg.Logger.Error("Cannot warm up for definitions", "err", err)
@@ -248,6 +246,15 @@ func (s *Server) addHooks(conditions *controller) error {
 			}
 		}),
 	)
+}
+
+// Follow keeps the catalog and the caches current until the context ends. A server that
+// never writes runs it in place of Generic's post-start hooks.
+func (s *Server) Follow(ctx context.Context) {
+	var sweeping sync.WaitGroup
+	defer sweeping.Wait()
+	sweeping.Go(func() { s.sweep(ctx) })
+	_ = s.catalog.Run(ctx) // the only error is the context's
 }
 
 // sweepPeriod is the time between two sweeps of the caches, and counts of objects.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"github.com/spf13/cobra"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/component-base/version"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -9,6 +10,13 @@ import (
 
 // Version is the version of Kubernetes, as /version reports it.
 func Version() string { return version.Get().GitVersion }
+
+// VersionInfo is the version of Kubernetes, as an API server of this program answers it at
+// /version. It is known once the options were applied.
+func (o *Options) VersionInfo() apiversion.Info {
+	run := o.run.GenericServerRunOptions
+	return *run.ComponentGlobalsRegistry.EffectiveVersionFor(run.ComponentName).Info()
+}
 
 // NewControllerManagerCommand makes the command kube-controller-manager.
 func NewControllerManagerCommand() *cobra.Command {

@@ -55,13 +55,12 @@ type frontServer struct {
 	onFailure func(error)
 }
 
-// useFrontServer replaces the listener of the generic server with a frontServer.
-// protocols is Hooks.Protocols; it is called when the http.Server has its handler and
-// certificates.
+// useFrontServer replaces the listener of a generic server with a frontServer. protocols
+// is Hooks.Protocols; it is called when the http.Server has its handler and certificates.
+// inline is Protocols.Inline, and may be nil.
 //
 // Upstream: k8s.io/apiserver/pkg/server.SecureServingInfo.Serve; compare at each upgrade.
-func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (*frontServer, error) {
-	generic := s.aggregator.GenericAPIServer
+func useFrontServer(generic *genericapiserver.GenericAPIServer, protocols func(*http.Server, Protocols) error, inline func(*http.Request) *http.Request) (*frontServer, error) {
 	serving := generic.SecureServingInfo
 	certificates, err := servingCertificates(serving)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *Server) useFrontServer(protocols func(*http.Server, Protocols) error) (
 	case streams <= 0:
 		streams = defaultStreams
 	}
-	if err := protocols(f.server, Protocols{Streams: streams, Inline: s.inline}); err != nil {
+	if err := protocols(f.server, Protocols{Streams: streams, Inline: inline}); err != nil {
 		return nil, fmt.Errorf("configure HTTP: %w", err)
 	}
 	f.server.TLSConfig.GetConfigForClient = certificates.forClient

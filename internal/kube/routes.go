@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/version"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -54,27 +55,37 @@ func schemes() []*runtime.Scheme {
 // Routes lists the built-in resources that have GET, LIST or WATCH.
 func (s *Server) Routes() []Route {
 	var routes []Route
-	tables := NewTables()
 	for i, server := range s.chain() {
 		if i >= len(serializers()) {
 			break
 		}
-		byName := map[schema.GroupVersionResource]*Route{}
-		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
-			for _, route := range service.Routes() {
-				collect(byName, service.RootPath(), route)
-			}
-		}
-		for _, r := range byName {
-			r.Stored = storageOf(r.Resource.GroupResource())
-			r.Serializer = serializers()[i]
-			r.Convertor = schemes()[i]
-			r.Table = tables.Of(r.Stored)
-			r.setDeprecation(schemes()[i])
-			routes = append(routes, *r)
-		}
+		routes = append(routes, installedRoutes(server, serializers()[i], schemes()[i])...)
 	}
 	return routes
+}
+
+// installedRoutes lists the resources that a server has installed.
+func installedRoutes(server *genericapiserver.GenericAPIServer, serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) []Route {
+	byName := map[schema.GroupVersionResource]*Route{}
+	for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
+		for _, route := range service.Routes() {
+			collect(byName, service.RootPath(), route)
+		}
+	}
+	var routes []Route
+	for _, r := range byName {
+		r.complete(serializer, scheme)
+		routes = append(routes, *r)
+	}
+	return routes
+}
+
+// complete sets what follows from the names of the resource.
+func (r *Route) complete(serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) {
+	r.Stored = storageOf(r.Resource.GroupResource())
+	r.Serializer, r.Convertor = serializer, scheme
+	r.Table = NewTables().Of(r.Stored)
+	r.setDeprecation(scheme)
 }
 
 // collect adds one installed route to byName. Subresources are left out.

@@ -104,7 +104,7 @@ func Build(ctx context.Context, o *Options, hooks Hooks) (*Server, error) {
 		return nil, fmt.Errorf("build server: %w", err)
 	}
 	if hooks.Protocols != nil {
-		if s.front, err = s.useFrontServer(hooks.Protocols); err != nil {
+		if s.front, err = useFrontServer(s.aggregator.GenericAPIServer, hooks.Protocols, s.inline); err != nil {
 			return nil, err
 		}
 	}
@@ -282,8 +282,10 @@ func (s *Server) Loopback() *rest.Config {
 }
 
 // WaitReady returns when /readyz succeeds, or with the context's error.
-func (s *Server) WaitReady(ctx context.Context) error {
-	config := s.Loopback()
+func (s *Server) WaitReady(ctx context.Context) error { return waitReady(ctx, s.Loopback()) }
+
+// waitReady returns when /readyz succeeds, or with the context's error.
+func waitReady(ctx context.Context, config *rest.Config) error {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("make loopback client: %w", err)

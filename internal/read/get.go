@@ -1,7 +1,6 @@
 package read
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -17,8 +16,8 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	run, err := q.route.cfg.Objects.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
 	q.account.addIdle(began) // Find takes its time with waiting for etcd.
 	q.account.path, q.account.scanned = cache.PathKey, 1
-	if errors.Is(err, cache.ErrExpired) {
-		return passedHistory
+	if reason := passReasonOf(err); reason != "" {
+		return reason
 	}
 	if err != nil {
 		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))

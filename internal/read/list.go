@@ -1,7 +1,6 @@
 package read
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -22,8 +21,8 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 		return passedSelector
 	}
 	page, err := q.route.cfg.Objects.Select(req.Context(), key, opts)
-	if errors.Is(err, cache.ErrExpired) {
-		return passedHistory
+	if reason := passReasonOf(err); reason != "" {
+		return reason
 	}
 	if err != nil {
 		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))

@@ -1,5 +1,15 @@
 package read
 
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/millrace/millrace/internal/cache"
+)
+
 // passReason is why a request goes to Kubernetes' handlers. The values are labels of a
 // metric and are documented in docs/guarantees.md. The empty reason means that the tier
 // answers.
@@ -27,6 +37,10 @@ const (
 	passedOpaque passReason = "odd-object"
 	// passedHistory: the cache no longer has the revision.
 	passedHistory passReason = "history"
+	// passedLoading: the cache does not hold the resource yet.
+	passedLoading passReason = "loading"
+	// passedUnproven: the cache could not be shown in time to be as new as the request asks.
+	passedUnproven passReason = "unproven"
 	// passedEncoding: an encoder failed. See failureLog.
 	passedEncoding passReason = "encoding"
 	// passedConversion: a webhook does not convert the first objects of a watch.
@@ -36,3 +50,38 @@ const (
 	// passedConnection: a watch over a connection that this server has not accepted itself.
 	passedConnection passReason = "connection"
 )
+
+// passReasonOf returns the reason for an error of Objects that another server may not
+// have. It returns "" for errors that are answers.
+func passReasonOf(err error) passReason {
+	switch {
+	case errors.Is(err, cache.ErrExpired):
+		return passedHistory
+	case errors.Is(err, cache.ErrNotReady):
+		return passedLoading
+	case errors.Is(err, cache.ErrUnproven):
+		return passedUnproven
+	}
+	return ""
+}
+
+// shortWatchSeconds is the shortest time of a watch that another server answers only for
+// now. The longest is twice as long.
+const shortWatchSeconds = 30
+
+// shortWatch returns a request for a watch that ends soon. Its client then resumes with the
+// revision that it has reached, and that watch can be answered here.
+func shortWatch(req *http.Request) *http.Request {
+	const name = "timeoutSeconds"
+	parameters := req.URL.Query()
+	short := shortWatchSeconds + rand.IntN(shortWatchSeconds)
+	if given, err := strconv.Atoi(parameters.Get(name)); err == nil && given > 0 && given <= short {
+		return req
+	}
+	parameters.Set(name, strconv.Itoa(short))
+	shortened := req.WithContext(req.Context())
+	shortened.URL = &url.URL{}
+	*shortened.URL = *req.URL
+	shortened.URL.RawQuery = parameters.Encode()
+	return shortened
+}

@@ -124,6 +124,9 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
+		if q != nil && q.isWatch && (reason == passedLoading || reason == passedUnproven) {
+			req = shortWatch(req)
+		}
 		t.passOn(w, req, next, passOnCause{reason: reason, startedAt: began, relist: q != nil && q.isFullRelist()})
 	})
 }

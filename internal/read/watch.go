@@ -42,8 +42,8 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		}
 		return passedSelector
 	}
-	if errors.Is(err, cache.ErrExpired) {
-		return passedHistory
+	if reason := passReasonOf(err); reason != "" {
+		return reason
 	}
 	s := &watchSession{query: q, req: req, startPoint: begin, err: err}
 	if s.puller = puller(w, req); s.puller == nil {

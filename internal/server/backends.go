@@ -43,9 +43,10 @@ const (
 	pingTimeout = 20 * time.Second
 )
 
-// backends are the etcd clusters that resources are stored in: one, or more with
-// --etcd-servers-overrides. Each has one client, one cache and one feed. All
-// fields but mu are set before the first call and never change.
+// backends are where resources come from. They are etcd clusters: one, or more with
+// --etcd-servers-overrides. Each has one client, one cache and one feed. Or they are
+// resources of an API server: each has one cache and one feed. All fields but mu are set
+// before the first call and never change.
 type backends struct {
 	// prefix is --etcd-prefix.
 	prefix string
@@ -55,10 +56,15 @@ type backends struct {
 	embedded *store.EmbeddedEtcd
 	// compact is the interval of compaction. 0 leaves it to others.
 	compact time.Duration
+	// readOnly says that nothing is written, so compact is 0. The compactor then only
+	// follows what others compact.
+	readOnly bool
 	// replayRevisions is MemoryShares'.
 	replayRevisions int64
 	watchAccounts   *slo.Watches
 	logger          *slog.Logger
+	// api is nil if resources come from etcd.
+	api *apiSource
 
 	mu struct {
 		sync.Mutex
@@ -67,18 +73,34 @@ type backends struct {
 	}
 }
 
-// backend is one etcd cluster.
+// feed follows the source of a cache.
+type feed interface {
+	cache.RevisionSource
+	Healthy() error
+}
+
+// backend is one etcd cluster, or one resource of an API server.
 type backend struct {
 	storage.Backend
-	feed *store.Feed
-	// servers are the cluster's URLs, separated by commas.
+	feed feed
+	// run runs the feed until the context ends. It is nil for a resource of an API server,
+	// whose feed belongs to the apiSource.
+	run func(context.Context) error
+	// servers are the cluster's URLs, separated by commas, or the URL of the resource.
 	servers string
 	// close releases the client.
 	close func()
 }
 
-// get returns the backend of a cluster, and opens it on first use. It implements
-// storage.Decorator.Backend.
+// of returns the backend of a resource. It implements storage.Decorator.Backend.
+func (b *backends) of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
+	if b.api != nil {
+		return b.api.open(config.GroupResource), nil
+	}
+	return b.get(config.Transport)
+}
+
+// get returns the backend of a cluster, and opens it on first use.
 func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,14 +136,14 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 	opened.Client.KV = etcd3.NewETCDLatencyTracker(opened.Client.KV)
 	opened.Cache = cache.New(b.cache)
 	prefix := storage.EtcdPrefix(b.prefix, "")
-	opened.feed = store.NewFeed(store.FeedConfig{
+	follows := store.NewFeed(store.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,
 		HistoryRevisions: b.replayRevisions,
 		Stream:           utilfeature.DefaultFeatureGate.Enabled(features.EtcdRangeStream),
 		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
 	})
-	opened.Consistent = cache.NewConsistent(opened.Cache, opened.feed)
-	if b.compact > 0 {
+	opened.feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
+	if b.compact > 0 || b.readOnly {
 		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
 		opened.Compactor = compactor
 		release := opened.close
@@ -172,6 +194,9 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 
 // all returns the backends that are open, in no order.
 func (b *backends) all() []*backend {
+	if b.api != nil {
+		return b.api.started()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Values(b.mu.byServers))
@@ -179,16 +204,20 @@ func (b *backends) all() []*backend {
 
 // run follows all clusters until the context ends.
 func (b *backends) run(ctx context.Context) {
+	if b.api != nil {
+		b.api.run(ctx)
+		return
+	}
 	var feeds sync.WaitGroup
 	for _, backend := range b.all() {
 		feeds.Go(func() {
-			_ = backend.feed.Run(ctx) // it returns the context's error and no other
+			_ = backend.run(ctx) // it returns the context's error and no other
 		})
 	}
 	feeds.Wait()
 }
 
-// ping makes sure that every cluster answers.
+// ping makes sure that every etcd cluster answers.
 func (b *backends) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -210,8 +239,13 @@ func (b *backends) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// healthy returns an error if a feed does not follow its cluster.
+// healthy returns an error if a feed does not follow its cluster. A feed of a single
+// resource may fail for want of a right. Reads of that resource are passed on then, and
+// the others go on.
 func (b *backends) healthy() error {
+	if b.api != nil {
+		return nil
+	}
 	for _, backend := range b.all() {
 		if err := backend.feed.Healthy(); err != nil {
 			return fmt.Errorf("etcd %s: %w", backend.servers, err)

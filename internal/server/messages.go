@@ -68,7 +68,7 @@ func (o *Options) explain(err error) error {
 	if flags := o.flagsNamedIn(err.Error()); len(flags) > 0 {
 		return fmt.Errorf("%w: check %s", err, strings.Join(flags, " and "))
 	}
-	return fmt.Errorf("%w: see millrace serve --help", err)
+	return fmt.Errorf("%w: see millrace %s --help", err, o.command)
 }
 
 // checkEtcdFlags is the advice for an etcd that does not answer.

@@ -84,6 +84,9 @@ var _ etcdmetrics.Monitor = monitor{}
 // monitors returns one for each cluster, in Kubernetes' order: the main cluster
 // first. main are its servers, as in backend.servers.
 func (b *backends) monitors(main string) []etcdmetrics.Monitor {
+	if b.api != nil {
+		return nil
+	}
 	all := b.all()
 	slices.SortFunc(all, func(x, y *backend) int {
 		return cmp.Or(

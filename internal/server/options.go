@@ -59,6 +59,8 @@ type Options struct {
 
 	// flags are set by AddFlags.
 	flags *pflag.FlagSet
+	// command is the name of the command, for advice.
+	command string
 }
 
 // NewOptions makes options with their defaults. That of the wire cache depends on
@@ -74,6 +76,7 @@ func NewOptions() *Options {
 		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",
 		TimerSlack:       2 * time.Millisecond,
+		command:          "serve",
 	}
 }
 
@@ -83,19 +86,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own := sections.FlagSet("millrace")
 	own.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for the embedded etcd, certificates, keys and kubeconfigs that are not given by other flags.")
 	own.StringVar(&o.ReadPath, "read-path", o.ReadPath, "Who answers GET, LIST and WATCH: \"millrace\" (the byte cache) or \"kubernetes\" (the stock server with its watch cache).")
-	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
-	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
-	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\", and with them watches whose request has the header "+read.CompressWatchHeader+"; \"requested\", only watches with this header, as \"watch-lists\" without the feature gate WatchListCompression; \"all\", though some clients then see an event only when the next one comes; or \"none\".")
-	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
+	o.addReadFlags(own)
 	o.addSLOFlags(own)
-	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
-	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
-	own.IntVar(&o.Cache.IndexMinScan, "index-from", 0, "Size of a scan that is worth an index.")
-	own.IntVar(&o.Cache.HistoryEvents, "history-events", 0, "How many of a resource's last changes are kept however old they are.")
 	own.Int64Var(&o.CompiledBytes, "compiled-schemas-bytes", 0, "Most memory of what is compiled out of the schemas of custom resources, by an estimate.")
-	for _, name := range []string{"leaf-objects", "index-from", "history-events", "compiled-schemas-bytes"} {
-		_ = own.MarkHidden(name) // it was added above
-	}
+	_ = own.MarkHidden("compiled-schemas-bytes") // it was added above
 	kubernetes := o.Kube.Flags()
 	for _, name := range kubernetes.Order {
 		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
@@ -105,6 +99,21 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	}
 	o.flags = fs
 	return sections
+}
+
+// addReadFlags adds the flags of the cache and of what is read from it.
+func (o *Options) addReadFlags(own *pflag.FlagSet) {
+	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
+	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
+	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\", and with them watches whose request has the header "+read.CompressWatchHeader+"; \"requested\", only watches with this header, as \"watch-lists\" without the feature gate WatchListCompression; \"all\", though some clients then see an event only when the next one comes; or \"none\".")
+	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
+	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
+	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
+	own.IntVar(&o.Cache.IndexMinScan, "index-from", 0, "Size of a scan that is worth an index.")
+	own.IntVar(&o.Cache.HistoryEvents, "history-events", 0, "How many of a resource's last changes are kept however old they are.")
+	for _, name := range []string{"leaf-objects", "index-from", "history-events"} {
+		_ = own.MarkHidden(name) // it was added above
+	}
 }
 
 const (
@@ -127,6 +136,14 @@ func (o *Options) validate() error {
 	if err := o.validateServing(); err != nil {
 		return err
 	}
+	if err := o.validateReads(); err != nil {
+		return err
+	}
+	return o.validateSLO()
+}
+
+// validateReads checks the flags of addReadFlags.
+func (o *Options) validateReads() error {
 	if o.WireCacheSize.Sign() < 0 {
 		return fmt.Errorf("--wire-cache-size=%s is negative: give 0 to keep nothing", o.WireCacheSize.String())
 	}
@@ -142,7 +159,7 @@ func (o *Options) validate() error {
 	if o.Cache.LeafObjects < 0 || o.Cache.LeafObjects == 1 || o.Cache.IndexMinScan < 0 {
 		return errors.New("--leaf-objects and --index-from must be 0 or more, and leaves hold 2 objects at least")
 	}
-	return o.validateSLO()
+	return nil
 }
 
 // watches returns the options of watches.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/healthz"
 	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
@@ -24,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/h2"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/usage"
@@ -70,7 +72,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 	recent := encode.NewRecentFrames(shares.WatchFrames)
 	return &readTier{
 		backends:  b,
-		decorator: &storage.Decorator{Backend: b.get, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
+		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
 		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
 		shares:    shares,
 		budget:    budget,
@@ -113,25 +115,35 @@ func (r *readTier) forgetResources(gone map[schema.GroupResource]bool) {
 // hooks returns the points at which the tier replaces parts of Kubernetes' server.
 func (r *readTier) hooks() kube.Hooks {
 	return kube.Hooks{
-		Storage: r.decorator.Decorate,
-		Stored:  r.decorator.Store,
-		Reads:   r.tier.Wrap,
-		Front:   r.front,
-		Protocols: func(s *http.Server, p kube.Protocols) error {
-			if h1.Configure(s); p.Streams == 0 {
-				return nil
-			}
-			return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Inline: p.Inline}).Configure(s)
-		},
-		CustomResources: crd.Config{
-			CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
-			Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
-		},
+		Storage:   r.decorator.Decorate,
+		Stored:    r.decorator.Store,
+		Reads:     r.tier.Wrap,
+		Front:     r.front,
+		Protocols: useProtocols, CustomResources: r.customResources(),
 		Logger: r.backends.logger,
-		Ready: []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error {
-			return r.backends.healthy()
-		})},
+		Ready:  r.ready(),
 	}
+}
+
+// useProtocols makes an http.Server speak HTTP/1.1 and HTTP/2 by our own servers.
+func useProtocols(s *http.Server, p kube.Protocols) error {
+	if h1.Configure(s); p.Streams == 0 {
+		return nil
+	}
+	return h2.New(h2.Config{MaxConcurrentStreams: uint32(p.Streams), Inline: p.Inline}).Configure(s)
+}
+
+// customResources configures the server of custom resources.
+func (r *readTier) customResources() crd.Config {
+	return crd.Config{
+		CompiledBytes: r.shares.CompiledSchemas, ConvertedBytes: r.shares.ConvertedObjects,
+		Logger: r.backends.logger, Route: r.route, Stored: r.decorator.CountKeys, Gone: r.forgetResources,
+	}
+}
+
+// ready are the tier's checks of /readyz.
+func (r *readTier) ready() []healthz.HealthChecker {
+	return []healthz.HealthChecker{healthz.NamedCheck("millrace-feed", func(*http.Request) error { return r.backends.healthy() })}
 }
 
 // watchOptions are the flags that concern watches.
@@ -146,9 +158,18 @@ func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
 	return read.NewRoute(cfg)
 }
 
+// routeSource is a server as the tier needs it: kube.Server or kube.Replica.
+type routeSource interface {
+	Routes() []kube.Route
+	CustomRoute(schema.GroupVersionResource) *read.Route
+	CustomResources() report.CRDsReport
+	Authorizer() authorizer.UnconditionalAuthorizer
+	Handle(prefix string, h http.Handler)
+}
+
 // setRoutes gives the tier a route for every installed resource that is stored, and
 // the finder of the routes of custom resources. It also installs the reports.
-func (r *readTier) setRoutes(server *kube.Server) error {
+func (r *readTier) setRoutes(server routeSource) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
 	var routes []*read.Route
 	for _, route := range server.Routes() {

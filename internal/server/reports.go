@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/dashboard"
-	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/report"
 )
 
 // reportSource returns the reports of the tier and of the server above it.
-func (r *readTier) reportSource(server *kube.Server) dashboard.Source {
+func (r *readTier) reportSource(server routeSource) dashboard.Source {
 	watches := r.backends.watchAccounts
 	return dashboard.Source{
 		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.readAccounts.Report,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/client-go/rest"
 
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/encode"
@@ -27,6 +28,15 @@ type Server struct {
 	kubeconfigFits bool
 	// program is the name that the process was started by, for advice.
 	program string
+	// welcome prints how to use the server once it is ready.
+	welcome func()
+}
+
+// runnable is a server of package kube: kube.Server or kube.Replica.
+type runnable interface {
+	WaitReady(context.Context) error
+	Run(context.Context) error
+	Loopback() *rest.Config
 }
 
 // New checks the options and makes a server. out receives what a person is to
@@ -36,6 +46,7 @@ func New(o *Options, out io.Writer) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, out: out, logger: NewLogger(), program: "millrace"}
+	s.welcome = s.printWelcome
 	if len(os.Args) > 0 {
 		s.program = os.Args[0]
 	}
@@ -198,11 +209,11 @@ func (s *Server) pingEtcd(ctx context.Context, b *backends) error {
 
 // runWithFeeds runs the feeds and all that depends on them, then the server. The
 // feeds have loaded before the server starts, and end after it.
-func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server *kube.Server) error {
+func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnable) error {
 	b := tier.backends
 	defer runUntilStopped(ctx, b.run)()
 	if err := b.waitLoaded(ctx); err != nil {
-		return fmt.Errorf("load from etcd: %w", err)
+		return fmt.Errorf("load objects: %w", err)
 	}
 	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
 	trimmer := newTrimmer(trimmerConfig{
@@ -230,10 +241,10 @@ func mappedFiles(embedded *store.EmbeddedEtcd) []string {
 }
 
 // run runs Kubernetes' server, and prints how to use it once it is ready.
-func (s *Server) run(ctx context.Context, server *kube.Server) error {
+func (s *Server) run(ctx context.Context, server runnable) error {
 	defer runUntilStopped(ctx, func(ctx context.Context) {
 		if err := server.WaitReady(ctx); err == nil {
-			s.printWelcome()
+			s.welcome()
 		}
 	})()
 	return s.options.explain(server.Run(ctx))

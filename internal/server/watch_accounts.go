@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/slo"
 )
 
@@ -39,7 +38,7 @@ func (o *Options) newWatchAccounts(logger *slog.Logger) *slo.Watches {
 
 // runMeasurements returns a function that runs the accounts of watches, and the
 // probe if there is one.
-func (s *Server) runMeasurements(tier *readTier, server *kube.Server) func(context.Context) {
+func (s *Server) runMeasurements(tier *readTier, server runnable) func(context.Context) {
 	return func(ctx context.Context) {
 		accounts := tier.backends.watchAccounts
 		if s.options.WatchProbe > 0 {

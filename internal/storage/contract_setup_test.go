@@ -116,7 +116,7 @@ func (f *fixture) decorate(t testing.TB) {
 	t.Cleanup(compactor.Stop)
 	backend := &storage.Backend{Client: f.client, Cache: f.cache, Consistent: cache.NewConsistent(f.cache, f.feed), Compactor: compactor}
 	decorator := storage.Decorator{
-		Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) { return backend, nil },
+		Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) { return backend, nil },
 	}
 	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec)
 	config.Transformer = f.transformer

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,22 +28,26 @@ import (
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// Backend is one etcd cluster with the cache in front of it.
+// Backend is where objects come from, with the cache in front of it: an etcd cluster, or
+// an API server.
 type Backend struct {
-	// Client is shared by all stores, and none of them closes it.
+	// Client is shared by all stores, and none of them closes it. Nil means that there is
+	// no etcd: what the cache cannot answer fails.
 	Client     *kubernetes.Client
 	Cache      *cache.Cache
 	Consistent *cache.Consistent
 	// Compactor knows the oldest revision that etcd holds. Nil means that the revision
 	// is unknown.
 	Compactor etcd3.Compactor
+	// PassOnAfter is Config.PassOnAfter of the stores.
+	PassOnAfter time.Duration
 }
 
 // Decorator makes a Store wherever Kubernetes would make a storage of its own. Its
 // fields are set before the first call and never change.
 type Decorator struct {
-	// Backend returns the etcd cluster that a resource is stored in.
-	Backend func(storagebackend.TransportConfig) (*Backend, error)
+	// Backend returns where a resource is stored.
+	Backend func(*storagebackend.ConfigForResource) (*Backend, error)
 	// Uncached reports whether Kubernetes keeps a kind out of its watch cache. Errors and
 	// limits of such a kind differ. It may be nil.
 	Uncached func(schema.GroupResource) bool
@@ -76,7 +81,7 @@ func (d *Decorator) Decorate(
 	_ storage.IndexerFuncs,
 	indexers *toolscache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
-	backend, err := d.Backend(config.Transport)
+	backend, err := d.Backend(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,6 +105,7 @@ func (d *Decorator) Decorate(
 		New: newFunc, NewList: newListFunc, Attributes: attributes,
 		IndexedFields: indexedFields(indexers),
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
+		PassOnAfter:   backend.PassOnAfter,
 	}
 	cfg.Resource = backend.Cache.Register(d.cacheSpec(cfg, config.GroupResource, transformer))
 	s := New(cfg)
@@ -116,7 +122,7 @@ func (d *Decorator) Decorate(
 
 // CountKeys asks etcd for the number of a resource's keys. The resource needs no Store.
 func (d *Decorator) CountKeys(ctx context.Context, config *storagebackend.ConfigForResource, resourcePrefix string) (int64, error) {
-	backend, err := d.Backend(config.Transport)
+	backend, err := d.Backend(config)
 	if err != nil {
 		return 0, err
 	}
@@ -145,6 +151,9 @@ func indexedFields(indexers *toolscache.Indexers) []string {
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Storage; compare at each upgrade.
 func newEtcd(b *Backend, config *storagebackend.ConfigForResource, resourcePrefix string, transformer value.Transformer,
 	newFunc, newListFunc func() runtime.Object) (storage.Interface, error) {
+	if b.Client == nil {
+		return noEtcd{}, nil
+	}
 	versioner := storage.APIObjectVersioner{}
 	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
 	unsafeDeletion := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)

@@ -21,7 +21,7 @@ func TestCountKeys(t *testing.T) {
 	config := storagebackend.NewDefaultConfig(pathPrefix, f.codec).ForResource(schema.GroupResource{Group: "group.example", Resource: "things"})
 	gone := errors.New("no etcd")
 	var failure error
-	decorator := storage.Decorator{Backend: func(storagebackend.TransportConfig) (*storage.Backend, error) {
+	decorator := storage.Decorator{Backend: func(*storagebackend.ConfigForResource) (*storage.Backend, error) {
 		return &storage.Backend{Client: f.client}, failure
 	}}
 	for resource, want := range map[string]int64{"group.example/things": 2, "group.example/thing": 1, "group.example/others": 0} {

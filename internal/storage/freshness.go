@@ -64,12 +64,20 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 // waitConsistent waits until the cache holds every write acknowledged so far.
 func (s *Store) waitConsistent(ctx context.Context) error {
 	began := time.Now()
+	if s.cfg.PassOnAfter > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.PassOnAfter)
+		defer cancel()
+	}
 	_, err := s.cfg.Consistent.Wait(ctx)
 	s.recordConsistentRead(began, err)
-	if err != nil {
-		return ConsistentReadError(err)
+	switch {
+	case err == nil:
+		return nil
+	case s.cfg.PassOnAfter > 0:
+		return fmt.Errorf("%w: %w", cache.ErrUnproven, err)
 	}
-	return nil
+	return ConsistentReadError(err)
 }
 
 // ConsistentReadError returns the error for a client whose read waited too long for
@@ -89,10 +97,17 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 	if s.hasRevision(rv) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
+	timeout := revisionTimeout
+	if s.cfg.PassOnAfter > 0 {
+		timeout = s.cfg.PassOnAfter
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	progress := s.cfg.Cache.Progress()
 	if err := progress.Wait(ctx, int64(min(rv, math.MaxInt64))); err != nil {
+		if s.cfg.PassOnAfter > 0 {
+			return fmt.Errorf("%w: revision %d is not reached", cache.ErrUnproven, rv)
+		}
 		return storage.NewTooLargeResourceVersionError(rv, uint64(progress.Revision()), retrySeconds)
 	}
 	return nil
@@ -104,6 +119,9 @@ func (s *Store) waitAtLeast(ctx context.Context, rv uint64) error {
 func (s *Store) waitLoaded(ctx context.Context) error {
 	if s.cfg.Cache.Ready() == nil {
 		return nil
+	}
+	if s.cfg.PassOnAfter > 0 {
+		return cache.ErrNotReady
 	}
 	ctx, cancel := context.WithTimeout(ctx, revisionTimeout)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
@@ -40,6 +41,11 @@ type Config struct {
 	// LikeEtcd means that errors and limits are those of a kind that Kubernetes keeps
 	// out of its watch cache and reads from etcd.
 	LikeEtcd bool
+	// PassOnAfter bounds how long a read waits until the cache is as new as it asks. After
+	// that its error wraps cache.ErrUnproven, or at once cache.ErrNotReady before the first
+	// load, and another server has to answer. Zero means that reads wait as in Kubernetes,
+	// and end with its errors.
+	PassOnAfter time.Duration
 	// IndexedFields are the fields that Kubernetes' watch cache would index.
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.

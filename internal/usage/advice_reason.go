@@ -17,6 +17,8 @@ var adviceByReason = map[string]string{
 	"audit":      "the audit policy logs bodies of answers: log reads of this resource at the level Metadata or Request",
 	"odd-object": "an object of this resource cannot be read, or is altered on its way out: the log names those that are unreadable; repair or delete them",
 	"history":    "it asks for a revision that the cache does not hold any more: take pages sooner, or raise --history-window",
+	"loading":    "this replica does not hold the resource yet: name it with --follow, so that it is held from the start",
+	"unproven":   "the resource changes so seldom that this replica cannot prove in time how new it is: read with resourceVersion=0, or let the replica follow etcd or another Millrace",
 	"conversion": "a webhook does not convert the first objects of the watch: repair the webhook, or ask for a version that needs none",
 	"upgrade":    "it watches over a web socket: watch over HTTP",
 	"connection": "its connection was not accepted by this server itself",

@@ -19,11 +19,11 @@ import (
 // noLeases disables the servers' identity leases, which write to etcd every few seconds.
 const noLeases = "--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"
 
-// everything enables all versions of the API, what alpha and beta types need, and shards.
-var everything = []string{
-	"--runtime-config=api/all=true",
-	noLeases + ",GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true",
-}
+// featureGates enables what alpha and beta types need, and shards.
+const featureGates = noLeases + ",GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true"
+
+// everything enables all versions of the API.
+var everything = []string{"--runtime-config=api/all=true", featureGates}
 
 // side is one of the two servers with its clients.
 type side struct {

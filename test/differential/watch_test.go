@@ -33,7 +33,7 @@ const (
 // from revisions before earlier writes, and for malformed requests.
 func (p *pair) watch(t *testing.T, gen *requestGenerator) {
 	gen = gen.fork() // The copy has revisions of its own.
-	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, gen.Rand) })
+	t.Run("scripts", func(t *testing.T) { p.watchScripts(t, gen.Rand, watchScripts) })
 	t.Run("at rest", func(t *testing.T) { p.watchAtRest(t, gen) })
 	t.Run("malformed", func(t *testing.T) { p.malformedWatches(t, gen) })
 	t.Run("bookmarks on request", func(t *testing.T) { p.requestedBookmarks(t, gen) })
@@ -41,14 +41,15 @@ func (p *pair) watch(t *testing.T, gen *requestGenerator) {
 
 // watchScripts runs scripts of writes. Watches of both servers from one
 // revision must deliver the same events.
-func (p *pair) watchScripts(t *testing.T, random *rand.Rand) {
+func (p *pair) watchScripts(t *testing.T, random *rand.Rand, scripts int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	truth, err := history.Follow(ctx, p.etcd, watchedResources())
 	if err != nil {
 		t.Fatal(err)
 	}
-	scripts, given := scaled(t, watchScripts), os.Getenv(watchSeedVariable)
+	scripts = scaled(t, scripts)
+	given := os.Getenv(watchSeedVariable)
 	if given != "" {
 		scripts = 1
 	}

@@ -1,0 +1,234 @@
+package apifeed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/store"
+)
+
+// recorder is a sink that writes down what it gets, one line each.
+type recorder struct {
+	mu    sync.Mutex
+	lines []string
+	grown chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{grown: make(chan struct{}, 100)} }
+
+func (r *recorder) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+	r.grown <- struct{}{}
+}
+
+func (r *recorder) BeginLoad() store.Loader { r.note("begin"); return loader{r} }
+func (r *recorder) Received(time.Time)      {}
+func (r *recorder) Progressed(rv int64)     { r.note("progress %d", rv) }
+
+func (r *recorder) Apply(_ context.Context, events []*clientv3.Event) {
+	for _, e := range events {
+		r.note("%s %s %d %d %s", e.Type, e.Kv.Key, e.Kv.ModRevision, e.Kv.Version, e.Kv.Value)
+	}
+}
+
+type loader struct{ *recorder }
+
+func (l loader) Expect(int64) {}
+func (l loader) Add(_ context.Context, kvs []*mvccpb.KeyValue) {
+	for _, kv := range kvs {
+		l.note("add %s %d %s", kv.Key, kv.ModRevision, kv.Value)
+	}
+}
+func (l loader) End(_ context.Context, rv int64) { l.note("end %d", rv) }
+
+// expect waits until the sink has got the lines.
+func (r *recorder) expect(t *testing.T, want ...string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		r.mu.Lock()
+		got := slices.Clone(r.lines)
+		r.mu.Unlock()
+		if slices.Equal(got, want) {
+			return
+		}
+		select {
+		case <-r.grown:
+		case <-deadline:
+			t.Fatalf("the sink got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// script answers each request by the next step whose condition it meets.
+type script struct {
+	t     *testing.T
+	mu    sync.Mutex
+	steps []step
+}
+
+// step answers a request whose query contains all words. A watch stays open until the
+// request ends if hold is set.
+type step struct {
+	query  []string
+	status int
+	body   string
+	hold   bool
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	now := s.take(req)
+	if now == nil {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	if now.status != 0 {
+		w.WriteHeader(now.status)
+	}
+	fmt.Fprint(w, now.body)
+	if now.hold {
+		w.(http.Flusher).Flush()
+		<-req.Context().Done()
+	}
+}
+
+func (s *script) take(req *http.Request) *step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.steps) == 0 {
+		return nil
+	}
+	next := s.steps[0]
+	for _, word := range next.query {
+		if !strings.Contains(req.URL.RawQuery, word) {
+			s.t.Errorf("request %s, want one with %s", req.URL.RawQuery, word)
+		}
+	}
+	s.steps = s.steps[1:]
+	return &next
+}
+
+// run runs a feed against a script until the test ends, and returns what it does.
+func run(t *testing.T, steps ...step) (*apifeed.Feed, *recorder, <-chan error) {
+	t.Helper()
+	return runWith(t, false, steps...)
+}
+
+func runWith(t *testing.T, protobuf bool, steps ...step) (*apifeed.Feed, *recorder, <-chan error) {
+	t.Helper()
+	server := httptest.NewServer(&script{t: t, steps: steps})
+	sink, ended := newRecorder(), make(chan error, 1)
+	f := apifeed.New(apifeed.Config{Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Protobuf: protobuf, Prefix: "/registry/x/widgets/", Sink: sink})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done; server.Close() })
+	return f, sink, ended
+}
+
+func widget(name string, rv int) string {
+	return fmt.Sprintf(`{"apiVersion":"x/v1","kind":"Widget","metadata":{"name":%q,"namespace":"ns","resourceVersion":"%d"}}`, name, rv)
+}
+
+func event(kind, object string) string {
+	return fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", kind, object)
+}
+
+func bookmark(rv int, ends bool) string {
+	annotations := ""
+	if ends {
+		annotations = `,"annotations":{"k8s.io/initial-events-end":"true"}`
+	}
+	return event("BOOKMARK", fmt.Sprintf(`{"kind":"Widget","metadata":{"resourceVersion":"%d"%s}}`, rv, annotations))
+}
+
+const expired = `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
+
+// TestWatchList loads by a watch, whose objects come in any order, and follows it. The
+// next watch resumes behind the last bookmark.
+func TestWatchList(t *testing.T) {
+	t.Parallel()
+	_, sink, _ := run(t,
+		step{query: []string{"sendInitialEvents=true", "resourceVersionMatch=NotOlderThan"}, body: event("ADDED", widget("b", 5)) + event("ADDED", widget("a", 4)) +
+			bookmark(7, true) + event("MODIFIED", widget("a", 8)) + event("DELETED", widget("b", 9)) + bookmark(12, false)},
+		step{query: []string{"resourceVersion=12", "millraceBookmarkInterval="}, body: event("ADDED", widget("c", 13)), hold: true},
+	)
+	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "add /registry/x/widgets/ns/b 5 "+widget("b", 5), "end 7",
+		"PUT /registry/x/widgets/ns/a 8 1 "+widget("a", 8), "DELETE /registry/x/widgets/ns/b 9 0 ", "progress 12",
+		"PUT /registry/x/widgets/ns/c 13 1 "+widget("c", 13))
+}
+
+// TestPages loads by pages from a server without watch-lists, which refuses the parameter.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	_, sink, _ := run(t,
+		step{query: []string{"sendInitialEvents=true"}, status: http.StatusUnprocessableEntity, body: "forbidden"},
+		step{query: []string{"limit="}, body: `{"kind":"WidgetList","apiVersion":"x/v1","metadata":{"resourceVersion":"7","continue":"token"},"items":[` + widget("a", 4) + `]}`},
+		step{query: []string{"continue=token"}, body: `{"kind":"WidgetList","apiVersion":"x/v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b","namespace":"ns","resourceVersion":"5"}}]}`},
+		step{query: []string{"resourceVersion=7"}, hold: true, body: bookmark(8, false)},
+	)
+	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4),
+		`add /registry/x/widgets/ns/b 5 {"kind":"Widget","apiVersion":"x/v1","metadata":{"name":"b","namespace":"ns","resourceVersion":"5"}}`, "end 7", "progress 8")
+}
+
+// TestExpired loads anew when the server no longer has the changes.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	_, sink, _ := run(t,
+		step{body: event("ADDED", widget("a", 4)) + bookmark(7, true) + event("ERROR", expired)},
+		step{query: []string{"sendInitialEvents=true"}, hold: true, body: event("ADDED", widget("a", 10)) + bookmark(11, true)},
+	)
+	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "end 7",
+		"begin", "add /registry/x/widgets/ns/a 10 "+widget("a", 10), "end 11")
+}
+
+// TestGoneBack ends when the server's revision is older than one that it has told of: in a
+// load, and in a check of freshness.
+func TestGoneBack(t *testing.T) {
+	t.Parallel()
+	t.Run("load", func(t *testing.T) {
+		t.Parallel()
+		_, _, ended := run(t,
+			step{body: bookmark(7, true) + event("ERROR", expired)},
+			step{body: bookmark(6, true), hold: true},
+		)
+		if err := <-ended; !errors.Is(err, apifeed.ErrWentBack) {
+			t.Errorf("Run ended with %v", err)
+		}
+	})
+	t.Run("check", func(t *testing.T) {
+		t.Parallel()
+		f, sink, ended := run(t,
+			step{body: bookmark(7, true), hold: true},
+			step{query: []string{"limit=1"}, body: `{"metadata":{"resourceVersion":"9"}}`},
+			step{query: []string{"limit=1"}, body: `{"metadata":{"resourceVersion":"6"}}`},
+		)
+		sink.expect(t, "begin", "end 7")
+		if revision, err := f.Revision(t.Context()); revision != 9 || err != nil {
+			t.Errorf("revision %d, %v, want 9", revision, err)
+		}
+		if _, err := f.Revision(t.Context()); !errors.Is(err, apifeed.ErrWentBack) {
+			t.Errorf("Revision returned %v", err)
+		}
+		if err := <-ended; !errors.Is(err, apifeed.ErrWentBack) {
+			t.Errorf("Run ended with %v", err)
+		}
+	})
+}

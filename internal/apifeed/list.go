@@ -1,0 +1,151 @@
+package apifeed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// pageObjects is how many objects a page of a list has: client-go's default.
+	pageObjects = 500
+	// maxPageBytes bounds an answer that is read as a whole. A page of objects of the
+	// largest size that etcd takes stays below it.
+	maxPageBytes = 1 << 30
+	// maxErrorBytes bounds what is read of an error.
+	maxErrorBytes = 64 << 10
+)
+
+// list is a list's answer.
+type list struct {
+	revision int64
+	// next is the token of the next page, "" behind the last one.
+	next    string
+	objects []object
+}
+
+// loadPages hands all objects to the sink, page by page. All pages are of one revision.
+func (f *Feed) loadPages(ctx context.Context) error {
+	loader, next := f.cfg.Sink.BeginLoad(), ""
+	for {
+		parameters := url.Values{"limit": {strconv.Itoa(pageObjects)}}
+		if next != "" {
+			parameters.Set("continue", next)
+		}
+		body, err := f.get(ctx, parameters, f.codec.mediaType())
+		if err != nil {
+			return fmt.Errorf("list %s: %w", f.cfg.URL, err)
+		}
+		page, err := f.codec.list(body)
+		if err != nil {
+			return fmt.Errorf("read list of %s: %w", f.cfg.URL, err)
+		}
+		kvs := make([]*mvccpb.KeyValue, len(page.objects))
+		for i := range page.objects {
+			kvs[i] = f.present(&page.objects[i])
+		}
+		loader.Add(ctx, kvs)
+		if next = page.next; next != "" {
+			continue
+		}
+		if err := f.setApplied(page.revision); err != nil {
+			return err
+		}
+		loader.End(ctx, page.revision)
+		return nil
+	}
+}
+
+// get reads an answer to a GET as a whole.
+func (f *Feed) get(ctx context.Context, parameters url.Values, accept string) ([]byte, error) {
+	resp, err := f.open(ctx, parameters, accept)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(io.LimitReader(resp.Body, maxPageBytes))
+}
+
+// open sends a GET and returns its answer, whose body the caller closes. An answer that is
+// no success is an error.
+func (f *Feed) open(ctx context.Context, parameters url.Values, accept string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.cfg.URL+"?"+parameters.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := f.cfg.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	return nil, statusError(resp.StatusCode, body)
+}
+
+// errRefused says that the server found a request invalid.
+var errRefused = errors.New("request refused")
+
+// statusError is the error of an answer. Errors come as JSON or as text, which is enough
+// for a log.
+func statusError(code int, body []byte) error {
+	switch code {
+	case http.StatusGone:
+		return fmt.Errorf("%w: %.200q", errExpired, body)
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return fmt.Errorf("%w: status %d: %.200q", errRefused, code, body)
+	}
+	return fmt.Errorf("status %d: %.200q", code, body)
+}
+
+// revisionAccept asks for no more of an object than its metadata.
+const revisionAccept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+
+// Revision reads the resource's newest revision. Every write that was acknowledged before
+// the call has that revision or a smaller one: a list without a resource version is a
+// consistent read.
+func (f *Feed) Revision(ctx context.Context) (int64, error) {
+	before := f.applied.Load()
+	body, err := f.get(ctx, url.Values{"limit": {"1"}}, revisionAccept)
+	if err != nil {
+		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)
+	}
+	var answer struct {
+		Metadata metav1.ListMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)
+	}
+	revision, err := parseRevision(answer.Metadata.ResourceVersion)
+	if err == nil && revision < before {
+		err = fmt.Errorf("%w: %s was at revision %d and is at %d", ErrWentBack, f.cfg.URL, before, revision)
+		select {
+		case f.giveUp <- err:
+		default: // Run has ended, or will
+		}
+	}
+	return revision, err
+}
+
+// RequestProgress does nothing: an API server sends bookmarks as it likes, and a Millrace
+// as often as the watch has asked for.
+func (f *Feed) RequestProgress(context.Context) error { return nil }
+
+func parseRevision(text string) (int64, error) {
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || revision <= 0 {
+		return 0, fmt.Errorf("resource version %q is no revision of etcd", text)
+	}
+	return revision, nil
+}

@@ -1,0 +1,180 @@
+package apifeed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// watchTimeout is how long a watch may take. Then the next one may go to another
+	// server behind the same address.
+	watchTimeout = 10 * time.Minute
+	// maxSilence is the time without an event or bookmark after which a watch is opened
+	// anew. API servers send a bookmark each minute.
+	maxSilence = 3 * time.Minute
+	// bookmarkInterval is how often a Millrace is asked for bookmarks. Others do not know
+	// the parameter.
+	bookmarkInterval = 100 * time.Millisecond
+	// loadBatch is how many objects are handed to the sink at once.
+	loadBatch  = 500
+	readBuffer = 64 << 10
+)
+
+// errNoWatchList says that the server does not begin watches with all objects.
+var errNoWatchList = errors.New("the API server has no watch-list")
+
+// initialEvents are the objects with which a watch begins.
+type initialEvents struct {
+	objects []object
+	// done is called when the sink has them.
+	done func()
+}
+
+// frame is one event of a watch.
+type frame struct {
+	kind   apiwatch.EventType
+	object object
+	// status is set for an error.
+	status *metav1.Status
+}
+
+// watch follows one watch to its end. It returns nil if the server ended the watch in its
+// time. With initial the watch begins with all objects, else behind the applied revision.
+func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := f.open(ctx, f.watchParameters(initial != nil), f.codec.watchMediaType())
+	if initial != nil && errors.Is(err, errRefused) {
+		return fmt.Errorf("%w: %w", errNoWatchList, err)
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", f.cfg.URL, err)
+	}
+	defer resp.Body.Close()
+	// A watch that is silent for too long is ended by ending its request.
+	silence := time.AfterFunc(maxSilence, cancel)
+	defer silence.Stop()
+	if initial == nil {
+		f.healthy.Store(true)
+	}
+	return f.readFrames(ctx, resp, initial, func() { silence.Reset(maxSilence) })
+}
+
+func (f *Feed) watchParameters(initial bool) url.Values {
+	parameters := url.Values{
+		"watch": {"true"}, "allowWatchBookmarks": {"true"},
+		"timeoutSeconds":           {strconv.Itoa(int(watchTimeout / time.Second))},
+		"millraceBookmarkInterval": {bookmarkInterval.String()},
+	}
+	if initial {
+		parameters.Set("sendInitialEvents", "true")
+		parameters.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
+	} else {
+		parameters.Set("resourceVersion", strconv.FormatInt(f.applied.Load(), 10))
+	}
+	return parameters
+}
+
+// readFrames hands the sink what a watch sends. heard is called for each frame.
+func (f *Feed) readFrames(ctx context.Context, resp *http.Response, initial *initialEvents, heard func()) error {
+	next := f.codec.frames(bufio.NewReaderSize(resp.Body, readBuffer))
+	for {
+		event, err := next()
+		if isEnd(err) {
+			if initial != nil {
+				return fmt.Errorf("watch %s: ended before all objects were sent", f.cfg.URL)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read watch of %s: %w", f.cfg.URL, err)
+		}
+		heard()
+		if event.kind == apiwatch.Error {
+			return f.watchError(event.status)
+		}
+		if initial == nil {
+			f.apply(ctx, event)
+			continue
+		}
+		ended, err := f.collect(ctx, initial, event)
+		if err != nil {
+			return err
+		}
+		if ended {
+			initial.done()
+			initial = nil
+		}
+	}
+}
+
+func (f *Feed) watchError(status *metav1.Status) error {
+	if status == nil {
+		return fmt.Errorf("watch %s: an error without a status", f.cfg.URL)
+	}
+	return fmt.Errorf("watch %s: %w", f.cfg.URL, statusError(int(status.Code), []byte(status.Message)))
+}
+
+// collect keeps an initial event. At the bookmark that ends them it hands all to the sink
+// and returns true.
+func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame) (ended bool, err error) {
+	if event.kind == apiwatch.Added {
+		initial.objects = append(initial.objects, event.object)
+		return false, nil
+	}
+	if event.kind != apiwatch.Bookmark || !event.object.endsInitial {
+		return false, fmt.Errorf("watch %s: %s among the initial events", f.cfg.URL, event.kind)
+	}
+	revision := event.object.revision
+	if err := f.setApplied(revision); err != nil {
+		return false, err
+	}
+	kvs := make([]*mvccpb.KeyValue, len(initial.objects))
+	for i := range initial.objects {
+		kvs[i] = f.present(&initial.objects[i])
+	}
+	initial.objects = nil
+	// The sink wants them in the order of keys, which the API does not promise.
+	slices.SortFunc(kvs, func(a, b *mvccpb.KeyValue) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	loader := f.cfg.Sink.BeginLoad()
+	for batch := range slices.Chunk(kvs, loadBatch) {
+		loader.Add(ctx, batch)
+	}
+	loader.End(ctx, revision)
+	f.healthy.Store(true)
+	f.cfg.Logger.Info("Feed follows the API server", "url", f.cfg.URL, "revision", revision, "objects", len(kvs))
+	return true, nil
+}
+
+// apply hands an event or a bookmark to the sink.
+func (f *Feed) apply(ctx context.Context, event frame) {
+	o := &event.object
+	switch event.kind {
+	case apiwatch.Bookmark:
+		if o.revision > f.applied.Load() {
+			f.applied.Store(o.revision)
+			f.cfg.Sink.Progressed(o.revision)
+		}
+		return
+	case apiwatch.Deleted:
+		f.cfg.Sink.Received(time.Now())
+		f.cfg.Sink.Apply(ctx, []*clientv3.Event{f.deletion(o)})
+	default:
+		f.cfg.Sink.Received(time.Now())
+		f.cfg.Sink.Apply(ctx, []*clientv3.Event{f.put(o)})
+	}
+	f.applied.Store(o.revision)
+}

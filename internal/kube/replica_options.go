@@ -1,0 +1,154 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/healthz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// ReplicaOptions are the options of a server that only reads: those of kube-apiserver
+// about etcd, listening, timeouts and logs, and those by which an aggregated API server
+// delegates authentication and authorization. They share the former with Options, because
+// feature gates are global to the process.
+type ReplicaOptions struct {
+	*Options
+	authentication *genericoptions.DelegatingAuthenticationOptions
+	authorization  *genericoptions.DelegatingAuthorizationOptions
+	upstream       *rest.Config
+}
+
+// NewReplicaOptions makes options with their defaults.
+func NewReplicaOptions(shared *Options) *ReplicaOptions {
+	o := &ReplicaOptions{
+		Options:        shared,
+		authentication: genericoptions.NewDelegatingAuthenticationOptions(),
+		authorization:  genericoptions.NewDelegatingAuthorizationOptions(),
+	}
+	// The upstream decides about everybody, also about its administrators.
+	o.authorization.AlwaysAllowGroups = nil
+	return o
+}
+
+// ReplicaDefaults are the values of flags whose defaults differ from kube-apiserver's. The
+// port leaves 6443 to an API server on the same machine.
+func ReplicaDefaults() [][2]string {
+	return [][2]string{{"bind-address", "127.0.0.1"}, {"secure-port", "7443"}, {"cert-dir", "millrace-replica"}}
+}
+
+// Flags returns the flags by section. The caller sets ReplicaDefaults.
+func (o *ReplicaOptions) Flags() *cliflag.NamedFlagSets {
+	var sections cliflag.NamedFlagSets
+	o.authentication.AddFlags(sections.FlagSet("authentication"))
+	o.authorization.AddFlags(sections.FlagSet("authorization"))
+	for _, name := range []string{"secure serving", "etcd", "generic", "logs", "global"} {
+		section := sections.FlagSet(name)
+		o.flags.FlagSet(name).VisitAll(func(f *pflag.Flag) {
+			shown := *f
+			for _, d := range ReplicaDefaults() {
+				if f.Name == d[0] {
+					shown.DefValue = d[1]
+				}
+			}
+			section.AddFlag(&shown)
+		})
+	}
+	return &sections
+}
+
+// UseUpstream has the upstream's API server decide about users and rights. config leads
+// there, as the kubeconfig does.
+func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
+	o.authentication.RemoteKubeConfigFile, o.authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
+	o.upstream = config
+}
+
+// ServingCertificate returns the file of the certificate that clients see. It is known
+// once the replica was built.
+func (o *ReplicaOptions) ServingCertificate() string {
+	return o.run.SecureServing.ServerCert.CertKey.CertFile
+}
+
+// applyTo fills in the configuration of a server.
+func (o *ReplicaOptions) applyTo(config *genericapiserver.Config) error {
+	run := o.run
+	if run.SecureServing.BindPort == 0 {
+		return errors.New("--secure-port=0 serves nothing: choose a port")
+	}
+	if err := run.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}); err != nil {
+		return fmt.Errorf("make serving certificate: %w", err)
+	}
+	errs := append(run.SecureServing.Validate(), run.GenericServerRunOptions.Validate()...)
+	errs = append(errs, o.authentication.Validate()...)
+	errs = append(errs, o.authorization.Validate()...)
+	if len(o.EtcdServers()) > 0 {
+		errs = append(errs, run.Etcd.Validate()...)
+	}
+	if len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	if err := run.GenericServerRunOptions.ApplyTo(config); err != nil {
+		return err
+	}
+	if err := run.SecureServing.ApplyToConfig(config); err != nil {
+		return err
+	}
+	if err := o.useClientCA(config); err != nil {
+		return err
+	}
+	if err := o.authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
+		return fmt.Errorf("set up authentication by the upstream: %w", err)
+	}
+	if err := o.authorization.ApplyTo(&config.Authorization); err != nil {
+		return fmt.Errorf("set up authorization by the upstream: %w", err)
+	}
+	return nil
+}
+
+// clientCAMap is the config map in which API servers publish who signs the certificates of
+// their clients.
+const clientCAMap, clientCAKey = "extension-apiserver-authentication", "client-ca-file"
+
+// useClientCA makes the upstream's authority for client certificates that of the server,
+// which is not ready before it knows it: until then, users with certificates would be
+// strangers. Kubernetes' own options do not wait.
+func (o *ReplicaOptions) useClientCA(config *genericapiserver.Config) error {
+	if o.authentication.ClientCert.ClientCA != "" {
+		return nil // a flag names it
+	}
+	client, err := kubernetes.NewForConfig(o.upstream)
+	if err != nil {
+		return fmt.Errorf("make client of the upstream: %w", err)
+	}
+	published, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(context.Background(), clientCAMap, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read who signs client certificates: %w: let the user of --kubeconfig read that config map, or give --client-ca-file", err)
+	}
+	if published.Data[clientCAKey] == "" {
+		return nil
+	}
+	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, clientCAMap, clientCAKey, client)
+	if err != nil {
+		return fmt.Errorf("follow who signs client certificates: %w", err)
+	}
+	o.authentication.ClientCert.CAContentProvider = authority
+	config.AddReadyzChecks(healthz.NamedCheck("millrace-client-ca", func(*http.Request) error {
+		if len(authority.CurrentCABundleContent()) == 0 {
+			return errors.New("the authority of client certificates is not read yet")
+		}
+		return nil
+	}))
+	return nil
+}

@@ -1,0 +1,196 @@
+package replica_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/replica"
+)
+
+// upstream is an API server that writes down the last request that it got.
+type upstream struct {
+	*httptest.Server
+	last *http.Request
+}
+
+func startUpstream(t *testing.T) *upstream {
+	u := &upstream{}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		u.last = req
+		w.Header().Set("Audit-Id", req.Header.Get("Audit-Id"))
+		_, _ = io.WriteString(w, "upstream")
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+// users authenticates the certificate of "carol" and the token of "tom".
+func users(req *http.Request) (*authenticator.Response, bool, error) {
+	switch {
+	case req.TLS != nil && len(req.TLS.PeerCertificates) > 0 && req.TLS.PeerCertificates[0].Subject.CommonName == "carol":
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "carol", Groups: []string{"staff"}}}, true, nil
+	case req.Header.Get("Authorization") == "Bearer tom":
+		req.Header.Del("Authorization")
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "tom"}}, true, nil
+	case req.Header.Get("Authorization") == "Bearer broken":
+		return nil, false, errors.New("no review")
+	}
+	return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous}}, true, nil
+}
+
+// setup is a replica's handler in front of an upstream.
+type setup struct {
+	mayImpersonate bool
+	denies         bool
+	refuses        replica.Reason
+}
+
+// handler returns the handler with what stands around it: Stash, authentication and
+// RequestInfo.
+func (s setup) handler(t *testing.T, u *upstream) http.Handler {
+	t.Helper()
+	counters, err := replica.NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := replica.NewProxy(replica.ProxyConfig{
+		Upstream:       &rest.Config{Host: u.URL, BearerToken: "replica's own"},
+		MayImpersonate: func(context.Context) bool { return s.mayImpersonate }, Serializer: scheme.Codecs, Metrics: counters,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := replica.NewHandler(replica.Config{
+		Reads: func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tier") })
+		},
+		Follow: func(schema.GroupVersionResource) replica.Reason { return s.refuses },
+		Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+			if s.denies {
+				return authorizer.DecisionNoOpinion, "", nil
+			}
+			return authorizer.DecisionAllow, "", nil
+		}),
+		Proxy: proxy, Metrics: counters,
+	})
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	authn := replica.NewAuthenticator(authenticator.RequestFunc(users))
+	return replica.Stash(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, err := resolver.NewRequestInfo(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, ok, err := authn.AuthenticateRequest(req)
+		if !ok || err != nil {
+			t.Fatalf("authentication refused a request: %v", err)
+		}
+		req.Header.Del("Authorization") // as Kubernetes' filter does
+		if len(req.Header.Values("Impersonate-User")) > 0 {
+			t.Error("Kubernetes' filters see a header of impersonation")
+		}
+		h.ServeHTTP(w, req.WithContext(request.WithUser(request.WithRequestInfo(req.Context(), info), found.User)))
+	}))
+}
+
+type testRequest struct {
+	method, path string
+	// certificate is the common name of the client's certificate, "" for none.
+	certificate string
+	header      http.Header
+}
+
+func (r testRequest) to(h http.Handler) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(r.method, r.path, nil)
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if r.certificate != "" {
+		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: r.certificate}}}}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}
+
+const pods = "/api/v1/pods"
+
+func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+
+// TestWhoIsAnswered sends requests and checks who answers them.
+func TestWhoIsAnswered(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	for name, c := range map[string]struct {
+		setup
+		testRequest
+		want string
+	}{
+		"token":               {testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "tier"},
+		"certificate":         {testRequest: testRequest{"GET", pods, "carol", nil}, want: "tier"},
+		"unknown token":       {testRequest: testRequest{"GET", pods, "", bearer("eve")}, want: "upstream"},
+		"no review":           {testRequest: testRequest{"GET", pods, "", bearer("broken")}, want: "upstream"},
+		"nobody":              {testRequest: testRequest{"GET", pods, "", nil}, want: "upstream"},
+		"denied":              {setup: setup{denies: true}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
+		"excluded":            {setup: setup{refuses: replica.Excluded}, testRequest: testRequest{"GET", pods, "", bearer("tom")}, want: "upstream"},
+		"impersonation":       {testRequest: testRequest{"GET", pods, "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
+		"write":               {testRequest: testRequest{"POST", pods, "", bearer("tom")}, want: "upstream"},
+		"log":                 {testRequest: testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}, want: "upstream"},
+		"discovery":           {testRequest: testRequest{"GET", "/apis", "", bearer("tom")}, want: "upstream"},
+		"certificate, no way": {testRequest: testRequest{"POST", pods, "carol", nil}, want: "--proxy-client-cert-file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.testRequest.to(c.setup.handler(t, u)).Body.String(); !strings.Contains(got, c.want) {
+				t.Errorf("answer %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWhomTheUpstreamSees checks the headers of requests that are passed on.
+func TestWhomTheUpstreamSees(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	claims := http.Header{"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}, "X-Remote-Extra-A": {"b"}}
+	for name, c := range map[string]struct {
+		setup
+		testRequest
+		want http.Header
+	}{
+		"token":                              {testRequest: testRequest{"POST", pods, "", bearer("tom")}, want: bearer("tom")},
+		"unknown token":                      {testRequest: testRequest{"POST", pods, "", bearer("eve")}, want: bearer("eve")},
+		"token, and a certificate of others": {setup: setup{mayImpersonate: true}, testRequest: testRequest{"POST", pods, "eve", bearer("tom")}, want: bearer("tom")},
+		"nobody":                             {testRequest: testRequest{"POST", pods, "", claims}, want: http.Header{}},
+		"as another":                         {testRequest: testRequest{"POST", pods, "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}},
+		"certificate": {setup: setup{mayImpersonate: true}, testRequest: testRequest{"POST", pods, "carol", bearer("tom")},
+			want: http.Header{"Authorization": {"Bearer replica's own"}, "Impersonate-User": {"carol"}, "Impersonate-Group": {"staff"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.testRequest.to(c.setup.handler(t, u)); got.Code != http.StatusOK {
+				t.Fatalf("status %d: %s", got.Code, got.Body)
+			}
+			for _, header := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-A"} {
+				if got, want := u.last.Header.Get(header), c.want.Get(header); got != want {
+					t.Errorf("%s: %q, want %q", header, got, want)
+				}
+			}
+		})
+	}
+}

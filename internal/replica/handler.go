@@ -1,0 +1,96 @@
+package replica
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Config of a Handler. All fields are needed.
+type Config struct {
+	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
+	Reads func(next http.Handler) http.Handler
+	// Follow has a resource followed from now on, or returns why its reads cannot be
+	// answered here. It must not block.
+	Follow func(schema.GroupVersionResource) Reason
+	// Authorizer asks the upstream.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Proxy passes requests on.
+	Proxy http.Handler
+	// Metrics count requests.
+	Metrics *Metrics
+}
+
+// Handler answers requests from the read tier or passes them on. docs/guides/replica.md
+// has the reasons.
+type Handler struct {
+	cfg   Config
+	reads http.Handler
+}
+
+// NewHandler makes a handler.
+func NewHandler(cfg Config) *Handler { return &Handler{cfg: cfg, reads: cfg.Reads(cfg.Proxy)} }
+
+// Reason is why a request is passed on before the read tier sees it. The values are labels
+// of a metric. The tier counts its own reasons. The empty reason means that the tier sees
+// the request.
+type Reason string
+
+const (
+	// notRead: the request is no GET, LIST or WATCH of a resource.
+	notRead Reason = "not-read"
+	// actsForOther: the request asks to be handled as another user's.
+	actsForOther Reason = "impersonation"
+	// unknownUser: the upstream does not know the user, or nobody is named.
+	unknownUser Reason = "user"
+	// notAllowed: the upstream did not confirm the user's right.
+	notAllowed Reason = "denied"
+
+	// NotServed: the upstream does not serve the resource, or this program does not know it.
+	NotServed Reason = "resource"
+	// Excluded: a flag keeps the resource from being followed.
+	Excluded Reason = "excluded"
+	// VersionSkew: the upstream is of another minor version than this program, whose types
+	// could lose a field of a built-in resource or add a default.
+	VersionSkew Reason = "version-skew"
+)
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if why := h.passesOn(req); why != "" {
+		h.cfg.Metrics.passedOn.WithLabelValues(string(why)).Inc()
+		h.cfg.Proxy.ServeHTTP(w, req)
+		return
+	}
+	h.reads.ServeHTTP(w, req)
+}
+
+// passesOn returns why the request is passed on, "" if the tier may answer it. A resource
+// is followed only for users who may read it.
+func (h *Handler) passesOn(req *http.Request) Reason {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || !info.IsResourceRequest || info.Subresource != "" || req.Method != http.MethodGet || !isRead(info.Verb) {
+		return notRead
+	}
+	if credentialsFrom(ctx).impersonation != nil {
+		return actsForOther
+	}
+	client, ok := request.UserFrom(ctx)
+	if _, unknown := client.(*stranger); !ok || unknown {
+		return unknownUser
+	}
+	attributes, err := filters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return notAllowed
+	}
+	if decision, _, err := h.cfg.Authorizer.Authorize(ctx, attributes); err != nil || decision != authorizer.DecisionAllow {
+		return notAllowed
+	}
+	return h.cfg.Follow(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource})
+}
+
+func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }

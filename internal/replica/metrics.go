@@ -1,0 +1,31 @@
+package replica
+
+import "k8s.io/component-base/metrics"
+
+// Metrics of a replica. They are safe for concurrent use.
+type Metrics struct {
+	passedOn *metrics.CounterVec
+	upstream *metrics.CounterVec
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
+	m := &Metrics{
+		passedOn: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "passed_on_total",
+			Help:           "Requests that were passed on to the upstream before the read tier looked at them, by reason. millrace_read_passed_on_total has those that the tier passed on.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"reason"}),
+		upstream: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "upstream_requests_total",
+			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation, anonymous, or refused for want of a way.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"identity"}),
+	}
+	for _, r := range []metrics.Registerable{m.passedOn, m.upstream} {
+		if err := register(r); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,202 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// ProxyConfig of a Proxy.
+type ProxyConfig struct {
+	// Upstream is how the replica itself reaches the upstream.
+	Upstream *rest.Config
+	// FrontProxyCert and FrontProxyKey are files of the certificate with which the
+	// upstream trusts a front proxy. Both or neither are set.
+	FrontProxyCert, FrontProxyKey string
+	// MayImpersonate reports whether the upstream lets the replica act for users. It is
+	// asked for users of certificates if there is no front proxy's certificate.
+	MayImpersonate func(context.Context) bool
+	// Serializer writes errors.
+	Serializer runtime.NegotiatedSerializer
+	Metrics    *Metrics
+	// Logger receives requests that fail on their way. Nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// Proxy passes requests on to the upstream, and streams bodies, watches and upgraded
+// connections in both directions. It buffers nothing: who reads slowly is sent slowly.
+//
+// It holds a transport for each way to name a user. The one for users with tokens has no
+// credentials of the replica's, because the upstream would take these for the user's.
+type Proxy struct {
+	cfg      ProxyConfig
+	upstream *url.URL
+	// plain has no credentials, own the replica's, and front the front proxy's. front is
+	// empty without such a certificate.
+	plain, own, front transports
+}
+
+// transports are two transports that differ in the protocol: upgrades need HTTP/1.1.
+type transports struct{ usual, upgrade http.RoundTripper }
+
+func (t transports) of(req *http.Request) http.RoundTripper {
+	if req.Header.Get("Upgrade") != "" {
+		return t.upgrade
+	}
+	return t.usual
+}
+
+// NewProxy makes a proxy.
+func NewProxy(cfg ProxyConfig) (*Proxy, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	p := &Proxy{cfg: cfg}
+	var err error
+	if p.upstream, _, err = rest.DefaultServerUrlFor(cfg.Upstream); err != nil {
+		return nil, fmt.Errorf("read the upstream's address: %w", err)
+	}
+	nobody := rest.AnonymousClientConfig(cfg.Upstream)
+	if p.plain, err = newTransports(nobody); err != nil {
+		return nil, err
+	}
+	if p.own, err = newTransports(cfg.Upstream); err != nil {
+		return nil, err
+	}
+	if cfg.FrontProxyCert == "" {
+		return p, nil
+	}
+	front := rest.CopyConfig(nobody)
+	front.TLSClientConfig.CertFile, front.TLSClientConfig.KeyFile = cfg.FrontProxyCert, cfg.FrontProxyKey
+	p.front, err = newTransports(front)
+	return p, err
+}
+
+func newTransports(cfg *rest.Config) (t transports, err error) {
+	usual := rest.CopyConfig(cfg)
+	// The client decides about compression, and names itself.
+	usual.DisableCompression, usual.UserAgent = true, ""
+	upgrade := rest.CopyConfig(usual)
+	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	if t.usual, err = rest.TransportFor(usual); err == nil {
+		t.upgrade, err = rest.TransportFor(upgrade)
+	}
+	if err != nil {
+		return t, fmt.Errorf("make transport to the upstream: %w", err)
+	}
+	return t, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	via, identity, err := p.identify(req)
+	p.cfg.Metrics.upstream.WithLabelValues(identity).Inc()
+	if err != nil {
+		p.fail(w, req, err)
+		return
+	}
+	// The headers are the upstream's, and not those that filters have set already.
+	clear(w.Header())
+	proxy := httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
+		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
+			if errors.Is(err, context.Canceled) {
+				panic(http.ErrAbortHandler) // the client went away
+			}
+			p.cfg.Logger.Warn("The upstream did not answer a request that was passed on", "path", req.URL.Path, "err", err)
+			p.fail(w, req, apierrors.NewServiceUnavailable(fmt.Sprintf(
+				"the API server behind this replica does not answer (%v): retry, or read with resourceVersion=0 what the replica holds", err)))
+		},
+	}
+	proxy.ServeHTTP(w, req)
+}
+
+// rewrite makes the request for the upstream: it differs from the client's in the host,
+// and in the headers that name the user.
+func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
+	pr.SetURL(p.upstream)
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	header := pr.Out.Header
+	for name := range header {
+		if strings.HasPrefix(name, frontProxyPrefix) {
+			delete(header, name)
+		}
+	}
+	ctx := pr.In.Context()
+	kept := credentialsFrom(ctx)
+	if client, _ := request.UserFrom(ctx); !hasCertificate(client) && len(kept.authorization) > 0 {
+		header[authorizationHeader] = kept.authorization
+	}
+	maps.Copy(header, kept.impersonation)
+	if id, ok := audit.AuditIDFrom(ctx); ok {
+		header.Set("Audit-ID", string(id))
+	}
+	// The upstream's audit log names the addresses on the way.
+	if address, _, err := net.SplitHostPort(pr.In.RemoteAddr); err == nil {
+		forwarded := append(pr.In.Header["X-Forwarded-For"], address)
+		header["X-Forwarded-For"] = []string{strings.Join(forwarded, ", ")}
+	}
+}
+
+func hasCertificate(client any) bool {
+	_, ok := client.(certificateUser)
+	return ok
+}
+
+// identify chooses how the upstream is told who sends the request.
+func (p *Proxy) identify(req *http.Request) (via http.RoundTripper, identity string, err error) {
+	ctx := req.Context()
+	kept := credentialsFrom(ctx)
+	client, _ := request.UserFrom(ctx)
+	switch {
+	case !hasCertificate(client) && len(kept.authorization) > 0:
+		return p.plain.of(req), "token", nil
+	case !hasCertificate(client):
+		return p.plain.of(req), "anonymous", nil
+	case p.front.usual != nil:
+		return transport.NewAuthProxyRoundTripper(client.GetName(), client.GetUID(), client.GetGroups(), client.GetExtra(), p.front.of(req)), "front-proxy", nil
+	}
+	// The replica's own Impersonate headers take the place in which the client's stand.
+	if kept.impersonation == nil && p.cfg.MayImpersonate(ctx) {
+		return transport.NewImpersonatingRoundTripper(impersonationOf(client), p.own.of(req)), "impersonation", nil
+	}
+	return nil, "refused", p.refusal(req, client.GetName(), kept.impersonation != nil)
+}
+
+// refusal says what to configure, so that users of certificates can be passed on.
+func (p *Proxy) refusal(req *http.Request, name string, impersonates bool) error {
+	resource, object := schema.GroupResource{}, ""
+	if info, ok := request.RequestInfoFrom(req.Context()); ok {
+		resource, object = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name
+	}
+	const advice = "this replica cannot hand on the client certificate of %q: use a bearer token, or start the replica with --proxy-client-cert-file and --proxy-client-key-file%s"
+	if impersonates {
+		return apierrors.NewForbidden(resource, object, fmt.Errorf(advice, name, ", which impersonation by users of certificates needs"))
+	}
+	return apierrors.NewForbidden(resource, object, fmt.Errorf(advice, name, ", or give the user in its --kubeconfig the right to impersonate users, groups, uids and userextras"))
+}
+
+// fail answers with an error of the replica's own.
+func (p *Proxy) fail(w http.ResponseWriter, req *http.Request, err error) {
+	gv := schema.GroupVersion{Version: "v1"}
+	if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest {
+		gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+	}
+	responsewriters.ErrorNegotiated(err, p.cfg.Serializer, gv, w, req)
+}

@@ -1,0 +1,223 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Upstream knows of the upstream what the replica must know before it answers: its
+// version, what it serves, and whether the replica may act for users.
+type Upstream struct {
+	discovery  discovery.DiscoveryInterface
+	rights     authorizationclient.AuthorizationV1Interface
+	configMaps corev1client.ConfigMapsGetter
+	own        version.Info
+	logger     *slog.Logger
+	newest     atomic.Pointer[description]
+
+	mayImpersonate struct {
+		sync.Mutex
+		answer bool
+		until  time.Time
+	}
+}
+
+// description is what the upstream is and serves. It is immutable.
+type description struct {
+	version string
+	// sameMinor says that the upstream's minor version is this program's.
+	sameMinor bool
+	served    map[schema.GroupVersionResource]bool
+	// preferred are the versions of each group, the preferred one first.
+	preferred map[string][]string
+}
+
+const (
+	// descriptionPeriod is how old a description may be. After an upgrade of the upstream,
+	// answers may be those of the version before for so long.
+	descriptionPeriod = 30 * time.Second
+	// impersonationPeriod is how long the upstream's answer about impersonation holds.
+	impersonationPeriod = time.Minute
+)
+
+// NewUpstream makes an Upstream. It asks nothing before Read.
+func NewUpstream(config *rest.Config, own version.Info, logger *slog.Logger) (*Upstream, error) {
+	asks, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	rights, err := authorizationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	return &Upstream{discovery: asks, rights: rights, configMaps: core, own: own, logger: logger}, nil
+}
+
+// Read asks the upstream for its version and what it serves.
+func (u *Upstream) Read() error {
+	info, err := u.discovery.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("read the upstream's version: %w", err)
+	}
+	groups, lists, err := u.discovery.ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return fmt.Errorf("read what the upstream serves: %w", err)
+	}
+	d := &description{
+		version: info.GitVersion, sameMinor: sameMinor(info, &u.own),
+		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
+	}
+	for _, group := range groups {
+		versions := []string{group.PreferredVersion.Version}
+		for _, v := range group.Versions {
+			if v.Version != group.PreferredVersion.Version {
+				versions = append(versions, v.Version)
+			}
+		}
+		d.preferred[group.Name] = versions
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			d.served[gv.WithResource(r.Name)] = true
+		}
+	}
+	if before := u.newest.Swap(d); before == nil || before.version != d.version {
+		u.logger.Info("Read the upstream's version", "version", d.version, "builtIn", u.own.GitVersion)
+		if !d.sameMinor {
+			u.logger.Warn("The upstream is of another minor version: reads of built-in resources are passed on to it, and only custom resources are answered here; use a build with the upstream's version",
+				"upstream", d.version, "builtIn", u.own.GitVersion)
+		}
+	}
+	return nil
+}
+
+// sameMinor compares minor versions. Some providers add a plus sign.
+func sameMinor(a, b *version.Info) bool {
+	return a.Major == b.Major && strings.TrimSuffix(a.Minor, "+") == strings.TrimSuffix(b.Minor, "+")
+}
+
+// Run keeps the description current until the context ends. While the upstream does not
+// answer, the old one stays.
+func (u *Upstream) Run(ctx context.Context) {
+	ticker := time.NewTicker(descriptionPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := u.Read(); err != nil {
+				u.logger.Warn("Cannot read what the upstream serves; the last answer stays", "err", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// SameMinor reports whether the upstream's minor version is this program's.
+func (u *Upstream) SameMinor() bool { return u.newest.Load().sameMinor }
+
+// Serves reports whether the upstream serves a resource in a version.
+func (u *Upstream) Serves(gvr schema.GroupVersionResource) bool { return u.newest.Load().served[gvr] }
+
+// Versions returns all versions that the upstream serves.
+func (u *Upstream) Versions() []schema.GroupVersion {
+	seen := map[schema.GroupVersion]bool{}
+	for gvr := range u.newest.Load().served {
+		seen[gvr.GroupVersion()] = true
+	}
+	var versions []schema.GroupVersion
+	for gv := range seen {
+		versions = append(versions, gv)
+	}
+	slices.SortFunc(versions, func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
+	return versions
+}
+
+// Preferred returns the version in which the upstream prefers to serve a resource. It
+// returns false if it serves none.
+func (u *Upstream) Preferred(gr schema.GroupResource) (schema.GroupVersionResource, bool) {
+	d := u.newest.Load()
+	for _, v := range d.preferred[gr.Group] {
+		if gvr := gr.WithVersion(v); d.served[gvr] {
+			return gvr, true
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}
+
+// MayImpersonate reports whether the upstream lets the replica act for all users and
+// groups. It is a ProxyConfig.MayImpersonate.
+func (u *Upstream) MayImpersonate(ctx context.Context) bool {
+	m := &u.mayImpersonate
+	m.Lock()
+	defer m.Unlock()
+	if time.Now().Before(m.until) {
+		return m.answer
+	}
+	for _, resource := range []string{"users", "groups"} {
+		review, err := u.rights.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: resource},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users", "err", err)
+			return false
+		}
+		if m.answer = review.Status.Allowed; !m.answer {
+			break
+		}
+	}
+	m.until = time.Now().Add(impersonationPeriod)
+	return m.answer
+}
+
+// CheckFrontProxy returns an error if the upstream takes users of a front proxy from
+// headers that the Proxy does not know. It would neither set such headers nor remove a
+// client's own.
+func (u *Upstream) CheckFrontProxy(ctx context.Context) error {
+	const name = "extension-apiserver-authentication"
+	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read how the upstream trusts front proxies: %w", err)
+	}
+	for _, key := range []string{"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix"} {
+		var names []string
+		if text := published.Data[key]; text != "" {
+			if err := json.Unmarshal([]byte(text), &names); err != nil {
+				return fmt.Errorf("read %s of the upstream: %w", key, err)
+			}
+		}
+		for _, name := range names {
+			if !strings.HasPrefix(http.CanonicalHeaderKey(name), frontProxyPrefix) {
+				return fmt.Errorf("the upstream takes users of a front proxy from the header %q, and this replica knows only those that begin with %s: leave --proxy-client-cert-file out, so that it impersonates users", name, frontProxyPrefix)
+			}
+		}
+	}
+	return nil
+}

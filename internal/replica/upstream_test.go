@@ -1,0 +1,134 @@
+package replica_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+
+	"github.com/millrace/millrace/internal/replica"
+)
+
+// fakeAPI is an API server that answers what a replica asks at its start.
+type fakeAPI struct {
+	version   version.Info
+	published map[string]string
+	// reviews counts questions about rights.
+	reviews int
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	var answer any
+	switch req.URL.Path {
+	case "/version":
+		answer = f.version
+	case "/api":
+		answer = metav1.APIVersions{Versions: []string{"v1"}}
+	case "/apis":
+		answer = metav1.APIGroupList{Groups: []metav1.APIGroup{{
+			Name:             "apps",
+			Versions:         []metav1.GroupVersionForDiscovery{{GroupVersion: "apps/v1beta9", Version: "v1beta9"}, {GroupVersion: "apps/v1", Version: "v1"}},
+			PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: "apps/v1", Version: "v1"},
+		}}}
+	case "/api/v1":
+		answer = metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods"}, {Name: "pods/log"}}}
+	case "/apis/apps/v1", "/apis/apps/v1beta9":
+		answer = metav1.APIResourceList{GroupVersion: strings.TrimPrefix(req.URL.Path, "/apis/"), APIResources: []metav1.APIResource{{Name: "deployments"}}}
+	case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+		f.reviews++
+		answer = authorizationv1.SelfSubjectAccessReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
+			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: f.reviews == 1},
+		}
+	case "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication":
+		answer = corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: f.published}
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func readUpstream(t *testing.T, f *fakeAPI, own version.Info) *replica.Upstream {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	u, err := replica.NewUpstream(&rest.Config{Host: server.URL}, own, slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = u.Read()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// TestUpstreamIsDescribed reads what an upstream serves, and compares minor versions.
+func TestUpstreamIsDescribed(t *testing.T) {
+	t.Parallel()
+	own := version.Info{Major: "1", Minor: "36"}
+	for theirs, same := range map[version.Info]bool{
+		{Major: "1", Minor: "36", GitVersion: "v1.36.9"}: true, {Major: "1", Minor: "36+", GitVersion: "v1.36.1-eks"}: true,
+		{Major: "1", Minor: "35"}: false, {Major: "1", Minor: "37"}: false, {Major: "1", Minor: ""}: false,
+	} {
+		if u := readUpstream(t, &fakeAPI{version: theirs}, own); u.SameMinor() != same {
+			t.Errorf("version %v: same minor version: %v", theirs, !same)
+		}
+	}
+	u := readUpstream(t, &fakeAPI{version: own}, own)
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	if !u.Serves(deployments.WithVersion("v1beta9")) || u.Serves(deployments.WithVersion("v2")) {
+		t.Error("the versions of deployments are wrong")
+	}
+	if gvr, ok := u.Preferred(deployments); !ok || gvr.Version != "v1" {
+		t.Errorf("deployments are preferred in %v", gvr)
+	}
+	if _, ok := u.Preferred(schema.GroupResource{Resource: "nodes"}); ok || len(u.Versions()) != 3 {
+		t.Errorf("nodes are served, or not 3 versions: %v", u.Versions())
+	}
+}
+
+// TestMayImpersonate asks for both rights, and again only after a while.
+func TestMayImpersonate(t *testing.T) {
+	t.Parallel()
+	f := &fakeAPI{}
+	u := readUpstream(t, f, version.Info{})
+	for range 3 {
+		if u.MayImpersonate(t.Context()) { // it may name users, but no groups
+			t.Error("a replica that may not name groups may impersonate")
+		}
+	}
+	if f.reviews != 2 {
+		t.Errorf("the upstream was asked %d times, want 2", f.reviews)
+	}
+}
+
+// TestFrontProxyHeaders refuses an upstream whose headers are not known.
+func TestFrontProxyHeaders(t *testing.T) {
+	t.Parallel()
+	const users, groups = "requestheader-username-headers", "requestheader-group-headers"
+	for _, c := range []struct {
+		published map[string]string
+		ok        bool
+	}{
+		{map[string]string{users: `["X-Remote-User"]`, groups: `["x-remote-group"]`}, true},
+		{map[string]string{users: `["X-Remote-User","X-User"]`}, false},
+		{map[string]string{groups: `["X-Group"]`}, false},
+		{map[string]string{groups: `malformed`}, false},
+	} {
+		u := readUpstream(t, &fakeAPI{published: c.published}, version.Info{})
+		if err := u.CheckFrontProxy(t.Context()); (err == nil) != c.ok {
+			t.Errorf("%v: %v", c.published, err)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/replica"
+)
+
+// Replica is one `millrace replica`.
+type Replica struct {
+	*Server
+	options  *ReplicaOptions
+	upstream *replica.Upstream
+	// builtIn are the stored resources of the built-in resources that have routes. It is
+	// set before anything is served.
+	builtIn map[schema.GroupVersionResource]schema.GroupResource
+	server  *kube.Replica
+	api     *apiSource // nil with etcd
+}
+
+// NewReplica checks the options and makes a replica. out receives what a person is to
+// read. NewReplica starts nothing.
+func NewReplica(o *ReplicaOptions, out io.Writer) (*Replica, error) {
+	o.Options.flags, o.command = o.flags, "replica"
+	if err := o.setDefaults(kube.ReplicaDefaults()); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &Replica{Server: &Server{options: o.Options, out: out, logger: NewLogger(), program: "millrace"}, options: o}
+	r.welcome = func() { r.followCustom(); r.printWelcome() }
+	if len(os.Args) > 0 {
+		r.program = os.Args[0]
+	}
+	return r, nil
+}
+
+// Run serves until the context ends and everything that it started has ended.
+func (r *Replica) Run(ctx context.Context) error {
+	err := r.run(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil // it was stopped before it was ready
+	}
+	return err
+}
+
+func (r *Replica) run(ctx context.Context) error {
+	o := r.options
+	if err := o.Kube.Apply(); err != nil {
+		return err
+	}
+	if err := o.setShutdownDefaults(); err != nil {
+		return err
+	}
+	config, err := r.findUpstream()
+	if err != nil {
+		return err
+	}
+	setGCPercent(loadingGCPercent)
+	shares := o.memoryShares(availableMemory())
+	b := r.newBackends(shares, nil)
+	b.compact, b.readOnly = 0, true
+	defer b.close()
+	if !o.usesEtcd() {
+		if r.api, err = r.newAPISource(config, b); err != nil {
+			return err
+		}
+		b.api = r.api
+	}
+	tier, err := newReadTier(b, shares, o.watches())
+	if err != nil {
+		return err
+	}
+	accounts, err := r.newReadAccounts()
+	if err != nil {
+		return err
+	}
+	tier.readAccounts = accounts
+	tier.tier.SetAccounts(accounts)
+	defer runUntilStopped(ctx, accounts.Run)()
+	if o.usesEtcd() {
+		if err := r.pingEtcd(ctx, b); err != nil {
+			return err
+		}
+	}
+	if err := r.build(ctx, config, tier); err != nil {
+		return err
+	}
+	defer runUntilStopped(ctx, r.upstream.Run)()
+	return r.runUntilUpstreamFails(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
+}
+
+// findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
+func (r *Replica) findUpstream() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", r.options.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read --kubeconfig: %w", err)
+	}
+	config.QPS, config.UserAgent = -1, replicaAgent
+	if r.upstream, err = replica.NewUpstream(config, r.options.Kube.VersionInfo(), r.logger); err != nil {
+		return nil, err
+	}
+	if err := r.upstream.Read(); err != nil {
+		return nil, fmt.Errorf("%w: check that %s answers, and the user in %s", err, config.Host, r.options.Kubeconfig)
+	}
+	return config, nil
+}
+
+// replicaAgent is the user agent of the replica's own requests.
+const replicaAgent = "millrace-replica"
+
+// newAPISource makes the source of objects for a replica without etcd.
+func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the upstream: %w", err)
+	}
+	client.Timeout = 0 // watches
+	return newAPISource(client, config.Host, b.cache, r.logger), nil
+}
+
+// build makes the server, and gives the tier its routes.
+func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier) error {
+	counters, err := replica.NewMetrics(legacyregistry.Register)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	proxy, err := replica.NewProxy(replica.ProxyConfig{
+		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
+		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+	})
+	if err != nil {
+		return err
+	}
+	if r.options.ProxyClientCert != "" {
+		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
+			return err
+		}
+	}
+	custom := tier.customResources()
+	custom.Stored = nil // the cache has every key that is read
+	if r.api != nil {
+		custom.Gone = func(gone map[schema.GroupResource]bool) {
+			r.api.drop(gone)
+			tier.forgetResources(gone)
+		}
+	}
+	var handler http.Handler
+	r.options.Kube.UseUpstream(r.options.Kubeconfig, config)
+	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
+		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, CustomResources: custom,
+		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
+		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
+		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger,
+	})
+	if err != nil {
+		return r.options.explain(err)
+	}
+	handler = replica.NewHandler(replica.Config{
+		Reads: tier.tier.Wrap, Follow: r.follow, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
+	})
+	r.builtIn = map[schema.GroupVersionResource]schema.GroupResource{}
+	for _, route := range r.server.Routes() {
+		r.builtIn[route.Resource] = route.Stored
+	}
+	main := strings.Join(r.options.Kube.EtcdServers(), ",")
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
+	if err := tier.setRoutes(r.server); err != nil {
+		return err
+	}
+	if r.options.WriteKubeconfig != "" {
+		if err := r.writeKubeconfig(); err != nil {
+			return err
+		}
+	}
+	return r.followFromStart()
+}
+
+// isLocal reports whether a path belongs to the replica itself. The upstream has most of
+// these paths, too; those of this process are what an operator needs here.
+func isLocal(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "healthz", "livez", "readyz", "metrics", "debug":
+		return true
+	}
+	return false
+}
+
+// runUntilUpstreamFails runs serve until the context ends, or until what the replica holds
+// means nothing any more.
+func (r *Replica) runUntilUpstreamFails(ctx context.Context, serve func(context.Context) error) error {
+	if r.api == nil {
+		return serve(ctx)
+	}
+	serving, cancel := context.WithCancelCause(ctx)
+	defer runUntilStopped(ctx, func(ctx context.Context) {
+		select {
+		case err := <-r.api.failed:
+			cancel(fmt.Errorf("%w: start again, so that clients begin anew with what the upstream holds now", err))
+		case <-ctx.Done():
+		}
+	})()
+	err := serve(serving)
+	if cause := context.Cause(serving); cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
+}

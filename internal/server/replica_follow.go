@@ -1,0 +1,88 @@
+package server
+
+import (
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/millrace/millrace/internal/replica"
+)
+
+// definitions are the definitions of custom resources. The replica always follows them,
+// because it needs them to answer for custom resources.
+var definitions = apiextensions.Resource("customresourcedefinitions")
+
+// followFromStart follows definitions and the resources that --follow names. It does
+// nothing with etcd, whose feed has everything.
+func (r *Replica) followFromStart() error {
+	if r.api == nil {
+		return nil
+	}
+	named := []schema.GroupResource{definitions}
+	for _, name := range r.options.Follow {
+		named = append(named, schema.ParseGroupResource(name))
+	}
+	for _, gr := range named {
+		gvr, served := r.upstream.Preferred(gr)
+		if !served {
+			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
+		}
+		if stored, builtIn := r.builtIn[gvr]; builtIn {
+			r.followBuiltIn(stored)
+		}
+	}
+	return nil
+}
+
+// followCustom follows the custom resources that --follow names. Their definitions are
+// known once the replica is ready.
+func (r *Replica) followCustom() {
+	if r.api == nil {
+		return
+	}
+	for _, name := range r.options.Follow {
+		if gvr, served := r.upstream.Preferred(schema.ParseGroupResource(name)); served {
+			if why := r.follow(gvr); why != "" {
+				r.logger.Error("Cannot follow a resource that --follow names", "resource", name, "reason", why)
+			}
+		}
+	}
+}
+
+// follow is a replica.Config.Follow.
+func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
+	if r.options.excludes(gvr.GroupResource()) {
+		return replica.Excluded
+	}
+	if stored, ok := r.builtIn[gvr]; ok {
+		switch {
+		case !r.upstream.SameMinor():
+			return replica.VersionSkew
+		case !r.upstream.Serves(gvr):
+			return replica.NotServed
+		case r.api != nil:
+			r.followBuiltIn(stored)
+		}
+		return ""
+	}
+	if r.server.CustomRoute(gvr) == nil {
+		return replica.NotServed
+	}
+	if r.api != nil {
+		if version := r.server.StorageVersion(gvr); version != "" {
+			r.api.follow(gvr.GroupResource(), gvr.GroupResource().WithVersion(version), false)
+		}
+	}
+	return ""
+}
+
+// followBuiltIn follows a built-in resource in the version that the upstream prefers: each
+// version has all that an object holds. Definitions and APIServices are stored as JSON,
+// others as protobuf.
+func (r *Replica) followBuiltIn(stored schema.GroupResource) {
+	if gvr, ok := r.upstream.Preferred(stored); ok {
+		r.api.follow(stored, gvr, stored.Group != apiextensions.GroupName && stored.Group != apiregistration.GroupName)
+	}
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/millrace/millrace/internal/kube"
+)
+
+// ReplicaOptions are the options of `millrace replica`. NewReplicaOptions makes them; the
+// zero value is not usable.
+type ReplicaOptions struct {
+	// Options are those that a replica has in common with `millrace serve`: about caches,
+	// watches and accounts.
+	*Options
+	Kube *kube.ReplicaOptions
+	// Kubeconfig is the file that leads to the upstream.
+	Kubeconfig string
+	// WriteKubeconfig is the file for the kubeconfig that leads to the replica; "" for none.
+	WriteKubeconfig string
+	// ProxyClientCert and ProxyClientKey are files of a front proxy's certificate.
+	ProxyClientCert, ProxyClientKey string
+	// Follow and Exclude name resources: those that are followed from the start, and those
+	// that never are.
+	Follow, Exclude []string
+
+	// flags are set by AddFlags. NewReplica gives them to Options.
+	flags *pflag.FlagSet
+}
+
+// NewReplicaOptions makes options with their defaults. Only one of two commands that share
+// options may run in a process.
+func NewReplicaOptions(shared *Options) *ReplicaOptions {
+	return &ReplicaOptions{Options: shared, Kube: kube.NewReplicaOptions(shared.Kube)}
+}
+
+// AddFlags adds all flags to those of a command and returns them by section.
+func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
+	var sections cliflag.NamedFlagSets
+	own := sections.FlagSet("millrace")
+	own.StringVar(&o.Kubeconfig, "kubeconfig", "", "Kubeconfig that leads to the upstream, the API server whose reads are answered here. Required. Its user needs the rights that docs/guides/replica.md lists.")
+	own.StringVar(&o.WriteKubeconfig, "write-kubeconfig", "", "File to write a kubeconfig to that leads to this replica, with the user of --kubeconfig.")
+	own.StringVar(&o.ProxyClientCert, "proxy-client-cert-file", "", "Certificate with which the upstream trusts a front proxy, to pass on requests of users with client certificates. Without it the replica impersonates them, if it may.")
+	own.StringVar(&o.ProxyClientKey, "proxy-client-key-file", "", "Key of --proxy-client-cert-file.")
+	own.StringSliceVar(&o.Follow, "follow", nil, "Resources to follow from the start, such as pods,deployments.apps. Without --etcd-servers others are followed from their first read on; secrets only if they are named here.")
+	own.StringSliceVar(&o.Exclude, "exclude", nil, "Resources whose reads are always passed on, such as secrets,events.")
+	o.addReadFlags(own)
+	o.addSLOFlags(own)
+	kubernetes := o.Kube.Flags()
+	for _, name := range kubernetes.Order {
+		sections.FlagSet(name).AddFlagSet(kubernetes.FlagSet(name))
+	}
+	for _, section := range sections.FlagSets {
+		for _, name := range foreignFlags {
+			_ = section.MarkHidden(name) // only one section has it
+		}
+		fs.AddFlagSet(section)
+	}
+	o.flags = fs
+	return sections
+}
+
+// foreignFlags come with those of other programs and have no meaning here. A replica writes
+// no Lease, and asks the upstream alone about users and rights.
+var foreignFlags = []string{"watch-probe", "authentication-kubeconfig", "authorization-kubeconfig"}
+
+// validate checks our own flags. Kubernetes checks its own.
+func (o *ReplicaOptions) validate() error {
+	if o.Kubeconfig == "" {
+		return errors.New("--kubeconfig is missing: give the kubeconfig that leads to the API server to stand in front of")
+	}
+	if (o.ProxyClientCert == "") != (o.ProxyClientKey == "") {
+		return errors.New("one of --proxy-client-cert-file and --proxy-client-key-file is missing: give both")
+	}
+	for _, name := range foreignFlags {
+		if f := o.flags.Lookup(name); f != nil && f.Changed {
+			return fmt.Errorf("--%s has no meaning for a replica: leave it out", name)
+		}
+	}
+	for _, named := range o.Follow {
+		if slices.Contains(o.Exclude, named) {
+			return fmt.Errorf("%s is in --follow and in --exclude: remove it from one of them", named)
+		}
+	}
+	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
+		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
+	}
+	if err := o.validateServing(); err != nil {
+		return err
+	}
+	if err := o.validateReads(); err != nil {
+		return err
+	}
+	return o.validateSLO()
+}
+
+// usesEtcd reports whether objects come from etcd, and not from the upstream's API.
+func (o *ReplicaOptions) usesEtcd() bool { return len(o.Kube.EtcdServers()) > 0 }
+
+// excludes reports whether reads of a resource are always passed on. An etcd holds secrets
+// anyway. From an API server they are copied only for those who ask for it.
+func (o *ReplicaOptions) excludes(gr schema.GroupResource) bool {
+	if slices.Contains(o.Exclude, gr.String()) {
+		return true
+	}
+	return !o.usesEtcd() && gr == schema.GroupResource{Resource: "secrets"} && !slices.Contains(o.Follow, gr.String())
+}

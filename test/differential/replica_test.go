@@ -1,0 +1,57 @@
+package differential
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// replicaRequests is the number of random requests to each replica.
+const replicaRequests = 600
+
+// replicaScripts is the number of scripts of writes that watches of each replica follow.
+const replicaScripts = 3
+
+// replicas are ways to follow the stock server of a fixture.
+func (p *pair) replicas() map[string][]string {
+	return map[string][]string{
+		"etcd": {p.ours.EtcdServers()},
+		"api":  {"--follow=secrets"},
+	}
+}
+
+// replica compares a replica in front of the stock server with that server: at rest,
+// while objects change, and for requests that it passes on.
+func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
+	pki := filepath.Join(p.theirs.DataDir, "pki")
+	args := append(p.replicas()[source], featureGates,
+		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
+	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
+	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
+	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
+	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
+	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
+	t.Run("denied", func(t *testing.T) { both.agree(t, denied(gen.kinds)) })
+	t.Run("pages", func(t *testing.T) { both.pages(t) })
+	t.Run("watches", func(t *testing.T) { both.watchScripts(t, gen.fork().Rand, replicaScripts) })
+	if source == "etcd" { // another feed's watches wait for the upstream's bookmarks
+		t.Run("watches at rest", func(t *testing.T) { both.watchAtRest(t, gen.fork()) })
+	}
+	both.logCounts(t)
+}
+
+// logCounts logs how many requests the replica has answered, and why it has passed others
+// on.
+func (p *pair) logCounts(t *testing.T) {
+	a, err := p.ours.do(request{path: "/metrics"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(a.body)) {
+		if strings.HasPrefix(line, servedMetric) || strings.HasPrefix(line, passedOnMetric) || strings.HasPrefix(line, "millrace_replica_") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package replica
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// readRules are the rights of a replica that follows some resources by the API, besides
+// those of the role system:auth-delegator. docs/guides/replica.md has the same.
+func readRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "pods"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"}, Verbs: []string{"get", "list", "watch"}},
+	}
+}
+
+// TestRightsAreTheUpstreams sends reads and writes of users with different rights to a
+// replica with the least rights of its own, and to its upstream: statuses and bodies of
+// denials are equal.
+func TestRightsAreTheUpstreams(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	upstream := startUpstream(t)
+	admin := clientset(t, upstream.Config())
+	own := account(t, admin, "replica", []string{"system:auth-delegator"}, readRules()...)
+	reader := account(t, admin, "reader", nil, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}})
+	must(admin.CoreV1().ConfigMaps("default").Create(ctx, configMap("one"), metav1.CreateOptions{}))(t)
+	kubeconfig := kubeconfigFor(t, upstream, own)
+	replica := harness.StartReplica(t, upstream, "--kubeconfig="+kubeconfig, "--follow=configmaps")
+
+	for name, token := range map[string]string{"reader": reader, "unknown token": "nonsense", "nobody": ""} {
+		for _, path := range []string{"/api/v1/namespaces/default/configmaps/one", "/api/v1/configmaps?resourceVersion=0", "/api/v1/pods", "/api/v1/namespaces/default/secrets", "/version", "/apis", "/nothing"} {
+			var theirs, ours answer
+			eventually(t, "equal answers to "+name+" for "+path, func() (err error) {
+				if theirs, err = fetch(ctx, withToken(upstream, t, token), path); err != nil {
+					return err
+				}
+				if ours, err = fetch(ctx, withToken(replica, t, token), path); err != nil {
+					return err
+				}
+				if ours != theirs {
+					return notYet("replica %d %.300s\nupstream %d %.300s", ours.status, ours.body, theirs.status, theirs.body)
+				}
+				return nil
+			})
+		}
+	}
+	t.Run("certificates need a way", func(t *testing.T) {
+		// The kubeconfig that the replica wrote has its own token, so the administrator's
+		// certificate comes from the upstream's.
+		config := replica.Config()
+		config.BearerToken = ""
+		config.CertData, config.KeyData = upstream.Config().CertData, upstream.Config().KeyData
+		client := clientset(t, config)
+		must(client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{ResourceVersion: "0"}))(t)
+		_, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("two"), metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "--proxy-client-cert-file") {
+			t.Errorf("write with a certificate: %v, want 403 with advice", err)
+		}
+	})
+}
+
+// TestUsersArePassedOn writes as the administrator, who has a certificate, through replicas
+// that name the user in each of the two ways. The upstream records the user.
+func TestUsersArePassedOn(t *testing.T) {
+	t.Parallel()
+	upstream := startUpstream(t)
+	pki := filepath.Join(upstream.DataDir, "pki")
+	for name, flags := range map[string][]string{
+		"impersonation": nil,
+		"front proxy": {
+			"--proxy-client-cert-file=" + filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file=" + filepath.Join(pki, "front-proxy-client.key"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			replica := harness.StartReplica(t, upstream, flags...)
+			theirs := must(clientset(t, upstream.Config()).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), review(), metav1.CreateOptions{}))(t)
+			ours := must(clientset(t, replica.Config()).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), review(), metav1.CreateOptions{}))(t)
+			if ours.Status.String() != theirs.Status.String() {
+				t.Errorf("the upstream takes the user for %v, want %v", ours.Status, theirs.Status)
+			}
+			// Headers that name another user are not believed.
+			client := must(http.NewRequestWithContext(t.Context(), http.MethodGet, replica.URL+"/api/v1/namespaces/default/secrets", nil))(t)
+			client.Header.Set("X-Remote-User", "admin")
+			client.Header.Set("X-Remote-Group", "system:masters")
+			nobody := replica.HTTPClient()
+			nobody.Transport.(*http.Transport).TLSClientConfig.Certificates = nil
+			resp := must(nobody.Do(client))(t)
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
+				t.Errorf("a stranger who claims to be an administrator gets %d", resp.StatusCode)
+			}
+		})
+	}
+}
