@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/millrace/millrace/test/harness"
 )
 
 // firstHalf selects about half of all objects.
@@ -136,8 +134,7 @@ func (p *pair) shardsCounted(t *testing.T) {
 // shardsOff compares servers that do not serve shards. They ignore the parameter.
 func (p *pair) shardsOff(t *testing.T, gen *requestGenerator) {
 	start := func(path string) *side {
-		flags := append(common("--read-path="+path, p.ours.EtcdServers(), "--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1"), "--feature-gates=ShardedListAndWatch=false")
-		return newSide(t, harness.Start(t, harness.ShortTempDir(t), flags...))
+		return newSide(t, startBeside(t, p.ours.Server, concat(everything, "--read-path="+path, "--feature-gates=ShardedListAndWatch=false")...))
 	}
 	off := &pair{tb: t, ours: start("millrace"), theirs: start("kubernetes"), etcd: p.etcd}
 	off.until("custom resources", func() error { return off.catchUp(named(gen.kinds, "widgets").listPath("")) })
