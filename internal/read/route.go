@@ -21,7 +21,8 @@ import (
 
 // Objects finds stored objects without decoding them, as fresh as a request asks for. Keys
 // are those of Kubernetes' registries: prefix, namespace, name. Errors are storage's. An
-// error that wraps cache.ErrExpired says that only etcd may have what was asked for.
+// error that wraps cache.ErrExpired says that only etcd may have what was asked for. One
+// that wraps cache.ErrNotReady or cache.ErrUnproven leaves the answer to another server.
 type Objects interface {
 	Find(ctx context.Context, key, resourceVersion string) (encode.EntryRun, error)
 	Select(ctx context.Context, key string, opts storage.ListOptions) (cache.Page, error)

@@ -26,7 +26,7 @@ func (p *pair) replicas() map[string][]string {
 // while objects change, and for requests that it passes on.
 func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 	pki := filepath.Join(p.theirs.DataDir, "pki")
-	args := append(p.replicas()[source], featureGates,
+	args := concat(p.replicas()[source], featureGates,
 		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
 	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
 	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
