@@ -31,6 +31,8 @@ type Route struct {
 	Gets, Lists, Watches bool
 	// Serializer has the media types of the resource.
 	Serializer runtime.NegotiatedSerializer
+	// Object is an empty object of the version, nil if the version has no Go type.
+	Object runtime.Object
 	// Convertor converts objects to served versions, and the labels of field selectors.
 	Convertor runtime.ObjectConvertor
 	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if the
@@ -69,6 +71,9 @@ func (s *Server) Routes() []Route {
 			r.Stored = storageOf(r.Resource.GroupResource())
 			r.Serializer = serializers()[i]
 			r.Convertor = schemes()[i]
+			if obj, err := schemes()[i].New(r.Kind); err == nil {
+				r.Object = obj
+			}
 			r.Table = tables.Of(r.Stored)
 			r.setDeprecation(schemes()[i])
 			routes = append(routes, *r)
