@@ -31,8 +31,8 @@ type Route struct {
 	Gets, Lists, Watches bool
 	// Serializer has the media types of the resource.
 	Serializer runtime.NegotiatedSerializer
-	// Object is an empty object of the version, nil if the version has no Go type.
-	Object runtime.Object
+	// Scheme knows the Go type of the version.
+	Scheme *runtime.Scheme
 	// Convertor converts objects to served versions, and the labels of field selectors.
 	Convertor runtime.ObjectConvertor
 	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if the
@@ -70,10 +70,7 @@ func (s *Server) Routes() []Route {
 		for _, r := range byName {
 			r.Stored = storageOf(r.Resource.GroupResource())
 			r.Serializer = serializers()[i]
-			r.Convertor = schemes()[i]
-			if obj, err := schemes()[i].New(r.Kind); err == nil {
-				r.Object = obj
-			}
+			r.Scheme, r.Convertor = schemes()[i], schemes()[i]
 			r.Table = tables.Of(r.Stored)
 			r.setDeprecation(schemes()[i])
 			routes = append(routes, *r)

@@ -156,10 +156,10 @@ func (r *readTier) route(cfg read.RouteConfig) (*read.Route, error) {
 // tablesOf returns the tables of a route's kind. It returns nil for kinds that tables do not
 // describe, and if nothing is to be transcoded.
 func (r *readTier) tablesOf(tables *transcode.Tables, route *kube.Route) *transcode.Kind {
-	if r.proofs == nil || route.Object == nil {
+	if r.proofs == nil {
 		return nil
 	}
-	kind, err := tables.Kind(route.Kind, route.Object)
+	kind, err := tables.Kind(route.Scheme, route.Kind)
 	if err != nil {
 		r.backends.logger.Debug("Objects of a kind are always encoded by Kubernetes.", "kind", route.Kind.String(), "reason", err.Error())
 		return nil

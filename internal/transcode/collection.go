@@ -76,9 +76,10 @@ func (w *walker) mapped(f *field, stored []byte) bool {
 		}
 		i = next
 		key, content, ok := splitEntry(entry)
-		if !ok || count > 0 && bytes.Compare(last, key) >= 0 {
+		if !ok || count > 0 && bytes.Compare(last, key) >= 0 || content == nil && f.value != bytesValue {
 			return false
 		}
+		w.incomplete = w.incomplete || content == nil
 		if w.writes {
 			if count > 0 {
 				w.dst = append(w.dst, ',')
@@ -103,16 +104,19 @@ func (w *walker) mapped(f *field, stored []byte) bool {
 	return true
 }
 
-// splitEntry splits a map's entry into key and value. Both must be there, as Kubernetes'
-// encoder writes them.
+// splitEntry splits a map's entry into key and value. Kubernetes' encoder always writes both,
+// but for a []byte that is nil: then content is nil.
 func splitEntry(entry []byte) (key, content []byte, ok bool) {
 	const keyTag, valueTag = 1<<3 | lengthDelimited, 2<<3 | lengthDelimited
 	if len(entry) == 0 || entry[0] != keyTag {
 		return nil, nil, false
 	}
 	key, i := payload(entry, 1)
-	if i < 0 || i == len(entry) || entry[i] != valueTag {
+	if i < 0 || i < len(entry) && entry[i] != valueTag {
 		return nil, nil, false
+	}
+	if i == len(entry) {
+		return key, nil, true
 	}
 	content, i = payload(entry, i+1)
 	return key, content, i == len(entry)

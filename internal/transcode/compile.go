@@ -162,12 +162,10 @@ func (f *field) setTag(tag string) error {
 	if err != nil || number == 0 || number >= maxNumber {
 		return fmt.Errorf("%w: tag %q", ErrUnsupported, tag)
 	}
-	wire, want := protowire.BytesType, "bytes"
+	// The type in the tag is not always that of the generated code. The Go type is.
+	wire := protowire.BytesType
 	if f.arity != mapped && (f.value == intValue || f.value == boolValue) {
-		wire, want = protowire.VarintType, "varint"
-	}
-	if parts[0] != want {
-		return fmt.Errorf("%w: tag %q", ErrUnsupported, tag)
+		wire = protowire.VarintType
 	}
 	f.number, f.tag = uint32(number), uint32(number)<<3|uint32(wire)
 	f.tagSize = uint32(bits.Len32(f.tag)+6) / 7

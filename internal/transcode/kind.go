@@ -40,9 +40,22 @@ const (
 // metadataTag is the tag of an object's metadata, which is the first field of all kinds.
 const metadataTag = 1<<3 | lengthDelimited
 
-// Kind returns the tables of a kind and version, of which obj is an empty object. It fails
-// with ErrUnsupported for types that tables do not describe.
-func (t *Tables) Kind(gvk schema.GroupVersionKind, obj runtime.Object) (*Kind, error) {
+// Kind returns the tables of a kind and version. It fails with ErrUnsupported for types that
+// tables do not describe. It also does for versions other than that in which Kubernetes
+// stores the kind, because fingerprints do not cover what their conversion does.
+func (t *Tables) Kind(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (*Kind, error) {
+	for _, gv := range scheme.PrioritizedVersionsForGroup(gvk.Group) {
+		if gv == gvk.GroupVersion() {
+			break
+		}
+		if scheme.Recognizes(gv.WithKind(gvk.Kind)) {
+			return nil, fmt.Errorf("%w: %v is stored as %s", ErrUnsupported, gvk, gv.Version)
+		}
+	}
+	obj, err := scheme.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("make object: %w", err)
+	}
 	typ := reflect.TypeOf(obj)
 	if typ.Kind() != reflect.Pointer {
 		return nil, fmt.Errorf("%w: %v", ErrUnsupported, typ)

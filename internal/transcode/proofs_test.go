@@ -1,6 +1,7 @@
 package transcode_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/transcode"
 )
@@ -149,9 +151,29 @@ func TestProofsAreSharedSafely(t *testing.T) {
 
 // TestUnsupportedTypes compiles types that tables do not describe.
 func TestUnsupportedTypes(t *testing.T) {
+	kind := corev1.SchemeGroupVersion.WithKind("Kind")
 	for _, empty := range []runtime.Object{&runtime.Unknown{}, &metav1.Status{}, &metav1.List{}, &metav1.PartialObjectMetadataList{}} {
-		if _, err := transcode.NewTables().Kind(corev1.SchemeGroupVersion.WithKind("X"), empty); err == nil {
-			t.Errorf("%T has tables", empty)
+		scheme := runtime.NewScheme()
+		scheme.AddKnownTypeWithName(kind, empty)
+		if _, err := transcode.NewTables().Kind(scheme, kind); !errors.Is(err, transcode.ErrUnsupported) {
+			t.Errorf("%T: %v", empty, err)
+		}
+	}
+}
+
+// TestOtherVersionsHaveNoTables asks for a version in which a kind is not stored.
+func TestOtherVersionsHaveNoTables(t *testing.T) {
+	scheme := runtime.NewScheme()
+	old, preferred := schema.GroupVersion{Group: "g", Version: "v1"}, schema.GroupVersion{Group: "g", Version: "v2"}
+	scheme.AddKnownTypeWithName(old.WithKind("Both"), &corev1.ConfigMap{})
+	scheme.AddKnownTypeWithName(old.WithKind("Old"), &corev1.ConfigMap{})
+	scheme.AddKnownTypeWithName(preferred.WithKind("Both"), &corev1.ConfigMap{})
+	if err := scheme.SetVersionPriority(preferred, old); err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[schema.GroupVersionKind]bool{preferred.WithKind("Both"): true, old.WithKind("Both"): false, old.WithKind("Old"): true} {
+		if _, err := transcode.NewTables().Kind(scheme, kind); (err == nil) != want {
+			t.Errorf("%v: %v", kind, err)
 		}
 	}
 }

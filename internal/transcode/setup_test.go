@@ -38,7 +38,9 @@ type lane struct {
 func newLane(t *testing.T, sample int, kind string, empty runtime.Object) *lane {
 	t.Helper()
 	l := &lane{kind: corev1.SchemeGroupVersion.WithKind(kind)}
-	tables, err := transcode.NewTables().Kind(l.kind, empty)
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(l.kind, empty)
+	tables, err := transcode.NewTables().Kind(scheme, l.kind)
 	if err != nil {
 		t.Fatal(err)
 	}

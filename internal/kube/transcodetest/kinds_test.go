@@ -72,7 +72,7 @@ var versions = sync.OnceValue(func() []*version {
 				if _, err := meta.Accessor(obj); err != nil {
 					continue // It is an answer, and never stored.
 				}
-				v.tables, v.reason = tables.Kind(v.kind, obj)
+				v.tables, v.reason = tables.Kind(b.scheme, v.kind)
 				found = append(found, v)
 			}
 		}

@@ -18,7 +18,7 @@ const objectsPerKind = 40
 // Of each there are several with other values in the same fields. If two of them have one
 // fingerprint, both must be equal or both different: that is what Proofs rely on.
 func TestRandomObjectsAreEqualOrDeclined(t *testing.T) {
-	if len(versions()) < 80 {
+	if len(versions()) < 120 {
 		t.Fatalf("found only %d kinds and versions", len(versions()))
 	}
 	for i, v := range versions() {
@@ -73,9 +73,22 @@ func (v *version) random(tb testing.TB, filler *randfill.Filler, canonical bool)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	decoded, err := runtime.Decode(v.codecs.UniversalDecoder(v.kind.GroupVersion()), stored)
+	return v.admitted(tb, stored)
+}
+
+// admitted decodes an object as Kubernetes' handlers do, and returns it as they store it.
+func (v *version) admitted(tb testing.TB, encoded []byte) runtime.Object {
+	tb.Helper()
+	obj, err := runtime.Decode(v.codecs.UniversalDecoder(v.internal()), encoded)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return decoded
+	stored, err := v.store(obj)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if obj, err = runtime.Decode(v.codecs.UniversalDeserializer(), stored); err != nil {
+		tb.Fatal(err)
+	}
+	return obj
 }

@@ -44,7 +44,6 @@ func TestShares(t *testing.T) {
 	var table strings.Builder
 	for i, v := range versions() {
 		if v.tables == nil {
-			fmt.Fprintf(&table, "| %s %s | no tables | | |\n", v.kind.GroupVersion(), v.kind.Kind)
 			continue
 		}
 		var random, real [2]shares
@@ -100,11 +99,10 @@ func manifests(t *testing.T) map[string][][]byte {
 			if v == nil || v.tables == nil {
 				continue
 			}
-			obj, err := runtime.Decode(v.codecs.UniversalDecoder(v.kind.GroupVersion()), document)
-			if err != nil {
+			if bytes.Contains(document, []byte(": $C")) {
 				continue // It has a placeholder.
 			}
-			stored, err := v.storeAsIs(obj)
+			stored, err := v.storeAsIs(v.admitted(t, document))
 			if err != nil {
 				t.Fatal(err)
 			}
