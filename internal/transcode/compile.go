@@ -80,6 +80,9 @@ func (m *message) index() error {
 			return fmt.Errorf("%w: field number %d twice", ErrUnsupported, f.number)
 		}
 		m.byNumber[f.number] = uint8(i + 1)
+		if f.required() || f.absent != nil {
+			m.always.add(i)
+		}
 		for _, name := range f.names() {
 			if names[name] {
 				return fmt.Errorf("%w: name %s twice", ErrUnsupported, name)

@@ -115,24 +115,26 @@ func (s *jsonScanner) word(word string) bool {
 }
 
 // string checks a string without characters that encoding/json escapes. The first byte of
-// U+2028 and U+2029 is refused, with all runes that begin so.
+// U+2028 and U+2029 is refused, with all runes that begin so. Most strings are short, so this
+// looks at one byte at a time.
 func (s *jsonScanner) string() bool {
 	const lineSeparator = 0xe2
-	if s.at >= len(s.text) || s.text[s.at] != '"' {
+	text, i := s.text, s.at+1
+	if s.at >= len(text) || text[s.at] != '"' {
 		return false
 	}
-	i := s.at + 1
-	for {
-		i += plainPrefix(s.text[i:])
-		if i >= len(s.text) {
-			return false
+	for i < len(text) {
+		b := text[i]
+		if plain[b] {
+			i++
+			continue
 		}
-		switch b := s.text[i]; {
+		switch {
 		case b == '"':
 			s.at = i + 1
 			return true
 		case b == '\\':
-			n := escapeLength(s.text[i:])
+			n := escapeLength(text[i:])
 			if n == 0 {
 				return false
 			}
@@ -143,6 +145,7 @@ func (s *jsonScanner) string() bool {
 			i++
 		}
 	}
+	return false
 }
 
 // escapeLength returns the length of the escape at the beginning of text, 0 if it is

@@ -233,7 +233,7 @@ func (w *walker) raw(content []byte) bool {
 		return false
 	}
 	text, i := payload(content, 1)
-	if i != len(content) || !isCompactObject(text) {
+	if i != len(content) || w.writes && !isCompactObject(text) {
 		return false
 	}
 	if w.writes {

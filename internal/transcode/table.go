@@ -70,9 +70,16 @@ type message struct {
 	fields []field
 	// byNumber has for each protobuf number the index in fields plus 1, or 0.
 	byNumber []uint8
+	// always has the fields for which something is done if they are not stored.
+	always fieldSet
 	// relations are values at which conversion looks (see relations.go).
 	relations []relationOf
 }
+
+// fieldSet is a set of fields, by their index in a message.
+type fieldSet [(maxFields + 63) / 64]uint64
+
+func (s *fieldSet) add(i int) { s[i/64] |= 1 << (i % 64) }
 
 // find returns the index of a field, or -1.
 func (m *message) find(number uint64) int {

@@ -78,27 +78,16 @@ func (w *walker) message(m *message, content []byte) bool {
 	w.spans = append(w.spans, noSpans[:len(m.fields)]...)
 	// A nested message may move the stack. What is below it is not changed then.
 	spans := w.spans[base:]
-	if !scan(m, content, spans) {
+	due := m.always
+	if !scan(m, content, spans, &due) {
 		return false
 	}
-	for i := range m.fields {
-		f, at := &m.fields[i], spans[i]
-		ok := true
-		switch {
-		case f.revision:
-			w.incomplete = w.incomplete || at.to == 0
-			w.writeRevision(f)
-		case at.to == 0:
-			ok = w.absent(f)
-		case f.arity == single:
-			ok = w.single(f, content[at.from+f.tagSize:at.to])
-		case f.arity == list:
-			ok = w.list(f, content[at.from:at.to])
-		default:
-			ok = w.mapped(f, content[at.from:at.to])
-		}
-		if !ok {
-			return false
+	for word, fields := range due {
+		for ; fields != 0; fields &= fields - 1 {
+			i := 64*word + bits.TrailingZeros64(fields)
+			if !w.field(&m.fields[i], content, spans[i]) {
+				return false
+			}
 		}
 	}
 	for i := range m.relations {
@@ -113,8 +102,25 @@ func (w *walker) message(m *message, content []byte) bool {
 	return true
 }
 
-// scan finds the fields of a message.
-func scan(m *message, content []byte, spans []span) bool {
+// field writes a field whose values are at a place in the bytes of its message.
+func (w *walker) field(f *field, content []byte, at span) bool {
+	switch {
+	case f.revision:
+		w.incomplete = w.incomplete || at.to == 0
+		w.writeRevision(f)
+		return true
+	case at.to == 0:
+		return w.absent(f)
+	case f.arity == single:
+		return w.single(f, content[at.from+f.tagSize:at.to])
+	case f.arity == list:
+		return w.list(f, content[at.from:at.to])
+	}
+	return w.mapped(f, content[at.from:at.to])
+}
+
+// scan finds the fields of a message. It adds them to found.
+func scan(m *message, content []byte, spans []span, found *fieldSet) bool {
 	var last uint64
 	for i := 0; i < len(content); {
 		start := i
@@ -138,6 +144,7 @@ func scan(m *message, content []byte, spans []span) bool {
 		}
 		if tag != last {
 			spans[at].from = uint32(start)
+			found.add(at)
 		} else if m.fields[at].arity == single {
 			return false
 		}

@@ -99,8 +99,9 @@ func manifests(t *testing.T) map[string][][]byte {
 			if v == nil || v.tables == nil {
 				continue
 			}
-			if bytes.Contains(document, []byte(": $C")) {
-				continue // It has a placeholder.
+			document = bytes.ReplaceAll(bytes.ReplaceAll(document, []byte("$NS"), []byte("team")), []byte("$N"), []byte("1"))
+			if _, err := runtime.Decode(v.codecs.UniversalDeserializer(), document); err != nil {
+				continue // It has other placeholders.
 			}
 			stored, err := v.storeAsIs(v.admitted(t, document))
 			if err != nil {
