@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/transcode"
 )
 
-// renamed is a ConfigMap with a wrong table: one name is wrong.
-type renamed struct {
+// wrongName is a ConfigMap with a wrong name in its table.
+type wrongName struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	Data              map[string]string `json:"dataa,omitempty" protobuf:"bytes,2,rep,name=data"`
@@ -24,10 +24,10 @@ type renamed struct {
 	Immutable         *bool             `json:"immutable,omitempty" protobuf:"varint,4,opt,name=immutable"`
 }
 
-func (r *renamed) DeepCopyObject() runtime.Object { return nil }
+func (r *wrongName) DeepCopyObject() runtime.Object { return nil }
 
-// unomitted is a ConfigMap with a wrong table: one field is not left out when it is empty.
-type unomitted struct {
+// wrongOption is a ConfigMap with a wrong table: one field is not left out when it is empty.
+type wrongOption struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	Immutable         *bool             `json:"immutable,omitempty" protobuf:"varint,4,opt,name=immutable"`
@@ -35,12 +35,12 @@ type unomitted struct {
 	BinaryData        map[string][]byte `json:"binaryData" protobuf:"bytes,3,rep,name=binaryData"`
 }
 
-func (u *unomitted) DeepCopyObject() runtime.Object { return nil }
+func (u *wrongOption) DeepCopyObject() runtime.Object { return nil }
 
 // TestWrongTablesSendNothing uses tables with a mistake. Objects that meet the mistake are
 // encoded, each of them, and the place of the difference is logged without values.
 func TestWrongTablesSendNothing(t *testing.T) {
-	for name, empty := range map[string]runtime.Object{"dataa": &renamed{}, "binaryData": &unomitted{}} {
+	for name, empty := range map[string]runtime.Object{"dataa": &wrongName{}, "binaryData": &wrongOption{}} {
 		l := newLane(t, rarely, "ConfigMap", empty)
 		for i := range 100 {
 			obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("name-", i)}, Data: map[string]string{"password": "secret"}}
