@@ -78,11 +78,15 @@ func TestLaterDifferenceStopsTheForm(t *testing.T) {
 		}
 		l.send(t, obj)
 	}
-	other := &corev1.ConfigMap{BinaryData: map[string][]byte{"a": nil}}
-	for _, obj := range []*corev1.ConfigMap{obj, other, other} {
-		if got := l.send(t, obj); got != "changed" {
-			t.Errorf("sent %s", got)
-		}
+	if got := l.send(t, obj); got != "changed" {
+		t.Errorf("sent %s", got)
+	}
+	l.encode, l.encoded = nil, 0
+	for range 5 {
+		l.send(t, &corev1.ConfigMap{Data: map[string]string{"a": "b"}, BinaryData: map[string][]byte{"a": {}}})
+	}
+	if l.encoded != 5 {
+		t.Errorf("%d of 5 other objects were encoded", l.encoded)
 	}
 	if log := l.log.String(); !strings.Contains(log, "ERROR") || strings.Contains(log, "secret") {
 		t.Errorf("logged %s", log)

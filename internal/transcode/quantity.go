@@ -68,6 +68,7 @@ func isCanonicalParsed(text []byte) bool {
 	if err != nil {
 		return false
 	}
-	milli := q.DeepCopy()
-	return milli.RoundUp(resource.Milli) && q.String() == string(text) && milli.String() == string(text)
+	rounded := q.DeepCopy()
+	rounded.RoundUp(resource.Milli)
+	return q.String() == string(text) && rounded.String() == string(text)
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,9 +24,10 @@ type object interface {
 	metav1.Object
 }
 
-// lane sends objects of one kind through a transcoder to JSON. They have no defaults and no
-// conversion, so encoding/json says what they look like.
+// lane sends objects of one kind through a transcoder. They have no defaults and no
+// conversion, so encoding/json and their own Marshal say what they look like.
 type lane struct {
+	target     transcode.Target
 	kind       schema.GroupVersionKind
 	proofs     *transcode.Proofs
 	transcoder *transcode.Transcoder
@@ -37,7 +40,12 @@ type lane struct {
 
 func newLane(t *testing.T, sample int, kind string, empty runtime.Object) *lane {
 	t.Helper()
-	l := &lane{kind: corev1.SchemeGroupVersion.WithKind(kind)}
+	return newTargetLane(t, transcode.ObjectJSON, sample, kind, empty)
+}
+
+func newTargetLane(t *testing.T, target transcode.Target, sample int, kind string, empty runtime.Object) *lane {
+	t.Helper()
+	l := &lane{target: target, kind: corev1.SchemeGroupVersion.WithKind(kind)}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(l.kind, empty)
 	tables, err := transcode.NewTables().Kind(scheme, l.kind)
@@ -45,7 +53,7 @@ func newLane(t *testing.T, sample int, kind string, empty runtime.Object) *lane 
 		t.Fatal(err)
 	}
 	l.proofs = transcode.NewProofs(transcode.Config{Sample: sample, Logger: slog.New(slog.NewTextHandler(&l.log, nil))})
-	l.transcoder = transcode.New(tables, transcode.ObjectJSON, "a form", l.proofs)
+	l.transcoder = transcode.New(tables, target, "a form", l.proofs)
 	return l
 }
 
@@ -76,12 +84,40 @@ func (l *lane) sendStored(t *testing.T, stored []byte, obj object) string {
 		if l.encode != nil {
 			return append(dst, l.encode(obj)...), nil
 		}
-		return append(dst, wanted(t, obj)...), nil
+		return append(dst, l.wanted(t, obj)...), nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(got)
+}
+
+// wanted is an object as Kubernetes writes it for the lane's target.
+func (l *lane) wanted(t *testing.T, obj object) string {
+	t.Helper()
+	if l.target == transcode.ObjectJSON {
+		return wanted(t, obj)
+	}
+	if l.target == transcode.ItemJSON {
+		kind := obj.GetObjectKind().GroupVersionKind()
+		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		defer obj.GetObjectKind().SetGroupVersionKind(kind)
+		return strings.TrimSuffix(wanted(t, obj), "\n")
+	}
+	obj.SetResourceVersion("42")
+	var encoded bytes.Buffer
+	if err := protobuf.NewSerializer(nil, nil).Encode(obj, &encoded); err != nil {
+		t.Fatal(err)
+	}
+	if l.target == transcode.ObjectProtobuf {
+		return encoded.String()
+	}
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(encoded.Bytes()[len("k8s\x00"):]); err != nil {
+		t.Fatal(err)
+	}
+	const items = 2
+	return string(protowire.AppendBytes(protowire.AppendTag(nil, items, protowire.BytesType), envelope.Raw))
 }
 
 // wanted is an object as encoding/json writes it.
@@ -101,7 +137,7 @@ func (l *lane) sendTwice(t *testing.T, obj object) {
 	t.Helper()
 	l.send(t, obj)
 	before := l.encoded
-	got, want := l.send(t, obj), wanted(t, obj)
+	got, want := l.send(t, obj), l.wanted(t, obj)
 	if l.encoded != before {
 		t.Errorf("%s was encoded: %+v, %s", want, l.proofs.Counts(), l.log.String())
 	}

@@ -101,10 +101,10 @@ func TestQuantities(t *testing.T) {
 // cannot read, and two that it keeps though it would not write them by itself.
 func TestQuantitiesThatAreNotCanonical(t *testing.T) {
 	l := newLane(t, rarely, "Node", &corev1.Node{})
-	obj := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("2222k")}}}
-	stored := l.stored(t, obj)
 	send := func(text string) (declined bool) {
-		changed := bytes.Replace(stored, []byte("2222k"), []byte(text), 1)
+		long := strings.Repeat("2", len(text)-1) + "k"
+		obj := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse(long)}}}
+		changed := bytes.Replace(l.stored(t, obj), []byte(long), []byte(text), 1)
 		var envelope runtime.Unknown
 		if err := envelope.Unmarshal(changed[len("k8s\x00"):]); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestQuantitiesThatAreNotCanonical(t *testing.T) {
 		l.sendStored(t, changed, decoded)
 		return l.proofs.Counts().Declined > before
 	}
-	for _, text := range []string{"2000m", "1024K", "1000k", "0.5Ki", "1000u", "2000n", "     ", "1024i"} {
+	for _, text := range []string{"2000m", "1024K", "1000k", "0.5Ki", "1000u", "2000n", "     ", "1024i", "0.0001", "0.00000001"} {
 		if !send(text) {
 			t.Errorf("%q was not declined", text)
 		}

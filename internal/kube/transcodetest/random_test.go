@@ -1,6 +1,7 @@
 package transcodetest
 
 import (
+	"flag"
 	"fmt"
 	"math/rand"
 	"testing"
@@ -10,8 +11,13 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// objectsPerKind is how many random objects of each version are compared in each form.
-const objectsPerKind = 40
+var (
+	objectsFlag = flag.Int("objects", 40, "random objects of each version that are compared in each form")
+	seedFlag    = flag.Int64("seed", 1, "seed of random objects")
+)
+
+// variants is how often the values of a random object are changed.
+const variants = 6
 
 // TestRandomObjectsAreEqualOrDeclined compares random objects of every version: those that
 // Kubernetes would store, and those that only an older or a broken server could have stored.
@@ -28,7 +34,7 @@ func TestRandomObjectsAreEqualOrDeclined(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s.%s.%s", v.kind.Kind, v.kind.Version, v.kind.Group), func(t *testing.T) {
 			for target := range mediaTypes {
-				testRandom(t, newLane(t, v, target), int64(i))
+				testRandom(t, newLane(t, v, target), *seedFlag+int64(1000*i))
 			}
 		})
 	}
@@ -39,9 +45,9 @@ func testRandom(t *testing.T, l *lane, seed int64) {
 	r := rand.New(src)
 	filler := fuzzer.FuzzerFor(l.version.funcs, src, l.version.codecs).RandSource(src).NilChance(.5).NumElements(1, 3)
 	counts := map[outcome]int{}
-	for i := range objectsPerKind {
+	for i := range *objectsFlag {
 		obj := l.version.random(t, filler, i%2 == 0)
-		for range 4 {
+		for range variants {
 			stored, err := l.version.storeAsIs(obj)
 			if err != nil {
 				t.Fatal(err)
