@@ -171,7 +171,7 @@ func (f *field) setTag(tag string) error {
 		wire = protowire.VarintType
 	}
 	f.number, f.tag = uint32(number), uint32(number)<<3|uint32(wire)
-	f.tagSize = uint32(bits.Len32(f.tag)+6) / 7
+	f.tagSize = uint8(bits.Len32(f.tag)+6) / 7
 	return nil
 }
 

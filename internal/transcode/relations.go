@@ -34,7 +34,7 @@ func (s storedFields) first(name string) []byte {
 			if s.spans[i].to == 0 {
 				return nil
 			}
-			value, _ := payload(s.content, int(s.spans[i].from+f.tagSize))
+			value, _ := payload(s.content, int(s.spans[i].from)+int(f.tagSize))
 			return value
 		}
 	}

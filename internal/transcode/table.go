@@ -28,23 +28,18 @@ const (
 	mapped // a map: entries with a key, which is a string, and a value
 )
 
-// field is a field of a message.
+// field is a field of a message. What each walk needs stands first, in one line of the
+// processor's cache.
 type field struct {
 	// name begins the field in JSON: a comma, the quoted name and a colon.
 	name []byte
-	// absent is what JSON has if the field is not stored, name included. Nil means nothing.
-	// A struct that is no pointer is written as if it were stored empty.
-	absent []byte
-	// message is the table of the values, for messageValue.
-	message *message
-	// opening begins the objects of the field in JSON: what conversion adds to each.
-	opening []byte
 	// token is the field's part of a fingerprint.
 	token uint64
+	// message is the table of the values, for messageValue.
+	message *message
 
-	number  uint32
 	tag     uint32 // number and wire type, as it is stored
-	tagSize uint32
+	tagSize uint8
 	value   value
 	arity   arity
 	// wide tells an int64 from an int32.
@@ -62,6 +57,13 @@ type field struct {
 	hashed, hashedDomain bool
 	// revision says that the field is the object's resourceVersion.
 	revision bool
+
+	number uint32
+	// absent is what JSON has if the field is not stored, name included. Nil means nothing.
+	// A struct that is no pointer is written as if it were stored empty.
+	absent []byte
+	// opening begins the objects of the field in JSON: what conversion adds to each.
+	opening []byte
 }
 
 // message is the table of a struct.

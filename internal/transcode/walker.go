@@ -112,7 +112,7 @@ func (w *walker) field(f *field, content []byte, at span) bool {
 	case at.to == 0:
 		return w.absent(f)
 	case f.arity == single:
-		return w.single(f, content[at.from+f.tagSize:at.to])
+		return w.single(f, content[at.from+uint32(f.tagSize):at.to])
 	case f.arity == list:
 		return w.list(f, content[at.from:at.to])
 	}

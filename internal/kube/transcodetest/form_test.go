@@ -24,6 +24,7 @@ func formConfig(tb testing.TB, v *version, framing encode.Framing, t *transcode.
 	info, _ := runtime.SerializerInfoForMediaType(v.codecs.SupportedMediaTypes(), mediaType)
 	cfg := encode.Config{
 		Name: "test", Decode: v.decode, Encoder: v.encoder(tb, mediaType), Framing: framing, MediaType: mediaType, Transcoder: t,
+		Budget: encode.NewBudget(1 << 30),
 		List: encode.PlainList(func() runtime.Object {
 			list, err := v.scheme.New(v.internal().WithKind(v.kind.Kind + "List"))
 			if err != nil {
