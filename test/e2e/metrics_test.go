@@ -41,4 +41,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
+	if strings.Contains(metrics, `millrace_transcode_objects_total{outcome="transcoded"} 0`) {
+		t.Error("no object was transcoded")
+	}
 }
