@@ -240,7 +240,10 @@ func (t *Tables) setValue(f *field, typ reflect.Type) error {
 		f.value = boolValue
 	case reflect.Int32, reflect.Int64:
 		f.value, f.wide = intValue, typ.Kind() == reflect.Int64
-	case reflect.Slice: // Others than []byte are lists.
+	case reflect.Slice:
+		if typ.Elem().Kind() != reflect.Uint8 {
+			return fmt.Errorf("%w: %v", ErrUnsupported, typ)
+		}
 		f.value = bytesValue
 	case reflect.Struct:
 		var err error
@@ -266,7 +269,7 @@ func isEnumeration(typ reflect.Type) bool {
 
 // isItems reports whether a type is a list of strings that protobuf stores as a message.
 func isItems(typ reflect.Type) bool {
-	message := reflect.TypeFor[interface{ ProtoMessage() }]()
+	message := reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 	return typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.String && reflect.PointerTo(typ).Implements(message)
 }
 

@@ -65,9 +65,7 @@ func (w *walker) bytes(content []byte) bool {
 // items writes a list of strings that is a message with the strings in field 1.
 func (w *walker) items(content []byte) bool {
 	const itemTag = 1<<3 | lengthDelimited
-	if len(content) == 0 {
-		return false // Kubernetes' decoder makes it nil.
-	}
+	w.mix(uint64(min(len(content), 1)))
 	if w.writes {
 		w.dst = append(w.dst, '[')
 	}

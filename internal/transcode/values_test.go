@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // TestTextsAreEscapedAsInKubernetes sends each byte and many runes, alone and between others.
@@ -167,6 +170,16 @@ func sendUnchecked(t *testing.T, l *lane, raw string) {
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: fieldsOf(raw)}}}}
 	l.encode = func(object) []byte { return nil }
 	l.sendStored(t, l.stored(t, obj), obj)
+}
+
+// TestListsThatAreMessages sends lists of strings that protobuf has as messages.
+func TestListsThatAreMessages(t *testing.T) {
+	for _, target := range []transcode.Target{transcode.ObjectJSON, transcode.ObjectProtobuf} {
+		l := newTargetLane(t, target, rarely, "CertificateSigningRequest", &certificatesv1.CertificateSigningRequest{})
+		for _, extra := range []map[string]certificatesv1.ExtraValue{nil, {"a": {"b"}}, {"a": {"", "<"}, "c": {"d"}}, {"a": {}}} {
+			l.sendTwice(t, &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: []byte("r"), Extra: extra}})
+		}
+	}
 }
 
 // TestEmptyValues sends lists, maps and structs that are nil, empty or zero.
