@@ -123,16 +123,23 @@ func (w *walker) field(f *field, content []byte, at span) bool {
 func scan(m *message, content []byte, spans []span, found *fieldSet) bool {
 	var last uint64
 	for i := 0; i < len(content); {
+		// Most tags and lengths have one byte, which is read here without a call.
 		start := i
-		tag, n := varint(content, i)
-		if n < 0 {
+		tag, n := uint64(content[i]), i+1
+		if tag >= 0x80 {
+			tag, n = varint(content, i)
+		}
+		if n < 0 || n >= len(content) {
 			return false
 		}
 		at := m.find(tag >> 3)
 		if at < 0 || uint64(m.fields[at].tag) != tag || tag < last {
 			return false
 		}
-		payload, after := varint(content, n)
+		payload, after := uint64(content[n]), n+1
+		if payload >= 0x80 {
+			payload, after = varint(content, n)
+		}
 		if after < 0 {
 			return false
 		}
@@ -182,7 +189,13 @@ func varint(content []byte, i int) (uint64, int) {
 
 // payload returns the bytes behind a length at i, and where the next byte is, or -1.
 func payload(content []byte, i int) ([]byte, int) {
-	n, i := varint(content, i)
+	if i >= len(content) {
+		return nil, -1
+	}
+	n := uint64(content[i])
+	if i++; n >= 0x80 {
+		n, i = varint(content, i-1)
+	}
 	if i < 0 || n > uint64(len(content)-i) {
 		return nil, -1
 	}
