@@ -143,6 +143,9 @@ fuzz: ## fuzz the parsers of encoded bytes and requests, FUZZTIME each
 		../../bin/differential.test -test.run NONE -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
 			-test.parallel 1 -test.fuzzcachedir ../../bin/fuzz || exit 1; \
 	done
+	$(GO) test -c -o bin/transcode.test ./internal/kube/transcodetest
+	cd internal/kube/transcodetest && ../../../bin/transcode.test -test.run NONE -test.fuzz '^FuzzStored$$' \
+		-test.fuzztime $(FUZZTIME) -test.fuzzcachedir ../../../bin/fuzz
 
 .PHONY: clean
 clean: ## remove bin; the data directory stays

@@ -11,6 +11,9 @@
 // shape that it does not recognise is an error (ErrShape), never a guess. The cost is that
 // an item is encoded together with an empty list around it.
 //
+// A form of a built-in kind may have a transcoder (package transcode), which writes most
+// objects from their stored bytes. The encoder is what it is compared with.
+//
 // # Where bytes are kept
 //
 //	 leaf of the cache's tree: a group of neighbouring entries

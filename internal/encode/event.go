@@ -90,6 +90,18 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 		last.Revision = revision
 		e = &last
 	}
+	scratch := scratchBuffers.Get().(*bytes.Buffer)
+	defer putScratch(scratch)
+	object, err := f.cfg.Transcoder.Append(scratch.AvailableBuffer(), e, func(dst []byte) ([]byte, error) { return f.encodeAloneOf(dst, e) })
+	if err != nil {
+		return dst, err
+	}
+	scratch.Write(object) // The buffer keeps the room that object took.
+	return f.cfg.Framing.appendFrame(slices.Grow(dst, len(object)+frameOverhead), kind, object), nil
+}
+
+// encodeAloneOf appends an entry as a GET answers it, by Kubernetes' encoder.
+func (f *Form) encodeAloneOf(dst []byte, e *resource.Entry) ([]byte, error) {
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
 		return dst, entryError(e, err)
@@ -99,7 +111,7 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 	if err := f.encodeAlone(object, obj); err != nil {
 		return dst, entryError(e, fmt.Errorf("encode %s: %w", e.Key, err))
 	}
-	return f.cfg.Framing.appendFrame(slices.Grow(dst, object.Len()+frameOverhead), kind, object.Bytes()), nil
+	return append(dst, object.Bytes()...), nil
 }
 
 // scratchBuffers hold an object until it is framed or compressed.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // ErrShape says that an encoder's output does not have the shape that the form's framing
@@ -40,6 +41,9 @@ type Config struct {
 	Volatile bool
 	// Encoder converts to the served version and writes the media type.
 	Encoder runtime.Encoder
+	// Transcoder writes items, or the objects of frames, without Decode and Encoder where
+	// the bytes are proven to be the same. Nil means that all are encoded.
+	Transcoder *transcode.Transcoder
 	// Framing says how the media type joins items to a list.
 	Framing Framing
 	// MediaType is the Content-Type of the answer.
@@ -194,6 +198,11 @@ func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) 
 	if f.cfg.Framing.isWatch() {
 		return f.event(dst, watch.Added, e, e.Revision)
 	}
+	return f.cfg.Transcoder.Append(dst, e, func(dst []byte) ([]byte, error) { return f.encodeItemOf(dst, e, scratch) })
+}
+
+// encodeItemOf appends an entry as an item of a list, by Kubernetes' encoder.
+func (f *Form) encodeItemOf(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
 	obj, err := f.cfg.Decode(e)
 	if err != nil {
 		return dst, entryError(e, err)

@@ -32,6 +32,8 @@ type Route struct {
 	Gets, Lists, Watches bool
 	// Serializer has the media types of the resource.
 	Serializer runtime.NegotiatedSerializer
+	// Scheme knows the Go type of the version.
+	Scheme *runtime.Scheme
 	// Convertor converts objects to served versions, and the labels of field selectors.
 	Convertor runtime.ObjectConvertor
 	// Table prints objects in internal form, as Kubernetes' handlers do. It is nil if the
@@ -83,7 +85,7 @@ func installedRoutes(server *genericapiserver.GenericAPIServer, serializer runti
 // complete sets what follows from the names of the resource.
 func (r *Route) complete(serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) {
 	r.Stored = storageOf(r.Resource.GroupResource())
-	r.Serializer, r.Convertor = serializer, scheme
+	r.Serializer, r.Scheme, r.Convertor = serializer, scheme, scheme
 	r.Table = NewTables().Of(r.Stored)
 	r.setDeprecation(scheme)
 }

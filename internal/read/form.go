@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/row"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // newForm makes a form. It returns nil for a form that the tier leaves to Kubernetes.
@@ -47,6 +48,7 @@ func (r *Route) newForm(key formKey) (*encode.Form, error) {
 		MediaType:    key.mediaType,
 		Budget:       r.cfg.Shared.Budget,
 		RecentFrames: r.cfg.Shared.RecentFrames,
+		Transcoder:   r.transcoder(key),
 	}
 	switch key.as {
 	case kindTable:
@@ -86,6 +88,23 @@ func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 		cfg.MediaType += ";stream=watch"
 	}
 	return encode.NewForm(cfg)
+}
+
+// transcoder makes the transcoder of a form. It returns nil for a form that has none.
+func (r *Route) transcoder(key formKey) *transcode.Transcoder {
+	if r.cfg.Transcode == nil || r.cfg.Shared.Proofs == nil || key.as != "" || key.pretty {
+		return nil
+	}
+	target := transcode.ItemJSON
+	switch protobuf := key.mediaType == runtime.ContentTypeProtobuf; {
+	case protobuf && key.watch:
+		target = transcode.ObjectProtobuf
+	case protobuf:
+		target = transcode.ItemProtobuf
+	case key.watch:
+		target = transcode.ObjectJSON
+	}
+	return transcode.New(r.cfg.Transcode, target, r.name+" "+r.formName(key), r.cfg.Shared.Proofs)
 }
 
 // formName names a form of the route in logs and reports, as in "v1 json".

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/slo"
+	"github.com/millrace/millrace/internal/transcode"
 	"github.com/millrace/millrace/internal/watch"
 )
 
@@ -66,6 +67,8 @@ type RouteConfig struct {
 	Convertor runtime.ObjectConvertor
 	// Table makes tables. If it is nil, requests for tables are passed on.
 	Table rest.TableConvertor
+	// Transcode has the tables of the kind. Nil means that objects are encoded by Kubernetes.
+	Transcode *transcode.Kind
 	// Rare says that clients seldom list all of the resource. It is not warmed before one
 	// did.
 	Rare bool
@@ -91,6 +94,8 @@ type SharedConfig struct {
 	Budget *encode.Budget
 	// RecentFrames keeps the newest frames of watches.
 	RecentFrames *encode.RecentFrames
+	// Proofs remembers which objects need not be encoded by Kubernetes. Nil has all encoded.
+	Proofs *transcode.Proofs
 	// Accounts keeps an account of each watch. Nil keeps none.
 	Accounts *slo.Watches
 	// Compress allows compressed answers to GET and LIST: the feature gate

@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // collector reports the state of the caches at the moment of a scrape.
@@ -20,6 +21,8 @@ type collector struct {
 	metrics.BaseStableCollector
 	backends *backends
 	budget   *encode.Budget
+	// proofs is nil if nothing is transcoded.
+	proofs *transcode.Proofs
 }
 
 var _ metrics.StableCollector = (*collector)(nil)
@@ -35,11 +38,13 @@ var (
 	storedDesc      = describe("cache_stored_bytes", "Bytes of these objects as etcd stores them.", "group", "resource")
 	wireBytesDesc   = describe("wire_cache_bytes", "Encoded bytes that are kept for the next reader.")
 	wireCacheLimits = describe("wire_cache_limit_bytes", "Most encoded bytes that may be kept.")
+	transcodeDesc   = describe("transcode_objects_total", "Objects that a form with a transcoder was asked for and that were not in memory, by outcome: sent without Kubernetes' encoder; or encoded by it, and compared and equal, compared and different, of fields that were different before, or not within the tables.", "outcome")
+	provenDesc      = describe("transcode_proven", "Combinations of fields that are proven to be the same.")
 )
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits} {
+	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
 		ch <- d
 	}
 }
@@ -51,6 +56,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	gauge(wireBytesDesc, float64(c.budget.Used()))
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
+	c.collectTranscoding(ch)
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
 		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
@@ -60,6 +66,21 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 			gauge(storedDesc, float64(snapshot.Bytes), gr.Group, gr.Resource)
 		}
 	}
+}
+
+// collectTranscoding reports what became of the objects that transcoders were asked for.
+func (c *collector) collectTranscoding(ch chan<- metrics.Metric) {
+	if c.proofs == nil {
+		return
+	}
+	counts := c.proofs.Counts()
+	for outcome, count := range map[string]int64{
+		"transcoded": counts.Transcoded, "compared": counts.Compared, "different": counts.Different,
+		"refuted": counts.Refuted, "declined": counts.Declined,
+	} {
+		ch <- metrics.NewLazyConstMetric(transcodeDesc, metrics.CounterValue, float64(count), outcome)
+	}
+	ch <- metrics.NewLazyConstMetric(provenDesc, metrics.GaugeValue, float64(counts.Proven))
 }
 
 // boolGauge is 1 for true and 0 for false.

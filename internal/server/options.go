@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/datadir"
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // ReadPath names the server of reads.
@@ -40,6 +42,8 @@ type Options struct {
 	HistoryWindow time.Duration
 	// WatchCompression says which watches are compressed for clients that accept gzip.
 	WatchCompression read.WatchCompression
+	// Transcode sends objects as they are stored where that is proven to be the same.
+	Transcode bool
 	// PaceRelists is the percentage of a program's clients that may list anew within
 	// a minute when many of them do so together. 0 bounds nothing.
 	PaceRelists float64
@@ -72,6 +76,7 @@ func NewOptions() *Options {
 		ReadPath:      string(ReadPathMillrace),
 		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(divideMemory(availableMemory()).WireCache, resource.BinarySI)},
 		HistoryWindow: 5 * time.Minute,
+		Transcode:     true,
 
 		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",
@@ -106,6 +111,7 @@ func (o *Options) addReadFlags(own *pflag.FlagSet) {
 	own.Var(&o.WireCacheSize, "wire-cache-size", "Most bytes of encoded objects to keep for the next reader, over all resources, such as 512Mi. The default is a sixteenth of the memory of the machine or cgroup, at most 320Mi.")
 	own.DurationVar(&o.HistoryWindow, "history-window", o.HistoryWindow, "How long changes are kept in memory: a watch or a page of a list that is older is told to begin anew, or asked of etcd. A resource's changes take 64Mi at most. The last 100 of each resource are kept however old they are, in 8Mi over all resources.")
 	own.Var(&o.WatchCompression, "watch-compression", "Which watches are compressed for clients that accept gzip: \"watch-lists\", and with them watches whose request has the header "+read.CompressWatchHeader+"; \"requested\", only watches with this header, as \"watch-lists\" without the feature gate WatchListCompression; \"all\", though some clients then see an event only when the next one comes; or \"none\".")
+	own.BoolVar(&o.Transcode, "transcode", o.Transcode, "Turn stored objects into JSON and protobuf without decoding them, where the result is proven to be what Kubernetes' encoder writes. Each new combination of fields, and one in 128 objects, is encoded both ways and compared.")
 	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
 	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
@@ -165,6 +171,14 @@ func (o *Options) validateReads() error {
 // watches returns the options of watches.
 func (o *Options) watches() watchOptions {
 	return watchOptions{minTimeout: o.Kube.MinRequestTimeout(), compression: o.WatchCompression}
+}
+
+// newProofs returns what transcoders share, nil if nothing is transcoded.
+func (o *Options) newProofs(logger *slog.Logger) *transcode.Proofs {
+	if !o.Transcode {
+		return nil
+	}
+	return transcode.NewProofs(transcode.Config{Logger: logger})
 }
 
 // isSet reports whether the user set a flag.

@@ -28,6 +28,7 @@ import (
 	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/transcode"
 	"github.com/millrace/millrace/internal/usage"
 	"github.com/millrace/millrace/internal/watch"
 )
@@ -41,6 +42,7 @@ type readTier struct {
 	shares    MemoryShares
 	budget    *encode.Budget
 	recent    *encode.RecentFrames
+	proofs    *transcode.Proofs
 	// shared returns what all routes have in common.
 	shared func() *read.SharedConfig
 	// readAccounts are the accounts of GETs and LISTs. They are set before hooks are
@@ -50,8 +52,9 @@ type readTier struct {
 	front func(http.Handler) http.Handler
 }
 
-// newReadTier makes the tier and registers the metrics of reads.
-func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, error) {
+// newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
+// to be transcoded.
+func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *transcode.Proofs) (*readTier, error) {
 	budget := b.cache.Budget
 	cachermetrics.Register()
 	// Package slo has this family, and counts runs of events at once.
@@ -60,7 +63,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget}, slo.NewCollector(b.watchAccounts)} {
+	for _, c := range []metrics.StableCollector{&collector{backends: b, budget: budget, proofs: proofs}, slo.NewCollector(b.watchAccounts)} {
 		if err := legacyregistry.CustomRegister(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -77,8 +80,13 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions) (*readTier, e
 		shares:    shares,
 		budget:    budget,
 		recent:    recent,
-		shared:    sync.OnceValue(func() *read.SharedConfig { return newShared(b, budget, recent, o) }),
-		front:     front,
+		proofs:    proofs,
+		shared: sync.OnceValue(func() *read.SharedConfig {
+			shared := newShared(b, budget, recent, o)
+			shared.Proofs = proofs
+			return shared
+		}),
+		front: front,
 	}, nil
 }
 
@@ -167,10 +175,25 @@ type routeSource interface {
 	Handle(prefix string, h http.Handler)
 }
 
+// tablesOf returns the tables of a route's kind. It returns nil for kinds that tables do not
+// describe, and if nothing is to be transcoded.
+func (r *readTier) tablesOf(tables *transcode.Tables, route *kube.Route) *transcode.Kind {
+	if r.proofs == nil {
+		return nil
+	}
+	kind, err := tables.Kind(route.Scheme, route.Kind)
+	if err != nil {
+		r.backends.logger.Debug("Objects of a kind are always encoded by Kubernetes.", "kind", route.Kind.String(), "reason", err.Error())
+		return nil
+	}
+	return kind
+}
+
 // setRoutes gives the tier a route for every installed resource that is stored, and
 // the finder of the routes of custom resources. It also installs the reports.
 func (r *readTier) setRoutes(server routeSource) error {
 	hubs := map[*cache.Resource]*watch.Hub{}
+	tables := transcode.NewTables()
 	var routes []*read.Route
 	for _, route := range server.Routes() {
 		s := r.decorator.Store(route.Stored)
@@ -186,7 +209,7 @@ func (r *readTier) setRoutes(server routeSource) error {
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
 			Hub: hub, Objects: s, Convertor: route.Convertor, Table: route.Table,
-			Warning: route.Warning, RemovedRelease: route.RemovedRelease,
+			Warning: route.Warning, RemovedRelease: route.RemovedRelease, Transcode: r.tablesOf(tables, &route),
 			// Definitions are large, and only installers and some operators read them.
 			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
 		})

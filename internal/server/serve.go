@@ -158,7 +158,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.EmbeddedEtcd) error 
 	shares := s.options.memoryShares(availableMemory())
 	b := s.newBackends(shares, embedded)
 	defer b.close()
-	tier, err := newReadTier(b, shares, s.options.watches())
+	tier, err := newReadTier(b, shares, s.options.watches(), s.options.newProofs(s.logger))
 	if err != nil {
 		return err
 	}

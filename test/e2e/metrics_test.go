@@ -32,6 +32,7 @@ func TestMetrics(t *testing.T) {
 		`millrace_cache_stored_bytes{group="",resource="namespaces"}`,
 		`millrace_read_requests_total{verb="LIST"}`,
 		"millrace_wire_cache_bytes ",
+		`millrace_transcode_objects_total{outcome="compared"}`,
 		`apiserver_storage_size_bytes{storage_cluster_id="etcd-0"}`,
 		"millrace_wire_cache_limit_bytes ",
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="namespaces",scope="cluster",subresource="",verb="LIST",version="v1"}`,
@@ -39,5 +40,8 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
+	}
+	if strings.Contains(metrics, `millrace_transcode_objects_total{outcome="transcoded"} 0`) {
+		t.Error("no object was transcoded")
 	}
 }

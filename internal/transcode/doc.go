@@ -1,0 +1,24 @@
+// Package transcode writes the bytes that clients are sent straight from the bytes that etcd
+// stores: Kubernetes' protobuf to Kubernetes' JSON or protobuf, without Go structs.
+//
+// Tables say how each field is written. They are compiled at the start, by reflection, from
+// Kubernetes' own Go types and their struct tags. One walk through an object's stored bytes
+// writes its JSON, or checks that its protobuf can be sent as it is, and computes its
+// fingerprint: a hash of which fields are set, and of the values at which Kubernetes'
+// defaulting and conversion look.
+//
+// What is written so is sent only if it is proven. A fingerprint is proven when, for an
+// object that has it, these bytes and those of Kubernetes' encoder were equal. A share of the
+// later objects is compared too. The first difference takes the fingerprint out for good.
+// docs/design/transcode.md has the argument why a fingerprint decides.
+//
+//	entry ─► Transcoder.Append ─► walk ─► bytes, fingerprint
+//	              │                            │
+//	              │        Proofs: proven ◄────┴────► unknown, refuted, or not in a table's reach
+//	              ▼                                    │
+//	         these bytes               Kubernetes' encoder, whose bytes are compared and sent
+//
+// A caller makes Tables and Proofs once, a Kind for each kind and version, and a Transcoder
+// for each form. The package does not decode objects and knows no custom resources. Objects
+// that are stored in another version than the served one are left to Kubernetes' encoder.
+package transcode

@@ -1,0 +1,53 @@
+package transcode
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// metadataRevision is the protobuf number of an object's resourceVersion in its metadata.
+const metadataRevision protowire.Number = 6
+
+// splice is a stored object in protobuf, in parts between which its resourceVersion is
+// inserted.
+type splice struct {
+	// before and after are the object's metadata around the resourceVersion. rest is the
+	// object behind its metadata.
+	before, after, rest []byte
+	revision            []byte
+}
+
+// newSplice splits an object that was walked, in which each field is stored.
+func newSplice(content, revision []byte) splice {
+	metadata, end := payload(content, 1)
+	s := splice{rest: content[end:], revision: revision}
+	for i := 0; i < len(metadata); {
+		tag, n := varint(metadata, i)
+		length, after := varint(metadata, n)
+		if tag&7 == lengthDelimited {
+			after += int(length)
+		}
+		if tag>>3 == uint64(metadataRevision) {
+			s.before, s.after = metadata[:i], metadata[after:]
+			break
+		}
+		i = after
+	}
+	return s
+}
+
+// metadataSize is the size of the new metadata.
+func (s *splice) metadataSize() int {
+	return len(s.before) + protowire.SizeTag(metadataRevision) + protowire.SizeBytes(len(s.revision)) + len(s.after)
+}
+
+// size is the size of the new object.
+func (s *splice) size() int { return 1 + protowire.SizeBytes(s.metadataSize()) + len(s.rest) }
+
+// append appends the new object.
+func (s *splice) append(dst []byte) []byte {
+	dst = append(dst, metadataTag)
+	dst = protowire.AppendVarint(dst, uint64(s.metadataSize()))
+	dst = append(dst, s.before...)
+	dst = protowire.AppendTag(dst, metadataRevision, protowire.BytesType)
+	dst = protowire.AppendBytes(dst, s.revision)
+	dst = append(dst, s.after...)
+	return append(dst, s.rest...)
+}
