@@ -85,6 +85,16 @@ differential: ## compare REQUESTS random requests, and the watches of a tenth, w
 	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/(matrix|under|settings|compacted|pages|tokens)' ./test/differential
 	MILLRACE_REQUESTS=$$(($(REQUESTS) / 10)) $(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree/watch' ./test/differential
 
+bin/kube-apiserver: go.mod
+	$(GO) build -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+
+# The stock read path is part of our program elsewhere. Here it is the whole program that
+# Kubernetes makes of the same modules.
+.PHONY: differential-kube-apiserver
+differential-kube-apiserver: export MILLRACE_KUBE_APISERVER := $(CURDIR)/bin/kube-apiserver
+differential-kube-apiserver: bin/kube-apiserver ## build kube-apiserver and compare requests, watches and documents with it
+	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree|TestDiscoveryAgrees|TestEmulatedVersionAgrees' ./test/differential
+
 SEEDS ?= 200
 
 .PHONY: crds

@@ -89,7 +89,7 @@ func mostSelectiveTerm(q *Query) (term resource.Term, ok bool) {
 		rank := 1
 		if !l.negated {
 			rank = 2
-			if l.groups[0] != absentGroup+groupEnd {
+			if len(l.hashes) > 0 || l.groups[0] != absentGroup+groupEnd {
 				rank = 3
 			}
 		}

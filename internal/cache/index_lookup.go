@@ -13,12 +13,15 @@ import (
 )
 
 // indexLookup is one requirement of a selector, as an index answers it: the entries of
-// some groups, or with negated all entries outside these groups.
+// some groups, or with negated all entries outside these groups. For a shard it is the
+// entries of some ranges of hashes.
 type indexLookup struct {
 	term resource.Term
 	// groups are prefixes of keys in the index, sorted.
 	groups  []string
 	negated bool
+	// hashes are set for a shard only.
+	hashes []resource.HashRange
 }
 
 // indexLookups returns the requirements of a query that an index can answer.
@@ -41,6 +44,10 @@ func indexLookups(q *Query) []indexLookup {
 				all = append(all, l)
 			}
 		}
+	}
+	// A scan of everything is cheaper than the look-ups of a larger share.
+	if q.Shard != nil && q.Shard.Share()*shardLookupCost < 1 {
+		all = append(all, indexLookup{term: resource.ShardTerm(q.Shard.Key), hashes: q.Shard.Ranges()})
 	}
 	return all
 }
@@ -89,7 +96,16 @@ func (l indexLookup) count(index Tree, q *Query) int {
 	for _, group := range l.groups {
 		n += index.CountFrom(group+q.Prefix, group+q.From)
 	}
+	for _, h := range l.hashes {
+		from, end := hashBounds(h)
+		n += index.rank(end) - index.rank(from)
+	}
 	return n
+}
+
+// hashBounds returns the first key of a range of hashes, and the first one behind it.
+func hashBounds(h resource.HashRange) (from, end string) {
+	return hashPrefix(h.First), prefixEnd(hashPrefix(h.Last))
 }
 
 // collect returns the candidates in the query's scope, in the order of the index.
@@ -113,6 +129,9 @@ func (l indexLookup) collect(index Tree, q *Query) []*resource.Entry {
 	}
 	for _, group := range append(l.groups, unindexedGroup+groupEnd) {
 		collectRange(max(group+q.Prefix, group+q.From), prefixEnd(group+q.Prefix))
+	}
+	for _, h := range l.hashes {
+		collectRange(hashBounds(h))
 	}
 	return found
 }
@@ -154,6 +173,9 @@ func (s Snapshot) candidatesByIndex(q *Query) (iter.Seq[encode.EntryRun], Plan, 
 // indexLookupCost is the cost of finding an entry through an index, measured in entries
 // of a scan (docs/bench/cache.md).
 const indexLookupCost = 9
+
+// shardLookupCost is the same for a scan that only compares hashes.
+const shardLookupCost = 14
 
 // worthwhile compares the cost of an index that leads to some candidates with a walk
 // through the scope. The walk ends at the limit, on average after its share of the

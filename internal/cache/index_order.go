@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"cmp"
+	"encoding/binary"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -9,8 +11,8 @@ import (
 )
 
 // indexOrder is the order of an index: by a term's value, then by the entry's key. The
-// entries with one value form a group. A nil *indexOrder is the order by key alone, that
-// of a resource's tree.
+// entries with one value form a group. The value of a shard's term is the hash. A nil
+// *indexOrder is the order by key alone, that of a resource's tree.
 type indexOrder struct {
 	term resource.Term
 	// lastUsed is when a reader last chose the index, in Unix nanoseconds.
@@ -20,15 +22,28 @@ type indexOrder struct {
 // A key in an index consists of the group's kind, its value, a NUL and the entry's key.
 // There is a group for each value, one for entries without the term, and one for the
 // entries that an index cannot place: those without attributes, and those whose value
-// contains a NUL. A lookup of any group includes the last one.
+// contains a NUL. A lookup of any group includes the last one. A hash has hashBytes bytes,
+// the most significant one first, and no NUL after it.
 const (
 	absentGroup    = "a"
 	unindexedGroup = "o"
 	valueGroup     = "v"
 	groupEnd       = "\x00"
+	hashBytes      = 8
 )
 
-// group returns the kind and the value of an entry's group.
+// hash returns an entry's hash. It returns false if the order is not by hash, or if the
+// entry has none.
+func (o *indexOrder) hash(e *resource.Entry) (hash uint64, ok bool) {
+	key, ok := o.term.ShardKey()
+	if !ok || e.Attributes == nil {
+		return 0, false
+	}
+	return key.Hash(e), true
+}
+
+// group returns the kind and the value of an entry's group. The order is not by hash,
+// unless the entry has no attributes.
 func (o *indexOrder) group(e *resource.Entry) (kind, value string) {
 	if e.Attributes == nil {
 		return unindexedGroup, ""
@@ -48,14 +63,25 @@ func (o *indexOrder) key(e *resource.Entry) string {
 	if o == nil {
 		return e.Key
 	}
+	if hash, ok := o.hash(e); ok {
+		return hashPrefix(hash) + e.Key
+	}
 	kind, value := o.group(e)
 	return kind + value + groupEnd + e.Key
+}
+
+// hashPrefix returns the prefix of the keys of entries with a hash.
+func hashPrefix(hash uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(valueGroup), hash))
 }
 
 // compare compares an entry's key in the order with another key. It allocates nothing.
 func (o *indexOrder) compare(e *resource.Entry, key string) int {
 	if o == nil {
 		return strings.Compare(e.Key, key)
+	}
+	if hash, ok := o.hash(e); ok {
+		return compareHash(hash, e.Key, key)
 	}
 	kind, value := o.group(e)
 	for _, part := range [...]string{kind, value, groupEnd} {
@@ -69,6 +95,24 @@ func (o *indexOrder) compare(e *resource.Entry, key string) int {
 		key = key[n:]
 	}
 	return strings.Compare(e.Key, key)
+}
+
+// compareHash compares the key of an entry with a hash with another key.
+func compareHash(hash uint64, entryKey, key string) int {
+	n := min(len(key), len(valueGroup))
+	if c := strings.Compare(valueGroup, key[:n]); c != 0 {
+		return c
+	}
+	key = key[n:]
+	var other [hashBytes]byte
+	n = copy(other[:], key)
+	if c := cmp.Compare(hash, binary.BigEndian.Uint64(other[:])); c != 0 {
+		return c
+	}
+	if n < hashBytes {
+		return 1 // the other key ends within its hash
+	}
+	return strings.Compare(entryKey, key[n:])
 }
 
 // valuePrefix returns the prefix of the keys in a value's group. It returns false for a

@@ -21,6 +21,8 @@ type Query struct {
 	// Labels and Fields select entries in the scope. Nil and empty ones select all.
 	Labels labels.Selector
 	Fields fields.Selector
+	// Shard is the part of the scope that is selected. Nil is all of it.
+	Shard *resource.Shard
 	// Limit is the number of entries after which the result ends. Zero is no limit.
 	Limit int
 	// Within restricts which entries behind the limit count for Selection.More. Nil
@@ -30,7 +32,13 @@ type Query struct {
 
 // selects reports whether a selector can exclude an entry.
 func (q *Query) selects() bool {
-	return q.Labels != nil && !q.Labels.Empty() || q.Fields != nil && !q.Fields.Empty()
+	return q.Labels != nil && !q.Labels.Empty() || q.Fields != nil && !q.Fields.Empty() || q.Shard != nil
+}
+
+// matches reports whether the selectors select an entry. The entry must have attributes,
+// unless there are no selectors.
+func (q *Query) matches(e *resource.Entry) bool {
+	return q.Shard.Holds(e) && e.Matches(q.Labels, q.Fields)
 }
 
 // Plan says how a query was answered.
@@ -129,10 +137,10 @@ func (s Snapshot) Select(q *Query) Result {
 			e := run.Entries[i]
 			sel.Examined++
 			if e.Opaque() {
-				if e.Err != nil || e.Matches(q.Labels, q.Fields) {
+				if e.Err != nil || q.matches(e) {
 					sel.Opaque = true
 				}
-			} else if e.Matches(q.Labels, q.Fields) {
+			} else if q.matches(e) {
 				chosen = appendRun(chosen, encode.EntryRun{Memo: run.Memo, Entries: run.Entries, From: i, To: i + 1})
 				sel.Count++
 				sel.Last = e.Key

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // BenchmarkSelect selects few of 100,000 objects, by a scan and by an index. It also
@@ -18,13 +20,17 @@ func BenchmarkSelect(b *testing.B) {
 		kvs[i] = object(fmt.Sprintf("%sns/pod-%06d", pods, i),
 			fmt.Sprintf(`{"Labels":{"app":"a%d","slice":"s%d"},"Fields":{"spec.nodeName":"n%d"}}`, i%10, i%500, i%5000), 5)
 	}
+	shard := mustShard(b, sharding.ShardRangeRequirement{Key: resource.ShardByUID.String(), Start: "0x0000000000000000", End: "0x0400000000000000"})
 	for _, c := range []struct {
 		name, labels, fields string
+		shard                *resource.Shard
 		indexFrom            int
 	}{
-		{"scan", "slice=s7", "", objects + 1},
-		{"index 200 of 100000", "slice=s7", "", 1},
-		{"index 20 of 100000", "", "spec.nodeName=n7", 1},
+		{"scan", "slice=s7", "", nil, objects + 1},
+		{"index 200 of 100000", "slice=s7", "", nil, 1},
+		{"index 20 of 100000", "", "spec.nodeName=n7", nil, 1},
+		{"scan for a shard of 64", "", "", shard, objects + 1},
+		{"index for a shard of 64", "", "", shard, 1},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			cached := newCache(cache.Config{IndexMinScan: c.indexFrom})
@@ -32,7 +38,7 @@ func BenchmarkSelect(b *testing.B) {
 			loader := cached.BeginLoad()
 			loader.Add(b.Context(), kvs)
 			loader.End(b.Context(), 10)
-			q := &cache.Query{Labels: mustLabels(b, c.labels), Fields: mustFields(b, c.fields)}
+			q := &cache.Query{Labels: mustLabels(b, c.labels), Fields: mustFields(b, c.fields), Shard: c.shard}
 			for range 2 {
 				r.Snapshot().Select(q) // the second one builds an index
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -30,6 +32,8 @@ func describe(e *resource.Entry) error {
 		return err
 	}
 	e.Attributes = resource.NewAttributes(th.Labels, th.Fields)
+	// In these tests an update gives an object another UID.
+	e.UIDHash = resource.HashShardKey(fmt.Sprint(e.Key, e.Revision))
 	return nil
 }
 
@@ -111,6 +115,9 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 	if r.IntN(8) > 0 {
 		q.Labels, q.Fields = mustLabels(t, s.labels), mustFields(t, s.fields)
 	}
+	if r.IntN(3) == 0 {
+		q.Shard = randomShard(t, r)
+	}
 	switch r.IntN(6) {
 	case 0:
 		q.Prefix, q.Single = randomThingKey(r), true
@@ -131,7 +138,7 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 			more = !q.Single
 			continue
 		}
-		if unreadable = unreadable || e.Err != nil; e.Err == nil && e.Matches(q.Labels, q.Fields) {
+		if unreadable = unreadable || e.Err != nil; e.Err == nil && q.Shard.Holds(e) && e.Matches(q.Labels, q.Fields) {
 			want = append(want, e.Key)
 		}
 	}
@@ -150,6 +157,29 @@ func wantSelection(t *testing.T, r *rand.Rand, snapshot cache.Snapshot) cache.Pa
 			s.labels, s.fields, *q, sel.Plan.Path, sel.Plan.Term, len(got), sel.Count, sel.More, sel.Total, sel.Opaque, len(want), more, total)
 	}
 	return sel.Plan.Path
+}
+
+// randomShard returns one of 2, 16, 64 or 1,000 equal shards, or of them and another one.
+func randomShard(t *testing.T, r *rand.Rand) *resource.Shard {
+	t.Helper()
+	key := resource.ShardKey(r.IntN(int(resource.ShardKeys))).String()
+	var ranges []sharding.ShardRangeRequirement
+	for range 1 + r.IntN(2) {
+		shards := []uint64{2, 16, 64, 1000}[r.IntN(4)]
+		size := math.MaxUint64 / shards
+		first := r.Uint64N(shards) * size
+		ranges = append(ranges, sharding.ShardRangeRequirement{Key: key, Start: fmt.Sprintf("0x%016x", first), End: fmt.Sprintf("0x%016x", first+size)})
+	}
+	return mustShard(t, ranges...)
+}
+
+func mustShard(t testing.TB, ranges ...sharding.ShardRangeRequirement) *resource.Shard {
+	t.Helper()
+	s, err := resource.NewShard(sharding.NewSelector(ranges...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func mustLabels(t testing.TB, text string) labels.Selector {
@@ -211,5 +241,56 @@ func TestIndexesComeAndGo(t *testing.T) {
 	}
 	if text := log.String(); strings.Count(text, "Built an index") != 8 || strings.Count(text, "Dropped an index") != 8 || strings.Count(text, `term="label app"`) != 2 {
 		t.Errorf("the logger received: %s", text)
+	}
+}
+
+// TestShardIndex lists shards, which get an index if they are small enough.
+func TestShardIndex(t *testing.T) {
+	const objects = 4000
+	c := newCache(cache.Config{})
+	res := c.Register(cache.Spec{Prefix: pods, Describe: describe})
+	var kvs []*mvccpb.KeyValue
+	for i := range objects {
+		kvs = append(kvs, object(fmt.Sprintf("%sns%d/o%04d", pods, i%100, i), `{"Labels":{"app":"web"}}`, 5))
+	}
+	load(t, c, 10, kvs...)
+	shardFrom := func(key resource.ShardKey, first, size uint64) *resource.Shard {
+		return mustShard(t, sharding.ShardRangeRequirement{Key: key.String(), Start: fmt.Sprintf("0x%016x", first), End: fmt.Sprintf("0x%016x", first+size)})
+	}
+	for _, c := range []struct {
+		name  string
+		shard *resource.Shard
+		query cache.Query
+		// path is that of the third list. most is the number of candidates that it must
+		// not exceed.
+		path cache.Path
+		most int
+	}{
+		{"a large share", shardFrom(resource.ShardByUID, 0, 1<<62), cache.Query{}, cache.PathScan, objects},
+		{"a small share", shardFrom(resource.ShardByUID, 1<<60, 1<<58), cache.Query{}, cache.PathIndex, 2 * objects / 64},
+		{"another small share", shardFrom(resource.ShardByUID, 1<<63, 1<<60), cache.Query{}, cache.PathIndex, 2 * objects / 16},
+		{"with a selector", shardFrom(resource.ShardByUID, 0, 1<<58), cache.Query{Labels: mustLabels(t, "app=web")}, cache.PathIndex, 2 * objects / 64},
+		{"a small namespace", shardFrom(resource.ShardByUID, 0, 1<<58), cache.Query{Prefix: "ns3/"}, cache.PathScan, objects / 100},
+		{"by namespace", shardFrom(resource.ShardByNamespace, resource.HashShardKey("ns3"), 1), cache.Query{}, cache.PathIndex, objects / 100},
+	} {
+		c.query.Shard = c.shard
+		want := 0
+		for e := range res.Snapshot().All(c.query.Prefix, "") {
+			if c.shard.Holds(e) {
+				want++
+			}
+		}
+		ask := func() cache.Plan {
+			sel := res.Snapshot().Select(&c.query)
+			if sel.Count != want {
+				t.Errorf("%s: %d objects, want %d", c.name, sel.Count, want)
+			}
+			return sel.Plan
+		}
+		ask()
+		ask()
+		if plan := ask(); plan.Path != c.path || plan.Candidates > c.most || plan.Candidates == 0 {
+			t.Errorf("%s: %+v", c.name, plan)
+		}
 	}
 }

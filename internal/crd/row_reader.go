@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
 
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
@@ -25,18 +26,20 @@ import (
 // JSON is not canonical, or lacks values that Kubernetes fills in.
 var errNotCanonical = errors.New("definition is not stored as Kubernetes stores it")
 
-// Attributes reads the labels and selectable fields of a stored definition without
-// decoding it. It reports false if the definition is not canonical.
+// Attributes reads the labels, the selectable fields and the UID of a stored definition
+// without decoding it. It reports false if the definition is not canonical.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.GetAttrs; compare at each upgrade.
-func Attributes(stored []byte) (labels.Set, fields.Set, bool) {
+func Attributes(stored []byte) (resource.Scan, bool) {
 	r := valueReader{}
 	metadata := r.object(r.object(bytes.TrimSuffix(stored, newline)).Get("metadata"))
 	var l labels.Set
 	r.optional(metadata.Get("labels"), &l)
-	var namespace string
+	var namespace, uid string
 	r.optional(metadata.Get("namespace"), &namespace)
-	return l, fields.Set{"metadata.name": r.text(metadata.Get("name")), "metadata.namespace": namespace}, !r.notCanonical
+	r.optional(metadata.Get("uid"), &uid)
+	f := fields.Set{"metadata.name": r.text(metadata.Get("name")), "metadata.namespace": namespace}
+	return resource.Scan{Labels: l, Fields: f, UID: []byte(uid)}, !r.notCanonical
 }
 
 // newline ends the text of a stored object.

@@ -86,9 +86,9 @@ func TestRowsAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			labels, fields, ok := Attributes(bytes)
-			if !ok || !same.DeepEqual(labels, wantLabels) || !reflect.DeepEqual(fields, wantFields) {
-				t.Fatalf("attributes of\n%s\nare %v %v %v, want %v %v", bytes, labels, fields, ok, wantLabels, wantFields)
+			scan, ok := Attributes(bytes)
+			if !ok || !same.DeepEqual(scan.Labels, wantLabels) || !reflect.DeepEqual(scan.Fields, wantFields) || string(scan.UID) != string(full.UID) {
+				t.Fatalf("attributes of\n%s\nare %v %v, want %v %v", bytes, scan, ok, wantLabels, wantFields)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func BenchmarkRow(b *testing.B) {
 	b.Run("attributes", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, ok := Attributes(text); !ok {
+			if _, ok := Attributes(text); !ok {
 				b.Fatal("not canonical")
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -213,9 +214,11 @@ func (f *Form) appendObject(dst []byte, obj runtime.Object, scratch *bytes.Buffe
 	return append(dst, item...), err
 }
 
-// SetMeta sets a list's metadata as Kubernetes' storage does.
+// SetMeta sets a list's metadata as Kubernetes' storage does. Lists of custom resources
+// cannot say what shard they are.
 //
 // Upstream: k8s.io/apiserver/pkg/storage.APIObjectVersioner.UpdateList; compare at each upgrade.
+// Upstream: k8s.io/apiserver/pkg/storage.SelectionPredicate.SetShardInfoOnList; compare at each upgrade.
 func (m Meta) SetMeta(list runtime.Object) error {
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
@@ -226,6 +229,9 @@ func (m Meta) SetMeta(list runtime.Object) error {
 	}
 	accessor.SetContinue(m.Continue)
 	accessor.SetRemainingItemCount(m.Remaining)
+	if sharded, ok := list.(metav1.ShardedListInterface); ok && m.Shard != "" {
+		sharded.SetShardInfo(&metav1.ShardInfo{Selector: m.Shard})
+	}
 	return nil
 }
 

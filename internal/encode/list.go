@@ -33,6 +33,8 @@ type Meta struct {
 	Continue string
 	// Remaining is how many objects the next pages hold, nil if that is not known.
 	Remaining *int64
+	// Shard is the shard selector of the list, "" for none.
+	Shard string
 }
 
 // List is a LIST that is about to be written. It holds no items: each method walks the

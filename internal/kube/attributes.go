@@ -11,17 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/crd"
+	"github.com/millrace/millrace/internal/resource"
 )
 
-// AttributeScanner returns a function that reads the labels and selectable fields of a
-// kind from its stored bytes, without decoding the object. It returns nil for kinds that
-// have no such function.
+// AttributeScanner returns a function that reads the labels, the selectable fields and the
+// UID of a kind from its stored bytes, without decoding the object. It returns nil for
+// kinds that have no such function.
 //
 // The function returns false for bytes that it does not understand; they must be decoded.
 // Pods are most of what a large cluster stores, and decoding one takes twenty times
 // longer. Definitions of custom resources are the largest objects, and decoding one takes
 // a hundred times longer.
-func AttributeScanner(gr schema.GroupResource) func(value []byte) (labels.Set, fields.Set, bool) {
+func AttributeScanner(gr schema.GroupResource) func(value []byte) (resource.Scan, bool) {
 	switch gr {
 	case schema.GroupResource{Resource: "pods"}:
 		return scanPod
@@ -31,22 +32,22 @@ func AttributeScanner(gr schema.GroupResource) func(value []byte) (labels.Set, f
 	return nil
 }
 
-// scanPod reads a pod's labels and selectable fields.
-func scanPod(value []byte) (labels.Set, fields.Set, bool) {
+// scanPod reads a pod's labels, selectable fields and UID.
+func scanPod(value []byte) (resource.Scan, bool) {
 	kind, content, ok := splitEnvelope(value)
 	if !ok || kind != corev1.SchemeGroupVersion.WithKind("Pod") {
-		return nil, nil, false
+		return resource.Scan{}, false
 	}
 	pod, ok := scanMessage(content, podMeta, podSpec, podStatus)
 	if !ok {
-		return nil, nil, false
+		return resource.Scan{}, false
 	}
-	set, ok := scanLabels(pod.bytes[podMeta])
+	scan, ok := scanMetadata(pod.bytes[podMeta])
 	if !ok {
-		return nil, nil, false
+		return resource.Scan{}, false
 	}
-	selectable, ok := scanSelectableFields(pod.bytes[podSpec], pod.bytes[podStatus])
-	return set, selectable, ok
+	scan.Fields, ok = scanSelectableFields(pod.bytes[podSpec], pod.bytes[podStatus])
+	return scan, ok
 }
 
 // scanSelectableFields reads the selectable fields of a pod but its name and namespace.
@@ -91,15 +92,18 @@ func firstIP(status []byte) (string, bool) {
 	return first, walked && ok
 }
 
-func scanLabels(meta []byte) (labels.Set, bool) {
-	set, ok := labels.Set{}, true
+// scanMetadata reads labels and the UID. Of a UID that is repeated, the last one counts.
+func scanMetadata(meta []byte) (resource.Scan, bool) {
+	scan, ok := resource.Scan{Labels: labels.Set{}}, true
 	walked := eachField(meta, func(number protowire.Number, content []byte, _ uint64) {
-		if number != metaLabels {
-			return
+		switch number {
+		case metaUID:
+			scan.UID = content
+		case metaLabels:
+			entry, fine := scanMessage(content, mapKey, mapValue)
+			ok = ok && fine
+			scan.Labels[entry.text(mapKey)] = entry.text(mapValue)
 		}
-		entry, fine := scanMessage(content, mapKey, mapValue)
-		ok = ok && fine
-		set[entry.text(mapKey)] = entry.text(mapValue)
 	})
-	return set, walked && ok
+	return scan, walked && ok
 }

@@ -52,15 +52,18 @@ func TestPodScanEqualsDecoding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gotLabels, gotFields, ok := scan(value)
+		got, ok := scan(value)
 		if !ok {
 			continue
 		}
 		scanned++
 		delete(wantFields, "metadata.name")
 		delete(wantFields, "metadata.namespace")
-		if !apiequality.Semantic.DeepEqual(labels.Set(wantLabels), gotLabels) || !apiequality.Semantic.DeepEqual(fields.Set(wantFields), gotFields) {
-			t.Fatalf("scanned %v and %v, want %v and %v", gotLabels, gotFields, wantLabels, wantFields)
+		if !apiequality.Semantic.DeepEqual(labels.Set(wantLabels), got.Labels) || !apiequality.Semantic.DeepEqual(fields.Set(wantFields), got.Fields) {
+			t.Fatalf("scanned %v and %v, want %v and %v", got.Labels, got.Fields, wantLabels, wantFields)
+		}
+		if want := decoded.(*api.Pod).UID; string(got.UID) != string(want) {
+			t.Fatalf("scanned the UID %q, want %q", got.UID, want)
 		}
 		for cut := range 40 {
 			// Damaged bytes may be scanned, but must not panic.
@@ -98,8 +101,8 @@ func TestDefinitionScan(t *testing.T) {
 	if scan == nil {
 		t.Fatal("definitions are decoded")
 	}
-	l, f, ok := scan([]byte(`{"kind":"CustomResourceDefinition","metadata":{"name":"things.a.example","labels":{"a":"b"}},"spec":{}}` + "\n"))
-	if !ok || l.Get("a") != "b" || f.Get("metadata.name") != "things.a.example" || !f.Has("metadata.namespace") {
-		t.Errorf("read %v, %v, %v", l, f, ok)
+	got, ok := scan([]byte(`{"kind":"CustomResourceDefinition","metadata":{"name":"things.a.example","labels":{"a":"b"},"uid":"1-2"},"spec":{}}` + "\n"))
+	if !ok || got.Labels.Get("a") != "b" || got.Fields.Get("metadata.name") != "things.a.example" || !got.Fields.Has("metadata.namespace") || string(got.UID) != "1-2" {
+		t.Errorf("read %v, %v", got, ok)
 	}
 }

@@ -10,7 +10,7 @@ const (
 	unknownTypeMeta, unknownRaw, unknownContentType = 1, 2, 4
 	typeAPIVersion, typeKind                        = 1, 2
 	podMeta, podSpec, podStatus                     = 1, 2, 3
-	metaLabels                                      = 11
+	metaUID, metaLabels                             = 5, 11
 	mapKey, mapValue                                = 1, 2
 
 	specRestartPolicy, specServiceAccount, specOldServiceAccount = 3, 8, 9

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/usage"
 )
 
@@ -75,7 +76,7 @@ func (q *query) charge(req *http.Request, bytes int) {
 		o := &q.options
 		r.Shape.Verb, r.Shape.Limit = "list", max(0, o.Limit)
 		r.Shape.Revision = report.RevisionMode(o.ResourceVersion, string(o.ResourceVersionMatch), o.Continue)
-		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector)
+		r.Shape.Selectors = selectorKeys(o.LabelSelector, o.FieldSelector, q.shard)
 	}
 	if r.Shape.Path == "" {
 		r.Shape.Path = report.PathFailed
@@ -111,9 +112,9 @@ func scope(namespace, name string) string {
 	return report.ScopeCluster
 }
 
-// selectorKeys names the keys that two selectors ask for. Either may be nil.
-func selectorKeys(l labels.Selector, f fields.Selector) string {
-	var byLabel, byField []string
+// selectorKeys names the keys that selectors ask for. Each may be nil.
+func selectorKeys(l labels.Selector, f fields.Selector, shard *resource.Shard) string {
+	var byLabel, byField, byShard []string
 	if l != nil {
 		requirements, _ := l.Requirements()
 		for i := range requirements {
@@ -125,7 +126,10 @@ func selectorKeys(l labels.Selector, f fields.Selector) string {
 			byField = append(byField, r.Field)
 		}
 	}
-	return report.FormatSelectors(byLabel, byField)
+	if shard != nil {
+		byShard = []string{shard.Key.String()}
+	}
+	return report.FormatSelectors(byLabel, byField, byShard...)
 }
 
 // encodingNames are the names of a form in accounts: plain, with gzip and with zstd.
@@ -225,7 +229,7 @@ func passedOnShape(req *http.Request, info *request.RequestInfo, answer http.Hea
 		s.Limit = parseLimit(values.Get("limit"))
 		byLabel, _ := labels.Parse(values.Get("labelSelector"))
 		byField, _ := fields.ParseSelector(values.Get("fieldSelector"))
-		s.Selectors = selectorKeys(byLabel, byField)
+		s.Selectors = selectorKeys(byLabel, byField, nil)
 	}
 	mediaType, _, _ := strings.Cut(answer.Get("Content-Type"), ";")
 	key := formKey{mediaType: mediaType}

@@ -33,7 +33,7 @@ func (q *query) describe(ctx context.Context, page *cache.Page) string {
 // selects reports whether the request has a selector.
 func (q *query) selects() bool {
 	o := &q.options
-	return o.LabelSelector != nil && !o.LabelSelector.Empty() || o.FieldSelector != nil && !o.FieldSelector.Empty()
+	return o.LabelSelector != nil && !o.LabelSelector.Empty() || o.FieldSelector != nil && !o.FieldSelector.Empty() || q.shard != nil
 }
 
 // mayListAll reports whether the client may send the same request without its selectors,

@@ -172,7 +172,7 @@ func metadataObject(gv schema.GroupVersion) func(runtime.Object) (runtime.Object
 }
 
 // metadataList returns a function that makes a PartialObjectMetadataList. Without objects
-// its items are null, as in Kubernetes.
+// its items are null, and it does not say what shard it is, as in Kubernetes.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers.asPartialObjectMetadataList; compare at each upgrade.
 func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (runtime.Object, error) {
@@ -190,6 +190,7 @@ func metadataList(gv schema.GroupVersion) func(encode.Meta, ...runtime.Object) (
 		if gv == metav1beta1.SchemeGroupVersion {
 			list = &metav1beta1.PartialObjectMetadataList{Items: items}
 		}
+		m.Shard = ""
 		return list, m.SetMeta(list)
 	}
 }

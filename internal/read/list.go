@@ -39,7 +39,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	q.account.setPage(&page)
 	list := &encode.List{
 		Form:  q.form,
-		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining},
+		Meta:  encode.Meta{ResourceVersion: page.Revision, Continue: page.Continue, Remaining: page.Remaining, Shard: q.shard.String()},
 		Runs:  page.Runs,
 		Empty: page.Count == 0,
 		Now:   time.Now(),
@@ -79,7 +79,7 @@ func (q *query) storageOptions() (key string, opts storage.ListOptions) {
 	o := &q.options
 	opts = storage.ListOptions{
 		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch, Recursive: true,
-		Predicate: storage.SelectionPredicate{Label: o.LabelSelector, Field: o.FieldSelector, Limit: o.Limit, Continue: o.Continue},
+		Predicate: storage.SelectionPredicate{Label: o.LabelSelector, Field: o.FieldSelector, Limit: o.Limit, Continue: o.Continue, ShardSelector: q.shardSelector},
 	}
 	p := &opts.Predicate
 	if p.Label == nil {

@@ -9,8 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/sharding"
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // listParameters are the parameters of metav1.ListOptions. Kubernetes ignores parameters of
@@ -45,7 +48,7 @@ func (q *query) listOptions(values url.Values, infoName string) passReason {
 	}
 	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 	internalversion.SetListOptionsDefaults(o, watchList)
-	if o.ShardSelector != "" || len(validation.ValidateListOptions(o, watchList)) > 0 {
+	if len(validation.ValidateListOptions(o, watchList)) > 0 || !q.parseShard() {
 		return passedParameter
 	}
 	if q.isWatch && !q.isWatchOptions() || !q.isWatch && (o.Watch || o.SendInitialEvents != nil) {
@@ -61,6 +64,23 @@ func (q *query) listOptions(values url.Values, infoName string) passReason {
 		}
 	}
 	return q.checkName(infoName)
+}
+
+// parseShard parses the shard selector, if the request has one and shards are served. It
+// returns false if Kubernetes must answer, which refuses what it cannot parse.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.Store.ListPredicate; compare at each upgrade.
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry.Store.Watch; compare at each upgrade.
+func (q *query) parseShard() bool {
+	if q.options.ShardSelector == "" || !utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) {
+		return true
+	}
+	var err error
+	if q.shardSelector, err = sharding.Parse(q.options.ShardSelector); err != nil {
+		return false
+	}
+	q.shard, err = resource.NewShard(q.shardSelector)
+	return err == nil
 }
 
 // checkName checks the name of the request against the field selector. The name comes from

@@ -18,10 +18,10 @@ import (
 
 // isFullRelist reports whether the request reads all of its resource anew: a LIST, or a WATCH
 // with initial events, over all namespaces, at no certain revision, from the beginning, and
-// with no selector that asks for values.
+// with no selector that asks for values, and no shard.
 func (q *query) isFullRelist() bool {
 	o := &q.options
-	if q.name != "" || q.namespace != "" || o.Continue != "" || !selectsNoValue(o.LabelSelector, o.FieldSelector) {
+	if q.name != "" || q.namespace != "" || o.Continue != "" || q.shard != nil || !selectsNoValue(o.LabelSelector, o.FieldSelector) {
 		return false
 	}
 	if q.isWatch && o.SendInitialEvents != nil {

@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
 )
 
 // query is one request that the tier can answer. It is used by the request's goroutine; a
@@ -37,6 +39,10 @@ type query struct {
 	// options are those of a LIST or WATCH. Field selectors use the labels of the internal
 	// version.
 	options internalversion.ListOptions
+	// shard is the part of the objects that a LIST or WATCH asks for, nil for all.
+	// shardSelector is the same as Kubernetes has it.
+	shard         *resource.Shard
+	shardSelector sharding.Selector
 	// bookmarks are those that a WATCH asks for by name.
 	bookmarks bookmarkRequest
 	// resourceVersion is the one of a GET.

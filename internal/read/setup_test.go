@@ -3,6 +3,7 @@ package read_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -76,6 +77,9 @@ type testTier struct {
 // passedOnStatus is the status that the handler behind the tier answers with.
 const passedOnStatus = http.StatusTeapot
 
+// uidOf returns a UID for the object of a key. As real ones, it looks random.
+func uidOf(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
+
 type configChange func(*read.RouteConfig)
 
 func newTestTier(t testing.TB, changes ...configChange) *testTier {
@@ -89,6 +93,7 @@ func newTestTier(t testing.TB, changes ...configChange) *testTier {
 	env.resource = env.cache.Register(cache.Spec{Prefix: "/registry/configmaps/", Describe: func(e *resource.Entry) error {
 		e.Altered = strings.HasSuffix(e.Key, "/irregular")
 		e.Attributes = resource.NewAttributes(labels.Set{"name": e.Name()}, nil)
+		e.UIDHash = resource.HashShardKey(uidOf(e.Key))
 		return nil
 	}})
 	cfg := read.RouteConfig{
@@ -198,9 +203,13 @@ func (s *fakeSource) Select(ctx context.Context, key string, opts storage.ListOp
 		return cache.Page{}, err
 	}
 	waited := time.Since(began)
+	shard, err := resource.NewShard(opts.Predicate.ShardSelector)
+	if err != nil {
+		return cache.Page{}, err
+	}
 	q := &cache.Query{
 		Prefix: strings.TrimPrefix(strings.TrimPrefix(key, "/configmaps"), "/"), Single: !opts.Recursive,
-		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Limit: int(opts.Predicate.Limit),
+		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: shard, Limit: int(opts.Predicate.Limit),
 	}
 	if q.Prefix != "" && !q.Single {
 		q.Prefix += "/"

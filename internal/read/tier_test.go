@@ -51,7 +51,7 @@ func TestRequests(t *testing.T) {
 		{listPath + "?resourceVersion=1&resourceVersionMatch=Exact", "", ""}, {listPath + "?timeoutSeconds=1", "", ""}, {objectPath + "?limit=1", "", ""},
 		{listPath + "?includeObject=None", "", ""}, {listPath + "?watch=false", "", ""}, {listPath + "?resourceVersion=1&resourceVersion=2", "", ""},
 		{listPath + "?limit=a", "", "parameter"}, {listPath + "?limit=", "", "parameter"}, {listPath + "?labelSelector=%3D", "", "parameter"}, {listPath + "?fieldSelector=data%3Da", "", "parameter"},
-		{listPath + "?resourceVersionMatch=Exact", "", "parameter"}, {listPath + "?sendInitialEvents=false", "", "parameter"}, {listPath + "?shardSelector=x", "", "parameter"},
+		{listPath + "?resourceVersionMatch=Exact", "", "parameter"}, {listPath + "?sendInitialEvents=false", "", "parameter"}, {listPath + "?shardSelector=x", "", ""},
 		{listPath + "?a=%zz", "", "parameter"}, {listPath + "?a;b", "", "parameter"}, {objectPath + "?export=true", "", "parameter"}, {objectPath + "?resourceVersion=1&resourceVersion=2", "", "parameter"},
 		{listPath + "?resourceVersion=101", "", "history"}, {objectPath + "?resourceVersion=101", "", "history"},
 		{listPath, tableAccept, ""}, {listPath, tablesAccept, ""}, {objectPath, tableAccept, ""}, {listPath + "?includeObject=Object", tableAccept, ""}, {listPath + "?includeObject=x", tableAccept, "parameter"},

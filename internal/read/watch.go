@@ -52,7 +52,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	s.wake.notify = s.puller.Wake
 	s.requested = newRequestedBookmarks(&q.bookmarks, s.puller, req.RemoteAddr)
 	if err == nil {
-		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field}
+		filter := watch.Filter{Scope: begin.Scope, Labels: opts.Predicate.Label, Fields: opts.Predicate.Field, Shard: q.shard}
 		if source.Resource().Snapshot().Opaque > 0 || !s.findInitial(&filter) {
 			return passedOpaque
 		}
@@ -96,7 +96,7 @@ func (s *watchSession) findInitial(filter *watch.Filter) bool {
 		return true
 	}
 	found := s.startPoint.Initial.Select(&cache.Query{
-		Prefix: filter.Prefix, Single: filter.Single, Labels: filter.Labels, Fields: filter.Fields,
+		Prefix: filter.Prefix, Single: filter.Single, Labels: filter.Labels, Fields: filter.Fields, Shard: filter.Shard,
 	})
 	s.initial, s.startPoint.Initial = &found, nil
 	return !found.Opaque

@@ -19,6 +19,10 @@ type watchShape struct{ conns, streams int }
 func (s watchShape) watches() int { return s.conns * s.streams }
 
 func TestMain(m *testing.M) {
+	if task, ok := strings.CutPrefix(benchclient.Task(), shardTask); ok {
+		followShards(task)
+		return
+	}
 	if task := benchclient.Task(); task != "" {
 		var s watchShape
 		var url string

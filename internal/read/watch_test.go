@@ -258,7 +258,6 @@ func TestWatchRequests(t *testing.T) {
 		listPath + "?watch=1&resourceVersion=a":                                     "parameter",
 		listPath + "?watch=1&resourceVersionMatch=Exact":                            "parameter",
 		listPath + "?watch=1&timeoutSeconds=-1":                                     "parameter",
-		listPath + "?watch=1&shardSelector=x":                                       "parameter",
 		listPath + "?watch=1&fieldSelector=data%3Da":                                "parameter",
 		"/api/v1/watch/namespaces/one/configmaps/a?fieldSelector=metadata.name%3Db": "parameter",
 		"/api/v1/watch/configmaps/a":                                                "path",

@@ -29,6 +29,9 @@ func TestFormatSelectors(t *testing.T) {
 	if got := report.FormatSelectors([]string{"b", "a", "b"}, []string{"f"}); got != "labels: a, b; fields: f" {
 		t.Errorf("%q", got)
 	}
+	if got := report.FormatSelectors([]string{"a"}, nil, "u"); got != "labels: a; shard: u" {
+		t.Errorf("%q", got)
+	}
 	if got := report.FormatSelectors(nil, []string{"f"}); got != "fields: f" {
 		t.Errorf("%q", got)
 	}

@@ -13,7 +13,8 @@ type Shape struct {
 	Version  string `json:"version"`
 	// Scope is "cluster", "namespace" or "name".
 	Scope string `json:"scope"`
-	// Selectors has the keys without their values, as in "labels: app; fields: spec.nodeName".
+	// Selectors has the keys without their values, as in "labels: app; fields: spec.nodeName;
+	// shard: object.metadata.uid".
 	Selectors string `json:"selectors,omitempty"`
 	// Revision is "unset", "0", "exact", "at least" or "continue".
 	Revision string `json:"revision"`
@@ -72,9 +73,9 @@ func RevisionMode(resourceVersion, match, token string) string {
 }
 
 // FormatSelectors returns the Shape.Selectors of the keys of selectors. It sorts the
-// keys in place.
-func FormatSelectors(labels, fields []string) string {
-	if len(labels)+len(fields) == 0 {
+// keys in place. shards has one key at most.
+func FormatSelectors(labels, fields []string, shards ...string) string {
+	if len(labels)+len(fields)+len(shards) == 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -100,6 +101,7 @@ func FormatSelectors(labels, fields []string) string {
 	}
 	part("labels:", labels)
 	part("fields:", fields)
+	part("shard:", shards)
 	return truncate(b.String(), maxSelectors)
 }
 

@@ -39,6 +39,14 @@ func NewAttributes(l labels.Set, f fields.Set) *Attributes {
 	return a
 }
 
+// Scan is what a scanner reads of an object's stored bytes without decoding the object.
+type Scan struct {
+	Labels labels.Set
+	Fields fields.Set
+	// UID is empty if the object has none. It may be a part of the stored bytes.
+	UID []byte
+}
+
 // set is a map of strings in two texts: the sorted keys, which all objects with the same
 // keys share, and the values in the order of their keys. In both texts, each string
 // follows its length. An empty set has neither text.

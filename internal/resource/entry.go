@@ -15,14 +15,17 @@ type Entry struct {
 	Value []byte
 	// packing is what Value is compressed with. Nil means that it is not compressed.
 	packing *Packing
-	// size is the length of the uncompressed value, set if packing is.
-	size int32
 	// Attributes are matched with selectors. Nil if Err is set, or if the attributes of
 	// the resource have to be computed from each decoded object.
 	Attributes *Attributes
 	// Err says why the stored value could not be decrypted or decoded. Such an entry is
 	// kept, and Kubernetes' own code answers the reads that touch it.
 	Err error
+	// UIDHash is the hash of the object's UID, which places the object in a shard. It is
+	// set with Attributes, if shards are served.
+	UIDHash uint64
+	// size is the length of the uncompressed value, set if packing is.
+	size int32
 	// Altered says that Kubernetes' handlers alter the object on its way out.
 	Altered bool
 }

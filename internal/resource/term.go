@@ -1,30 +1,50 @@
 package resource
 
-// Term names one label or one selectable field. A requirement of a selector is about one
-// term.
+// Term names one label, one selectable field or one shard key. A requirement of a
+// selector is about one term.
 type Term struct {
-	name  string
-	field bool
+	name string
+	kind termKind
+	// key is set with termShard only.
+	key ShardKey
 }
+
+type termKind uint8
+
+const (
+	termLabel termKind = iota
+	termField
+	termShard
+)
 
 // LabelTerm returns the term of a label's key.
 func LabelTerm(key string) Term { return Term{name: key} }
 
 // FieldTerm returns the term of a selectable field's path.
-func FieldTerm(path string) Term { return Term{name: path, field: true} }
+func FieldTerm(path string) Term { return Term{name: path, kind: termField} }
 
-// String returns text such as "label app" or "field spec.nodeName".
+// ShardTerm returns the term of a shard key.
+func ShardTerm(key ShardKey) Term { return Term{kind: termShard, key: key} }
+
+// ShardKey returns the key of a shard's term, and whether the term is one.
+func (t Term) ShardKey() (ShardKey, bool) { return t.key, t.kind == termShard }
+
+// String returns text such as "label app", "field spec.nodeName" or "shard
+// object.metadata.uid".
 func (t Term) String() string {
-	if t.field {
+	switch t.kind {
+	case termField:
 		return "field " + t.name
+	case termShard:
+		return "shard " + t.key.String()
 	}
 	return "label " + t.name
 }
 
-// Value returns an entry's value of the term, and whether the entry has one. An absent
-// field has the value "", as selectors see it. The entry must have attributes.
+// Value returns an entry's value of a label or field, and whether the entry has one. An
+// absent field has the value "", as selectors see it. The entry must have attributes.
 func (t Term) Value(e *Entry) (value string, ok bool) {
-	if !t.field {
+	if t.kind == termLabel {
 		return e.Attributes.labels.get(t.name)
 	}
 	if t.name == fieldName {

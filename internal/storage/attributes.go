@@ -10,9 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"sigs.k8s.io/json"
 
+	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/resource"
 )
 
@@ -56,25 +59,58 @@ func coverageOf(newFunc func() runtime.Object, codec runtime.Codec) attributeCov
 	return coversLabels
 }
 
-// selectors returns the parts of a predicate that attributes answer. whole reports
-// whether these are the whole predicate.
-func (s *Store) selectors(p *storage.SelectionPredicate) (l labels.Selector, f fields.Selector, whole bool) {
+// selection is a predicate as attributes answer it.
+type selection struct {
+	predicate *storage.SelectionPredicate
+	labels    labels.Selector
+	fields    fields.Selector
+	shard     *resource.Shard
+	// whole says that the other fields are the whole predicate.
+	whole bool
+}
+
+// selection returns the parts of a predicate that attributes answer. The error is
+// resource.ErrShard for a shard that only Kubernetes' own code understands.
+func (s *Store) selection(p *storage.SelectionPredicate) (selection, error) {
+	sel := s.selectors(p)
+	// Without the feature gate, the selector is ignored.
+	if utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) {
+		var err error
+		if sel.shard, err = resource.NewShard(p.ShardSelector); err != nil {
+			return selection{}, err
+		}
+	}
+	return sel, nil
+}
+
+// selectors returns a predicate's selection without its shard.
+func (s *Store) selectors(p *storage.SelectionPredicate) selection {
 	switch {
 	case s.cfg.coverage == coversNames:
 		if p.Field != nil && selectsOtherFields(p.Field) {
-			return nil, nil, false
+			return selection{predicate: p}
 		}
-		return nil, p.Field, p.Label == nil || p.Label.Empty()
+		return selection{predicate: p, fields: p.Field, whole: p.Label == nil || p.Label.Empty()}
 	case s.cfg.coverage == coversAll || p.Field == nil || !selectsOtherFields(p.Field):
-		return p.Label, p.Field, true
+		return selection{predicate: p, labels: p.Label, fields: p.Field, whole: true}
 	}
-	return p.Label, nil, false
+	return selection{predicate: p, labels: p.Label}
 }
 
 // CoversPredicate reports whether attributes answer a whole predicate, without a decoded object.
-func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool {
-	_, _, whole := s.selectors(p)
-	return whole
+func (s *Store) CoversPredicate(p *storage.SelectionPredicate) bool { return s.selectors(p).whole }
+
+// matches reports whether attributes do not exclude an entry.
+func (sel *selection) matches(e *resource.Entry) bool {
+	return sel.shard.Holds(e) && e.Matches(sel.labels, sel.fields)
+}
+
+// empty reports whether the predicate selects everything.
+func (sel *selection) empty() bool { return sel.shard == nil && sel.predicate.Empty() }
+
+// restrict has a query select what attributes can select.
+func (sel *selection) restrict(q *cache.Query) {
+	q.Labels, q.Fields, q.Shard = sel.labels, sel.fields, sel.shard
 }
 
 // selectsOtherFields reports whether a selector has fields besides name and namespace.
@@ -90,59 +126,76 @@ func selectsOtherFields(f fields.Selector) bool {
 // ifSelected returns the decoded object if a predicate selects it, else nil. It does
 // not decode an object that the attributes exclude. It matches the object itself only
 // if the attributes do not cover the predicate.
-func (s *Store) ifSelected(p *storage.SelectionPredicate, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
-	l, f, whole := s.selectors(p)
-	if !e.Matches(l, f) || !whole && s.converter != nil && s.converter.Excludes(e, p.Label) {
+func (s *Store) ifSelected(sel *selection, e *resource.Entry, decode func() (runtime.Object, error)) (runtime.Object, error) {
+	if !sel.matches(e) || !sel.whole && s.converter != nil && s.converter.Excludes(e, sel.predicate.Label) {
 		return nil, nil
 	}
 	obj, err := decode()
-	if err != nil || whole {
+	if err != nil || sel.whole {
 		return obj, err
 	}
 	object := obj
 	if shared, ok := obj.(*sharedObject); ok {
 		object = shared.obj
 	}
-	if matched, err := p.Matches(object); err != nil || !matched {
+	if matched, err := sel.predicate.Matches(object); err != nil || !matched {
 		return nil, err
 	}
 	return obj, nil
 }
 
-// describeCustom reads the labels of a stored custom resource.
-func describeCustom(e *resource.Entry) error {
-	l, err := customLabels(e.Value)
+// describer sets what the cache knows of an entry besides its bytes.
+type describer struct {
+	// hashesUIDs says that shards are served: their selectors need the hash.
+	hashesUIDs bool
+}
+
+func newDescriber() describer {
+	return describer{hashesUIDs: utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch)}
+}
+
+// describeCustom reads the labels and the UID of a stored custom resource.
+func (d describer) describeCustom(e *resource.Entry) error {
+	scan, err := scanCustom(e.Value)
 	if err != nil {
 		return fmt.Errorf("read labels: %w", err)
 	}
-	e.Attributes = resource.NewAttributes(l, nil)
+	d.describe(e, scan)
 	return nil
+}
+
+func (d describer) describe(e *resource.Entry, scan resource.Scan) {
+	e.Attributes = resource.NewAttributes(scan.Labels, scan.Fields)
+	if d.hashesUIDs {
+		e.UIDHash = resource.HashShardKey(scan.UID)
+	}
 }
 
 // cborPrefix begins stored objects in CBOR (RFC 8949, 3.4.6).
 var cborPrefix = []byte{0xd9, 0xd9, 0xf7}
 
-// customLabels reads the labels of a stored custom resource, in JSON or CBOR.
-func customLabels(value []byte) (labels.Set, error) {
+// scanCustom reads the labels and the UID of a stored custom resource, in JSON or CBOR.
+func scanCustom(value []byte) (resource.Scan, error) {
 	var object struct {
 		Metadata struct {
 			Labels map[string]string `json:"labels"`
+			UID    string            `json:"uid"`
 		} `json:"metadata"`
 	}
 	decode := json.UnmarshalCaseSensitivePreserveInts
 	if bytes.HasPrefix(value, cborPrefix) {
 		decode = cbor.Unmarshal
 	} else if decode(value, &object) == nil {
-		return object.Metadata.Labels, nil
+		return resource.Scan{Labels: object.Metadata.Labels, UID: []byte(object.Metadata.UID)}, nil
 	}
 	// Malformed metadata is dropped, as Kubernetes does when it decodes the object.
 	var content map[string]any
 	if err := decode(value, &content); err != nil {
-		return nil, err
+		return resource.Scan{}, err
 	}
 	metadata, _, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
 	if err != nil {
-		return nil, err
+		return resource.Scan{}, err
 	}
-	return metadata.Labels, nil
+	return resource.Scan{Labels: metadata.Labels, UID: []byte(metadata.UID)}, nil
 }

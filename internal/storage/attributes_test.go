@@ -10,30 +10,32 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-func TestCustomLabels(t *testing.T) {
-	inCBOR, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}})
+func TestScanCustom(t *testing.T) {
+	inCBOR, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "uid": "1-2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		stored string
-		want   labels.Set
+		labels labels.Set
+		uid    string
 	}{
-		"labels":        {`{"kind":"K","metadata":{"labels":{"a":"b","c":""},"name":"x"},"spec":{"metadata":{"labels":{"no":"no"}}}}`, labels.Set{"a": "b", "c": ""}},
-		"none":          {`{"kind":"K","metadata":{"name":"x"}}`, nil},
-		"null":          {`{"metadata":{"labels":null}}`, nil},
-		"another case":  {`{"Metadata":{"labels":{"a":"b"}},"metadata":{"Labels":{"a":"b"}}}`, nil},
-		"not text":      {`{"metadata":{"labels":{"a":1,"c":"d"}}}`, nil},
-		"other trouble": {`{"metadata":{"generation":"x","labels":{"c":"d"}}}`, labels.Set{"c": "d"}},
-		"CBOR":          {string(cborPrefix) + string(inCBOR), labels.Set{"a": "b"}},
+		"labels":        {`{"kind":"K","metadata":{"labels":{"a":"b","c":""},"name":"x","uid":"1"},"spec":{"metadata":{"labels":{"no":"no"},"uid":"2"}}}`, labels.Set{"a": "b", "c": ""}, "1"},
+		"none":          {`{"kind":"K","metadata":{"name":"x"}}`, nil, ""},
+		"null":          {`{"metadata":{"labels":null,"uid":null}}`, nil, ""},
+		"another case":  {`{"Metadata":{"labels":{"a":"b"}},"metadata":{"Labels":{"a":"b"},"UID":"1"}}`, nil, ""},
+		"not text":      {`{"metadata":{"labels":{"a":1,"c":"d"},"uid":"1"}}`, nil, "1"},
+		"no UID":        {`{"metadata":{"labels":{"a":"b"},"uid":1}}`, labels.Set{"a": "b"}, ""},
+		"other trouble": {`{"metadata":{"generation":"x","labels":{"c":"d"},"uid":"\u0031"}}`, labels.Set{"c": "d"}, "1"},
+		"CBOR":          {string(cborPrefix) + string(inCBOR), labels.Set{"a": "b"}, "1-2"},
 	} {
-		got, err := customLabels([]byte(c.stored))
-		if err != nil || !maps.Equal(got, c.want) {
-			t.Errorf("%s: got %v (%v), want %v", name, got, err, c.want)
+		got, err := scanCustom([]byte(c.stored))
+		if err != nil || !maps.Equal(got.Labels, c.labels) || string(got.UID) != c.uid {
+			t.Errorf("%s: got %v and %q (%v), want %v and %q", name, got.Labels, got.UID, err, c.labels, c.uid)
 		}
 	}
-	if got, err := customLabels([]byte("{broken")); err == nil {
-		t.Errorf("customLabels returned %v for broken JSON, want an error", got)
+	if got, err := scanCustom([]byte("{broken")); err == nil {
+		t.Errorf("scanCustom returned %v for broken JSON, want an error", got)
 	}
 }
 
@@ -55,8 +57,8 @@ func TestSelectorsThatAttributesAnswer(t *testing.T) {
 	} {
 		s := &Store{cfg: Config{coverage: c.coverage}}
 		p := storage.SelectionPredicate{Label: c.label, Field: c.field}
-		if l, _, whole := s.selectors(&p); (l != nil) != c.hasLabels || whole != c.whole || s.CoversPredicate(&p) != c.whole {
-			t.Errorf("coverage %d, %s, %s: got labels %v, whole %v", c.coverage, c.label, c.field, l, whole)
+		if sel := s.selectors(&p); (sel.labels != nil) != c.hasLabels || sel.whole != c.whole || s.CoversPredicate(&p) != c.whole {
+			t.Errorf("coverage %d, %s, %s: got labels %v, whole %v", c.coverage, c.label, c.field, sel.labels, sel.whole)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (s *Store) Converted(entries []*resource.Entry) bool {
 // entries yields the entries of runs in order. If a webhook converts them, each is
 // converted when it is yielded, and entries that the attributes exclude may be missing.
 // limit is how many the caller is likely to take, 0 for all.
-func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], p *storage.SelectionPredicate, limit int) iter.Seq2[*resource.Entry, error] {
+func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq2[*resource.Entry, error] {
 	if s.converter == nil {
 		return func(yield func(*resource.Entry, error) bool) {
 			for run := range runs {
@@ -55,7 +55,7 @@ func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], p *
 		}
 	}
 	return func(yield func(*resource.Entry, error) bool) {
-		for batch := range s.conversionBatches(runs, p, limit) {
+		for batch := range conversionBatches(runs, sel, limit) {
 			if err := s.Convert(ctx, batch); err != nil {
 				yield(nil, err)
 				return
@@ -71,8 +71,7 @@ func (s *Store) entries(ctx context.Context, runs iter.Seq[encode.EntryRun], p *
 
 // conversionBatches yields entries in batches within the bounds above. A batch is valid
 // until the next one. The first has at most limit entries, unless limit is 0.
-func (s *Store) conversionBatches(runs iter.Seq[encode.EntryRun], p *storage.SelectionPredicate, limit int) iter.Seq[[]*resource.Entry] {
-	labels, fields, _ := s.selectors(p)
+func conversionBatches(runs iter.Seq[encode.EntryRun], sel *selection, limit int) iter.Seq[[]*resource.Entry] {
 	return func(yield func([]*resource.Entry) bool) {
 		var batch []*resource.Entry
 		size, maxObjects := 0, maxConvertObjects
@@ -81,7 +80,7 @@ func (s *Store) conversionBatches(runs iter.Seq[encode.EntryRun], p *storage.Sel
 		}
 		for run := range runs {
 			for _, e := range run.Entries[run.From:run.To] {
-				if e.Err == nil && !e.Matches(labels, fields) {
+				if e.Err == nil && !sel.matches(e) {
 					continue
 				}
 				batch, size = append(batch, e), size+e.Size()
@@ -112,7 +111,7 @@ func (w *watcher) convert(ctx context.Context, events []cache.Event) error {
 			continue
 		}
 		for _, entry := range []*resource.Entry{e.Entry, e.Previous} {
-			if entry != nil && (entry == e.Entry || e.Entry == nil || !w.opts.Predicate.Empty()) {
+			if entry != nil && (entry == e.Entry || e.Entry == nil || !w.selection.empty()) {
 				shown = append(shown, entry)
 			}
 		}

@@ -8,9 +8,8 @@ import (
 	"sync"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/features"
@@ -50,10 +49,10 @@ type Decorator struct {
 	// Altered returns a function for a kind, which reports whether Kubernetes' handlers
 	// alter an object on its way out. It may be nil, and so may its result.
 	Altered func(schema.GroupResource) func(runtime.Object) bool
-	// Scan returns a function for a kind, which reads the attributes of a stored object
-	// without decoding it, or reports that it cannot. It may be nil, and so may its
-	// result. The result must be nil for kinds that handlers alter.
-	Scan func(schema.GroupResource) func(value []byte) (labels.Set, fields.Set, bool)
+	// Scan returns a function for a kind, which reads the attributes and the UID of a
+	// stored object without decoding it, or reports that it cannot. It may be nil, and so
+	// may its result. The result must be nil for kinds that handlers alter.
+	Scan func(schema.GroupResource) func(value []byte) (resource.Scan, bool)
 
 	mu struct {
 		sync.Mutex
@@ -175,8 +174,9 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			return plain, err
 		},
 	}
+	reader := newDescriber()
 	if _, custom := cfg.New().(runtime.Unstructured); custom {
-		spec.Describe = describeCustom
+		spec.Describe = reader.describeCustom
 		return spec
 	}
 	s := New(cfg)
@@ -186,15 +186,15 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 			altered = ofKind
 		}
 	}
-	scan := func([]byte) (l labels.Set, f fields.Set, ok bool) { return }
+	scan := func([]byte) (found resource.Scan, ok bool) { return }
 	if d.Scan != nil {
 		if ofKind := d.Scan(gr); ofKind != nil {
 			scan = ofKind
 		}
 	}
 	spec.Describe = func(e *resource.Entry) error {
-		if l, f, ok := scan(e.Value); ok {
-			e.Attributes = resource.NewAttributes(l, f)
+		if found, ok := scan(e.Value); ok {
+			reader.describe(e, found)
 			return nil
 		}
 		obj, err := s.decode(e, e.Revision)
@@ -205,7 +205,12 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 		if err != nil {
 			return fmt.Errorf("read attributes: %w", err)
 		}
-		e.Attributes, e.Altered = resource.NewAttributes(l, f), altered(obj)
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return fmt.Errorf("read metadata: %w", err)
+		}
+		reader.describe(e, resource.Scan{Labels: l, Fields: f, UID: []byte(m.GetUID())})
+		e.Altered = altered(obj)
 		return nil
 	}
 	return spec

@@ -24,7 +24,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	l, err := s.locate(ctx, key, opts)
 	var p page
 	if err == nil {
-		p, err = s.fill(ctx, l, opts, list)
+		p, err = s.fill(ctx, l, list)
 	}
 	if errors.Is(err, errUnreadable) {
 		// etcd's storage appends to the list.
@@ -43,7 +43,11 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	return s.versioner.UpdateList(list, uint64(l.snapshot.Revision), token, remaining)
+	if err := s.versioner.UpdateList(list, uint64(l.snapshot.Revision), token, remaining); err != nil {
+		return err
+	}
+	opts.Predicate.SetShardInfoOnList(list)
+	return nil
 }
 
 // Select finds the objects of a list without decoding them. An error that wraps
@@ -54,10 +58,10 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 	if err != nil {
 		return cache.Page{}, err
 	}
-	selection := l.snapshot.Select(&l.query)
-	result := cache.Page{Result: selection, Revision: l.snapshot.Revision, Waited: l.waited}
-	if !selection.Opaque {
-		last := page{last: selection.Last, total: int64(selection.Total), more: selection.More}
+	found := l.snapshot.Select(&l.query)
+	result := cache.Page{Result: found, Revision: l.snapshot.Revision, Waited: l.waited}
+	if !found.Opaque {
+		last := page{last: found.Last, total: int64(found.Total), more: found.More}
 		result.Continue, result.Remaining, err = s.token(l, last, opts)
 	}
 	return result, err
@@ -65,7 +69,8 @@ func (s *Store) Select(ctx context.Context, key string, opts storage.ListOptions
 
 // listRequest is a list translated to a query of a snapshot.
 type listRequest struct {
-	scope scope
+	scope     scope
+	selection selection
 	// snapshot is as fresh as the list asks.
 	snapshot cache.Snapshot
 	query    cache.Query
@@ -87,12 +92,13 @@ func (s *Store) locate(ctx context.Context, key string, opts storage.ListOptions
 		return listRequest{}, err
 	}
 	l := listRequest{scope: sc}
-	if !ok || hasShardSelector(opts) {
+	var unknown error
+	if l.selection, unknown = s.selection(&opts.Predicate); !ok || unknown != nil {
 		return l, fmt.Errorf("list %s: %w", key, cache.ErrExpired)
 	}
 	from = sc.continueAt(strings.TrimPrefix(from, s.cfg.Resource.Prefix()))
 	l.query = cache.Query{Prefix: sc.key, Single: !sc.recursive, From: from, Limit: int(opts.Predicate.Limit)}
-	l.query.Labels, l.query.Fields, _ = s.selectors(&opts.Predicate)
+	l.selection.restrict(&l.query)
 	if opts.ResourceVersion == "0" && !s.cfg.LikeEtcd {
 		// Kubernetes' watch cache ignores the limit here, and clients rely on whole lists.
 		l.query.Limit = 0
@@ -166,12 +172,6 @@ func (s *Store) snapshot(exact int64) (cache.Snapshot, error) {
 	return s.cfg.Resource.At(exact)
 }
 
-// hasShardSelector reports whether a list asks for a shard of the objects, which only
-// etcd's storage understands.
-func hasShardSelector(opts storage.ListOptions) bool {
-	return opts.Predicate.ShardSelector != nil && !opts.Predicate.ShardSelector.Empty()
-}
-
 // errUnreadable means that a list holds an object that the cache cannot read. It is
 // answered from etcd.
 var errUnreadable = errors.New("stored object cannot be read")
@@ -191,7 +191,7 @@ type page struct {
 }
 
 // fill puts the selected objects into a list.
-func (s *Store) fill(ctx context.Context, l listRequest, opts storage.ListOptions, list runtime.Object) (page, error) {
+func (s *Store) fill(ctx context.Context, l listRequest, list runtime.Object) (page, error) {
 	items, err := itemsOf(list)
 	if err != nil {
 		return page{}, err
@@ -199,12 +199,12 @@ func (s *Store) fill(ctx context.Context, l listRequest, opts storage.ListOption
 	newItem := newItemFunc(list, items)
 	candidates, plan := l.snapshot.Candidates(&l.query)
 	p := page{total: int64(l.snapshot.Total(&l.query)), plan: plan}
-	items.Set(reflect.MakeSlice(items.Type(), 0, itemCapacity(opts, int64(l.query.Limit), int64(plan.Candidates))))
-	for e, err := range s.entries(ctx, candidates, &opts.Predicate, l.query.Limit) {
+	items.Set(reflect.MakeSlice(items.Type(), 0, itemCapacity(&l, int64(plan.Candidates))))
+	for e, err := range s.entries(ctx, candidates, &l.selection, l.query.Limit) {
 		if err != nil {
 			return page{}, err
 		}
-		obj, err := s.decodeSelected(ctx, &opts.Predicate, e, newItem)
+		obj, err := s.decodeSelected(ctx, &l.selection, e, newItem)
 		if err != nil {
 			return page{}, err
 		}
@@ -224,11 +224,11 @@ func (s *Store) fill(ctx context.Context, l listRequest, opts storage.ListOption
 
 // decodeSelected returns the decoded object if the predicate selects it, else nil. It
 // fails once the context has ended, so that a list without a reader ends early.
-func (s *Store) decodeSelected(ctx context.Context, p *storage.SelectionPredicate, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
+func (s *Store) decodeSelected(ctx context.Context, sel *selection, e *resource.Entry, newItem func() runtime.Object) (runtime.Object, error) {
 	if e.Err != nil {
 		return nil, errUnreadable
 	}
-	return s.ifSelected(p, e, func() (obj runtime.Object, err error) {
+	return s.ifSelected(sel, e, func() (obj runtime.Object, err error) {
 		if ctx.Err() != nil {
 			return nil, storage.NewTimeoutError(s.cfg.Resource.Prefix()+e.Key, "request did not complete within requested timeout")
 		}
@@ -242,13 +242,13 @@ func (s *Store) decodeSelected(ctx context.Context, p *storage.SelectionPredicat
 
 // itemCapacity returns the capacity of a list's slice of items: the size of the result
 // if it is known, and a bounded one if a selector may leave the slice nearly empty.
-func itemCapacity(opts storage.ListOptions, limit, total int64) int {
+func itemCapacity(l *listRequest, total int64) int {
 	const atMost = 2048
 	n := total
-	if limit > 0 {
-		n = min(n, limit)
+	if l.query.Limit > 0 {
+		n = min(n, int64(l.query.Limit))
 	}
-	if !opts.Predicate.Empty() {
+	if !l.selection.empty() {
 		n = min(n, atMost)
 	}
 	return int(n)

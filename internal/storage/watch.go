@@ -25,7 +25,8 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || hasShardSelector(opts) || opts.ProgressNotify {
+	sel, unknown := s.selection(&opts.Predicate)
+	if !ok || unknown != nil || opts.ProgressNotify {
 		// ProgressNotify asks for etcd's own notifications.
 		return s.cfg.Etcd.Watch(ctx, key, opts)
 	}
@@ -33,7 +34,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return newFailedWatch(err), nil
 	}
-	w, err := newWatcher(s, from, opts)
+	w, err := newWatcher(s, from, sel, opts)
 	if err != nil {
 		return newFailedWatch(err), nil
 	}
@@ -53,7 +54,7 @@ func (s *Store) Begin(ctx context.Context, key string, opts storage.ListOptions)
 	if err != nil {
 		return cache.StartPoint{}, err
 	}
-	if !ok || hasShardSelector(opts) {
+	if !ok {
 		return cache.StartPoint{}, fmt.Errorf("watch %s: %w", key, cache.ErrExpired)
 	}
 	return s.startPoint(ctx, rv, sc, opts)

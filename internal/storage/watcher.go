@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/millrace/millrace/internal/cache"
@@ -47,6 +48,8 @@ type watcher struct {
 	store *Store
 	opts  storage.ListOptions
 	start cache.StartPoint
+	// selection is the predicate of opts.
+	selection selection
 	// position is where the log is read from first.
 	position cache.Position
 
@@ -57,14 +60,13 @@ type watcher struct {
 }
 
 // newWatcher makes a watcher. The caller must call run.
-
-func newWatcher(s *Store, from cache.StartPoint, opts storage.ListOptions) (*watcher, error) {
+func newWatcher(s *Store, from cache.StartPoint, sel selection, opts storage.ListOptions) (*watcher, error) {
 	position, oldest, err := s.cfg.Resource.Log().Since(from.After)
 	if err != nil {
 		return nil, expired(from.After, oldest)
 	}
 	return &watcher{
-		store: s, opts: opts, start: from, position: position,
+		store: s, opts: opts, start: from, selection: sel, position: position,
 		result: make(chan watch.Event, resultBuffer),
 		done:   make(chan struct{}),
 	}, nil
@@ -80,6 +82,10 @@ func (w *watcher) Stop() { w.stopOnce.Do(func() { close(w.done) }) }
 // log has overtaken the position.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.result)
+	if w.selection.shard != nil {
+		cachermetrics.RecordShardedWatchStarted(w.store.cfg.Resource.GroupResource())
+		defer cachermetrics.RecordShardedWatchStopped(w.store.cfg.Resource.GroupResource())
+	}
 	// Priority and fairness keeps the request's seats until the signal: the initial
 	// events are the costly part.
 	signal := sync.OnceFunc(func() { flowcontrol.WatchInitialized(ctx) })
@@ -129,9 +135,9 @@ func (w *watcher) sendInitial(ctx context.Context) error {
 		return nil
 	}
 	query := cache.Query{Prefix: w.start.Prefix, Single: w.start.Single}
-	query.Labels, query.Fields, _ = w.store.selectors(&w.opts.Predicate)
+	w.selection.restrict(&query)
 	runs, _ := w.start.Initial.Candidates(&query)
-	for e, err := range w.store.entries(ctx, runs, &w.opts.Predicate, 0) {
+	for e, err := range w.store.entries(ctx, runs, &w.selection, 0) {
 		if err == nil {
 			err = w.sendAdded(ctx, e)
 		}
@@ -151,7 +157,7 @@ func (w *watcher) sendAdded(ctx context.Context, e *resource.Entry) error {
 	if e.Err != nil {
 		return fmt.Errorf("read %s: %w", e.Key, e.Err)
 	}
-	obj, err := w.store.ifSelected(&w.opts.Predicate, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
+	obj, err := w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) { return w.store.decode(e, e.Revision) })
 	if err != nil || obj == nil {
 		return err
 	}
@@ -262,7 +268,7 @@ func (w *watcher) selectedObject(e *resource.Entry, revision int64) (runtime.Obj
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	return w.store.ifSelected(&w.opts.Predicate, e, func() (runtime.Object, error) {
+	return w.store.ifSelected(&w.selection, e, func() (runtime.Object, error) {
 		return w.store.shared.get(entryVersion{e, revision}, func() (runtime.Object, error) { return w.store.decode(e, revision) })
 	})
 }
@@ -275,11 +281,11 @@ var selectedMarker runtime.Object = &runtime.Unknown{}
 // or if attributes do not cover the predicate. selectedNow says that the watch selects
 // the object after the change, so that the previous one is not sent.
 func (w *watcher) previousObject(e *cache.Event, selectedNow bool) (runtime.Object, error) {
-	if selectedNow && w.opts.Predicate.Empty() {
+	if selectedNow && w.selection.empty() {
 		return selectedMarker, nil
 	}
-	if l, f, whole := w.store.selectors(&w.opts.Predicate); selectedNow && whole && e.Previous.Err == nil {
-		if e.Previous.Matches(l, f) {
+	if selectedNow && w.selection.whole && e.Previous.Err == nil {
+		if w.selection.matches(e.Previous) {
 			return selectedMarker, nil
 		}
 		return nil, nil

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	cachermetrics "k8s.io/apiserver/pkg/storage/cacher/metrics"
+
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 )
@@ -70,6 +72,9 @@ func (h *Hub) Open(s Filter, after int64, wake func()) (*Cursor, error) {
 	if at >= sub.from {
 		c.next = sub.dropped + int64(sub.firstAt(at))
 	}
+	if s.Shard != nil {
+		cachermetrics.RecordShardedWatchStarted(h.resource)
+	}
 	return c, nil
 }
 
@@ -90,6 +95,9 @@ func (c *Cursor) Close() {
 	if s.cursors--; s.cursors == 0 && !s.lost {
 		delete(h.mu.subscriptions, s.id)
 		h.mu.index.remove(s)
+	}
+	if s.Shard != nil {
+		cachermetrics.RecordShardedWatchStopped(h.resource)
 	}
 }
 

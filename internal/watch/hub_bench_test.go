@@ -7,9 +7,11 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/resource"
 	"github.com/millrace/millrace/internal/watch"
 )
 
@@ -92,6 +94,34 @@ func BenchmarkNames(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				w.step(b, fmt.Sprintf("a/%d", i%n), "app=web", int64(begin+1+i))
+			}
+		})
+	}
+}
+
+// BenchmarkShards dispatches an event to one of many watches, each of a shard, or to a
+// watch of everything.
+func BenchmarkShards(b *testing.B) {
+	for _, n := range []int{1, 16, 64, 4096} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			size := uint64(1) << 63 / uint64(n) * 2
+			w := newBench(b, n, func(i int) watch.Filter {
+				if n == 1 {
+					return watch.Filter{}
+				}
+				end := "0x10000000000000000"
+				if i < n-1 {
+					end = fmt.Sprintf("0x%016x", uint64(i+1)*size)
+				}
+				s, err := resource.NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: fmt.Sprintf("0x%016x", uint64(i)*size), End: end}))
+				if err != nil {
+					b.Fatal(err)
+				}
+				return watch.Filter{Shard: s}
+			})
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				w.step(b, fmt.Sprintf("a/%d", i%5000), fmt.Sprintf("app=web#%x", i%16), int64(begin+1+i))
 			}
 		})
 	}

@@ -1,9 +1,6 @@
 package watch
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // This file checks what the hub, its subscriptions and their index promise each other.
 // The checks run after each dispatch of a build with the tag invariants; the unit tests
@@ -75,36 +72,79 @@ func (s *subscription) check(h *Hub) error {
 // error if one of them is absent or doubled.
 func (idx *subscriptionIndex) checkFiled(s *subscription) (int, error) {
 	p := s.placement()
-	if p.kind == placedUnindexed {
-		if _, ok := idx.unindexed[s]; !ok {
-			return 0, fmt.Errorf("is not in the index")
-		}
-		return 1, nil
-	}
-	var byValue subscriptionsByValue
-	switch p.kind {
-	case placedByKey:
-		byValue = idx.keys
-	case placedByNamespace:
-		byValue = idx.namespaces
-	case placedByTerm:
-		byValue = idx.terms[p.term]
-	}
-	for _, value := range p.values {
-		first := slices.Index(byValue[value], s)
-		if first < 0 || slices.Contains(byValue[value][first+1:], s) {
-			return 0, fmt.Errorf("is not in the index exactly once by %q", value)
+	groups := map[string]*subscriptionGroup{"": &idx.unindexed}
+	if p.kind != placedUnindexed {
+		groups = map[string]*subscriptionGroup{}
+		for _, value := range p.values {
+			groups[value] = idx.subscriptionsAt(p)[value]
 		}
 	}
-	return len(p.values), nil
+	filed := 0
+	for value, group := range groups {
+		entries := 1
+		if s.Shard != nil {
+			entries = len(s.Shard.Ranges())
+		}
+		if n := group.count(func(o *subscription) bool { return o == s }); n != entries {
+			return 0, fmt.Errorf("has %d index entries by %q, not %d", n, value, entries)
+		}
+		if s.Shard != nil {
+			if err := group.shards[s.Shard.Key].check(); err != nil {
+				return 0, err
+			}
+		}
+		filed += entries
+	}
+	return filed, nil
+}
+
+// check returns an error if the ranges are out of order, or if a search would miss one.
+func (x *shardIndex) check() error {
+	for i, r := range x.ranges {
+		if i > 0 && r.First < x.ranges[i-1].First {
+			return fmt.Errorf("range %d of shards begins at %x, the one before it at %x", i, r.First, x.ranges[i-1].First)
+		}
+	}
+	for i, r := range x.ranges {
+		found := false
+		x.visit(r.Last, func(s *subscription) { found = found || s == r.subscription })
+		if !found {
+			return fmt.Errorf("range %d of shards is not found by its last hash %x", i, r.Last)
+		}
+	}
+	return nil
+}
+
+// count returns the number of entries whose subscription fulfills a condition.
+func (g *subscriptionGroup) count(is func(*subscription) bool) (n int) {
+	if g == nil {
+		return 0
+	}
+	for _, s := range g.whole {
+		if is(s) {
+			n++
+		}
+	}
+	if g.shards == nil {
+		return n
+	}
+	for key := range g.shards {
+		for _, r := range g.shards[key].ranges {
+			if is(r.subscription) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // size returns the number of entries in the index.
 func (idx *subscriptionIndex) size() int {
-	n := len(idx.unindexed)
+	all := func(*subscription) bool { return true }
+	n := idx.unindexed.count(all)
 	count := func(byValue subscriptionsByValue) {
-		for _, subscriptions := range byValue {
-			n += len(subscriptions)
+		for _, group := range byValue {
+			n += group.count(all)
 		}
 	}
 	count(idx.keys)

@@ -8,14 +8,15 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
 )
 
-// newCheckedHub makes a hub with three events and two watches: one of everything, which
-// waits, and one of a field.
+// newCheckedHub makes a hub with three events and some watches: one of everything, which
+// waits, one of a field, and two of a shard each.
 func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 	t.Helper()
 	c := cache.New(cache.Config{})
@@ -24,7 +25,8 @@ func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 		return nil
 	}}))
 	c.BeginLoad().End(t.Context(), 10)
-	for _, s := range []Filter{{}, {Fields: fields.OneTermEqualSelector("node", "n1")}} {
+	lower, upper := uidShard(t, "0x0000000000000000", "0x8000000000000000"), uidShard(t, "0x8000000000000000", "0x10000000000000000")
+	for _, s := range []Filter{{}, {Fields: fields.OneTermEqualSelector("node", "n1")}, {Shard: lower}, {Shard: upper}} {
 		if _, err := h.Open(s, 10, func() {}); err != nil {
 			t.Fatal(err)
 		}
@@ -40,6 +42,15 @@ func newCheckedHub(t *testing.T) (*cache.Cache, *Hub) {
 		t.Fatal(more, err)
 	}
 	return c, h
+}
+
+func uidShard(t *testing.T, start, end string) *resource.Shard {
+	t.Helper()
+	s, err := resource.NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: start, End: end}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func putNode(revision int64) []*clientv3.Event {
@@ -60,9 +71,14 @@ var corruptions = map[string]func(*Hub){
 	"of which 1 wait":         func(h *Hub) { h.all().cursors = 0 },
 	"has the index":           func(h *Hub) { h.all().waiting[0].waitingIndex = 1 },
 	"has passed":              func(h *Hub) { h.all().waiting[0].next-- },
-	"is not in the index":     func(h *Hub) { h.mu.index.remove(h.all()) },
-	"exactly once by":         func(h *Hub) { h.mu.index.add(h.nodes()) },
-	"open subscriptions have": func(h *Hub) { h.mu.index.keys["gone"] = []*subscription{h.nodes()} },
+	"has 0 index entries":     func(h *Hub) { h.mu.index.remove(h.all()) },
+	"has 2 index entries":     func(h *Hub) { h.mu.index.add(h.nodes()) },
+	"open subscriptions have": func(h *Hub) { h.mu.index.keys["gone"] = &subscriptionGroup{whole: []*subscription{h.nodes()}} },
+	"the one before it at 8": func(h *Hub) {
+		r := h.mu.index.unindexed.shards[resource.ShardByUID].ranges
+		r[0], r[1] = r[1], r[0]
+	},
+	"is not found by its last hash": func(h *Hub) { h.mu.index.unindexed.shards[resource.ShardByUID].ranges[1].largest = 0 },
 }
 
 // TestChecksFindCorruption breaks each invariant on purpose.

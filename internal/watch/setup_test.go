@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
@@ -24,8 +26,9 @@ const prefix = "/registry/pods/"
 // begin is the revision at which caches are loaded.
 const begin = 10
 
-// newHub makes a hub over an empty cache. Values are "label=x,label=y/field=z". Values
-// that begin with "broken" are unreadable.
+// newHub makes a hub over an empty cache. Values are "label=x,label=y/field=z#8". The
+// hexadecimal digit behind "#" begins the hash of the UID; it may be left out. Values that
+// begin with "broken" are unreadable.
 func newHub(t *testing.T, cfg cache.Config) (*cache.Cache, *watch.Hub) {
 	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -40,6 +43,17 @@ func describe(e *resource.Entry) error {
 	text := string(e.Value)
 	if strings.HasPrefix(text, "broken") {
 		return errors.New("cannot be read")
+	}
+	text, digit, _ := strings.Cut(text, "#")
+	if digit != "" {
+		n, err := strconv.ParseUint(digit, 16, 4)
+		if err != nil {
+			return err
+		}
+		// The hash is the first or the last one that begins so.
+		if e.UIDHash = n << 60; e.Revision%2 == 1 {
+			e.UIDHash += 1<<60 - 1
+		}
 	}
 	labelText, fieldText, _ := strings.Cut(text, "/")
 	l, err := labels.ConvertSelectorToLabelsMap(labelText)
@@ -69,8 +83,8 @@ func remove(key string, revision int64) *clientv3.Event {
 	return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(prefix + key), ModRevision: revision}}
 }
 
-// filter parses "prefix labels fields", each "-" for none. "=" before the prefix makes
-// it the key of one object.
+// filter parses "prefix labels fields", each "-" for none, and maybe the ranges of a shard
+// as in "uid:0-8,c-10". "=" before the prefix makes it the key of one object.
 func filter(t *testing.T, text string) watch.Filter {
 	t.Helper()
 	words := strings.Fields(text)
@@ -89,6 +103,27 @@ func filter(t *testing.T, text string) watch.Filter {
 		if s.Fields, err = fields.ParseSelector(words[2]); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if len(words) > 3 {
+		s.Shard = shard(t, words[3])
+	}
+	return s
+}
+
+// shard parses the ranges of a shard. Their ends are the first digits of hashes; "10" is
+// the end of all hashes.
+func shard(t testing.TB, text string) *resource.Shard {
+	t.Helper()
+	key, ranges, _ := strings.Cut(text, ":")
+	var requirements []sharding.ShardRangeRequirement
+	for _, r := range strings.Split(ranges, ",") {
+		start, end, _ := strings.Cut(r, "-")
+		const zeros = "000000000000000"
+		requirements = append(requirements, sharding.ShardRangeRequirement{Key: "object.metadata." + key, Start: "0x" + start + zeros, End: "0x" + end + zeros})
+	}
+	s, err := resource.NewShard(sharding.NewSelector(requirements...))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return s
 }

@@ -18,14 +18,16 @@ type Filter struct {
 	// Labels and Fields select objects. Nil selects all.
 	Labels labels.Selector
 	Fields fields.Selector
+	// Shard is the part of these that the watch shows. Nil is all.
+	Shard *resource.Shard
 }
 
 func (s *Filter) selects(e *resource.Entry) bool {
-	return e != nil && s.Holds(e.Key) && e.Matches(s.Labels, s.Fields)
+	return e != nil && s.Holds(e.Key) && s.Shard.Holds(e) && e.Matches(s.Labels, s.Fields)
 }
 
 // String describes the filter for people, as in "namespace=a, labels: app=b, fields:
-// spec.nodeName=n".
+// spec.nodeName=n, shard: shardRange(...)".
 func (s *Filter) String() string {
 	var parts []string
 	scope := s.Prefix
@@ -42,6 +44,9 @@ func (s *Filter) String() string {
 	if s.Fields != nil && !s.Fields.Empty() {
 		parts = append(parts, "fields: "+s.Fields.String())
 	}
+	if s.Shard != nil {
+		parts = append(parts, "shard: "+s.Shard.String())
+	}
 	if len(parts) == 0 {
 		return "everything"
 	}
@@ -51,12 +56,12 @@ func (s *Filter) String() string {
 // identity is a filter in comparable form. Watches with equal ones share a
 // subscription.
 type identity struct {
-	scope          cache.Scope
-	labels, fields string
+	scope                 cache.Scope
+	labels, fields, shard string
 }
 
 func (s *Filter) identity() identity {
-	id := identity{scope: s.Scope}
+	id := identity{scope: s.Scope, shard: s.Shard.String()}
 	if s.Labels != nil {
 		id.labels = s.Labels.String()
 	}

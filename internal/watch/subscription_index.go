@@ -15,9 +15,10 @@ import (
 // subscriptionIndex finds the subscriptions that an event may concern. Each subscription
 // is filed under one requirement of its filter, the first that it has of these: the key
 // of one object, the value of a field, the values of a label, a namespace. A filter
-// without any of these is unindexed and is found for every event.
+// without any of these is unindexed and is found for every event. Under each requirement,
+// subscriptions to shards are filed once more, by their hashes.
 //
-// Only one requirement of each filter is indexed. An event therefore finds some
+// Only these requirements of a filter are indexed. An event therefore finds some
 // subscriptions that do not select it, and each is matched in full. In return adding and
 // removing a subscription costs one map entry for each value, and no set operations are
 // needed.
@@ -25,19 +26,66 @@ type subscriptionIndex struct {
 	keys       subscriptionsByValue
 	namespaces subscriptionsByValue
 	terms      map[resource.Term]subscriptionsByValue
-	unindexed  map[*subscription]struct{}
+	unindexed  subscriptionGroup
 }
 
 // subscriptionsByValue are subscriptions by the value that they require. A value without
 // subscriptions has no entry.
-type subscriptionsByValue map[string][]*subscription
+type subscriptionsByValue map[string]*subscriptionGroup
+
+// subscriptionGroup is the subscriptions that are filed in one place.
+type subscriptionGroup struct {
+	whole []*subscription
+	// shards has those to shards. Nil before the first.
+	shards *shardIndexes
+}
 
 func newSubscriptionIndex() subscriptionIndex {
 	return subscriptionIndex{
 		keys:       subscriptionsByValue{},
 		namespaces: subscriptionsByValue{},
 		terms:      map[resource.Term]subscriptionsByValue{},
-		unindexed:  map[*subscription]struct{}{},
+	}
+}
+
+func (g *subscriptionGroup) add(s *subscription) {
+	if s.Shard == nil {
+		g.whole = append(g.whole, s)
+		return
+	}
+	if g.shards == nil {
+		g.shards = &shardIndexes{}
+	}
+	g.shards[s.Shard.Key].add(s)
+}
+
+func (g *subscriptionGroup) remove(s *subscription) {
+	if s.Shard != nil {
+		g.shards[s.Shard.Key].remove(s)
+		return
+	}
+	g.whole = slices.DeleteFunc(g.whole, func(o *subscription) bool { return o == s })
+}
+
+// empty reports whether the group has no subscription that an event could find.
+func (g *subscriptionGroup) empty() bool {
+	if g.shards != nil {
+		for key := range g.shards {
+			if len(g.shards[key].ranges) > 0 {
+				return false
+			}
+		}
+	}
+	return len(g.whole) == 0
+}
+
+// visit calls use with the group's subscriptions that an event may concern.
+func (g *subscriptionGroup) visit(e *cache.Event, use func(*subscription)) {
+	for _, s := range g.whole {
+		use(s)
+	}
+	if g.shards != nil {
+		g.shards.visit(e, use)
 	}
 }
 
@@ -139,25 +187,28 @@ func (idx *subscriptionIndex) subscriptionsAt(p placement) subscriptionsByValue 
 func (idx *subscriptionIndex) add(s *subscription) {
 	p := s.placement()
 	if p.kind == placedUnindexed {
-		idx.unindexed[s] = struct{}{}
+		idx.unindexed.add(s)
 		return
 	}
 	byValue := idx.subscriptionsAt(p)
 	for _, value := range p.values {
-		byValue[value] = append(byValue[value], s)
+		if byValue[value] == nil {
+			byValue[value] = &subscriptionGroup{}
+		}
+		byValue[value].add(s)
 	}
 }
 
 func (idx *subscriptionIndex) remove(s *subscription) {
 	p := s.placement()
 	if p.kind == placedUnindexed {
-		delete(idx.unindexed, s)
+		idx.unindexed.remove(s)
 		return
 	}
 	byValue := idx.subscriptionsAt(p)
 	for _, value := range p.values {
-		byValue[value] = slices.DeleteFunc(byValue[value], func(o *subscription) bool { return o == s })
-		if len(byValue[value]) == 0 {
+		group := byValue[value]
+		if group.remove(s); group.empty() {
 			delete(byValue, value)
 		}
 	}
@@ -170,21 +221,19 @@ func (idx *subscriptionIndex) remove(s *subscription) {
 // more than once. The event must not be opaque.
 func (idx *subscriptionIndex) visit(e *cache.Event, use func(*subscription)) {
 	key := e.Key()
-	for s := range idx.unindexed {
-		use(s)
-	}
-	idx.keys.visit(key, use)
+	idx.unindexed.visit(e, use)
+	idx.keys.visit(key, e, use)
 	if len(idx.namespaces) > 0 {
-		idx.namespaces.visit(key[:strings.IndexByte(key, '/')+1], use)
+		idx.namespaces.visit(key[:strings.IndexByte(key, '/')+1], e, use)
 	}
 	for term, byValue := range idx.terms {
 		before, hadValue := termValue(term, e.Previous)
 		after, hasValue := termValue(term, e.Entry)
 		if hadValue {
-			byValue.visit(before, use)
+			byValue.visit(before, e, use)
 		}
 		if hasValue && (!hadValue || after != before) {
-			byValue.visit(after, use)
+			byValue.visit(after, e, use)
 		}
 	}
 }
@@ -197,8 +246,8 @@ func termValue(term resource.Term, e *resource.Entry) (string, bool) {
 	return term.Value(e)
 }
 
-func (b subscriptionsByValue) visit(value string, use func(*subscription)) {
-	for _, s := range b[value] {
-		use(s)
+func (b subscriptionsByValue) visit(value string, e *cache.Event, use func(*subscription)) {
+	if group := b[value]; group != nil {
+		group.visit(e, use)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -63,8 +64,14 @@ func New() *http.Client {
 // returns when the benchmark has ended. Connection i has the value "user-i" in the header
 // Test-User.
 func Follow(conns, streams int, url string) {
+	FollowEach(slices.Repeat([]string{url}, conns), streams, conns*streams)
+}
+
+// FollowEach does what Follow does, with a connection for each URL. It prints a line
+// whenever round more lines have arrived.
+func FollowEach(urls []string, streams, round int) {
 	var arrived atomic.Int64
-	for i := range conns {
+	for i, url := range urls {
 		client := New()
 		req, err := http.NewRequest(http.MethodGet, url, nil)
 		if err != nil {
@@ -81,7 +88,7 @@ func Follow(conns, streams int, url string) {
 					if _, err := lines.ReadSlice('\n'); err != nil {
 						return
 					}
-					if arrived.Add(1)%int64(conns*streams) == 0 {
+					if arrived.Add(1)%int64(round) == 0 {
 						fmt.Println()
 					}
 				}

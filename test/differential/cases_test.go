@@ -121,6 +121,8 @@ func cases() []testCase {
 		}},
 		testCase{"after writes", func(t *testing.T, f *fixture) { f.afterWrites(t, f.objects, f.kinds, f.random(t)) }},
 		testCase{"watch", func(t *testing.T, f *fixture) { f.watch(t, f.generator(t)) }},
+		testCase{"shards", func(t *testing.T, f *fixture) { f.shards(t, f.generator(t)) }},
+		testCase{"shards off", func(t *testing.T, f *fixture) { f.shardsOff(t, f.generator(t)) }},
 		testCase{"matrix", func(t *testing.T, f *fixture) { f.matrix(t, f.generator(t)) }},
 		testCase{"under writes", func(t *testing.T, f *fixture) {
 			gen, _ := f.compactOnce(t)

@@ -44,8 +44,8 @@ func TestCustomResourcesAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two servers")
 	}
-	ours := newSide(t, harness.Start(t, harness.ShortTempDir(t), common("--read-path=millrace")...))
-	theirs := newSide(t, harness.Start(t, harness.ShortTempDir(t), common("--read-path=kubernetes")...))
+	ours := newSide(t, harness.Start(t, harness.ShortTempDir(t), concat(everything, "--read-path=millrace")...))
+	theirs := newSide(t, harness.Start(t, harness.ShortTempDir(t), concat(everything, "--read-path=kubernetes")...))
 	for i, s := range steps(t) {
 		var answers [2]*answer
 		for side, server := range []*side{ours, theirs} {

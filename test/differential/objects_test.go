@@ -42,6 +42,9 @@ type objectSet struct {
 	kinds  map[schema.GroupVersionKind]*kind
 	// words maps placeholders in manifests to their replacements.
 	words map[string]string
+	// skipsUnserved leaves out objects of kinds that the server does not serve. Else they
+	// are errors.
+	skipsUnserved bool
 }
 
 func newObjectSet(p *pair) *objectSet {
@@ -164,7 +167,9 @@ func (f *objectSet) resource(u *unstructured.Unstructured) dynamic.ResourceInter
 	f.discover()
 	k, ok := f.kinds[u.GroupVersionKind()]
 	if !ok {
-		f.tb.Errorf("kind %s is not served", u.GroupVersionKind())
+		if !f.skipsUnserved {
+			f.tb.Errorf("kind %s is not served", u.GroupVersionKind())
+		}
 		return nil
 	}
 	if k.namespaced {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,10 +16,14 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// featureGates enables what alpha and beta types need. It disables the servers'
-// identity leases, which write to etcd every few seconds.
-const featureGates = "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false," +
-	"GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true"
+// noLeases disables the servers' identity leases, which write to etcd every few seconds.
+const noLeases = "--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false"
+
+// everything enables all versions of the API, what alpha and beta types need, and shards.
+var everything = []string{
+	"--runtime-config=api/all=true",
+	noLeases + ",GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,EvictionRequestAPI=true,ShardedListAndWatch=true",
+}
 
 // side is one of the two servers with its clients.
 type side struct {
@@ -38,11 +43,13 @@ const (
 // pair is both read paths over one etcd.
 type pair struct {
 	tb testing.TB
-	// ours reads from the byte cache, theirs is the stock server.
+	// ours reads from the byte cache, theirs is the server with Kubernetes' read path.
 	ours, theirs *side
 	etcd         *clientv3.Client
 	// sameTokens is set if continue tokens must be equal byte for byte.
 	sameTokens bool
+	// otherCounts is set if the number of objects behind a page may differ.
+	otherCounts bool
 	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
 	// repeated counts comparisons that were repeated.
@@ -51,21 +58,37 @@ type pair struct {
 
 func startPair(tb testing.TB) *pair {
 	tb.Helper()
-	ours := harness.Start(tb, harness.ShortTempDir(tb), common("--read-path=millrace")...)
-	theirs := startBeside(tb, ours, "--read-path=kubernetes")
+	return startPairWith(tb, everything...)
+}
+
+// startPairWith starts two servers with the same flags.
+func startPairWith(tb testing.TB, flags ...string) *pair {
+	tb.Helper()
+	ours := harness.Start(tb, harness.ShortTempDir(tb), concat(flags, "--read-path=millrace")...)
+	theirs := startStock(tb, ours, flags)
 	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: ours.EtcdClient(), namespaced: map[string]bool{}}
 }
 
-// common adds the flags that all servers share.
-func common(more ...string) []string {
-	return append(more, "--runtime-config=api/all=true", "--feature-gates="+featureGates)
+// concat returns flags and more of them.
+func concat(flags []string, more ...string) []string { return slices.Concat(flags, more) }
+
+// startStock starts a server with Kubernetes' read path over the etcd of the first one: the
+// kube-apiserver that the environment names, or our own program.
+func startStock(tb testing.TB, first *harness.Server, flags []string) *harness.Server {
+	tb.Helper()
+	if program := harness.Upstream(); program != "" {
+		return harness.StartUpstream(tb, program, first, concat(flags, unannounced...)...)
+	}
+	return startBeside(tb, first, concat(flags, "--read-path=kubernetes")...)
 }
+
+// unannounced keeps a server beside another one from writing endpoints.
+var unannounced = []string{"--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1"}
 
 // startBeside starts a server over the etcd of the first one.
 func startBeside(tb testing.TB, first *harness.Server, flags ...string) *harness.Server {
 	tb.Helper()
-	flags = append(flags, first.EtcdServers(), "--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1")
-	return harness.Start(tb, harness.ShortTempDir(tb), common(flags...)...)
+	return harness.Start(tb, harness.ShortTempDir(tb), concat(unannounced, concat(flags, first.EtcdServers())...)...)
 }
 
 func newSide(tb testing.TB, s *harness.Server) *side {
@@ -100,6 +123,11 @@ func derive(tb testing.TB, from *http.Client, change func(*http.Transport)) *htt
 // exactly returns a pair that compares continue tokens byte for byte.
 func (p *pair) exactly() *pair {
 	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, sameTokens: true}
+}
+
+// uncounted returns a pair that does not compare how many objects are behind a page.
+func (p *pair) uncounted() *pair {
+	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced, otherCounts: true}
 }
 
 const etcdTimeout = 10 * time.Second

@@ -150,6 +150,9 @@ func (gen *requestGenerator) selectors(q query, k *kind, wild bool) query {
 	if gen.once(3) {
 		q = q.with("fieldSelector", gen.fieldSelector(k, wild))
 	}
+	if k.gvr.Resource != "events" && gen.once(4) {
+		q = q.with("shardSelector", gen.shardSelector(wild))
+	}
 	return q
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +87,7 @@ var plain = []request{
 	{query: "resourceVersion=0"}, {query: "resourceVersion=5&unknown=1"}, {accept: protobuf, encoding: "gzip"}, {as: http1},
 	{accept: protobuf + ",application/json"}, {accept: "application/json, text/plain, */*"},
 	{query: "limit=500", accept: tableForm}, {query: "labelSelector=!absent&timeoutSeconds=9"},
+	{query: "shardSelector=" + url.QueryEscape(firstHalf)},
 }
 
 // served checks that plain reads of all built-in kinds are answered from bytes.
@@ -140,7 +142,7 @@ func (p *pair) passedOn(t *testing.T) {
 			{path: "/api/v1/componentstatuses"}, {path: "/api/v1/nothing"}, {path: "/api/v1/namespaces/team-a/pods/pod-1/status"},
 		},
 		"path":      {{path: configs + "/"}, {path: "/api/v1/namespaces/team-a/nodes"}, {path: "/api/v1/namespaces/team-a/nodes/node-1"}, {path: "/api/v1/configmaps/config-1"}},
-		"parameter": {{path: configs, query: "limit=x"}, {path: configs, query: "labelSelector=%3D"}, {path: configs, query: "a=%zz"}, {path: configs, query: "resourceVersionMatch=Exact"}},
+		"parameter": {{path: configs, query: "limit=x"}, {path: configs, query: "labelSelector=%3D"}, {path: configs, query: "a=%zz"}, {path: configs, query: "resourceVersionMatch=Exact"}, {path: configs, query: "shardSelector=x"}},
 		"history":   {{path: configs, query: "resourceVersion=1&resourceVersionMatch=Exact"}},
 		"accept":    {{path: configs, accept: "application/yaml"}, {path: configs, accept: "text/html"}, {path: configs, accept: "application/*"}, {path: configs, accept: "*"}, {path: configs, accept: tableForm, query: "pretty=1"}},
 	} {

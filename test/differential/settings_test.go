@@ -21,7 +21,7 @@ const settingRequests = 500
 // agreesWith compares a server with other settings with ours, including tokens:
 // at rest, and at exact revisions during writes.
 func (p *pair) agreesWith(t *testing.T, s setting, gen *requestGenerator) {
-	other := startBeside(t, p.ours.Server, append([]string{"--read-path=millrace"}, s.args...)...)
+	other := startBeside(t, p.ours.Server, concat(everything, concat(s.args, "--read-path=millrace")...)...)
 	both := &pair{tb: t, ours: newSide(t, other), theirs: p.ours, etcd: p.etcd, sameTokens: true}
 	both.agree(t, gen.distinct(scaled(t, settingRequests)))
 	both.underWrites(t, gen)

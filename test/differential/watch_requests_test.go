@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/sharding"
 
 	"github.com/millrace/millrace/test/history"
 )
@@ -145,6 +146,12 @@ func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
 		selector := s.scriptLabels()
 		q = q.with("labelSelector", selector)
 		w.start.Labels, _ = labels.Parse(selector)
+	}
+	// Kubernetes 1.36 forgets the shard of a watch of events, which etcd serves.
+	if w.kind.Name != "events" && s.once(3) {
+		selector := s.shardSelector(false)
+		q = q.with("shardSelector", selector)
+		w.start.Shard, _ = sharding.Parse(selector)
 	}
 	if w.start.Name != "" || !s.once(2) {
 		return q

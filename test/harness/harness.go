@@ -62,11 +62,18 @@ func Command(tb testing.TB, args ...string) *Process {
 }
 
 // start starts the test binary in a role, which is an environment variable with its
-// value. The process dies with the tests.
+// value.
 func start(tb testing.TB, role string, args ...string) *Process {
 	tb.Helper()
-	p := &Process{tb: tb, cmd: exec.Command(os.Args[0], args...), tail: &outputTail{}, done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), role, "KUBECONFIG=")
+	return startProgram(tb, os.Args[0], []string{role, "KUBECONFIG="}, args)
+}
+
+// startProgram starts a program with further environment variables. The process dies with
+// the tests.
+func startProgram(tb testing.TB, program string, env, args []string) *Process {
+	tb.Helper()
+	p := &Process{tb: tb, cmd: exec.Command(program, args...), tail: &outputTail{}, done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.tail, p.tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

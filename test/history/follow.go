@@ -176,7 +176,7 @@ func (r *Resource) decode(kv *mvccpb.KeyValue) (*State, error) {
 			return nil, fmt.Errorf("read %s: %w", kv.Key, err)
 		}
 	}
-	s := &State{Revision: kv.ModRevision, Labels: u.GetLabels(), Fields: fields.Set{"metadata.name": u.GetName()}}
+	s := &State{Revision: kv.ModRevision, Labels: u.GetLabels(), Fields: fields.Set{"metadata.name": u.GetName()}, UID: u.GetUID()}
 	if u.GetNamespace() != "" {
 		s.Fields["metadata.namespace"] = u.GetNamespace()
 	}

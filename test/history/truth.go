@@ -3,8 +3,11 @@ package history
 import (
 	"maps"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Key identifies an object of a resource. Namespace is empty for cluster-scoped
@@ -24,6 +27,7 @@ type State struct {
 	Revision int64
 	Labels   labels.Set
 	Fields   fields.Set
+	UID      types.UID
 }
 
 // Change is the effect of one transaction on one object. Before is nil if the
@@ -51,16 +55,24 @@ type Selection struct {
 	// Labels and Fields are nil if they do not restrict the selection.
 	Labels labels.Selector
 	Fields fields.Selector
+	// Shard is nil if it does not restrict the selection.
+	Shard sharding.Selector
 }
 
 func (s *Selection) matches(k Key, state *State) bool {
 	switch {
 	case state == nil, s.Namespace != "" && s.Namespace != k.Namespace, s.Name != "" && s.Name != k.Name:
 		return false
-	case s.Labels != nil && !s.Labels.Matches(state.Labels):
+	case s.Labels != nil && !s.Labels.Matches(state.Labels), s.Shard != nil && !state.in(s.Shard, k):
 		return false
 	}
 	return s.Fields == nil || s.Fields.Matches(state.Fields)
+}
+
+// in reports whether a shard holds the object.
+func (state *State) in(shard sharding.Selector, k Key) bool {
+	holds, err := shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, UID: state.UID}})
+	return err == nil && holds
 }
 
 // These are the types of frames, as servers send them.

@@ -96,6 +96,7 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&readPath, "read-path", "", "")
 	cmd.Flags().StringVar(&broken, "break", "", "")
 	cmd.Flags().IntVar(&port, "secure-port", 0, "")
+	cmd.Flags().String("feature-gates", "", "")
 	return cmd
 }
 

@@ -8,6 +8,11 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+	parser "k8s.io/apiserver/pkg/sharding"
+
 	"github.com/millrace/millrace/internal/bench/testbed"
 )
 
@@ -20,13 +25,30 @@ type Watches struct {
 	EndAfterEvent   bool // a watch ends after its first event
 	WithoutStamps   bool // events have no stamps
 	LossyWatchLists bool // every second watch-list lacks an object
+	IgnoresShards   bool // shardSelector has no effect
 
 	mu struct {
 		sync.Mutex
 		objects map[string]string // config maps by name
-		streams map[chan []byte]string
+		streams map[chan []byte]watchedPart
 		lists   int
 	}
+}
+
+// watchedPart says which events a watch receives.
+type watchedPart struct {
+	selector string            // empty: all
+	shard    sharding.Selector // nil: all
+}
+
+// has reports whether the watch receives the events of an object. Its name stands for its
+// UID.
+func (p *watchedPart) has(selector, name string) bool {
+	inShard := p.shard == nil
+	if !inShard {
+		inShard, _ = p.shard.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(name)}})
+	}
+	return inShard && (p.selector == "" || p.selector == selector)
 }
 
 // serve answers a request for one of these, and otherwise returns false.
@@ -36,15 +58,23 @@ func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) boo
 	case query.Get("sendInitialEvents") == "true":
 		f.watchList(w, r, secrets)
 	case query.Get("watch") == "true":
-		f.watch(w, r, query.Get("fieldSelector"))
+		part := watchedPart{selector: query.Get("fieldSelector")}
+		if selector := query.Get("shardSelector"); selector != "" && !f.IgnoresShards {
+			var err error
+			if part.shard, err = parser.Parse(selector); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return true
+			}
+		}
+		f.watch(w, r, part)
 	case r.Method == http.MethodPatch:
 		body, _ := io.ReadAll(r.Body)
 		pod := strings.Split(r.URL.Path, "/")[6]
-		f.send("spec.nodeName="+strings.Replace(pod, "pod-", "node-", 1), body)
+		f.send("spec.nodeName="+strings.Replace(pod, "pod-", "node-", 1), pod, body)
 	case named && r.Method == http.MethodPut:
 		body, _ := io.ReadAll(r.Body)
 		f.set(name, string(body))
-		f.send("metadata.name="+name, body)
+		f.send("metadata.name="+name, name, body)
 	case named:
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -55,6 +85,8 @@ func (f *Watches) serve(w http.ResponseWriter, r *http.Request, secrets int) boo
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.mu.objects = nil
+	case r.URL.Path == "/api/v1/pods" && query.Get("shardSelector") != "" && !f.IgnoresShards:
+		io.WriteString(w, `{"metadata":{"resourceVersion":"7","shardInfo":{"selector":"x"}}}`)
 	case r.URL.Path == configMapURI, r.URL.Path == "/api/v1/pods" && query.Get("limit") == "1":
 		io.WriteString(w, `{"metadata":{"resourceVersion":"7"}}`)
 	default:
@@ -79,15 +111,15 @@ func (f *Watches) ConfigMaps() int {
 	return len(f.mu.objects)
 }
 
-func (f *Watches) send(selector string, object []byte) {
+func (f *Watches) send(selector, name string, object []byte) {
 	event := testbed.ModifiedEvent(object)
 	if f.WithoutStamps {
 		event = testbed.ModifiedEvent([]byte("{}"))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for stream, wanted := range f.mu.streams {
-		if wanted == "" || wanted == selector {
+	for stream, part := range f.mu.streams {
+		if part.has(selector, name) {
 			select {
 			case stream <- event:
 			default: // the watcher is stalled, and misses the event
@@ -96,13 +128,13 @@ func (f *Watches) send(selector string, object []byte) {
 	}
 }
 
-func (f *Watches) watch(w http.ResponseWriter, r *http.Request, selector string) {
+func (f *Watches) watch(w http.ResponseWriter, r *http.Request, part watchedPart) {
 	stream := make(chan []byte, 1000)
 	f.mu.Lock()
 	if f.mu.streams == nil {
-		f.mu.streams = map[chan []byte]string{}
+		f.mu.streams = map[chan []byte]watchedPart{}
 	}
-	f.mu.streams[stream] = selector
+	f.mu.streams[stream] = part
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()

@@ -46,6 +46,9 @@ func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
 	f.BoolVar(&o.ExternalEtcd, "external-etcd", false, when+"run etcd in a process of its own, so that CPU and memory are the API server's alone")
 }
 
+// AddServerArg adds an argument for every server.
+func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs, arg) }
+
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
 	return []string{"read-paths", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd"}

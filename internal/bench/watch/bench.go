@@ -49,7 +49,7 @@ func (b *bench) single(ctx context.Context) error {
 // events runs the event workloads on a server, and last after them. last also runs after
 // an interrupt, then with a context that ends soon.
 func (b *bench) events(ctx context.Context, t *testbed.Target, m *testbed.Meter, s *serverReport, last func(context.Context, *runner) error) error {
-	if b.opts.chosen.needs(watchNodes) && b.pods == nil {
+	if b.opts.chosen.needsPods() && b.pods == nil {
 		var err error
 		if b.pods, err = findPods(ctx, t); err != nil {
 			return err

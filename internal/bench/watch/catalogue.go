@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,10 +15,11 @@ import (
 type watchedObjects int
 
 const (
-	watchAll   watchedObjects = iota // each watcher: all config maps of a namespace
-	watchNames                       // each watcher: one config map, by its name
-	watchNodes                       // each watcher: the pods of one node
-	watchFloor                       // each watcher: the event that the floor sends
+	watchAll    watchedObjects = iota // each watcher: all config maps of a namespace
+	watchNames                        // each watcher: one config map, by its name
+	watchNodes                        // each watcher: the pods of one node
+	watchShards                       // each watcher: a share of all pods
+	watchFloor                        // each watcher: the event that the floor sends
 )
 
 const (
@@ -38,6 +40,7 @@ type eventWorkload struct {
 
 	kind     watchedObjects
 	watchers int
+	pods     int // written in turn, for watchShards
 	conns    int // 0: one for streamsPerConnection watchers
 	rate     float64
 	http1    bool
@@ -59,6 +62,7 @@ func eventWorkloads() []eventWorkload {
 	floor := eventWorkload{kind: watchFloor, watchers: 1000, rate: 20, byDefault: true, group: "floor"}
 	names := eventWorkload{kind: watchNames, rate: 100, byDefault: true, group: "names"}
 	nodes := eventWorkload{kind: watchNodes, rate: 50, byDefault: true, group: "nodes"}
+	shards := eventWorkload{kind: watchShards, rate: 100, pods: 1000, group: "shards"}
 	specs := []eventWorkload{
 		all.with("all-h2-20", "everybody watches 20 config maps, over 20 HTTP/2 connections", func(s *eventWorkload) { s.conns, s.floor = 20, "floor-h2-20" }),
 		all.with("gzip", "as all-h2-20, compressed with gzip", func(s *eventWorkload) {
@@ -74,6 +78,10 @@ func eventWorkloads() []eventWorkload {
 	for _, n := range []int{1000, 5000} {
 		specs = append(specs, nodes.with(fmt.Sprintf("nodes-%d", n), "everybody watches the pods of one node", func(s *eventWorkload) { s.watchers = n }))
 	}
+	specs = append(specs, shards.with("shards-1", "one client watches all pods", func(s *eventWorkload) { s.watchers = 1 }))
+	for _, n := range []int{16, 64} {
+		specs = append(specs, shards.with(fmt.Sprintf("shards-%d", n), "each client watches a share of all pods", func(s *eventWorkload) { s.watchers, s.pair = n, "shards-1" }))
+	}
 	return append(specs,
 		floor.with("floor-h2-20", "Go's HTTP server sends the events of all-h2-20", func(s *eventWorkload) { s.conns = 20 }),
 		floor.with("floor-h2-1000", "Go's HTTP server sends the events of all-h2-1000", func(s *eventWorkload) { s.conns = 1000 }),
@@ -88,9 +96,14 @@ func (s eventWorkload) with(name, description string, change func(*eventWorkload
 	return s
 }
 
-// scaled returns s with the numbers of watchers and connections multiplied.
+// scaled returns s with the numbers of watchers and connections multiplied. The number of
+// shards stays, and that of pods is multiplied.
 func (s eventWorkload) scaled(by float64) eventWorkload {
 	times := func(n int) int { return max(1, int(float64(n)*by+0.5)) }
+	if s.kind == watchShards {
+		s.pods, s.conns = times(s.pods), s.watchers
+		return s
+	}
 	s.watchers = max(times(s.watchers), 2)
 	if s.conns > 0 {
 		s.conns = times(s.conns)
@@ -167,10 +180,19 @@ func choose(names []string) (choice, error) {
 	return c, nil
 }
 
-// needs reports whether a workload of that kind was chosen.
-func (c choice) needs(kind watchedObjects) bool {
-	return slices.ContainsFunc(c.events, func(s eventWorkload) bool { return s.kind == kind })
+// needsPods and needsShards report whether a workload was chosen that writes to pods, or
+// that watches shards.
+func (c choice) needsPods() bool { return slices.ContainsFunc(c.events, eventWorkload.writesPods) }
+
+func (c choice) needsShards() bool {
+	return slices.ContainsFunc(c.events, func(s eventWorkload) bool { return s.kind == watchShards })
 }
+
+// writesPods reports whether the workload writes to pods, not to config maps.
+func (s eventWorkload) writesPods() bool { return s.kind == watchNodes || s.kind == watchShards }
+
+// shardsFlag has a server serve shards.
+const shardsFlag = "feature-gates=ShardedListAndWatch=true"
 
 // workloadHelp is the catalogue as text.
 func workloadHelp() string {
@@ -191,7 +213,7 @@ func workloadHelp() string {
 		}
 		line(s.name, description, s.byDefault)
 	}
-	line("all-*, floor, names, nodes, "+watchListGroup, "all whose names begin so", false)
+	line("all-*, floor, names, nodes, shards, "+watchListGroup, "all whose names begin so", false)
 	line(testbed.DefaultWorkloads, "what is marked so; it can be combined with others", false)
 	line(testbed.AllWorkloads, "all of these", false)
 	return b.String()
@@ -212,12 +234,27 @@ func (s eventWorkload) uris(pods []testbed.PodSample, resourceVersion string) []
 		case watchNames:
 			query.Set("fieldSelector", "metadata.name="+configMapName(s.set(), i))
 		case watchNodes:
-			path = "/api/v1/pods"
+			path = podsPath
 			query.Set("fieldSelector", "spec.nodeName="+pods[i].Spec.NodeName)
+		case watchShards:
+			path = podsPath
+			if s.watchers > 1 {
+				query.Set("shardSelector", shardSelector(i, s.watchers))
+			}
 		}
 		uris[i] = path + "?" + query.Encode()
 	}
 	return uris
+}
+
+// shardSelector selects shard i of a number of equal ones.
+func shardSelector(i, shards int) string {
+	size := math.MaxUint64/uint64(shards) + 1
+	end := "0x10000000000000000"
+	if i < shards-1 {
+		end = fmt.Sprintf("0x%016x", uint64(i+1)*size)
+	}
+	return fmt.Sprintf("shardRange(object.metadata.uid, '0x%016x', '%s')", uint64(i)*size, end)
 }
 
 // set is the part of the names of s's config maps that differs from other workloads'.
@@ -230,8 +267,11 @@ func (s eventWorkload) set() string {
 
 // objects is how many objects are written in turn.
 func (s eventWorkload) objects() int {
-	if s.kind == watchAll {
+	switch s.kind {
+	case watchAll:
 		return allObjects
+	case watchShards:
+		return s.pods
 	}
 	return s.watchers
 }

@@ -19,6 +19,7 @@ const (
 	// watchNamespace exists on every server.
 	watchNamespace = "default"
 	configMapsPath = "/api/v1/namespaces/" + watchNamespace + "/configmaps"
+	podsPath       = "/api/v1/pods"
 	// watchLabel is on every object that "bench watch" creates.
 	watchLabel = "bench.millrace.io/watch"
 )

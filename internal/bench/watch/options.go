@@ -103,6 +103,9 @@ func (o *options) validate(isSet func(flag string) bool) (err error) {
 		return err
 	}
 	o.chosen = o.chosen.scaled(o.plan.Scale)
+	if o.chosen.needsShards() {
+		o.AddServerArg("--" + shardsFlag)
+	}
 	if needed, limit := o.chosen.files(), testbed.FileLimit(); needed > limit {
 		return fmt.Errorf("%d open files are needed and %d allowed: raise ulimit -n, or lower --scale", needed, limit)
 	}
@@ -177,8 +180,8 @@ func (c choice) files() int {
 func (c choice) nodes() int {
 	largest := 0
 	for _, s := range c.events {
-		if s.kind == watchNodes {
-			largest = max(largest, s.watchers)
+		if s.writesPods() {
+			largest = max(largest, s.objects())
 		}
 	}
 	return largest

@@ -197,6 +197,10 @@ func workloadPairs() []workloadPair {
 		{"CPU/event", "names-8000", "names-1000", event},
 		{"CPU/event", "nodes-5000", "nodes-1000", event},
 		{"net CPU/event", "nodes-5000", "nodes-1000", net},
+		{"CPU/event", "shards-16", "shards-1", event},
+		{"net CPU/event", "shards-16", "shards-1", net},
+		{"CPU/event", "shards-64", "shards-1", event},
+		{"net CPU/event", "shards-64", "shards-1", net},
 	}
 }
 

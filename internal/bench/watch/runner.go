@@ -2,7 +2,10 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -21,7 +24,7 @@ type runner struct {
 	meter  *testbed.Meter // nil: the server's process id is unknown
 	plan   plan
 	log    *testbed.Progress
-	pods   []testbed.PodSample // one of each node, for watchNodes
+	pods   []testbed.PodSample // one of each node, for watchNodes and watchShards
 	writer *testbed.Writer     // nil: the target is the floor
 
 	writeMicrosAlone map[writeKey]float64 // CPU for a write without watchers
@@ -186,12 +189,12 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 		return floor.Emitter{Target: r.target}, "", nil
 	}
 	path := configMapsPath
-	if s.kind == watchNodes {
-		path = "/api/v1/pods"
-		if len(r.pods) < s.watchers {
-			return nil, "", fmt.Errorf("watch pods of %d nodes: there are pods of fill on %d only", s.watchers, len(r.pods))
+	if s.writesPods() {
+		path = podsPath
+		if len(r.pods) < s.objects() {
+			return nil, "", fmt.Errorf("write to pods of %d nodes: there are pods of fill on %d only", s.objects(), len(r.pods))
 		}
-		r.writer.Change = podChanges(r.pods[:s.watchers])
+		r.writer.Change = podChanges(r.pods[:s.objects()])
 	} else {
 		if r.created[s.set()] < s.objects() {
 			if err := createConfigMaps(ctx, r.writer, s.set(), s.objects()); err != nil {
@@ -206,10 +209,18 @@ func (r *runner) prepare(ctx context.Context, s eventWorkload) (from source, res
 	}
 	var list struct {
 		Metadata struct {
-			ResourceVersion string `json:"resourceVersion"`
+			ResourceVersion string           `json:"resourceVersion"`
+			ShardInfo       *json.RawMessage `json:"shardInfo"`
 		} `json:"metadata"`
 	}
-	err = r.target.Get(ctx, path+"?limit=1", &list)
+	query := url.Values{"limit": {"1"}}
+	if s.kind == watchShards {
+		query.Set("shardSelector", shardSelector(0, 1))
+	}
+	err = r.target.Get(ctx, path+"?"+query.Encode(), &list)
+	if err == nil && s.kind == watchShards && list.Metadata.ShardInfo == nil {
+		err = errors.New("the server ignores shardSelector: start it with --" + shardsFlag)
+	}
 	return r.writer, list.Metadata.ResourceVersion, err
 }
 

@@ -160,6 +160,12 @@ func TestFaultyServersFail(t *testing.T) {
 			t.Errorf("got %v, want %q", err, message)
 		}
 	}
+	unsharded := newTestRunner(t, &benchtest.API{Watches: benchtest.Watches{IgnoresShards: true}})
+	unsharded.pods = make([]testbed.PodSample, 1)
+	unsharded.pods[0].Metadata.Namespace, unsharded.pods[0].Metadata.Name = "default", "pod-0"
+	if _, err := unsharded.run(t.Context(), eventWorkload{kind: watchShards, watchers: 2, pods: 1, conns: 2, rate: 100}); err == nil || !strings.Contains(err.Error(), "ignores shardSelector") {
+		t.Errorf("got %v", err)
+	}
 	r := newTestRunner(t, &benchtest.API{Pods: 1})
 	if _, err := r.run(t.Context(), eventWorkload{kind: watchNodes, watchers: 2, rate: 1}); err == nil || !strings.Contains(err.Error(), "on 0 only") {
 		t.Errorf("got %v", err)
@@ -267,6 +273,8 @@ func TestChoose(t *testing.T) {
 		{[]string{"gzip"}, []string{"all-h2-20", "gzip"}},
 		{[]string{"stalled", "all-h1"}, []string{"all-h2-1000", "stalled", "all-h1"}},
 		{[]string{"names"}, []string{"names-1000", "names-4000", "names-8000"}},
+		{[]string{"shards-64"}, []string{"shards-1", "shards-64"}},
+		{[]string{"shards"}, []string{"shards-1", "shards-16", "shards-64"}},
 		{[]string{"floor"}, []string{"floor-h2-20", "floor-h2-1000", "floor-h1", "floor-tls"}},
 		{[]string{"watchlist"}, []string{"watchlist-16", "watchlist-64", "watchlist-128", "watchlist-512"}},
 		{[]string{"watchlist-512", "nodes-1000"}, []string{"nodes-1000", "watchlist-512"}},
@@ -277,7 +285,8 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	byDefault, err := choose(nil)
-	if err != nil || len(names(byDefault)) != len(eventWorkloads())+1 {
+	const shards = 3
+	if err != nil || len(names(byDefault)) != len(eventWorkloads())-shards+1 {
 		t.Errorf("default is %q, %v", names(byDefault), err)
 	}
 	out, _, err := run(t, "watch", "--workloads=help")
@@ -297,6 +306,7 @@ func TestScaled(t *testing.T) {
 		{eventWorkload{watchers: 1000, conns: 20}, 0.001, 2, 1},
 		{eventWorkload{watchers: 4000}, 1, 4000, 40},
 		{eventWorkload{watchers: 4050}, 1, 4050, 41},
+		{eventWorkload{kind: watchShards, watchers: 16, pods: 1000}, 0.1, 16, 16},
 	} {
 		if got := c.spec.scaled(c.by); got.watchers != c.watchers || got.conns != c.conns {
 			t.Errorf("%+v by %g: %d watchers, %d connections", c.spec, c.by, got.watchers, got.conns)

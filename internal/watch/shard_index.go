@@ -1,0 +1,116 @@
+package watch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/resource"
+)
+
+// shardIndex finds the subscriptions to shards that an event may concern, by the hashes
+// of the event's two versions. Many clients that share the events of a resource among
+// them then cost what one client of all events costs.
+//
+// It is an interval tree: the ranges of all subscriptions, sorted by their first hash. The
+// range in the middle is the root, and those on its two sides are its subtrees. Each range
+// knows the largest hash of its subtree, so a search skips subtrees that end below a hash.
+// A search looks at a number of ranges that is logarithmic, for each one that it finds.
+// Ranges may overlap, as they do while clients change the number of shards.
+//
+// Why no table of the intervals between all bounds, with the subscriptions of each: it has
+// a place for each pair of ranges that overlap, and clients choose the ranges. The price
+// of the sorted list is that a new subscription moves those behind it, and that the next
+// search visits all ranges once, to set their largest hashes.
+type shardIndex struct {
+	ranges []shardRange
+	// complete says that the largest hashes are set.
+	complete bool
+}
+
+// shardRange is one range of hashes of a subscription.
+type shardRange struct {
+	resource.HashRange
+	// largest is the largest hash of the ranges in the subtree.
+	largest      uint64
+	subscription *subscription
+}
+
+// add adds the ranges of a subscription.
+func (x *shardIndex) add(s *subscription) {
+	for _, h := range s.Shard.Ranges() {
+		at, _ := slices.BinarySearchFunc(x.ranges, h.First, func(r shardRange, first uint64) int { return cmp.Compare(r.First, first) })
+		x.ranges = slices.Insert(x.ranges, at, shardRange{HashRange: h, subscription: s})
+	}
+	x.complete = false
+}
+
+// remove removes the ranges of a subscription.
+func (x *shardIndex) remove(s *subscription) {
+	x.ranges = slices.DeleteFunc(x.ranges, func(r shardRange) bool { return r.subscription == s })
+	x.complete = false
+}
+
+// visit calls use with the subscriptions that have a range with a hash.
+func (x *shardIndex) visit(hash uint64, use func(*subscription)) {
+	if !x.complete {
+		setLargest(x.ranges)
+		x.complete = true
+	}
+	visitRanges(x.ranges, hash, use)
+}
+
+// setLargest sets the largest hashes of a subtree, and returns that of its root.
+func setLargest(tree []shardRange) uint64 {
+	if len(tree) == 0 {
+		return 0
+	}
+	root := &tree[len(tree)/2]
+	root.largest = max(root.Last, setLargest(tree[:len(tree)/2]), setLargest(tree[len(tree)/2+1:]))
+	return root.largest
+}
+
+func visitRanges(tree []shardRange, hash uint64, use func(*subscription)) {
+	for len(tree) > 0 {
+		middle := len(tree) / 2
+		root := &tree[middle]
+		if root.largest < hash {
+			return
+		}
+		visitRanges(tree[:middle], hash, use)
+		if root.First > hash {
+			return
+		}
+		if root.Last >= hash {
+			use(root.subscription)
+		}
+		tree = tree[middle+1:]
+	}
+}
+
+// shardIndexes has an index for each key that shards hash.
+type shardIndexes [resource.ShardKeys]shardIndex
+
+// visit calls use with the subscriptions to shards that hold one of the event's versions,
+// with those that hold both of them once if the two have the same hash.
+func (x *shardIndexes) visit(e *cache.Event, use func(*subscription)) {
+	for key := range x {
+		index := &x[key]
+		if len(index.ranges) == 0 {
+			continue
+		}
+		hash := func(e *resource.Entry) uint64 { return resource.ShardKey(key).Hash(e) }
+		switch {
+		case e.Previous == nil:
+			index.visit(hash(e.Entry), use)
+		case e.Entry == nil:
+			index.visit(hash(e.Previous), use)
+		default:
+			before, after := hash(e.Previous), hash(e.Entry)
+			index.visit(after, use)
+			if before != after {
+				index.visit(before, use)
+			}
+		}
+	}
+}
