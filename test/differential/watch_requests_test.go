@@ -147,8 +147,7 @@ func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
 		q = q.with("labelSelector", selector)
 		w.start.Labels, _ = labels.Parse(selector)
 	}
-	// Kubernetes 1.36 forgets the shard of a watch of events, which etcd serves.
-	if w.kind.Name != "events" && s.once(3) {
+	if s.once(3) {
 		selector := s.shardSelector(false)
 		q = q.with("shardSelector", selector)
 		w.start.Shard, _ = sharding.Parse(selector)
