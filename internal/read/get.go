@@ -27,6 +27,9 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 		return passedOpaque
 	}
 	if err := q.convert(req, func(yield func(encode.EntryRun) bool) { yield(run) }); err != nil {
+		if req.Context().Err() == nil {
+			return passedConversion
+		}
 		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""
 	}

@@ -43,7 +43,8 @@ const (
 	passedUnproven passReason = "unproven"
 	// passedEncoding: an encoder failed. See failureLog.
 	passedEncoding passReason = "encoding"
-	// passedConversion: a webhook does not convert the first objects of a watch.
+	// passedConversion: a webhook does not convert the object of a GET or the first objects of
+	// a watch.
 	passedConversion passReason = "conversion"
 	// passedUpgrade: a watch over a web socket.
 	passedUpgrade passReason = "upgrade"

@@ -30,7 +30,12 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		return s.cfg.Etcd.Get(ctx, key, opts, out)
 	}
 	if err := s.Convert(ctx, []*resource.Entry{e}); err != nil {
-		return err
+		if ctx.Err() != nil {
+			return err
+		}
+		// Kubernetes' error says that the object is corrupt. DELETE relies on that if it is
+		// to remove the object unread.
+		return s.cfg.Etcd.Get(ctx, key, opts, out)
 	}
 	return s.decodeInto(e, e.Revision, out)
 }

@@ -192,10 +192,10 @@ func (c *conversionTest) failing() {
 	c.events(&step{words: []string{"stored", "1"}})
 	c.step("GET", "/v1/widgets", "")
 	c.step("GET", "/v2/namespaces/default/widgets/w0001", "")
-	for _, path := range []string{"/v2/widgets", "/v2/widgets?limit=2", "/v2/widgets?labelSelector=l"} {
-		c.step("GET", path, "")
-	}
 	const words = `conversion webhook for failing.example.com/v1, Kind=Widget failed: an error on the server (\"out of order\") has prevented the request from succeeding`
+	for _, path := range []string{"/v2/widgets", "/v2/widgets?limit=2", "/v2/widgets?labelSelector=l"} {
+		c.wantOurs(path, http.StatusInternalServerError, words)
+	}
 	c.wantOurs("/v2/widgets?resourceVersion=0", http.StatusInternalServerError, words)
 	c.wantOurs("/v2/widgets?watch=true&resourceVersion=0", http.StatusOK, words) // an event
 	c.wantOurs("/v2/namespaces/default/widgets/w0002", http.StatusOK, `"w0002"`)
@@ -222,7 +222,7 @@ func (c *conversionTest) refusing() {
 	}
 	c.wantOurs("/v2/widgets?limit=100", http.StatusOK, `"continue":"`)
 	c.wantOurs("/v2/widgets?fieldSelector=metadata.name%3Dw0003", http.StatusOK, `"w0003"`)
-	c.wantReviews("other objects", 1, 1)
+	c.wantReviews("other objects", 3, 3)
 	for i := range c.pair.sides {
 		c.pair.webhook.counts.set(c.path(i), func(counts *pathCounts) { counts.refuses = "" })
 	}

@@ -146,6 +146,7 @@ var (
 	versions  = regexp.MustCompile(`((?i:resource ?version)[a-z ]*: )\d+( \(\d+\))?(, current: \d+)?`)
 	loopback  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	embedded  = regexp.MustCompile(`(\\*"resourceVersion\\*":\\*")\d+`)
+	decoded   = regexp.MustCompile(`(object not decodable revision=)\d+`)
 	recorded  = regexp.MustCompile(`(ResourceVersion in record )\(\d+\)`)
 	justNow   = regexp.MustCompile(`^(\d+m)?\d+s$|^\d+m$`)
 	generated = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
@@ -163,6 +164,7 @@ func (n *normaliser) text(s string) string {
 		return at
 	})
 	s = versions.ReplaceAllString(s, "$1<version>")
+	s = decoded.ReplaceAllString(s, "$1<version>")
 	s = recorded.ReplaceAllString(s, "$1(<version>)")
 	s = harness.QuotedManagedFields.ReplaceAllString(s, "$1<managed fields>$2")
 	s = embedded.ReplaceAllString(s, "$1<version>")

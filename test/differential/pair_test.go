@@ -48,8 +48,6 @@ type pair struct {
 	etcd         *clientv3.Client
 	// sameTokens is set if continue tokens must be equal byte for byte.
 	sameTokens bool
-	// otherCounts is set if the number of objects behind a page may differ.
-	otherCounts bool
 	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
 	// repeated counts comparisons that were repeated.
@@ -123,11 +121,6 @@ func derive(tb testing.TB, from *http.Client, change func(*http.Transport)) *htt
 // exactly returns a pair that compares continue tokens byte for byte.
 func (p *pair) exactly() *pair {
 	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, sameTokens: true}
-}
-
-// uncounted returns a pair that does not compare how many objects are behind a page.
-func (p *pair) uncounted() *pair {
-	return &pair{tb: p.tb, ours: p.ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced, otherCounts: true}
 }
 
 const etcdTimeout = 10 * time.Second

@@ -81,7 +81,6 @@ func (p *pair) shards(t *testing.T, gen *requestGenerator) {
 	t.Run("watches", func(t *testing.T) { p.watchesAgree(t, watches) })
 	t.Run("metric", p.shardsCounted)
 	t.Run("pages", func(t *testing.T) {
-		uncounted := p.uncounted()
 		for _, resource := range []string{"pods", "configmaps", "nodes", "widgets", "events"} {
 			k := named(gen.kinds, resource)
 			for _, n := range []int{2, 16} {
@@ -91,8 +90,8 @@ func (p *pair) shards(t *testing.T, gen *requestGenerator) {
 				}
 				q := query{{"limit", limit}, {"shardSelector", shardRange("object.metadata.uid", gen.IntN(n), n)}}
 				r := request{path: k.listPath(""), listPath: k.listPath(""), accept: "application/json"}
-				uncounted.walk(t, r, q, uncounted.compare)
-				uncounted.walk(t, r, q.with("resourceVersion", fmt.Sprint(pick(gen, gen.pinned...))).with("resourceVersionMatch", "Exact"), uncounted.compare)
+				p.walk(t, r, q, p.compare)
+				p.walk(t, r, q.with("resourceVersion", fmt.Sprint(pick(gen, gen.pinned...))).with("resourceVersionMatch", "Exact"), p.compare)
 			}
 		}
 	})
