@@ -241,12 +241,12 @@ func TestFeedCounts(t *testing.T) {
 	for _, key := range []string{"z", "z\x00", "z\xff\xff", "\x00", "\xff\xff\xff"} {
 		add(key, key)
 	}
-	client := *e.Client().Client
-	kv := &countingKV{KV: client.KV}
-	client.KV = kv
+	client := clientv3.NewCtxClient(t.Context())
+	kv := &countingKV{KV: e.Client().Client.KV}
+	client.KV, client.Watcher = kv, e.Client().Client.Watcher
 
 	sink := &mirror{}
-	followWith(t, store.FeedConfig{Client: &client, Sink: sink, HistoryRevisions: -1})
+	followWith(t, store.FeedConfig{Client: client, Sink: sink, HistoryRevisions: -1})
 	eventually(t, "load", func() bool { return sink.loads() == 1 })
 	sink.wantObjects(t, want)
 	sink.mu.Lock()
