@@ -92,18 +92,18 @@ func openingOf(typ reflect.Type, name string) []byte {
 	return nil
 }
 
-// accountsAgree compares the two names of a pod's service account, which conversion makes
+// accountsAgree compares the two names of a pod's service account, which defaulting makes
 // equal.
 //
-// Upstream: k8s.io/kubernetes/pkg/apis/core/v1.Convert_v1_PodSpec_To_core_PodSpec; compare at each upgrade.
+// Upstream: k8s.io/kubernetes/pkg/apis/core/v1.SetDefaults_PodSpec; compare at each upgrade.
 func accountsAgree(s storedFields) bool {
 	return bytes.Equal(s.first("serviceAccountName"), s.first("serviceAccount"))
 }
 
 // podAddressesAgree compares a pod's address with the first of its addresses, which
-// conversion makes equal.
+// defaulting makes equal.
 //
-// Upstream: k8s.io/kubernetes/pkg/apis/core/v1.Convert_v1_PodStatus_To_core_PodStatus; compare at each upgrade.
+// Upstream: k8s.io/kubernetes/pkg/apis/core/v1.SetDefaults_PodStatus; compare at each upgrade.
 func podAddressesAgree(s storedFields) bool {
 	const addressIP = 1
 	var first []byte
