@@ -15,9 +15,11 @@ package harness
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -145,15 +147,26 @@ func (p *Process) Wait(timeout time.Duration) error {
 	}
 }
 
-// FreePort returns a port that no process listens on at the moment.
+// firstPort and lastPort bound the ports of servers. Kernels choose those of outgoing
+// connections above, so no connection takes a port between the choice and its use.
+const firstPort, lastPort = 10000, 32000
+
+// FreePort returns a port of the loopback address that nobody uses. It is a random one, so
+// that test packages that run side by side choose others.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("find free port: %v", err)
+	var last error
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+		last = err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	tb.Fatalf("find free port: %v", last)
+	return 0
 }
 
 // ShortTempDir makes a temporary directory whose name leaves room for unix sockets.
