@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -115,6 +116,9 @@ func storageRoutes(group *genericapiserver.APIGroupInfo, serializer runtime.Nego
 			if scoper, ok := storage.(rest.Scoper); ok {
 				r.Namespaced = scoper.NamespaceScoped()
 			}
+			if r.StorageVersion, err = storageVersion(storage, group.Scheme); err != nil {
+				return nil, fmt.Errorf("find storage version of %s: %w", r.Resource, err)
+			}
 			r.complete(serializer, group.Scheme)
 			routes = append(routes, r)
 		}
@@ -183,4 +187,24 @@ func coreStorages(options generic.RESTOptionsGetter) map[string]func() (rest.Sto
 			return made, err
 		},
 	}
+}
+
+// storageVersion returns the version in which a storage stores objects. It is empty for a
+// storage that does not tell, which stores none.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints.getStorageVersionKind; compare at each upgrade.
+func storageVersion(storage rest.Storage, typer runtime.ObjectTyper) (schema.GroupVersion, error) {
+	provider, ok := storage.(rest.StorageVersionProvider)
+	if !ok {
+		return schema.GroupVersion{}, nil
+	}
+	kinds, _, err := typer.ObjectKinds(storage.New())
+	if err != nil {
+		return schema.GroupVersion{}, err
+	}
+	kind, ok := provider.StorageVersion().KindForGroupVersionKinds(kinds)
+	if !ok {
+		return schema.GroupVersion{}, fmt.Errorf("no storage version for %v", kinds)
+	}
+	return kind.GroupVersion(), nil
 }

@@ -26,6 +26,9 @@ type Route struct {
 	Kind     schema.GroupVersionKind
 	// Stored is the resource whose storage holds its objects.
 	Stored schema.GroupResource
+	// StorageVersion is the version of Stored in which they are stored. Only a Replica's
+	// routes have it.
+	StorageVersion schema.GroupVersion
 	// Namespaced says that its objects belong to namespaces.
 	Namespaced bool
 	// Gets, Lists and Watches say which verbs are installed.

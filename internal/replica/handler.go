@@ -56,6 +56,9 @@ const (
 	// VersionSkew: the upstream is of another minor version than this program, whose types
 	// could lose a field of a built-in resource or add a default.
 	VersionSkew Reason = "version-skew"
+	// OtherVersion: the resource is followed in another version, which need not have all
+	// fields of this one.
+	OtherVersion Reason = "other-version"
 )
 
 // ServeHTTP implements http.Handler.

@@ -25,9 +25,9 @@ type Replica struct {
 	*Server
 	options  *ReplicaOptions
 	upstream *replica.Upstream
-	// builtIn are the stored resources of the built-in resources that have routes. It is
-	// set before anything is served.
-	builtIn map[schema.GroupVersionResource]schema.GroupResource
+	// builtIn has, for each built-in resource that has a route, the stored resource and the
+	// version in which it is stored. It is set before anything is served.
+	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
 	server  *kube.Replica
 	api     *apiSource // nil with etcd
 }
@@ -174,9 +174,9 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	handler = replica.NewHandler(replica.Config{
 		Reads: tier.tier.Wrap, Follow: r.follow, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
 	})
-	r.builtIn = map[schema.GroupVersionResource]schema.GroupResource{}
+	r.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
 	for _, route := range r.server.Routes() {
-		r.builtIn[route.Resource] = route.Stored
+		r.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })

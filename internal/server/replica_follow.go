@@ -29,8 +29,8 @@ func (r *Replica) followFromStart() error {
 		if !served {
 			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
 		}
-		if stored, builtIn := r.builtIn[gvr]; builtIn {
-			r.followBuiltIn(stored)
+		if _, builtIn := r.builtIn[gvr]; builtIn {
+			r.followBuiltIn(gvr)
 		}
 	}
 	return nil
@@ -56,14 +56,14 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 	if r.options.excludes(gvr.GroupResource()) {
 		return replica.Excluded
 	}
-	if stored, ok := r.builtIn[gvr]; ok {
+	if _, ok := r.builtIn[gvr]; ok {
 		switch {
 		case !r.upstream.SameMinor():
 			return replica.VersionSkew
 		case !r.upstream.Serves(gvr):
 			return replica.NotServed
-		case r.api != nil:
-			r.followBuiltIn(stored)
+		case r.api != nil && !r.followBuiltIn(gvr):
+			return replica.OtherVersion
 		}
 		return ""
 	}
@@ -78,11 +78,21 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 	return ""
 }
 
-// followBuiltIn follows a built-in resource in the version that the upstream prefers: each
-// version has all that an object holds. Definitions and APIServices are stored as JSON,
-// others as protobuf.
-func (r *Replica) followBuiltIn(stored schema.GroupResource) {
-	if gvr, ok := r.upstream.Preferred(stored); ok {
-		r.api.follow(stored, gvr, stored.Group != apiextensions.GroupName && stored.Group != apiregistration.GroupName)
+// followBuiltIn follows a built-in resource in the version in which the upstream stores it:
+// every version can be made of that one. If the upstream does not serve that version, the
+// one that it prefers is followed, and has the fields of no other. It reports whether reads
+// of gvr can be answered. Definitions and APIServices are stored as JSON, others as
+// protobuf.
+func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource) bool {
+	followed := r.builtIn[gvr]
+	stored := followed.GroupResource()
+	isStored := r.upstream.Serves(followed)
+	if !isStored {
+		var served bool
+		if followed, served = r.upstream.Preferred(stored); !served {
+			return false
+		}
 	}
+	r.api.follow(stored, followed, stored.Group != apiextensions.GroupName && stored.Group != apiregistration.GroupName)
+	return isStored || followed == gvr
 }

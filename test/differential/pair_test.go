@@ -48,6 +48,8 @@ type pair struct {
 	etcd         *clientv3.Client
 	// sameTokens is set if continue tokens must be equal byte for byte.
 	sameTokens bool
+	// oursPassesOn says that ours sends requests on to theirs, and so has its faults.
+	oursPassesOn bool
 	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
 	// repeated counts comparisons that were repeated.

@@ -29,7 +29,7 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 	args := concat(p.replicas()[source], featureGates,
 		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
 	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
-	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced}
+	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true}
 	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
 	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
 	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
