@@ -306,7 +306,7 @@ def tokenless(body):
 def streams(client, writer):
     """Open more watches than a connection may have streams."""
     create(client, CONFIG_MAPS, config_map("streams", "first"))
-    count, seconds = 120, 5
+    count, seconds = 120, 10
     began = threading.Semaphore(0)
 
     def one(n):
