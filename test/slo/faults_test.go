@@ -88,7 +88,7 @@ func TestPausedEtcd(t *testing.T) {
 	})
 }
 
-// TestStarvedServer lets the server run only a quarter of the time, as the CPU limit
+// TestStarvedServer lets the server run only a tenth of the time, as the CPU limit
 // of a cgroup does.
 func TestStarvedServer(t *testing.T) {
 	requireFaults(t)
@@ -107,7 +107,7 @@ func TestStarvedServer(t *testing.T) {
 			waitFor(t, 150*time.Millisecond)
 			_ = syscall.Kill(d.PID(), syscall.SIGCONT)
 			select {
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(15 * time.Millisecond):
 			case <-starved:
 				return
 			}
