@@ -89,7 +89,7 @@ func installedRoutes(server *genericapiserver.GenericAPIServer, serializer runti
 func (r *Route) complete(serializer runtime.NegotiatedSerializer, scheme *runtime.Scheme) {
 	r.Stored = storageOf(r.Resource.GroupResource())
 	r.Serializer, r.Scheme, r.Convertor = serializer, scheme, scheme
-	r.Table = NewTables().Of(r.Stored)
+	r.Table = sharedTables().Of(r.Stored)
 	r.setDeprecation(scheme)
 }
 

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"sync"
+
 	definitions "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/tableconvertor"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -17,6 +19,9 @@ type Tables struct{ printers rest.TableConvertor }
 func NewTables() Tables {
 	return Tables{printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers)}}
 }
+
+// sharedTables are the printers of all routes, which are made when the first route is.
+var sharedTables = sync.OnceValue(NewTables)
 
 // Of returns the table convertor of a resource's registry: the shared printers, except
 // for resources whose registry has another one. It returns nil for resources whose rows
