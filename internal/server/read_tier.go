@@ -81,23 +81,19 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		budget:    budget,
 		recent:    recent,
 		proofs:    proofs,
-		shared: sync.OnceValue(func() *read.SharedConfig {
-			shared := newShared(b, budget, recent, o)
-			shared.Proofs = proofs
-			return shared
-		}),
-		front: front,
+		shared:    sync.OnceValue(func() *read.SharedConfig { return newShared(b, budget, recent, o, proofs) }),
+		front:     front,
 	}, nil
 }
 
 // newShared is called when the first route is made: feature gates are set by then.
-func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions) *read.SharedConfig {
+func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, o watchOptions, proofs *transcode.Proofs) *read.SharedConfig {
 	gate, watches := utilfeature.DefaultFeatureGate, o.compression
 	if watches == read.CompressWatchLists && !gate.Enabled(features.WatchListCompression) {
 		watches = read.CompressRequestedWatches
 	}
 	return &read.SharedConfig{
-		Budget: budget, RecentFrames: recent, Accounts: b.watchAccounts,
+		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.watchAccounts,
 		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
 	}
 }
