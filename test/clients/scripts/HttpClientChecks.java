@@ -408,7 +408,7 @@ public class HttpClientChecks {
                 return null;
             });
             atOnce(120, n -> {
-                try (Events events = client.watch(watchPath("streams", "timeoutSeconds=5"))) {
+                try (Events events = client.watch(watchPath("streams", "timeoutSeconds=10"))) {
                     String event = events.next();
                     begun.countDown();
                     while (event != null && !event.contains("\"text\":\"last\"")) {

@@ -129,11 +129,11 @@ def many(count, run):
             raise AssertionError(f"number {n + 1} of {count} failed: {type(e).__name__}: {e}") from e
 
 
-def at_once(count, run):
-    """Call run(0) to run(count-1) in parallel."""
+def at_once(count, run, patience=PATIENCE):
+    """Call run(0) to run(count-1) in parallel. Each may take patience seconds."""
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(run, n) for n in range(count)]
-        failures = [f.exception(PATIENCE) for f in futures]
+        failures = [f.exception(patience) for f in futures]
     failures = [f for f in failures if f]
     if failures:
         raise AssertionError(f"{len(failures)} of {count} failed, the first: {type(failures[0]).__name__}: {failures[0]}")
@@ -330,7 +330,7 @@ def streams(client, writer):
     def check():
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             changed = pool.submit(change)
-            at_once(count, one)
+            at_once(count, one, seconds + 2 * PATIENCE)
             changed.result(PATIENCE)
 
     report(f"{count} watches", check)

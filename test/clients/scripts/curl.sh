@@ -202,7 +202,7 @@ lists() {
 
 many_streams() {
   local n
-  patience=60 ask --parallel --parallel-max 120 -N -o "$work/stream.#1" "$(watch_path streams timeoutSeconds=5)&n=[1-120]" &
+  patience=60 ask --parallel --parallel-max 120 -N -o "$work/stream.#1" "$(watch_path streams timeoutSeconds=10)&n=[1-120]" &
   for ((n = 0; n < 200; n++)); do
     [ "$(cat "$work"/stream.* 2>/dev/null | grep -c first)" -ge 100 ] && break
     sleep 0.05

@@ -330,7 +330,7 @@ async function streams() {
     const hundred = new Promise((resolve) => (enough = resolve));
     const change = hundred.then(() => patch(new Http2(), "streams", "last"));
     await atOnce(120, async () => {
-      const response = await client.open("GET", watchPath("streams", "timeoutSeconds=5"), withToken(token));
+      const response = await client.open("GET", watchPath("streams", "timeoutSeconds=10"), withToken(token));
       const events = new Events(response);
       want("status", events.status, 200);
       let event = await events.next();
