@@ -29,20 +29,20 @@ func followShards(task string) {
 	benchclient.FollowEach(fields[2:], conns, lines)
 }
 
-// sharing is how clients share the events: so many watches over so many connections.
-type sharing struct {
+// shardClients is how clients share the events: so many watches over so many connections.
+type shardClients struct {
 	watches, conns int
 }
 
-func (s sharing) String() string {
+func (s shardClients) String() string {
 	if s.watches == s.conns {
 		return fmt.Sprint(s.watches)
 	}
 	return fmt.Sprint(s.watches, "-over-", s.conns)
 }
 
-// sharings has the one client that watches everything first.
-var sharings = []sharing{{1, 1}, {16, 16}, {64, 64}, {64, 1}}
+// allShardClients has the one client that watches everything first.
+var allShardClients = []shardClients{{1, 1}, {16, 16}, {64, 64}, {64, 1}}
 
 // sharer is a server with a process of clients that share the events among them.
 type sharer struct {
@@ -55,20 +55,20 @@ type sharer struct {
 
 // newSharer starts a server and watches, each of a share of the objects. One alone watches
 // everything. burst is the number of events that arrive at once.
-func newSharer(b *testing.B, sharing sharing, burst int) *sharer {
+func newSharer(b *testing.B, clients shardClients, burst int) *sharer {
 	env := &sharer{accountedServer: newAccountedBy(b, "HTTP/2", slo.NewWatches(slo.Config{})), burst: burst}
 	env.load(b, "one/a")
 	target := fmt.Sprintf("%s%s?watch=true&resourceVersion=%d", env.server.URL, listPath, cacheRevision)
 	var urls []string
-	for i := range sharing.watches {
+	for i := range clients.watches {
 		url := target
-		if sharing.watches > 1 {
-			url += "&" + shardParameter(i, sharing.watches)
+		if clients.watches > 1 {
+			url += "&" + shardParameter(i, clients.watches)
 		}
 		urls = append(urls, url)
 	}
-	_, env.rounds = benchclient.Start(b, fmt.Sprint(shardTask, sharing.conns, " ", burst, " ", strings.Join(urls, " ")))
-	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == sharing.watches })
+	_, env.rounds = benchclient.Start(b, fmt.Sprint(shardTask, clients.conns, " ", burst, " ", strings.Join(urls, " ")))
+	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == clients.watches })
 	return env
 }
 
@@ -109,8 +109,8 @@ func BenchmarkShards(b *testing.B) {
 	for _, burst := range []int{1, 4, 64} {
 		b.Run(fmt.Sprint("burst=", burst), func(b *testing.B) {
 			var servers []*sharer
-			for _, sharing := range sharings {
-				env := newSharer(b, sharing, burst)
+			for _, clients := range allShardClients {
+				env := newSharer(b, clients, burst)
 				env.deliver(b)
 				env.costs = nil
 				servers = append(servers, env)
@@ -121,13 +121,13 @@ func BenchmarkShards(b *testing.B) {
 					servers[(i+j)%len(servers)].deliver(b)
 				}
 			}
-			for i, sharing := range sharings {
+			for i, clients := range allShardClients {
 				var ratios []float64
 				for turn, cost := range servers[i].costs {
 					ratios = append(ratios, cost/servers[0].costs[turn])
 				}
-				b.ReportMetric(median(servers[i].costs), "cpu-ns/event/"+sharing.String())
-				b.ReportMetric(median(ratios), "ratio/"+sharing.String())
+				b.ReportMetric(median(servers[i].costs), "cpu-ns/event/"+clients.String())
+				b.ReportMetric(median(ratios), "ratio/"+clients.String())
 			}
 		})
 	}
