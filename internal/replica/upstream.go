@@ -201,8 +201,7 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 // headers that the Proxy does not know. It would neither set such headers nor remove a
 // client's own.
 func (u *Upstream) CheckFrontProxy(ctx context.Context) error {
-	const name = "extension-apiserver-authentication"
-	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read how the upstream trusts front proxies: %w", err)
 	}
