@@ -206,8 +206,7 @@ func TestReplicaKilledAtRandom(t *testing.T) {
 			c := startCluster(t, source, flags...)
 			writer := clientset(t, c.upstream.Config())
 			all := watchAndWrite(t, c.client, writer, c.replica, 10)
-			name := map[string]string{"etcd": "etcd-*", "api": "configmaps"}[source]
-			awaitCheckpoint(t, dir, name, time.Now())
+			awaitCheckpoint(t, dir, checkpointName(source), time.Now())
 			position := c.log.position(t)
 			const kills = 6
 			for range kills {
@@ -260,7 +259,7 @@ func TestEtcdRestored(t *testing.T) {
 	for source := range flags {
 		ends[source] = harness.StartReplica(t, upstream, flags[source]...)
 		awaitReached(t, ends[source], lost)
-		awaitCheckpoint(t, filepath.Join(dir, source), "*", time.Now())
+		awaitCheckpoint(t, filepath.Join(dir, source), checkpointName(source), time.Now())
 	}
 	etcd.Kill()
 	upstream.Kill()
