@@ -179,6 +179,7 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	if time.Now().Before(m.until) {
 		return m.answer
 	}
+	allowed := true
 	for _, resource := range []string{"users", "groups"} {
 		review, err := u.rights.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -186,14 +187,14 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users", "err", err)
-			return false
+			u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
+			return m.answer // the upstream decides about each request anyway
 		}
-		if m.answer = review.Status.Allowed; !m.answer {
+		if allowed = review.Status.Allowed; !allowed {
 			break
 		}
 	}
-	m.until = time.Now().Add(impersonationPeriod)
+	m.answer, m.until = allowed, time.Now().Add(impersonationPeriod)
 	return m.answer
 }
 

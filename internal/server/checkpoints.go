@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +41,29 @@ type checkpoints struct {
 	logger   *slog.Logger
 	// worthless says that the replica's objects mean nothing any more.
 	worthless atomic.Bool
-	// written are the revisions of the files. Only run uses it.
-	written map[string]int64
+
+	mu struct {
+		sync.Mutex
+		// written are the revisions of the files that this process has written, by name.
+		written map[string]int64
+	}
+}
+
+// revision returns the revision of the last checkpoint that was written, 0 if there is
+// none.
+func (c *checkpoints) revision(name string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.written[name]
+}
+
+func (c *checkpoints) setRevision(name string, revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.written == nil {
+		c.mu.written = map[string]int64{}
+	}
+	c.mu.written[name] = revision
 }
 
 // keptBackend is what checkpoints need to know of a backend.
@@ -94,7 +116,6 @@ func (c *checkpoints) ofResource(resource, path string, protobuf bool) (keptBack
 
 // run writes checkpoints until the context ends, and then once more.
 func (c *checkpoints) run(ctx context.Context, backends func() []*backend) {
-	c.written = map[string]int64{}
 	for wait := c.interval; ; {
 		select {
 		case <-time.After(wait):
@@ -141,7 +162,7 @@ func (c *checkpoints) writeAll(ctx context.Context, backends []*backend, pause f
 func (c *checkpoints) write(ctx context.Context, b *backend, pause func(context.Context, time.Duration) error) (size int64, err error) {
 	began, source := time.Now(), b.kept.source()
 	contents, err := b.Cache.Contents()
-	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.written[b.kept.name] {
+	if source == "" || errors.Is(err, cache.ErrNotReady) || contents.Revision == c.revision(b.kept.name) {
 		return 0, nil
 	}
 	if err != nil {
@@ -151,7 +172,7 @@ func (c *checkpoints) write(ctx context.Context, b *backend, pause func(context.
 	if size, err = c.dir.Write(ctx, b.kept.name, order); err != nil {
 		return 0, err
 	}
-	c.written[b.kept.name] = contents.Revision
+	c.setRevision(b.kept.name, contents.Revision)
 	c.logger.Debug("Checkpoint is written", "of", b.servers, "revision", contents.Revision, "bytes", size,
 		"took", time.Since(began).Round(time.Millisecond))
 	return size, nil

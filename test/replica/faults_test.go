@@ -58,6 +58,13 @@ func startCluster(t *testing.T, source string, flags ...string) *cluster {
 	c.upstream, c.log = startAudited(t, "--etcd-servers="+c.etcd.Endpoint)
 	c.client = openEtcd(t, c.etcd)
 	c.replica = harness.StartReplica(t, c.upstream, c.flags(flags...)...)
+	// From now on the replica knows that the administrator may read, and that it may itself
+	// impersonate.
+	for _, path := range []string{zero, unset, "/api/v1/namespaces/default/secrets"} {
+		if status, _ := c.status(path); status != http.StatusOK {
+			t.Fatalf("%s got %d", path, status)
+		}
+	}
 	return c
 }
 
@@ -271,6 +278,9 @@ func TestEtcdRestored(t *testing.T) {
 	for name, s := range ends {
 		if err := s.Wait(2 * time.Minute); err == nil || !strings.Contains(s.Output(), "gone back in time") {
 			t.Errorf("%s ended with %v:\n%s", name, err, s.Output())
+		}
+		if left := must(filepath.Glob(filepath.Join(dir, name, "checkpoints", "*")))(t); len(left) > 0 {
+			t.Errorf("%s has left %v", name, left)
 		}
 	}
 	writer = clientset(t, upstream.Config())
