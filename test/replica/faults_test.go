@@ -123,16 +123,20 @@ func (c *cluster) away(name string) {
 func (c *cluster) back(name string, position, maxLoads int) {
 	c.t.Helper()
 	began := time.Now()
-	if err := harness.Until(returned, func() error { return c.replica.Ready() }); err != nil {
-		c.t.Errorf("%s: not ready %v after the return: %v", name, returned, err)
-	}
-	c.t.Logf("%s: ready %v after the return", name, time.Since(began).Round(time.Second))
-	eventually(c.t, "a consistent read", func() error {
-		if status, cutOff := c.status(unset); status != http.StatusOK || cutOff != "" {
-			return notYet("%d %s", status, cutOff)
+	answered := func(path string) func() error {
+		return func() error {
+			if status, cutOff := c.status(path); status != http.StatusOK || cutOff != "" {
+				return notYet("%d %s", status, cutOff)
+			}
+			return nil
 		}
-		return nil
-	})
+	}
+	for _, path := range []string{zero, "/api/v1/namespaces/default/pods?resourceVersion=0", unset, "/readyz"} {
+		if err := harness.Until(returned, answered(path)); err != nil {
+			c.t.Errorf("%s: %s is not answered as usual %v after the return: %v", name, path, returned, err)
+		}
+	}
+	c.t.Logf("%s: follows %v after the return", name, time.Since(began).Round(time.Second))
 	if c.source == "etcd" {
 		return
 	}
