@@ -138,6 +138,9 @@ func (u *Upstream) Run(ctx context.Context) {
 	}
 }
 
+// Version returns the upstream's version.
+func (u *Upstream) Version() string { return u.newest.Load().version }
+
 // SameMinor reports whether the upstream's minor version is this program's.
 func (u *Upstream) SameMinor() bool { return u.newest.Load().sameMinor }
 

@@ -188,6 +188,11 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
+	reporter := &replicaReporter{
+		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
+		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters,
+	}
+	tier.replicaReport = reporter.report
 	if err := tier.setRoutes(r.server); err != nil {
 		return err
 	}
