@@ -19,11 +19,24 @@ KUBE_MINOR = $(word 2,$(subst ., ,$(KUBERNETES)))
 KUBE_LDFLAGS = $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
 	-X $(pkg).gitVersion=$(KUBERNETES) -X $(pkg).gitMajor=1 -X $(pkg).gitMinor=$(KUBE_MINOR))
 
+BUILD = $(GO) build -ldflags "-s -w -X main.version=$(VERSION) $(KUBE_LDFLAGS)"
+
 .DEFAULT_GOAL := build
 
 .PHONY: build
 build: ## build ./bin/millrace
-	$(GO) build -ldflags "-s -w -X main.version=$(VERSION) $(KUBE_LDFLAGS)" -o $(BIN) ./cmd/millrace
+	$(BUILD) -o $(BIN) ./cmd/millrace
+
+# The image's architecture, and the certificates that webhooks are verified by in it.
+ARCH  ?= $(shell $(GO) env GOARCH)
+ROOTS ?= /etc/ssl/certs/ca-certificates.crt
+
+# An OCI image layout, which container runtimes import. No container engine is needed, and
+# the same sources and ROOTS give the same bytes.
+.PHONY: image
+image: ## make a container image, bin/millrace-ARCH.tar
+	GOOS=linux GOARCH=$(ARCH) $(BUILD) -o bin/linux-$(ARCH)/millrace ./cmd/millrace
+	$(GO) run ./internal/image/cmd -program bin/linux-$(ARCH)/millrace -arch $(ARCH) -version "$(VERSION)" -roots $(ROOTS) -out bin/millrace-$(ARCH).tar
 
 .PHONY: run
 run: build ## build, then serve alone out of ./millrace-data
@@ -67,7 +80,7 @@ invariants: ## run the tests of the cache and its readers with checks after each
 .PHONY: robustness
 robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and need a quiet machine
-	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many
+	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many ./test/replica
 
 DURATION ?= 30s
 

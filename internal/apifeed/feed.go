@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,10 +16,6 @@ import (
 
 	"github.com/millrace/millrace/internal/store"
 )
-
-// ErrWentBack says that the server's newest revision is older than one it has told of: its
-// etcd was restored from a backup, or another server answers at its address.
-var ErrWentBack = errors.New("the API server has gone back in time")
 
 // errExpired says that the server no longer has the events behind a revision.
 var errExpired = errors.New("the API server no longer has the changes")
@@ -35,6 +32,9 @@ type Config struct {
 	Prefix string
 	// Sink receives objects and events.
 	Sink store.Sink
+	// Checkpoint finds what was kept of the resource. The first load takes it if it can be
+	// used. It returns nil if nothing was kept. Nil means that nothing ever is.
+	Checkpoint func() (store.Checkpoint, error)
 	// Logger receives loads and breaks. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -48,24 +48,39 @@ type Config struct {
 //	load ──all objects──► follow ──ended──► follow from the last revision
 //	  ▲  │
 //	  └──┘ error, back off
+//
+// A checkpoint may take the place of the first load. When a watch has ended before its
+// time, the feed first confirms that the server has the history that the sink has, and
+// ends if it has another one.
 type Feed struct {
-	cfg     Config
-	codec   codec
-	healthy atomic.Bool
+	cfg    Config
+	codec  codec
+	health store.Health
 	// applied is the revision up to which the sink has everything, 0 before the first load.
 	applied atomic.Int64
-	lastErr atomic.Pointer[error]
-	// giveUp has the error that ends Run.
-	giveUp chan error
+	// failed has the error that ends Run.
+	failed chan error
+	// tried is closed when the first load has succeeded or failed.
+	tried chan struct{}
 
-	// listsOnly says that the server has no watches that begin with all objects. Only
-	// Run's goroutine uses it.
+	// Only Run's goroutine uses the fields below.
+
+	// loaded says that the sink has all objects, and confirmed that the server has the
+	// history that the sink has.
+	loaded, confirmed bool
+	// listsOnly says that the server has no watches that begin with all objects.
 	listsOnly bool
+	// checkpointTried says that the checkpoint was loaded or cannot be used.
+	checkpointTried bool
+	// witness is the newest object that the sink has, nil if it is not known.
+	witness *mvccpb.KeyValue
 }
 
+// The longest pause bounds how late changes are after the server was away. Feeds wait for
+// random times, so that those of all resources do not come back together.
 const (
 	minBackoff = 500 * time.Millisecond
-	maxBackoff = 30 * time.Second
+	maxBackoff = 10 * time.Second
 )
 
 // New makes a feed. It does nothing before Run.
@@ -73,7 +88,7 @@ func New(cfg Config) *Feed {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	f := &Feed{cfg: cfg, codec: jsonCodec{}, giveUp: make(chan error, 1)}
+	f := &Feed{cfg: cfg, codec: jsonCodec{}, failed: make(chan error, 1), tried: make(chan struct{})}
 	if cfg.Protobuf {
 		f.codec = protobufCodec{}
 	}
@@ -81,73 +96,80 @@ func New(cfg Config) *Feed {
 }
 
 // Run follows the resource until the context ends, and returns the context's error. After
-// errors it retries for as long as it takes, unless the error is ErrWentBack.
-func (f *Feed) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-f.giveUp:
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
-	return f.run(ctx)
-}
+// errors it retries for as long as it takes, unless the error is store.ErrWentBack. It may
+// be called once.
+func (f *Feed) Run(ctx context.Context) error { return store.RunUntil(ctx, f.failed, f.run) }
 
 func (f *Feed) run(ctx context.Context) error {
-	backoff := minBackoff
-	for loaded := false; ; {
+	tried := sync.OnceFunc(func() { close(f.tried) })
+	defer tried()
+	for backoff := minBackoff; ; {
 		began := time.Now()
-		err := f.follow(ctx, &loaded)
+		err := f.follow(ctx, tried)
+		tried()
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
-		if errors.Is(err, ErrWentBack) {
+		if errors.Is(err, store.ErrWentBack) {
+			f.health.SetBroken(err)
 			return err
 		}
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
 		}
+		// A server that ends a watch early may be going, and another one come in its place.
+		f.confirmed = f.confirmed && err == nil && time.Since(began) > watchTimeout/2
 		if err != nil {
 			f.noteBreak(err, backoff)
 		} else if time.Since(began) > backoff {
 			continue // the server ended the watch in its time
 		}
-		if errors.Is(err, errExpired) {
-			loaded = false
-		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
+// noteBreak notes an error of follow. After most of them the watch is resumed.
 func (f *Feed) noteBreak(err error, retry time.Duration) {
-	f.healthy.Store(false)
-	f.lastErr.Store(&err)
+	f.health.SetBroken(err)
 	message := "Feed from the API server broke and is resumed"
 	if errors.Is(err, errExpired) {
+		f.loaded = false
 		message = "Feed fell behind the API server and loads anew; clients behind it have to list again"
 	}
 	f.cfg.Logger.Warn(message, "url", f.cfg.URL, "revision", f.applied.Load(), "err", err, "retryIn", retry)
 }
 
-// follow loads the resource unless it is loaded, and follows one watch to its end.
-func (f *Feed) follow(ctx context.Context, loaded *bool) error {
-	if !*loaded && f.listsOnly {
+// follow loads the resource unless it is loaded, and follows one watch to its end. loaded
+// is called when the sink has all objects.
+func (f *Feed) follow(ctx context.Context, loaded func()) error {
+	if f.cfg.Checkpoint != nil && !f.checkpointTried {
+		err := f.resume(ctx)
+		if err != nil && !errors.Is(err, store.ErrUnusable) {
+			return err
+		}
+		if f.checkpointTried = true; err != nil {
+			f.cfg.Logger.Warn("Checkpoint is not used, and objects are loaded from the API server", "url", f.cfg.URL, "reason", err)
+		}
+	}
+	if !f.loaded && f.listsOnly {
 		if err := f.loadPages(ctx); err != nil {
 			return err
 		}
-		*loaded = true
+		f.loaded, f.confirmed = true, true
 	}
-	if *loaded {
+	if f.loaded {
+		loaded()
+		if err := f.confirm(ctx); err != nil {
+			return err
+		}
 		return f.watch(ctx, nil)
 	}
-	initial := &initialEvents{done: func() { *loaded = true }}
+	initial := &initialEvents{done: func() { f.loaded, f.confirmed = true, true; loaded() }}
 	err := f.watch(ctx, initial)
 	if errors.Is(err, errNoWatchList) {
 		f.listsOnly = true
@@ -156,22 +178,28 @@ func (f *Feed) follow(ctx context.Context, loaded *bool) error {
 	return err
 }
 
+// Tried is closed when the first load has succeeded or failed.
+func (f *Feed) Tried() <-chan struct{} { return f.tried }
+
 // Healthy returns nil while the feed follows, and otherwise the reason why it does not.
 func (f *Feed) Healthy() error {
-	if f.healthy.Load() {
+	if f.health.Following() {
 		return nil
 	}
-	if err := f.lastErr.Load(); err != nil {
-		return fmt.Errorf("feed from %s is broken: %w", f.cfg.URL, *err)
+	if err := f.health.Err(); err != nil {
+		return fmt.Errorf("feed from %s is broken: %w", f.cfg.URL, err)
 	}
 	return fmt.Errorf("feed from %s has not loaded yet", f.cfg.URL)
 }
+
+// BrokenSince returns when the feed ceased to follow, as store.Health.BrokenSince does.
+func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
 
 // setApplied notes the revision of a load. It fails if that is older than what the sink
 // has.
 func (f *Feed) setApplied(revision int64) error {
 	if before := f.applied.Load(); revision < before {
-		return fmt.Errorf("%w: %s was at revision %d and is at %d", ErrWentBack, f.cfg.URL, before, revision)
+		return f.isBehind(before, revision)
 	}
 	f.applied.Store(revision)
 	return nil

@@ -47,7 +47,8 @@ func (r *recorder) Apply(_ context.Context, events []*clientv3.Event) {
 
 type loader struct{ *recorder }
 
-func (l loader) Expect(int64) {}
+func (l loader) Expect(int64)            {}
+func (l loader) Unchanged(string, int64) {}
 func (l loader) Add(_ context.Context, kvs []*mvccpb.KeyValue) {
 	for _, kv := range kvs {
 		l.note("add %s %d %s", kv.Key, kv.ModRevision, kv.Value)
@@ -84,6 +85,8 @@ type script struct {
 // step answers a request whose query contains all words. A watch stays open until the
 // request ends if hold is set.
 type step struct {
+	// path is not compared if it is empty.
+	path   string
 	query  []string
 	status int
 	body   string
@@ -113,6 +116,9 @@ func (s *script) take(req *http.Request) *step {
 		return nil
 	}
 	next := s.steps[0]
+	if next.path != "" && next.path != req.URL.Path {
+		s.t.Errorf("request for %s, want %s", req.URL.Path, next.path)
+	}
 	for _, word := range next.query {
 		if !strings.Contains(req.URL.RawQuery, word) {
 			s.t.Errorf("request %s, want one with %s", req.URL.RawQuery, word)
@@ -159,6 +165,11 @@ func bookmark(rv int, ends bool) string {
 	return event("BOOKMARK", fmt.Sprintf(`{"kind":"Widget","metadata":{"resourceVersion":"%d"%s}}`, rv, annotations))
 }
 
+// listed is a list of objects at a revision.
+func listed(rv int, objects ...string) string {
+	return fmt.Sprintf(`{"kind":"WidgetList","apiVersion":"x/v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, rv, strings.Join(objects, ","))
+}
+
 const expired = `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
 
 // TestWatchList loads by a watch, whose objects come in any order, and follows it. The
@@ -168,7 +179,11 @@ func TestWatchList(t *testing.T) {
 	_, sink, _ := run(t,
 		step{query: []string{"sendInitialEvents=true", "resourceVersionMatch=NotOlderThan"}, body: event("ADDED", widget("b", 5)) + event("ADDED", widget("a", 4)) +
 			bookmark(7, true) + event("MODIFIED", widget("a", 8)) + event("DELETED", widget("b", 9)) + bookmark(12, false)},
-		step{query: []string{"resourceVersion=12", "millraceBookmarkInterval="}, body: event("ADDED", widget("c", 13)), hold: true},
+		step{
+			path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"fieldSelector=metadata.name%3Da", "resourceVersion=12", "resourceVersionMatch=Exact"},
+			body: listed(12, widget("a", 8)),
+		},
+		step{path: "/apis/x/v1/widgets", query: []string{"resourceVersion=12", "millraceBookmarkInterval="}, body: event("ADDED", widget("c", 13)), hold: true},
 	)
 	sink.expect(t, "begin", "add /registry/x/widgets/ns/a 4 "+widget("a", 4), "add /registry/x/widgets/ns/b 5 "+widget("b", 5), "end 7",
 		"PUT /registry/x/widgets/ns/a 8 1 "+widget("a", 8), "DELETE /registry/x/widgets/ns/b 9 0 ", "progress 12",
@@ -209,7 +224,7 @@ func TestGoneBack(t *testing.T) {
 			step{body: bookmark(7, true) + event("ERROR", expired)},
 			step{body: bookmark(6, true), hold: true},
 		)
-		if err := <-ended; !errors.Is(err, apifeed.ErrWentBack) {
+		if err := <-ended; !errors.Is(err, store.ErrWentBack) {
 			t.Errorf("Run ended with %v", err)
 		}
 	})
@@ -224,10 +239,10 @@ func TestGoneBack(t *testing.T) {
 		if revision, err := f.Revision(t.Context()); revision != 9 || err != nil {
 			t.Errorf("revision %d, %v, want 9", revision, err)
 		}
-		if _, err := f.Revision(t.Context()); !errors.Is(err, apifeed.ErrWentBack) {
+		if _, err := f.Revision(t.Context()); !errors.Is(err, store.ErrWentBack) {
 			t.Errorf("Revision returned %v", err)
 		}
-		if err := <-ended; !errors.Is(err, apifeed.ErrWentBack) {
+		if err := <-ended; !errors.Is(err, store.ErrWentBack) {
 			t.Errorf("Run ended with %v", err)
 		}
 	})

@@ -35,12 +35,13 @@ type list struct {
 // loadPages hands all objects to the sink, page by page. All pages are of one revision.
 func (f *Feed) loadPages(ctx context.Context) error {
 	loader, next := f.cfg.Sink.BeginLoad(), ""
+	f.witness = nil
 	for {
 		parameters := url.Values{"limit": {strconv.Itoa(pageObjects)}}
 		if next != "" {
 			parameters.Set("continue", next)
 		}
-		body, err := f.get(ctx, parameters, f.codec.mediaType())
+		body, err := f.get(ctx, f.cfg.URL, parameters, f.codec.mediaType())
 		if err != nil {
 			return fmt.Errorf("list %s: %w", f.cfg.URL, err)
 		}
@@ -51,6 +52,7 @@ func (f *Feed) loadPages(ctx context.Context) error {
 		kvs := make([]*mvccpb.KeyValue, len(page.objects))
 		for i := range page.objects {
 			kvs[i] = f.present(&page.objects[i])
+			f.observe(kvs[i])
 		}
 		loader.Add(ctx, kvs)
 		if next = page.next; next != "" {
@@ -65,8 +67,8 @@ func (f *Feed) loadPages(ctx context.Context) error {
 }
 
 // get reads an answer to a GET as a whole.
-func (f *Feed) get(ctx context.Context, parameters url.Values, accept string) ([]byte, error) {
-	resp, err := f.open(ctx, parameters, accept)
+func (f *Feed) get(ctx context.Context, collection string, parameters url.Values, accept string) ([]byte, error) {
+	resp, err := f.open(ctx, collection, parameters, accept)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +78,8 @@ func (f *Feed) get(ctx context.Context, parameters url.Values, accept string) ([
 
 // open sends a GET and returns its answer, whose body the caller closes. An answer that is
 // no success is an error.
-func (f *Feed) open(ctx context.Context, parameters url.Values, accept string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.cfg.URL+"?"+parameters.Encode(), nil)
+func (f *Feed) open(ctx context.Context, collection string, parameters url.Values, accept string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, collection+"?"+parameters.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +119,20 @@ const revisionAccept = "application/json;as=PartialObjectMetadataList;v=v1;g=met
 // consistent read.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	before := f.applied.Load()
-	body, err := f.get(ctx, url.Values{"limit": {"1"}}, revisionAccept)
+	revision, err := f.newest(ctx)
+	if err == nil && revision < before {
+		err = f.isBehind(before, revision)
+		select {
+		case f.failed <- err:
+		default: // Run has ended, or will
+		}
+	}
+	return revision, err
+}
+
+// newest reads the newest revision.
+func (f *Feed) newest(ctx context.Context) (int64, error) {
+	body, err := f.get(ctx, f.cfg.URL, url.Values{"limit": {"1"}}, revisionAccept)
 	if err != nil {
 		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)
 	}
@@ -127,15 +142,7 @@ func (f *Feed) Revision(ctx context.Context) (int64, error) {
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return 0, fmt.Errorf("read the revision of %s: %w", f.cfg.URL, err)
 	}
-	revision, err := parseRevision(answer.Metadata.ResourceVersion)
-	if err == nil && revision < before {
-		err = fmt.Errorf("%w: %s was at revision %d and is at %d", ErrWentBack, f.cfg.URL, before, revision)
-		select {
-		case f.giveUp <- err:
-		default: // Run has ended, or will
-		}
-	}
-	return revision, err
+	return parseRevision(answer.Metadata.ResourceVersion)
 }
 
 // RequestProgress does nothing: an API server sends bookmarks as it likes, and a Millrace

@@ -56,7 +56,7 @@ type frame struct {
 func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := f.open(ctx, f.watchParameters(initial != nil), f.codec.watchMediaType())
+	resp, err := f.open(ctx, f.cfg.URL, f.watchParameters(initial != nil), f.codec.watchMediaType())
 	if initial != nil && errors.Is(err, errRefused) {
 		return fmt.Errorf("%w: %w", errNoWatchList, err)
 	}
@@ -68,7 +68,7 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	silence := time.AfterFunc(maxSilence, cancel)
 	defer silence.Stop()
 	if initial == nil {
-		f.healthy.Store(true)
+		f.health.SetFollowing()
 	}
 	return f.readFrames(ctx, resp, initial, func() { silence.Reset(maxSilence) })
 }
@@ -143,8 +143,10 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 		return false, err
 	}
 	kvs := make([]*mvccpb.KeyValue, len(initial.objects))
+	f.witness = nil
 	for i := range initial.objects {
 		kvs[i] = f.present(&initial.objects[i])
+		f.observe(kvs[i])
 	}
 	initial.objects = nil
 	// The sink wants them in the order of keys, which the API does not promise.
@@ -154,7 +156,7 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 		loader.Add(ctx, batch)
 	}
 	loader.End(ctx, revision)
-	f.healthy.Store(true)
+	f.health.SetFollowing()
 	f.cfg.Logger.Info("Feed follows the API server", "url", f.cfg.URL, "revision", revision, "objects", len(kvs))
 	return true, nil
 }
@@ -171,10 +173,14 @@ func (f *Feed) apply(ctx context.Context, event frame) {
 		return
 	case apiwatch.Deleted:
 		f.cfg.Sink.Received(time.Now())
-		f.cfg.Sink.Apply(ctx, []*clientv3.Event{f.deletion(o)})
+		e := f.deletion(o)
+		f.cfg.Sink.Apply(ctx, []*clientv3.Event{e})
+		f.observeDeletion(e.Kv.Key)
 	default:
 		f.cfg.Sink.Received(time.Now())
-		f.cfg.Sink.Apply(ctx, []*clientv3.Event{f.put(o)})
+		e := f.put(o)
+		f.cfg.Sink.Apply(ctx, []*clientv3.Event{e})
+		f.observe(e.Kv)
 	}
 	f.applied.Store(o.revision)
 }

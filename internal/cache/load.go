@@ -18,6 +18,8 @@ type load struct {
 	changes map[*Resource][]change
 	// newest is etcd's newest revision when the load began, 0 if it is the load's own.
 	newest int64
+	// unchanged are the revisions since which nothing has changed, by prefix.
+	unchanged map[string]int64
 }
 
 // BeginLoad implements store.Sink. Readers see the old states until End.
@@ -27,6 +29,14 @@ func (c *Cache) BeginLoad() store.Loader {
 
 // Expect implements store.Loader: events up to a revision follow the load.
 func (l *load) Expect(newest int64) { l.newest = newest }
+
+// Unchanged implements store.Loader: watches can resume from that revision on.
+func (l *load) Unchanged(prefix string, since int64) {
+	if l.unchanged == nil {
+		l.unchanged = map[string]int64{}
+	}
+	l.unchanged[prefix] = since
+}
 
 // Add implements store.Loader. The objects are in key order.
 func (l *load) Add(ctx context.Context, kvs []*mvccpb.KeyValue) {
@@ -46,11 +56,21 @@ func (l *load) End(ctx context.Context, revision int64) {
 	l.rehomeLocked(ctx)
 	took := c.cfg.Clock.Since(l.began)
 	for _, r := range append(c.Resources(), c.unclaimed) {
-		r.replaceLocked(l.changes[r], revision, took)
+		r.replaceLocked(l.changes[r], revision, l.changedAt(r.spec.Prefix, revision), took)
 	}
+	c.write.loadedAt, c.write.unchanged = revision, l.unchanged
 	clear(c.write.released)
 	c.write.newestAtLoad = l.newest
 	c.advanceLocked(revision)
+}
+
+// changedAt returns the revision of the last change below a prefix, or that of the load if
+// it is not known.
+func (l *load) changedAt(prefix string, revision int64) int64 {
+	if since, ok := l.unchanged[prefix]; ok {
+		return min(since, revision)
+	}
+	return revision
 }
 
 // rehomeLocked prepares unclaimed objects anew whose resource was registered after

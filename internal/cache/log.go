@@ -183,6 +183,17 @@ func (l *Log) Held() (events int, bytes int64, oldest time.Time) {
 	return events, l.mu.bytes, oldest
 }
 
+// changedAt returns the revision of the last change, or a later one behind which there was
+// none.
+func (l *Log) changedAt() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.mu.events); n > 0 {
+		return l.mu.events[n-1].Revision
+	}
+	return l.mu.completeAfter
+}
+
 // backlogSample is the number of events from which Backlog estimates a mean size.
 const backlogSample = 16
 

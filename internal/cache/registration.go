@@ -101,6 +101,9 @@ func (c *Cache) ownerOf(key string) *Resource {
 // its definition is read after the load.
 func (c *Cache) adoptLocked(spec Spec) *Resource {
 	events, completeAfter := c.takeEventsLocked(spec.Prefix)
+	if since, ok := c.write.unchanged[spec.Prefix]; ok && completeAfter == c.write.loadedAt {
+		completeAfter = min(since, completeAfter)
+	}
 	objects := map[string]*resource.Entry{}
 	var removals []change
 	for e := range c.unclaimed.Snapshot().All(spec.Prefix, "") {

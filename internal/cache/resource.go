@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -47,6 +48,8 @@ type Resource struct {
 	write *sync.Mutex
 	// packing compresses values. Nil while the resource is small.
 	packing atomic.Pointer[resource.Packing]
+	// decrypted says that Open has changed a value: it is stored encrypted.
+	decrypted atomic.Bool
 	// refs is the number of registrations. The lock write guards it.
 	refs int
 }
@@ -103,8 +106,9 @@ func (r *Resource) applyLocked(c *Cache, changes []change, record bool, arrival 
 }
 
 // replaceLocked publishes the state that a load has found, and forgets all events. took is
-// the time of the load. Readers see the old state or the whole new one.
-func (r *Resource) replaceLocked(loaded []change, revision int64, took time.Duration) {
+// the time of the load. The log is complete after changedAt, up to the load's revision.
+// Readers see the old state or the whole new one.
+func (r *Resource) replaceLocked(loaded []change, revision, changedAt int64, took time.Duration) {
 	old := r.state.Load()
 	for run := range old.tree.Runs("") {
 		run.Memo.Retire(r.cfg.Budget)
@@ -114,7 +118,7 @@ func (r *Resource) replaceLocked(loaded []change, revision int64, took time.Dura
 		empty.indexes = append(empty.indexes, Tree{by: index.by})
 	}
 	next, _ := empty.edit(r.cfg).applyAll(loaded)
-	r.log.reset(revision, took, func() { r.state.Store(next) })
+	r.log.reset(changedAt, took, func() { r.state.Store(next) })
 	r.checkInvariantsLocked()
 }
 
@@ -162,7 +166,11 @@ func (r *Resource) prepare(ctx context.Context, key string, value []byte, revisi
 	e := &resource.Entry{Key: key[len(r.spec.Prefix):], Revision: revision, Value: value}
 	if r.spec.Open != nil {
 		if e.Value, e.Err = r.spec.Open(ctx, key, value); e.Err != nil {
+			r.decrypted.Store(true)
 			return e
+		}
+		if !r.decrypted.Load() && !bytes.Equal(value, e.Value) {
+			r.decrypted.Store(true)
 		}
 	}
 	if r.spec.Describe != nil {

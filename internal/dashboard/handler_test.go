@@ -55,7 +55,7 @@ func TestHandler(t *testing.T) {
 		{"GET", "/debug/millrace/feed?pretty=true", 200, "\n  \"feeds\": ["},
 		{"GET", "/debug/millrace", 200, `{"paths":["/debug/millrace/feed",`},
 		{"GET", "/debug/millrace/", 200, `{"paths":["/debug/millrace/feed",`},
-		{"GET", "/debug/millrace/crds", 404, "there are feed, lists, memory, slo, watchers"},
+		{"GET", "/debug/millrace/crds", 404, "there are feed, lists, memory, replica, slo, watchers"},
 		{"GET", "/debug/millrace/slo/", 404, `"reason":"NotFound"`},
 		{"POST", "/debug/millrace/slo", 405, "use GET"},
 		{"DELETE", "/debug/millrace/", 405, "use GET"},

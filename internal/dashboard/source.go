@@ -16,6 +16,7 @@ type Source struct {
 	Memory   func() report.MemoryReport
 	CRDs     func() report.CRDsReport
 	Feed     func() report.FeedReport
+	Replica  func() report.ReplicaReport
 }
 
 // reports returns functions that make the reports, by their names in the path.
@@ -27,6 +28,7 @@ func (s *Source) reports(now func() time.Time) map[string]func() any {
 	add(all, now, "memory", s.Memory)
 	add(all, now, "crds", s.CRDs)
 	add(all, now, "feed", s.Feed)
+	add(all, now, "replica", s.Replica)
 	return all
 }
 

@@ -10,6 +10,8 @@
 // overwrites a file that it did not make and cannot prove to be sound. The error
 // names that file and says what to do about it.
 //
+// A replica calls Open and uses the lock and the place of checkpoints alone.
+//
 // The package is not for a control plane with certificates of its own. Such a
 // server takes their names as flags and needs no data directory.
 //
@@ -25,4 +27,5 @@
 //	controller-manager.kubeconfig
 //	scheduler.kubeconfig
 //	etcd/                           sockets and data of the embedded etcd
+//	checkpoints/                    what a replica holds (package checkpoint)
 package datadir

@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,15 +24,23 @@ func readOptional(file string) ([]byte, error) {
 	return nil, newFailure(ErrBadState, err, "cannot read %s (%v): make it readable to the user that runs millrace, or restore it", file, cause(err))
 }
 
-// writeFile replaces a file in one step: after a crash the file is either the old or
-// the new one. The caller holds the directory's lock, so the name of the temporary
-// file is fixed, and one that a crash left is replaced.
+// writeFile replaces a file, as ReplaceFile does, by data.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
+	return ReplaceFile(file, mode, func(out io.Writer) error {
+		_, err := out.Write(data)
+		return err
+	})
+}
+
+// ReplaceFile replaces a file in one step by what write writes: after a crash the file is
+// either the old or the new one. The caller holds the directory's lock, so the name of the
+// temporary file is fixed, and one that a crash left is replaced.
+func ReplaceFile(file string, mode fs.FileMode, write func(io.Writer) error) error {
 	temp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp")
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove temporary file: %w", err)
 	}
-	if err := writeTemp(temp, data, mode); err != nil {
+	if err := writeTemp(temp, mode, write); err != nil {
 		os.Remove(temp)
 		return err
 	}
@@ -43,12 +52,12 @@ func writeFile(file string, data []byte, mode fs.FileMode) error {
 }
 
 // writeTemp creates a file and writes it to the disk.
-func writeTemp(temp string, data []byte, mode fs.FileMode) error {
+func writeTemp(temp string, mode fs.FileMode, write func(io.Writer) error) error {
 	out, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return fmt.Errorf("create temporary file: %w", err)
 	}
-	if _, err := out.Write(data); err != nil {
+	if err := write(out); err != nil {
 		out.Close()
 		return fmt.Errorf("write temporary file: %w", err)
 	}

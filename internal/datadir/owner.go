@@ -57,7 +57,7 @@ func checkOwner(dir string) error {
 // directory. They may be links that lead out of it, where its own permissions do not
 // protect them.
 func checkParts(paths Paths) error {
-	for _, dir := range []string{paths.PKI, paths.Etcd, paths.EtcdData} {
+	for _, dir := range []string{paths.PKI, paths.Etcd, paths.EtcdData, paths.Checkpoints} {
 		uid, found, err := otherOwner(dir)
 		if err != nil {
 			return newFailure(ErrUnusable, err, "cannot use %s: %v: repair it or choose another data directory with --data-dir", dir, cause(err))

@@ -29,6 +29,7 @@ type Paths struct {
 	SchedulerKubeconfig                       string
 	Etcd                                      string // the embedded etcd's own directory
 	EtcdData                                  string // the embedded etcd's data directory
+	Checkpoints                               string // what a replica holds
 }
 
 func newPaths(root string) Paths {
@@ -53,6 +54,7 @@ func newPaths(root string) Paths {
 		SchedulerKubeconfig:         filepath.Join(root, "scheduler.kubeconfig"),
 		Etcd:                        etcd,
 		EtcdData:                    filepath.Join(etcd, "data"),
+		Checkpoints:                 filepath.Join(root, "checkpoints"),
 	}
 }
 

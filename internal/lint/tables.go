@@ -40,6 +40,7 @@ func order() []Place {
 		{Name: "apifeed"},
 		{Name: "encode"},
 		{Name: "cache"},
+		{Name: "checkpoint"},
 		{Name: "watch"},
 		{Name: "read"},
 		{Name: "storage"},
@@ -68,6 +69,8 @@ func order() []Place {
 		{Name: "bench/discovery", Apart: true, Except: []string{"fill", "bench/render", "bench/testbed", "bench/load", "bench/crd", "bench/benchtest"}},
 		{Name: "bench", Apart: true, Except: []string{"bench/testbed", "bench/floor", "bench/list", "bench/watch", "bench/crd", "bench/discovery"}},
 		{Name: "cli"},
+		{Name: "image", Apart: true},
+		{Name: "image/cmd", Apart: true, Except: []string{"image"}},
 		{Name: "upstream", Apart: true},
 		{Name: "upstream/cmd", Apart: true, Except: []string{"upstream"}},
 	}

@@ -76,6 +76,12 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
+// Answered counts the requests that were answered from bytes, by verb.
+func (m *Metrics) Answered() *metrics.CounterVec { return m.answered }
+
+// PassedOn counts the requests that were passed on, by reason.
+func (m *Metrics) PassedOn() *metrics.CounterVec { return m.passedOn }
+
 // countList counts a list, also in the metrics of Kubernetes' watch cache.
 func (m *Metrics) countList(gr schema.GroupResource, page *cache.Page) {
 	m.lists.WithLabelValues(string(page.Plan.Path)).Inc()

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -61,6 +62,7 @@ type setup struct {
 	mayImpersonate bool
 	denies         bool
 	refuses        replica.Reason
+	cutOffSince    time.Time
 }
 
 // handler returns the handler with what stands around it: Stash, authentication and
@@ -90,6 +92,7 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 			return authorizer.DecisionAllow, "", nil
 		}),
 		Proxy: proxy, Metrics: counters,
+		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	authn := replica.NewAuthenticator(authenticator.RequestFunc(users))
@@ -108,6 +111,25 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 		}
 		h.ServeHTTP(w, req.WithContext(request.WithUser(request.WithRequestInfo(req.Context(), info), found.User)))
 	}))
+}
+
+// TestCutOff: answers from memory say that the replica is cut off, and since when. Those of
+// the upstream do not.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	const header = "X-Millrace-Cut-Off-Since"
+	at := time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)
+	h := setup{cutOffSince: at}.handler(t, startUpstream(t))
+	read := testRequest{method: http.MethodGet, path: "/api/v1/pods", certificate: "carol"}
+	if w := read.to(h); w.Header().Get(header) != "2026-11-26T08:00:00Z" || w.Body.String() != "tier" {
+		t.Errorf("a read got %q and %v", w.Body, w.Header())
+	}
+	if w := (testRequest{method: http.MethodGet, path: "/version"}).to(h); w.Header().Get(header) != "" {
+		t.Errorf("the upstream's answer has %v", w.Header())
+	}
+	if w := read.to(setup{}.handler(t, startUpstream(t))); w.Header().Get(header) != "" {
+		t.Errorf("a replica that follows says %v", w.Header())
+	}
 }
 
 type testRequest struct {

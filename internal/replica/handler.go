@@ -2,6 +2,7 @@ package replica
 
 import (
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -22,7 +23,13 @@ type Config struct {
 	Proxy http.Handler
 	// Metrics count requests.
 	Metrics *Metrics
+	// CutOffSince returns since when the replica has had no news of a resource, zero if it
+	// follows the resource.
+	CutOffSince func(schema.GroupVersionResource) time.Time
 }
+
+// cutOffHeader says that an answer is of a replica that is cut off, and since when.
+const cutOffHeader = "X-Millrace-Cut-Off-Since"
 
 // Handler answers requests from the read tier or passes them on. docs/guides/replica.md
 // has the reasons.
@@ -68,7 +75,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.cfg.Proxy.ServeHTTP(w, req)
 		return
 	}
+	info, _ := request.RequestInfoFrom(req.Context())
+	if since := h.cfg.CutOffSince(resourceOf(info)); !since.IsZero() {
+		w.Header().Set(cutOffHeader, since.UTC().Format(time.RFC3339))
+	}
 	h.reads.ServeHTTP(w, req)
+}
+
+func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 }
 
 // passesOn returns why the request is passed on, "" if the tier may answer it. A resource
@@ -93,7 +108,7 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	if decision, _, err := h.cfg.Authorizer.Authorize(ctx, attributes); err != nil || decision != authorizer.DecisionAllow {
 		return notAllowed
 	}
-	return h.cfg.Follow(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource})
+	return h.cfg.Follow(resourceOf(info))
 }
 
 func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }

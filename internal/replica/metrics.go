@@ -29,3 +29,9 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	}
 	return m, nil
 }
+
+// PassedOn counts requests by the reason for which they were passed on.
+func (m *Metrics) PassedOn() *metrics.CounterVec { return m.passedOn }
+
+// UpstreamRequests counts requests to the upstream by how their user was named.
+func (m *Metrics) UpstreamRequests() *metrics.CounterVec { return m.upstream }

@@ -138,6 +138,9 @@ func (u *Upstream) Run(ctx context.Context) {
 	}
 }
 
+// Version returns the upstream's version.
+func (u *Upstream) Version() string { return u.newest.Load().version }
+
 // SameMinor reports whether the upstream's minor version is this program's.
 func (u *Upstream) SameMinor() bool { return u.newest.Load().sameMinor }
 
@@ -179,6 +182,7 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 	if time.Now().Before(m.until) {
 		return m.answer
 	}
+	allowed := true
 	for _, resource := range []string{"users", "groups"} {
 		review, err := u.rights.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -186,14 +190,14 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users", "err", err)
-			return false
+			u.logger.Warn("Cannot ask the upstream whether this replica may impersonate users; its last answer stays", "err", err)
+			return m.answer // the upstream decides about each request anyway
 		}
-		if m.answer = review.Status.Allowed; !m.answer {
+		if allowed = review.Status.Allowed; !allowed {
 			break
 		}
 	}
-	m.until = time.Now().Add(impersonationPeriod)
+	m.answer, m.until = allowed, time.Now().Add(impersonationPeriod)
 	return m.answer
 }
 
@@ -201,8 +205,7 @@ func (u *Upstream) MayImpersonate(ctx context.Context) bool {
 // headers that the Proxy does not know. It would neither set such headers nor remove a
 // client's own.
 func (u *Upstream) CheckFrontProxy(ctx context.Context) error {
-	const name = "extension-apiserver-authentication"
-	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+	published, err := u.configMaps.ConfigMaps(metav1.NamespaceSystem).Get(ctx, publishedMap, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read how the upstream trusts front proxies: %w", err)
 	}

@@ -33,8 +33,10 @@ type apiSource struct {
 	// cache configures each cache.
 	cache  cache.Config
 	logger *slog.Logger
-	// failed receives the first error that leaves the caches without a meaning.
-	failed chan error
+	// checkpoints is nil if nothing is kept on disk.
+	checkpoints *checkpoints
+	// fail is called with an error that leaves the caches without a meaning.
+	fail func(error)
 
 	feeds sync.WaitGroup
 	mu    struct {
@@ -47,8 +49,11 @@ type apiSource struct {
 	}
 }
 
-func newAPISource(client *http.Client, host string, cfg cache.Config, logger *slog.Logger) *apiSource {
-	s := &apiSource{client: client, host: strings.TrimSuffix(host, "/"), cache: cfg, logger: logger, failed: make(chan error, 1)}
+func newAPISource(client *http.Client, host string, b *backends) *apiSource {
+	s := &apiSource{
+		client: client, host: strings.TrimSuffix(host, "/"), cache: b.cache, logger: b.logger,
+		checkpoints: b.checkpoints, fail: b.fail,
+	}
 	s.mu.byResource, s.mu.stops = map[schema.GroupResource]*backend{}, map[schema.GroupResource]context.CancelFunc{}
 	return s
 }
@@ -82,6 +87,14 @@ func (f *resourceFeed) Healthy() error {
 	return errNotFollowed
 }
 
+// BrokenSince implements feed.
+func (f *resourceFeed) BrokenSince() time.Time {
+	if started := f.Load(); started != nil {
+		return started.BrokenSince()
+	}
+	return time.Time{}
+}
+
 // open returns the backend of a resource, which it makes on first use.
 func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
 	s.mu.Lock()
@@ -97,9 +110,16 @@ func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
 	return &opened.Backend
 }
 
-// follow follows a resource from now on. served is the version in which it is followed. It
-// does nothing if the resource is followed already, or has no storage.
-func (s *apiSource) follow(stored schema.GroupResource, served schema.GroupVersionResource, protobuf bool) {
+// followedVersion says how a resource is followed: in which version, and whether as
+// protobuf. If it is optional, the server is ready though the resource was not loaded.
+type followedVersion struct {
+	schema.GroupVersionResource
+	protobuf, optional bool
+}
+
+// follow follows a resource from now on. It does nothing if the resource is followed
+// already, or has no storage.
+func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opened := s.mu.byResource[stored]
@@ -115,10 +135,15 @@ func (s *apiSource) follow(stored schema.GroupResource, served schema.GroupVersi
 	if served.Group == "" {
 		root = "/api"
 	}
+	path := fmt.Sprintf("%s/%s/%s", root, served.Version, served.Resource)
+	kept, checkpoint := s.checkpoints.ofResource(stored.String(), path, served.protobuf)
 	made := apifeed.New(apifeed.Config{
-		Client: s.client, URL: fmt.Sprintf("%s%s/%s/%s", s.host, root, served.Version, served.Resource),
-		Protobuf: protobuf, Prefix: resources[0].Prefix(), Sink: opened.Cache, Logger: s.logger,
+		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
+		Sink: opened.Cache, Checkpoint: checkpoint, Logger: s.logger,
 	})
+	if opened.kept = kept; served.optional {
+		opened.tried = made.Tried()
+	}
 	follows.Store(made)
 	if s.mu.running != nil {
 		s.startLocked(stored, made)
@@ -148,10 +173,7 @@ func (s *apiSource) startLocked(gr schema.GroupResource, f *apifeed.Feed) {
 	s.feeds.Go(func() {
 		defer stop()
 		if err := f.Run(ctx); err != nil && ctx.Err() == nil {
-			select {
-			case s.failed <- err:
-			default: // an earlier error ends the server
-			}
+			s.fail(err)
 		}
 	})
 }
@@ -186,4 +208,25 @@ func (s *apiSource) started() []*backend {
 		}
 	}
 	return started
+}
+
+// healthy returns an error if no feed follows the API server. A single one may fail for want
+// of a right. Reads of its resource are passed on then, and the others go on.
+func (s *apiSource) healthy() (err error) {
+	for _, b := range s.started() {
+		if err = b.feed.Healthy(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// brokenSince is backends.brokenSince.
+func (s *apiSource) brokenSince(stored schema.GroupResource) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.mu.byResource[stored]; b != nil {
+		return b.feed.BrokenSince()
+	}
+	return time.Time{}
 }

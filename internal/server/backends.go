@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/etcd3"
@@ -65,6 +66,10 @@ type backends struct {
 	logger          *slog.Logger
 	// api is nil if resources come from etcd.
 	api *apiSource
+	// checkpoints is nil if nothing is kept on disk.
+	checkpoints *checkpoints
+	// failed receives the first error that leaves the caches without a meaning.
+	failed chan error
 
 	mu struct {
 		sync.Mutex
@@ -77,6 +82,9 @@ type backends struct {
 type feed interface {
 	cache.RevisionSource
 	Healthy() error
+	// BrokenSince returns when the feed ceased to follow its source, zero if it follows or
+	// has not followed yet.
+	BrokenSince() time.Time
 }
 
 // backend is one etcd cluster, or one resource of an API server.
@@ -88,6 +96,11 @@ type backend struct {
 	run func(context.Context) error
 	// servers are the cluster's URLs, separated by commas, or the URL of the resource.
 	servers string
+	// kept is set if checkpoints are written.
+	kept keptBackend
+	// tried is closed when the first load has succeeded or failed. It is nil if the server
+	// is not ready before it has succeeded.
+	tried <-chan struct{}
 	// close releases the client.
 	close func()
 }
@@ -123,10 +136,11 @@ func (b *backends) get(t storagebackend.TransportConfig) (*storage.Backend, erro
 // the cluster.
 func (b *backends) open(t storagebackend.TransportConfig, servers string) (*backend, error) {
 	opened := &backend{servers: servers, close: func() {}}
+	streams := &store.WatchStreams{}
 	if b.embedded != nil && servers == b.embedded.Endpoint() {
 		opened.Client = b.embedded.Client()
 	} else {
-		client, err := dial(t)
+		client, err := dial(t, streams)
 		if err != nil {
 			return nil, fmt.Errorf("open client of etcd %s: %w", servers, err)
 		}
@@ -141,7 +155,10 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 		HistoryRevisions: b.replayRevisions,
 		Stream:           utilfeature.DefaultFeatureGate.Enabled(features.EtcdRangeStream),
 		Account:          b.watchAccounts.AddFeed(prefix, t.ServerList),
+		Checkpoint:       b.checkpoints.ofEtcd(servers, prefix),
+		WatchStreams:     streams,
 	})
+	opened.kept = etcdKept(servers, prefix, follows)
 	opened.feed, opened.run, opened.Consistent = follows, follows.Run, cache.NewConsistent(opened.Cache, follows)
 	if b.compact > 0 || b.readOnly {
 		compactor := etcd3.StartCompactorPerEndpoint(opened.Client.Client, b.compact)
@@ -153,10 +170,10 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 }
 
 // dial makes a client like kube-apiserver's own. It does not wait for a
-// connection.
+// connection. streams counts the client's watches.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend/factory.newETCD3Client; compare at each upgrade.
-func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
+func dial(t storagebackend.TransportConfig, streams *store.WatchStreams) (*kubernetes.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints:            t.ServerList,
 		DialTimeout:          dialTimeout,
@@ -165,6 +182,7 @@ func dial(t storagebackend.TransportConfig) (*kubernetes.Client, error) {
 		DialOptions: []grpc.DialOption{
 			grpc.WithStaticStreamWindowSize(streamWindow),
 			grpc.WithStaticConnWindowSize(connectionWindow),
+			streams.DialOption(),
 		},
 	}
 	if t.CertFile != "" || t.KeyFile != "" || t.TrustedCAFile != "" {
@@ -211,10 +229,55 @@ func (b *backends) run(ctx context.Context) {
 	var feeds sync.WaitGroup
 	for _, backend := range b.all() {
 		feeds.Go(func() {
-			_ = backend.run(ctx) // it returns the context's error and no other
+			if err := backend.run(ctx); ctx.Err() == nil {
+				b.fail(fmt.Errorf("etcd %s: %w", backend.servers, err))
+			}
 		})
 	}
 	feeds.Wait()
+}
+
+// fail ends the server: what the caches hold means nothing any more.
+func (b *backends) fail(err error) {
+	if b.checkpoints != nil {
+		b.checkpoints.worthless.Store(true)
+	}
+	select {
+	case b.failed <- err:
+	default: // an earlier error ends the server
+	}
+}
+
+// runUntilFailure runs serve until the context ends, or until what the caches hold means
+// nothing any more. In the latter case it returns the reason.
+func (b *backends) runUntilFailure(ctx context.Context, serve func(context.Context) error) error {
+	serving, cancel := context.WithCancelCause(ctx)
+	defer runUntilStopped(ctx, func(ctx context.Context) {
+		select {
+		case err := <-b.failed:
+			cancel(fmt.Errorf("%w: start again, so that clients begin anew with what it holds now", err))
+		case <-ctx.Done():
+		}
+	})()
+	err := serve(serving)
+	if cause := context.Cause(serving); cause != nil && ctx.Err() == nil {
+		return cause
+	}
+	return err
+}
+
+// brokenSince returns when the feed of a resource ceased to follow its source, zero if it
+// follows. stored names the resource as it is stored.
+func (b *backends) brokenSince(stored schema.GroupResource) (since time.Time) {
+	if b.api != nil {
+		return b.api.brokenSince(stored)
+	}
+	for _, backend := range b.all() {
+		if at := backend.feed.BrokenSince(); since.IsZero() || !at.IsZero() && at.Before(since) {
+			since = at
+		}
+	}
+	return since
 }
 
 // ping makes sure that every etcd cluster answers.
@@ -232,19 +295,32 @@ func (b *backends) ping(ctx context.Context) error {
 // waitLoaded waits until every cache has loaded its cluster.
 func (b *backends) waitLoaded(ctx context.Context) error {
 	for _, backend := range b.all() {
-		if err := backend.Cache.Progress().Wait(ctx, 1); err != nil {
+		if err := backend.waitLoaded(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// healthy returns an error if a feed does not follow its cluster. A feed of a single
-// resource may fail for want of a right. Reads of that resource are passed on then, and
-// the others go on.
+// waitLoaded waits until the cache has loaded its source. A resource that is only followed
+// because an earlier run did may fail, and its reads are passed on then.
+func (b *backend) waitLoaded(ctx context.Context) error {
+	if b.tried == nil {
+		return b.Cache.Progress().Wait(ctx, 1)
+	}
+	select {
+	case <-b.tried:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// healthy returns an error if a feed does not follow its cluster, or if no feed follows
+// the API server.
 func (b *backends) healthy() error {
 	if b.api != nil {
-		return nil
+		return b.api.healthy()
 	}
 	for _, backend := range b.all() {
 		if err := backend.feed.Healthy(); err != nil {

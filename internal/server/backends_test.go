@@ -11,6 +11,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/millrace/millrace/internal/store"
 )
 
 // TestDialDoesNotPing plays etcd and counts the pings of the client. gRPC pings for
@@ -33,7 +35,7 @@ func TestDialDoesNotPing(t *testing.T) {
 			}
 		}
 	}()
-	client, err := dial(storagebackend.TransportConfig{ServerList: []string{"http://" + l.Addr().String()}})
+	client, err := dial(storagebackend.TransportConfig{ServerList: []string{"http://" + l.Addr().String()}}, &store.WatchStreams{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ func describe(name, help string, labels ...string) *metrics.Desc {
 var (
 	revisionDesc    = describe("feed_revision", "Revision up to which the cache holds everything, by etcd cluster.", "etcd")
 	healthyDesc     = describe("feed_healthy", "1 while the feed from an etcd cluster is open.", "etcd")
+	checkpointDesc  = describe("checkpoint_revision", "Revision of the last checkpoint of a replica that was written, by etcd cluster or resource.", "etcd")
 	objectsDesc     = describe("cache_objects", "Stored objects in the cache, by resource.", "group", "resource")
 	storedDesc      = describe("cache_stored_bytes", "Bytes of these objects as etcd stores them.", "group", "resource")
 	wireBytesDesc   = describe("wire_cache_bytes", "Encoded bytes that are kept for the next reader.")
@@ -44,7 +45,7 @@ var (
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
+	for _, d := range []*metrics.Desc{revisionDesc, healthyDesc, checkpointDesc, objectsDesc, storedDesc, wireBytesDesc, wireCacheLimits, transcodeDesc, provenDesc} {
 		ch <- d
 	}
 }
@@ -60,6 +61,9 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
 		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
+		if c.backends.checkpoints != nil {
+			gauge(checkpointDesc, float64(c.backends.checkpoints.revision(b.kept.name)), b.servers)
+		}
 		for _, r := range b.Cache.Resources() {
 			snapshot, gr := r.Snapshot(), r.GroupResource()
 			gauge(objectsDesc, float64(snapshot.Len()), gr.Group, gr.Resource)

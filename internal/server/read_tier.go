@@ -50,6 +50,10 @@ type readTier struct {
 	readAccounts *usage.Accounts
 	// front serves the page that shows the reports.
 	front func(http.Handler) http.Handler
+	// counters are the metrics of the tier.
+	counters *read.Metrics
+	// replicaReport makes the report about the upstream; nil if there is none.
+	replicaReport func() report.ReplicaReport
 }
 
 // newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
@@ -83,6 +87,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		proofs:    proofs,
 		shared:    sync.OnceValue(func() *read.SharedConfig { return newShared(b, budget, recent, o, proofs) }),
 		front:     front,
+		counters:  counters,
 	}, nil
 }
 

@@ -27,9 +27,10 @@ type Replica struct {
 	upstream *replica.Upstream
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored. It is set before anything is served.
-	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	server  *kube.Replica
-	api     *apiSource // nil with etcd
+	builtIn  map[schema.GroupVersionResource]schema.GroupVersionResource
+	server   *kube.Replica
+	backends *backends
+	api      *apiSource // nil with etcd
 }
 
 // NewReplica checks the options and makes a replica. out receives what a person is to
@@ -75,6 +76,12 @@ func (r *Replica) run(ctx context.Context) error {
 	shares := o.memoryShares(availableMemory())
 	b := r.newBackends(shares, nil)
 	b.compact, b.readOnly = 0, true
+	r.backends = b
+	release, err := r.openCheckpoints(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer release()
 	defer b.close()
 	if !o.usesEtcd() {
 		if r.api, err = r.newAPISource(config, b); err != nil {
@@ -102,7 +109,7 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	defer runUntilStopped(ctx, r.upstream.Run)()
-	return r.runUntilUpstreamFails(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
+	return b.runUntilFailure(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
 }
 
 // findUpstream reads the kubeconfig, and asks the upstream what it is and serves.
@@ -131,7 +138,7 @@ func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, er
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
 	client.Timeout = 0 // watches
-	return newAPISource(client, config.Host, b.cache, r.logger), nil
+	return newAPISource(client, config.Host, b), nil
 }
 
 // build makes the server, and gives the tier its routes.
@@ -173,6 +180,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	}
 	handler = replica.NewHandler(replica.Config{
 		Reads: tier.tier.Wrap, Follow: r.follow, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
+		CutOffSince: r.cutOffSince,
 	})
 	r.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
 	for _, route := range r.server.Routes() {
@@ -180,6 +188,11 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
+	reporter := &replicaReporter{
+		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
+		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters,
+	}
+	tier.replicaReport = reporter.report
 	if err := tier.setRoutes(r.server); err != nil {
 		return err
 	}
@@ -200,25 +213,4 @@ func isLocal(path string) bool {
 		return true
 	}
 	return false
-}
-
-// runUntilUpstreamFails runs serve until the context ends, or until what the replica holds
-// means nothing any more.
-func (r *Replica) runUntilUpstreamFails(ctx context.Context, serve func(context.Context) error) error {
-	if r.api == nil {
-		return serve(ctx)
-	}
-	serving, cancel := context.WithCancelCause(ctx)
-	defer runUntilStopped(ctx, func(ctx context.Context) {
-		select {
-		case err := <-r.api.failed:
-			cancel(fmt.Errorf("%w: start again, so that clients begin anew with what the upstream holds now", err))
-		case <-ctx.Done():
-		}
-	})()
-	err := serve(serving)
-	if cause := context.Cause(serving); cause != nil && ctx.Err() == nil {
-		return cause
-	}
-	return err
 }

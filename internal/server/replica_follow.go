@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,17 +31,23 @@ func (r *Replica) followFromStart() error {
 			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
 		}
 		if _, builtIn := r.builtIn[gvr]; builtIn {
-			r.followBuiltIn(gvr)
+			r.followBuiltIn(gvr, false)
 		}
 	}
+	r.followKept()
 	return nil
 }
 
-// followCustom follows the custom resources that --follow names. Their definitions are
-// known once the replica is ready.
+// followCustom follows the custom resources that --follow names, or that an earlier run has
+// followed. Their definitions are known once the replica is ready.
 func (r *Replica) followCustom() {
 	if r.api == nil {
 		return
+	}
+	for _, gr := range r.kept() {
+		if gvr, served := r.upstream.Preferred(gr); served {
+			_ = r.follow(gvr) // the first read tells why it is not followed
+		}
 	}
 	for _, name := range r.options.Follow {
 		if gvr, served := r.upstream.Preferred(schema.ParseGroupResource(name)); served {
@@ -62,7 +69,7 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 			return replica.VersionSkew
 		case !r.upstream.Serves(gvr):
 			return replica.NotServed
-		case r.api != nil && !r.followBuiltIn(gvr):
+		case r.api != nil && !r.followBuiltIn(gvr, false):
 			return replica.OtherVersion
 		}
 		return ""
@@ -72,7 +79,7 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 	}
 	if r.api != nil {
 		if version := r.server.StorageVersion(gvr); version != "" {
-			r.api.follow(gvr.GroupResource(), gvr.GroupResource().WithVersion(version), false)
+			r.api.follow(gvr.GroupResource(), followedVersion{GroupVersionResource: gvr.GroupResource().WithVersion(version)})
 		}
 	}
 	return ""
@@ -82,8 +89,8 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 // every version can be made of that one. If the upstream does not serve that version, the
 // one that it prefers is followed, and has the fields of no other. It reports whether reads
 // of gvr can be answered. Definitions and APIServices are stored as JSON, others as
-// protobuf.
-func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource) bool {
+// protobuf. An optional resource does not keep the replica from being ready.
+func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource, optional bool) bool {
 	followed := r.builtIn[gvr]
 	stored := followed.GroupResource()
 	isStored := r.upstream.Serves(followed)
@@ -93,6 +100,15 @@ func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource) bool {
 			return false
 		}
 	}
-	r.api.follow(stored, followed, stored.Group != apiextensions.GroupName && stored.Group != apiregistration.GroupName)
+	protobuf := stored.Group != apiextensions.GroupName && stored.Group != apiregistration.GroupName
+	r.api.follow(stored, followedVersion{GroupVersionResource: followed, protobuf: protobuf, optional: optional})
 	return isStored || followed == gvr
+}
+
+// cutOffSince is a replica.Config.CutOffSince.
+func (r *Replica) cutOffSince(gvr schema.GroupVersionResource) time.Time {
+	if stored, ok := r.builtIn[gvr]; ok {
+		gvr = stored
+	}
+	return r.backends.brokenSince(gvr.GroupResource())
 }

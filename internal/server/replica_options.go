@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,6 +29,10 @@ type ReplicaOptions struct {
 	// Follow and Exclude name resources: those that are followed from the start, and those
 	// that never are.
 	Follow, Exclude []string
+	// CheckpointDir is the data directory of checkpoints, "" for none. CheckpointInterval is
+	// the least time between two.
+	CheckpointDir      string
+	CheckpointInterval time.Duration
 
 	// flags are set by AddFlags. NewReplica gives them to Options.
 	flags *pflag.FlagSet
@@ -36,7 +41,7 @@ type ReplicaOptions struct {
 // NewReplicaOptions makes options with their defaults. Only one of two commands that share
 // options may run in a process.
 func NewReplicaOptions(shared *Options) *ReplicaOptions {
-	return &ReplicaOptions{Options: shared, Kube: kube.NewReplicaOptions(shared.Kube)}
+	return &ReplicaOptions{Options: shared, Kube: kube.NewReplicaOptions(shared.Kube), CheckpointInterval: time.Minute}
 }
 
 // AddFlags adds all flags to those of a command and returns them by section.
@@ -49,6 +54,8 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringVar(&o.ProxyClientKey, "proxy-client-key-file", "", "Key of --proxy-client-cert-file.")
 	own.StringSliceVar(&o.Follow, "follow", nil, "Resources to follow from the start, such as pods,deployments.apps. Without --etcd-servers others are followed from their first read on; secrets only if they are named here.")
 	own.StringSliceVar(&o.Exclude, "exclude", nil, "Resources whose reads are always passed on, such as secrets,events.")
+	own.StringVar(&o.CheckpointDir, "data-dir", "", "Directory to keep what the replica holds in, so that a restart loads it from there and only asks the upstream for what came after. Its files hold what etcd holds, without what is encrypted there. Without it nothing is kept.")
+	own.DurationVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "Least time between two checkpoints in --data-dir. Large ones are written less often: 2Mi a second on the average.")
 	o.addReadFlags(own)
 	o.addSLOFlags(own)
 	kubernetes := o.Kube.Flags()
@@ -89,6 +96,9 @@ func (o *ReplicaOptions) validate() error {
 	}
 	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
 		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
+	}
+	if o.CheckpointInterval <= 0 {
+		return fmt.Errorf("--checkpoint-interval=%v is not positive: give a duration such as 1m", o.CheckpointInterval)
 	}
 	if err := o.validateServing(); err != nil {
 		return err

@@ -20,6 +20,7 @@ func (r *readTier) reportSource(server routeSource) dashboard.Source {
 	return dashboard.Source{
 		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.readAccounts.Report,
 		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
+		Replica: r.replicaReport,
 	}
 }
 

@@ -183,7 +183,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.EmbeddedEtcd) error 
 	if err := tier.setRoutes(server); err != nil {
 		return err
 	}
-	return s.runWithFeeds(ctx, tier, server)
+	return b.runUntilFailure(ctx, func(ctx context.Context) error { return s.runWithFeeds(ctx, tier, server) })
 }
 
 // newBackends makes the backends, of which none is open yet.
@@ -195,7 +195,7 @@ func (s *Server) newBackends(shares MemoryShares, embedded *store.EmbeddedEtcd) 
 	return &backends{
 		prefix: etcd.StorageConfig.Prefix, compact: etcd.StorageConfig.CompactionInterval,
 		cache: cfg, embedded: embedded, replayRevisions: shares.ReplayRevisions,
-		watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger,
+		watchAccounts: s.options.newWatchAccounts(s.logger), logger: s.logger, failed: make(chan error, 1),
 	}
 }
 
@@ -214,6 +214,9 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 	defer runUntilStopped(ctx, b.run)()
 	if err := b.waitLoaded(ctx); err != nil {
 		return fmt.Errorf("load objects: %w", err)
+	}
+	if b.checkpoints != nil {
+		defer runUntilStopped(ctx, func(ctx context.Context) { b.checkpoints.run(ctx, b.all) })()
 	}
 	defer runUntilStopped(ctx, s.runMeasurements(tier, server))()
 	trimmer := newTrimmer(trimmerConfig{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,9 @@ type Loader interface {
 	// newest follow at once. A sink that serves no reads yet must not begin before these
 	// events are applied.
 	Expect(newest int64)
+	// Unchanged says, before End, that no object below a prefix has changed after a
+	// revision, up to that of the load. It is known of prefixes of a checkpoint.
+	Unchanged(prefix string, since int64)
 	// Add takes a page of objects. Pages and their objects are in key order.
 	Add(ctx context.Context, page []*mvccpb.KeyValue)
 	// End says that the load is complete, and at which revision it is.
@@ -57,6 +61,12 @@ type FeedConfig struct {
 	// Stream says that objects are loaded in one stream, if etcd can send one, and else in
 	// pages.
 	Stream bool
+	// Checkpoint finds what was kept of a cluster, by its id. The first load takes it if it
+	// can be used. It returns nil if nothing was kept. Nil means that nothing ever is.
+	Checkpoint func(clusterID uint64) (Checkpoint, error)
+	// WatchStreams counts the streams of Client. Nil means that they cannot break, as in a
+	// client of an etcd in this process.
+	WatchStreams *WatchStreams
 	// Account receives figures of how etcd answers. It may be nil.
 	Account *slo.FeedAccount
 	// Logger receives loads and breaks of the watch. Nil means slog.Default.
@@ -84,19 +94,34 @@ type FeedConfig struct {
 // If the history is compacted while it is read, the load begins again at the oldest
 // revision that is left, and after a few times at the newest one. Replaying and following
 // are the same watch. Only a feed that follows is healthy.
+//
+// A checkpoint may take the place of the first load. Whenever etcd may have been exchanged,
+// which is after a break and at an older revision, the feed confirms that etcd has the
+// history that the sink has, and ends if it has another one.
 type Feed struct {
-	cfg     FeedConfig
-	healthy atomic.Bool
-	lastErr atomic.Pointer[error]
+	cfg    FeedConfig
+	health Health
+	// applied is the revision up to which the sink has all events. Later loads never go
+	// back behind it. Only Run's goroutine sets it.
+	applied atomic.Int64
+	// cluster is the id of the cluster that was loaded.
+	cluster atomic.Uint64
+	// failed has the error that ends Run.
+	failed chan error
 
 	// Only Run's goroutine uses the fields below.
 
-	// applied is the revision up to which the sink has all events. Later
-	// loads never go back behind it.
-	applied int64
 	// newestAtLoad was etcd's newest revision when the load began.
 	newestAtLoad int64
+	// checkpointTried says that the checkpoint was loaded or cannot be used.
+	checkpointTried bool
+	// witness is the newest object that the sink has, nil if it is not known.
+	witness *mvccpb.KeyValue
+	// confirmedStreams is the number of streams at the last confirmation.
+	confirmedStreams int64
 }
+
+var errNotCaughtUp = errors.New("the feed has not caught up yet")
 
 const (
 	// defaultHistoryRevisions take 5 s to replay: etcd sends old events in batches of
@@ -118,15 +143,17 @@ func NewFeed(cfg FeedConfig) *Feed {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Feed{cfg: cfg}
+	return &Feed{cfg: cfg, failed: make(chan error, 1)}
 }
 
 // Run follows etcd until the context ends, and returns the context's error. After errors
-// of etcd it retries for as long as it takes.
-func (f *Feed) Run(ctx context.Context) error {
+// of etcd it retries for as long as it takes, unless the error is ErrWentBack.
+func (f *Feed) Run(ctx context.Context) error { return RunUntil(ctx, f.failed, f.run) }
+
+func (f *Feed) run(ctx context.Context) error {
 	// Without the requirement, a watch on a member without a leader would stay silent.
 	ctx = clientv3.WithRequireLeader(ctx)
-	f.healthy.Store(false)
+	f.health.SetBroken(errNotCaughtUp)
 	backoff := minBackoff
 	// compactedLoads is the number of loads that were compacted away since the feed last
 	// followed.
@@ -137,6 +164,8 @@ func (f *Feed) Run(ctx context.Context) error {
 		if !loaded {
 			err = f.load(ctx, compactedLoads < maxCompactedLoads)
 			loaded = err == nil
+		} else {
+			err = f.confirm(ctx)
 		}
 		if err == nil {
 			err = f.followWatch(ctx)
@@ -144,14 +173,16 @@ func (f *Feed) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f.healthy.Store(false)
-		f.lastErr.Store(&err)
+		f.health.SetBroken(err)
 		f.cfg.Account.WatchBroke(err)
+		if errors.Is(err, ErrWentBack) {
+			return err
+		}
 		if loaded && f.caughtUp() {
 			compactedLoads = 0
 		}
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.applied)
+			f.cfg.Logger.Warn("Feed was compacted away and loads anew; clients behind it have to list again", "revision", f.applied.Load())
 			loaded = false
 			compactedLoads++
 			continue
@@ -159,9 +190,9 @@ func (f *Feed) Run(ctx context.Context) error {
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
 		}
-		f.cfg.Logger.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.applied, "err", err, "retryIn", backoff)
+		f.cfg.Logger.Warn("Feed from etcd broke and is resumed; check that etcd is up and reachable", "revision", f.applied.Load(), "err", err, "retryIn", backoff)
 		select {
-		case <-time.After(backoff):
+		case <-time.After(backoff/2 + rand.N(backoff)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -170,22 +201,31 @@ func (f *Feed) Run(ctx context.Context) error {
 }
 
 // caughtUp reports whether a loaded feed follows etcd. Before, it replays.
-func (f *Feed) caughtUp() bool { return f.applied >= f.newestAtLoad }
+func (f *Feed) caughtUp() bool { return f.applied.Load() >= f.newestAtLoad }
 
 // Healthy returns nil while the feed follows, and otherwise the reason why it does not.
 func (f *Feed) Healthy() error {
-	if f.healthy.Load() {
+	if f.health.Following() {
 		return nil
 	}
-	if err := f.lastErr.Load(); err != nil {
-		return fmt.Errorf("feed from etcd is broken: %w", *err)
+	if err := f.health.Err(); err != nil {
+		return fmt.Errorf("feed from etcd is broken: %w", err)
 	}
-	return errors.New("feed from etcd has not caught up yet")
+	return errNotCaughtUp
 }
 
-// Revision reads the current revision from a quorum.
+// BrokenSince returns when the feed ceased to follow etcd, as Health.BrokenSince does.
+func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
+
+// Revision reads the current revision from a quorum. An etcd that is behind the feed ends
+// Run, and the error wraps ErrWentBack.
 func (f *Feed) Revision(ctx context.Context) (int64, error) {
-	return Revision(ctx, f.cfg.Client, f.cfg.Prefix)
+	before := f.applied.Load()
+	revision, err := Revision(ctx, f.cfg.Client, f.cfg.Prefix)
+	if err == nil && revision < before {
+		return 0, f.noteWentBack(before, revision)
+	}
+	return revision, err
 }
 
 // RequestProgress asks etcd for a progress notification on the feed's watch.

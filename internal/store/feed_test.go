@@ -57,6 +57,8 @@ func (l *mirrorLoad) Expect(newest int64) {
 	l.mirror.mu.expected = append(l.mirror.mu.expected, newest)
 }
 
+func (l *mirrorLoad) Unchanged(string, int64) {}
+
 func (l *mirrorLoad) Add(_ context.Context, page []*mvccpb.KeyValue) {
 	for _, kv := range page {
 		l.objects[string(kv.Key)] = string(kv.Value)
@@ -301,8 +303,9 @@ func TestFeedFollows(t *testing.T) {
 
 // wire is a client's connection to etcd's socket that a test can cut, as a network would.
 type wire struct {
-	client *clientv3.Client
-	mu     struct {
+	client  *clientv3.Client
+	streams store.WatchStreams
+	mu      struct {
 		sync.Mutex
 		cut   bool
 		conns []net.Conn
@@ -318,7 +321,7 @@ func newWire(t *testing.T, e *store.EmbeddedEtcd) *wire {
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{e.Endpoint()}, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(w.dial), grpc.WithConnectParams(retry)},
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(w.dial), grpc.WithConnectParams(retry), w.streams.DialOption()},
 	})
 	if err != nil {
 		t.Fatal(err)

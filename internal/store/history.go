@@ -22,7 +22,14 @@ func (f *Feed) loadRevisions(ctx context.Context, history bool) (from, newest in
 		return 0, 0, err
 	}
 	newest = now.Header.Revision
-	from = max(1, newest-max(0, f.cfg.HistoryRevisions), f.applied)
+	if err := f.setCluster(now.Header); err != nil {
+		return 0, 0, err
+	}
+	applied := f.applied.Load()
+	if newest < applied {
+		return 0, 0, f.noteWentBack(applied, newest)
+	}
+	from = max(1, newest-max(0, f.cfg.HistoryRevisions), applied)
 	if !history || from >= newest {
 		return newest, newest, nil
 	}

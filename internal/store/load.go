@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,15 @@ type page struct {
 // load hands all objects to the sink: those of the oldest revision within bounds if
 // history is true, else those of the newest.
 func (f *Feed) load(ctx context.Context, history bool) error {
+	if f.cfg.Checkpoint != nil && !f.checkpointTried {
+		resumed, err := f.resume(ctx)
+		if resumed || err != nil && !errors.Is(err, ErrUnusable) {
+			return err
+		}
+		if f.checkpointTried = true; err != nil {
+			f.cfg.Logger.Warn("Checkpoint is not used, and objects are loaded from etcd", "reason", err)
+		}
+	}
 	began := time.Now()
 	from, newest, err := f.loadRevisions(ctx, history)
 	if err != nil {
@@ -41,41 +51,54 @@ func (f *Feed) load(ctx context.Context, history bool) error {
 	if err := f.loadAt(ctx, from, newest); err != nil {
 		return err
 	}
-	f.applied, f.newestAtLoad = from, newest
-	f.cfg.Account.Reloaded()
-	f.cfg.Account.Advance(from, 0, 0)
+	f.setLoaded(from, newest)
 	f.cfg.Logger.Info("Feed has loaded what etcd held at a revision and replays what came after; watches resume from there on",
 		"revision", from, "newest", newest, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// loadAt hands the objects of one revision to the sink. The next pages are read while the
-// sink decodes one.
+// setLoaded notes the revision that the sink was loaded at, and etcd's newest one.
+func (f *Feed) setLoaded(revision, newest int64) {
+	f.applied.Store(revision)
+	f.newestAtLoad = newest
+	f.cfg.Account.Reloaded()
+	f.cfg.Account.Advance(revision, 0, 0)
+}
+
+// loadAt hands the objects of one revision to the sink.
 func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pages := make(chan page, bufferedPages)
-	r := &pageReader{feed: f, revision: revision, pages: pages, pageEnds: pageEndEstimator{prefix: f.cfg.Prefix}, pageKeys: firstPageLimit / limitFactor}
-	go func() {
-		defer close(pages)
-		if f.cfg.Stream && r.readStream(ctx) {
-			return
-		}
-		r.readRange(ctx, f.cfg.Prefix, clientv3.GetPrefixRangeEnd(f.cfg.Prefix))
-	}()
 	loader := f.cfg.Sink.BeginLoad()
-	for p := range pages {
-		if p.err != nil {
-			return p.err
-		}
-		loader.Add(ctx, p.kvs)
-	}
-	if err := ctx.Err(); err != nil {
+	f.witness = nil
+	if err := f.loadPages(ctx, loader, &pageReader{feed: f, revision: revision, stream: f.cfg.Stream}, f.cfg.Prefix); err != nil {
 		return err
 	}
 	loader.Expect(newest)
 	loader.End(ctx, revision)
 	return nil
+}
+
+// loadPages adds the objects below a prefix to a loader. The next pages are read while the
+// loader decodes one.
+func (f *Feed) loadPages(ctx context.Context, loader Loader, r *pageReader, prefix string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pages := make(chan page, bufferedPages)
+	r.pages, r.pageEnds, r.pageKeys = pages, pageEndEstimator{prefix: prefix}, firstPageLimit/limitFactor
+	go func() {
+		defer close(pages)
+		if r.stream && r.readStream(ctx) {
+			return
+		}
+		r.readRange(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix))
+	}()
+	for p := range pages {
+		if p.err != nil {
+			return p.err
+		}
+		f.observe(p.kvs)
+		loader.Add(ctx, p.kvs)
+	}
+	return ctx.Err()
 }
 
 // pageReader reads pages in the order of their keys. Two requests are under way: etcd
@@ -84,6 +107,8 @@ func (f *Feed) loadAt(ctx context.Context, revision, newest int64) error {
 type pageReader struct {
 	feed     *Feed
 	revision int64
+	// stream says that all objects of the feed are asked for in one stream first.
+	stream   bool
 	pages    chan<- page
 	pageEnds pageEndEstimator
 	// pageKeys is the number of objects that the next page should have.

@@ -54,7 +54,7 @@ func (f *Feed) followWatch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	responses := f.stampArrivals(ctx, f.cfg.Client.Watch(ctx, f.cfg.Prefix,
-		clientv3.WithPrefix(), clientv3.WithRev(f.applied+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify(),
+		clientv3.WithPrefix(), clientv3.WithRev(f.applied.Load()+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify(),
 		// Without it a replay's events came in one message and were in memory twice.
 		clientv3.WithFragment()))
 	ticker := time.NewTicker(replayPeriod)
@@ -71,12 +71,17 @@ func (f *Feed) followWatch(ctx context.Context) error {
 			}
 			// etcd answers no progress request before the watch has had an event.
 			answersProgress = answersProgress || !resp.Created
+			if f.suspects(&resp) {
+				if err := f.confirm(ctx); err != nil {
+					return err
+				}
+			}
 			f.apply(ctx, &resp)
-			if !f.healthy.Load() && f.caughtUp() {
-				f.healthy.Store(true)
+			if !f.health.Following() && f.caughtUp() {
+				f.health.SetFollowing()
 				f.cfg.Account.WatchEstablished()
 				ticker.Reset(progressPeriod)
-				f.cfg.Logger.Info("Feed follows etcd", "revision", f.applied, "took", time.Since(began).Round(time.Millisecond))
+				f.cfg.Logger.Info("Feed follows etcd", "revision", f.applied.Load(), "took", time.Since(began).Round(time.Millisecond))
 			}
 			lastResponse = time.Now()
 		case <-ticker.C:
@@ -98,12 +103,15 @@ func (f *Feed) apply(ctx context.Context, resp *stampedResponse) {
 	case len(resp.Events) > 0:
 		f.cfg.Sink.Received(resp.at)
 		f.cfg.Sink.Apply(ctx, resp.Events)
-		f.applied = resp.Events[len(resp.Events)-1].Kv.ModRevision
-		f.cfg.Account.Advance(f.applied, len(resp.Events), eventBytes(resp.Events))
+		f.observeEvents(resp.Events)
+		applied := resp.Events[len(resp.Events)-1].Kv.ModRevision
+		f.applied.Store(applied)
+		f.cfg.Account.Advance(applied, len(resp.Events), eventBytes(resp.Events))
 	case resp.IsProgressNotify():
-		f.applied = max(f.applied, resp.Header.Revision)
-		f.cfg.Sink.Progressed(f.applied)
-		f.cfg.Account.Advance(f.applied, 0, 0)
+		applied := max(f.applied.Load(), resp.Header.Revision)
+		f.applied.Store(applied)
+		f.cfg.Sink.Progressed(applied)
+		f.cfg.Account.Advance(applied, 0, 0)
 		f.cfg.Account.ProgressReceived(resp.at)
 	}
 }

@@ -20,7 +20,7 @@ const longHelp = `Show whether watch events are in time, and what they and reads
 server measures it. Without a view there is an overview, which begins with what
 is wrong now.
 
-On a terminal it refreshes in place: q ends it, 1 to 7 and Tab change the view, w
+On a terminal it refreshes in place: q ends it, 1 to 8 and Tab change the view, w
 shows all columns and rows. Elsewhere it prints once.
 
 The server is found as kubectl finds it: --kubeconfig, $KUBECONFIG,

@@ -59,6 +59,7 @@ func TestViews(t *testing.T) {
 		{"lists", []string{"Storm: 3104 of 5000 cilium-agent list pods", "scan", "kubectl: Watch instead of listing"}},
 		{"memory", []string{"v1 protobuf 141MB", "field spec.nodeName, label app"}},
 		{"crds", []string{"2014 definitions", "compositions.apiextensions.crossplane.io", "webhook"}},
+		{"replica", []string{"https://api.example.com:6443 v1.37.1, through api", "✗ broken for 12s", "✓ follows", "not-read", "impersonation"}},
 		{"feed", []string{"! late 7.2s", "✓ in time", "https://10.0.0.9:2379", "Probe     works"}},
 		{"watchers -o wide", []string{"PROTOCOL", "node-00814"}},
 	} {
@@ -89,7 +90,7 @@ func TestJSON(t *testing.T) {
 	}
 	out, err = run(kubeconfig, "-o", "json")
 	var all map[string]json.RawMessage
-	if err != nil || json.Unmarshal([]byte(out), &all) != nil || len(all) != 5 || all["slo"] == nil {
+	if err != nil || json.Unmarshal([]byte(out), &all) != nil || len(all) != 6 || all["slo"] == nil {
 		t.Errorf("%v: %.300s", err, out)
 	}
 }
@@ -186,7 +187,7 @@ func TestKeys(t *testing.T) {
 	for _, step := range []struct {
 		key  byte
 		view string
-	}{{'2', "slo"}, {'\t', "watchers"}, {'7', "feed"}, {'\t', "overview"}, {'9', "overview"}, {'x', "overview"}, {'4', "lists"}} {
+	}{{'2', "slo"}, {'\t', "watchers"}, {'7', "feed"}, {'\t', "replica"}, {'\t', "overview"}, {'8', "replica"}, {'\t', "overview"}, {'9', "overview"}, {'x', "overview"}, {'4', "lists"}} {
 		if !s.handleKey(step.key) || s.view.name != step.view {
 			t.Errorf("%q leads to %s, want %s", step.key, s.view.name, step.view)
 		}

@@ -19,6 +19,7 @@ type reports struct {
 	Memory   *report.MemoryReport
 	CRDs     *report.CRDsReport
 	Feed     *report.FeedReport
+	Replica  *report.ReplicaReport
 
 	// raw holds the bytes of the reports by name, as the server sent them.
 	raw map[string]json.RawMessage
@@ -36,7 +37,7 @@ type totals struct {
 // view.needs. For the overview any one report is enough.
 func (c *client) fetch(ctx context.Context, v view) (*reports, error) {
 	r := &reports{raw: map[string]json.RawMessage{}}
-	into := map[string]any{"slo": &r.SLO, "watchers": &r.Watchers, "lists": &r.Lists, "memory": &r.Memory, "crds": &r.CRDs, "feed": &r.Feed}
+	into := map[string]any{"slo": &r.SLO, "watchers": &r.Watchers, "lists": &r.Lists, "memory": &r.Memory, "crds": &r.CRDs, "feed": &r.Feed, "replica": &r.Replica}
 	var absent error
 	for i, name := range v.needs {
 		raw, err := c.get(ctx, name)

@@ -18,13 +18,14 @@ type view struct {
 
 func views() []view {
 	return []view{
-		{"overview", []string{"slo", "watchers", "lists", "memory", "feed"}, drawOverview},
+		{"overview", []string{"slo", "watchers", "lists", "memory", "feed", "replica"}, drawOverview},
 		{"slo", []string{"slo"}, func(p *page, r *reports) { drawSLO(p, r.SLO) }},
 		{"watchers", []string{"watchers"}, func(p *page, r *reports) { drawWatchers(p, r.Watchers) }},
 		{"lists", []string{"lists"}, func(p *page, r *reports) { drawLists(p, r.Lists) }},
 		{"memory", []string{"memory"}, func(p *page, r *reports) { drawMemory(p, r.Memory) }},
 		{"crds", []string{"crds"}, func(p *page, r *reports) { drawCRDs(p, r.CRDs) }},
 		{"feed", []string{"feed", "slo"}, drawFeed},
+		{"replica", []string{"replica"}, func(p *page, r *reports) { drawReplica(p, r.Replica) }},
 	}
 }
 
@@ -79,6 +80,9 @@ func overviewFigures(r *reports) []cell {
 			words, how := feedHealth(&e)
 			add(how, "etcd      %s  %s  answers p99 %s  revision %d", clean(e.Prefix), words, seconds(e.Delivery.P99), e.Revision)
 		}
+	}
+	if u := r.Replica; u != nil {
+		add(styleIf(brokenFeeds(u) > 0, critical), "Upstream  %s  %s answered here, %s asked  %s followed, %d broken", clean(u.Upstream), count(total(u.Answered)), count(total(u.Asked)), count(len(u.Followed)), brokenFeeds(u))
 	}
 	return rows
 }

@@ -26,6 +26,8 @@ type Etcd struct {
 	*Process
 	// Endpoint is the URL for clients.
 	Endpoint string
+	// DataDir is the data directory.
+	DataDir string
 
 	// spec is the value of etcdVariable.
 	spec string
@@ -41,13 +43,13 @@ func StartEtcd(tb testing.TB) *Etcd {
 func launchEtcd(tb testing.TB, port int, dataDir string) *Etcd {
 	tb.Helper()
 	spec := fmt.Sprintf("%d,%s", port, dataDir)
-	return &Etcd{Process: start(tb, etcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), spec: spec}
+	return &Etcd{Process: start(tb, etcdVariable+"="+spec), Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), DataDir: dataDir, spec: spec}
 }
 
 // Restart starts an etcd that has ended once more, on the same port and data.
 func (e *Etcd) Restart() *Etcd {
 	e.tb.Helper()
-	return &Etcd{Process: start(e.tb, etcdVariable+"="+e.spec), Endpoint: e.Endpoint, spec: e.spec}
+	return &Etcd{Process: start(e.tb, etcdVariable+"="+e.spec), Endpoint: e.Endpoint, DataDir: e.DataDir, spec: e.spec}
 }
 
 // runEtcd runs an etcd in this process until SIGTERM, and returns the exit code.

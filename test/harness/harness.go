@@ -30,6 +30,9 @@ import (
 // roleVariable makes the test binary run the command line.
 const roleVariable = "MILLRACE_TEST_RUN_COMMAND"
 
+// AsProgram is the environment by which a copy of the test binary runs the command line.
+const AsProgram = roleVariable + "=1"
+
 // Main runs the tests of a package, or the program if the environment says so.
 func Main(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
@@ -60,7 +63,7 @@ type Process struct {
 // Command starts the program with arguments and returns at once.
 func Command(tb testing.TB, args ...string) *Process {
 	tb.Helper()
-	return start(tb, roleVariable+"=1", args...)
+	return start(tb, AsProgram, args...)
 }
 
 // start starts the test binary in a role, which is an environment variable with its

@@ -36,7 +36,7 @@ func New() *Cluster { return &Cluster{rand: rand.New(rand.NewPCG(1, 2)), begin: 
 
 // Source returns the functions that a server gives to the dashboard.
 func (f *Cluster) Source() dashboard.Source {
-	return dashboard.Source{SLO: f.slo, Watchers: f.watchers, Lists: f.lists, Memory: f.memory, CRDs: f.crds, Feed: f.feed}
+	return dashboard.Source{SLO: f.slo, Watchers: f.watchers, Lists: f.lists, Memory: f.memory, CRDs: f.crds, Feed: f.feed, Replica: f.replica}
 }
 
 // about returns x, plus or minus a random part of a share of it.
@@ -205,4 +205,18 @@ func (f *Cluster) feed() report.FeedReport {
 		{Prefix: "/registry/", Endpoints: []string{"https://10.0.0.2:2379", "https://10.0.0.3:2379"}, Revision: int64(f.grown(81_204_110, 700)), Delivery: f.quantiles(.0011, .0042, 600), Events: f.grown(8.1e7, 700), Bytes: f.grown(9.1e11, 5e6), Loads: 1},
 		{Prefix: "/registry/events/", Endpoints: []string{"https://10.0.0.9:2379"}, Revision: 911_204, Late: 7.2, Delivery: f.quantiles(.002, .4, 600), Events: 911_000, Bytes: 2e9, Restarts: 3, Loads: 2},
 	}}
+}
+
+func (f *Cluster) replica() report.ReplicaReport {
+	return report.ReplicaReport{
+		Time: time.Now(), Upstream: "https://api.example.com:6443", Version: "v1.37.1", OwnVersion: "v1.37.2", Source: "api",
+		Followed: []report.Followed{
+			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, Broken: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
+			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700))},
+			{Name: "nodes", Objects: 5_000, Revision: 81_204_001},
+		},
+		Answered: map[string]uint64{"LIST": f.grown(1.2e6, 80), "GET": f.grown(9e5, 40), "WATCH": 20_412},
+		PassedOn: map[string]uint64{"not-read": f.grown(41_000, 9), "denied": 12, "unproven": 340, "version-skew": 3},
+		Asked:    map[string]uint64{"token": f.grown(40_200, 9), "impersonation": 990, "anonymous": 4},
+	}
 }

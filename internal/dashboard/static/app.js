@@ -9,14 +9,15 @@ import { history } from "./history.js";
 import { lists } from "./lists.js";
 import { memory } from "./memory.js";
 import { headlineOf, now } from "./now.js";
+import { replica } from "./replica.js";
 import { slo } from "./slo.js";
 import { watchers } from "./watchers.js";
 
 // Reports, by how often they are read, in milliseconds. What walks everything that
 // is cached is read seldom.
-const reports = { slo: 1500, watchers: 2000, feed: 2000, lists: 4000, memory: 10_000, crds: 15_000 };
+const reports = { slo: 1500, watchers: 2000, feed: 2000, replica: 2000, lists: 4000, memory: 10_000, crds: 15_000 };
 const retryMost = 15_000;
-const titles = { now: "Now", slo: "SLO", watchers: "Watchers", lists: "LISTs", memory: "Memory", crds: "CRDs", feed: "etcd" };
+const titles = { now: "Now", replica: "Upstream", slo: "SLO", watchers: "Watchers", lists: "LISTs", memory: "Memory", crds: "CRDs", feed: "etcd" };
 
 const $ = (id) => document.getElementById(id);
 const api = session();
@@ -87,7 +88,7 @@ function gate(g) {
 // build makes the panels of the reports that there are.
 function build(paths) {
   const there = new Set(paths.map((p) => p.slice(p.lastIndexOf("/") + 1)));
-  const makers = { now, slo, watchers, lists, memory, crds, feed };
+  const makers = { now, replica, slo, watchers, lists, memory, crds, feed };
   const wanted = Object.keys(makers).filter((name) => there.has(name === "now" ? "slo" : name));
   panels = wanted.map((name) => makers[name]());
   $("panels").replaceChildren(...panels.map((p) => p.root));

@@ -1,0 +1,155 @@
+package apifeed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// confirmTimeout bounds the questions about the server's history.
+const confirmTimeout = 10 * time.Second
+
+// confirm checks after a break that the server has the history that the sink has.
+func (f *Feed) confirm(ctx context.Context) error {
+	if f.confirmed {
+		return nil
+	}
+	err := f.confirmHistory(ctx, f.applied.Load(), f.witness)
+	f.confirmed = err == nil
+	return err
+}
+
+// confirmHistory checks that the server has, at a revision, the witness as the feed has
+// read it. The error wraps store.ErrWentBack if it has another history, and errExpired if
+// it no longer knows. A nil witness proves only that the server has reached the revision.
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	if witness == nil {
+		newest, err := f.newest(ctx)
+		if err == nil && newest < revision {
+			err = f.isBehind(revision, newest)
+		}
+		return err
+	}
+	then, refusal := f.readWitness(ctx, witness, revision)
+	switch {
+	case refusal == nil && then.has(witness):
+		return nil
+	case refusal == nil:
+		return fmt.Errorf("%w: at revision %d %s no longer has what %s was at %d", store.ErrWentBack, revision, f.cfg.URL, witness.Key, witness.ModRevision)
+	}
+	// The server has compacted the revision, or has not reached it, or does not answer.
+	now, err := f.readWitness(ctx, witness, 0)
+	switch {
+	case err != nil:
+		return err
+	case now.revision < revision:
+		return f.isBehind(revision, now.revision)
+	case errors.Is(refusal, errExpired) && now.has(witness):
+		return nil
+	}
+	return refusal
+}
+
+// isBehind is the error of a server that has not reached a revision.
+func (f *Feed) isBehind(before, now int64) error {
+	return fmt.Errorf("%w: %s was at revision %d and is at %d", store.ErrWentBack, f.cfg.URL, before, now)
+}
+
+// readWitness reads the witness at a revision, or the newest one if that is 0. The list of
+// one object by its name costs the server the look-up of one key.
+func (f *Feed) readWitness(ctx context.Context, witness *mvccpb.KeyValue, revision int64) (list, error) {
+	collection, name := f.collectionOf(witness.Key)
+	parameters := url.Values{"fieldSelector": {"metadata.name=" + name}}
+	if revision > 0 {
+		parameters.Set("resourceVersion", strconv.FormatInt(revision, 10))
+		parameters.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+	}
+	body, err := f.get(ctx, collection, parameters, f.codec.mediaType())
+	var found list
+	if err == nil {
+		found, err = f.codec.list(body)
+	}
+	if err != nil {
+		return list{}, fmt.Errorf("confirm the history of %s at revision %d: %w", f.cfg.URL, revision, err)
+	}
+	return found, nil
+}
+
+// has reports whether the witness is the list's only object.
+func (l *list) has(witness *mvccpb.KeyValue) bool {
+	return len(l.objects) == 1 && l.objects[0].revision == witness.ModRevision && bytes.Equal(l.objects[0].value, witness.Value)
+}
+
+// collectionOf returns the URL of the collection that has an object, and its name.
+func (f *Feed) collectionOf(key []byte) (collection, name string) {
+	name = strings.TrimPrefix(string(key), f.cfg.Prefix)
+	namespace, inNamespace, ok := strings.Cut(name, "/")
+	if !ok {
+		return f.cfg.URL, name
+	}
+	end := strings.LastIndexByte(f.cfg.URL, '/')
+	return f.cfg.URL[:end] + "/namespaces/" + namespace + f.cfg.URL[end:], inNamespace
+}
+
+// observe keeps the newest object as the witness.
+func (f *Feed) observe(kv *mvccpb.KeyValue) {
+	if f.witness == nil || kv.ModRevision > f.witness.ModRevision {
+		f.witness = kv
+	}
+}
+
+// observeDeletion forgets a witness that was deleted, which proves nothing.
+func (f *Feed) observeDeletion(key []byte) {
+	if f.witness != nil && bytes.Equal(f.witness.Key, key) {
+		f.witness = nil
+	}
+}
+
+// resume loads the checkpoint of the resource, if there is one. The error wraps
+// store.ErrUnusable if it cannot be used; after others it may be tried again.
+func (f *Feed) resume(ctx context.Context) error {
+	began := time.Now()
+	kept, err := f.cfg.Checkpoint()
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+	}
+	if kept == nil {
+		return nil
+	}
+	defer kept.Close()
+	if kept.Witness() == nil {
+		return nil // without objects a load costs as little
+	}
+	err = f.confirmHistory(ctx, kept.Revision(), kept.Witness())
+	if errors.Is(err, store.ErrWentBack) || errors.Is(err, errExpired) {
+		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+	}
+	if err != nil {
+		return err
+	}
+	loader := f.cfg.Sink.BeginLoad()
+	if err := kept.Load(ctx, loader); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%w: %w", store.ErrUnusable, err)
+	}
+	loader.End(ctx, kept.Revision())
+	f.applied.Store(kept.Revision())
+	f.witness, f.loaded, f.confirmed = kept.Witness(), true, true
+	f.cfg.Logger.Info("Feed has loaded its checkpoint and follows the API server from there on",
+		"url", f.cfg.URL, "revision", kept.Revision(), "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}

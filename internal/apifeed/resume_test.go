@@ -1,0 +1,118 @@
+package apifeed_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/millrace/millrace/internal/apifeed"
+	"github.com/millrace/millrace/internal/store"
+)
+
+// keptWidget is a checkpoint in memory, of one object.
+type keptWidget struct {
+	object *mvccpb.KeyValue
+	damage error
+}
+
+func (k *keptWidget) Revision() int64   { return 7 }
+func (k *keptWidget) Missing() []string { return nil }
+func (k *keptWidget) Close() error      { return nil }
+
+func (k *keptWidget) Witness() *mvccpb.KeyValue { return k.object }
+
+func (k *keptWidget) Load(ctx context.Context, to store.Loader) error {
+	if k.object != nil {
+		to.Add(ctx, []*mvccpb.KeyValue{k.object})
+	}
+	return k.damage
+}
+
+// resume runs a feed with a checkpoint against a script.
+func resume(t *testing.T, kept *keptWidget, steps ...step) *recorder {
+	t.Helper()
+	server := httptest.NewServer(&script{t: t, steps: steps})
+	sink := newRecorder()
+	f := apifeed.New(apifeed.Config{
+		Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Prefix: "/registry/x/widgets/", Sink: sink,
+		Checkpoint: func() (store.Checkpoint, error) { return kept, nil },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done; server.Close() })
+	<-f.Tried()
+	return sink
+}
+
+const added = "add /registry/x/widgets/ns/a 5 "
+
+func (k *keptWidget) fill() *keptWidget {
+	k.object = &mvccpb.KeyValue{Key: []byte("/registry/x/widgets/ns/a"), Value: []byte(widget("a", 5)), ModRevision: 5, Version: 1}
+	return k
+}
+
+// TestCheckpoint begins with a checkpoint where the server has its history, and otherwise
+// loads the resource.
+func TestCheckpoint(t *testing.T) {
+	t.Parallel()
+	witness := step{path: "/apis/x/v1/namespaces/ns/widgets", query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 5))}
+	watch := step{query: []string{"watch=true", "resourceVersion=7"}, body: event("MODIFIED", widget("a", 9)), hold: true}
+	load := step{query: []string{"sendInitialEvents=true"}, body: event("ADDED", widget("a", 5)) + bookmark(8, true), hold: true}
+	gone := step{query: []string{"resourceVersion=7"}, status: http.StatusGone}
+	now := func(rv int, objects ...string) step {
+		return step{query: []string{"fieldSelector="}, body: listed(rv, objects...)}
+	}
+	resumed := []string{"begin", added + widget("a", 5), "end 7", "PUT /registry/x/widgets/ns/a 9 1 " + widget("a", 9)}
+	loaded := []string{"begin", added + widget("a", 5), "end 8"}
+	damaged := append([]string{"begin", added + widget("a", 5)}, loaded...)
+	for name, test := range map[string]struct {
+		kept  *keptWidget
+		steps []step
+		want  []string
+	}{
+		"sound":             {new(keptWidget).fill(), []step{witness, watch}, resumed},
+		"away at first":     {new(keptWidget).fill(), []step{{status: http.StatusServiceUnavailable}, {status: http.StatusServiceUnavailable}, witness, watch}, resumed},
+		"compacted":         {new(keptWidget).fill(), []step{gone, now(9, widget("a", 5)), watch}, resumed},
+		"compacted changed": {new(keptWidget).fill(), []step{gone, now(9, widget("a", 8)), load}, loaded},
+		"other history":     {new(keptWidget).fill(), []step{{body: listed(7, widget("a", 4))}, load}, loaded},
+		"older server":      {new(keptWidget).fill(), []step{{status: http.StatusGatewayTimeout}, now(6, widget("a", 5)), load}, loaded},
+		"damaged":           {(&keptWidget{damage: errors.New("damaged")}).fill(), []step{witness, load}, damaged},
+		"empty":             {&keptWidget{}, []step{load}, loaded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resume(t, test.kept, test.steps...).expect(t, test.want...)
+		})
+	}
+}
+
+// TestRestored ends when a server that was away has come back with another history.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	loaded := step{body: event("ADDED", widget("a", 5)) + bookmark(7, true)}
+	for name, steps := range map[string][]step{
+		"older": {loaded, {status: http.StatusGatewayTimeout}, {body: listed(6, widget("a", 5))}},
+		"newer": {loaded, {query: []string{"resourceVersion=7", "resourceVersionMatch=Exact"}, body: listed(7, widget("a", 6))}},
+		"gone":  {loaded, {body: listed(7)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, sink, ended := run(t, steps...)
+			sink.expect(t, "begin", added+widget("a", 5), "end 7")
+			if err := <-ended; !errors.Is(err, store.ErrWentBack) {
+				t.Errorf("Run ended with %v", err)
+			}
+			if f.Healthy() == nil || f.BrokenSince().IsZero() {
+				t.Errorf("healthy: %v, broken since %v", f.Healthy(), f.BrokenSince())
+			}
+		})
+	}
+}

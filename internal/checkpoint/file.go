@@ -1,0 +1,171 @@
+package checkpoint
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/s2"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+// File is a checkpoint that is open. It is a store.Checkpoint.
+type File struct {
+	file   *os.File
+	in     io.Reader
+	sum    hash.Hash
+	header Header
+	packed []byte
+	plain  []byte
+}
+
+var _ store.Checkpoint = (*File)(nil)
+
+// openFile opens a checkpoint and reads its header. The digest is checked by Load.
+func openFile(name string) (*File, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file, sum: sha256.New()}
+	f.in = io.TeeReader(bufio.NewReaderSize(file, bufferBytes), f.sum)
+	if err := f.readHeader(); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *File) readHeader() error {
+	begins := make([]byte, len(magic))
+	if _, err := io.ReadFull(f.in, begins); err != nil || string(begins) != magic {
+		return ErrFormat
+	}
+	block, err := f.nextBlock()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(block, &f.header); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// nextBlock reads a block. It returns nil at the end, if the digest is right. The block is
+// valid until the next call.
+func (f *File) nextBlock() ([]byte, error) {
+	var length [lengthBytes]byte
+	if _, err := io.ReadFull(f.in, length[:]); err != nil {
+		return nil, damage(err)
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n == 0 {
+		return nil, f.checkEnd()
+	}
+	if n > maxBlockBytes {
+		return nil, ErrDamaged
+	}
+	if uint32(cap(f.packed)) < n {
+		f.packed = make([]byte, n)
+	}
+	f.packed = f.packed[:n]
+	if _, err := io.ReadFull(f.in, f.packed); err != nil {
+		return nil, damage(err)
+	}
+	if size, err := s2.DecodedLen(f.packed); err != nil || size > maxBlockBytes || size == 0 {
+		return nil, ErrDamaged
+	}
+	var err error
+	if f.plain, err = s2.Decode(f.plain[:cap(f.plain)], f.packed); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return f.plain, nil
+}
+
+// damage is the error of a file that ends early, or that cannot be read.
+func damage(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends early", ErrDamaged)
+	}
+	return fmt.Errorf("read checkpoint: %w", err)
+}
+
+// checkEnd compares the digest, behind which nothing may follow.
+func (f *File) checkEnd() error {
+	want := f.sum.Sum(nil)
+	rest, err := io.ReadAll(io.LimitReader(f.in, int64(len(want))+1))
+	if err != nil {
+		return damage(err)
+	}
+	if !bytes.Equal(rest, want) {
+		return fmt.Errorf("%w: its digest is another one", ErrDamaged)
+	}
+	return nil
+}
+
+// Revision implements store.Checkpoint.
+func (f *File) Revision() int64 { return f.header.Revision }
+
+// Missing implements store.Checkpoint.
+func (f *File) Missing() []string { return f.header.Missing }
+
+// Witness implements store.Checkpoint.
+func (f *File) Witness() *mvccpb.KeyValue {
+	w := f.header.Witness
+	if w == nil {
+		return nil
+	}
+	return &mvccpb.KeyValue{Key: w.Key, ModRevision: w.Revision, Value: w.Value, Version: 1}
+}
+
+// Load implements store.Checkpoint. It may be called once. The next block is read while the
+// loader decodes one.
+func (f *File) Load(ctx context.Context, to store.Loader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	blocks := make(chan []*mvccpb.KeyValue, 1)
+	var failure error
+	go func() {
+		defer close(blocks)
+		failure = f.sendBlocks(ctx, blocks)
+	}()
+	for kvs := range blocks {
+		to.Add(ctx, kvs)
+	}
+	for prefix, revision := range f.header.ChangedAt {
+		to.Unchanged(prefix, revision)
+	}
+	return failure
+}
+
+// sendBlocks sends the objects of each block, until the end or an error.
+func (f *File) sendBlocks(ctx context.Context, blocks chan<- []*mvccpb.KeyValue) error {
+	for {
+		block, err := f.nextBlock()
+		if err != nil || block == nil {
+			return err
+		}
+		kvs, err := readObjects(block, f.header.Revision)
+		if err != nil {
+			return err
+		}
+		select {
+		case blocks <- kvs:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close implements store.Checkpoint.
+func (f *File) Close() error { return f.file.Close() }

@@ -1,0 +1,68 @@
+import { el, facts, mark, panel, part } from "./dom.js";
+import * as f from "./format.js";
+import { Table } from "./table.js";
+
+const sum = (counts) => Object.values(counts ?? {}).reduce((a, b) => a + b, 0);
+const rows = (counts) => Object.entries(counts ?? {}).map(([name, count]) => ({ name, count })).toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name));
+
+// replica is the upstream of a replica, and what it is spared.
+export function replica() {
+  const [row, set] = facts([
+    ["upstream", "Upstream", "The API server that this one stands in front of"],
+    ["state", "Followed", "Resources, or etcd clusters, whose changes arrive"],
+    ["reads", "Reads answered here", "GET, LIST and WATCH"],
+    ["passed", "Passed on", "Requests that the upstream answered, of all kinds"],
+    ["watches", "Watches here", "Open watches of clients, and how many this replica has open instead"],
+    ["events", "Events sent", "To watches of clients"],
+    ["bytes", "Bytes sent", "In place of the upstream"],
+    ["cpu", "CPU of GETs and LISTs", "What they took here. A stock API server takes many times as much"],
+  ]);
+  const counted = (label, head, empty) => new Table({
+    label, key: (x) => x.name, empty, rows: 8,
+    columns: [
+      { id: "name", head, value: (x) => x.name, show: (x) => x.name },
+      { id: "count", head: "Requests", num: true, value: (x) => x.count, show: (x) => f.count(x.count) },
+    ],
+  });
+  const passed = counted("Passed on, by reason", "Reason", "Nothing was passed on.");
+  const asked = counted("Requests to the upstream, by how the user was named", "User named by", "The upstream was asked nothing.");
+  const followed = new Table({
+    label: "What is followed", key: (x) => x.name, empty: "Nothing is followed yet: a resource is, from its first read on.", rows: 12,
+    columns: [
+      { id: "name", head: "Resource", value: (x) => x.name, show: (x) => x.name },
+      { id: "state", head: "State", value: (x) => (x.error ? 1 + x.broken : 0), show: (x) => (x.error ? mark(x.broken > 0 ? "critical" : "warning", x.broken > 0 ? `broken for ${f.seconds(x.broken)}: ${x.error}` : x.error) : mark("ok", "follows")) },
+      { id: "objects", head: "Objects", num: true, value: (x) => x.objects, show: (x) => f.count(x.objects) },
+      { id: "revision", head: "Revision", num: true, value: (x) => x.revision, show: (x) => String(x.revision) },
+    ],
+  });
+  const root = panel("replica", "Upstream", "What this replica holds of it, and what it is spared.", row,
+    followed.root, el("div", { class: "columns" }, part("Passed on", "by reason", passed.root), part("Upstream asked", "for clients", asked.root)));
+  let feeds = 0;
+  let sent = { lists: 0, watches: 0 };
+  const showBytes = () => set("bytes", f.bytes(sent.lists + sent.watches), `${f.bytes(sent.watches)} to watches`);
+  return {
+    root,
+    replica(r) {
+      const broken = r.followed.filter((x) => x.error).length;
+      feeds = r.followed.length;
+      set("upstream", r.version, `${r.upstream} · here ${r.ownVersion}`);
+      set("state", f.count(feeds), broken ? `${broken} not in time` : `through ${r.source === "etcd" ? "etcd" : "the API"}`, broken ? "critical" : "");
+      set("reads", f.count(sum(r.answered)), rows(r.answered).map((x) => `${f.count(x.count)} ${x.name}`).join(" · "));
+      set("passed", f.count(sum(r.asked)), `${f.count(sum(r.passedOn))} for a reason below`);
+      passed.update(rows(r.passedOn));
+      asked.update(rows(r.asked));
+      followed.update(r.followed);
+    },
+    watchers(r) {
+      set("watches", f.count(r.watches), `${f.count(feeds)} at the source`);
+      set("events", f.count(r.events));
+      sent.watches = r.bytes;
+      showBytes();
+    },
+    lists(r) {
+      set("cpu", f.seconds(r.total.cpu), f.plural(r.total.requests, "request"));
+      sent.lists = r.total.bytes;
+      showBytes();
+    },
+  };
+}

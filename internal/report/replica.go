@@ -1,0 +1,36 @@
+package report
+
+import "time"
+
+// ReplicaReport is /debug/millrace/replica: a replica's view of its upstream. Counts are
+// since the start.
+type ReplicaReport struct {
+	Time time.Time `json:"time"`
+	// Upstream is the upstream's address, Version its version, and OwnVersion that of the
+	// Kubernetes that is built in here.
+	Upstream   string `json:"upstream"`
+	Version    string `json:"version"`
+	OwnVersion string `json:"ownVersion"`
+	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
+	Source string `json:"source"`
+	// Followed has a row for each resource that is followed, or for each etcd cluster. Those
+	// that do not follow come first.
+	Followed []Followed `json:"followed"`
+	// Answered counts the reads that were answered here, by verb.
+	Answered map[string]uint64 `json:"answered"`
+	// PassedOn counts the requests that were passed on, by reason.
+	PassedOn map[string]uint64 `json:"passedOn"`
+	// Asked counts the requests that the upstream was asked to answer for clients, by the
+	// way in which their user was named.
+	Asked map[string]uint64 `json:"asked"`
+}
+
+// Followed is a resource of the upstream, or an etcd cluster.
+type Followed struct {
+	Name     string `json:"name"`
+	Objects  int    `json:"objects"`
+	Revision int64  `json:"revision"`
+	// Broken is for how long it has not been followed, in seconds. It is 0 if it is.
+	Broken float64 `json:"broken"`
+	Error  string  `json:"error,omitempty"`
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/millrace/millrace/internal/cache"
+	"github.com/millrace/millrace/internal/checkpoint"
+	"github.com/millrace/millrace/internal/datadir"
+)
+
+// openCheckpoints opens the data directory, if there is one, and has the backends keep
+// checkpoints there. The caller calls release once nothing uses them.
+func (r *Replica) openCheckpoints(ctx context.Context, b *backends) (release func(), err error) {
+	o := r.options
+	if o.CheckpointDir == "" {
+		return func() {}, nil
+	}
+	dir, err := datadir.Open(datadir.Config{Path: o.CheckpointDir})
+	if err != nil {
+		return nil, err
+	}
+	release = func() { r.closeOrLog("data directory", dir.Close) }
+	c := &checkpoints{
+		interval: o.CheckpointInterval, logger: r.logger,
+		leaveOut: func(p *cache.Part) bool { return o.excludes(p.GroupResource) },
+	}
+	if c.dir, err = checkpoint.OpenDir(dir.Paths().Checkpoints); err != nil {
+		release()
+		return nil, err
+	}
+	if !o.usesEtcd() {
+		if c.upstream, err = r.upstream.Identity(ctx); err != nil {
+			r.logger.Warn("Nothing is kept on disk: let the user of --kubeconfig read that config map", "err", err)
+			return release, nil
+		}
+	}
+	b.checkpoints = c
+	return release, nil
+}
+
+// kept returns the resources of an API server of which there are checkpoints. It removes
+// those that may not be kept.
+func (r *Replica) kept() []schema.GroupResource {
+	if r.api == nil || r.api.checkpoints == nil {
+		return nil
+	}
+	dir := r.api.checkpoints.dir
+	names, err := dir.Names()
+	if err != nil {
+		r.logger.Warn("Cannot tell which resources an earlier run has followed", "err", err)
+	}
+	var kept []schema.GroupResource
+	for _, name := range names {
+		gr := schema.ParseGroupResource(name)
+		if !r.options.excludes(gr) {
+			kept = append(kept, gr)
+		} else if err := dir.Remove(name); err != nil {
+			r.logger.Error("Could not remove the checkpoint of a resource that is not followed; remove it by hand", "err", err)
+		}
+	}
+	return kept
+}
+
+// followKept follows the built-in resources that an earlier run has followed.
+func (r *Replica) followKept() {
+	for _, gr := range r.kept() {
+		gvr, served := r.upstream.Preferred(gr)
+		if _, builtIn := r.builtIn[gvr]; served && builtIn {
+			r.followBuiltIn(gvr, true)
+		}
+	}
+}

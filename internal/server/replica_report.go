@@ -1,0 +1,74 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics"
+
+	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/report"
+)
+
+// replicaReporter makes the report of a replica about its upstream.
+type replicaReporter struct {
+	upstream   *replica.Upstream
+	address    string
+	ownVersion string
+	usesEtcd   bool
+	tier       *readTier
+	counters   *replica.Metrics
+}
+
+// report implements dashboard.Source's Replica.
+func (p *replicaReporter) report() report.ReplicaReport {
+	now := time.Now()
+	made := report.ReplicaReport{
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Source: "api", Followed: []report.Followed{},
+		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Asked: counts(p.counters.UpstreamRequests()),
+	}
+	if p.usesEtcd {
+		made.Source = "etcd"
+	}
+	for reason, count := range counts(p.tier.counters.PassedOn()) {
+		made.PassedOn[reason] += count
+	}
+	for _, b := range p.tier.backends.all() {
+		f := report.Followed{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
+		for _, r := range b.Cache.Resources() {
+			f.Objects += r.Snapshot().Len()
+		}
+		if err := b.feed.Healthy(); err != nil {
+			f.Error = err.Error()
+			if since := b.feed.BrokenSince(); !since.IsZero() {
+				f.Broken = now.Sub(since).Seconds()
+			}
+		}
+		made.Followed = append(made.Followed, f)
+	}
+	slices.SortFunc(made.Followed, func(a, b report.Followed) int {
+		return cmp.Or(-cmp.Compare(boolGauge(a.Error != ""), boolGauge(b.Error != "")), -cmp.Compare(a.Objects, b.Objects), cmp.Compare(a.Name, b.Name))
+	})
+	return made
+}
+
+// counts returns the values of a counter with one label, by the label's value.
+func counts(of *metrics.CounterVec) map[string]uint64 {
+	all := map[string]uint64{}
+	collected := make(chan prometheus.Metric)
+	go func() {
+		defer close(collected)
+		of.Collect(collected)
+	}()
+	for m := range collected {
+		var written dto.Metric
+		if m.Write(&written) == nil && len(written.GetLabel()) == 1 {
+			all[written.GetLabel()[0].GetValue()] = uint64(written.GetCounter().GetValue())
+		}
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// ErrWentBack says that the source of a feed is not what it was: its newest revision is
+// older than one that the feed has read, or it has other objects at such a revision. Its
+// etcd was restored from a backup, or another server answers at its address. Nothing that
+// the feed has handed on can be trusted then.
+var ErrWentBack = errors.New("the source of objects has gone back in time, or is another one")
+
+// confirmTimeout bounds one question about etcd's history.
+const confirmTimeout = 10 * time.Second
+
+// WatchStreams counts the streams of watches that a client of etcd has opened. The client
+// opens them again by itself when they break. The zero value counts from 0.
+type WatchStreams struct{ opened atomic.Int64 }
+
+// DialOption has a client count its streams.
+func (w *WatchStreams) DialOption() grpc.DialOption {
+	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if method == etcdserverpb.Watch_Watch_FullMethodName {
+			w.opened.Add(1)
+		}
+		return open(ctx, desc, conn, method, opts...)
+	})
+}
+
+// RunUntil runs a feed until its context ends, or until failed has an error, and then ends
+// the context of run. It returns what run returned, or the error from failed.
+func RunUntil(ctx context.Context, failed <-chan error, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case err := <-failed:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	err := run(ctx)
+	cancel(nil)
+	<-ended
+	if cause := context.Cause(ctx); errors.Is(cause, ErrWentBack) {
+		return cause
+	}
+	return err
+}
+
+// confirmHistory asks etcd whether it has, at a revision, the witness as the feed has read
+// it. The witness is the newest object up to that revision: two histories that part before
+// it have different writes at its revision. It returns etcd's newest revision, read from a
+// quorum. The error wraps ErrWentBack if etcd has another history, and is ErrCompacted if
+// etcd no longer knows. A nil witness proves only that etcd has reached the revision.
+func (f *Feed) confirmHistory(ctx context.Context, revision int64, witness *mvccpb.KeyValue) (newest int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	key := f.cfg.Prefix + "\x00"
+	if witness != nil {
+		key = string(witness.Key)
+	}
+	resp, err := f.cfg.Client.Get(ctx, key, clientv3.WithRev(revision))
+	if errors.Is(err, rpctypes.ErrFutureRev) {
+		return 0, fmt.Errorf("%w: etcd was at revision %d and has not reached it", ErrWentBack, revision)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("confirm etcd's history at revision %d: %w", revision, err)
+	}
+	if err := f.setCluster(resp.Header); err != nil {
+		return 0, err
+	}
+	if witness != nil && !isWitness(resp.Kvs, witness) {
+		return 0, fmt.Errorf("%w: at revision %d etcd no longer has what %s was at %d", ErrWentBack, revision, witness.Key, witness.ModRevision)
+	}
+	return resp.Header.Revision, nil
+}
+
+func isWitness(found []*mvccpb.KeyValue, witness *mvccpb.KeyValue) bool {
+	return len(found) == 1 && found[0].ModRevision == witness.ModRevision && bytes.Equal(found[0].Value, witness.Value)
+}
+
+// confirm confirms the history that the sink has.
+func (f *Feed) confirm(ctx context.Context) error {
+	_, err := f.confirmHistory(ctx, f.applied.Load(), f.witness)
+	return err
+}
+
+// setCluster notes the cluster that has answered. It fails if that was another one before.
+func (f *Feed) setCluster(header *etcdserverpb.ResponseHeader) error {
+	now := header.GetClusterId()
+	if before := f.cluster.Load(); before != 0 && before != now {
+		return fmt.Errorf("%w: it was etcd cluster %x and is %x", ErrWentBack, before, now)
+	}
+	f.cluster.Store(now)
+	return nil
+}
+
+// ClusterID returns the id of the etcd cluster that the feed has loaded, 0 before.
+func (f *Feed) ClusterID() uint64 { return f.cluster.Load() }
+
+// suspects reports whether a response may belong to another history than those before it:
+// etcd's client opens a broken watch again without saying so. Then the history has to be
+// confirmed before the sink gets the response.
+func (f *Feed) suspects(resp *stampedResponse) bool {
+	reopened := false
+	if streams := f.cfg.WatchStreams; streams != nil {
+		opened := streams.opened.Load()
+		reopened = opened != f.confirmedStreams
+		f.confirmedStreams = opened
+	}
+	// A member that lags behind the others may answer with an older revision.
+	return reopened || resp.IsProgressNotify() && resp.Header.Revision < f.applied.Load()
+}
+
+// observe keeps the newest object of a load as the witness.
+func (f *Feed) observe(kvs []*mvccpb.KeyValue) {
+	for _, kv := range kvs {
+		if f.witness == nil || kv.ModRevision > f.witness.ModRevision {
+			f.witness = kv
+		}
+	}
+}
+
+// observeEvents keeps the newest object of some events as the witness. A witness that was
+// deleted proves nothing.
+func (f *Feed) observeEvents(events []*clientv3.Event) {
+	for _, e := range events {
+		switch {
+		case e.Type == clientv3.EventTypePut:
+			f.witness = e.Kv
+		case f.witness != nil && bytes.Equal(f.witness.Key, e.Kv.Key):
+			f.witness = nil
+		}
+	}
+}
+
+// noteWentBack ends Run, and returns the reason.
+func (f *Feed) noteWentBack(before, now int64) error {
+	err := fmt.Errorf("%w: etcd was at revision %d and is at %d", ErrWentBack, before, now)
+	select {
+	case f.failed <- err:
+	default: // Run has ended, or will
+	}
+	return err
+}

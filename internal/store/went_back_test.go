@@ -1,0 +1,216 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/store"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// runToEnd runs a feed and returns a channel with what Run returns.
+func runToEnd(t *testing.T, feed *store.Feed) <-chan error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- feed.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return ended
+}
+
+func wantWentBack(t *testing.T, ended <-chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, store.ErrWentBack) {
+			t.Errorf("Run() = %v, want ErrWentBack", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the feed goes on over an etcd that was restored from a backup")
+	}
+}
+
+// TestFeedNoticesRestoredEtcd restores an etcd from a backup while a feed follows it: with
+// the revision of the backup, and with one that is newer than the feed's. etcd's client
+// opens the watch again by itself.
+func TestFeedNoticesRestoredEtcd(t *testing.T) {
+	t.Parallel()
+	for name, writes := range map[string]int{"older": 0, "newer": 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := dirs(t)
+			e := open(t, cfg)
+			put(t, e.Client().Client, "/registry/a", "1")
+			e.Close()
+			backup := t.TempDir()
+			if err := os.CopyFS(backup, os.DirFS(cfg.DataDir)); err != nil {
+				t.Fatal(err)
+			}
+			e = open(t, cfg)
+			for i := range 9 {
+				put(t, e.Client().Client, "/registry/b", fmt.Sprint(i))
+			}
+			last := put(t, e.Client().Client, "/registry/a", "2")
+			sink, w := &mirror{}, newWire(t, e)
+			feed := store.NewFeed(store.FeedConfig{Client: w.client, Prefix: "/registry/", Sink: sink, Logger: quiet(), WatchStreams: &w.streams})
+			ended := runToEnd(t, feed)
+			eventually(t, "followed", func() bool { return sink.reached(last)() && feed.Healthy() == nil })
+			w.cut()
+			e.Close()
+			if err := errors.Join(os.RemoveAll(cfg.DataDir), os.CopyFS(cfg.DataDir, os.DirFS(backup))); err != nil {
+				t.Fatal(err)
+			}
+			e = open(t, cfg)
+			t.Cleanup(e.Close)
+			for i := range writes {
+				put(t, e.Client().Client, "/registry/c", fmt.Sprint(i))
+			}
+			w.restore()
+			wantWentBack(t, ended)
+			sink.wantObjects(t, map[string]string{"/registry/a": "2", "/registry/b": "8"})
+			if sink.loads() != 1 || feed.Healthy() == nil {
+				t.Errorf("%d loads, healthy: %v", sink.loads(), feed.Healthy())
+			}
+		})
+	}
+}
+
+// TestFeedNoticesOlderRevision: a quorum's revision that is older than the feed's ends the
+// feed, and the consistent read that has asked for it.
+func TestFeedNoticesOlderRevision(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	first := put(t, e.Client().Client, "/registry/a", "1")
+	client := clientv3.NewCtxClient(t.Context())
+	old := &oldRevisions{KV: e.Client().Client.KV, revision: first - 1}
+	client.KV, client.Watcher = old, e.Client().Client.Watcher
+	sink := &mirror{}
+	feed := store.NewFeed(store.FeedConfig{Client: client, Prefix: "/registry/", Sink: sink, Logger: quiet()})
+	ended := runToEnd(t, feed)
+	eventually(t, "followed", func() bool { return feed.Healthy() == nil })
+	old.on.Store(true)
+	if _, err := feed.Revision(t.Context()); !errors.Is(err, store.ErrWentBack) {
+		t.Errorf("Revision() = %v, want ErrWentBack", err)
+	}
+	wantWentBack(t, ended)
+}
+
+// oldRevisions answers ranges with an old revision once it is switched on.
+type oldRevisions struct {
+	clientv3.KV
+	revision int64
+	on       atomic.Bool
+}
+
+func (o *oldRevisions) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := o.KV.Get(ctx, key, opts...)
+	if err == nil && o.on.Load() && len(opts) == 2 { // that of Revision
+		resp.Header.Revision = o.revision
+	}
+	return resp, err
+}
+
+// keptObjects is a checkpoint in memory.
+type keptObjects struct {
+	revision int64
+	missing  []string
+	objects  []*mvccpb.KeyValue
+	damage   error
+}
+
+func (k *keptObjects) Revision() int64   { return k.revision }
+func (k *keptObjects) Missing() []string { return k.missing }
+func (k *keptObjects) Close() error      { return nil }
+
+func (k *keptObjects) Witness() *mvccpb.KeyValue {
+	if len(k.objects) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(k.objects, func(a, b *mvccpb.KeyValue) int { return int(a.ModRevision - b.ModRevision) })
+}
+
+func (k *keptObjects) Load(ctx context.Context, to store.Loader) error {
+	to.Add(ctx, k.objects)
+	return k.damage
+}
+
+// TestFeedResumesFromCheckpoint begins with what was kept, and reads of etcd no more than
+// what the checkpoint lacks and what came after it. A checkpoint that does not fit is not
+// used.
+func TestFeedResumesFromCheckpoint(t *testing.T) {
+	t.Parallel()
+	e := open(t, dirs(t))
+	t.Cleanup(e.Close)
+	kv := e.Client().Client
+	secret := put(t, kv, "/registry/secrets/s", "encrypted")
+	a := put(t, kv, "/registry/a", "1")
+	b := put(t, kv, "/registry/b", "1")
+	put(t, kv, "/registry/secrets/s", "encrypted later")
+	newest := put(t, kv, "/registry/a", "2")
+	after := []int64{newest - 1, newest}
+	want := map[string]string{"/registry/a": "2", "/registry/b": "1", "/registry/secrets/s": "encrypted later"}
+	object := func(key, value string, revision int64) *mvccpb.KeyValue {
+		return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}
+	}
+	sound := keptObjects{revision: b, missing: []string{"/registry/secrets/"}, objects: []*mvccpb.KeyValue{object("/registry/a", "1", a), object("/registry/b", "1", b)}}
+	change := func(by func(*keptObjects)) func() (store.Checkpoint, error) {
+		changed := sound
+		changed.objects = slices.Clone(sound.objects)
+		by(&changed)
+		return func() (store.Checkpoint, error) { return &changed, nil }
+	}
+	for name, test := range map[string]struct {
+		kept    func() (store.Checkpoint, error)
+		resumed bool
+	}{
+		"sound":             {change(func(*keptObjects) {}), true},
+		"damaged":           {change(func(k *keptObjects) { k.damage = errors.New("damaged") }), false},
+		"foreign object":    {change(func(k *keptObjects) { k.objects[1] = object("/registry/b", "2", b) }), false},
+		"foreign key":       {change(func(k *keptObjects) { k.objects[1] = object("/registry/c", "1", b) }), false},
+		"ahead of etcd":     {change(func(k *keptObjects) { k.revision = newest + 1 }), false},
+		"empty":             {change(func(k *keptObjects) { k.objects = nil }), false},
+		"of another source": {func() (store.Checkpoint, error) { return nil, errors.New("other") }, false},
+		"none":              {func() (store.Checkpoint, error) { return nil, nil }, false},
+	} {
+		counted := &countingKV{KV: kv.KV}
+		client := clientv3.NewCtxClient(t.Context())
+		client.KV, client.Watcher = counted, kv.Watcher
+		sink := &mirror{}
+		_, stop := followWith(t, store.FeedConfig{Client: client, Sink: sink, HistoryRevisions: 100, Checkpoint: func(uint64) (store.Checkpoint, error) { return test.kept() }})
+		eventually(t, name+": followed", sink.reached(newest))
+		stop()
+		t.Log(name)
+		sink.wantObjects(t, want)
+		if !test.resumed {
+			sink.wantHistory(t, 1, newest, secret, a, b, newest-1, newest)
+			continue
+		}
+		sink.wantHistory(t, b, newest, after...)
+		if keys := counted.keys.Load(); keys != 2 { // the witness, and what the checkpoint lacks
+			t.Errorf("etcd visited %d keys", keys)
+		}
+	}
+	compact(t, kv, newest)
+	sink := &mirror{}
+	_, stop := followWith(t, store.FeedConfig{Client: kv, Sink: sink, Checkpoint: func(uint64) (store.Checkpoint, error) { return &sound, nil }})
+	eventually(t, "loaded anew behind a compaction", sink.reached(newest))
+	stop()
+	sink.wantObjects(t, want)
+	sink.wantHistory(t, newest, newest)
+}

@@ -1,0 +1,64 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/millrace/millrace/internal/report"
+)
+
+// drawReplica draws what a replica holds of its upstream, and what it passed on.
+func drawReplica(p *page, r *report.ReplicaReport) {
+	p.line(bold, fmt.Sprintf("%s %s, through %s; Kubernetes %s is built in here", clean(r.Upstream), clean(r.Version), clean(r.Source), clean(r.OwnVersion)))
+	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream", count(total(r.Answered)), count(total(r.Asked))))
+	p.title("Followed")
+	rows := make([][]cell, 0, len(r.Followed))
+	for _, f := range r.Followed {
+		state := cell{"✓ follows", good}
+		switch {
+		case f.Broken > 0:
+			state = cell{fmt.Sprintf("✗ broken for %s: %s", seconds(f.Broken), clean(f.Error)), critical}
+		case f.Error != "":
+			state = cell{"! " + clean(f.Error), warning}
+		}
+		rows = append(rows, []cell{name(f.Name), state, text(count(f.Objects)), text(fmt.Sprint(f.Revision))})
+	}
+	p.table([]column{{head: "RESOURCE", maxWidth: 50}, {head: "STATE", maxWidth: 70}, {head: "OBJECTS", right: true}, {head: "REVISION", right: true}}, rows)
+	p.title("Answered here")
+	drawCounts(p, "VERB", r.Answered)
+	p.title("Passed on")
+	drawCounts(p, "REASON", r.PassedOn)
+	p.title("Upstream asked for clients")
+	drawCounts(p, "USER NAMED BY", r.Asked)
+}
+
+// drawCounts draws counts, the largest first.
+func drawCounts(p *page, head string, counts map[string]uint64) {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	rows := make([][]cell, 0, len(names))
+	for _, n := range names {
+		rows = append(rows, []cell{name(n), text(count(counts[n]))})
+	}
+	p.table([]column{{head: head}, {head: "REQUESTS", right: true}}, rows)
+}
+
+func total(counts map[string]uint64) (sum uint64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// brokenFeeds is the number of feeds that do not follow.
+func brokenFeeds(r *report.ReplicaReport) (n int) {
+	for _, f := range r.Followed {
+		if f.Error != "" {
+			n++
+		}
+	}
+	return n
+}

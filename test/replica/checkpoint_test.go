@@ -1,0 +1,114 @@
+package replica
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/millrace/millrace/test/harness"
+)
+
+// awaitCheckpoint waits until a replica has written a checkpoint after a time.
+func awaitCheckpoint(t *testing.T, dir string, name string, after time.Time) {
+	t.Helper()
+	eventually(t, "a checkpoint", func() error {
+		found, err := filepath.Glob(filepath.Join(dir, "checkpoints", name+".checkpoint"))
+		if err != nil || len(found) != 1 {
+			return notYet("%d checkpoints, %v", len(found), err)
+		}
+		info, err := os.Stat(found[0])
+		if err == nil && !info.ModTime().After(after) {
+			err = notYet("written at %v", info.ModTime())
+		}
+		return err
+	})
+}
+
+// checkpointName is the pattern of the checkpoint that has config maps.
+func checkpointName(source string) string {
+	if source == "etcd" {
+		return "etcd-*"
+	}
+	return "configmaps"
+}
+
+// createMaps creates config maps and returns the resource version of the last.
+func createMaps(t *testing.T, client kubernetes.Interface, prefix string, n int) (version string) {
+	t.Helper()
+	for i := range n {
+		version = must(client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(fmt.Sprintf("%s-%02d", prefix, i)), metav1.CreateOptions{}))(t).ResourceVersion
+	}
+	return version
+}
+
+// TestResumesFromCheckpoint kills a replica and starts it again with its data directory:
+// the upstream is asked for no list, a watch resumes where it was, and what is excluded
+// later is no longer on disk.
+func TestResumesFromCheckpoint(t *testing.T) {
+	t.Parallel()
+	upstream, log := startAudited(t)
+	admin := clientset(t, upstream.Config())
+	for source, flags := range map[string][]string{"etcd": {upstream.EtcdServers()}, "api": {"--follow=configmaps,secrets"}} {
+		t.Run(source, func(t *testing.T) {
+			dir := filepath.Join(harness.ShortTempDir(t), "data")
+			flags = append(flags, "--data-dir="+dir, "--checkpoint-interval=500ms")
+			replica := harness.StartReplica(t, upstream, flags...)
+			before := createMaps(t, admin, source+"-before", 5)
+			awaitReached(t, replica, before)
+			awaitCheckpoint(t, dir, checkpointName(source), time.Now())
+			replica.Kill()
+			createMaps(t, admin, source+"-after", 5)
+
+			position := log.position(t)
+			replica = harness.StartReplica(t, upstream, flags...)
+			client := clientset(t, replica.Config())
+			watching := must(client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: before}))(t)
+			defer watching.Stop()
+			for i := range 5 {
+				event := <-watching.ResultChan()
+				if cm, ok := event.Object.(*corev1.ConfigMap); !ok || event.Type != apiwatch.Added || cm.Name != fmt.Sprintf("%s-after-%02d", source, i) {
+					t.Fatalf("event %d is %s %v", i, event.Type, event.Object)
+				}
+			}
+			if list := must(client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}))(t); len(list.Items) < 10 {
+				t.Errorf("%d objects", len(list.Items))
+			}
+			if made := log.feeds(t, "configmaps", position); len(made.loads) > 0 || len(made.resumed) > 1 || len(made.confirmations) > 4 {
+				t.Errorf("the upstream was asked for %+v", made)
+			}
+			if output := replica.Output(); !strings.Contains(output, "Feed has loaded its checkpoint") || strings.Contains(output, "Checkpoint is not used") {
+				t.Errorf("log of the replica:\n%s", output)
+			}
+			if source == "api" {
+				if err := replica.Terminate(); err != nil {
+					t.Fatal(err)
+				}
+				harness.StartReplica(t, upstream, "--data-dir="+dir)
+				if left := must(filepath.Glob(filepath.Join(dir, "checkpoints", "*")))(t); strings.Contains(fmt.Sprint(left), "secrets") {
+					t.Errorf("secrets are not followed, and left are %v", left)
+				}
+			}
+		})
+	}
+}
+
+// awaitReached waits until a replica has a revision.
+func awaitReached(t *testing.T, replica *harness.Server, version string) {
+	t.Helper()
+	client := clientset(t, replica.Config())
+	eventually(t, "revision "+version, func() error {
+		_, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{ResourceVersion: version})
+		if err != nil {
+			err = notYet("%v", err)
+		}
+		return err
+	})
+}
