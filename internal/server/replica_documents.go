@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,20 +15,24 @@ import (
 	"github.com/millrace/millrace/internal/replica"
 )
 
-// services are the APIServices. A replica with etcd follows them, and one without if it
-// has to from the start.
+// services are the APIServices. A replica with etcd follows them. One without follows them
+// from their first read on, or from the start if --follow names them.
 var services = apiregistration.Resource("apiservices")
 
 // newDocuments makes the documents of discovery and OpenAPI, and registers the metric of
 // their size.
 func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, tier *readTier) (*replica.Documents, error) {
-	// All that is followed from the start has a cache when the first request comes.
-	told := sync.OnceValue(func() []*cache.Resource { return describedBy(tier.backends.all()) })
+	var described []*cache.Resource
+	for _, gr := range []schema.GroupResource{definitions, services} {
+		if stored := tier.decorator.Store(gr); stored != nil {
+			described = append(described, stored.Resource())
+		}
+	}
 	documents, err := replica.NewDocuments(replica.DocumentsConfig{
 		Upstream: config, Metrics: counters,
 		Local: func(gv schema.GroupVersion) bool { return isBuiltIn(gv) || r.server.ServesCustom(gv) },
 		Changes: func() (sum int64) {
-			for _, resource := range told() {
+			for _, resource := range described {
 				sum += resource.LastChange()
 			}
 			return sum
@@ -42,18 +45,6 @@ func (r *Replica) newDocuments(config *rest.Config, counters *replica.Metrics, t
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return documents, nil
-}
-
-// describedBy returns the resources of which the documents tell.
-func describedBy(all []*backend) (found []*cache.Resource) {
-	for _, b := range all {
-		for _, resource := range b.Cache.Resources() {
-			if gr := resource.GroupResource(); gr == definitions || gr == services {
-				found = append(found, resource)
-			}
-		}
-	}
-	return found
 }
 
 // isBuiltIn reports whether every API server serves a group version by itself, if it serves
