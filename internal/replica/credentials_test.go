@@ -201,7 +201,7 @@ func TestWhomTheUpstreamSees(t *testing.T) {
 			if got := c.testRequest.to(c.setup.handler(t, u)); got.Code != http.StatusOK {
 				t.Fatalf("status %d: %s", got.Code, got.Body)
 			}
-			for _, header := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-A"} {
+			for _, header := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-A", "Accept-Encoding"} {
 				if got, want := u.last.Header.Get(header), c.want.Get(header); got != want {
 					t.Errorf("%s: %q, want %q", header, got, want)
 				}

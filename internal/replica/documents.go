@@ -121,9 +121,7 @@ func NewDocuments(cfg DocumentsConfig) (*Documents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the upstream's address: %w", err)
 	}
-	asks := rest.CopyConfig(cfg.Upstream)
-	asks.DisableCompression = true // the client decides about it
-	client, err := rest.HTTPClientFor(asks)
+	client, err := rest.HTTPClientFor(verbatim(cfg.Upstream))
 	if err != nil {
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
