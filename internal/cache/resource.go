@@ -83,6 +83,10 @@ func (r *Resource) snapshot(s *state, revision int64) Snapshot {
 // Log returns the resource's recent events.
 func (r *Resource) Log() *Log { return r.log }
 
+// LastChange is the revision of the newest change of the resource, or of its load. It takes
+// no lock.
+func (r *Resource) LastChange() int64 { return r.state.Load().revision }
+
 // GroupResource names the resource.
 func (r *Resource) GroupResource() schema.GroupResource { return r.spec.GroupResource }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -229,6 +230,11 @@ func (r *Replica) StorageVersion(gvr schema.GroupVersionResource) string {
 		return stored
 	}
 	return gvr.Version
+}
+
+// ServesCustom reports whether a group version is served out of definitions.
+func (r *Replica) ServesCustom(gv schema.GroupVersion) bool {
+	return slices.ContainsFunc(r.custom.Catalog().Group(gv.Group), func(row *crd.Definition) bool { return row.Served(gv.Version) })
 }
 
 // Authorizer asks the upstream.

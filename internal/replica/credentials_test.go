@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,7 +38,8 @@ func startUpstream(t *testing.T) *upstream {
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		u.last = req
 		w.Header().Set("Audit-Id", req.Header.Get("Audit-Id"))
-		_, _ = io.WriteString(w, "upstream")
+		token, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+		_, _ = io.WriteString(w, "upstream for "+cmp.Or(token, "nobody"))
 	}))
 	t.Cleanup(u.Close)
 	return u
@@ -80,6 +82,13 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
+	documents, err := replica.NewDocuments(replica.DocumentsConfig{
+		Upstream: &rest.Config{Host: u.URL, BearerToken: "replica's own"}, Metrics: counters,
+		Local: func(gv schema.GroupVersion) bool { return gv.Group == "apps" }, Changes: func() int64 { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := replica.NewHandler(replica.Config{
 		Reads: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tier") })
@@ -91,7 +100,7 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 			}
 			return authorizer.DecisionAllow, "", nil
 		}),
-		Proxy: proxy, Metrics: counters,
+		Documents: documents, Proxy: proxy, Metrics: counters,
 		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -175,7 +184,13 @@ func TestWhoIsAnswered(t *testing.T) {
 		"impersonation":       {testRequest: testRequest{"GET", pods, "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream"},
 		"write":               {testRequest: testRequest{"POST", pods, "", bearer("tom")}, want: "upstream"},
 		"log":                 {testRequest: testRequest{"GET", "/api/v1/namespaces/n/pods/p/log", "", bearer("tom")}, want: "upstream"},
-		"discovery":           {testRequest: testRequest{"GET", "/apis", "", bearer("tom")}, want: "upstream"},
+		"discovery":           {testRequest: testRequest{"GET", "/apis", "", bearer("tom")}, want: "upstream for replica's own"},
+		"discovery, denied":   {setup: setup{denies: true}, testRequest: testRequest{"GET", "/apis", "", bearer("tom")}, want: "upstream for tom"},
+		"discovery, nobody":   {testRequest: testRequest{"GET", "/apis", "", nil}, want: "upstream for nobody"},
+		"discovery, eve":      {testRequest: testRequest{"GET", "/apis", "", bearer("eve")}, want: "upstream for eve"},
+		"discovery, as root":  {testRequest: testRequest{"GET", "/apis", "", http.Header{"Authorization": {"Bearer tom"}, "Impersonate-User": {"root"}}}, want: "upstream for tom"},
+		"discovery, carol":    {testRequest: testRequest{"GET", "/apis/apps/v1", "carol", nil}, want: "upstream for replica's own"},
+		"others' discovery":   {testRequest: testRequest{"GET", "/apis/metrics.k8s.io/v1", "", bearer("tom")}, want: "upstream for tom"},
 		"certificate, no way": {testRequest: testRequest{"POST", pods, "carol", nil}, want: "--proxy-client-cert-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +223,7 @@ func TestWhomTheUpstreamSees(t *testing.T) {
 			if got := c.testRequest.to(c.setup.handler(t, u)); got.Code != http.StatusOK {
 				t.Fatalf("status %d: %s", got.Code, got.Body)
 			}
-			for _, header := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-A"} {
+			for _, header := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-A", "Accept-Encoding"} {
 				if got, want := u.last.Header.Get(header), c.want.Get(header); got != want {
 					t.Errorf("%s: %q, want %q", header, got, want)
 				}

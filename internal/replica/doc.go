@@ -2,7 +2,7 @@
 // answers by itself, and passes everything else on to the upstream.
 //
 //	request ─► Stash ─► filters ─► Handler ─┬─► read tier ─┬─► answer from bytes
-//	           keeps      Authenticator     │              │
+//	           keeps      Authenticator     ├─► Documents ─┤
 //	           credentials                  └──────────────┴─► Proxy ─► upstream
 //
 // The Handler answers only reads of users that the upstream knows and whose right the
@@ -13,6 +13,8 @@
 // user is named to the upstream by a front proxy's headers or by impersonation, whichever
 // the upstream trusts the replica with.
 //
+// Documents keep what the upstream answers to requests for discovery and OpenAPI.
+//
 // The caller wires Stash, Authenticator and Handler into Kubernetes' filters
-// (kube.ReplicaConfig). The package caches nothing and follows nothing.
+// (kube.ReplicaConfig). The package follows nothing by itself.
 package replica

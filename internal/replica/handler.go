@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -17,6 +18,8 @@ type Config struct {
 	// Follow has a resource followed from now on, or returns why its reads cannot be
 	// answered here. It must not block.
 	Follow func(schema.GroupVersionResource) Reason
+	// Documents answer requests for discovery and OpenAPI.
+	Documents *Documents
 	// Authorizer asks the upstream.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Proxy passes requests on.
@@ -47,8 +50,13 @@ func NewHandler(cfg Config) *Handler { return &Handler{cfg: cfg, reads: cfg.Read
 type Reason string
 
 const (
-	// notRead: the request is no GET, LIST or WATCH of a resource.
+	// notRead: the request is no GET, LIST or WATCH of a resource, and no GET of a document.
 	notRead Reason = "not-read"
+	// unusualDocument: the answer to a request for discovery or OpenAPI may depend on more
+	// than what Documents know of it.
+	unusualDocument Reason = "document"
+	// noDocument: the upstream has sent no document that may be kept.
+	noDocument Reason = "document-unavailable"
 	// actsForOther: the request asks to be handled as another user's.
 	actsForOther Reason = "impersonation"
 	// unknownUser: the upstream does not know the user, or nobody is named.
@@ -70,16 +78,40 @@ const (
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if why := h.passesOn(req); why != "" {
+	var why Reason
+	if isDocument(req) {
+		why = h.serveDocument(w, req)
+	} else if why = h.passesOn(req); why == "" {
+		h.serveRead(w, req)
+	}
+	if why != "" {
 		h.cfg.Metrics.passedOn.WithLabelValues(string(why)).Inc()
 		h.cfg.Proxy.ServeHTTP(w, req)
-		return
 	}
+}
+
+// serveRead has the tier answer a read.
+func (h *Handler) serveRead(w http.ResponseWriter, req *http.Request) {
 	info, _ := request.RequestInfoFrom(req.Context())
 	if since := h.cfg.CutOffSince(resourceOf(info)); !since.IsZero() {
 		w.Header().Set(cutOffHeader, since.UTC().Format(time.RFC3339))
 	}
 	h.reads.ServeHTTP(w, req)
+}
+
+// serveDocument answers a request for discovery or OpenAPI, or returns why it is passed on.
+func (h *Handler) serveDocument(w http.ResponseWriter, req *http.Request) Reason {
+	r, ok := h.cfg.Documents.parse(req)
+	if !ok {
+		return unusualDocument
+	}
+	if why := h.denies(req.Context()); why != "" {
+		return why
+	}
+	if !h.cfg.Documents.answer(req.Context(), w, r) {
+		return noDocument
+	}
+	return ""
 }
 
 func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
@@ -94,6 +126,15 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	if !ok || !info.IsResourceRequest || info.Subresource != "" || req.Method != http.MethodGet || !isRead(info.Verb) {
 		return notRead
 	}
+	if why := h.denies(ctx); why != "" {
+		return why
+	}
+	return h.cfg.Follow(resourceOf(info))
+}
+
+// denies returns why the user of a request gets no answer here, "" if the upstream has
+// confirmed the right.
+func (h *Handler) denies(ctx context.Context) Reason {
 	if credentialsFrom(ctx).impersonation != nil {
 		return actsForOther
 	}
@@ -108,7 +149,7 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	if decision, _, err := h.cfg.Authorizer.Authorize(ctx, attributes); err != nil || decision != authorizer.DecisionAllow {
 		return notAllowed
 	}
-	return h.cfg.Follow(resourceOf(info))
+	return ""
 }
 
 func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }

@@ -6,6 +6,9 @@ import "k8s.io/component-base/metrics"
 type Metrics struct {
 	passedOn *metrics.CounterVec
 	upstream *metrics.CounterVec
+	// documents and documentChecks are those of Documents.
+	documents      *metrics.CounterVec
+	documentChecks *metrics.CounterVec
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -21,8 +24,18 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation, anonymous, or refused for want of a way.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"identity"}),
+		documents: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "discovery_requests_total",
+			Help:           "Requests for discovery and OpenAPI that were answered here, by status.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"code"}),
+		documentChecks: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "discovery_checks_total",
+			Help:           "Questions to the upstream whether a document of discovery or OpenAPI is current, by result: unchanged, changed or new, refused because it must not be kept, or failed.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"result"}),
 	}
-	for _, r := range []metrics.Registerable{m.passedOn, m.upstream} {
+	for _, r := range []metrics.Registerable{m.passedOn, m.upstream, m.documents, m.documentChecks} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

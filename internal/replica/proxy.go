@@ -89,9 +89,8 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 }
 
 func newTransports(cfg *rest.Config) (t transports, err error) {
-	usual := rest.CopyConfig(cfg)
-	// The client decides about compression, and names itself.
-	usual.DisableCompression, usual.UserAgent = true, ""
+	usual := verbatim(cfg)
+	usual.UserAgent = "" // the client names itself
 	upgrade := rest.CopyConfig(usual)
 	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	if t.usual, err = rest.TransportFor(usual); err == nil {
@@ -101,6 +100,16 @@ func newTransports(cfg *rest.Config) (t transports, err error) {
 		return t, fmt.Errorf("make transport to the upstream: %w", err)
 	}
 	return t, nil
+}
+
+// verbatim returns a configuration whose transport leaves compression to the client of the
+// replica. Without protocols, client-go would take Go's default transport for an upstream
+// that needs no other TLS settings, and that one compresses.
+func verbatim(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.DisableCompression = true
+	cfg.TLSClientConfig.NextProtos = []string{"h2", "http/1.1"}
+	return cfg
 }
 
 // ServeHTTP implements http.Handler.

@@ -178,8 +178,12 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	if err != nil {
 		return r.options.explain(err)
 	}
+	documents, err := r.newDocuments(config, counters, tier)
+	if err != nil {
+		return err
+	}
 	handler = replica.NewHandler(replica.Config{
-		Reads: tier.tier.Wrap, Follow: r.follow, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
+		Reads: tier.tier.Wrap, Follow: r.follow, Documents: documents, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
 		CutOffSince: r.cutOffSince,
 	})
 	r.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}

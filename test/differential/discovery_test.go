@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/millrace/millrace/test/harness"
 )
 
 // TestDiscoveryAgrees compares all discovery documents of both read paths while
@@ -25,9 +27,12 @@ func TestDiscoveryAgrees(t *testing.T) {
 	p := startPair(t)
 	f := newObjectSet(p)
 	d := &documents{pair: p, client: f.client}
+	replica := d.replica(t)
 	d.agree(t, "at the start")
+	replica.agree(t, "at the start, replica")
 	f.file("discovery.yaml", nil)
 	d.agree(t, "with definitions")
+	replica.agree(t, "with definitions, replica")
 	tags := d.tags(t)
 
 	d.patch(t, definitions, "ships.sea.example.com", `[
@@ -38,6 +43,7 @@ func TestDiscoveryAgrees(t *testing.T) {
 	d.patch(t, definitions, "dark.hidden.example.com", `[{"op": "replace", "path": "/spec/versions/0/served", "value": true}]`)
 	d.patch(t, services, "v1.nowhere.example.com", `[{"op": "replace", "path": "/spec/groupPriorityMinimum", "value": 100}]`)
 	d.agree(t, "after changes")
+	replica.agree(t, "after changes, replica")
 	for name, tag := range d.tags(t) {
 		if tag == tags[name] {
 			t.Errorf("%s: the ETag is still %s", name, tag)
@@ -52,6 +58,7 @@ func TestDiscoveryAgrees(t *testing.T) {
 	d.delete(t, services, "v1.nowhere.example.com")
 	d.delete(t, definitions, "ships.sea.example.com")
 	d.agree(t, "after deletions")
+	replica.agree(t, "after deletions, replica")
 }
 
 var (
@@ -67,6 +74,14 @@ type documents struct {
 	client dynamic.Interface
 	// paths are all paths that have ever existed.
 	paths []string
+}
+
+// replica starts a replica in front of the stock server, whose documents are compared with
+// the replica's.
+func (d *documents) replica(t *testing.T) *documents {
+	p := d.pair
+	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, p.ours.EtcdServers(), featureGates))
+	return &documents{client: d.client, pair: &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, oursPassesOn: true}}
 }
 
 const asDiscovery = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
