@@ -68,6 +68,8 @@ type Feed struct {
 	// loaded says that the sink has all objects, and confirmed that the server has the
 	// history that the sink has.
 	loaded, confirmed bool
+	// loadedAt is the time of the last load.
+	loadedAt time.Time
 	// listsOnly says that the server has no watches that begin with all objects.
 	listsOnly bool
 	// checkpointTried says that the checkpoint was loaded or cannot be used.
@@ -114,7 +116,7 @@ func (f *Feed) run(ctx context.Context) error {
 			f.health.SetBroken(err)
 			return err
 		}
-		if time.Since(began) > maxBackoff {
+		if time.Since(began) > maxBackoff || errors.Is(err, errExpired) && time.Since(f.loadedAt) > maxBackoff {
 			backoff = minBackoff
 		}
 		// A server that ends a watch early may be going, and another one come in its place.
@@ -160,7 +162,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 		if err := f.loadPages(ctx); err != nil {
 			return err
 		}
-		f.loaded, f.confirmed = true, true
+		f.setLoaded()
 	}
 	if f.loaded {
 		loaded()
@@ -169,7 +171,7 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 		}
 		return f.watch(ctx, nil)
 	}
-	initial := &initialEvents{done: func() { f.loaded, f.confirmed = true, true; loaded() }}
+	initial := &initialEvents{done: func() { f.setLoaded(); loaded() }}
 	err := f.watch(ctx, initial)
 	if errors.Is(err, errNoWatchList) {
 		f.listsOnly = true
@@ -177,6 +179,9 @@ func (f *Feed) follow(ctx context.Context, loaded func()) error {
 	}
 	return err
 }
+
+// setLoaded notes that the sink has all objects.
+func (f *Feed) setLoaded() { f.loaded, f.confirmed, f.loadedAt = true, true, time.Now() }
 
 // Tried is closed when the first load has succeeded or failed.
 func (f *Feed) Tried() <-chan struct{} { return f.tried }

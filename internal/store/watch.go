@@ -91,10 +91,18 @@ func (f *Feed) followWatch(ctx context.Context) error {
 			if answersProgress {
 				f.cfg.Account.ProgressRequested(f.cfg.Account.Now())
 			}
-			// The next tick repeats a request that was lost.
-			_ = f.RequestProgress(ctx)
+			f.requestProgressOnce(ctx)
 		}
 	}
+}
+
+// requestProgressOnce asks for progress. While etcd is away its client takes no request, and
+// would keep the feed from noticing the silence. The next tick repeats a request that was
+// lost.
+func (f *Feed) requestProgressOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, progressPeriod)
+	defer cancel()
+	_ = f.RequestProgress(ctx)
 }
 
 // apply hands a response's events or progress to the sink.
