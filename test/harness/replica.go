@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // StartReplica starts a replica in front of a server and waits until it is ready. Its
@@ -12,7 +14,7 @@ func StartReplica(tb testing.TB, upstream *Server, args ...string) *Server {
 	tb.Helper()
 	dir, port := ShortTempDir(tb), FreePort(tb)
 	all := []string{
-		"replica", fmt.Sprintf("--secure-port=%d", port), "--kubeconfig=" + upstream.Kubeconfig(),
+		"replica", fmt.Sprintf("--secure-port=%d", port), "--kubeconfig=" + kubeconfigFor(tb, upstream, dir),
 		"--write-kubeconfig=" + filepath.Join(dir, "admin.kubeconfig"), "--cert-dir=" + filepath.Join(dir, "certificates"),
 	}
 	all = append(all, args...)
@@ -22,4 +24,22 @@ func StartReplica(tb testing.TB, upstream *Server, args ...string) *Server {
 	}
 	r.WaitReady()
 	return r
+}
+
+// kubeconfigFor writes the administrator's kubeconfig for a server, which need not be the one
+// that made the credentials, and returns its name.
+func kubeconfigFor(tb testing.TB, s *Server, dir string) string {
+	tb.Helper()
+	config, err := clientcmd.LoadFromFile(s.Kubeconfig())
+	if err != nil {
+		tb.Fatalf("read kubeconfig: %v", err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = s.URL
+	}
+	file := filepath.Join(dir, "upstream.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		tb.Fatalf("write kubeconfig: %v", err)
+	}
+	return file
 }

@@ -249,6 +249,9 @@ func TestDocumentsNeedRights(t *testing.T) {
 		p := documentPair{newDocumentClient(t, withToken(replica, t, token)), newDocumentClient(t, withToken(upstream, t, token))}
 		want := map[string]int{"reader": http.StatusOK, "unknown token": http.StatusUnauthorized, "nobody": http.StatusForbidden}[name]
 		for _, r := range documentRequests() {
+			if r.header.Get("Accept-Encoding") != "" {
+				continue
+			}
 			eventually(t, "equal answers to "+name, func() error {
 				theirs := p.theirs.get(t, r)
 				if r.path == "/apis" && r.header.Get("Accept") == kubectlAccept && theirs.status != want {
