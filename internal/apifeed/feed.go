@@ -55,6 +55,9 @@ type Feed struct {
 	// applied is the revision up to which the sink has everything, 0 before the first load.
 	applied atomic.Int64
 	lastErr atomic.Pointer[error]
+	// heardAt is when the watch last told something: that it has begun, an event or a
+	// bookmark.
+	heardAt atomic.Pointer[time.Time]
 	// giveUp has the error that ends Run.
 	giveUp chan error
 
@@ -165,6 +168,19 @@ func (f *Feed) Healthy() error {
 		return fmt.Errorf("feed from %s is broken: %w", f.cfg.URL, *err)
 	}
 	return fmt.Errorf("feed from %s has not loaded yet", f.cfg.URL)
+}
+
+// HeardAt is when the watch last told something. It is zero before the first watch.
+func (f *Feed) HeardAt() time.Time {
+	if at := f.heardAt.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+func (f *Feed) setHeard() {
+	now := time.Now()
+	f.heardAt.Store(&now)
 }
 
 // setApplied notes the revision of a load. It fails if that is older than what the sink

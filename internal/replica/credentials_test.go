@@ -23,6 +23,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // upstream is an API server that writes down the last request that it got.
@@ -61,6 +62,8 @@ type setup struct {
 	mayImpersonate bool
 	denies         bool
 	refuses        replica.Reason
+	readsOnly      bool
+	budgets        *usage.Budgets
 }
 
 // handler returns the handler with what stands around it: Stash, authentication and
@@ -89,7 +92,8 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 			}
 			return authorizer.DecisionAllow, "", nil
 		}),
-		Proxy: proxy, Metrics: counters,
+		Proxy: proxy, Metrics: counters, Serializer: scheme.Codecs,
+		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets,
 	})
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	authn := replica.NewAuthenticator(authenticator.RequestFunc(users))

@@ -1,25 +1,42 @@
 package replica
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// Config of a Handler. All fields are needed.
+// Config of a Handler. All fields without a comment on their zero value are needed.
 type Config struct {
 	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
 	Reads func(next http.Handler) http.Handler
 	// Follow has a resource followed from now on, or returns why its reads cannot be
 	// answered here. It must not block.
 	Follow func(schema.GroupVersionResource) Reason
-	// Authorizer asks the upstream.
+	// Authorizer decides as the upstream does: Rights, or what asks the upstream.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Proxy passes requests on.
 	Proxy http.Handler
+	// ReadsOnly refuses requests that might change something.
+	ReadsOnly bool
+	// UpstreamURL is the address to which users are told to write.
+	UpstreamURL string
+	// Budgets bound what clients read. They may be nil.
+	Budgets *usage.Budgets
+	// Serializer writes errors.
+	Serializer runtime.NegotiatedSerializer
 	// Metrics count requests.
 	Metrics *Metrics
 }
@@ -63,12 +80,57 @@ const (
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if reason, err := h.refuses(req); err != nil {
+		h.cfg.Metrics.refused.WithLabelValues(reason).Inc()
+		if reason == writeRefused {
+			w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+		}
+		respondError(h.cfg.Serializer, w, req, err)
+		return
+	}
 	if why := h.passesOn(req); why != "" {
 		h.cfg.Metrics.passedOn.WithLabelValues(string(why)).Inc()
 		h.cfg.Proxy.ServeHTTP(w, req)
 		return
 	}
 	h.reads.ServeHTTP(w, req)
+}
+
+// writeRefused is the reason of a request that --reads-only refuses. Others are budgets.
+const writeRefused = "write"
+
+// refuses returns the error of a request that neither the tier nor the upstream is to see,
+// and the reason for the metric.
+func (h *Handler) refuses(req *http.Request) (reason string, err error) {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok {
+		return "", nil
+	}
+	client, known := request.UserFrom(ctx)
+	_, unknown := client.(*stranger)
+	if h.cfg.ReadsOnly && mayWrite(req, info) {
+		if !known || unknown {
+			return writeRefused, refuseWrite(info, "")
+		}
+		return writeRefused, refuseWrite(info, h.cfg.UpstreamURL)
+	}
+	if h.cfg.Budgets == nil || !known || !info.IsResourceRequest || !isRead(info.Verb) || slices.Contains(client.GetGroups(), user.SystemPrivilegedGroup) {
+		return "", nil
+	}
+	over := h.cfg.Budgets.Check(client.GetName(), req.RemoteAddr)
+	if over.Budget == "" {
+		return "", nil
+	}
+	return over.Budget, overBudget(over)
+}
+
+// overBudget is the error of a client that has used up a budget.
+func overBudget(over usage.Overdraft) error {
+	seconds := int(over.RetryAfter / time.Second)
+	used := map[string]string{"cpu": "CPU time", "bytes": "bytes"}[over.Budget]
+	return apierrors.NewTooManyRequests(fmt.Sprintf(
+		"the reads of this client have used up its budget of %s for a minute: retry after %d s, or watch in place of reading again", used, seconds), seconds)
 }
 
 // passesOn returns why the request is passed on, "" if the tier may answer it. A resource
@@ -90,9 +152,11 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	if err != nil {
 		return notAllowed
 	}
-	if decision, _, err := h.cfg.Authorizer.Authorize(ctx, attributes); err != nil || decision != authorizer.DecisionAllow {
+	decision, reason, err := h.cfg.Authorizer.Authorize(ctx, attributes)
+	if err != nil || decision != authorizer.DecisionAllow {
 		return notAllowed
 	}
+	audit.AddAuditAnnotations(ctx, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", reason)
 	return h.cfg.Follow(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource})
 }
 

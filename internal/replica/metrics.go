@@ -4,8 +4,10 @@ import "k8s.io/component-base/metrics"
 
 // Metrics of a replica. They are safe for concurrent use.
 type Metrics struct {
-	passedOn *metrics.CounterVec
-	upstream *metrics.CounterVec
+	passedOn   *metrics.CounterVec
+	upstream   *metrics.CounterVec
+	authorized *metrics.CounterVec
+	refused    *metrics.CounterVec
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -21,8 +23,18 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "Requests that the upstream was asked to answer, by how their user was named to it: token, front-proxy, impersonation, anonymous, or refused for want of a way.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"identity"}),
+		authorized: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "authorizations_total",
+			Help:           "Reads whose right was decided, by how: rbac for those that the upstream's RBAC objects allow, review for those about which the upstream was asked, or its last answer was taken.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"by"}),
+		refused: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "refused_total",
+			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only, or cpu and bytes, for budgets of clients.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"reason"}),
 	}
-	for _, r := range []metrics.Registerable{m.passedOn, m.upstream} {
+	for _, r := range []metrics.Registerable{m.passedOn, m.upstream, m.authorized, m.refused} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

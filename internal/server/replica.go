@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // Replica is one `millrace replica`.
@@ -30,6 +31,10 @@ type Replica struct {
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
 	server  *kube.Replica
 	api     *apiSource // nil with etcd
+	// runRights must run beside the server. It is set with server.
+	runRights func(context.Context)
+	// budgets bound what clients read. They are nil without a limit.
+	budgets *usage.Budgets
 }
 
 // NewReplica checks the options and makes a replica. out receives what a person is to
@@ -86,7 +91,8 @@ func (r *Replica) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	accounts, err := r.newReadAccounts()
+	r.budgets = usage.NewBudgets(usage.BudgetConfig{CPUSeconds: o.BudgetCPUSeconds, Bytes: float64(o.BudgetBytes.Value())})
+	accounts, err := r.newReadAccounts(r.budgets)
 	if err != nil {
 		return err
 	}
@@ -102,6 +108,7 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	defer runUntilStopped(ctx, r.upstream.Run)()
+	defer runUntilStopped(ctx, r.runRights)()
 	return r.runUntilUpstreamFails(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
 }
 
@@ -163,7 +170,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	var handler http.Handler
 	r.options.Kube.UseUpstream(r.options.Kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
-		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, CustomResources: custom,
+		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, Stored: tier.decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
 		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
 		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger,
@@ -171,12 +178,14 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	if err != nil {
 		return r.options.explain(err)
 	}
-	handler = replica.NewHandler(replica.Config{
-		Reads: tier.tier.Wrap, Follow: r.follow, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
-	})
 	r.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
 	for _, route := range r.server.Routes() {
 		r.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
+	}
+	if handler, err = r.newHandler(ctx, tier, replica.Config{
+		Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
+	}); err != nil {
+		return err
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
