@@ -31,8 +31,10 @@ type apiSource struct {
 	// host is the API server's URL, without a slash at its end.
 	host string
 	// cache configures each cache.
-	cache  cache.Config
-	logger *slog.Logger
+	cache cache.Config
+	// maxStaleness is Backend.MaxStaleness of all resources.
+	maxStaleness time.Duration
+	logger       *slog.Logger
 	// failed receives the first error that leaves the caches without a meaning.
 	failed chan error
 
@@ -90,7 +92,7 @@ func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
 	if opened == nil {
 		follows := &resourceFeed{}
 		opened = &backend{feed: follows, servers: s.host + "/" + gr.String(), close: func() {}}
-		opened.Cache, opened.PassOnAfter = cache.New(s.cache), passOnAfter
+		opened.Cache, opened.PassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, s.maxStaleness
 		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
 		s.mu.byResource[gr] = opened
 	}

@@ -79,7 +79,7 @@ func (r *Replica) run(ctx context.Context) error {
 	setGCPercent(loadingGCPercent)
 	shares := o.memoryShares(availableMemory())
 	b := r.newBackends(shares, nil)
-	b.compact, b.readOnly = 0, true
+	b.compact, b.readOnly, b.maxStaleness = 0, true, o.BoundedStaleness
 	defer b.close()
 	if !o.usesEtcd() {
 		if r.api, err = r.newAPISource(config, b); err != nil {
@@ -138,7 +138,9 @@ func (r *Replica) newAPISource(config *rest.Config, b *backends) (*apiSource, er
 		return nil, fmt.Errorf("make client of the upstream: %w", err)
 	}
 	client.Timeout = 0 // watches
-	return newAPISource(client, config.Host, b.cache, r.logger), nil
+	source := newAPISource(client, config.Host, b.cache, r.logger)
+	source.maxStaleness = b.maxStaleness
+	return source, nil
 }
 
 // build makes the server, and gives the tier its routes.

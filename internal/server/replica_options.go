@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,6 +38,9 @@ type ReplicaOptions struct {
 	// BudgetCPUSeconds and BudgetBytes are what a client may read in a minute; 0 for any.
 	BudgetCPUSeconds float64
 	BudgetBytes      resource.QuantityValue
+	// BoundedStaleness is how old an answer may be that cannot be proven to be new; 0 for
+	// none.
+	BoundedStaleness time.Duration
 
 	// flags are set by AddFlags. NewReplica gives them to Options.
 	flags *pflag.FlagSet
@@ -69,6 +73,7 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.BoolVar(&o.ReadsOnly, "reads-only", false, "Refuse requests that might change something, with 405 and the address to send them to: writes, and exec, attach, portforward and proxy. Reviews of users and rights are passed on.")
 	own.Float64Var(&o.BudgetCPUSeconds, "budget-cpu-seconds-per-minute", 0, "CPU seconds that the GETs and LISTs of a client, a user at an address, may take in a minute, by an estimate. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
 	own.Var(&o.BudgetBytes, "budget-bytes-per-minute", "Bytes that a client, a user at an address, may be sent in a minute by GETs, LISTs and the initial events of watches, such as 1Gi. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
+	own.DurationVar(&o.BoundedStaleness, "bounded-staleness", 0, "How old a GET or LIST without a resource version may be, such as 5s, if the cache cannot be proven to be new within 0.3 s. Such an answer has the header X-Millrace-Stale. 0 answers none.")
 	o.addReadFlags(own)
 	o.addSLOFlags(own)
 	kubernetes := o.Kube.Flags()
@@ -132,6 +137,9 @@ func (o *ReplicaOptions) validateRights() error {
 	}
 	if o.BudgetCPUSeconds < 0 || math.IsNaN(o.BudgetCPUSeconds) {
 		return fmt.Errorf("--budget-cpu-seconds-per-minute=%v is no time: give 0 for no limit, or a number of seconds", o.BudgetCPUSeconds)
+	}
+	if o.BoundedStaleness < 0 {
+		return fmt.Errorf("--bounded-staleness=%v is negative: give 0 for none, or a duration such as 5s", o.BoundedStaleness)
 	}
 	if o.BudgetBytes.Sign() < 0 {
 		return fmt.Errorf("--budget-bytes-per-minute=%s is negative: give 0 for no limit", o.BudgetBytes.String())
