@@ -3,7 +3,6 @@ package read_test
 import (
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/millrace/millrace/internal/read"
@@ -20,8 +19,7 @@ func TestStaleAnswersAreMarked(t *testing.T) {
 			env := newTestTier(t, func(cfg *read.RouteConfig) { cfg.Shared.BoundedStaleness = bounded })
 			env.load(t, "default/a")
 			header := func(path string) (int, string) {
-				w := httptest.NewRecorder()
-				env.handler.ServeHTTP(w, env.request(t, http.MethodGet, path))
+				w := env.send(t, http.MethodGet, path, nil)
 				return w.Code, w.Header().Get("X-Millrace-Stale")
 			}
 			for _, path := range []string{one, all} {

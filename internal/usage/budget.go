@@ -24,7 +24,8 @@ type BudgetConfig struct {
 //
 // What a request will cost is not known when it begins. So a client may begin one as long
 // as it has used less than a minute's budget. What it has used shrinks by a sixtieth of the
-// budget each second. A client that has overdrawn waits until that is paid.
+// budget each second. A client that has overdrawn waits until that is paid, for nine minutes
+// at most: a single large LIST must not lock a client out for a day.
 //
 // Clients choose their names, so the table is bounded: 16,384 clients, 1 MB. A client that
 // has used nothing for a minute is dropped. If the table is full, so is the one that has
@@ -40,18 +41,20 @@ type Budgets struct {
 type budgetStripe struct {
 	mu struct {
 		sync.Mutex
-		spent map[uint64]spending
+		spent map[uint64]expense
 	}
 }
 
-// spending is what a client had used at a time, by resource, as a share of the limit.
-type spending struct {
+// expense is what a client had used at a time, by resource, as a share of the limit.
+type expense struct {
 	cpu, bytes float64
 	at         time.Time
 }
 
 const (
 	budgetWindow = time.Minute
+	// maxExpense bounds what a client can owe, in minutes.
+	maxExpense = 10
 	// stripeBudgets bounds the clients of a stripe.
 	stripeBudgets = 16_384 / stripes
 )
@@ -66,7 +69,7 @@ func NewBudgets(cfg BudgetConfig) *Budgets {
 	}
 	b := &Budgets{cfg: cfg, seed: maphash.MakeSeed()}
 	for i := range b.stripes {
-		b.stripes[i].mu.spent = map[uint64]spending{}
+		b.stripes[i].mu.spent = map[uint64]expense{}
 	}
 	return b
 }
@@ -116,6 +119,7 @@ func (b *Budgets) charge(user, address string, cost *report.ListCost) {
 	if b.cfg.Bytes > 0 {
 		spent.bytes += float64(cost.Bytes) / b.cfg.Bytes
 	}
+	spent.cpu, spent.bytes = min(spent.cpu, maxExpense), min(spent.bytes, maxExpense)
 	if _, known := s.mu.spent[hash]; !known && len(s.mu.spent) >= stripeBudgets {
 		s.makeRoomLocked(now)
 	}
@@ -148,8 +152,8 @@ func (s *budgetStripe) makeRoomLocked(now time.Time) {
 	delete(s.mu.spent, least)
 }
 
-// after returns what is left of the spending at a time.
-func (s spending) after(now time.Time) spending {
+// after returns what is left of the expense at a time.
+func (s expense) after(now time.Time) expense {
 	paid := now.Sub(s.at).Seconds() / budgetWindow.Seconds()
-	return spending{cpu: max(0, s.cpu-paid), bytes: max(0, s.bytes-paid), at: now}
+	return expense{cpu: max(0, s.cpu-paid), bytes: max(0, s.bytes-paid), at: now}
 }

@@ -52,6 +52,8 @@ func TestBudgets(t *testing.T) {
 	check("alice", here, usage.Overdraft{})
 	b.use("alice", here, 0, 1_000_000_000)
 	check("alice", here, usage.Overdraft{Budget: "bytes", RetryAfter: time.Minute})
+	b.clock.Step(9*time.Minute + time.Second)
+	check("alice", here, usage.Overdraft{})
 	b.clock.Step(24 * time.Hour)
 	b.use("alice", here, 5.9, 0) // nothing is saved up
 	check("alice", here, usage.Overdraft{})
