@@ -138,8 +138,8 @@ func (c *rbacCache) meta(namespaced bool) metav1.ObjectMeta {
 }
 
 func (c *rbacCache) rules() (rules []rbacv1.PolicyRule) {
-	for range c.IntN(3) {
-		rule := rbacv1.PolicyRule{Verbs: []string{pick(c.Rand, rbacVerbs...)}}
+	for range 1 + c.IntN(3) {
+		rule := rbacv1.PolicyRule{Verbs: []string{pick(c.Rand, rbacVerbs...), pick(c.Rand, rbacVerbs...)}}
 		if c.IntN(4) == 0 {
 			rule.NonResourceURLs = []string{pick(c.Rand, "/metrics", "/metrics/*", "*")}
 		} else {
@@ -174,7 +174,7 @@ func (c *rbacCache) roleRef(kinds ...string) rbacv1.RoleRef {
 // change makes a random change.
 func (c *rbacCache) change() {
 	gr := pick(c.Rand, RBACResources()...)
-	if keys := slices.Sorted(maps.Keys(c.objects[gr])); len(keys) > 0 && c.IntN(4) == 0 {
+	if keys := slices.Sorted(maps.Keys(c.objects[gr])); len(keys) > 0 && c.IntN(8) == 0 {
 		if key := pick(c.Rand, keys...); c.IntN(5) == 0 {
 			c.damage(gr, key)
 		} else {
@@ -217,6 +217,9 @@ func TestReplicatedRBACIsKubernetes(t *testing.T) {
 	t.Parallel()
 	c := newRBACCache(t, 1)
 	ours := NewReplicatedRBAC(func(gr schema.GroupResource) *storage.Store { return c.stores[gr] })
+	for range 60 {
+		c.change()
+	}
 	allowed := 0
 	for range 200 {
 		for range 1 + c.IntN(4) {

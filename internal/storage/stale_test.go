@@ -42,7 +42,9 @@ func TestBoundedStaleness(t *testing.T) {
 				t.Cleanup(destroy)
 				held.BeginLoad().End(t.Context(), loaded)
 				read := func() (age time.Duration, err error) {
-					ctx, stale := cache.WithStaleness(t.Context())
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					ctx, stale := cache.WithStaleness(ctx)
 					_, err = decorated.(*storage.Store).Select(ctx, "/pods", apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true})
 					return stale.Age, err
 				}
@@ -73,6 +75,7 @@ func TestBoundedStaleness(t *testing.T) {
 				if age, err := read(); err != nil || age < 2*time.Second {
 					t.Errorf("after a late proof: age %v, %v", age, err)
 				}
+				<-time.After(time.Minute) // checks end
 			})
 		})
 	}

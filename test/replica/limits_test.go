@@ -22,11 +22,17 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestWritesAreRefused writes to a replica that answers reads only, asks about rights, and
-// reads.
-func TestWritesAreRefused(t *testing.T) {
+// TestLimits starts replicas with each of the limits.
+func TestLimits(t *testing.T) {
 	t.Parallel()
 	upstream := startUpstream(t)
+	t.Run("reads only", func(t *testing.T) { testReadsOnly(t, upstream) })
+	t.Run("budgets", func(t *testing.T) { testBudgets(t, upstream) })
+	t.Run("fairness", func(t *testing.T) { testFairness(t, upstream) })
+}
+
+// testReadsOnly writes to a replica that answers reads only, asks about rights, and reads.
+func testReadsOnly(t *testing.T, upstream *harness.Server) {
 	replica := harness.StartReplica(t, upstream, upstream.EtcdServers(), "--reads-only")
 	client, ctx := clientset(t, replica.Config()), t.Context()
 	_, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("one"), metav1.CreateOptions{})
@@ -40,12 +46,10 @@ func TestWritesAreRefused(t *testing.T) {
 	must(client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{}))(t)
 }
 
-// TestBudgetsRefuseReads lets a user read until a budget is used up. Administrators read on.
-func TestBudgetsRefuseReads(t *testing.T) {
-	t.Parallel()
-	upstream := startUpstream(t)
+// testBudgets lets a user read until a budget is used up. Administrators read on.
+func testBudgets(t *testing.T, upstream *harness.Server) {
 	admin := clientset(t, upstream.Config())
-	reader := account(t, admin, "reader", nil, rbacv1.PolicyRule{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"}, Verbs: []string{"list"}})
+	reader := account(t, admin, "spender", nil, rbacv1.PolicyRule{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"}, Verbs: []string{"list"}})
 	replica := harness.StartReplica(t, upstream, upstream.EtcdServers(), "--budget-bytes-per-minute=200Ki")
 	client := must(rest.HTTPClientFor(withToken(replica, t, reader)))(t)
 	var refused *http.Response
@@ -78,12 +82,9 @@ func TestBudgetsRefuseReads(t *testing.T) {
 	}
 }
 
-// TestFairnessIsTheUpstreams has a replica follow the upstream's FlowSchemas: answers name
-// the one that the upstream would choose, also for a new one, whose status only the
-// upstream writes.
-func TestFairnessIsTheUpstreams(t *testing.T) {
-	t.Parallel()
-	upstream := startUpstream(t)
+// testFairness has a replica follow the upstream's FlowSchemas: answers name the one that
+// the upstream chooses, also a new one.
+func testFairness(t *testing.T, upstream *harness.Server) {
 	admin, ctx := clientset(t, upstream.Config()), t.Context()
 	reader := account(t, admin, "reader", nil, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}})
 	replica := harness.StartReplica(t, upstream, upstream.EtcdServers(), "--enable-priority-and-fairness")
@@ -160,7 +161,7 @@ func TestAuditIsTheUpstreams(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy.yaml")
-	const rules = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata, users: [\"system:serviceaccount:default:reader\"]}, {level: None}]}"
+	const rules = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata", "users": ["system:serviceaccount:default:reader"]}, {"level": "None"}]}`
 	if err := os.WriteFile(policy, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,6 @@ func TestAuditIsTheUpstreams(t *testing.T) {
 		"/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0&timeoutSeconds=1", "/api/v1/configmaps?labelSelector=a%3Db",
 	}
 	const passedOn = "/api/v1/namespaces/default/secrets/none"
-	ids := map[string]string{}
 	for i, s := range []*harness.Server{upstream, replica} {
 		client := must(rest.HTTPClientFor(withToken(s, t, reader)))(t)
 		for n, path := range append(answered, passedOn) {
@@ -203,7 +203,6 @@ func TestAuditIsTheUpstreams(t *testing.T) {
 			if got := resp.Header.Values("Audit-Id"); len(got) != 1 || got[0] != id {
 				t.Errorf("%s answers with the ID %q, want %q", path, got, id)
 			}
-			ids[id] = path
 		}
 	}
 	byID := func(file, id string) (events []string) {
