@@ -61,6 +61,9 @@ func counter(t *testing.T, s *harness.Server, series string) int {
 	defer client.CloseIdleConnections()
 	resp := must(client.Get(s.URL + "/metrics"))(t)
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("read metrics: %s", resp.Status)
+	}
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		if value, ok := strings.CutPrefix(lines.Text(), series+" "); ok {
@@ -390,7 +393,7 @@ func TestRBACNeedsRights(t *testing.T) {
 		return err
 	})
 	if counter(t, replica, decidedByRBAC) > 0 || counter(t, replica, decidedByReview) == 0 {
-		t.Error("RBAC objects count that the replica may not read")
+		t.Errorf("%d decided by RBAC, and %d by review", counter(t, replica, decidedByRBAC), counter(t, replica, decidedByReview))
 	}
 	if !strings.Contains(replica.Output(), "may not follow RBAC objects") {
 		t.Errorf("nothing is said about rights:\n%s", replica.Output())
