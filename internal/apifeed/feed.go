@@ -62,6 +62,9 @@ type Feed struct {
 	failed chan error
 	// tried is closed when the first load has succeeded or failed.
 	tried chan struct{}
+	// heardAt is when the watch last told something: that it has begun, an event or a
+	// bookmark.
+	heardAt atomic.Pointer[time.Time]
 
 	// Only Run's goroutine uses the fields below.
 
@@ -199,6 +202,19 @@ func (f *Feed) Healthy() error {
 
 // BrokenSince returns when the feed ceased to follow, as store.Health.BrokenSince does.
 func (f *Feed) BrokenSince() time.Time { return f.health.BrokenSince() }
+
+// HeardAt is when the watch last told something. It is zero before the first watch.
+func (f *Feed) HeardAt() time.Time {
+	if at := f.heardAt.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+func (f *Feed) setHeard() {
+	now := time.Now()
+	f.heardAt.Store(&now)
+}
 
 // setApplied notes the revision of a load. It fails if that is older than what the sink
 // has.

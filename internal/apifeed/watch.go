@@ -70,7 +70,8 @@ func (f *Feed) watch(ctx context.Context, initial *initialEvents) error {
 	if initial == nil {
 		f.health.SetFollowing()
 	}
-	return f.readFrames(ctx, resp, initial, func() { silence.Reset(maxSilence) })
+	f.setHeard()
+	return f.readFrames(ctx, resp, initial, func() { f.setHeard(); silence.Reset(maxSilence) })
 }
 
 func (f *Feed) watchParameters(initial bool) url.Values {

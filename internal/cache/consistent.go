@@ -26,6 +26,7 @@ type Consistent struct {
 	progress *Progress
 	source   RevisionSource
 	timeout  time.Duration
+	proofs   proofs
 
 	mu struct {
 		sync.Mutex
@@ -98,7 +99,10 @@ func (c *Consistent) join() *round {
 func (c *Consistent) run(r *round) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	r.revision, r.err = c.source.Revision(ctx)
+	began := time.Now()
+	if r.revision, r.err = c.source.Revision(ctx); r.err == nil {
+		c.proofs.add(check{began, r.revision}, c.progress.Revision())
+	}
 	close(r.done)
 	c.mu.Lock()
 	next := c.mu.next

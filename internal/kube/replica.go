@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -38,6 +37,7 @@ import (
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/storage"
 )
 
 // ReplicaConfig is what the caller puts around and in place of Kubernetes' parts. All
@@ -45,8 +45,9 @@ import (
 type ReplicaConfig struct {
 	// Served are the versions that the upstream serves. No others get routes.
 	Served []schema.GroupVersion
-	// Storage makes the storage of each resource.
+	// Storage makes the storage of each resource, and Stored finds that of a built-in one.
 	Storage generic.StorageDecorator
+	Stored  func(schema.GroupResource) *storage.Store
 	// CustomResources configures the server of custom resources.
 	CustomResources crd.Config
 	// Requests answers all requests but those for the replica itself. It gets every
@@ -97,8 +98,12 @@ func BuildReplica(o *ReplicaOptions, cfg ReplicaConfig) (*Replica, error) {
 	}
 	serving := *config
 	serving.BuildHandlerChainFunc = cfg.chain
-	var err error
-	if r.generic, err = serving.Complete(nil).New("millrace-replica", genericapiserver.NewEmptyDelegate()); err != nil {
+	priorities, err := o.useFairness(&serving)
+	if err != nil {
+		return nil, err
+	}
+	serving.StorageObjectCountTracker = newListCosts(config.StorageObjectCountTracker, Hooks{Stored: cfg.Stored}.cachedSize, r.custom.Stats)
+	if r.generic, err = serving.Complete(priorities).New("millrace-replica", genericapiserver.NewEmptyDelegate()); err != nil {
 		return nil, fmt.Errorf("build server: %w", err)
 	}
 	r.front, err = useFrontServer(r.generic, cfg.Protocols, nil)
@@ -106,13 +111,13 @@ func BuildReplica(o *ReplicaOptions, cfg ReplicaConfig) (*Replica, error) {
 }
 
 // chain builds two chains of Kubernetes' filters: the usual one for local paths, and one
-// for Requests that neither refuses a request nor acts for another user.
+// for Requests that refuses a request only for want of room, and never acts for another user.
 func (cfg ReplicaConfig) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	local := genericapiserver.DefaultBuildHandlerChain(api, c)
 	with := *c
 	with.Authentication.Authenticator = cfg.Authenticator(c.Authentication.Authenticator)
-	with.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	with.MaxRequestsInFlight, with.MaxMutatingRequestsInFlight = 0, 0
+	// Requests decides about rights, and tells the audit log about its own decisions only.
+	with.Authorization.Authorizer = nil
 	filtered := chainBuilder{build: genericapiserver.DefaultBuildHandlerChain}.chain(hideTask(cfg.Requests, &with), &with)
 	requests := cfg.Outermost(filtered)
 	return cfg.Front(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ import (
 )
 
 // ReplicaOptions are the options of a server that only reads: those of kube-apiserver
-// about etcd, listening, timeouts and logs, and those by which an aggregated API server
+// about etcd, listening, timeouts, audit and logs, and those by which an aggregated API server
 // delegates authentication and authorization. They share the former with Options, because
 // feature gates are global to the process.
 type ReplicaOptions struct {
@@ -28,6 +29,8 @@ type ReplicaOptions struct {
 	authentication *genericoptions.DelegatingAuthenticationOptions
 	authorization  *genericoptions.DelegatingAuthorizationOptions
 	upstream       *rest.Config
+	// fairness asks for priority and fairness.
+	fairness bool
 }
 
 // NewReplicaOptions makes options with their defaults.
@@ -43,9 +46,13 @@ func NewReplicaOptions(shared *Options) *ReplicaOptions {
 }
 
 // ReplicaDefaults are the values of flags whose defaults differ from kube-apiserver's. The
-// port leaves 6443 to an API server on the same machine.
+// port leaves 6443 to an API server on the same machine. A request in flight costs a replica
+// a tenth of what it costs an API server, or a connection to the upstream.
 func ReplicaDefaults() [][2]string {
-	return [][2]string{{"bind-address", "127.0.0.1"}, {"secure-port", "7443"}, {"cert-dir", "millrace-replica"}}
+	return [][2]string{
+		{"bind-address", "127.0.0.1"}, {"secure-port", "7443"}, {"cert-dir", "millrace-replica"},
+		{"max-requests-inflight", "3000"}, {"max-mutating-requests-inflight", "1000"},
+	}
 }
 
 // Flags returns the flags by section. The caller sets ReplicaDefaults.
@@ -53,7 +60,9 @@ func (o *ReplicaOptions) Flags() *cliflag.NamedFlagSets {
 	var sections cliflag.NamedFlagSets
 	o.authentication.AddFlags(sections.FlagSet("authentication"))
 	o.authorization.AddFlags(sections.FlagSet("authorization"))
-	for _, name := range []string{"secure serving", "etcd", "generic", "logs", "global"} {
+	sections.FlagSet("features").BoolVar(&o.fairness, "enable-priority-and-fairness", false,
+		"Queue and dispatch requests by the upstream's FlowSchemas and PriorityLevelConfigurations, which share --max-requests-inflight and --max-mutating-requests-inflight. Otherwise requests beyond these get 429.")
+	for _, name := range []string{"secure serving", "etcd", "generic", "auditing", "logs", "global"} {
 		section := sections.FlagSet(name)
 		o.flags.FlagSet(name).VisitAll(func(f *pflag.Flag) {
 			shown := *f
@@ -75,6 +84,9 @@ func (o *ReplicaOptions) UseUpstream(kubeconfig string, config *rest.Config) {
 	o.upstream = config
 }
 
+// RightsTTL is how long an answer of the upstream about rights holds.
+func (o *ReplicaOptions) RightsTTL() time.Duration { return o.authorization.AllowCacheTTL }
+
 // ServingCertificate returns the file of the certificate that clients see. It is known
 // once the replica was built.
 func (o *ReplicaOptions) ServingCertificate() string {
@@ -93,6 +105,7 @@ func (o *ReplicaOptions) applyTo(config *genericapiserver.Config) error {
 	errs := append(run.SecureServing.Validate(), run.GenericServerRunOptions.Validate()...)
 	errs = append(errs, o.authentication.Validate()...)
 	errs = append(errs, o.authorization.Validate()...)
+	errs = append(errs, run.Audit.Validate()...)
 	if len(o.EtcdServers()) > 0 {
 		errs = append(errs, run.Etcd.Validate()...)
 	}
@@ -113,6 +126,9 @@ func (o *ReplicaOptions) applyTo(config *genericapiserver.Config) error {
 	}
 	if err := o.authorization.ApplyTo(&config.Authorization); err != nil {
 		return fmt.Errorf("set up authorization by the upstream: %w", err)
+	}
+	if err := run.Audit.ApplyTo(config); err != nil {
+		return fmt.Errorf("set up audit: %w", err)
 	}
 	return nil
 }

@@ -13,12 +13,14 @@ import (
 // get answers a GET by name.
 func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	began := time.Now()
-	run, err := q.route.cfg.Objects.Find(req.Context(), q.route.key(q.namespace, q.name), q.resourceVersion)
+	ctx, stale := q.staleness(req.Context(), q.resourceVersion)
+	run, err := q.route.cfg.Objects.Find(ctx, q.route.key(q.namespace, q.name), q.resourceVersion)
 	q.account.addIdle(began) // Find takes its time with waiting for etcd.
 	q.account.path, q.account.scanned = cache.PathKey, 1
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
+	markStale(w, stale)
 	if err != nil {
 		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))
 		return ""

@@ -20,10 +20,12 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if !q.route.cfg.Objects.CoversPredicate(&opts.Predicate) {
 		return passedSelector
 	}
-	page, err := q.route.cfg.Objects.Select(req.Context(), key, opts)
+	ctx, stale := q.staleness(req.Context(), opts.ResourceVersion+opts.Predicate.Continue)
+	page, err := q.route.cfg.Objects.Select(ctx, key, opts)
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
+	markStale(w, stale)
 	if err != nil {
 		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
 		return ""

@@ -74,8 +74,14 @@ func (q *query) rejectInStorm(w http.ResponseWriter, req *http.Request) bool {
 
 // recordRelist notes how many bytes of initial events a WATCH was sent.
 func (q *query) recordRelist(req *http.Request, bytes int) {
-	if lists := q.tier.lists; lists != nil && q.isFullRelist() {
-		lists.AddRelistBytes(clientOf(req).UserAgent, q.route.name, uint64(bytes))
+	lists := q.tier.lists
+	if lists == nil {
+		return
+	}
+	client := clientOf(req)
+	lists.ChargeInitialEvents(client, req.RemoteAddr, uint64(bytes))
+	if q.isFullRelist() {
+		lists.AddRelistBytes(client.UserAgent, q.route.name, uint64(bytes))
 	}
 }
 

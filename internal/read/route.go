@@ -103,6 +103,9 @@ type SharedConfig struct {
 	Compress bool
 	// CompressWatches says which watches are compressed. The empty value means none.
 	CompressWatches WatchCompression
+	// BoundedStaleness lets a GET or LIST without a version be answered with a state that
+	// is not proven to be the newest, within the bound that the storage knows.
+	BoundedStaleness bool
 	// MinTimeout is the shortest duration of a watch whose request names none. The
 	// longest is twice as long.
 	MinTimeout time.Duration

@@ -173,6 +173,10 @@ func (s *fakeSource) Ahead(_ context.Context, _ int64, named string) error {
 func (s *fakeSource) fresh(ctx context.Context, resourceVersion string) error {
 	if resourceVersion == "" {
 		if _, err := s.consistent.Wait(ctx); err != nil {
+			if stale := cache.StalenessFrom(ctx); stale != nil {
+				stale.Age = 2100 * time.Millisecond
+				return nil
+			}
 			return fmt.Errorf("not consistent: %w", err)
 		}
 		return nil

@@ -25,6 +25,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // upstream is an API server that writes down the last request that it got.
@@ -65,6 +66,8 @@ type setup struct {
 	denies         bool
 	refuses        replica.Reason
 	cutOffSince    time.Time
+	readsOnly      bool
+	budgets        *usage.Budgets
 }
 
 // handler returns the handler with what stands around it: Stash, authentication and
@@ -100,7 +103,8 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 			}
 			return authorizer.DecisionAllow, "", nil
 		}),
-		Documents: documents, Proxy: proxy, Metrics: counters,
+		Documents: documents, Proxy: proxy, Metrics: counters, Serializer: scheme.Codecs,
+		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets,
 		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
 	})
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}

@@ -6,8 +6,8 @@
 //	           credentials                  └──────────────┴─► Proxy ─► upstream
 //
 // The Handler answers only reads of users that the upstream knows and whose right the
-// upstream has confirmed. All other requests go to the upstream as they came: it refuses
-// them itself, in its own words. So a mistake here cannot give anybody a right.
+// upstream has confirmed, or its RBAC objects (Rights). All other requests go to the
+// upstream as they came: it refuses them itself, in its own words.
 //
 // The Proxy keeps a user's own bearer token. A certificate cannot be handed on, so its
 // user is named to the upstream by a front proxy's headers or by impersonation, whichever

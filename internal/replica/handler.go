@@ -2,16 +2,24 @@ package replica
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/millrace/millrace/internal/usage"
 )
 
-// Config of a Handler. All fields are needed.
+// Config of a Handler. All fields without a comment on their zero value are needed.
 type Config struct {
 	// Reads wraps a handler by the read tier, which passes on what it cannot answer.
 	Reads func(next http.Handler) http.Handler
@@ -20,10 +28,18 @@ type Config struct {
 	Follow func(schema.GroupVersionResource) Reason
 	// Documents answer requests for discovery and OpenAPI.
 	Documents *Documents
-	// Authorizer asks the upstream.
+	// Authorizer decides as the upstream does: Rights, or what asks the upstream.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Proxy passes requests on.
 	Proxy http.Handler
+	// ReadsOnly refuses requests that might change something.
+	ReadsOnly bool
+	// UpstreamURL is the address to which users are told to write.
+	UpstreamURL string
+	// Budgets bound what clients read. They may be nil.
+	Budgets *usage.Budgets
+	// Serializer writes errors.
+	Serializer runtime.NegotiatedSerializer
 	// Metrics count requests.
 	Metrics *Metrics
 	// CutOffSince returns since when the replica has had no news of a resource, zero if it
@@ -78,6 +94,14 @@ const (
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if reason, err := h.refuses(req); err != nil {
+		h.cfg.Metrics.refused.WithLabelValues(reason).Inc()
+		if reason == writeRefused {
+			w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+		}
+		respondError(h.cfg.Serializer, w, req, err)
+		return
+	}
 	var why Reason
 	if isDocument(req) {
 		why = h.serveDocument(w, req)
@@ -118,6 +142,43 @@ func resourceOf(info *request.RequestInfo) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 }
 
+// writeRefused is the reason of a request that --reads-only refuses. Others are budgets.
+const writeRefused = "write"
+
+// refuses returns the error of a request that neither the tier nor the upstream is to see,
+// and the reason for the metric.
+func (h *Handler) refuses(req *http.Request) (reason string, err error) {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok {
+		return "", nil
+	}
+	client, known := request.UserFrom(ctx)
+	_, unknown := client.(*stranger)
+	if h.cfg.ReadsOnly && mayWrite(req, info) {
+		if !known || unknown {
+			return writeRefused, refuseWrite(info, "")
+		}
+		return writeRefused, refuseWrite(info, h.cfg.UpstreamURL)
+	}
+	if h.cfg.Budgets == nil || !known || !info.IsResourceRequest || !isRead(info.Verb) || slices.Contains(client.GetGroups(), user.SystemPrivilegedGroup) {
+		return "", nil
+	}
+	over := h.cfg.Budgets.Check(client.GetName(), req.RemoteAddr)
+	if over.Budget == "" {
+		return "", nil
+	}
+	return over.Budget, overBudget(over)
+}
+
+// overBudget is the error of a client that has used up a budget.
+func overBudget(over usage.Overdraft) error {
+	seconds := int(over.RetryAfter / time.Second)
+	used := map[string]string{"cpu": "CPU time", "bytes": "bytes"}[over.Budget]
+	return apierrors.NewTooManyRequests(fmt.Sprintf(
+		"the reads of this client have used up its budget of %s for a minute: retry after %d s, or watch in place of reading again", used, seconds), seconds)
+}
+
 // passesOn returns why the request is passed on, "" if the tier may answer it. A resource
 // is followed only for users who may read it.
 func (h *Handler) passesOn(req *http.Request) Reason {
@@ -146,9 +207,11 @@ func (h *Handler) denies(ctx context.Context) Reason {
 	if err != nil {
 		return notAllowed
 	}
-	if decision, _, err := h.cfg.Authorizer.Authorize(ctx, attributes); err != nil || decision != authorizer.DecisionAllow {
+	decision, reason, err := h.cfg.Authorizer.Authorize(ctx, attributes)
+	if err != nil || decision != authorizer.DecisionAllow {
 		return notAllowed
 	}
+	audit.AddAuditAnnotations(ctx, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", reason)
 	return ""
 }
 

@@ -4,8 +4,10 @@ import "k8s.io/component-base/metrics"
 
 // Metrics of a replica. They are safe for concurrent use.
 type Metrics struct {
-	passedOn *metrics.CounterVec
-	upstream *metrics.CounterVec
+	passedOn   *metrics.CounterVec
+	upstream   *metrics.CounterVec
+	authorized *metrics.CounterVec
+	refused    *metrics.CounterVec
 	// documents and documentChecks are those of Documents.
 	documents      *metrics.CounterVec
 	documentChecks *metrics.CounterVec
@@ -34,8 +36,18 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Help:           "Questions to the upstream whether a document of discovery or OpenAPI is current, by result: unchanged, changed or new, refused because it must not be kept, or failed.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
+		authorized: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "authorizations_total",
+			Help:           "Reads whose right was decided, by how: rbac for those that the upstream's RBAC objects allow, review for those about which the upstream was asked, or its last answer was taken.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"by"}),
+		refused: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: "millrace", Subsystem: "replica", Name: "refused_total",
+			Help:           "Requests that the replica refused by itself, by reason: write, for --reads-only, or cpu and bytes, for budgets of clients.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"reason"}),
 	}
-	for _, r := range []metrics.Registerable{m.passedOn, m.upstream, m.documents, m.documentChecks} {
+	for _, r := range []metrics.Registerable{m.passedOn, m.upstream, m.authorized, m.refused, m.documents, m.documentChecks} {
 		if err := register(r); err != nil {
 			return nil, err
 		}

@@ -203,9 +203,14 @@ func (p *Proxy) refusal(req *http.Request, name string, impersonates bool) error
 
 // fail answers with an error of the replica's own.
 func (p *Proxy) fail(w http.ResponseWriter, req *http.Request, err error) {
+	respondError(p.cfg.Serializer, w, req, err)
+}
+
+// respondError answers with an error in the form that the client asks for.
+func respondError(serializer runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, err error) {
 	gv := schema.GroupVersion{Version: "v1"}
 	if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest {
 		gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
 	}
-	responsewriters.ErrorNegotiated(err, p.cfg.Serializer, gv, w, req)
+	responsewriters.ErrorNegotiated(err, serializer, gv, w, req)
 }

@@ -33,6 +33,8 @@ type apiSource struct {
 	// cache configures each cache.
 	cache  cache.Config
 	logger *slog.Logger
+	// maxStaleness is Backend.MaxStaleness of all resources.
+	maxStaleness time.Duration
 	// checkpoints is nil if nothing is kept on disk.
 	checkpoints *checkpoints
 	// fail is called with an error that leaves the caches without a meaning.
@@ -52,7 +54,7 @@ type apiSource struct {
 func newAPISource(client *http.Client, host string, b *backends) *apiSource {
 	s := &apiSource{
 		client: client, host: strings.TrimSuffix(host, "/"), cache: b.cache, logger: b.logger,
-		checkpoints: b.checkpoints, fail: b.fail,
+		maxStaleness: b.maxStaleness, checkpoints: b.checkpoints, fail: b.fail,
 	}
 	s.mu.byResource, s.mu.stops = map[schema.GroupResource]*backend{}, map[schema.GroupResource]context.CancelFunc{}
 	return s
@@ -103,7 +105,7 @@ func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
 	if opened == nil {
 		follows := &resourceFeed{}
 		opened = &backend{feed: follows, servers: s.host + "/" + gr.String(), close: func() {}}
-		opened.Cache, opened.PassOnAfter = cache.New(s.cache), passOnAfter
+		opened.Cache, opened.PassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, s.maxStaleness
 		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
 		s.mu.byResource[gr] = opened
 	}

@@ -60,6 +60,8 @@ type backends struct {
 	// readOnly says that nothing is written, so compact is 0. The compactor then only
 	// follows what others compact.
 	readOnly bool
+	// maxStaleness is Backend.MaxStaleness of all.
+	maxStaleness time.Duration
 	// replayRevisions is MemoryShares'.
 	replayRevisions int64
 	watchAccounts   *slo.Watches
@@ -148,7 +150,7 @@ func (b *backends) open(t storagebackend.TransportConfig, servers string) (*back
 		opened.close = func() { _ = client.Close() }
 	}
 	opened.Client.KV = etcd3.NewETCDLatencyTracker(opened.Client.KV)
-	opened.Cache = cache.New(b.cache)
+	opened.Cache, opened.MaxStaleness = cache.New(b.cache), b.maxStaleness
 	prefix := storage.EtcdPrefix(b.prefix, "")
 	follows := store.NewFeed(store.FeedConfig{
 		Client: opened.Client.Client, Prefix: prefix, Sink: opened.Cache, Logger: b.logger,

@@ -100,6 +100,7 @@ func newShared(b *backends, budget *encode.Budget, recent *encode.RecentFrames, 
 	return &read.SharedConfig{
 		Budget: budget, RecentFrames: recent, Proofs: proofs, Accounts: b.watchAccounts,
 		Compress: gate.Enabled(features.APIResponseCompression), CompressWatches: watches, MinTimeout: o.minTimeout,
+		BoundedStaleness: b.maxStaleness > 0,
 	}
 }
 

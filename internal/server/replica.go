@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/replica"
+	"github.com/millrace/millrace/internal/usage"
 )
 
 // Replica is one `millrace replica`.
@@ -31,6 +32,10 @@ type Replica struct {
 	server   *kube.Replica
 	backends *backends
 	api      *apiSource // nil with etcd
+	// runRights must run beside the server. It is set with server.
+	runRights func(context.Context)
+	// budgets bound what clients read. They are nil without a limit.
+	budgets *usage.Budgets
 }
 
 // NewReplica checks the options and makes a replica. out receives what a person is to
@@ -75,7 +80,7 @@ func (r *Replica) run(ctx context.Context) error {
 	setGCPercent(loadingGCPercent)
 	shares := o.memoryShares(availableMemory())
 	b := r.newBackends(shares, nil)
-	b.compact, b.readOnly = 0, true
+	b.compact, b.readOnly, b.maxStaleness = 0, true, o.BoundedStaleness
 	r.backends = b
 	release, err := r.openCheckpoints(ctx, b)
 	if err != nil {
@@ -93,7 +98,8 @@ func (r *Replica) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	accounts, err := r.newReadAccounts()
+	r.budgets = usage.NewBudgets(usage.BudgetConfig{CPUSeconds: o.BudgetCPUSeconds, Bytes: float64(o.BudgetBytes.Value())})
+	accounts, err := r.newReadAccounts(r.budgets)
 	if err != nil {
 		return err
 	}
@@ -109,6 +115,7 @@ func (r *Replica) run(ctx context.Context) error {
 		return err
 	}
 	defer runUntilStopped(ctx, r.upstream.Run)()
+	defer runUntilStopped(ctx, r.runRights)()
 	return b.runUntilFailure(ctx, func(ctx context.Context) error { return r.runWithFeeds(ctx, tier, r.server) })
 }
 
@@ -170,7 +177,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	var handler http.Handler
 	r.options.Kube.UseUpstream(r.options.Kubeconfig, config)
 	r.server, err = kube.BuildReplica(r.options.Kube, kube.ReplicaConfig{
-		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, CustomResources: custom,
+		Served: r.upstream.Versions(), Storage: tier.decorator.Decorate, Stored: tier.decorator.Store, CustomResources: custom,
 		Requests:      http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(w, req) }),
 		Authenticator: replica.NewAuthenticator, Outermost: replica.Stash, Local: isLocal,
 		Front: tier.front, Protocols: useProtocols, Ready: tier.ready(), Logger: r.logger,
@@ -182,13 +189,14 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	if err != nil {
 		return err
 	}
-	handler = replica.NewHandler(replica.Config{
-		Reads: tier.tier.Wrap, Follow: r.follow, Documents: documents, Authorizer: r.server.Authorizer(), Proxy: proxy, Metrics: counters,
-		CutOffSince: r.cutOffSince,
-	})
 	r.builtIn = map[schema.GroupVersionResource]schema.GroupVersionResource{}
 	for _, route := range r.server.Routes() {
 		r.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
+	}
+	if handler, err = r.newHandler(ctx, tier, replica.Config{
+		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
+	}); err != nil {
+		return err
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })

@@ -3,10 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
 
@@ -33,15 +35,34 @@ type ReplicaOptions struct {
 	// the least time between two.
 	CheckpointDir      string
 	CheckpointInterval time.Duration
+	// AuthorizationMode is how rights are decided: AuthorizeByReview or AuthorizeByRBAC.
+	AuthorizationMode string
+	// ReadsOnly refuses requests that might change something.
+	ReadsOnly bool
+	// BudgetCPUSeconds and BudgetBytes are what a client may read in a minute; 0 for any.
+	BudgetCPUSeconds float64
+	BudgetBytes      resource.QuantityValue
+	// BoundedStaleness is how old an answer may be that cannot be proven to be new; 0 for
+	// none.
+	BoundedStaleness time.Duration
 
 	// flags are set by AddFlags. NewReplica gives them to Options.
 	flags *pflag.FlagSet
 }
 
+const (
+	// AuthorizeByReview asks the upstream about each user and object.
+	AuthorizeByReview = "SubjectAccessReview"
+	// AuthorizeByRBAC looks at the upstream's RBAC objects first.
+	AuthorizeByRBAC = "RBAC,SubjectAccessReview"
+)
+
 // NewReplicaOptions makes options with their defaults. Only one of two commands that share
 // options may run in a process.
 func NewReplicaOptions(shared *Options) *ReplicaOptions {
-	return &ReplicaOptions{Options: shared, Kube: kube.NewReplicaOptions(shared.Kube), CheckpointInterval: time.Minute}
+	return &ReplicaOptions{
+		Options: shared, Kube: kube.NewReplicaOptions(shared.Kube), CheckpointInterval: time.Minute, AuthorizationMode: AuthorizeByReview,
+	}
 }
 
 // AddFlags adds all flags to those of a command and returns them by section.
@@ -56,6 +77,11 @@ func (o *ReplicaOptions) AddFlags(fs *pflag.FlagSet) cliflag.NamedFlagSets {
 	own.StringSliceVar(&o.Exclude, "exclude", nil, "Resources whose reads are always passed on, such as secrets,events.")
 	own.StringVar(&o.CheckpointDir, "data-dir", "", "Directory to keep what the replica holds in, so that a restart loads it from there and only asks the upstream for what came after. Its files hold what etcd holds, without what is encrypted there. Without it nothing is kept.")
 	own.DurationVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "Least time between two checkpoints in --data-dir. Large ones are written less often: 2Mi a second on the average.")
+	own.StringVar(&o.AuthorizationMode, "authorization-mode", o.AuthorizationMode, "How the right to read is decided: \""+AuthorizeByReview+"\" asks the upstream about each user and object; \""+AuthorizeByRBAC+"\" lets those read whom the upstream's RBAC objects allow, and asks about others. Only for an upstream whose authorizers include RBAC, with none before it that denies what RBAC allows.")
+	own.BoolVar(&o.ReadsOnly, "reads-only", false, "Refuse requests that might change something, with 405 and the address to send them to: writes, and exec, attach, portforward and proxy. Reviews of users and rights are passed on.")
+	own.Float64Var(&o.BudgetCPUSeconds, "budget-cpu-seconds-per-minute", 0, "CPU seconds that the GETs and LISTs of a client, a user at an address, may take in a minute, by an estimate. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
+	own.Var(&o.BudgetBytes, "budget-bytes-per-minute", "Bytes that a client, a user at an address, may be sent in a minute by GETs, LISTs and the initial events of watches, such as 1Gi. Then its reads get 429 and a Retry-After; those of system:masters never do. 0 is no limit.")
+	own.DurationVar(&o.BoundedStaleness, "bounded-staleness", 0, "How old a GET or LIST without a resource version may be, such as 5s, if the cache cannot be proven to be new within 0.3 s. Such an answer has the header X-Millrace-Stale. 0 answers none.")
 	o.addReadFlags(own)
 	o.addSLOFlags(own)
 	kubernetes := o.Kube.Flags()
@@ -94,6 +120,9 @@ func (o *ReplicaOptions) validate() error {
 			return fmt.Errorf("%s is in --follow and in --exclude: remove it from one of them", named)
 		}
 	}
+	if err := o.validateRights(); err != nil {
+		return err
+	}
 	if port := o.Kube.SecurePort(); port < 1 || port > 65535 {
 		return fmt.Errorf("--secure-port=%d is no port to serve on: give one from 1 to 65535", port)
 	}
@@ -108,6 +137,29 @@ func (o *ReplicaOptions) validate() error {
 	}
 	return o.validateSLO()
 }
+
+// validateRights checks the flags about who may read, and how much.
+func (o *ReplicaOptions) validateRights() error {
+	if o.AuthorizationMode != AuthorizeByReview && !o.usesRBAC() {
+		return fmt.Errorf("--authorization-mode=%s is unknown: give %q or %q", o.AuthorizationMode, AuthorizeByReview, AuthorizeByRBAC)
+	}
+	if ttl := o.Kube.RightsTTL(); o.usesRBAC() && ttl < minRightsTTL {
+		return fmt.Errorf("--authorization-webhook-cache-authorized-ttl=%v is too short to prove how new RBAC objects are: give %v or more, or leave RBAC out of --authorization-mode", ttl, minRightsTTL)
+	}
+	if o.BudgetCPUSeconds < 0 || math.IsNaN(o.BudgetCPUSeconds) {
+		return fmt.Errorf("--budget-cpu-seconds-per-minute=%v is no time: give 0 for no limit, or a number of seconds", o.BudgetCPUSeconds)
+	}
+	if o.BoundedStaleness < 0 {
+		return fmt.Errorf("--bounded-staleness=%v is negative: give 0 for none, or a duration such as 5s", o.BoundedStaleness)
+	}
+	if o.BudgetBytes.Sign() < 0 {
+		return fmt.Errorf("--budget-bytes-per-minute=%s is negative: give 0 for no limit", o.BudgetBytes.String())
+	}
+	return nil
+}
+
+// usesRBAC reports whether RBAC objects decide about rights.
+func (o *ReplicaOptions) usesRBAC() bool { return o.AuthorizationMode == AuthorizeByRBAC }
 
 // usesEtcd reports whether objects come from etcd, and not from the upstream's API.
 func (o *ReplicaOptions) usesEtcd() bool { return len(o.Kube.EtcdServers()) > 0 }

@@ -162,7 +162,7 @@ func (s *Server) serve(ctx context.Context, embedded *store.EmbeddedEtcd) error 
 	if err != nil {
 		return err
 	}
-	accounts, err := s.newReadAccounts()
+	accounts, err := s.newReadAccounts(nil)
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ type Backend struct {
 	// Compactor knows the oldest revision that etcd holds. Nil means that the revision
 	// is unknown.
 	Compactor etcd3.Compactor
-	// PassOnAfter is Config.PassOnAfter of the stores.
-	PassOnAfter time.Duration
+	// PassOnAfter and MaxStaleness are those of Config.
+	PassOnAfter, MaxStaleness time.Duration
 }
 
 // Decorator makes a Store wherever Kubernetes would make a storage of its own. Its
@@ -106,6 +106,7 @@ func (d *Decorator) Decorate(
 		IndexedFields: indexedFields(indexers),
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
 		PassOnAfter:   backend.PassOnAfter,
+		MaxStaleness:  backend.MaxStaleness,
 	}
 	cfg.Resource = backend.Cache.Register(d.cacheSpec(cfg, config.GroupResource, transformer))
 	s := New(cfg)

@@ -61,12 +61,46 @@ func (s *Store) waitLikeEtcd(ctx context.Context, rv uint64) error {
 	return nil
 }
 
-// waitConsistent waits until the cache holds every write acknowledged so far.
+// waitConsistent waits until the cache holds every write acknowledged so far. A read that
+// may be answered with a stale state waits a short time for that.
 func (s *Store) waitConsistent(ctx context.Context) error {
-	began := time.Now()
+	if stale := cache.StalenessFrom(ctx); stale != nil && s.cfg.MaxStaleness > 0 {
+		return s.waitBounded(ctx, stale)
+	}
+	return s.waitProven(ctx, s.cfg.PassOnAfter)
+}
+
+// staleAfter is how long a read that may be answered with a stale state waits for a proof
+// that the state is new.
+const staleAfter = 300 * time.Millisecond
+
+// waitBounded waits for a proof, or finds that the cache is new enough without one.
+func (s *Store) waitBounded(ctx context.Context, stale *cache.Staleness) error {
+	wait := staleAfter
 	if s.cfg.PassOnAfter > 0 {
+		wait = s.cfg.PassOnAfter
+	}
+	err := s.waitProven(ctx, wait)
+	if err == nil {
+		return nil
+	}
+	if age, ok := s.cfg.Consistent.Age(); ok && age <= s.cfg.MaxStaleness {
+		stale.Age = age
+		return nil
+	}
+	if s.cfg.PassOnAfter > 0 {
+		return err
+	}
+	return s.waitProven(ctx, 0)
+}
+
+// waitProven waits until the cache holds every write acknowledged so far, for at most a
+// time if that is not 0.
+func (s *Store) waitProven(ctx context.Context, most time.Duration) error {
+	began := time.Now()
+	if most > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.cfg.PassOnAfter)
+		ctx, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
 	_, err := s.cfg.Consistent.Wait(ctx)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,15 @@ func (s *Store) Cache() *cache.Cache { return s.cfg.Cache }
 
 // Progress returns how far the cache has followed etcd.
 func (s *Store) Progress() *cache.Progress { return s.cfg.Cache.Progress() }
+
+// WaitConsistent returns once the cache holds every write that was acknowledged before the
+// call.
+func (s *Store) WaitConsistent(ctx context.Context) error {
+	if _, err := s.cfg.Consistent.Wait(ctx); err != nil {
+		return fmt.Errorf("wait for the newest %s: %w", s.cfg.Resource.GroupResource(), err)
+	}
+	return nil
+}
 
 // Notify calls reached once the cache holds every event up to a revision.
 func (s *Store) Notify(revision int64, reached func()) (cancel func()) {

@@ -46,6 +46,9 @@ type Config struct {
 	// load, and another server has to answer. Zero means that reads wait as in Kubernetes,
 	// and end with its errors.
 	PassOnAfter time.Duration
+	// MaxStaleness is how old the answer of a read may be that has a cache.Staleness. Zero
+	// means that all are new.
+	MaxStaleness time.Duration
 	// IndexedFields are the fields that Kubernetes' watch cache would index.
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.

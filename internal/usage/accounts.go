@@ -21,6 +21,8 @@ type Config struct {
 	// ProcessCPU returns the CPU time that this process has used so far. Estimates of
 	// requests' CPU are scaled down to it. Nil leaves them unscaled.
 	ProcessCPU func() time.Duration
+	// Budgets are charged with the cost of each request. They may be nil.
+	Budgets *Budgets
 	// Logger receives storms, and large requests that were passed on. Nil means
 	// slog.Default.
 	Logger *slog.Logger
@@ -113,6 +115,7 @@ func (a *Accounts) Observe(r *Request) {
 	c := charge{cost: r.Cost, minute: minuteOf(now), host: maphash.String(a.seed, host(r.Address))}
 	c.cost.Requests = 1
 	c.cost.CPU = a.scale.apply(now, r.Cost.CPU)
+	a.cfg.Budgets.charge(r.Client.User, r.Address, &c.cost)
 	clientHash, clients := a.clients.find(r.Client)
 	r.Shape.Truncate()
 	shapeHash, shapes := a.shapes.find(r.Shape)

@@ -92,6 +92,11 @@ func (s *stormDetector) init(cfg *Config) {
 // rejects the request, and asks the client to retry after them.
 func (a *Accounts) Relist(r *Relist) time.Duration { return a.storms.relist(r, a.cfg.Clock.Now()) }
 
+// ChargeInitialEvents charges a client with the bytes of a watch's initial events.
+func (a *Accounts) ChargeInitialEvents(client report.Client, address string, bytes uint64) {
+	a.cfg.Budgets.charge(client.User, address, &report.ListCost{Bytes: bytes})
+}
+
 // AddRelistBytes adds to the bytes of a storm, if there is one. It is for the initial
 // events of a watch. Observe adds the bytes of LISTs itself.
 func (a *Accounts) AddRelistBytes(program, resource string, bytes uint64) {

@@ -45,7 +45,7 @@ func TestNothingIsWritten(t *testing.T) {
 	for name, flags := range sources(upstream) {
 		t.Run(name, func(t *testing.T) {
 			// The interval would have a server compact at once.
-			replica := harness.StartReplica(t, upstream, append(flags, "--etcd-compaction-interval=1s")...)
+			replica := harness.StartReplica(t, upstream, append(flags, "--etcd-compaction-interval=1s", "--enable-priority-and-fairness", byRBAC)...)
 			client := clientset(t, replica.Config())
 			for _, version := range []string{"", "0"} {
 				must(client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{ResourceVersion: version}))(t)

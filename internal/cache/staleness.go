@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Staleness lets a read be answered from a cache that could not be proven to be new. The
+// read finds in it how old the answer may be.
+type Staleness struct {
+	// Age bounds the age of the answer: every write that was acknowledged before is in it.
+	// Zero means that the answer is proven to be new.
+	Age time.Duration
+}
+
+type stalenessKey struct{}
+
+// WithStaleness returns the context of a read that may be answered with a stale state.
+func WithStaleness(ctx context.Context) (context.Context, *Staleness) {
+	s := &Staleness{}
+	return context.WithValue(ctx, stalenessKey{}, s), s
+}
+
+// StalenessFrom returns the Staleness of a read, nil if its answer must be new.
+func StalenessFrom(ctx context.Context) *Staleness {
+	s, _ := ctx.Value(stalenessKey{}).(*Staleness)
+	return s
+}
+
+// proofs are the times for which the cache is known to be complete. A check that began at
+// a time and found a revision proves, once the cache has reached the revision, that the
+// cache has every write that was acknowledged before that time.
+//
+// Checks may come each millisecond, and a bookmark that ends them once a minute. So only
+// some are kept: at most maxChecks, checkSpacing apart.
+type proofs struct {
+	mu struct {
+		sync.Mutex
+		provenAt time.Time
+		// checks are those whose revision is not reached, the oldest first.
+		checks []check
+	}
+}
+
+type check struct {
+	began    time.Time
+	revision int64
+}
+
+const (
+	maxChecks    = 256
+	checkSpacing = time.Second / 2
+)
+
+// add notes a check that found a revision.
+func (p *proofs) add(c check, reached int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settleLocked(reached)
+	if c.revision <= reached {
+		p.mu.provenAt = c.began
+		return
+	}
+	n := len(p.mu.checks)
+	if n == maxChecks || n > 0 && c.began.Sub(p.mu.checks[n-1].began) < checkSpacing {
+		return
+	}
+	p.mu.checks = append(p.mu.checks, c)
+}
+
+// settleLocked ends the checks whose revision is reached.
+func (p *proofs) settleLocked(reached int64) {
+	for len(p.mu.checks) > 0 && p.mu.checks[0].revision <= reached {
+		p.mu.provenAt = p.mu.checks[0].began
+		p.mu.checks = p.mu.checks[1:]
+	}
+}
+
+// newest returns the time for which the cache is known to be complete: zero if there is
+// none.
+func (p *proofs) newest(reached int64) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settleLocked(reached)
+	return p.mu.provenAt
+}
+
+// Age returns how old the cache is at most. It returns false if that is not known. Reads
+// that wait for a proof are what is known of: without them the cache seems to age.
+func (c *Consistent) Age() (age time.Duration, ok bool) {
+	at := c.proofs.newest(c.progress.Revision())
+	return time.Since(at), !at.IsZero()
+}
