@@ -15,7 +15,7 @@ type ReplicaReport struct {
 	Source string `json:"source"`
 	// Followed has a row for each resource that is followed, or for each etcd cluster. Those
 	// that do not follow come first.
-	Followed []Followed `json:"followed"`
+	Followed []FollowedResource `json:"followed"`
 	// Answered counts the reads that were answered here, by verb.
 	Answered map[string]uint64 `json:"answered"`
 	// PassedOn counts the requests that were passed on, by reason.
@@ -25,8 +25,8 @@ type ReplicaReport struct {
 	Asked map[string]uint64 `json:"asked"`
 }
 
-// Followed is a resource of the upstream, or an etcd cluster.
-type Followed struct {
+// FollowedResource is a resource of the upstream, or an etcd cluster.
+type FollowedResource struct {
 	Name     string `json:"name"`
 	Objects  int    `json:"objects"`
 	Revision int64  `json:"revision"`

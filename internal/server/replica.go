@@ -154,17 +154,9 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	proxy, err := replica.NewProxy(replica.ProxyConfig{
-		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
-		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
-	})
+	proxy, err := r.newProxy(ctx, config, counters)
 	if err != nil {
 		return err
-	}
-	if r.options.ProxyClientCert != "" {
-		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
-			return err
-		}
 	}
 	custom := tier.customResources()
 	custom.Stored = nil // the cache has every key that is read
@@ -200,11 +192,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	}
 	main := strings.Join(r.options.Kube.EtcdServers(), ",")
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return tier.backends.monitors(main), nil })
-	reporter := &replicaReporter{
-		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
-		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters,
-	}
-	tier.replicaReport = reporter.report
+	tier.replicaReport = r.newReporter(config, tier, counters).report
 	if err := tier.setRoutes(r.server); err != nil {
 		return err
 	}
@@ -214,6 +202,24 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 		}
 	}
 	return r.followFromStart()
+}
+
+// newProxy makes what passes requests on. It fails if the upstream does not trust the
+// certificate that is to name users.
+func (r *Replica) newProxy(ctx context.Context, config *rest.Config, counters *replica.Metrics) (http.Handler, error) {
+	proxy, err := replica.NewProxy(replica.ProxyConfig{
+		Upstream: config, FrontProxyCert: r.options.ProxyClientCert, FrontProxyKey: r.options.ProxyClientKey,
+		MayImpersonate: r.upstream.MayImpersonate, Serializer: scheme.Codecs, Metrics: counters, Logger: r.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.options.ProxyClientCert != "" {
+		if err := r.upstream.CheckFrontProxy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return proxy, nil
 }
 
 // isLocal reports whether a path belongs to the replica itself. The upstream has most of

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 
 	"github.com/millrace/millrace/internal/replica"
@@ -24,11 +25,18 @@ type replicaReporter struct {
 	counters   *replica.Metrics
 }
 
+func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *replica.Metrics) *replicaReporter {
+	return &replicaReporter{
+		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
+		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters,
+	}
+}
+
 // report implements dashboard.Source's Replica.
 func (p *replicaReporter) report() report.ReplicaReport {
 	now := time.Now()
 	made := report.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Source: "api", Followed: []report.Followed{},
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Source: "api", Followed: []report.FollowedResource{},
 		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {
@@ -38,7 +46,7 @@ func (p *replicaReporter) report() report.ReplicaReport {
 		made.PassedOn[reason] += count
 	}
 	for _, b := range p.tier.backends.all() {
-		f := report.Followed{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
+		f := report.FollowedResource{Name: strings.TrimPrefix(b.servers, p.address+"/"), Revision: b.Cache.Progress().Revision()}
 		for _, r := range b.Cache.Resources() {
 			f.Objects += r.Snapshot().Len()
 		}
@@ -50,7 +58,7 @@ func (p *replicaReporter) report() report.ReplicaReport {
 		}
 		made.Followed = append(made.Followed, f)
 	}
-	slices.SortFunc(made.Followed, func(a, b report.Followed) int {
+	slices.SortFunc(made.Followed, func(a, b report.FollowedResource) int {
 		return cmp.Or(-cmp.Compare(boolGauge(a.Error != ""), boolGauge(b.Error != "")), -cmp.Compare(a.Objects, b.Objects), cmp.Compare(a.Name, b.Name))
 	})
 	return made

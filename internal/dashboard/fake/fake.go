@@ -210,7 +210,7 @@ func (f *Cluster) feed() report.FeedReport {
 func (f *Cluster) replica() report.ReplicaReport {
 	return report.ReplicaReport{
 		Time: time.Now(), Upstream: "https://api.example.com:6443", Version: "v1.37.1", OwnVersion: "v1.37.2", Source: "api",
-		Followed: []report.Followed{
+		Followed: []report.FollowedResource{
 			{Name: "widgets.example.com", Objects: 40, Revision: 81_100_000, Broken: 12, Error: "feed from https://api.example.com:6443/apis/example.com/v1/widgets is broken: connection refused"},
 			{Name: "pods", Objects: 104_000, Revision: int64(f.grown(81_204_110, 700))},
 			{Name: "nodes", Objects: 5_000, Revision: 81_204_001},
