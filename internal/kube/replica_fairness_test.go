@@ -9,6 +9,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
@@ -44,7 +45,7 @@ func TestFairnessWritesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			upstream := fake.NewClientset(flowSchema("alice"))
+			upstream := fake.NewClientset(flowSchema("alice"), bootstrap.MandatoryPriorityLevelConfigurationCatchAll, bootstrap.MandatoryPriorityLevelConfigurationExempt)
 			factory := informers.NewSharedInformerFactory(upstream, 0)
 			controller := flowcontrol.New(factory, client(upstream.FlowcontrolV1()), 10)
 			factory.Start(t.Context().Done())

@@ -14,7 +14,8 @@ import (
 // RightsConfig of Rights. All fields without a comment on their zero value are needed.
 type RightsConfig struct {
 	// RBAC decides by RBAC objects of the upstream that the replica holds. Only its
-	// permissions count.
+	// permissions count. Nil has the upstream asked about all; Oracle and Current have no
+	// meaning then.
 	RBAC authorizer.UnconditionalAuthorizer
 	// Review asks the upstream, and may remember answers for some seconds. Oracle asks it
 	// and remembers none.
@@ -87,7 +88,7 @@ func (r *Rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 // allows reports whether RBAC objects allow a request, which must be current. API servers
 // with RBAC let administrators do everything before they look at objects.
 func (r *Rights) allows(ctx context.Context, a authorizer.Attributes) (allowed bool, reason string) {
-	if r.refuted.Load() || !r.cfg.Current() {
+	if r.cfg.RBAC == nil || r.refuted.Load() || !r.cfg.Current() {
 		return false, ""
 	}
 	if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {

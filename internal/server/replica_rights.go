@@ -78,14 +78,15 @@ func (r *Replica) newHandler(ctx context.Context, tier *readTier, cfg replica.Co
 // server.
 func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
 	review, nothing := r.server.Authorizer(), func(context.Context) {}
+	byReview := replica.NewRights(replica.RightsConfig{Review: review, Metrics: counters, Logger: r.logger})
 	if !r.options.usesRBAC() {
-		return review, nothing, nil
+		return byReview, nothing, nil
 	}
 	proof := &rightsProof{prove: tier.proveRBAC, holds: r.options.Kube.RightsTTL()}
 	if r.api != nil {
 		may, err := r.followRBAC(ctx)
 		if err != nil || !may {
-			return review, nothing, err
+			return byReview, nothing, err
 		}
 		proof.prove = r.api.proveRBAC
 	}
