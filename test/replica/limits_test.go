@@ -141,8 +141,8 @@ func auditEvents(t *testing.T, file string) (events []auditv1.Event) {
 	return events
 }
 
-// audited are the fields of an event in which a replica's is the upstream's: as JSON.
-func audited(t *testing.T, event *auditv1.Event) string {
+// auditedAs are the fields of an event in which a replica's is the upstream's: as JSON.
+func auditedAs(t *testing.T, event *auditv1.Event) string {
 	t.Helper()
 	same := *event
 	same.AuditID, same.RequestReceivedTimestamp, same.StageTimestamp = "", metav1.MicroTime{}, metav1.MicroTime{}
@@ -208,7 +208,7 @@ func TestAuditIsTheUpstreams(t *testing.T) {
 	byID := func(file, id string) (events []string) {
 		for _, event := range auditEvents(t, file) {
 			if string(event.AuditID) == id {
-				events = append(events, audited(t, &event))
+				events = append(events, auditedAs(t, &event))
 			}
 		}
 		return events
