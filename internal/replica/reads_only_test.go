@@ -39,7 +39,7 @@ func TestReadsOnly(t *testing.T) {
 		{testRequest{"POST", "/api/v1/namespaces/n/serviceaccounts/s/token", "", token}, "write"},
 		{testRequest{"POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews/x", "", token}, "write"},
 		{testRequest{"POST", pod + "/exec", "", token}, "write"}, {testRequest{"GET", pod + "/exec", "", upgrade}, "write"},
-		{testRequest{"GET", pod + "/attach", "", token}, "write"}, {testRequest{"GET", pod + "/portforward", "", token}, "write"},
+		{testRequest{"GET", pod + "/exec", "", token}, "write"}, {testRequest{"GET", pod + "/attach", "", token}, "write"}, {testRequest{"GET", pod + "/portforward", "", token}, "write"},
 		{testRequest{"GET", "/api/v1/nodes/n/proxy/run", "", token}, "write"}, {testRequest{"GET", "/api/v1/proxy/nodes/n", "", token}, "write"},
 		{testRequest{"GET", "/apis/other.example.org/v1/namespaces/n/machines/m/console", "", upgrade}, "write"},
 		{testRequest{"GET", pod + "/log", "", upgrade}, "upstream"}, {testRequest{"POST", "/logs", "", token}, "write"},
