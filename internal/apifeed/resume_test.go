@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -107,8 +108,13 @@ func TestRestored(t *testing.T) {
 			t.Parallel()
 			f, sink, ended := run(t, steps...)
 			sink.expect(t, "begin", added+widget("a", 5), "end 7")
-			if err := <-ended; !errors.Is(err, store.ErrWentBack) {
-				t.Errorf("Run ended with %v", err)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, store.ErrWentBack) {
+					t.Errorf("Run ended with %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the feed goes on over another history")
 			}
 			if f.Healthy() == nil || f.BrokenSince().IsZero() {
 				t.Errorf("healthy: %v, broken since %v", f.Healthy(), f.BrokenSince())

@@ -132,7 +132,7 @@ func TestImage(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), file, "version")
 	cmd.Env = append(os.Environ(), harness.AsProgram)
 	output, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "millrace") || string(tree["etc/ssl/certs/ca-certificates.crt"]) != "roots" {
+	if err != nil || !strings.Contains(string(output), "Millrace") || string(tree["etc/ssl/certs/ca-certificates.crt"]) != "roots" {
 		t.Errorf("%s version: %v\n%s", name, err, output)
 	}
 }

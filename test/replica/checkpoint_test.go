@@ -100,6 +100,40 @@ func TestResumesFromCheckpoint(t *testing.T) {
 	}
 }
 
+const encryption = `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [{"resources": ["secrets"], "providers": [
+	{"aescbc": {"keys": [{"name": "key1", "secret": "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="}]}}, {"identity": {}}]}]}`
+
+// TestEncryptedIsNotOnDisk restarts a replica of an etcd with encrypted secrets: they are
+// not in its checkpoint, and come from etcd.
+func TestEncryptedIsNotOnDisk(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "encryption.json")
+	if err := os.WriteFile(config, []byte(encryption), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	encrypts := "--encryption-provider-config=" + config
+	upstream := harness.Start(t, harness.ShortTempDir(t), "--read-path=kubernetes", encrypts)
+	client := clientset(t, upstream.Config())
+	secret, plain := "4cb1a07d6be99f25c83e", "90d7f3a86c1be5247fd1"
+	must(client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"v": secret}}, metav1.CreateOptions{}))(t)
+	last := must(client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(plain), metav1.CreateOptions{}))(t).ResourceVersion
+	dir := filepath.Join(harness.ShortTempDir(t), "data")
+	flags := []string{upstream.EtcdServers(), encrypts, "--data-dir=" + dir, "--checkpoint-interval=500ms"}
+	replica := harness.StartReplica(t, upstream, flags...)
+	awaitReached(t, replica, last)
+	awaitCheckpoint(t, dir, "etcd-*", time.Now())
+	replica.Kill()
+	file := must(filepath.Glob(filepath.Join(dir, "checkpoints", "*.checkpoint")))(t)[0]
+	if written := string(must(os.ReadFile(file))(t)); strings.Contains(written, secret) || !strings.Contains(written, plain) {
+		t.Errorf("the checkpoint has the secret: %v; the config map: %v", strings.Contains(written, secret), strings.Contains(written, plain))
+	}
+	replica = harness.StartReplica(t, upstream, flags...)
+	got := must(clientset(t, replica.Config()).CoreV1().Secrets("default").Get(t.Context(), "s", metav1.GetOptions{ResourceVersion: "0"}))(t)
+	if string(got.Data["v"]) != secret || !strings.Contains(replica.Output(), "Feed has loaded its checkpoint") {
+		t.Errorf("got %s\n%s", got.Data["v"], replica.Output())
+	}
+}
+
 // awaitReached waits until a replica has a revision.
 func awaitReached(t *testing.T, replica *harness.Server, version string) {
 	t.Helper()
