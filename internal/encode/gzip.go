@@ -14,8 +14,8 @@ import (
 // So any sequence of them under one gzip header is a valid stream (RFC 1951, 3.2.4; RFC
 // 1952). Bytes that are too few to be worth compressing are sent as a stored block.
 
-// deflateLevel was chosen by docs/bench/list.md. Each segment is compressed once for all
-// readers, so the bytes on the wire matter more than the CPU to compress them.
+// deflateLevel was chosen by docs/bench/list.md. What it compresses is kept for all readers,
+// so the bytes on the wire matter more than the CPU to compress them.
 const deflateLevel = 5
 
 // gzipHeader has no name and no time. Its extra flags and operating system are those that
@@ -33,8 +33,8 @@ const maxStoredBlock = 1<<16 - 1
 
 // segmentDeflaters compress segments, which refer to nothing before them. frameDeflaters
 // compress frames, which may refer to the frame before. They have a pool of their own,
-// because Reset does not take the dictionary from a writer that once had one. fastDeflaters compress bytes that
-// are sent once.
+// because Reset does not take the dictionary from a writer that once had one. fastDeflaters
+// compress bytes that are sent once.
 var (
 	segmentDeflaters = deflaterPool(deflateLevel)
 	frameDeflaters   = deflaterPool(deflateLevel)
@@ -53,10 +53,10 @@ func deflaterPool(level int) *sync.Pool {
 
 // deflate compresses src to blocks that end on a byte boundary and refer to nothing before
 // them. The result is the caller's.
-func deflate(src []byte) ([]byte, error) {
+func deflate(src []byte, pool *sync.Pool) ([]byte, error) {
 	out := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(out)
-	if err := deflateTo(out, src, segmentDeflaters); err != nil {
+	if err := deflateTo(out, src, pool); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(out.Bytes()), nil
