@@ -1,7 +1,7 @@
 package encode
 
 import (
-	"sync"
+	"slices"
 	"weak"
 
 	"github.com/millrace/millrace/internal/resource"
@@ -16,10 +16,8 @@ const minCompressedRatio = 8
 type segmentCoding struct {
 	cell func(*slot) *cell
 	// weak is guarded by slot.build.
-	weak func(*slot) *weak.Pointer[segment]
-	// compress is for a segment that is kept. pass is for one that its first reader is sent
-	// and that is not kept; nil means that all are kept.
-	compress, pass func(*Form, *segment) (*segment, error)
+	weak     func(*slot) *weak.Pointer[segment]
+	compress func(*Form, *segment) (*segment, error)
 }
 
 func codingOf(encoding Encoding) segmentCoding {
@@ -33,13 +31,12 @@ func codingOf(encoding Encoding) segmentCoding {
 	return segmentCoding{
 		cell:     func(s *slot) *cell { return &s.deflate },
 		weak:     func(s *slot) *weak.Pointer[segment] { return &s.build.deflate },
-		compress: func(f *Form, plain *segment) (*segment, error) { return f.deflate(plain, segmentDeflaters) },
-		pass:     func(f *Form, plain *segment) (*segment, error) { return f.deflate(plain, fastDeflaters) },
+		compress: (*Form).deflate,
 	}
 }
 
-func (f *Form) deflate(plain *segment, pool *sync.Pool) (*segment, error) {
-	seg, err := plain.deflated(pool)
+func (f *Form) deflate(plain *segment) (*segment, error) {
+	seg, err := plain.deflated()
 	if err == nil && f.cfg.Framing.isWatch() {
 		seg.sizes = plain.itemSizes()
 	}
@@ -47,10 +44,8 @@ func (f *Form) deflate(plain *segment, pool *sync.Pool) (*segment, error) {
 }
 
 // compressedSegment returns the segment of a group compressed for gzip or zstd streams.
-//
-// The first gzip stream is compressed fast, and its segments are not kept: to compress them
-// well takes several times longer than to encode them. The second one compresses them well,
-// for itself and all later ones.
+// It is kept from its first reader on, for it is small. What it is made of is not, if the group
+// was not read before (Form.pass).
 func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
@@ -67,53 +62,33 @@ func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding En
 	if seg := shared.Value(); seg != nil {
 		return seg, nil
 	}
-	if coding.pass != nil && !own.build.deflated {
-		if seg, err := f.compressPassedLocked(own, coding, inherited); seg != nil || err != nil {
-			return seg, err
-		}
-	}
-	plain, _, err := f.buildPlainLocked(m, own, inherited, keep)
+	passed, err := f.passLocked(own, inherited)
 	if err != nil {
+		return nil, err
+	}
+	var plain *segment
+	if passed != nil {
+		defer passed.release()
+		plain = &segment{bytes: passed.segment.bytes, ends: slices.Clone(passed.segment.ends), size: passed.segment.size}
+	} else if plain, _, err = f.buildPlainLocked(m, own, inherited, keep); err != nil {
 		return nil, err
 	}
 	// A tight budget has the plain segment kept as zstd.
 	if seg := c.load(); seg != nil {
 		return seg, nil
 	}
-	compress, passing := coding.compress, coding.pass != nil && !own.build.deflated && !plain.large()
-	if passing {
-		compress = coding.pass
-	}
-	seg, err := compress(f, plain)
+	seg, err := coding.compress(f, plain)
 	if err != nil {
 		return nil, err
 	}
-	own.build.deflated = own.build.deflated || passing
 	*shared = weak.Make(seg)
 	switch {
-	case !keep || passing:
+	case !keep:
 	case plain.large() && minCompressedRatio*seg.cost() > plain.cost():
 		f.cfg.Budget.retainTransient(seg)
 	default:
 		m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, c, seg)
 	}
-	return seg, nil
-}
-
-// compressPassedLocked compresses the plain segment for its first reader, who is sent gzip. It
-// returns nil if the group was read before. own.build is held.
-func (f *Form) compressPassedLocked(own *slot, coding segmentCoding, inherited *slot) (*segment, error) {
-	passed, err := f.passLocked(own, inherited)
-	if passed == nil {
-		return nil, err
-	}
-	defer passed.release()
-	seg, err := coding.pass(f, &passed.segment)
-	if err != nil {
-		return nil, err
-	}
-	own.build.deflated = true
-	*coding.weak(own) = weak.Make(seg)
 	return seg, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,25 +128,55 @@ func TestFirstListOfATightBudgetKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestSecondGzipIsKept lists with gzip. The first answer is not kept, the second one is.
-func TestSecondGzipIsKept(t *testing.T) {
-	w := newFixture(t)
-	all := w.storedGroups(t, 480, 48)
-	f := w.transcodedForm(t, JSON)
-	want := w.list(t, f, all, Identity)
-	for round, segments := range []int{0, len(all), len(all)} {
-		if got := w.list(t, f, all, Gzip); got != want {
-			t.Fatalf("LIST %d differs", round)
-		}
-		collectGarbage() // Weak pointers end.
-		kept := 0
+// TestCompressedSegmentsAreKeptAtOnce lists with compression. What is compressed is kept, and
+// what it is made of is not.
+func TestCompressedSegmentsAreKeptAtOnce(t *testing.T) {
+	for _, encoding := range []Encoding{Gzip, Zstd} {
+		w := newFixture(t)
+		all := w.storedGroups(t, 480, 48)
+		f := w.transcodedForm(t, JSON)
+		first := w.list(t, f, all, encoding)
+		compressed, plain := 0, 0
 		for _, g := range all {
-			if own, _, _ := g.memo.slotOf(f, g.entries); own.deflate.segment.Load() != nil {
-				kept++
+			own, _, _ := g.memo.slotOf(f, g.entries)
+			if codingOf(encoding).cell(own).segment.Load() != nil {
+				compressed++
+			}
+			if own.plain.segment.Load() != nil {
+				plain++
 			}
 		}
-		if kept != segments {
-			t.Errorf("%d of %d segments are kept after LIST %d, want %d", kept, len(all), round, segments)
+		if compressed != len(all) || plain > 1 { // The length of the first is measured.
+			t.Errorf("%s: %d compressed and %d plain segments of %d are kept", encoding, compressed, plain, len(all))
+		}
+		if w.list(t, f, all, encoding) != first {
+			t.Errorf("%s: the second answer differs", encoding)
+		}
+	}
+}
+
+// TestManyFirstReaders has readers of all codings come to cold groups at once.
+func TestManyFirstReaders(t *testing.T) {
+	withHelpers(t, 3)
+	for _, framing := range []Framing{JSON, Protobuf} {
+		for _, limit := range []int64{128 << 10, 64 << 20} {
+			w := newFixture(t)
+			w.budget = NewBudget(limit)
+			all := w.storedGroups(t, 960, 48)
+			f := w.transcodedForm(t, framing)
+			want := w.list(t, f, w.storedGroups(t, 960, 48), Identity)
+			var readers sync.WaitGroup
+			for i := range 24 {
+				readers.Go(func() {
+					if got := w.list(t, f, all, []Encoding{Identity, Gzip}[i%2]); got != want {
+						t.Errorf("framing %d, budget %d: reader %d got other bytes", framing, limit, i)
+					}
+				})
+			}
+			readers.Wait()
+			if used := w.budget.Used(); used > limit {
+				t.Errorf("framing %d: %d bytes kept of %d", framing, used, limit)
+			}
 		}
 	}
 }

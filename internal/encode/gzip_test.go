@@ -99,7 +99,7 @@ func TestGzipOfOne(t *testing.T) {
 
 func mustDeflate(t testing.TB, b []byte) []byte {
 	t.Helper()
-	out, err := deflate(b, segmentDeflaters)
+	out, err := deflate(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func BenchmarkDeflate(b *testing.B) {
 	b.SetBytes(int64(len(src)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := deflate(src, segmentDeflaters); err != nil {
+		if _, err := deflate(src); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -273,7 +273,7 @@ func Compress(src []byte, encoding Encoding) ([]byte, error) {
 	case Identity:
 		return src, nil
 	}
-	deflated, err := deflate(src, segmentDeflaters)
+	deflated, err := deflate(src)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package encode
 
 import (
 	"hash/crc32"
-	"sync"
 	"time"
 )
 
@@ -86,9 +85,9 @@ func (seg *segment) itemSizes() []uint32 {
 	return sizes
 }
 
-// deflated compresses a plain segment for clients that accept gzip, by a writer of the pool.
-func (seg *segment) deflated(pool *sync.Pool) (*segment, error) {
-	b, err := deflate(seg.bytes, pool)
+// deflated compresses a plain segment for clients that accept gzip.
+func (seg *segment) deflated() (*segment, error) {
+	b, err := deflate(seg.bytes)
 	if err != nil {
 		return nil, err
 	}

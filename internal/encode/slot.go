@@ -29,8 +29,6 @@ type slot struct {
 		plain, deflate, zstd weak.Pointer[segment]
 		// fingerprints are those of all entries, if Form.measure has looked at them.
 		fingerprints []transcode.Fingerprint
-		// deflated says that the segment was compressed for a gzip stream before.
-		deflated bool
 	}
 	// passed says that a reader was sent the segment and it was not kept (see Form.pass).
 	passed atomic.Bool

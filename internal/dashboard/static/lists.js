@@ -88,8 +88,11 @@ function setTranscoding(set, t) {
 function differenceOf(t) {
   if (!t?.last) return [];
   const d = t.last;
-  return [el("p", { class: `finding ${d.stopped ? "warning" : ""}` }, "Last difference: ", el("code", {}, d.form), ", ", el("code", {}, d.key), ` at ${d.place}, revision ${d.revision}.`,
-    d.stopped ? " The form is encoded by Kubernetes until the next start." : "")];
+  return [el("div", { class: `finding ${d.stopped ? "warning" : ""}` },
+    mark(d.stopped ? "warning" : "idle"),
+    el("div", {},
+      el("p", {}, "Last object that is not sent as it is stored: ", el("code", {}, d.key), ` of ${d.form}, at ${d.place}, revision ${d.revision}.`),
+      d.stopped ? el("p", { class: "advice" }, "Its fields were proven before, so Kubernetes encodes this form until the next start.") : null))];
 }
 
 function storm(s, at) {
