@@ -35,13 +35,18 @@ modules: ## fetch the modules that test/crds and test/monitoring read; missing o
 	cd test/monitoring/promql && $(GO) mod download || echo "test/monitoring skips Prometheus' parser"
 
 .PHONY: clients
-clients: bin/venv/installed ## install the clients in Python for test/clients, which skips missing ones
+clients: bin/venv/installed bin/node/installed ## install the clients in Python and Node for test/clients, which skips missing ones
 
 # Nothing is compiled, and nothing outside of bin is changed.
 bin/venv/installed: test/clients/requirements.txt
 	python3 -m venv bin/venv && \
 		bin/venv/bin/python -m pip install --quiet --only-binary :all: -r $< && touch $@ || \
 		echo "test/clients skips missing clients in Python"
+
+bin/node/installed: test/clients/package.json
+	mkdir -p bin/node && cp $< bin/node/
+	cd bin/node && npm install --silent --ignore-scripts --no-audit --no-fund && touch installed || \
+		echo "test/clients skips Kubernetes' client for Node"
 
 .PHONY: test
 test: modules clients ## vet, then run the tests

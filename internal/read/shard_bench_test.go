@@ -18,15 +18,31 @@ import (
 // shardTask begins the task of clients that share the events of a resource.
 const shardTask = "shards "
 
-// followShards watches URLs, with a connection for each.
+// followShards watches URLs. Its task is the number of connections, that of the events
+// that arrive at once, and the URLs.
 func followShards(task string) {
-	round, urls, _ := strings.Cut(task, " ")
-	var lines int
-	if _, err := fmt.Sscan(round, &lines); err != nil {
+	fields := strings.Fields(task)
+	var conns, lines int
+	if _, err := fmt.Sscan(fields[0]+" "+fields[1], &conns, &lines); err != nil {
 		panic(err)
 	}
-	benchclient.FollowEach(strings.Fields(urls), 1, lines)
+	benchclient.FollowEach(fields[2:], conns, lines)
 }
+
+// shardClients is how clients share the events: so many watches over so many connections.
+type shardClients struct {
+	watches, conns int
+}
+
+func (s shardClients) String() string {
+	if s.watches == s.conns {
+		return fmt.Sprint(s.watches)
+	}
+	return fmt.Sprint(s.watches, "-over-", s.conns)
+}
+
+// allShardClients has the one client that watches everything first.
+var allShardClients = []shardClients{{1, 1}, {16, 16}, {64, 64}, {64, 1}}
 
 // sharer is a server with a process of clients that share the events among them.
 type sharer struct {
@@ -37,22 +53,22 @@ type sharer struct {
 	costs  []float64
 }
 
-// newSharer starts a server and clients, each of which watches a share of the objects. One
-// client watches everything. burst is the number of events that arrive at once.
-func newSharer(b *testing.B, clients, burst int) *sharer {
+// newSharer starts a server and watches, each of a share of the objects. One alone watches
+// everything. burst is the number of events that arrive at once.
+func newSharer(b *testing.B, clients shardClients, burst int) *sharer {
 	env := &sharer{accountedServer: newAccountedBy(b, "HTTP/2", slo.NewWatches(slo.Config{})), burst: burst}
 	env.load(b, "one/a")
 	target := fmt.Sprintf("%s%s?watch=true&resourceVersion=%d", env.server.URL, listPath, cacheRevision)
 	var urls []string
-	for i := range clients {
+	for i := range clients.watches {
 		url := target
-		if clients > 1 {
-			url += "&" + shardParameter(i, clients)
+		if clients.watches > 1 {
+			url += "&" + shardParameter(i, clients.watches)
 		}
 		urls = append(urls, url)
 	}
-	_, env.rounds = benchclient.Start(b, fmt.Sprint(shardTask, burst, " ", strings.Join(urls, " ")))
-	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == clients })
+	_, env.rounds = benchclient.Start(b, fmt.Sprint(shardTask, clients.conns, " ", burst, " ", strings.Join(urls, " ")))
+	waitUntil(b, "watches", func() bool { _, n := env.hub.Watches(); return n == clients.watches })
 	return env
 }
 
@@ -85,7 +101,7 @@ func (env *sharer) deliver(b *testing.B) {
 }
 
 // BenchmarkShards delivers events of 2.4 KB to one client that watches everything, and to
-// 16 and 64 clients of a shard each. The servers take turns, so that other load on the
+// 16 and 64 clients of a shard each, with connections of their own or with one. The servers take turns, so that other load on the
 // machine affects all alike. Events come one at a time, or many at once: then the one
 // client gets them in one write, and the others in a write each.
 func BenchmarkShards(b *testing.B) {
@@ -93,7 +109,7 @@ func BenchmarkShards(b *testing.B) {
 	for _, burst := range []int{1, 4, 64} {
 		b.Run(fmt.Sprint("burst=", burst), func(b *testing.B) {
 			var servers []*sharer
-			for _, clients := range []int{1, 16, 64} {
+			for _, clients := range allShardClients {
 				env := newSharer(b, clients, burst)
 				env.deliver(b)
 				env.costs = nil
@@ -105,13 +121,13 @@ func BenchmarkShards(b *testing.B) {
 					servers[(i+j)%len(servers)].deliver(b)
 				}
 			}
-			for i, clients := range []int{1, 16, 64} {
+			for i, clients := range allShardClients {
 				var ratios []float64
 				for turn, cost := range servers[i].costs {
 					ratios = append(ratios, cost/servers[0].costs[turn])
 				}
-				b.ReportMetric(median(servers[i].costs), fmt.Sprint("cpu-ns/event/", clients))
-				b.ReportMetric(median(ratios), fmt.Sprint("ratio/", clients))
+				b.ReportMetric(median(servers[i].costs), "cpu-ns/event/"+clients.String())
+				b.ReportMetric(median(ratios), "ratio/"+clients.String())
 			}
 		})
 	}

@@ -64,36 +64,38 @@ func New() *http.Client {
 // returns when the benchmark has ended. Connection i has the value "user-i" in the header
 // Test-User.
 func Follow(conns, streams int, url string) {
-	FollowEach(slices.Repeat([]string{url}, conns), streams, conns*streams)
+	FollowEach(slices.Repeat([]string{url}, conns*streams), conns, conns*streams)
 }
 
-// FollowEach does what Follow does, with a connection for each URL. It prints a line
-// whenever round more lines have arrived.
-func FollowEach(urls []string, streams, round int) {
+// FollowEach does what Follow does, with a stream for each URL; conns connections take
+// turns. It prints a line whenever round more lines have arrived.
+func FollowEach(urls []string, conns, round int) {
 	var arrived atomic.Int64
+	clients := make([]*http.Client, conns)
+	for i := range clients {
+		clients[i] = New()
+	}
 	for i, url := range urls {
-		client := New()
+		client := clients[i%conns]
 		req, err := http.NewRequest(http.MethodGet, url, nil)
 		if err != nil {
 			panic(err)
 		}
-		req.Header.Set("Test-User", fmt.Sprint("user-", i))
-		for range streams {
-			go func() {
-				resp, err := client.Do(req)
-				if err != nil {
-					panic(err)
+		req.Header.Set("Test-User", fmt.Sprint("user-", i%conns))
+		go func() {
+			resp, err := client.Do(req)
+			if err != nil {
+				panic(err)
+			}
+			for lines := bufio.NewReader(resp.Body); ; {
+				if _, err := lines.ReadSlice('\n'); err != nil {
+					return
 				}
-				for lines := bufio.NewReader(resp.Body); ; {
-					if _, err := lines.ReadSlice('\n'); err != nil {
-						return
-					}
-					if arrived.Add(1)%int64(round) == 0 {
-						fmt.Println()
-					}
+				if arrived.Add(1)%int64(round) == 0 {
+					fmt.Println()
 				}
-			}()
-		}
+			}
+		}()
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }

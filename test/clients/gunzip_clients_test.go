@@ -73,6 +73,11 @@ func gunzipClients() []gunzipClient {
 	for _, kind := range []string{"gunzip", "gunzip2", "syncflush", "fetch", "decompressionstream"} {
 		all = append(all, gunzipClient{name: "node " + kind, command: []string{"node", "scripts/follow.mjs"}, kind: kind, probe: []string{"node", "--version"}, hint: "there is no Node"})
 	}
+	all = append(all, gunzipClient{
+		name: "node kubernetes", command: []string{"node", "scripts/follow.mjs"}, kind: "kubernetes",
+		probe: []string{"test", "-d", "../../bin/node/node_modules/@kubernetes/client-node"},
+		hint:  "Node has no @kubernetes/client-node: run make clients",
+	})
 	for _, kind := range []string{"bytes", "bytes1", "urlconnection", "reader"} {
 		c := gunzipClient{
 			name: "java " + kind, probe: []string{"javac", "--version"}, hint: "there is no JDK",

@@ -5,7 +5,7 @@
 // output.
 //
 // The tests skip a client that is not installed and say what is missing. `make
-// clients` installs the clients of Python. MILLRACE_CLIENT_REPEAT=5 repeats
+// clients` installs those of Python and Node. MILLRACE_CLIENT_REPEAT=5 repeats
 // requests five times as often. MILLRACE_GUNZIP_CLIENTS names further decoders of
 // gzip for TestGunzip.
 package clients

@@ -1,4 +1,5 @@
-// Follows compressed watches with Node's decoders of gzip. follow.py has the protocol.
+// Follows compressed watches with Node's decoders of gzip, and with Kubernetes' client for
+// Node. follow.py has the protocol.
 
 import http2 from "node:http2";
 import https from "node:https";
@@ -71,8 +72,28 @@ const decoders = {
   },
 };
 
+// followKubernetes uses the watch of Kubernetes' client, which asks for gzip by itself and
+// hands out events that it has parsed.
+async function followKubernetes(number, path) {
+  const { KubeConfig, Watch } = await import("../../../bin/node/node_modules/@kubernetes/client-node/dist/index.js");
+  const config = new KubeConfig();
+  config.loadFromClusterAndUser(
+    { name: "tested", server: env.CLIENT_URL, caFile: env.CLIENT_CA },
+    { name: "administrator", token: env.CLIENT_TOKEN },
+  );
+  const [address, query] = path.split("?");
+  const parameters = Object.fromEntries(new URLSearchParams(query));
+  await new Promise((resolve, reject) => {
+    const hand = (type, object, event) => process.stdout.write(`${number}\t${JSON.stringify(event)}\n`);
+    const done = (error) => (error ? reject(error) : resolve());
+    new Watch(config).watch(address, parameters, hand, done);
+  });
+  console.log(`${number}\tEND`);
+}
+
 async function follow(number, decoder, path) {
   try {
+    if (decoder === "kubernetes") return await followKubernetes(number, path);
     let rest = Buffer.alloc(0);
     for await (const chunk of await decoders[decoder](path)) {
       rest = Buffer.concat([rest, chunk]);
