@@ -63,6 +63,10 @@ func TestSharedValuesAreWrittenAlike(t *testing.T) {
 // TestSharedValuesAreNotConfused sends objects whose values have the same bytes in different
 // fields, and values of all lengths around the bounds.
 func TestSharedValuesAreNotConfused(t *testing.T) {
+	seventy := strings.Repeat("x", 0x46)
+	volume := func(source corev1.VolumeSource) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} }
+	}
 	l := newLane(t, rarely, "Pod", &corev1.Pod{})
 	for round := range 3 {
 		for size := 1; size < 10_000; size += 1 + size/7 {
@@ -73,6 +77,9 @@ func TestSharedValuesAreNotConfused(t *testing.T) {
 				func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{text, text} },
 				func(p *corev1.Pod) { p.Annotations = map[string]string{"k": text} },
 				func(p *corev1.Pod) { p.Labels = map[string]string{"k": text} },
+				volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: seventy}}}),
+				// Its protobuf is that of the volume above.
+				volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "\n\x46" + seventy}}),
 			} {
 				l.sendTwice(t, pod(change))
 			}
