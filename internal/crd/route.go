@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // Route returns the route that answers reads of a version from stored bytes. It is nil for
@@ -41,6 +42,8 @@ func (s *servedDefinition) newRoute(v *version, retained *retainedResource) (*re
 	}
 	if s.def.Webhook {
 		cfg.Converter, cfg.Serializer = v.store, v.convertedSerializer(s)
+	} else {
+		cfg.Transcode = transcode.NewCustomKind(cfg.Kind)
 	}
 	return s.server.cfg.Route(cfg)
 }

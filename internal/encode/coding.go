@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"slices"
 	"weak"
 
 	"github.com/millrace/millrace/internal/resource"
@@ -43,6 +44,8 @@ func (f *Form) deflate(plain *segment) (*segment, error) {
 }
 
 // compressedSegment returns the segment of a group compressed for gzip or zstd streams.
+// It is kept from its first reader on, for it is small. What it is made of is not, if the group
+// was not read before (Form.pass).
 func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding Encoding) (*segment, error) {
 	own, inherited, keep := m.slotOf(f, entries)
 	coding := codingOf(encoding)
@@ -59,8 +62,15 @@ func (f *Form) compressedSegment(m *Memo, entries []*resource.Entry, encoding En
 	if seg := shared.Value(); seg != nil {
 		return seg, nil
 	}
-	plain, _, err := f.buildPlainLocked(m, own, inherited, keep)
+	passed, err := f.passLocked(own, inherited)
 	if err != nil {
+		return nil, err
+	}
+	var plain *segment
+	if passed != nil {
+		defer passed.release()
+		plain = &segment{bytes: passed.segment.bytes, ends: slices.Clone(passed.segment.ends), size: passed.segment.size}
+	} else if plain, _, err = f.buildPlainLocked(m, own, inherited, keep); err != nil {
 		return nil, err
 	}
 	// A tight budget has the plain segment kept as zstd.

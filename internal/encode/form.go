@@ -121,6 +121,9 @@ func (f *Form) Name() string { return f.cfg.Name }
 // MediaType is the Content-Type of the form's answers.
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
+// transcodes reports whether most objects are written without Kubernetes' encoder.
+func (f *Form) transcodes() bool { return f.cfg.Transcoder != nil }
+
 // IsTable reports whether the form is a table's.
 func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 

@@ -4,6 +4,7 @@ import (
 	"weak"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // This file has the ways of a Form to the bytes of one group, from the memo or by
@@ -38,6 +39,14 @@ func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*segment) err
 	if b := f.cfg.Budget; b != nil && own.large() {
 		defer b.admission.release(b.admission.acquire(&own.plain, own.estimatedSize()))
 	}
+	passed, err := f.pass(m, entries)
+	if err != nil {
+		return err
+	}
+	if passed != nil {
+		defer passed.release()
+		return use(&passed.segment)
+	}
 	seg, err := f.plainSegment(m, entries)
 	if err != nil {
 		return err
@@ -47,6 +56,9 @@ func (f *Form) borrow(m *Memo, entries []*resource.Entry, use func(*segment) err
 
 // buildPlainLocked returns the plain segment, and keeps it as it deserves. own.build is
 // held. fresh reports that the segment was encoded just now.
+//
+// In a tight budget, a segment whose fingerprints are known is not kept, because it is
+// spliced faster than unpacked.
 func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *segment, fresh bool, err error) {
 	if seg := own.plain.load(); seg != nil {
 		return seg, false, nil
@@ -54,18 +66,19 @@ func (f *Form) buildPlainLocked(m *Memo, own, inherited *slot, keep bool) (seg *
 	seg, err = f.restorePlainLocked(own)
 	fresh = seg == nil
 	if fresh && err == nil {
-		seg, err = f.encode(own.entries, int(own.plainSize.Load()), own.copySource(false), inherited.copySource(true))
+		seg, err = f.encode(own, inherited.copySource(true))
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	if fresh && keep && seg.rows == nil && !seg.large() && f.cfg.Budget.tight(seg.cost()) {
-		m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, &own.zstd, seg.zstdCompressed())
-	}
+	tight := seg.rows == nil && !seg.large() && f.cfg.Budget.tight(seg.cost())
 	own.plainSize.Store(seg.size)
 	own.build.plain = weak.Make(seg)
-	if !keep {
+	if !keep || tight && own.build.fingerprints != nil {
 		return seg, fresh, nil
+	}
+	if tight && fresh {
+		m.keep(f.cfg.Budget, f.cfg.Budget.keepCompressed, &own.zstd, seg.zstdCompressed())
 	}
 	if !seg.large() {
 		m.keep(f.cfg.Budget, f.cfg.Budget.keepPlain, &own.plain, seg)
@@ -93,8 +106,11 @@ func (f *Form) restorePlainLocked(own *slot) (*segment, error) {
 // size returns the length of a group's plain segment. It encodes the group if the length
 // is not known.
 func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
-	own, _, _ := m.slotOf(f, entries)
+	own, inherited, _ := m.slotOf(f, entries)
 	if n := own.plainSize.Load(); n > 0 {
+		return n, nil
+	}
+	if n := f.measure(own, inherited); n > 0 {
 		return n, nil
 	}
 	seg, err := f.plainSegment(m, entries)
@@ -102,6 +118,30 @@ func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 		return 0, err
 	}
 	return seg.size, nil
+}
+
+// measure returns the length of a plain segment whose objects are sent as they are stored,
+// without making the segment. It returns 0 for all others.
+func (f *Form) measure(own, inherited *slot) (size int64) {
+	if !f.transcodes() || f.cfg.Framing != Protobuf || inherited != nil || own.large() {
+		return 0
+	}
+	own.build.Lock()
+	defer own.build.Unlock()
+	if own.copyable() {
+		return 0 // The segment is made of what there is.
+	}
+	fingerprints := make([]transcode.Fingerprint, len(own.entries))
+	for i, e := range own.entries {
+		n, fingerprint, ok := f.cfg.Transcoder.Measure(e)
+		if !ok {
+			return 0
+		}
+		size, fingerprints[i] = size+int64(n), fingerprint
+	}
+	own.build.fingerprints = fingerprints
+	own.plainSize.Store(size)
+	return size
 }
 
 // item returns one item of a group: its bytes, or its row. It does not encode the others.
@@ -123,7 +163,7 @@ func (f *Form) item(m *Memo, entries []*resource.Entry, i int) ([]byte, Row, err
 		b, row := f.itemOf(seg, i)
 		return b, row, nil
 	}
-	seg, err := f.encode(entries[i:i+1], 0, own.copySource(false), inherited.copySource(false))
+	seg, err := f.encodeOne(entries[i], own.copySource(false), inherited.copySource(false))
 	if err != nil {
 		return nil, nil, err
 	}

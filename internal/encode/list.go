@@ -17,6 +17,8 @@ type EntryRun struct {
 	Entries []*resource.Entry
 	// From and To bound the run: Entries[From:To].
 	From, To int
+	// passed is the group's segment if a helper encoded it for this LIST alone.
+	passed *passedSegment
 }
 
 func (s EntryRun) isWhole() bool { return s.From == 0 && s.To == len(s.Entries) }
@@ -94,8 +96,8 @@ func (l *List) sizeUpTo(n int64) (int64, error) {
 	separator := int64(len(l.Form.cfg.Framing.separator()))
 	runs := l.Runs
 	if n == noBound {
-		runs = (&prefetcher{list: l, cold: (*slot).sizeUnknown, prepare: func(s EntryRun) error {
-			_, err := l.Form.size(s.Memo, s.Entries)
+		runs = (&prefetcher{list: l, cold: (*slot).sizeUnknown, prepare: func(p *prefetch) error {
+			_, err := l.Form.size(p.run.Memo, p.run.Entries)
 			return err
 		}}).runs()
 	}
@@ -131,6 +133,9 @@ func (l *List) runSize(run EntryRun) (size int64, err error) {
 // separators between items. The bytes are valid until use returns.
 func (l *List) eachPart(run EntryRun, use func([]byte) error) error {
 	f, separator := l.Form, l.Form.cfg.Framing.separator()
+	if run.passed != nil {
+		return use(run.passed.segment.items(run.From, run.To, len(separator)))
+	}
 	if run.coversMost() {
 		return f.borrow(run.Memo, run.Entries, func(w *segment) error {
 			if w.rows != nil {
@@ -239,12 +244,15 @@ func (l *List) compresses(encoding Encoding, run EntryRun) bool {
 
 // prefetcher encodes the segments that Write needs, ahead of it.
 func (l *List) prefetcher(encoding Encoding) *prefetcher {
-	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(s EntryRun) error {
-		if l.compresses(encoding, s) {
-			_, err := l.Form.compressedSegment(s.Memo, s.Entries, encoding)
+	a := &prefetcher{list: l, cold: (*slot).cold, prepare: func(p *prefetch) (err error) {
+		memo, entries := p.run.Memo, p.run.Entries
+		if l.compresses(encoding, p.run) {
+			p.segment, err = l.Form.compressedSegment(memo, entries, encoding)
 			return err
 		}
-		_, err := l.Form.plainSegment(s.Memo, s.Entries)
+		if p.passed, err = l.Form.pass(memo, entries); p.passed == nil && err == nil {
+			_, err = l.Form.plainSegment(memo, entries)
+		}
 		return err
 	}}
 	switch encoding {

@@ -29,8 +29,8 @@ type prefetcher struct {
 	list *List
 	// cold reports whether a slot lacks what the walk needs.
 	cold func(*slot) bool
-	// prepare encodes a group. The result is found in the memo.
-	prepare func(EntryRun) error
+	// prepare encodes a group. The result is found in the memo, or is the group's passed.
+	prepare func(*prefetch) error
 
 	// work has the groups that wait for a helper. It is nil until there is one.
 	work    chan *prefetch
@@ -45,6 +45,10 @@ type prefetch struct {
 	claimed atomic.Bool
 	// done is closed when a helper has encoded the group.
 	done chan struct{}
+	// segment holds a result that is not kept until the walk has used it. passed is a result
+	// that is in no memo. Both are set before done is closed.
+	segment *segment
+	passed  *passedSegment
 }
 
 // runs yields the runs of the list.
@@ -59,10 +63,17 @@ func (p *prefetcher) runs() iter.Seq[EntryRun] {
 		next := func() bool {
 			at := &ring[yielded%prefetchWindow]
 			yielded++
-			if f := at.prefetch; f != nil && !f.claimed.CompareAndSwap(false, true) {
+			f := at.prefetch
+			if f != nil && !f.claimed.CompareAndSwap(false, true) {
 				p.await(f)
+				if at.run.passed = f.passed; f.passed != nil {
+					defer f.passed.release()
+				}
 			}
-			return yield(at.run)
+			more := yield(at.run)
+			runtime.KeepAlive(f)
+			at.prefetch = nil
+			return more
 		}
 		for run := range p.list.Runs {
 			if begun-yielded == prefetchWindow && !next() {
@@ -153,5 +164,5 @@ func (p *prefetcher) encode(group *prefetch) {
 	}
 	defer close(group.done)
 	defer func() { _ = recover() }() // The walk meets the same panic.
-	_ = p.prepare(group.run)
+	_ = p.prepare(group)
 }

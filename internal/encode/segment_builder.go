@@ -6,12 +6,14 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // segmentBuilder has the buffers in which a segment is encoded. Pooled buffers spare a cold
 // LIST most of its garbage, which would be buffers that grow.
 type segmentBuilder struct {
 	segment []byte
+	ends    []uint32
 	item    bytes.Buffer
 }
 
@@ -22,14 +24,26 @@ const maxBuilderBuffer = 2 << 20
 var segmentBuilders = sync.Pool{New: func() any { return new(segmentBuilder) }}
 
 func (b *segmentBuilder) release() {
-	if b.item.Cap() <= maxBuilderBuffer {
+	if b.item.Cap() <= maxBuilderBuffer && cap(b.segment) <= maxBuilderBuffer {
 		segmentBuilders.Put(b)
 	}
 }
 
-// encode makes a plain segment of entries. Items that one of the sources has are copied.
-// hint is the segment's expected length in bytes, 0 if it is not known.
-func (f *Form) encode(entries []*resource.Entry, hint int, from ...*copySource) (*segment, error) {
+// encode makes the plain segment of a slot. Items that the slot or inherited has are copied.
+// own.build is held.
+func (f *Form) encode(own *slot, inherited *copySource) (*segment, error) {
+	return f.encodeEntries(own.entries, int(own.plainSize.Load()), own.build.fingerprints, own.copySource(false), inherited)
+}
+
+// encodeOne makes the plain segment of one entry.
+func (f *Form) encodeOne(e *resource.Entry, from ...*copySource) (*segment, error) {
+	return f.encodeEntries([]*resource.Entry{e}, 0, nil, from...)
+}
+
+// encodeEntries makes a plain segment. Items that one of the sources has are copied. hint is
+// the segment's expected length in bytes, 0 if it is not known. fingerprints are those of the
+// entries, nil if they are not known.
+func (f *Form) encodeEntries(entries []*resource.Entry, hint int, fingerprints []transcode.Fingerprint, from ...*copySource) (*segment, error) {
 	seg := &segment{}
 	if f.cfg.Row != nil {
 		seg.rows = make([]Row, 0, len(entries))
@@ -41,18 +55,11 @@ func (f *Form) encode(entries []*resource.Entry, hint int, from ...*copySource) 
 	if hint > 0 {
 		seg.bytes = make([]byte, 0, hint)
 	} else {
-		seg.bytes = b.segment
+		seg.bytes = b.segment[:0]
 	}
-	separator := f.cfg.Framing.separator()
-	for i, e := range entries {
-		if i > 0 && seg.rows == nil {
-			seg.bytes = append(seg.bytes, separator...)
-		}
-		if err := f.encodeItem(seg, e, &b.item, from); err != nil {
-			return nil, fmt.Errorf("encode segment: %w", err)
-		}
+	if err := f.appendEntries(seg, entries, &b.item, fingerprints, from); err != nil {
+		return nil, err
 	}
-	seg.size = int64(len(seg.bytes))
 	switch grown := cap(seg.bytes); {
 	case hint == 0 && grown <= maxBuilderBuffer:
 		b.segment = seg.bytes[:0]
@@ -62,6 +69,34 @@ func (f *Form) encode(entries []*resource.Entry, hint int, from ...*copySource) 
 		seg.bytes = bytes.Clone(seg.bytes)
 	}
 	return seg, nil
+}
+
+// appendEntries appends entries to an empty segment.
+func (f *Form) appendEntries(seg *segment, entries []*resource.Entry, scratch *bytes.Buffer, fingerprints []transcode.Fingerprint, from []*copySource) error {
+	separator := f.cfg.Framing.separator()
+	for i, e := range entries {
+		if i > 0 && seg.rows == nil {
+			seg.bytes = append(seg.bytes, separator...)
+		}
+		var err error
+		if fingerprints != nil {
+			err = f.encodeMeasured(seg, e, fingerprints[i], scratch)
+		} else {
+			err = f.encodeItem(seg, e, scratch, from)
+		}
+		if err != nil {
+			return fmt.Errorf("encode segment: %w", err)
+		}
+	}
+	seg.size = int64(len(seg.bytes))
+	return nil
+}
+
+// encodeMeasured appends an entry whose fingerprint is known.
+func (f *Form) encodeMeasured(seg *segment, e *resource.Entry, fingerprint transcode.Fingerprint, scratch *bytes.Buffer) (err error) {
+	seg.bytes, err = f.cfg.Transcoder.AppendMeasured(seg.bytes, e, fingerprint, func(dst []byte) ([]byte, error) { return f.encodeItemOf(dst, e, scratch) })
+	seg.ends = append(seg.ends, uint32(len(seg.bytes)))
+	return err
 }
 
 // encodeItem appends an entry's item, or its row, to a segment.

@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"github.com/millrace/millrace/internal/resource"
+	"github.com/millrace/millrace/internal/transcode"
 )
 
 // slot is a group in one form (see the picture in the package comment): the cells for
@@ -26,7 +27,11 @@ type slot struct {
 		// The segment in each coding, as long as a reader or the transient queue has it.
 		// So concurrent readers share a segment that is not kept.
 		plain, deflate, zstd weak.Pointer[segment]
+		// fingerprints are those of all entries, if Form.measure has looked at them.
+		fingerprints []transcode.Fingerprint
 	}
+	// passed says that a reader was sent the segment and it was not kept (see Form.pass).
+	passed atomic.Bool
 	*cells
 	// singles has a cell for each entry that may be asked for alone, nil before the first
 	// such request. A filled cell stays filled until the whole group is encoded.

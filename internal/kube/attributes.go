@@ -4,7 +4,9 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,41 +21,106 @@ import (
 // kinds that have no such function.
 //
 // The function returns false for bytes that it does not understand; they must be decoded.
-// Pods are most of what a large cluster stores, and decoding one takes twenty times
-// longer. Definitions of custom resources are the largest objects, and decoding one takes
-// a hundred times longer.
+// It covers what a large cluster stores most of: decoding a pod takes twenty times longer, and
+// a definition of custom resources, the largest objects, a hundred times longer.
 func AttributeScanner(gr schema.GroupResource) func(value []byte) (resource.Scan, bool) {
-	switch gr {
-	case schema.GroupResource{Resource: "pods"}:
-		return scanPod
-	case apiextensions.Resource("customresourcedefinitions"):
+	if gr == apiextensions.Resource("customresourcedefinitions") {
 		return crd.Attributes
+	}
+	if s := objectScanners[gr]; s != nil {
+		return s.scan
 	}
 	return nil
 }
 
-// scanPod reads a pod's labels, selectable fields and UID.
-func scanPod(value []byte) (resource.Scan, bool) {
+// objectScanners are the scanners of kinds in protobuf. Defaulting and conversion of these
+// kinds change neither labels nor, unless a function says so, selectable fields.
+var objectScanners = map[schema.GroupResource]*objectScanner{
+	{Resource: "pods"}:       {kind: corev1.SchemeGroupVersion.WithKind("Pod"), wanted: []int{objectMeta, podSpec, podStatus}, fields: scanPodFields},
+	{Resource: "nodes"}:      {kind: corev1.SchemeGroupVersion.WithKind("Node"), wanted: []int{objectMeta, nodeSpec}, fields: scanNodeFields},
+	{Resource: "events"}:     {kind: corev1.SchemeGroupVersion.WithKind("Event"), wanted: []int{objectMeta, eventInvolved, eventReason, eventSource, eventType, eventReporting}, fields: scanEventFields},
+	{Resource: "secrets"}:    {kind: corev1.SchemeGroupVersion.WithKind("Secret"), wanted: []int{objectMeta, secretType}, fields: scanSecretFields},
+	{Resource: "configmaps"}: {kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), wanted: []int{objectMeta}, fields: noFields},
+	{Group: coordinationv1.GroupName, Resource: "leases"}:      {kind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), wanted: []int{objectMeta}, fields: noFields},
+	{Group: discoveryv1.GroupName, Resource: "endpointslices"}: {kind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), wanted: []int{objectMeta}, fields: noFields},
+}
+
+// objectScanner reads the attributes of one kind.
+type objectScanner struct {
+	kind schema.GroupVersionKind
+	// wanted are the numbers of the metadata and of what fields looks at.
+	wanted []int
+	// fields returns the selectable fields but name and namespace. It returns false if
+	// decoding would give other ones.
+	fields func(*scannedFields) (fields.Set, bool)
+}
+
+func (s *objectScanner) scan(value []byte) (resource.Scan, bool) {
 	kind, content, ok := splitEnvelope(value)
-	if !ok || kind != corev1.SchemeGroupVersion.WithKind("Pod") {
+	if !ok || kind != s.kind {
 		return resource.Scan{}, false
 	}
-	pod, ok := scanMessage(content, podMeta, podSpec, podStatus)
+	object, ok := scanMessage(content, s.wanted...)
 	if !ok {
 		return resource.Scan{}, false
 	}
-	scan, ok := scanMetadata(pod.bytes[podMeta])
+	scan, ok := scanMetadata(object.bytes[objectMeta])
 	if !ok {
 		return resource.Scan{}, false
 	}
-	scan.Fields, ok = scanSelectableFields(pod.bytes[podSpec], pod.bytes[podStatus])
+	scan.Fields, ok = s.fields(&object)
 	return scan, ok
 }
 
-// scanSelectableFields reads the selectable fields of a pod but its name and namespace.
+func noFields(*scannedFields) (fields.Set, bool) { return nil, true }
+
+// scanNodeFields reads the selectable fields of a node.
+//
+// Upstream: k8s.io/kubernetes/pkg/registry/core/node.NodeToSelectableFields; compare at each upgrade.
+func scanNodeFields(node *scannedFields) (fields.Set, bool) {
+	spec, ok := scanMessage(node.bytes[nodeSpec], specUnschedulable)
+	return fields.Set{"spec.unschedulable": strconv.FormatBool(spec.number[specUnschedulable] != 0)}, ok
+}
+
+// scanEventFields reads the selectable fields of an event.
+//
+// Upstream: k8s.io/kubernetes/pkg/registry/core/event.ToSelectableFields; compare at each upgrade.
+func scanEventFields(event *scannedFields) (fields.Set, bool) {
+	involved, ok := scanMessage(event.bytes[eventInvolved], referenceKind, referenceNamespace, referenceName, referenceUID, referenceVersion, referenceRevision, referencePath)
+	source, fine := scanMessage(event.bytes[eventSource], sourceComponent)
+	component := source.text(sourceComponent)
+	if component == "" {
+		component = event.text(eventReporting)
+	}
+	return fields.Set{
+		"involvedObject.kind":            involved.text(referenceKind),
+		"involvedObject.namespace":       involved.text(referenceNamespace),
+		"involvedObject.name":            involved.text(referenceName),
+		"involvedObject.uid":             involved.text(referenceUID),
+		"involvedObject.apiVersion":      involved.text(referenceVersion),
+		"involvedObject.resourceVersion": involved.text(referenceRevision),
+		"involvedObject.fieldPath":       involved.text(referencePath),
+		"reason":                         event.text(eventReason),
+		"reportingComponent":             event.text(eventReporting),
+		"source":                         component,
+		"type":                           event.text(eventType),
+	}, ok && fine
+}
+
+// scanSecretFields reads the selectable fields of a secret. Decoding would set the type if it
+// is missing.
+//
+// Upstream: k8s.io/kubernetes/pkg/registry/core/secret.SelectableFields; compare at each upgrade.
+func scanSecretFields(secret *scannedFields) (fields.Set, bool) {
+	kind := secret.text(secretType)
+	return fields.Set{"type": kind}, kind != ""
+}
+
+// scanPodFields reads the selectable fields of a pod.
 //
 // Upstream: k8s.io/kubernetes/pkg/registry/core/pod.ToSelectableFields; compare at each upgrade.
-func scanSelectableFields(spec, status []byte) (fields.Set, bool) {
+func scanPodFields(pod *scannedFields) (fields.Set, bool) {
+	spec, status := pod.bytes[podSpec], pod.bytes[podStatus]
 	s, ok := scanMessage(spec, specRestartPolicy, specServiceAccount, specOldServiceAccount, specNodeName, specHostNetwork, specScheduler)
 	// Decoding would set defaults for missing fields.
 	if !ok || s.text(specRestartPolicy) == "" || s.text(specScheduler) == "" || s.text(specServiceAccount) != s.text(specOldServiceAccount) {

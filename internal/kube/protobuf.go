@@ -9,14 +9,21 @@ import "google.golang.org/protobuf/encoding/protowire"
 const (
 	unknownTypeMeta, unknownRaw, unknownContentType = 1, 2, 4
 	typeAPIVersion, typeKind                        = 1, 2
-	podMeta, podSpec, podStatus                     = 1, 2, 3
+	objectMeta, podSpec, podStatus                  = 1, 2, 3
 	metaUID, metaLabels                             = 5, 11
 	mapKey, mapValue                                = 1, 2
+	nodeSpec, specUnschedulable                     = 2, 4
+	secretType                                      = 3
 
 	specRestartPolicy, specServiceAccount, specOldServiceAccount = 3, 8, 9
 	specNodeName, specHostNetwork, specScheduler                 = 10, 11, 19
 	statusPhase, statusIP, statusNominated, statusIPs            = 1, 6, 11, 12
 	addressIP                                                    = 1
+
+	eventInvolved, eventReason, eventSource, eventType, eventReporting = 2, 3, 5, 9, 14
+	sourceComponent                                                    = 1
+	referenceKind, referenceNamespace, referenceName, referenceUID     = 1, 2, 3, 4
+	referenceVersion, referenceRevision, referencePath                 = 5, 6, 7
 )
 
 // storageMagic precedes each protobuf object in etcd.

@@ -49,7 +49,7 @@ func order() []Place {
 		{Name: "crd/definitioncodec", Apart: true, Except: []string{"storedjson", "crd/definitiontest"}},
 		{Name: "crd"},
 		{Name: "discovery"},
-		{Name: "openapi/transcode"},
+		{Name: "openapi/publish"},
 		{Name: "openapi"},
 		{Name: "kube"},
 		{Name: "dashboard"},

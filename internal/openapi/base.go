@@ -10,7 +10,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // base is a v2 document without the custom resources that have fragments.
@@ -131,7 +131,7 @@ func (b *base) encode(merged *spec.Swagger) error {
 	if err != nil {
 		return fmt.Errorf("encode head of OpenAPI v2: %w", err)
 	}
-	rest, err := transcode.ObjectEntries(head)
+	rest, err := publish.ObjectEntries(head)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func splitObject(object []byte) ([]encode.Piece, error) {
 	if object == nil {
 		return nil, nil
 	}
-	entries, err := transcode.ObjectEntries(object)
+	entries, err := publish.ObjectEntries(object)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +176,12 @@ func servedVersions(full *apiextensionsv1.CustomResourceDefinition) []*apiextens
 type renamedTemplates struct {
 	mu struct {
 		sync.Mutex
-		byShape map[transcode.Shape]*transcode.PathTemplate
+		byShape map[publish.Shape]*publish.PathTemplate
 	}
 }
 
 // template returns the template of v2 fragments on this base.
-func (b *base) template(all *transcode.PathTemplates, s transcode.Shape) (*transcode.PathTemplate, error) {
+func (b *base) template(all *publish.PathTemplates, s publish.Shape) (*publish.PathTemplate, error) {
 	made, err := all.V2(s)
 	if err != nil || b.renamed == nil {
 		return made, err
@@ -192,7 +192,7 @@ func (b *base) template(all *transcode.PathTemplates, s transcode.Shape) (*trans
 		return found, nil
 	}
 	if b.templates.mu.byShape == nil {
-		b.templates.mu.byShape = map[transcode.Shape]*transcode.PathTemplate{}
+		b.templates.mu.byShape = map[publish.Shape]*publish.PathTemplate{}
 	}
 	b.templates.mu.byShape[s] = made.Rename(b.renamed)
 	return b.templates.mu.byShape[s], nil

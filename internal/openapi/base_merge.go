@@ -13,7 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // mergeBase merges specs in the order in which the stock server does. Custom resources go
@@ -24,7 +24,7 @@ import (
 func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*base, error) {
 	var resources []*spec.Swagger
 	for _, shape := range split.shapes {
-		exemplar, err := transcode.BuildV2(shape.Exemplar(), transcode.ExemplarVersion)
+		exemplar, err := publish.BuildV2(shape.Exemplar(), publish.ExemplarVersion)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (s *Server) mergeBase(locals, remotes []*spec.Swagger, split *baseSplit) (*
 	merged.Paths, merged.Definitions, merged.Parameters = nil, nil, nil
 	for i, local := range locals {
 		if i > 0 {
-			if local, err = transcode.ThroughJSON(local); err != nil {
+			if local, err = publish.ThroughJSON(local); err != nil {
 				return nil, err
 			}
 		}
@@ -90,7 +90,7 @@ func (s *Server) buildWhole(d *crd.Definition) (*spec.Swagger, error) {
 		if !version.Served {
 			continue
 		}
-		built, err := transcode.BuildV2(full, version.Name)
+		built, err := publish.BuildV2(full, version.Name)
 		if err != nil {
 			s.logMissing(d, err)
 			return nil, nil
@@ -112,12 +112,12 @@ func exemplarText(specs ...*spec.Swagger) (string, error) {
 			continue
 		}
 		for path, item := range s.Paths.Paths {
-			if strings.HasPrefix(path, transcode.ExemplarPaths) {
+			if strings.HasPrefix(path, publish.ExemplarPaths) {
 				paths[path] = item
 			}
 		}
 		for name, schema := range s.Definitions {
-			if strings.HasPrefix(name, transcode.ExemplarModels) {
+			if strings.HasPrefix(name, publish.ExemplarModels) {
 				definitions[name] = schema
 			}
 		}
@@ -133,13 +133,13 @@ func exemplarText(specs ...*spec.Swagger) (string, error) {
 func removeExemplars(s *spec.Swagger) {
 	if s.Paths != nil {
 		for path := range s.Paths.Paths {
-			if strings.HasPrefix(path, transcode.ExemplarPaths) {
+			if strings.HasPrefix(path, publish.ExemplarPaths) {
 				delete(s.Paths.Paths, path)
 			}
 		}
 	}
 	for name := range s.Definitions {
-		if strings.HasPrefix(name, transcode.ExemplarModels) {
+		if strings.HasPrefix(name, publish.ExemplarModels) {
 			delete(s.Definitions, name)
 		}
 	}

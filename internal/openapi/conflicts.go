@@ -7,7 +7,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // occupiedNames are the places where specs have paths and schemas.
@@ -39,7 +39,7 @@ func occupiedBy(specs []*spec.Swagger) *occupiedNames {
 
 // conflicts reports whether a group version has a place that is occupied.
 func (o *occupiedNames) conflicts(group, version string) bool {
-	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[transcode.ModelPrefix(group, version)]
+	return o.paths["/apis/"+group+"/"+version+"/"] || o.models[publish.ModelPrefix(group, version)]
 }
 
 // baseSplit is what a base has to know of a view.
@@ -49,7 +49,7 @@ type baseSplit struct {
 	// conflicting are the definitions whose names or paths others have too.
 	conflicting []*crd.Definition
 	// shapes are those of the other definitions.
-	shapes []transcode.Shape
+	shapes []publish.Shape
 	// key identifies conflicting and shapes.
 	key string
 }
@@ -74,7 +74,7 @@ func (v *view) splitBy(local, remote *occupiedNames) *baseSplit {
 }
 
 // divide returns the conflicting definitions, and the Shapes of the others.
-func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []transcode.Shape) {
+func (v *view) divide(all ...*occupiedNames) ([]*crd.Definition, []publish.Shape) {
 	kinds := map[string]int{}
 	for _, g := range v.groups {
 		for _, m := range g.all {

@@ -4,8 +4,8 @@
 // Kubernetes keeps each document whole, and builds all of it again when a definition
 // changes. Here a document is never whole. It is put together when a client asks for it:
 //
-//	definition ──> transcode ──> fragment ──┐
-//	definition ──> transcode ──> fragment ──┼──> document ──> client
+//	definition ──> publish   ──> fragment ──┐
+//	definition ──> publish   ──> fragment ──┼──> document ──> client
 //	built-in resources, services ──> frame ─┘
 //
 // A fragment is the paths and the schemas of one definition in one form: JSON or

@@ -5,22 +5,22 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // proto is the protobuf form of documents, nil for JSON.
-func (f form) proto() *transcode.Proto {
+func (f form) proto() *publish.Proto {
 	switch f {
 	case v2Proto:
-		return &transcode.ProtoV2
+		return &publish.ProtoV2
 	case v3Proto:
-		return &transcode.ProtoV3
+		return &publish.ProtoV3
 	}
 	return nil
 }
 
 // fragment makes a fragment of JSON entries.
-func (f form) fragment(entries transcode.Entries) (fragment, error) {
+func (f form) fragment(entries publish.Entries) (fragment, error) {
 	p := f.proto()
 	if p == nil {
 		return newFragment(entries.Paths, entries.Schemas)
@@ -35,8 +35,8 @@ func (f form) fragment(entries transcode.Entries) (fragment, error) {
 // fromStored makes a fragment from a definition's stored text: of all served versions, or
 // of the one that is named. It reports false if Kubernetes' code has to make it of the
 // decoded definition.
-func (s *Server) fromStored(d *crd.Definition, version string, f form, templates func(transcode.Shape) (*transcode.PathTemplate, error)) (made fragment, can bool, err error) {
-	t := transcode.NewTranscoder()
+func (s *Server) fromStored(d *crd.Definition, version string, f form, templates func(publish.Shape) (*publish.PathTemplate, error)) (made fragment, can bool, err error) {
+	t := publish.NewPublisher()
 	defer t.Release()
 	err = s.config.Catalog.Stored(d.Name, func(revision int64, stored []byte) (err error) {
 		now := s.config.Catalog.Get(d.Name)

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // frame is what surrounds the fragments of a document.
@@ -29,9 +29,9 @@ func (f *frame) document(found []fragment) *document {
 	d.add(f.head...)
 	switch f.form {
 	case v2Proto:
-		d.addProto(&transcode.ProtoV2, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+		d.addProto(&publish.ProtoV2, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	case v3Proto:
-		d.addProto(&transcode.ProtoV3, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
+		d.addProto(&publish.ProtoV3, slices.Concat(f.paths, paths), slices.Concat(f.schemas, schemas))
 	default:
 		d.addEntries(f.paths, paths)
 		d.add(f.middle...)
@@ -43,7 +43,7 @@ func (f *frame) document(found []fragment) *document {
 
 // addProto adds entries to a protobuf document. Gnostic writes paths even if there are
 // none, but not schemas.
-func (d *document) addProto(p *transcode.Proto, paths, schemas []encode.Piece) {
+func (d *document) addProto(p *publish.Proto, paths, schemas []encode.Piece) {
 	d.add(mustPiece(string(p.PathsLead(sizeOf(paths)))))
 	d.add(paths...)
 	if size := sizeOf(schemas); size > 0 {
@@ -72,7 +72,7 @@ func (d *document) addEntries(first, others []encode.Piece) {
 }
 
 // frameV3 returns the frame of v3 documents with members of these Shapes.
-func (s *Server) frameV3(found []transcode.Shape, f form) (*frame, error) {
+func (s *Server) frameV3(found []publish.Shape, f form) (*frame, error) {
 	made, err := s.fragments.get(fragmentKey{f, "", fmt.Sprint(found)}, 0, func() (fragment, error) {
 		shared, err := s.sharedV3(found)
 		if err != nil {
@@ -83,13 +83,13 @@ func (s *Server) frameV3(found []transcode.Shape, f form) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := transcode.HeadV3()
+	head, err := publish.HeadV3()
 	if err != nil {
 		return nil, err
 	}
 	out := &frame{form: f, schemas: []encode.Piece{made.schemas}}
 	if f == v3Proto {
-		binary, err := transcode.ProtoV3.EncodeHead(head + "}}")
+		binary, err := publish.ProtoV3.EncodeHead(head + "}}")
 		if err != nil {
 			return nil, err
 		}
@@ -103,18 +103,18 @@ func (s *Server) frameV3(found []transcode.Shape, f form) (*frame, error) {
 }
 
 // sharedV3 returns the schemas that custom resources of these Shapes refer to.
-func (s *Server) sharedV3(found []transcode.Shape) (transcode.Entries, error) {
+func (s *Server) sharedV3(found []publish.Shape) (publish.Entries, error) {
 	all := map[string]string{}
 	for _, shape := range found {
 		made, err := s.templates.V3(shape)
 		if err != nil {
-			return transcode.Entries{}, err
+			return publish.Entries{}, err
 		}
 		for name, schema := range made.SharedSchemas {
 			all[name] = schema
 		}
 	}
-	var out transcode.Entries
+	var out publish.Entries
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		out.Append(nil, []byte(`"`+name+`":`+all[name]))
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // Server answers /openapi/v2 and /openapi/v3. It is safe for concurrent use.
@@ -21,7 +21,7 @@ type Server struct {
 	config    Config
 	logger    *slog.Logger
 	views     viewTracker
-	templates transcode.PathTemplates
+	templates publish.PathTemplates
 	fragments *fragments
 	bases     baseCache
 	builtins  builtinDocuments

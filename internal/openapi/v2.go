@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/encode"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // serveV2 serves /openapi/v2.
@@ -158,7 +158,7 @@ func (s *Server) documentV2(v *view, b *base, f form, plain bool) (*document, er
 // buildV2 makes a definition's fragment on a base. If Kubernetes' builder fails for one
 // version, the fragment is empty: Kubernetes leaves out the whole definition too.
 func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
-	made, direct, err := s.fromStored(d, "", f, func(shape transcode.Shape) (*transcode.PathTemplate, error) { return b.template(&s.templates, shape) })
+	made, direct, err := s.fromStored(d, "", f, func(shape publish.Shape) (*publish.PathTemplate, error) { return b.template(&s.templates, shape) })
 	if direct || err != nil {
 		return made, err
 	}
@@ -172,17 +172,17 @@ func (s *Server) buildV2(d *crd.Definition, b *base, f form) (fragment, error) {
 // decodedV2 makes the entries of a decoded definition, none if Kubernetes' builder fails.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi.createSpecCache; compare at each upgrade.
-func (s *Server) decodedV2(d *crd.Definition, b *base) (transcode.Entries, error) {
+func (s *Server) decodedV2(d *crd.Definition, b *base) (publish.Entries, error) {
 	full, err := s.full(d)
 	if err != nil {
-		return transcode.Entries{}, err
+		return publish.Entries{}, err
 	}
-	var all transcode.Entries
+	var all publish.Entries
 	for _, version := range servedVersions(full) {
 		entries, err := s.templates.EntriesV2(full, version)
 		if err != nil {
 			s.logMissing(d, err)
-			return transcode.Entries{}, nil
+			return publish.Entries{}, nil
 		}
 		all.Append(entries.Paths, entries.Schemas)
 	}
@@ -213,11 +213,11 @@ func (b *base) proto() (*frame, error) {
 			return nil, err
 		}
 	}
-	binary, err := transcode.ProtoV2.Encode(string(plain))
+	binary, err := publish.ProtoV2.Encode(string(plain))
 	if err != nil {
 		return nil, err
 	}
-	head, err := transcode.ProtoV2.WithoutEntries(binary)
+	head, err := publish.ProtoV2.WithoutEntries(binary)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (b *base) proto() (*frame, error) {
 	if made.head, err = splitPieces(head); err != nil {
 		return nil, err
 	}
-	paths, schemas, err := transcode.ProtoV2.Entries(binary)
+	paths, schemas, err := publish.ProtoV2.Entries(binary)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/millrace/millrace/internal/crd"
-	"github.com/millrace/millrace/internal/openapi/transcode"
+	"github.com/millrace/millrace/internal/openapi/publish"
 )
 
 // view is the definitions that are published at one moment. It is immutable but for mu.
@@ -115,16 +115,16 @@ func newDuplicateKinds() func(member) bool {
 }
 
 // shapes returns the Shapes of members, each once and in a fixed order.
-func shapes(members []member) []transcode.Shape {
-	seen := map[transcode.Shape]bool{}
-	var found []transcode.Shape
+func shapes(members []member) []publish.Shape {
+	seen := map[publish.Shape]bool{}
+	var found []publish.Shape
 	for _, m := range members {
-		s := transcode.ShapeOf(m.Scope, m.version)
+		s := publish.ShapeOf(m.Scope, m.version)
 		if !seen[s] {
 			seen[s] = true
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b transcode.Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	slices.SortFunc(found, func(a, b publish.Shape) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return found
 }

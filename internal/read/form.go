@@ -92,8 +92,15 @@ func (r *Route) newWatchForm(cfg encode.Config) (*encode.Form, error) {
 
 // transcoder makes the transcoder of a form. It returns nil for a form that has none.
 func (r *Route) transcoder(key formKey) *transcode.Transcoder {
-	if r.cfg.Transcode == nil || r.cfg.Shared.Proofs == nil || key.as != "" || key.pretty {
+	kind := r.cfg.Transcode
+	if kind == nil || r.cfg.Shared.Proofs == nil || key.as == kindTable || key.pretty {
 		return nil
+	}
+	if key.as != "" {
+		var err error
+		if kind, err = kind.Metadata(key.version); err != nil {
+			return nil
+		}
 	}
 	target := transcode.ItemJSON
 	switch protobuf := key.mediaType == runtime.ContentTypeProtobuf; {
@@ -104,7 +111,7 @@ func (r *Route) transcoder(key formKey) *transcode.Transcoder {
 	case key.watch:
 		target = transcode.ObjectJSON
 	}
-	return transcode.New(r.cfg.Transcode, target, r.name+" "+r.formName(key), r.cfg.Shared.Proofs)
+	return transcode.New(kind, target, r.name+" "+r.formName(key), r.cfg.Shared.Proofs)
 }
 
 // formName names a form of the route in logs and reports, as in "v1 json".

@@ -17,6 +17,37 @@ type ListsReport struct {
 	Pacing bool `json:"pacing"`
 	// Paced is how many requests pacing answered with 429 since the start.
 	Paced uint64 `json:"paced"`
+	// Transcoding says how objects were encoded, for watches too. Nil means that all were
+	// encoded by Kubernetes (--transcode=false).
+	Transcoding *TranscodingCounts `json:"transcoding,omitempty"`
+}
+
+// TranscodingCounts say what became of the objects of kinds that a transcoder can write.
+type TranscodingCounts struct {
+	// Transcoded were written from their stored bytes. Compared were encoded by Kubernetes
+	// too, and were equal; Different were not. Refuted have the fields of such objects, and
+	// Declined are not described by the tables: Kubernetes encoded them.
+	Transcoded int64 `json:"transcoded"`
+	Compared   int64 `json:"compared"`
+	Different  int64 `json:"different"`
+	Refuted    int64 `json:"refuted"`
+	Declined   int64 `json:"declined"`
+	// Proven is how many combinations of fields are proven.
+	Proven int64 `json:"proven"`
+	// Last is the last difference, nil if there was none.
+	Last *TranscodingDifference `json:"last,omitempty"`
+}
+
+// TranscodingDifference is where an object's transcoded bytes differed from Kubernetes'.
+type TranscodingDifference struct {
+	Time     time.Time `json:"time"`
+	Form     string    `json:"form"`
+	Key      string    `json:"key"`
+	Revision int64     `json:"revision"`
+	Place    string    `json:"place"`
+	// Stopped says that the fingerprint was proven before, so the form is no longer
+	// transcoded.
+	Stopped bool `json:"stopped"`
 }
 
 // ListCost is the cost of requests.

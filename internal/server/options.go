@@ -44,6 +44,9 @@ type Options struct {
 	WatchCompression read.WatchCompression
 	// Transcode sends objects as they are stored where that is proven to be the same.
 	Transcode bool
+	// EncodeAhead encodes what many clients list before they ask. Measurements of the first
+	// request turn it off.
+	EncodeAhead bool
 	// PaceRelists is the percentage of a program's clients that may list anew within
 	// a minute when many of them do so together. 0 bounds nothing.
 	PaceRelists float64
@@ -77,6 +80,7 @@ func NewOptions() *Options {
 		WireCacheSize: resource.QuantityValue{Quantity: *resource.NewQuantity(divideMemory(availableMemory()).WireCache, resource.BinarySI)},
 		HistoryWindow: 5 * time.Minute,
 		Transcode:     true,
+		EncodeAhead:   true,
 
 		WatchCompression: read.CompressWatchLists,
 		WatchSLO:         "1s",
@@ -114,10 +118,11 @@ func (o *Options) addReadFlags(own *pflag.FlagSet) {
 	own.BoolVar(&o.Transcode, "transcode", o.Transcode, "Turn stored objects into JSON and protobuf without decoding them, where the result is proven to be what Kubernetes' encoder writes. Each new combination of fields, and one in 128 objects, is encoded both ways and compared.")
 	own.Float64Var(&o.PaceRelists, "pace-relists", 0, "How many percent of the clients of one program may list all of a resource within a minute when many of them begin anew together, such as 10; ten clients may at least. The others get 429 and a Retry-After, each another; administrators and the control plane never do. 0 holds nobody back.")
 	own.DurationVar(&o.TimerSlack, "timer-slack", o.TimerSlack, "How late the kernel may wake this process for a timer, on Linux: it spares a tenth to a third of the CPU of watch events and writes. 0 leaves it as it is, 50 µs by default. The read path \"kubernetes\" is left as it is.")
+	own.BoolVar(&o.EncodeAhead, "encode-ahead", o.EncodeAhead, "Encode what many clients list before they ask.")
 	own.IntVar(&o.Cache.LeafObjects, "leaf-objects", 0, "How many objects are encoded and compressed together.")
 	own.IntVar(&o.Cache.IndexMinScan, "index-from", 0, "Size of a scan that is worth an index.")
 	own.IntVar(&o.Cache.HistoryEvents, "history-events", 0, "How many of a resource's last changes are kept however old they are.")
-	for _, name := range []string{"leaf-objects", "index-from", "history-events"} {
+	for _, name := range []string{"encode-ahead", "leaf-objects", "index-from", "history-events"} {
 		_ = own.MarkHidden(name) // it was added above
 	}
 }

@@ -18,10 +18,28 @@ import (
 func (r *readTier) reportSource(server routeSource) dashboard.Source {
 	watches := r.backends.watchAccounts
 	return dashboard.Source{
-		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.readAccounts.Report,
+		SLO: watches.SLO, Watchers: watches.Watchers, Lists: r.listsReport,
 		Memory: r.memoryReport, CRDs: server.CustomResources, Feed: watches.Feed,
 		Replica: r.replicaReport,
 	}
+}
+
+// listsReport says what GETs and LISTs cost, and how objects were encoded.
+func (r *readTier) listsReport() report.ListsReport {
+	result := r.readAccounts.Report()
+	if r.proofs == nil {
+		return result
+	}
+	c := r.proofs.Counts()
+	result.Transcoding = &report.TranscodingCounts{
+		Transcoded: c.Transcoded, Compared: c.Compared, Different: c.Different, Refuted: c.Refuted, Declined: c.Declined, Proven: c.Proven,
+	}
+	if d := c.Last; d != nil {
+		result.Transcoding.Last = &report.TranscodingDifference{
+			Time: d.Time, Form: d.Form, Key: d.Key, Revision: d.Revision, Place: d.Place, Stopped: d.Stopped,
+		}
+	}
+	return result
 }
 
 // memoryReport says where the process's memory is.

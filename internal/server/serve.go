@@ -228,7 +228,7 @@ func (s *Server) runWithFeeds(ctx context.Context, tier *readTier, server runnab
 	trimmer.trim()
 	defer runUntilStopped(ctx, trimmer.run)()
 	defer runUntilStopped(ctx, func(ctx context.Context) {
-		if server.WaitReady(ctx) == nil {
+		if server.WaitReady(ctx) == nil && s.options.EncodeAhead {
 			tier.tier.Warm(ctx)
 		}
 	})()

@@ -1,19 +1,15 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"sigs.k8s.io/json"
 
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/resource"
@@ -169,33 +165,4 @@ func (d describer) describe(e *resource.Entry, scan resource.Scan) {
 	if d.hashesUIDs {
 		e.UIDHash = resource.HashShardKey(scan.UID)
 	}
-}
-
-// cborPrefix begins stored objects in CBOR (RFC 8949, 3.4.6).
-var cborPrefix = []byte{0xd9, 0xd9, 0xf7}
-
-// scanCustom reads the labels and the UID of a stored custom resource, in JSON or CBOR.
-func scanCustom(value []byte) (resource.Scan, error) {
-	var object struct {
-		Metadata struct {
-			Labels map[string]string `json:"labels"`
-			UID    string            `json:"uid"`
-		} `json:"metadata"`
-	}
-	decode := json.UnmarshalCaseSensitivePreserveInts
-	if bytes.HasPrefix(value, cborPrefix) {
-		decode = cbor.Unmarshal
-	} else if decode(value, &object) == nil {
-		return resource.Scan{Labels: object.Metadata.Labels, UID: []byte(object.Metadata.UID)}, nil
-	}
-	// Malformed metadata is dropped, as Kubernetes does when it decodes the object.
-	var content map[string]any
-	if err := decode(value, &content); err != nil {
-		return resource.Scan{}, err
-	}
-	metadata, _, _, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
-	if err != nil {
-		return resource.Scan{}, err
-	}
-	return resource.Scan{Labels: metadata.Labels, UID: []byte(metadata.UID)}, nil
 }

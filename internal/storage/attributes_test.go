@@ -34,6 +34,15 @@ func TestScanCustom(t *testing.T) {
 			t.Errorf("%s: got %v and %q (%v), want %v and %q", name, got.Labels, got.UID, err, c.labels, c.uid)
 		}
 	}
+	for name, canonical := range map[string]bool{"labels": true, "none": true, "null": false, "not text": false} {
+		stored := map[string]string{
+			"labels": `{"metadata":{"labels":{"a":"b"},"uid":"1"},"spec":{"x":[1,{"y":"}"}]}}` + "\n", "none": `{"spec":{}}`,
+			"null": `{"metadata":{"labels":null}}`, "not text": `{"metadata":{"labels":{"a":1}}}`,
+		}[name]
+		if _, ok := scanCanonical([]byte(stored)); ok != canonical {
+			t.Errorf("%s: canonical is not %v", name, canonical)
+		}
+	}
 	if got, err := scanCustom([]byte("{broken")); err == nil {
 		t.Errorf("scanCustom returned %v for broken JSON, want an error", got)
 	}

@@ -17,6 +17,7 @@ func drawLists(p *page, l *report.ListsReport) {
 		pacing = fmt.Sprintf("on, %s requests were held back", count(l.Paced))
 	}
 	p.line(plain, "Pacing of relists is "+pacing)
+	drawTranscoding(p, l.Transcoding)
 	for _, s := range l.Storms {
 		state, how := "for "+seconds(l.Time.Sub(s.Began).Seconds()), warning
 		if !s.Ended.IsZero() {
@@ -39,6 +40,19 @@ func drawLists(p *page, l *report.ListsReport) {
 	p.table(append(append([]column{{head: "CLIENT", maxWidth: 30}, {head: "USER", maxWidth: 36}}, costColumns()...), column{head: "MOSTLY", maxWidth: 70}), rows)
 	for i := range l.Clients {
 		drawAdvice(p, agent(l.Clients[i].Client), l.Clients[i].Advice)
+	}
+}
+
+// drawTranscoding draws how objects were encoded.
+func drawTranscoding(p *page, t *report.TranscodingCounts) {
+	if t == nil {
+		p.line(plain, "Kubernetes encodes all objects (--transcode=false)")
+		return
+	}
+	p.line(plain, fmt.Sprintf("Objects encoded: %s from stored bytes, %s both ways and equal, %s different, %s refuted, %s declined; %s combinations of fields proven",
+		count(t.Transcoded), count(t.Compared), count(t.Different), count(t.Refuted), count(t.Declined), count(t.Proven)))
+	if d := t.Last; d != nil {
+		p.line(styleIf(d.Stopped, critical), fmt.Sprintf("Last difference: %s, revision %d of %s, at %s", clean(d.Form), d.Revision, clean(d.Key), clean(d.Place)))
 	}
 }
 

@@ -6,14 +6,22 @@ import "bytes"
 // have fingerprints of their own.
 const maxDistinct = 32
 
-// list writes a list. Its part of the fingerprint is the set of its values' fingerprints:
-// neither their order nor how often each occurs counts, but whether there are several.
-func (w *walker) list(f *field, stored []byte) bool {
+// collection writes a list or a map with its name.
+func (w *walker) collection(f *field, stored []byte) bool {
 	if w.writes {
 		w.name(f)
+	}
+	w.mix(f.token)
+	return w.shared(f, stored, true)
+}
+
+// list writes a list. Its fingerprint is the set of its values' fingerprints: neither their
+// order nor how often each occurs counts, but whether there are several.
+func (w *walker) list(f *field, stored []byte) bool {
+	if w.writes {
 		w.dst = append(w.dst, '[')
 	}
-	outer, base := w.hash, len(w.distinct)
+	base := len(w.distinct)
 	var set uint64
 	count := 0
 	for i := 0; i < len(stored); count++ {
@@ -28,7 +36,7 @@ func (w *walker) list(f *field, stored []byte) bool {
 		i = next
 		set += w.unseen(base)
 	}
-	w.endCollection(f, outer, base, set, count)
+	w.endCollection(base, set, count)
 	if w.writes {
 		w.dst = append(w.dst, ']')
 	}
@@ -59,13 +67,12 @@ func (w *walker) element(f *field, stored []byte, i int) (int, bool) {
 	return next, w.value(f, content)
 }
 
-// mapped writes a map. Keys are stored in order.
+// mapped writes a map, whose keys are stored in order. Its fingerprint is like a list's.
 func (w *walker) mapped(f *field, stored []byte) bool {
 	if w.writes {
-		w.name(f)
 		w.dst = append(w.dst, '{')
 	}
-	outer, base := w.hash, len(w.distinct)
+	base := len(w.distinct)
 	var set uint64
 	var last []byte
 	count := 0
@@ -97,7 +104,7 @@ func (w *walker) mapped(f *field, stored []byte) bool {
 		}
 		set += w.unseen(base)
 	}
-	w.endCollection(f, outer, base, set, count)
+	w.endCollection(base, set, count)
 	if w.writes {
 		w.dst = append(w.dst, '}')
 	}
@@ -138,10 +145,8 @@ func (w *walker) unseen(base int) uint64 {
 	return w.hash
 }
 
-// endCollection adds a list or map to the fingerprint of what is around it.
-func (w *walker) endCollection(f *field, outer uint64, base int, set uint64, count int) {
-	w.hash, w.distinct = outer, w.distinct[:base]
-	w.mix(f.token)
-	w.mix(set)
+// endCollection makes the fingerprint of a list or map that was walked.
+func (w *walker) endCollection(base int, set uint64, count int) {
+	w.hash, w.distinct = set, w.distinct[:base]
 	w.mix(uint64(min(count, 2)))
 }

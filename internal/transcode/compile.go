@@ -145,7 +145,7 @@ func (t *Tables) compileField(m *message, typ reflect.Type, i int) error {
 	if err := f.setTag(tag); err != nil {
 		return fmt.Errorf("%s: %w", sf.Name, err)
 	}
-	f.hashedDomain = f.arity == mapped || name == "key"
+	f.hashedDomain = f.arity == mapped
 	f.hashed = f.hashed || name == "kind"
 	if f.inline && (f.value != messageValue || f.arity != single || f.pointer) || f.omitZero && f.value != timeValue {
 		return fmt.Errorf("%w: %s", ErrUnsupported, sf.Name)

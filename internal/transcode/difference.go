@@ -3,7 +3,23 @@ package transcode
 import (
 	"strconv"
 	"strings"
+	"time"
 )
+
+// Difference is where an object's bytes differed from those of Kubernetes' encoder. It has
+// no values, for objects may be secret.
+type Difference struct {
+	Time time.Time
+	// Form is the form's name, Key and Revision are the object's.
+	Form     string
+	Key      string
+	Revision int64
+	// Place is a path in JSON, or the number of a byte in protobuf.
+	Place string
+	// Stopped says that the fingerprint had been proven, so the form is not transcoded any
+	// more.
+	Stopped bool
+}
 
 // commonPrefix returns how many bytes a and b have in common from the beginning.
 func commonPrefix(a, b []byte) int {

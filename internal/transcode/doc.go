@@ -19,6 +19,7 @@
 //	         these bytes               Kubernetes' encoder, whose bytes are compared and sent
 //
 // A caller makes Tables and Proofs once, a Kind for each kind and version, and a Transcoder
-// for each form. The package does not decode objects and knows no custom resources. Objects
-// that are stored in another version than the served one are left to Kubernetes' encoder.
+// for each form. Custom resources, which are stored as JSON, have a walk of their own
+// (custom.go). The package does not decode objects. Objects that are stored in another version
+// than the served one are left to Kubernetes' encoder.
 package transcode

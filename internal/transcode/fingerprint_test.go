@@ -136,7 +136,7 @@ func TestRelationsOfOtherKinds(t *testing.T) {
 		"no target port":          {service(intstr.FromInt32(80)), service(intstr.FromInt32(0)), false},
 		"named target port":       {service(intstr.FromInt32(80)), service(intstr.FromString("http")), false},
 		"selector":                {selector("a"), selector("b"), true},
-		"reserved selector":       {selector("a"), selector("pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"), false},
+		"reserved selector":       {selector("a"), selector("node.kubernetes.io/a"), true},
 		"subject":                 {binding("User"), binding("User"), true},
 		"other subject":           {binding("User"), binding("ServiceAccount"), false},
 	} {

@@ -16,11 +16,38 @@ import (
 type Kind struct {
 	// root is the table of the objects.
 	root *message
-	// head begins stored objects, and those that are sent as protobuf: the magic number, the
-	// kind and version, and the tag of the object.
-	head []byte
+	// head begins stored objects: the magic number, the kind and version, and the tag of the
+	// object. sentHead begins those that are sent as protobuf.
+	head, sentHead []byte
 	// opening begins objects that are sent alone as JSON: the kind and version.
 	opening []byte
+	// partial says that only the metadata is sent. custom says that the kind is one of custom
+	// resources: head is their quoted apiVersion, opening their quoted kind, and all else is not set.
+	partial, custom bool
+}
+
+// Metadata returns what is needed to write the metadata of the objects alone, in a version of
+// PartialObjectMetadata. All of an object has its part in the fingerprint, because
+// defaulting and conversion may change metadata for what they find elsewhere.
+func (k *Kind) Metadata(version string) (*Kind, error) {
+	if k.custom {
+		return nil, fmt.Errorf("%w: metadata of custom resources", ErrUnsupported)
+	}
+	gvk := schema.GroupVersionKind{Group: metav1.GroupName, Version: version, Kind: "PartialObjectMetadata"}
+	opening, err := openingOfKind(gvk)
+	if err != nil {
+		return nil, err
+	}
+	return &Kind{root: k.root, head: k.head, sentHead: headOf(gvk), opening: opening, partial: true}, nil
+}
+
+// openingOfKind returns what begins an object in JSON.
+func openingOfKind(gvk schema.GroupVersionKind) ([]byte, error) {
+	opening, err := json.Marshal(metav1.TypeMeta{Kind: gvk.Kind, APIVersion: gvk.GroupVersion().String()})
+	if err != nil {
+		return nil, fmt.Errorf("encode kind: %w", err)
+	}
+	return opening[:len(opening)-1], nil
 }
 
 // Around an object in protobuf stand the fields of a runtime.Unknown.
@@ -77,16 +104,20 @@ func (t *Tables) Kind(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (*Kin
 	}
 	root := *compiled
 	root.fields = slices.Clone(compiled.fields)
+	for i := range root.fields {
+		root.fields[i].top = true
+	}
 	at := root.find(metadataTag >> 3)
 	if at < 0 || root.fields[at].message != metadata {
 		return nil, fmt.Errorf("%w: %v has no metadata", ErrUnsupported, typ)
 	}
 	root.fields[at].message = &own
-	opening, err := json.Marshal(metav1.TypeMeta{Kind: gvk.Kind, APIVersion: gvk.GroupVersion().String()})
+	opening, err := openingOfKind(gvk)
 	if err != nil {
-		return nil, fmt.Errorf("encode kind: %w", err)
+		return nil, err
 	}
-	return &Kind{root: &root, head: headOf(gvk), opening: opening[:len(opening)-1]}, nil
+	head := headOf(gvk)
+	return &Kind{root: &root, head: head, sentHead: head, opening: opening}, nil
 }
 
 // headOf returns what begins an object in protobuf.

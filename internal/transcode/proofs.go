@@ -1,7 +1,9 @@
 package transcode
 
 import (
+	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 )
@@ -10,17 +12,25 @@ import (
 // of a process. It is bounded: 65,536 proven fingerprints take 1 MiB. If there are more, all
 // are forgotten and proven again. Refuted ones are never forgotten; if there are too many,
 // nothing more is proven. Look-ups take no lock. All methods are safe for concurrent use.
+//
+// It also has what transcoders share: values that they walked through before, and the seed of
+// fingerprints.
 type Proofs struct {
 	logger *slog.Logger
 	// sample says that one in so many objects is compared though its fingerprint is proven.
+	// They are chosen at random: forms that take turns would not all be met by a counter.
 	sample  uint64
 	proven  hashSet
 	refuted hashSet
-	// calls chooses the samples.
-	calls  atomic.Uint64
-	counts struct{ transcoded, compared, different, refuted, declined atomic.Int64 }
+	counts  struct{ transcoded, compared, different, refuted, declined atomic.Int64 }
+	last    atomic.Pointer[Difference]
 	// logged bounds how many differences are logged.
 	logged atomic.Int64
+	// seed is that of all fingerprints. No client can know it, so none can make objects whose
+	// fingerprints collide.
+	seed maphash.Seed
+	// written are the values of JSON, values those that are only checked.
+	written, values sharedValues
 
 	mu sync.Mutex
 }
@@ -46,7 +56,7 @@ const (
 
 // NewProofs returns Proofs that know no fingerprint.
 func NewProofs(cfg Config) *Proofs {
-	p := &Proofs{logger: cfg.Logger, sample: uint64(cfg.Sample)}
+	p := &Proofs{logger: cfg.Logger, sample: uint64(cfg.Sample), seed: maphash.MakeSeed()}
 	if p.logger == nil {
 		p.logger = slog.Default()
 	}
@@ -69,6 +79,8 @@ type Counts struct {
 	Refuted, Declined int64
 	// Proven is how many fingerprints are proven now.
 	Proven int64
+	// Last is the last difference, nil if there was none.
+	Last *Difference
 }
 
 // Counts returns the counts since the start.
@@ -79,6 +91,7 @@ func (p *Proofs) Counts() Counts {
 	return Counts{
 		Transcoded: c.transcoded.Load(), Compared: c.compared.Load(), Different: c.different.Load(),
 		Refuted: c.refuted.Load(), Declined: c.declined.Load(), Proven: int64(p.proven.used),
+		Last: p.last.Load(),
 	}
 }
 
@@ -94,7 +107,7 @@ const (
 // judge decides about an object by its fingerprint.
 func (p *Proofs) judge(fingerprint uint64) verdict {
 	if p.proven.has(fingerprint) {
-		if p.calls.Add(1)%p.sample == 0 {
+		if rand.Uint64N(p.sample) == 0 {
 			return compare
 		}
 		p.counts.transcoded.Add(1)

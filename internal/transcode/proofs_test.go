@@ -57,6 +57,9 @@ func TestWrongTablesSendNothing(t *testing.T) {
 	}
 }
 
+// surely is how many times more objects than a sample are sent for one to be compared.
+const surely = 50
+
 // TestLaterDifferenceStopsTheForm proves objects and then has Kubernetes' encoder change its
 // mind, as a table would that is wrong for values. One in sample objects finds it, and from
 // then on all are encoded.
@@ -67,13 +70,13 @@ func TestLaterDifferenceStopsTheForm(t *testing.T) {
 	for range 3 * sample {
 		l.send(t, obj)
 	}
-	if l.encoded > 4 {
+	if l.encoded > 2*sample {
 		t.Fatalf("%d objects were encoded", l.encoded)
 	}
 	l.encode = func(object) []byte { return []byte("changed") }
 	sent := 0
 	for l.proofs.Counts().Different == 0 {
-		if sent++; sent > sample {
+		if sent++; sent > surely*sample {
 			t.Fatalf("not found in %d objects", sent)
 		}
 		l.send(t, obj)
@@ -88,8 +91,59 @@ func TestLaterDifferenceStopsTheForm(t *testing.T) {
 	if l.encoded != 5 {
 		t.Errorf("%d of 5 other objects were encoded", l.encoded)
 	}
+	if d := l.proofs.Counts().Last; d == nil || !d.Stopped || d.Key != "ns/name" || d.Form != "a form" || d.Revision != 42 {
+		t.Errorf("the last difference is %+v", d)
+	}
 	if log := l.log.String(); !strings.Contains(log, "ERROR") || strings.Contains(log, "secret") {
 		t.Errorf("logged %s", log)
+	}
+}
+
+// TestDefaultsThatWereNotStored has Kubernetes set a default that stored objects do not have.
+// Those that have it are sent as they are stored.
+func TestDefaultsThatWereNotStored(t *testing.T) {
+	l := newLane(t, rarely, "ConfigMap", &corev1.ConfigMap{})
+	yes := true
+	l.encode = func(obj object) []byte {
+		config := obj.DeepCopyObject().(*corev1.ConfigMap)
+		if config.Immutable == nil {
+			config.Immutable = &yes
+		}
+		return []byte(wanted(t, config))
+	}
+	for i := range 100 {
+		without := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("name-", i)}}
+		if got := l.send(t, without); !strings.Contains(got, `"immutable":true`) {
+			t.Fatalf("sent %s", got)
+		}
+		with := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("name-", i)}, Immutable: &yes}
+		if got, want := l.send(t, with), wanted(t, with); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+	if c := l.proofs.Counts(); c.Different != 1 || c.Refuted != 99 || c.Compared != 1 || c.Transcoded != 99 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestFormsThatTakeTurnsAreSampled sends objects in two forms by turns. Kubernetes changes its
+// mind about one of them, either of which must be found.
+func TestFormsThatTakeTurnsAreSampled(t *testing.T) {
+	const sample = 16
+	for wrong := range 2 {
+		forms := [2]*lane{newLane(t, sample, "ConfigMap", &corev1.ConfigMap{}), newTargetLane(t, transcode.ItemJSON, sample, "ConfigMap", &corev1.ConfigMap{})}
+		forms[1].shareProofs(t, forms[0])
+		obj := &corev1.ConfigMap{Data: map[string]string{"a": "b"}}
+		for _, l := range forms {
+			l.send(t, obj)
+		}
+		forms[wrong].encode = func(object) []byte { return []byte("changed") }
+		for sent := 0; forms[0].proofs.Counts().Different == 0; sent++ {
+			if sent > surely*sample {
+				t.Fatalf("a wrong form %d of two is not found", wrong)
+			}
+			forms[sent%2].send(t, obj)
+		}
 	}
 }
 

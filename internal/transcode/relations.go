@@ -166,7 +166,7 @@ func eachEntry(content []byte, number uint64, visit func(key, value []byte)) {
 	})
 }
 
-// isReserved reports whether a key of a map, or of a selector, belongs to Kubernetes. Some
+// isReserved reports whether a key of a map belongs to Kubernetes. Some
 // such keys change what conversion does.
 func isReserved(key []byte) bool {
 	slash := bytes.LastIndexByte(key, '/')

@@ -14,8 +14,8 @@ import (
 func (w *walker) value(f *field, content []byte) bool {
 	w.mix(f.token)
 	switch f.value {
-	case messageValue:
-		return w.object(f.message, f.opening, content)
+	case messageValue, rawValue:
+		return w.shared(f, content, false)
 	case bytesValue:
 		return w.bytes(content)
 	case itemsValue:
@@ -30,8 +30,6 @@ func (w *walker) value(f *field, content []byte) bool {
 		return w.duration(content)
 	case intOrStringValue:
 		return w.intOrString(content)
-	case rawValue:
-		return w.raw(content)
 	}
 	return false
 }

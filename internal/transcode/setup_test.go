@@ -29,6 +29,7 @@ type object interface {
 type lane struct {
 	target     transcode.Target
 	kind       schema.GroupVersionKind
+	tables     *transcode.Kind
 	proofs     *transcode.Proofs
 	transcoder *transcode.Transcoder
 	log        bytes.Buffer
@@ -48,13 +49,20 @@ func newTargetLane(t *testing.T, target transcode.Target, sample int, kind strin
 	l := &lane{target: target, kind: corev1.SchemeGroupVersion.WithKind(kind)}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(l.kind, empty)
-	tables, err := transcode.NewTables().Kind(scheme, l.kind)
-	if err != nil {
+	var err error
+	if l.tables, err = transcode.NewTables().Kind(scheme, l.kind); err != nil {
 		t.Fatal(err)
 	}
 	l.proofs = transcode.NewProofs(transcode.Config{Sample: sample, Logger: slog.New(slog.NewTextHandler(&l.log, nil))})
-	l.transcoder = transcode.New(tables, target, "a form", l.proofs)
+	l.transcoder = transcode.New(l.tables, target, "a form", l.proofs)
 	return l
+}
+
+// shareProofs gives a lane the proofs of another one, as all forms of a process share them.
+func (l *lane) shareProofs(t *testing.T, other *lane) {
+	t.Helper()
+	l.proofs = other.proofs
+	l.transcoder = transcode.New(l.tables, l.target, "another form", l.proofs)
 }
 
 // stored is an object as etcd has it.

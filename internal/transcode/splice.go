@@ -14,10 +14,13 @@ type splice struct {
 	revision            []byte
 }
 
-// newSplice splits an object that was walked, in which each field is stored.
-func newSplice(content, revision []byte) splice {
+// splice splits an object that was walked, in which each field is stored.
+func (t *Transcoder) splice(content, revision []byte) splice {
 	metadata, end := payload(content, 1)
-	s := splice{rest: content[end:], revision: revision}
+	s := splice{revision: revision}
+	if !t.kind.partial {
+		s.rest = content[end:]
+	}
 	for i := 0; i < len(metadata); {
 		tag, n := varint(metadata, i)
 		length, after := varint(metadata, n)
@@ -50,4 +53,26 @@ func (s *splice) append(dst []byte) []byte {
 	dst = protowire.AppendBytes(dst, s.revision)
 	dst = append(dst, s.after...)
 	return append(dst, s.rest...)
+}
+
+// itemsTag begins an object in a list's items.
+const itemsTag = 2<<3 | lengthDelimited
+
+// spliceSize is the size of an object with what the target has around it.
+func (t *Transcoder) spliceSize(s *splice) int {
+	size := protowire.SizeBytes(s.size())
+	if t.target == ItemProtobuf {
+		return 1 + size
+	}
+	return len(t.kind.sentHead) + size + len(unknownTail)
+}
+
+// appendSplice appends an object with what the target has around it.
+func (t *Transcoder) appendSplice(dst []byte, s *splice) []byte {
+	if t.target == ItemProtobuf {
+		dst = protowire.AppendVarint(append(dst, itemsTag), uint64(s.size()))
+		return s.append(dst)
+	}
+	dst = protowire.AppendVarint(append(dst, t.kind.sentHead...), uint64(s.size()))
+	return append(s.append(dst), unknownTail...)
 }

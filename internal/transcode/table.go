@@ -57,6 +57,8 @@ type field struct {
 	hashed, hashedDomain bool
 	// revision says that the field is the object's resourceVersion.
 	revision bool
+	// top says that the field is one of the object itself.
+	top bool
 
 	number uint32
 	// absent is what JSON has if the field is not stored, name included. Nil means nothing.

@@ -14,11 +14,17 @@ type walker struct {
 	// dst is what was written. It is only appended to if writes is set.
 	dst    []byte
 	writes bool
-	// revision is the object's resourceVersion as text.
+	// revision is the object's resourceVersion as text, in digits.
 	revision []byte
+	digits   [20]byte
 	// hash is the fingerprint of what was walked.
 	hash uint64
 	seed maphash.Seed
+	// values are those of proofs that were walked before, with the same writes.
+	proofs *Proofs
+	values *sharedValues
+	// partial says that only the object's metadata is written.
+	partial bool
 	// incomplete says that a field is not stored that Kubernetes' encoder always writes:
 	// the object was stored before the field was added to its type.
 	incomplete bool
@@ -41,6 +47,13 @@ var walkers = sync.Pool{New: func() any { return &walker{spans: make([]span, 0, 
 func (w *walker) release() {
 	*w = walker{spans: w.spans[:0], distinct: w.distinct[:0]}
 	walkers.Put(w)
+}
+
+func (w *walker) setWrites(writes bool) {
+	w.writes, w.values = writes, &w.proofs.values
+	if writes {
+		w.values = &w.proofs.written
+	}
 }
 
 // mix adds to the fingerprint. The multiplier is an odd constant without structure.
@@ -104,6 +117,9 @@ func (w *walker) message(m *message, content []byte) bool {
 
 // field writes a field whose values are at a place in the bytes of its message.
 func (w *walker) field(f *field, content []byte, at span) bool {
+	if w.partial && f.top {
+		w.setWrites(f.tag == metadataTag)
+	}
 	switch {
 	case f.revision:
 		w.incomplete = w.incomplete || at.to == 0
@@ -113,10 +129,8 @@ func (w *walker) field(f *field, content []byte, at span) bool {
 		return w.absent(f)
 	case f.arity == single:
 		return w.single(f, content[at.from+uint32(f.tagSize):at.to])
-	case f.arity == list:
-		return w.list(f, content[at.from:at.to])
 	}
-	return w.mapped(f, content[at.from:at.to])
+	return w.collection(f, content[at.from:at.to])
 }
 
 // scan finds the fields of a message. It adds them to found.

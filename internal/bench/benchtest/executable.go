@@ -97,6 +97,7 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&broken, "break", "", "")
 	cmd.Flags().IntVar(&port, "secure-port", 0, "")
 	cmd.Flags().String("feature-gates", "", "")
+	cmd.Flags().Bool("encode-ahead", true, "")
 	return cmd
 }
 

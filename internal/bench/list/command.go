@@ -26,6 +26,7 @@ fills, and a server that writes the same bytes from memory: the floor. With
   millrace bench list --compare --nodes 1000 --pods 10000 -o json > report.json
   millrace bench list --compare --external-etcd --workloads=default,list-rss
   millrace bench list --compare --external-etcd --workloads=list-stalled
+  millrace bench list --compare --external-etcd --cold --workloads=pods-json,pods-protobuf
   millrace bench list --from report.json -o svg > report.svg`,
 	}
 	testbed.Subcommand{
@@ -57,7 +58,7 @@ func execute(ctx context.Context, cfg testbed.Program, o *options, to testbed.St
 func newReport(o *options) *report {
 	r := &report{Started: time.Now(), Machine: testbed.ThisMachine(), Protocol: "HTTP/2",
 		ResourceVersions: o.resourceVersions, Plan: o.plan}
-	r.ExternalEtcd = o.ExternalEtcd
+	r.ExternalEtcd, r.Cold = o.ExternalEtcd, o.cold
 	if o.http1 {
 		r.Protocol = "HTTP/1.1"
 	}

@@ -34,6 +34,9 @@ func (c *comparisonRun) run(ctx context.Context) error {
 		}
 		c.report.Data = &c.opts.fill
 	}
+	if c.opts.cold {
+		return c.measureCold(ctx)
+	}
 	var floor []floorSource // from the first server
 	for i, path := range c.opts.ReadPaths {
 		s := serverReport{Name: path}

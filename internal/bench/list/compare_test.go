@@ -149,3 +149,29 @@ func TestWorkloadsHelp(t *testing.T) {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }
+
+func TestCompareCold(t *testing.T) {
+	out, progress, err := run(t, quickArgs("--compare", "--cold", "--workloads=pods-json,pods-protobuf", "-o=json")...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(progress, "measuring pods-"); n != 4 {
+		t.Errorf("%d servers started, want one for each workload and read path:\n%s", n, progress)
+	}
+	for _, s := range got.Servers {
+		if len(s.Results) != 2 || s.Results[0].ColdMillis <= 0 || s.Results[0].Requests != 1 {
+			t.Errorf("got %+v", s)
+		}
+	}
+	if text := got.text("markdown"); !strings.Contains(text, "kubernetes first/millrace") || !strings.Contains(text, "| pods-protobuf |") {
+		t.Errorf("got %s", text)
+	}
+	_, _, err = run(t, quickArgs("--compare", "--read-paths=millrace,kube-apiserver")...)
+	if err == nil || !strings.Contains(err.Error(), "--read-paths") {
+		t.Errorf("a kube-apiserver that nothing names: %v", err)
+	}
+}

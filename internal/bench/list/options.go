@@ -23,6 +23,7 @@ type options struct {
 	serverPID  int
 
 	compare bool
+	cold    bool
 	testbed.Options
 	fill testbed.FillConfig
 
@@ -52,6 +53,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 	f.BoolVar(&o.compare, "compare", false, "start both read paths in turn over the same data, and the floor, and compare them")
 	o.Options.AddFlags(f)
+	f.BoolVar(&o.cold, "cold", false, "with --compare: measure the first and the second request of each workload, on a server that was started for it and has encoded nothing ahead")
 	f.IntVar(&o.fill.Nodes, "nodes", 1000, "with --compare: nodes to fill in")
 	f.IntVar(&o.fill.Pods, "pods", 10000, "with --compare: pods to fill in")
 	f.StringVar(&o.fill.PodSize, "pod-size", "4KB", "with --compare: size of a pod as JSON")
@@ -148,12 +150,27 @@ func (o *options) validateCompare(isSet func(string) bool) error {
 	if err := o.Options.Validate(); err != nil {
 		return err
 	}
+	if o.cold {
+		o.setCold(isSet)
+	}
 	for _, size := range []struct{ flag, value string }{{"pod-size", o.fill.PodSize}, {"secret-size", o.fill.SecretSize}} {
 		if _, err := fill.ParseSize(size.value); err != nil {
 			return fmt.Errorf("--%s=%s: %w", size.flag, size.value, err)
 		}
 	}
 	return o.chooseData(isSet)
+}
+
+// setCold sets what follows from --cold, unless the user did.
+func (o *options) setCold(isSet func(string) bool) {
+	o.plan.Warmup, o.plan.Requests = 1, 1
+	if !isSet("concurrency") {
+		o.plan.Concurrency = 1
+	}
+	if !isSet("list-memory") {
+		o.memoryLists, o.chosen.sections[listMemory] = 0, false
+	}
+	o.AddServerArg("--encode-ahead=false")
 }
 
 // chooseData removes from fill what the chosen workloads and sections do not need.
@@ -183,7 +200,7 @@ func (o *options) chooseData(isSet func(string) bool) error {
 }
 
 func (o *options) validateSingle(isSet func(string) bool) error {
-	for _, flag := range append(testbed.CompareFlags(), "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
+	for _, flag := range append(testbed.CompareFlags(), "cold", "nodes", "pods", "pod-size", "namespaces", "secrets", "secret-size") {
 		if isSet(flag) {
 			return fmt.Errorf("--%s needs --compare", flag)
 		}

@@ -12,7 +12,11 @@ import (
 
 // text renders the report as "table", "wide" or "markdown".
 func (r *report) text(format string) string {
-	return render.Document(format, r.comparison().Table(load.Cells, format == "wide"), r.sectionTables(), r.footer())
+	table := r.comparison().Table(load.Cells, format == "wide")
+	if r.Cold {
+		table = r.coldTable()
+	}
+	return render.Document(format, table, r.sectionTables(), r.footer())
 }
 
 // sectionTables are the tables of all sections. Those of sections that did not run have
@@ -81,7 +85,11 @@ func (r *report) footer() []string {
 	if len(r.ResourceVersions) > 0 {
 		run += ", resourceVersion " + strings.Join(r.ResourceVersions, " and ")
 	}
-	lines = append(lines, r.Plan.FooterLine(run))
+	if r.Cold {
+		lines = append(lines, r.coldLine())
+	} else {
+		lines = append(lines, r.Plan.FooterLine(run))
+	}
 	if d := r.Data; d != nil {
 		lines = append(lines, d.String())
 	}

@@ -17,6 +17,7 @@ type report struct {
 	Protocol         string              `json:"protocol"`
 	ResourceVersions []string            `json:"resourceVersions,omitempty"`
 	Plan             load.Plan           `json:"plan"`
+	Cold             bool                `json:"cold,omitempty"` // coldTable is what it has
 	ExternalEtcd     bool                `json:"externalEtcd,omitempty"`
 	Data             *testbed.FillConfig `json:"data,omitempty"` // filled in by this run
 	Subject          sampleObjects       `json:"subject,omitzero"`

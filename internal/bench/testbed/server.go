@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -34,12 +35,34 @@ type Server struct {
 
 func (c serverConfig) kubeconfig() string { return filepath.Join(c.dataDir, "admin.kubeconfig") }
 
+func (c serverConfig) commandLine() []string {
+	first := []string{"serve", "--data-dir=" + c.dataDir, "--read-path=" + c.readPath}
+	if c.readPath == ReadPathStock {
+		first = stockArgs(filepath.Join(c.dataDir, "pki"))
+	}
+	return slices.Concat(first, []string{"--secure-port=" + strconv.Itoa(c.port)}, c.args)
+}
+
+// stockArgs are the flags with which a kube-apiserver serves with the keys and certificates
+// that "serve" has made, and as it does by itself.
+func stockArgs(pki string) []string {
+	file := func(name string) string { return filepath.Join(pki, name) }
+	return []string{
+		"--bind-address=127.0.0.1", "--cert-dir=" + pki,
+		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"), "--client-ca-file=" + file("ca.crt"),
+		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + file("front-proxy-client.crt"), "--proxy-client-key-file=" + file("front-proxy-client.key"),
+		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-cluster-ip-range=10.96.0.0/12",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth", "--allow-privileged",
+	}
+}
+
 // startServer returns when the server is ready. The caller must call Stop.
 func startServer(ctx context.Context, cfg serverConfig) (*Server, error) {
 	start := time.Now()
-	args := append([]string{"serve", "--data-dir=" + cfg.dataDir,
-		"--secure-port=" + strconv.Itoa(cfg.port), "--read-path=" + cfg.readPath}, cfg.args...)
-	process, err := StartChild(ChildConfig{Path: cfg.executable, Args: args, LogFile: cfg.logFile})
+	process, err := StartChild(ChildConfig{Path: cfg.executable, Args: cfg.commandLine(), LogFile: cfg.logFile})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,11 +17,15 @@ import (
 const (
 	ReadPathMillrace   = "millrace"
 	ReadPathKubernetes = "kubernetes"
+	// ReadPathStock is a kube-apiserver that was built from Kubernetes' own modules.
+	ReadPathStock = "kube-apiserver"
 )
 
 // Options are the flags that say how servers are run.
 type Options struct {
-	ReadPaths    []string
+	ReadPaths []string
+	// stock is the program of ReadPathStock.
+	stock        string
 	serverArgs   []string
 	ReadyTimeout time.Duration
 	workDir      string // empty: a temporary directory
@@ -39,7 +44,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 // help text of each begins with when.
 func (o *Options) AddServerFlags(f *pflag.FlagSet, when string) {
 	f.StringSliceVar(&o.ReadPaths, "read-paths", []string{ReadPathMillrace, ReadPathKubernetes}, when+"what to run, in this order")
-	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server; may be repeated")
+	f.StringVar(&o.stock, "kube-apiserver", "", when+"kube-apiserver to run as the read path \""+ReadPathStock+"\", which needs --external-etcd")
+	f.StringArrayVar(&o.serverArgs, "server-arg", nil, when+"one more argument for every server of this binary; may be repeated")
 	f.DurationVar(&o.ReadyTimeout, "ready-timeout", 2*time.Minute, when+"how long a server may take to be ready")
 	f.StringVar(&o.workDir, "work-dir", "", when+"directory for data, logs and captures; it stays (default a temporary one)")
 	f.BoolVar(&o.keep, "keep", false, when+"keep the temporary directory")
@@ -51,18 +57,25 @@ func (o *Options) AddServerArg(arg string) { o.serverArgs = append(o.serverArgs,
 
 // CompareFlags are the flags of AddFlags, which need --compare.
 func CompareFlags() []string {
-	return []string{"read-paths", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd"}
+	return []string{"read-paths", "kube-apiserver", "server-arg", "ready-timeout", "work-dir", "keep", "skip-fill", "external-etcd"}
 }
 
 // Validate checks the flags.
 func (o *Options) Validate() error {
-	if len(o.ReadPaths) == 0 || len(o.ReadPaths) > 2 {
-		return errors.New("--read-paths: choose one or two")
+	all := []string{ReadPathMillrace, ReadPathKubernetes}
+	if o.stock != "" && o.ExternalEtcd {
+		all = append(all, ReadPathStock)
+	}
+	if len(o.ReadPaths) == 0 {
+		return errors.New("--read-paths: choose one at least")
 	}
 	for i, path := range o.ReadPaths {
-		if path != ReadPathMillrace && path != ReadPathKubernetes || slices.Contains(o.ReadPaths[:i], path) {
-			return fmt.Errorf("--read-paths: choose %s, %s or both", ReadPathMillrace, ReadPathKubernetes)
+		if !slices.Contains(all, path) || slices.Contains(o.ReadPaths[:i], path) {
+			return fmt.Errorf("--read-paths: choose among %s, each once", strings.Join(all, ", "))
 		}
+	}
+	if o.ReadPaths[0] == ReadPathStock {
+		return fmt.Errorf("--read-paths: %s has the certificates of another server, so it cannot be the first", ReadPathStock)
 	}
 	if o.SkipFill && o.workDir == "" {
 		return errors.New("--skip-fill needs the --work-dir of a former run")
@@ -180,10 +193,14 @@ func (b *Testbed) Start(ctx context.Context, readPath, log string) (*Server, err
 	if b.etcd != nil {
 		args = append([]string{"--etcd-servers=" + b.etcd.endpoint}, args...)
 	}
-	return startServer(ctx, serverConfig{
+	cfg := serverConfig{
 		executable: b.Executable, readPath: readPath, dataDir: b.data(), port: b.port, logFile: b.Logs(log + ".log"),
 		args: args, http1: b.Config.HTTP1, timeout: b.Config.ReadyTimeout,
-	})
+	}
+	if readPath == ReadPathStock {
+		cfg.executable, cfg.args = b.Config.stock, []string{"--etcd-servers=" + b.etcd.endpoint}
+	}
+	return startServer(ctx, cfg)
 }
 
 // End stops a server, and tells the user if it had to be killed.

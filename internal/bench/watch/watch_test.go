@@ -329,7 +329,7 @@ func TestFlagErrors(t *testing.T) {
 		{"--turns=0 --compare", "--turns=0"},
 		{"--keep", "--keep needs --compare"},
 		{"--compare --kubeconfig=x", "exclude each other"},
-		{"--compare --read-paths=etcd", "choose millrace, kubernetes or both"},
+		{"--compare --read-paths=etcd", "choose among millrace, kubernetes, each once"},
 		{"--compare --secret-size=large", "--secret-size=large"},
 		{"--compare --skip-fill", "--work-dir"},
 		{"--compare --scale=100 --workloads=all-h2-1000", "raise ulimit -n"},

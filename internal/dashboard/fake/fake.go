@@ -169,8 +169,12 @@ func (f *Cluster) lists() report.ListsReport {
 			{Client: report.Client{User: "system:node:node-00001", UserAgent: "kubelet"}, ListCost: report.ListCost{Requests: 5_001, Objects: 151_000, Scanned: 151_000, Bytes: 1.2e9, CPU: 2.1, Seconds: 5.2}, Top: cheap},
 		},
 		Pacing: true, Paced: 412,
+		Transcoding: &report.TranscodingCounts{Transcoded: 8_101_411, Compared: 63_291, Different: 12, Refuted: 311, Declined: 48, Proven: 1_204},
 	}
 	if !f.Well {
+		result.Transcoding.Last = &report.TranscodingDifference{
+			Time: time.Now(), Form: "deployments.apps v1 json", Key: "team/" + HostileImage, Revision: 4711, Place: ".metadata.annotations", Stopped: true,
+		}
 		result.Storms = []report.Storm{
 			{UserAgent: "cilium-agent", Resource: "pods", Began: time.Now().Add(-41 * time.Second), Clients: 3_104, Fleet: 5_000, Requests: 3_120, Bytes: 98e9, Advice: "Roll the daemon set out with a smaller maxUnavailable, and let it list with resourceVersion=0."},
 			{UserAgent: HostileImage, Resource: "secrets", Began: time.Now().Add(-9 * time.Minute), Ended: time.Now().Add(-8 * time.Minute), Clients: 31, Fleet: 40, Requests: 66, Bytes: 4e6, Advice: "It is over."},

@@ -24,7 +24,9 @@ export function lists() {
   const [row, set] = facts([
     ["requests", "Requests", "GETs and LISTs since the start"], ["cpu", "CPU"], ["objects", "Objects returned"], ["scanned", "Objects scanned"],
     ["bytes", "Returned", "Before TLS"], ["paced", "Held back", "Answered with 429 to pace relists"],
+    ["transcoded", "From stored bytes", "Objects that were encoded without being decoded, of those that can be"],
   ]);
+  const difference = el("div");
   const storms = el("ul", { class: "findings" });
   const shapes = new Table({
     label: "Most expensive requests", key: keyOf, empty: "No GET or LIST in the last ten minutes.", rows: 8,
@@ -49,7 +51,7 @@ export function lists() {
   });
   const stormPart = part("Restart storms", "many clients of one kind that list the same", storms);
   const root = panel("lists", "LIST costs", "Of the last ten minutes, the most expensive by CPU first.",
-    row, stormPart, part("By request", "", shapes.root), part("By client", "", clients.root));
+    row, difference, stormPart, part("By request", "", shapes.root), part("By client", "", clients.root));
   return {
     root,
     lists(r) {
@@ -60,12 +62,37 @@ export function lists() {
       set("scanned", f.count(t.scanned), t.objects > 0 ? `${f.factor(t.scanned / t.objects)} for each returned` : "");
       set("bytes", f.bytes(t.bytes));
       set("paced", f.count(r.paced), r.pacing ? "pacing is on" : "pacing is off");
+      setTranscoding(set, r.transcoding);
+      difference.replaceChildren(...differenceOf(r.transcoding));
       stormPart.hidden = (r.storms ?? []).length === 0;
       storms.replaceChildren(...(r.storms ?? []).map((s) => storm(s, Date.parse(r.time))));
       shapes.update(r.shapes);
       clients.update(r.clients);
     },
   };
+}
+
+// setTranscoding tells how objects were encoded. t is absent if Kubernetes encodes all.
+function setTranscoding(set, t) {
+  if (!t) {
+    set("transcoded", "off");
+    return;
+  }
+  const others = t.compared + t.different + t.refuted + t.declined;
+  const all = t.transcoded + others;
+  set("transcoded", all > 0 ? f.percent(t.transcoded / all) : "–",
+    `${f.count(t.transcoded)}; ${f.count(t.compared)} compared, ${f.count(t.different)} different, ${f.count(t.refuted)} refuted, ${f.count(t.declined)} declined`);
+}
+
+// differenceOf tells the last object whose bytes differed from Kubernetes' encoding.
+function differenceOf(t) {
+  if (!t?.last) return [];
+  const d = t.last;
+  return [el("div", { class: `finding ${d.stopped ? "warning" : ""}` },
+    mark(d.stopped ? "warning" : "idle"),
+    el("div", {},
+      el("p", {}, "Last object that is not sent as it is stored: ", el("code", {}, d.key), ` of ${d.form}, at ${d.place}, revision ${d.revision}.`),
+      d.stopped ? el("p", { class: "advice" }, "Its fields were proven before, so Kubernetes encodes this form until the next start.") : null))];
 }
 
 function storm(s, at) {

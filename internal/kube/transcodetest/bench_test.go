@@ -17,17 +17,21 @@ import (
 // caches.
 const benchmarkPods = 1000
 
-// BenchmarkPod writes one pod: with the transcoder, with Kubernetes' decoder and encoder, and
-// by copying the result, which is the least that it can cost.
+// BenchmarkPod writes one pod: with the transcoder, one whose volumes have names of their own,
+// with Kubernetes' decoder and encoder, and by copying the result, which is the least that it
+// can cost.
 func BenchmarkPod(b *testing.B) {
 	v := versionOf(b, "v1", "Pod")
 	for _, size := range []int{8000, 17000} {
-		entries := pods(b, benchmarkPods, size)
+		entries, others := pods(b, benchmarkPods, size), changedPods(b, benchmarkPods, size, nameVolumes)
 		for _, framing := range []encode.Framing{encode.WatchJSON, encode.WatchProtobuf} {
 			name := fmt.Sprintf("%d/%s", size, mediaTypes[targets[framing]][len("application/"):])
 			proofs := transcode.NewProofs(transcode.Config{})
 			b.Run(name+"/transcoder", func(b *testing.B) {
 				benchmarkFrames(b, newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)), entries)
+			})
+			b.Run(name+"/volumes", func(b *testing.B) {
+				benchmarkFrames(b, newForm(b, v, framing, transcode.New(v.tables, targets[framing], "pods", proofs)), others)
 			})
 			if c := proofs.Counts(); c.Different+c.Declined > 0 || c.Transcoded < 10*c.Compared {
 				b.Errorf("%+v", c)
@@ -69,7 +73,7 @@ func oneFrame(b *testing.B, f *encode.Form, e *resource.Entry) []byte {
 // BenchmarkList writes a LIST of which nothing is in memory yet.
 func BenchmarkList(b *testing.B) {
 	v := versionOf(b, "v1", "Pod")
-	entries := pods(b, benchmarkPods, 8000)
+	entries, others := pods(b, benchmarkPods, 8000), changedPods(b, benchmarkPods, 8000, nameVolumes)
 	for _, framing := range []encode.Framing{encode.JSON, encode.Protobuf} {
 		proofs := transcode.NewProofs(transcode.Config{})
 		forms := map[string]*encode.Form{
@@ -85,6 +89,12 @@ func BenchmarkList(b *testing.B) {
 				}
 			})
 		}
+		b.Run(fmt.Sprintf("%s/volumes", forms["kubernetes"].MediaType()[len("application/"):]), func(b *testing.B) {
+			defer reportCPU(b)()
+			for b.Loop() {
+				benchmarkList(b, forms["transcoder"], others)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -61,13 +62,40 @@ func newForm(tb testing.TB, v *version, framing encode.Framing, t *transcode.Tra
 // pods are pods as a cluster stores them, each with a revision of its own.
 func pods(tb testing.TB, n, size int) []*resource.Entry {
 	tb.Helper()
+	return changedPods(tb, n, size, func(int, *corev1.Pod) {})
+}
+
+// nameVolumes gives a pod's volumes names of its own, as admission does with the volume of the
+// token. Few values that name them are shared with other pods.
+func nameVolumes(i int, pod *corev1.Pod) {
+	suffix := fmt.Sprintf("-%05d", i)
+	for n := range pod.Spec.Volumes {
+		pod.Spec.Volumes[n].Name += suffix
+	}
+	for n := range pod.Spec.Containers {
+		for m := range pod.Spec.Containers[n].VolumeMounts {
+			pod.Spec.Containers[n].VolumeMounts[m].Name += suffix
+		}
+	}
+	for n := range pod.Status.ContainerStatuses {
+		for m := range pod.Status.ContainerStatuses[n].VolumeMounts {
+			pod.Status.ContainerStatuses[n].VolumeMounts[m].Name += suffix
+		}
+	}
+}
+
+// changedPods are pods that change has changed.
+func changedPods(tb testing.TB, n, size int, change func(int, *corev1.Pod)) []*resource.Entry {
+	tb.Helper()
 	g, err := fill.NewGenerator(fill.Shape{Pods: max(n, 2*fill.SlicePods), PodSize: size})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	entries := make([]*resource.Entry, n)
 	for i := range entries {
-		stored, err := fill.EncodeStored(g.Pod(i))
+		pod := g.Pod(i).DeepCopy()
+		change(i, pod)
+		stored, err := fill.EncodeStored(pod)
 		if err != nil {
 			tb.Fatal(err)
 		}

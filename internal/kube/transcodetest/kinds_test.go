@@ -14,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/util/apihelpers"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kubefuzzer "k8s.io/kubernetes/pkg/api/testing"
@@ -139,6 +141,8 @@ type lane struct {
 	proofs     *transcode.Proofs
 	transcoder *transcode.Transcoder
 	alarm      *alarm
+	// part is what is sent of an object, nil for all of it.
+	part func(runtime.Object) (runtime.Object, error)
 }
 
 // newLane makes a lane that compares all objects.
@@ -150,6 +154,30 @@ func newLane(tb testing.TB, v *version, target transcode.Target) *lane {
 		version: v, encoder: v.encoder(tb, mediaTypes[target]), proofs: proofs, alarm: a,
 		transcoder: transcode.New(v.tables, target, v.kind.String(), proofs),
 	}
+}
+
+// newMetadataLane makes a lane that sends the metadata of objects alone.
+func newMetadataLane(tb testing.TB, v *version, target transcode.Target) *lane {
+	tb.Helper()
+	l := newLane(tb, v, target)
+	kind, err := v.tables.Metadata(metav1.SchemeGroupVersion.Version)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l.transcoder = transcode.New(kind, target, v.kind.String()+" metadata", l.proofs)
+	codecs := apihelpers.GetMetaInternalVersionCodecs()
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaTypes[target])
+	l.encoder = codecs.EncoderForVersion(info.Serializer, metav1.SchemeGroupVersion)
+	l.part = func(obj runtime.Object) (runtime.Object, error) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		partial := meta.AsPartialObjectMetadata(m)
+		partial.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		return partial, nil
+	}
+	return l
 }
 
 const revision = 1234567
@@ -175,6 +203,11 @@ func (l *lane) send(tb testing.TB, stored []byte) outcome {
 		obj, err := l.version.decode(e)
 		if err != nil {
 			return dst, err
+		}
+		if l.part != nil {
+			if obj, err = l.part(obj); err != nil {
+				return dst, err
+			}
 		}
 		var buf bytes.Buffer
 		if err := l.encoder.Encode(obj, &buf); err != nil {

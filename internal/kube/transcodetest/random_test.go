@@ -35,6 +35,7 @@ func TestRandomObjectsAreEqualOrDeclined(t *testing.T) {
 		t.Run(fmt.Sprintf("%s.%s.%s", v.kind.Kind, v.kind.Version, v.kind.Group), func(t *testing.T) {
 			for target := range mediaTypes {
 				testRandom(t, newLane(t, v, target), *seedFlag+int64(1000*i))
+				testRandom(t, newMetadataLane(t, v, target), *seedFlag+int64(1000*i))
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package transcode
+package publish
 
 import (
 	"encoding/json"
@@ -45,17 +45,17 @@ func (n resourceNames) encodedIdentity(selectable bool) identity {
 	return id
 }
 
-// schemaTranscoder writes the published form of a structural schema from its stored text.
+// schemaPublisher writes the published form of a structural schema from its stored text.
 //
 // Kubernetes publishes a schema by Unfold, ToStructuralOpenAPIV2 (in v2), ToKubeOpenAPI,
 // the addition of built-in properties, and PruneDefaultsSchema. Each is a copy of the
 // whole schema. Their joint effect on a structural schema is small: some keywords are
-// left out, built-in properties are added, strings have fewer escapes. The transcoder
+// left out, built-in properties are added, strings have fewer escapes. The publisher
 // writes the result of all of them in one pass, and must be compared with them at every
 // upgrade of Kubernetes.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.builder.buildKubeNative; compare at each upgrade.
-type schemaTranscoder struct {
+type schemaPublisher struct {
 	*schemaTree
 	// root and embedded are the built-in properties of the object and of objects in it.
 	root, embedded []encodedProperty
@@ -64,7 +64,7 @@ type schemaTranscoder struct {
 }
 
 // kind appends the schema of a kind, which is node n, to dst.
-func (p *schemaTranscoder) kind(dst []byte, n uint32, id identity) []byte {
+func (p *schemaPublisher) kind(dst []byte, n uint32, id identity) []byte {
 	p.out = storedjson.Writer{Text: dst, Escaping: storedjson.EscapeMinimal}
 	if p.v2 && p.nodes[n].set.has(keywordPreserve) {
 		p.out.Raw(`{"type":"object"`)
@@ -77,7 +77,7 @@ func (p *schemaTranscoder) kind(dst []byte, n uint32, id identity) []byte {
 	return p.out.Text
 }
 
-func (p *schemaTranscoder) extension(name, value string) {
+func (p *schemaPublisher) extension(name, value string) {
 	if value != "" {
 		p.out.PlainName(name)
 		p.out.Raw(value)
@@ -85,7 +85,7 @@ func (p *schemaTranscoder) extension(name, value string) {
 }
 
 // schema writes node n with built-in properties. Only the root has an identity.
-func (p *schemaTranscoder) schema(n uint32, builtin []encodedProperty, id *identity) {
+func (p *schemaPublisher) schema(n uint32, builtin []encodedProperty, id *identity) {
 	s := &p.nodes[n]
 	set := p.publishedKeywords(s)
 	if set.has(keywordEmbedded) && !(p.v2 && set.has(keywordPreserve)) {
@@ -122,7 +122,7 @@ func (p *schemaTranscoder) schema(n uint32, builtin []encodedProperty, id *ident
 // publishedKeywords returns the keywords of a node that are published. In v2 a nullable
 // value has no type, and a value that keeps unknown fields has no properties: kubectl
 // would refuse all others.
-func (p *schemaTranscoder) publishedKeywords(s *schemaNode) keywordSet {
+func (p *schemaPublisher) publishedKeywords(s *schemaNode) keywordSet {
 	set := s.set
 	if !p.v2 {
 		return set
@@ -142,7 +142,7 @@ func (p *schemaTranscoder) publishedKeywords(s *schemaNode) keywordSet {
 }
 
 // copyKeyword writes a keyword whose value is copied from the stored text.
-func (p *schemaTranscoder) copyKeyword(s *schemaNode, f keyword) {
+func (p *schemaPublisher) copyKeyword(s *schemaNode, f keyword) {
 	value := p.text(s.at[f])
 	switch f {
 	case keywordDescription, keywordType, keywordFormat, keywordTitle, keywordPattern, keywordListType, keywordMapType:
@@ -160,7 +160,7 @@ func (p *schemaTranscoder) copyKeyword(s *schemaNode, f keyword) {
 
 // required writes the names of required properties. In v2 nullable properties are not
 // required.
-func (p *schemaTranscoder) required(s *schemaNode, set keywordSet, embedded bool) {
+func (p *schemaPublisher) required(s *schemaNode, set keywordSet, embedded bool) {
 	schema, ok := s.additional()
 	none := p.v2 && ok && p.nodes[schema].set.has(keywordNullable)
 	filtered := p.v2 && set.has(keywordProperties) && s.nullable
@@ -210,7 +210,7 @@ func (p *schemaTranscoder) required(s *schemaNode, set keywordSet, embedded bool
 
 // properties writes the properties of s and the built-in ones in the order of their
 // names. A built-in property replaces one of the same name.
-func (p *schemaTranscoder) properties(s *schemaNode, set keywordSet, builtin []encodedProperty) {
+func (p *schemaPublisher) properties(s *schemaNode, set keywordSet, builtin []encodedProperty) {
 	var e uint32
 	if set.has(keywordProperties) {
 		e = s.at[keywordProperties].from
@@ -243,7 +243,7 @@ func (p *schemaTranscoder) properties(s *schemaNode, set keywordSet, builtin []e
 	p.out.End('}')
 }
 
-func (p *schemaTranscoder) additional(s *schemaNode, set keywordSet) {
+func (p *schemaPublisher) additional(s *schemaNode, set keywordSet) {
 	if !set.has(keywordAdditional) {
 		return
 	}
@@ -259,7 +259,7 @@ func (p *schemaTranscoder) additional(s *schemaNode, set keywordSet) {
 const intOrString = `[{"type":"integer"},{"type":"string"}]`
 
 // applicators writes the keywords that only v3 documents have.
-func (p *schemaTranscoder) applicators(s *schemaNode, set keywordSet) {
+func (p *schemaPublisher) applicators(s *schemaNode, set keywordSet) {
 	unfold := !p.v2 && set.has(keywordIntOrString) && !p.intOrString(s, keywordAnyOf) && !p.intOrStringFirst(s)
 	if unfold && !set.has(keywordAnyOf) {
 		p.out.PlainName(keywordNames[keywordAnyOf])

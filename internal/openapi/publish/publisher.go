@@ -1,4 +1,4 @@
-package transcode
+package publish
 
 import (
 	"slices"
@@ -8,16 +8,16 @@ import (
 	"github.com/millrace/millrace/internal/storedjson"
 )
 
-// Transcoder writes the entries of one definition at a time from its stored text, in a
+// Publisher writes the entries of one definition at a time from its stored text, in a
 // twentieth of the time that it takes to decode and convert the definition.
 //
-// Its memory is used again, by way of a pool. A Transcoder is not safe for concurrent
+// Its memory is used again, by way of a pool. A Publisher is not safe for concurrent
 // use.
-type Transcoder struct {
-	stored     storedSchemas
-	transcoder schemaTranscoder
-	schemas    []byte
-	paths      Paths
+type Publisher struct {
+	stored    storedSchemas
+	publisher schemaPublisher
+	schemas   []byte
+	paths     Paths
 }
 
 // Paths are the path entries of some versions before they are written. To write them anew
@@ -41,27 +41,27 @@ func (p Paths) Append(dst []byte) []byte {
 	return dst
 }
 
-// NewTranscoder returns a Transcoder that the caller must release.
-func NewTranscoder() *Transcoder { return transcoders.Get().(*Transcoder) }
+// NewPublisher returns a Publisher that the caller must release.
+func NewPublisher() *Publisher { return publishers.Get().(*Publisher) }
 
-var transcoders = sync.Pool{New: func() any { return new(Transcoder) }}
+var publishers = sync.Pool{New: func() any { return new(Publisher) }}
 
-// maxPooledSchemas is the size of the schemas, in bytes, up to which a Transcoder returns
+// maxPooledSchemas is the size of the schemas, in bytes, up to which a Publisher returns
 // to the pool.
 const maxPooledSchemas = 1 << 20
 
-// Release ends the use of the Transcoder and of all that it returned but Paths.
-func (t *Transcoder) Release() {
-	t.stored.Lexer, t.transcoder.schemaTree = storedjson.Lexer{}, nil
+// Release ends the use of the Publisher and of all that it returned but Paths.
+func (t *Publisher) Release() {
+	t.stored.Lexer, t.publisher.schemaTree = storedjson.Lexer{}, nil
 	if cap(t.schemas) <= maxPooledSchemas {
-		transcoders.Put(t)
+		publishers.Put(t)
 	}
 }
 
 // Write writes all served versions of a definition, or only the one that is named, from
 // its stored text. It reports false if the definition must be decoded and published by
 // Kubernetes' code. Templates finds the template of a shape.
-func (t *Transcoder) Write(stored []byte, d *crd.Definition, version string, templates func(Shape) (*PathTemplate, error)) (written bool, err error) {
+func (t *Publisher) Write(stored []byte, d *crd.Definition, version string, templates func(Shape) (*PathTemplate, error)) (written bool, err error) {
 	t.schemas, t.paths = t.schemas[:0], t.paths[:0]
 	if !t.stored.read(stored, version) {
 		return false, nil
@@ -79,7 +79,7 @@ func (t *Transcoder) Write(stored []byte, d *crd.Definition, version string, tem
 }
 
 // version writes one version.
-func (t *Transcoder) version(d *crd.Definition, v *crd.Version, templates func(Shape) (*PathTemplate, error)) (bool, error) {
+func (t *Publisher) version(d *crd.Definition, v *crd.Version, templates func(Shape) (*PathTemplate, error)) (bool, error) {
 	n := resourceNames{group: d.Group, version: v.Name, plural: d.Wanted.Plural, kind: d.Wanted.Kind, listKind: d.Wanted.ListKind}
 	schema, found := t.stored.of(v.Name)
 	if !found || !n.isPlain() || !t.stored.structural(schema, true) {
@@ -98,20 +98,20 @@ func (t *Transcoder) version(d *crd.Definition, v *crd.Version, templates func(S
 	}
 	t.schemas = n.filler().append(t.schemas, template.list)
 	t.schemas = append(t.schemas, `,"`+ModelPrefix(n.group, n.version)+n.kind+`":`...)
-	t.transcoder = schemaTranscoder{schemaTree: &t.stored.schemaTree, root: template.builtin.encodedRoot, embedded: template.builtin.encodedEmbedded, v2: template.v2}
-	t.schemas = t.transcoder.kind(t.schemas, schema, n.encodedIdentity(shape.selectable))
+	t.publisher = schemaPublisher{schemaTree: &t.stored.schemaTree, root: template.builtin.encodedRoot, embedded: template.builtin.encodedEmbedded, v2: template.v2}
+	t.schemas = t.publisher.kind(t.schemas, schema, n.encodedIdentity(shape.selectable))
 	t.paths = append(t.paths, versionPaths{template, n})
 	return true, nil
 }
 
 // Schemas returns the schema entries that Write has written.
-func (t *Transcoder) Schemas() []byte { return t.schemas }
+func (t *Publisher) Schemas() []byte { return t.schemas }
 
 // Paths returns the path entries that Write has written.
-func (t *Transcoder) Paths() Paths { return slices.Clone(t.paths) }
+func (t *Publisher) Paths() Paths { return slices.Clone(t.paths) }
 
 // Entries returns what Write has written, to be encoded as p.
-func (t *Transcoder) Entries(p *Proto) Entries {
+func (t *Publisher) Entries(p *Proto) Entries {
 	if binary := p.binaryPaths(t.paths); binary != nil {
 		return Entries{Schemas: t.schemas, binaryPaths: binary}
 	}

@@ -1,11 +1,11 @@
-// Package transcode makes published OpenAPI entries of stored definitions: the paths and
+// Package publish makes published OpenAPI entries of stored definitions: the paths and
 // the schemas of a custom resource, as JSON or protobuf.
 //
 // Kubernetes needs some ten conversions and copies of a schema to publish it. Nearly all
 // definitions need none of them, for what is published of a schema is its stored text in
 // another order of keywords. So there are two ways from a definition to its entries:
 //
-//	stored text ──> schemaTree ──> schemaTranscoder ──> schemas      (Transcoder)
+//	stored text ──> schemaTree ──> schemaPublisher ──> schemas      (Publisher)
 //	                names      ──> PathTemplate     ──> paths
 //
 //	decoded definition ──> Kubernetes' own builder ──> entries       (PathTemplates.EntriesV2, EntriesV3)
@@ -26,4 +26,4 @@
 // The package knows neither HTTP nor caches nor the catalog of definitions. It must be
 // compared with Kubernetes' builder at every upgrade: see schemaTree, structural and
 // builtinProperties.
-package transcode
+package publish

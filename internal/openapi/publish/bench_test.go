@@ -1,4 +1,4 @@
-package transcode
+package publish
 
 import (
 	"fmt"
@@ -48,8 +48,8 @@ func benchmarkText(b *testing.B) []byte {
 	return encoded
 }
 
-// BenchmarkTranscode writes published schemas from a stored definition.
-func BenchmarkTranscode(b *testing.B) {
+// BenchmarkPublish writes published schemas from a stored definition.
+func BenchmarkPublish(b *testing.B) {
 	stored := benchmarkText(b)
 	made, err := newPathTemplateV3(Shape{})
 	if err != nil {
@@ -75,7 +75,7 @@ func BenchmarkTranscode(b *testing.B) {
 		b.SetBytes(int64(len(stored)))
 		b.ReportAllocs()
 		for b.Loop() {
-			p := schemaTranscoder{schemaTree: &schemas.schemaTree, root: made.builtin.encodedRoot, embedded: made.builtin.encodedEmbedded}
+			p := schemaPublisher{schemaTree: &schemas.schemaTree, root: made.builtin.encodedRoot, embedded: made.builtin.encodedEmbedded}
 			written = p.kind(written[:0], schema, n.encodedIdentity(false))
 		}
 	})

@@ -1,4 +1,4 @@
-package transcode
+package publish
 
 import "k8s.io/kube-openapi/pkg/validation/spec"
 

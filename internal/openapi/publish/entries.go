@@ -1,4 +1,4 @@
-package transcode
+package publish
 
 // Entries are the parts of a document that belong to one definition: the insides of two
 // JSON objects, without braces.

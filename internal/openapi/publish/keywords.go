@@ -1,4 +1,4 @@
-package transcode
+package publish
 
 // keyword is a keyword of a schema that can be published from its stored text. The
 // constants are in the order in which keywords are written. Documents promise no order.
