@@ -154,13 +154,34 @@ func TestShellCosts(t *testing.T) {
 			t.Errorf("range %.20s: %s, %d bytes", r, resp.Status, len(got))
 		}
 	}
-	for _, path := range []string{"/millrace/", "/millrace", "/millrace/app.js", "/other"} {
+}
+
+// TestShellConnections loads the page over HTTP/2, again and again. A browser keeps its
+// connection. One that asks for more than a browser does loses it.
+func TestShellConnections(t *testing.T) {
+	front, err := dashboard.Shell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := front(http.HandlerFunc(protected))
+	closes := func(path string) bool {
 		req := httptest.NewRequest("GET", path, nil)
 		req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/2.0", 2, 0
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
-		if closes := w.Header().Get("Connection") == "close"; closes != (path != "/other") {
-			t.Errorf("%s over HTTP/2: the connection goes on: %t", path, !closes)
+		return w.Header().Get("Connection") == "close"
+	}
+	for i := range 45 {
+		if closes("/millrace/app.js") {
+			t.Fatalf("the connection is closed at request %d", i)
+		}
+	}
+	for range 50 {
+		closes("/millrace/app.js")
+	}
+	for _, path := range []string{"/millrace/", "/millrace", "/millrace/app.js", "/other"} {
+		if got := closes(path); got != (path != "/other") {
+			t.Errorf("%s: the connection is closed: %t", path, got)
 		}
 	}
 }

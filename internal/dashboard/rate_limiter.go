@@ -12,6 +12,9 @@ const (
 	// shellBurst is how many it may send at once. A page has some 20 files.
 	shellRate  = 20
 	shellBurst = 100
+	// shellPages is how many requests are those of a browser, which may load the page twice
+	// at once.
+	shellPages = 50
 	// shellBuckets is the number of token buckets.
 	shellBuckets = 64
 )
@@ -38,9 +41,9 @@ type bucket struct {
 
 func newRateLimiter() *rateLimiter { return &rateLimiter{seed: maphash.MakeSeed()} }
 
-// allow takes a token for an address, with or without port. It returns false if there
-// is none.
-func (l *rateLimiter) allow(address string) bool {
+// allow takes a token for an address, with or without port. allowed is false if there is
+// none. many says that the address has sent more requests than a browser does.
+func (l *rateLimiter) allow(address string) (allowed, many bool) {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
 	}
@@ -51,8 +54,8 @@ func (l *rateLimiter) allow(address string) bool {
 	b.spent = max(0, b.spent-shellRate*now.Sub(b.at).Seconds())
 	b.at = now
 	if b.spent+1 > shellBurst {
-		return false
+		return false, true
 	}
 	b.spent++
-	return true
+	return true, b.spent > shellPages
 }

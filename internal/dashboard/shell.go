@@ -64,12 +64,15 @@ func (s shell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.next.ServeHTTP(w, req)
 		return
 	}
-	if req.ProtoMajor == 2 {
-		// The server closes connections of all unauthenticated requests likewise.
+	allowed, many := s.limiter.allow(req.RemoteAddr)
+	if many && req.ProtoMajor == 2 {
+		// The server closes connections of all unauthenticated requests likewise. It must not
+		// close a browser's: requests that are on their way when it says so are sent again on
+		// another connection, and after some of these browsers give up.
 		w.Header().Set("Connection", "close")
 	}
 	switch {
-	case !s.limiter.allow(req.RemoteAddr):
+	case !allowed:
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many requests for the page: try again in a second", http.StatusTooManyRequests)
 	case redirects:
