@@ -10,14 +10,19 @@ import (
 	"github.com/millrace/millrace/test/harness"
 )
 
-// TestVerified verifies a stock server together with replicas of each feed in front of it:
-// what one tells, the others are asked for.
+// TestVerified verifies a stock server together with replicas of each feed in front of it,
+// and one in front of a replica: what one tells, the others are asked for.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	upstream := startUpstream(t)
-	servers := []*rest.Config{upstream.Config()}
-	for _, flags := range [][]string{{upstream.EtcdServers()}, {"--follow=leases.coordination.k8s.io"}} {
-		servers = append(servers, harness.StartReplica(t, upstream, flags...).Config())
+	const follow = "--follow=leases.coordination.k8s.io"
+	// A replica behind a replica has a token: a certificate can be handed on only once.
+	token := account(t, clientset(t, upstream.Config()), "verifier", []string{"cluster-admin"})
+	replica := harness.StartReplica(t, upstream, follow)
+	behind := harness.StartReplica(t, replica, follow, "--kubeconfig="+kubeconfigFor(t, replica, token))
+	servers := []*rest.Config{withToken(upstream, t, token)}
+	for _, s := range []*harness.Server{replica, behind, harness.StartReplica(t, upstream, upstream.EtcdServers())} {
+		servers = append(servers, withToken(s, t, token))
 	}
 	duration := 5 * time.Second
 	if wantsRobustness() {
