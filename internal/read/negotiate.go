@@ -51,6 +51,12 @@ func (q *query) negotiate(req *http.Request) passReason {
 	default:
 		return passedAccept
 	}
+	if q.route.isVerbatim() {
+		key.pretty = key.pretty && !q.isWatch
+		if reason := key.negotiateVerbatim(req.Header.Get("Accept")); reason != "" {
+			return reason
+		}
+	}
 	if q.isWatch {
 		return q.negotiateWatch(key, req)
 	}

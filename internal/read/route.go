@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
@@ -83,6 +84,9 @@ type RouteConfig struct {
 	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
+	// Verbatim is set for resources whose objects are sent as a server of another version has
+	// sent them. It returns what that server sends around objects, nil before that is known.
+	Verbatim func() *apifeed.Surroundings
 	// Shared is what all routes of the process have in common. It must not be nil.
 	Shared *SharedConfig
 }
@@ -167,7 +171,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 		r.root = "/api/" + cfg.Resource.Version
 	}
 	r.mu.forms = map[formKey]*routeForm{}
-	if cfg.Custom != nil {
+	if cfg.Custom != nil || r.isVerbatim() {
 		return r, nil
 	}
 	for _, key := range usualForms {

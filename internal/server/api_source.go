@@ -114,9 +114,10 @@ func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
 
 // followedVersion says how a resource is followed: in which version, and whether as
 // protobuf. If it is optional, the server is ready though the resource was not loaded.
+// verbatim and namespaced are those of apifeed.Config.
 type followedVersion struct {
 	schema.GroupVersionResource
-	protobuf, optional bool
+	protobuf, optional, verbatim, namespaced bool
 }
 
 // follow follows a resource from now on. It does nothing if the resource is followed
@@ -141,6 +142,7 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	kept, checkpoint := s.checkpoints.ofResource(stored.String(), path, served.protobuf)
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
+		Verbatim: served.verbatim, Namespaced: served.namespaced,
 		Sink: opened.Cache, Checkpoint: checkpoint, Logger: s.logger,
 	})
 	if opened.kept = kept; served.optional {

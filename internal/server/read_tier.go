@@ -17,6 +17,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/dashboard"
@@ -54,6 +55,9 @@ type readTier struct {
 	counters *read.Metrics
 	// replicaReport makes the report about the upstream; nil if there is none.
 	replicaReport func() report.ReplicaReport
+	// verbatim returns the RouteConfig.Verbatim of a route, nil if the route is not to be
+	// made. It is nil itself unless the upstream is of another version.
+	verbatim func(*kube.Route) func() *apifeed.Surroundings
 }
 
 // newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
@@ -202,6 +206,12 @@ func (r *readTier) setRoutes(server routeSource) error {
 		if s == nil {
 			continue
 		}
+		var verbatim func() *apifeed.Surroundings
+		if r.verbatim != nil {
+			if verbatim = r.verbatim(&route); verbatim == nil {
+				continue
+			}
+		}
 		hub := hubs[s.Resource()]
 		if hub == nil {
 			hub = watch.NewHub(s.Resource())
@@ -212,6 +222,7 @@ func (r *readTier) setRoutes(server routeSource) error {
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
 			Hub: hub, Objects: s, Convertor: route.Convertor, Table: route.Table,
 			Warning: route.Warning, RemovedRelease: route.RemovedRelease, Transcode: r.tablesOf(tables, &route),
+			Verbatim: verbatim,
 			// Definitions are large, and only installers and some operators read them.
 			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
 		})

@@ -65,7 +65,7 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 	}
 	if _, ok := r.builtIn[gvr]; ok {
 		switch {
-		case !r.upstream.SameMinor():
+		case !r.answersBuiltIn():
 			return replica.VersionSkew
 		case !r.upstream.Serves(gvr):
 			return replica.NotServed
@@ -93,6 +93,9 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource, optional bool) bool {
 	followed := r.builtIn[gvr]
 	stored := followed.GroupResource()
+	if r.isVerbatim {
+		return r.followVerbatim(stored, gvr, optional)
+	}
 	isStored := r.upstream.Serves(followed)
 	if !isStored {
 		var served bool

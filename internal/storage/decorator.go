@@ -58,6 +58,8 @@ type Decorator struct {
 	// stored object without decoding it, or reports that it cannot. It may be nil, and so
 	// may its result. The result must be nil for kinds that handlers alter.
 	Scan func(schema.GroupResource) func(value []byte) (resource.Scan, bool)
+	// Verbatim is Config.Verbatim of all built-in resources.
+	Verbatim bool
 
 	mu struct {
 		sync.Mutex
@@ -107,6 +109,9 @@ func (d *Decorator) Decorate(
 		LikeEtcd:      d.Uncached != nil && d.Uncached(config.GroupResource),
 		PassOnAfter:   backend.PassOnAfter,
 		MaxStaleness:  backend.MaxStaleness,
+	}
+	if _, custom := newFunc().(runtime.Unstructured); d.Verbatim && !custom {
+		cfg.Verbatim, cfg.VerbatimFields = true, verbatimFields[config.GroupResource]
 	}
 	cfg.Resource = backend.Cache.Register(d.cacheSpec(cfg, config.GroupResource, transformer))
 	s := New(cfg)
@@ -187,6 +192,10 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 	reader := newDescriber()
 	if _, custom := cfg.New().(runtime.Unstructured); custom {
 		spec.Describe = reader.describeCustom
+		return spec
+	}
+	if cfg.Verbatim {
+		spec.Describe = func(e *resource.Entry) error { return reader.describeVerbatim(e, cfg.VerbatimFields) }
 		return spec
 	}
 	s := New(cfg)

@@ -53,6 +53,11 @@ type Config struct {
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
+	// Verbatim says that the cache has objects as an API server of another version sends
+	// them in JSON. Selectors then see no fields but those in VerbatimFields, name and
+	// namespace. VerbatimFields are those of the resource.
+	Verbatim       bool
+	VerbatimFields VerbatimFields
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
@@ -90,7 +95,7 @@ func New(cfg Config) *Store {
 	if !strings.HasSuffix(cfg.PathPrefix, "/") {
 		cfg.PathPrefix += "/"
 	}
-	cfg.coverage = coverageOf(cfg.New, cfg.Codec)
+	cfg.coverage = coverageOf(&cfg)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
 	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		s.converter = c

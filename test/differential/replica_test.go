@@ -14,22 +14,31 @@ const replicaRequests = 600
 // replicaScripts is the number of scripts of writes that watches of each replica follow.
 const replicaScripts = 3
 
+// skew is a replica that takes the stock server for one of another minor version, and answers
+// with its JSON.
+const skew = "skew"
+
 // replicas are ways to follow the stock server of a fixture.
 func (p *pair) replicas() map[string][]string {
 	return map[string][]string{
 		"etcd": {p.ours.EtcdServers()},
 		"api":  {"--follow=secrets"},
+		skew:   {"--follow=secrets"},
 	}
 }
 
 // replica compares a replica in front of the stock server with that server: at rest,
 // while objects change, and for requests that it passes on.
 func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
-	pki := filepath.Join(p.theirs.DataDir, "pki")
+	upstream := p.theirs.Server
+	if source == skew {
+		upstream = harness.StartVersionProxy(t, upstream, -1, nil)
+	}
+	pki := filepath.Join(upstream.DataDir, "pki")
 	args := concat(p.replicas()[source], featureGates,
 		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
-	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
-	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true}
+	ours := newSide(t, harness.StartReplica(t, upstream, args...))
+	both := &pair{tb: t, ours: ours, theirs: newSide(t, upstream), etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true}
 	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
 	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
 	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
