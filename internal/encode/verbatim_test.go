@@ -19,7 +19,9 @@ const futureField = `"future":{"a":[null,1e3]},`
 // text of Kubernetes' encoder to what that server would write.
 func (w *fixture) asSent(t *testing.T, all []group) (sent []group, change func([]byte) []byte) {
 	t.Helper()
-	change = func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`"data":{`), []byte(futureField+`"data":{`)) }
+	change = func(text []byte) []byte {
+		return bytes.ReplaceAll(text, []byte(`"data":{`), []byte(futureField+`"data":{`))
+	}
 	for _, g := range all {
 		made := group{memo: new(Memo)}
 		for _, e := range g.entries {
