@@ -28,8 +28,8 @@ type Config struct {
 	URL string
 	// Protobuf asks for protobuf, which only built-in kinds have. Others come as JSON.
 	Protobuf bool
-	// Verbatim says that objects are sent on as they come, in JSON. The feed then also keeps
-	// what the server sends around them (Feed.Surroundings).
+	// Verbatim says that objects are sent on as they come. The feed then also keeps what the
+	// server sends around them (Feed.Surroundings).
 	Verbatim bool
 	// Namespaced says that the resource has namespaces. Only Verbatim needs it.
 	Namespaced bool

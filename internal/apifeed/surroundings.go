@@ -2,7 +2,6 @@ package apifeed
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,16 +9,15 @@ import (
 	"net/http"
 	"net/url"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/sentobject"
 )
 
-// Surroundings are what a server sends around the objects of a resource, in JSON and byte
-// for byte. Who sends objects on as they came needs them: a server of another version may
+// Surroundings are what a server sends around the objects of a resource, byte for byte and in
+// the format in which it is followed. Who sends objects on as they came needs them: a server of another version may
 // write other ones. They are immutable.
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
@@ -31,16 +29,20 @@ type Surroundings struct {
 	Warnings []string
 }
 
-// initialEventsEndMark is the annotation by which the bookmark behind initial events differs
-// from others. Metadata that has a resource version stands in front of it.
-var initialEventsEndMark = []byte(`,"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"}`)
-
 // errSurroundings says that a server writes something else than API servers of Kubernetes do.
-var errSurroundings = errors.New("unexpected JSON of the API server")
+var errSurroundings = errors.New("unexpected shape of an answer")
 
 // Surroundings returns what the server sends around objects. It is nil before that is known,
 // which it is before the first load ends, and if Config.Verbatim is not set.
 func (f *Feed) Surroundings() *Surroundings { return f.surroundings.Load() }
+
+// format is how the server writes objects.
+func (f *Feed) format() sentobject.Format {
+	if f.cfg.Protobuf {
+		return sentobject.Protobuf
+	}
+	return sentobject.JSON
+}
 
 // learn asks the server what it sends around objects: at the start, and after each break,
 // when another server may answer. Both questions are about an object that does not exist,
@@ -64,9 +66,7 @@ func (f *Feed) learn(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask what %s sends around objects: %w", f.cfg.URL, err)
 	}
-	if before, after, ok := bytes.Cut(learnt.InitialEventsEnd, initialEventsEndMark); ok {
-		learnt.Bookmark = append(bytes.Clone(before), after...)
-	}
+	learnt.Bookmark = sentobject.WithoutInitialEventsEnd(f.format(), learnt.InitialEventsEnd)
 	f.bookmarkRead = false
 	f.surroundings.Store(learnt)
 	return nil
@@ -82,7 +82,7 @@ func (f *Feed) readEmptyList(ctx context.Context, collection string, parameters 
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := storedjson.ReadSentObject(body); !ok || !bytes.Contains(body, []byte(`"items":[]`)) {
+	if _, ok := sentobject.ReadEmptyList(f.format(), body); !ok {
 		return nil, fmt.Errorf("%w: an empty list is %.200q", errSurroundings, body)
 	}
 	return &Surroundings{EmptyList: body, Warnings: warnings(resp)}, nil
@@ -116,7 +116,7 @@ func (f *Feed) readInitialEventsEnd(ctx context.Context, collection string, sele
 	case event.kind == apiwatch.Error:
 		return nil, f.watchError(event.status)
 	}
-	if _, ok := storedjson.ReadSentObject(event.object.value); !ok || event.kind != apiwatch.Bookmark || !event.object.endsInitial {
+	if _, ok := sentobject.Read(f.format(), event.object.value); !ok || event.kind != apiwatch.Bookmark || !event.object.endsInitial {
 		return nil, fmt.Errorf("%w: initial events end with %s %.200q", errSurroundings, event.kind, event.object.value)
 	}
 	return event.object.value, nil
@@ -129,7 +129,7 @@ func (f *Feed) observeBookmark(o *object) {
 	if known == nil || f.bookmarkRead || o.endsInitial {
 		return
 	}
-	if _, ok := storedjson.ReadSentObject(o.value); ok {
+	if _, ok := sentobject.Read(f.format(), o.value); ok {
 		observed := *known
 		observed.Bookmark, f.bookmarkRead = o.value, true
 		f.surroundings.Store(&observed)

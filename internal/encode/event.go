@@ -102,8 +102,8 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 
 // appendAlone appends an entry as a GET answers it.
 func (f *Form) appendAlone(dst []byte, e *resource.Entry) ([]byte, error) {
-	if f.verbatim {
-		return appendVerbatim(dst, e, false)
+	if f.verbatim != nil {
+		return f.verbatim.append(dst, e, false)
 	}
 	return f.cfg.Transcoder.Append(dst, e, func(dst []byte) ([]byte, error) { return f.encodeAloneOf(dst, e) })
 }

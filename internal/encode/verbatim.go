@@ -7,13 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/millrace/millrace/internal/resource"
-	"github.com/millrace/millrace/internal/storedjson"
+	"github.com/millrace/millrace/internal/sentobject"
 )
 
 // VerbatimConfig describes a verbatim form.
 type VerbatimConfig struct {
 	// Name is Config.Name.
 	Name string
+	// Format is how the other server has written objects.
+	Format sentobject.Format
 	// Watch makes a form of frames.
 	Watch bool
 	// EmptyList returns what the other server answers to a list without objects. It is nil
@@ -24,8 +26,8 @@ type VerbatimConfig struct {
 	RecentFrames *RecentFrames
 }
 
-// NewVerbatimForm makes a form that sends objects as JSON of another API server, byte for
-// byte as that server has sent them. The server may be of another version than the types
+// NewVerbatimForm makes a form that sends objects as another API server has sent them, byte
+// for byte. The server may be of another version than the types
 // that are compiled in, so nothing is decoded: a field that only the server knows stays, and
 // no default comes in.
 //
@@ -33,41 +35,46 @@ type VerbatimConfig struct {
 // too: its empty list, and its bookmarks, which callers hand in as runtime.Unknown. Only
 // resource versions are written here. Lists of such forms have no pages and no shards.
 func NewVerbatimForm(cfg VerbatimConfig) *Form {
-	f := &Form{verbatim: true, cfg: Config{
-		Name: cfg.Name, MediaType: runtime.ContentTypeJSON, Framing: JSON, Encoder: rawEncoder{},
-		Budget: cfg.Budget, RecentFrames: cfg.RecentFrames,
-	}}
-	if cfg.Watch {
+	f := &Form{verbatim: &cfg, cfg: Config{Name: cfg.Name, Encoder: rawEncoder{}, Budget: cfg.Budget, RecentFrames: cfg.RecentFrames, List: cfg.list}}
+	f.cfg.Framing, f.cfg.MediaType = JSON, runtime.ContentTypeJSON
+	switch protobuf := cfg.Format == sentobject.Protobuf; {
+	case protobuf && cfg.Watch:
+		f.cfg.Framing, f.cfg.MediaType = WatchProtobuf, runtime.ContentTypeProtobuf+";stream=watch"
+	case protobuf:
+		f.cfg.Framing, f.cfg.MediaType = Protobuf, runtime.ContentTypeProtobuf
+	case cfg.Watch:
 		f.cfg.Framing = WatchJSON
-		return f
 	}
-	f.cfg.List = func(m Meta, _ ...runtime.Object) (runtime.Object, error) { return verbatimList(cfg.EmptyList(), m) }
 	return f
 }
 
-// verbatimList is an empty list of the other server with a revision.
-func verbatimList(empty []byte, m Meta) (runtime.Object, error) {
+// list is a Config.List: the other server's empty list with a revision.
+func (cfg *VerbatimConfig) list(m Meta, _ ...runtime.Object) (runtime.Object, error) {
 	if m.Continue != "" || m.Remaining != nil || m.Shard != "" {
 		return nil, fmt.Errorf("%w: a page or a shard", ErrShape)
 	}
-	return VerbatimObject(empty, m.ResourceVersion)
+	empty, ok := sentobject.ReadEmptyList(cfg.Format, cfg.EmptyList())
+	if !ok {
+		return nil, fmt.Errorf("%w: the other server's empty list is not known", ErrShape)
+	}
+	return &runtime.Unknown{Raw: empty.Append(nil, m.ResourceVersion)}, nil
 }
 
 // VerbatimObject makes an object that verbatim forms write: what the other server has sent,
 // with a revision. It is for Stream.Signal and AppendBookmark.
-func VerbatimObject(text []byte, revision int64) (runtime.Object, error) {
-	sent, ok := storedjson.ReadSentObject(text)
+func VerbatimObject(format sentobject.Format, sent []byte, revision int64) (runtime.Object, error) {
+	obj, ok := sentobject.Read(format, sent)
 	if !ok {
 		return nil, fmt.Errorf("%w: no object of the other server", ErrShape)
 	}
-	return &runtime.Unknown{Raw: sent.Append(nil, revision)}, nil
+	return &runtime.Unknown{Raw: obj.Append(nil, revision)}, nil
 }
 
-// appendVerbatim appends an entry as it was sent, with the entry's revision: as an item of a
-// list, or else as it is sent alone.
-func appendVerbatim(dst []byte, e *resource.Entry, item bool) ([]byte, error) {
+// append appends an entry as it was sent, with the entry's revision: as an item of a list, or
+// else as it is sent alone.
+func (cfg *VerbatimConfig) append(dst []byte, e *resource.Entry, item bool) ([]byte, error) {
 	err := e.Read(func(value []byte) error {
-		sent, ok := storedjson.ReadSentObject(value)
+		sent, ok := sentobject.Read(cfg.Format, value)
 		switch {
 		case !ok:
 			return fmt.Errorf("%w: %s is not as an API server sends it", ErrShape, e.Key)
@@ -81,10 +88,13 @@ func appendVerbatim(dst []byte, e *resource.Entry, item bool) ([]byte, error) {
 	return dst, entryError(e, err)
 }
 
-// verbatimObject is an entry as a GET answers it.
-func verbatimObject(e *resource.Entry) ([]byte, error) {
-	object, err := appendVerbatim(nil, e, false)
-	return append(object, '\n'), err
+// object is an entry as a GET answers it.
+func (cfg *VerbatimConfig) object(e *resource.Entry) ([]byte, error) {
+	object, err := cfg.append(nil, e, false)
+	if cfg.Format == sentobject.JSON {
+		object = append(object, '\n')
+	}
+	return object, err
 }
 
 // rawEncoder writes the bytes of a runtime.Unknown.

@@ -52,8 +52,7 @@ func (q *query) negotiate(req *http.Request) passReason {
 		return passedAccept
 	}
 	if q.route.isVerbatim() {
-		key.pretty = key.pretty && !q.isWatch
-		if reason := key.negotiateVerbatim(req.Header.Get("Accept")); reason != "" {
+		if reason := q.negotiateVerbatim(key, req.Header.Get("Accept")); reason != "" {
 			return reason
 		}
 	}

@@ -53,9 +53,8 @@ const (
 
 	// The reasons below are those of verbatim routes, in front of a server of another version.
 
-	// passedSkewProtobuf, passedSkewTable, passedSkewMetadata and passedSkewIndented: the form
-	// would have to be made by this version's types.
-	passedSkewProtobuf passReason = "skew-protobuf"
+	// passedSkewTable, passedSkewMetadata and passedSkewIndented: the form would have to be made
+	// of what the other server has sent.
 	passedSkewTable    passReason = "skew-table"
 	passedSkewMetadata passReason = "skew-metadata"
 	passedSkewIndented passReason = "skew-indented"

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
 	"github.com/millrace/millrace/internal/resource"
@@ -85,8 +84,8 @@ type RouteConfig struct {
 	// Custom is set for custom resources.
 	Custom *Custom
 	// Verbatim is set for resources whose objects are sent as a server of another version has
-	// sent them. It returns what that server sends around objects, nil before that is known.
-	Verbatim func() *apifeed.Surroundings
+	// sent them.
+	Verbatim *Verbatim
 	// Shared is what all routes of the process have in common. It must not be nil.
 	Shared *SharedConfig
 }

@@ -9,49 +9,44 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/encode"
+	"github.com/millrace/millrace/internal/sentobject"
 )
 
 // A verbatim route answers for a server of another version with the bytes that this server
 // has sent. What these bytes do not have is passed on, and so is what servers of different
 // versions may do differently. This file has the rules.
 
+// Verbatim is the part of a RouteConfig that verbatim routes have.
+type Verbatim struct {
+	// Format is how the other server has written the objects.
+	Format sentobject.Format
+	// Surroundings returns what that server sends around objects, nil before it is known.
+	Surroundings func() *apifeed.Surroundings
+	// Follow has the objects followed in the format from now on. It must not block.
+	Follow func()
+	// Protobuf is the route of the same objects in protobuf, beside this one of JSON. It is
+	// nil for kinds without protobuf, and for the route of protobuf itself.
+	Protobuf *Route
+}
+
 // isVerbatim reports whether objects are sent as another server has sent them.
 func (r *Route) isVerbatim() bool { return r.cfg.Verbatim != nil }
 
-// newVerbatimForm makes a form of a verbatim route. It returns nil for all but JSON in one
-// line.
+// newVerbatimForm makes a form of a verbatim route. Its format is the route's, whatever the
+// key says: negotiateVerbatim has chosen the route.
 func (r *Route) newVerbatimForm(key formKey) *encode.Form {
-	if key.verbatimReason() != "" {
-		return nil
-	}
 	return encode.NewVerbatimForm(encode.VerbatimConfig{
-		Name: r.formName(key), Watch: key.watch, Budget: r.cfg.Shared.Budget, RecentFrames: r.cfg.Shared.RecentFrames,
+		Name: r.formName(key), Format: r.cfg.Verbatim.Format, Watch: key.watch, Budget: r.cfg.Shared.Budget, RecentFrames: r.cfg.Shared.RecentFrames,
 		EmptyList: func() []byte {
-			if known := r.cfg.Verbatim(); known != nil {
+			if known := r.cfg.Verbatim.Surroundings(); known != nil {
 				return known.EmptyList
 			}
 			return nil
 		},
 	})
-}
-
-// verbatimReason returns why a verbatim route does not have the form, "" if it has.
-func (key formKey) verbatimReason() passReason {
-	switch {
-	case key.as == kindTable:
-		return passedSkewTable
-	case key.as != "":
-		return passedSkewMetadata
-	case key.mediaType == runtime.ContentTypeProtobuf:
-		return passedSkewProtobuf
-	case key.mediaType != runtime.ContentTypeJSON:
-		return passedAccept
-	case key.pretty:
-		return passedSkewIndented
-	}
-	return ""
 }
 
 // checkVerbatim returns why the path or a parameter of a request to a verbatim route has it
@@ -73,18 +68,30 @@ func (q *query) checkVerbatim(values url.Values) passReason {
 	return ""
 }
 
-// negotiateVerbatim returns why a verbatim route does not have the form that was negotiated.
-// A media type that only one of the versions knows may not come before JSON.
-func (key formKey) negotiateVerbatim(accept string) passReason {
-	if reason := key.verbatimReason(); reason != "" {
-		return reason
+// negotiateVerbatim chooses the route of the format that was negotiated, and has its objects
+// followed. It returns why there is none. A media type that only one of the versions knows may
+// not come before the format's.
+func (q *query) negotiateVerbatim(key formKey, accept string) passReason {
+	switch {
+	case key.as == kindTable:
+		return passedSkewTable
+	case key.as != "":
+		return passedSkewMetadata
+	case key.pretty && !q.isWatch:
+		return passedSkewIndented
 	}
 	first, _, _ := strings.Cut(accept, ",")
-	switch strings.TrimSpace(first) {
-	case "", "*/*", runtime.ContentTypeJSON:
-		return ""
+	first = strings.TrimSpace(first)
+	protobuf := key.mediaType == runtime.ContentTypeProtobuf
+	switch {
+	case first == key.mediaType && protobuf && q.route.cfg.Verbatim.Protobuf != nil:
+		q.route = q.route.cfg.Verbatim.Protobuf
+	case (first == "" || first == "*/*" || first == key.mediaType) && key.mediaType == runtime.ContentTypeJSON:
+	default:
+		return passedAccept
 	}
-	return passedAccept
+	q.route.cfg.Verbatim.Follow()
+	return ""
 }
 
 // isVerbatimParameter reports whether all versions read a parameter alike.
@@ -108,7 +115,7 @@ func (q *query) verbatimWatch() passReason {
 	if !q.route.isVerbatim() {
 		return ""
 	}
-	known, o := q.route.cfg.Verbatim(), &q.options
+	known, o := q.route.cfg.Verbatim.Surroundings(), &q.options
 	switch {
 	case known == nil:
 		return passedLoading
@@ -128,7 +135,7 @@ func (q *query) verbatimList(page *cache.Page, opts *storage.ListOptions) passRe
 	if page.Continue != "" || limit > 0 && opts.ResourceVersion != "0" && int64(page.Count) >= limit {
 		return passedSkewPage
 	}
-	if q.route.cfg.Verbatim() == nil {
+	if q.route.cfg.Verbatim.Surroundings() == nil {
 		return passedLoading
 	}
 	return ""
@@ -160,7 +167,7 @@ func (q *query) bookmarkObject(revision int64, initialEventsEnd bool) (runtime.O
 	if !q.route.isVerbatim() {
 		return q.route.cfg.Objects.Bookmark(revision, initialEventsEnd)
 	}
-	known := q.route.cfg.Verbatim()
+	known := q.route.cfg.Verbatim.Surroundings()
 	if known == nil {
 		return nil, fmt.Errorf("%w: no bookmark of the other server", encode.ErrShape)
 	}
@@ -168,13 +175,13 @@ func (q *query) bookmarkObject(revision int64, initialEventsEnd bool) (runtime.O
 	if initialEventsEnd {
 		text = known.InitialEventsEnd
 	}
-	return encode.VerbatimObject(text, revision)
+	return encode.VerbatimObject(q.route.cfg.Verbatim.Format, text, revision)
 }
 
 // warnings are the warnings of the route's version.
 func (r *Route) warnings() []string {
 	if r.isVerbatim() {
-		if known := r.cfg.Verbatim(); known != nil {
+		if known := r.cfg.Verbatim.Surroundings(); known != nil {
 			return known.Warnings
 		}
 		return nil

@@ -57,7 +57,8 @@ func (env *watchServer) deleteObject(t *testing.T, key string, revision int64) {
 // verbatim makes the route a verbatim one.
 func verbatim(known *apifeed.Surroundings) configChange {
 	return func(c *read.RouteConfig) {
-		c.Warning, c.Verbatim = "this version's warning", func() *apifeed.Surroundings { return known }
+		c.Warning = "this version's warning"
+		c.Verbatim = &read.Verbatim{Surroundings: func() *apifeed.Surroundings { return known }, Follow: func() {}}
 	}
 }
 
@@ -80,7 +81,7 @@ func TestVerbatimReads(t *testing.T) {
 		{listOnePath + "?labelSelector=name%3Db", "", list(cacheRevision, b), ""},
 		{listOnePath + "?labelSelector=name%3Dabsent", "", list(cacheRevision), ""},
 		{objectPath + "?resourceVersion=0", "", sentHead + sentConfigMap("one/a", 1) + "\n", ""},
-		{listPath, protobufAccept, "", "skew-protobuf"}, {objectPath, protobufAccept + ",application/json", "", "skew-protobuf"},
+		{listPath, protobufAccept, "", "accept"}, {objectPath, protobufAccept + ",application/json", "", "accept"},
 		{listPath, table + ",application/json", "", "skew-table"}, {objectPath, table, "", "skew-table"},
 		{listPath, metadata, "", "skew-metadata"}, {listPath + "?pretty=1", "", "", "skew-indented"},
 		{listPath, "application/yaml", "", "accept"}, {listPath, "application/cbor,application/json", "", "accept"},

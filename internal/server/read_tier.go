@@ -17,7 +17,6 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/crd"
 	"github.com/millrace/millrace/internal/dashboard"
@@ -27,6 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/sentobject"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/transcode"
@@ -55,9 +55,9 @@ type readTier struct {
 	counters *read.Metrics
 	// replicaReport makes the report about the upstream; nil if there is none.
 	replicaReport func() report.ReplicaReport
-	// verbatim returns the RouteConfig.Verbatim of a route, nil if the route is not to be
-	// made. It is nil itself unless the upstream is of another version.
-	verbatim func(*kube.Route) func() *apifeed.Surroundings
+	// verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
+	// not to be made. It is nil itself unless the upstream is of another version.
+	verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
 }
 
 // newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
@@ -206,26 +206,27 @@ func (r *readTier) setRoutes(server routeSource) error {
 		if s == nil {
 			continue
 		}
-		var verbatim func() *apifeed.Surroundings
-		if r.verbatim != nil {
-			if verbatim = r.verbatim(&route); verbatim == nil {
-				continue
-			}
-		}
 		hub := hubs[s.Resource()]
 		if hub == nil {
 			hub = watch.NewHub(s.Resource())
 			hubs[s.Resource()] = hub
 		}
-		completed, err := r.route(read.RouteConfig{
+		cfg := read.RouteConfig{
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
 			Hub: hub, Objects: s, Convertor: route.Convertor, Table: route.Table,
 			Warning: route.Warning, RemovedRelease: route.RemovedRelease, Transcode: r.tablesOf(tables, &route),
-			Verbatim: verbatim,
 			// Definitions are large, and only installers and some operators read them.
 			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
-		})
+		}
+		if r.verbatim != nil {
+			if made, err := r.useVerbatim(&cfg, &route); err != nil {
+				return err
+			} else if !made {
+				continue
+			}
+		}
+		completed, err := r.route(cfg)
 		if err != nil {
 			return err
 		}

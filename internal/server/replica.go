@@ -29,9 +29,9 @@ type Replica struct {
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored. It is set before anything is served.
 	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
-	// isVerbatim says that built-in resources are answered with the upstream's own JSON,
-	// because its minor version is another one. verbatim are the versions of which there is
-	// JSON, by stored resource. Both are set before anything is served.
+	// isVerbatim says that built-in resources are answered as the upstream sends them,
+	// because its minor version is another one. verbatim are the versions of which that is
+	// done, by stored resource. Both are set before anything is served.
 	isVerbatim bool
 	verbatim   map[schema.GroupResource]verbatimVersion
 	server     *kube.Replica

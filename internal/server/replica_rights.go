@@ -169,7 +169,7 @@ func (s *apiSource) proveRBAC(ctx context.Context) error {
 func (s *apiSource) feedOf(gr schema.GroupResource) *resourceFeed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if opened := s.mu.byResource[gr]; opened != nil {
+	if opened := s.mu.byResource[feedKey{GroupResource: gr}]; opened != nil {
 		if follows, ok := opened.feed.(*resourceFeed); ok && follows.Load() != nil {
 			return follows
 		}

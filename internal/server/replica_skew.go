@@ -1,18 +1,25 @@
 package server
 
 import (
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/kube"
+	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/sentobject"
+	"github.com/millrace/millrace/internal/storage"
+	"github.com/millrace/millrace/internal/watch"
 )
 
-// maxSkew is how many minor versions older or newer an upstream may be whose JSON is sent on.
-// Beyond that, the rules of the API that do not depend on types may differ, too.
+// maxSkew is how many minor versions older or newer an upstream may be whose objects are sent
+// on as they come. Beyond that, the rules of the API that do not depend on types may differ,
+// too.
 const maxSkew = 3
 
-// verbatimVersion is the version of a built-in resource of which the upstream's JSON is sent
-// on.
+// verbatimVersion is the version of a built-in resource that is sent on as the upstream
+// sends it.
 type verbatimVersion struct {
 	schema.GroupVersionResource
 	namespaced bool
@@ -33,9 +40,9 @@ func (r *Replica) chooseMode(tier *readTier) {
 			"upstream", theirs, "builtIn", own)
 		return
 	}
-	r.logger.Warn("The upstream is of another minor version: built-in resources are answered with its own JSON, and reads in other forms are passed on to it; use a build with the upstream's version for these",
+	r.logger.Warn("The upstream is of another minor version: built-in resources are answered as it sends them, and tables and metadata are passed on to it; use a build with the upstream's version for these",
 		"upstream", theirs, "builtIn", own)
-	tier.decorator.Verbatim, tier.verbatim = true, r.verbatimSurroundings
+	tier.decorator.Verbatim, tier.decorator.Protobuf, tier.verbatim = true, r.api.protobufBackend, r.verbatimOf
 }
 
 // chooseVersions chooses the version of each built-in resource that is followed: the one
@@ -57,23 +64,87 @@ func (r *Replica) chooseVersions(routes []kube.Route) {
 	}
 }
 
-// verbatimSurroundings is a readTier.verbatim.
-func (r *Replica) verbatimSurroundings(route *kube.Route) func() *apifeed.Surroundings {
+// hasProtobuf reports whether the kinds of a group are sent in protobuf.
+func hasProtobuf(gr schema.GroupResource) bool {
+	return gr.Group != apiextensions.GroupName && gr.Group != apiregistration.GroupName
+}
+
+// protobufBackend is a storage.Decorator.Protobuf.
+func (s *apiSource) protobufBackend(gr schema.GroupResource) *storage.Backend {
+	if !hasProtobuf(gr) {
+		return nil
+	}
+	return s.open(feedKey{gr, true})
+}
+
+// verbatimOf is a readTier.verbatim.
+func (r *Replica) verbatimOf(route *kube.Route, format sentobject.Format) *read.Verbatim {
 	if r.verbatim[route.Stored].GroupVersionResource != route.Resource {
 		return nil
 	}
-	return r.api.surroundingsOf(route.Stored)
+	key := feedKey{route.Stored, format == sentobject.Protobuf}
+	feed := r.api.verbatimFeed(key)
+	if feed == nil {
+		return nil
+	}
+	return &read.Verbatim{
+		Format: format,
+		Surroundings: func() *apifeed.Surroundings {
+			if started := feed.Load(); started != nil {
+				return started.Surroundings()
+			}
+			return nil
+		},
+		Follow: func() {
+			if feed.Load() == nil {
+				r.followVerbatim(key, false)
+			}
+		},
+	}
 }
 
-// followVerbatim follows a resource if gvr is the version of which the JSON is sent on, and
-// reports whether it is.
-func (r *Replica) followVerbatim(stored schema.GroupResource, gvr schema.GroupVersionResource, optional bool) bool {
-	chosen := r.verbatim[stored]
-	if chosen.GroupVersionResource != gvr {
-		return false
+// verbatimFeed returns the feed of a backend that is open.
+func (s *apiSource) verbatimFeed(key feedKey) *resourceFeed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	opened := s.mu.byResource[key]
+	if opened == nil {
+		return nil
 	}
-	r.api.follow(stored, followedVersion{GroupVersionResource: gvr, verbatim: true, namespaced: chosen.namespaced, optional: optional})
-	return true
+	feed, _ := opened.feed.(*resourceFeed)
+	return feed
+}
+
+// followVerbatim follows a resource in one format. It does nothing if the format is not
+// answered as it is sent.
+func (r *Replica) followVerbatim(key feedKey, optional bool) {
+	chosen, ok := r.verbatim[key.GroupResource]
+	if !ok || key.inProtobuf && !hasProtobuf(key.GroupResource) {
+		return
+	}
+	r.api.follow(key.GroupResource, followedVersion{
+		GroupVersionResource: chosen.GroupVersionResource, verbatim: true, protobuf: key.inProtobuf, namespaced: chosen.namespaced, optional: optional,
+	})
+}
+
+// useVerbatim makes the configuration of a route that of a verbatim one, and makes the route
+// of protobuf beside it. It returns false if the route is not to be made.
+func (r *readTier) useVerbatim(cfg *read.RouteConfig, route *kube.Route) (bool, error) {
+	if cfg.Verbatim = r.verbatim(route, sentobject.JSON); cfg.Verbatim == nil {
+		return false, nil
+	}
+	s := r.decorator.ProtobufStore(route.Stored)
+	if s == nil {
+		return true, nil
+	}
+	protobuf := *cfg
+	protobuf.Objects, protobuf.Hub, protobuf.Verbatim = s, watch.NewHub(s.Resource()), r.verbatim(route, sentobject.Protobuf)
+	if protobuf.Verbatim == nil {
+		return true, nil
+	}
+	var err error
+	cfg.Verbatim.Protobuf, err = r.route(protobuf)
+	return true, err
 }
 
 // answersBuiltIn reports whether built-in resources are answered here. JSON that was read
@@ -91,27 +162,7 @@ func (r *Replica) skew() string {
 	case !r.answersBuiltIn():
 		return "version skew: built-in resources are passed on"
 	case r.isVerbatim:
-		return "version skew: served as the upstream's JSON"
+		return "version skew: served as the upstream sends it"
 	}
 	return ""
-}
-
-// surroundingsOf returns a read.RouteConfig.Verbatim of a resource.
-func (s *apiSource) surroundingsOf(gr schema.GroupResource) func() *apifeed.Surroundings {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	opened := s.mu.byResource[gr]
-	if opened == nil {
-		return nil
-	}
-	follows, ok := opened.feed.(*resourceFeed)
-	if !ok {
-		return nil
-	}
-	return func() *apifeed.Surroundings {
-		if started := follows.Load(); started != nil {
-			return started.Surroundings()
-		}
-		return nil
-	}
 }

@@ -28,7 +28,8 @@ const (
 	// coversNames: selectors of name and namespace. It is for custom resources with a
 	// conversion webhook, which may give an object other labels in each version.
 	coversNames
-	// coversFewFields: selectors of labels, name, namespace and Config.VerbatimFields.
+	// coversFewFields: selectors of labels, name, namespace and the fields of
+	// Config.Verbatim.
 	coversFewFields
 )
 
@@ -48,7 +49,7 @@ type ConvertingCodec interface {
 }
 
 func coverageOf(cfg *Config) attributeCoverage {
-	if cfg.Verbatim {
+	if cfg.Verbatim != nil {
 		return coversFewFields
 	}
 	if _, custom := cfg.New().(runtime.Unstructured); !custom {
@@ -93,7 +94,7 @@ func (s *Store) selectors(p *storage.SelectionPredicate) selection {
 		}
 		return selection{predicate: p, fields: p.Field, whole: p.Label == nil || p.Label.Empty()}
 	case s.cfg.coverage == coversAll || p.Field == nil || !selectsOtherFields(p.Field),
-		s.cfg.coverage == coversFewFields && s.cfg.VerbatimFields.cover(p.Field):
+		s.cfg.coverage == coversFewFields && s.cfg.Verbatim.covers(p.Field):
 		return selection{predicate: p, labels: p.Label, fields: p.Field, whole: true}
 	}
 	return selection{predicate: p, labels: p.Label}

@@ -53,11 +53,9 @@ type Config struct {
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
-	// Verbatim says that the cache has objects as an API server of another version sends
-	// them in JSON. Selectors then see no fields but those in VerbatimFields, name and
-	// namespace. VerbatimFields are those of the resource.
-	Verbatim       bool
-	VerbatimFields VerbatimFields
+	// Verbatim is set if the cache has objects as an API server of another version sends
+	// them.
+	Verbatim *Verbatim
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 

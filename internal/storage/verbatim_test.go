@@ -18,7 +18,7 @@ const sentPod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespa
 // TestDescribeVerbatim reads labels and selectable fields out of the JSON of another server.
 func TestDescribeVerbatim(t *testing.T) {
 	t.Parallel()
-	pods := verbatimFields[schema.GroupResource{Resource: "pods"}]
+	pods := &Verbatim{fields: verbatimFields[schema.GroupResource{Resource: "pods"}]}
 	e := &resource.Entry{Key: "n/p", Revision: 7, Value: []byte(sentPod)}
 	if err := newDescriber().describeVerbatim(e, pods); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestDescribeVerbatim(t *testing.T) {
 		if got := e.Matches(labels.Everything(), parsed); got != want {
 			t.Errorf("%s selects the pod: %v", selector, got)
 		}
-		if !pods.cover(parsed) {
+		if !pods.covers(parsed) {
 			t.Errorf("%s is not covered", selector)
 		}
 	}
@@ -39,14 +39,14 @@ func TestDescribeVerbatim(t *testing.T) {
 		t.Errorf("labels do not select the pod (%v)", err)
 	}
 	for _, selector := range []string{"spec.hostNetwork=false", "spec.nodeName=a,spec.other=b"} {
-		if pods.cover(fields.ParseSelectorOrDie(selector)) {
+		if pods.covers(fields.ParseSelectorOrDie(selector)) {
 			t.Errorf("%s is covered", selector)
 		}
 	}
-	if (VerbatimFields)(nil).cover(fields.ParseSelectorOrDie("spec.nodeName=a")) {
+	if (&Verbatim{}).covers(fields.ParseSelectorOrDie("spec.nodeName=a")) {
 		t.Error("a resource without fields has one")
 	}
-	nodes := verbatimFields[schema.GroupResource{Resource: "nodes"}]
+	nodes := &Verbatim{fields: verbatimFields[schema.GroupResource{Resource: "nodes"}]}
 	for text, unschedulable := range map[string]string{`{}`: "false", `{"unschedulable":true}`: "true", `{"taints":[],"unschedulable":false}`: "false"} {
 		e := &resource.Entry{Key: "n", Revision: 7, Value: []byte(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"7"},"spec":` + text + `}`)}
 		if err := newDescriber().describeVerbatim(e, nodes); err != nil || !e.Matches(nil, fields.OneTermEqualSelector("spec.unschedulable", unschedulable)) {
@@ -58,7 +58,7 @@ func TestDescribeVerbatim(t *testing.T) {
 // TestDescribeVerbatimRefuses marks objects that cannot be sent on as they are.
 func TestDescribeVerbatimRefuses(t *testing.T) {
 	t.Parallel()
-	pods := verbatimFields[schema.GroupResource{Resource: "pods"}]
+	pods := &Verbatim{fields: verbatimFields[schema.GroupResource{Resource: "pods"}]}
 	for name, text := range map[string]string{
 		"another revision": `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"8"}}`,
 		"indented":         "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"p\",\"resourceVersion\":\"7\"},\n  \"spec\": {}}",

@@ -7,7 +7,7 @@ import (
 )
 
 // otherMinor begins advice about forms that only the upstream can make.
-const otherMinor = "the upstream is of another minor version, so only its own JSON is answered here: "
+const otherMinor = "the upstream is of another minor version, so only objects as it sends them are answered here: "
 
 // adviceByReason says which requests the server could answer from bytes instead. Keys
 // are the reasons for passing a request on, as in report.Shape.Reason.
@@ -25,8 +25,7 @@ var adviceByReason = map[string]string{
 	"conversion":     "a webhook does not convert the first objects of the watch: repair the webhook, or ask for a version that needs none",
 	"upgrade":        "it watches over a web socket: watch over HTTP",
 	"connection":     "its connection was not accepted by this server itself",
-	"skew-protobuf":  otherMinor + "ask for application/json, or run a replica of the upstream's version",
-	"skew-table":     otherMinor + "ask for application/json, such as kubectl -o json, or run a replica of the upstream's version",
+	"skew-table":     otherMinor + "ask for whole objects, such as kubectl -o json, or run a replica of the upstream's version",
 	"skew-metadata":  otherMinor + "ask for whole objects, or run a replica of the upstream's version",
 	"skew-indented":  otherMinor + "send Accept: application/json and no parameter pretty",
 	"skew-parameter": "the upstream is of another minor version, which may read a parameter in another way: leave out parameters that metav1.ListOptions does not have",

@@ -71,7 +71,7 @@ func TestNewerUpstream(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.body), &made); err != nil {
 			t.Fatalf("%v: %s", err, a.body)
 		}
-		if !strings.HasSuffix(made.Skew, "served as the upstream's JSON") || made.Answered["LIST"] == 0 || made.Answered["GET"] == 0 || made.Answered["WATCH"] == 0 {
+		if !strings.HasSuffix(made.Skew, "served as the upstream sends it") || made.Answered["LIST"] == 0 || made.Answered["GET"] == 0 || made.Answered["WATCH"] == 0 {
 			t.Errorf("the report says %q, answered %v, passed on %v", made.Skew, made.Answered, made.PassedOn)
 		}
 		if n := made.PassedOn["version-skew"]; n > 0 {
