@@ -1,19 +1,26 @@
 package read_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/read"
+	"github.com/millrace/millrace/internal/sentobject"
 )
 
 // otherServer is what a server of another version sends around config maps. Its lists and
@@ -164,5 +171,49 @@ func TestVerbatimBookmarks(t *testing.T) {
 		if s := env.watch(t, test.target, nil); s.StatusCode != passedOnStatus || env.reasons(t)[test.reason] != 1 {
 			t.Errorf("%s: status %d, counted %v, want %s", test.target, s.StatusCode, env.reasons(t), test.reason)
 		}
+	}
+}
+
+// TestVerbatimProtobuf answers clients that ask for protobuf first with the bytes that the
+// other server has sent in protobuf.
+func TestVerbatimProtobuf(t *testing.T) {
+	t.Parallel()
+	encode := func(obj runtime.Object) []byte {
+		var out bytes.Buffer
+		if err := protobuf.NewSerializer(nil, nil).Encode(obj, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	object := func(name, revision string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "one", ResourceVersion: revision}, Data: map[string]string{"a": "b"},
+		}
+	}
+	list := &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+	known, followed := &apifeed.Surroundings{EmptyList: encode(list), Bookmark: encode(object("", "1"))}, 0
+	inProtobuf := newTestTier(t, func(c *read.RouteConfig) {
+		c.Verbatim = &read.Verbatim{Format: sentobject.Protobuf, Surroundings: func() *apifeed.Surroundings { return known }, Follow: func() { followed++ }}
+	})
+	loader := inProtobuf.cache.BeginLoad()
+	loader.Add(t.Context(), []*mvccpb.KeyValue{{Key: []byte("/registry/configmaps/one/a"), Value: encode(object("a", "7")), ModRevision: 7, Version: 1}})
+	loader.End(t.Context(), cacheRevision)
+	env := newTestTier(t, verbatim(&otherServer), func(c *read.RouteConfig) { c.Verbatim.Protobuf = inProtobuf.route })
+	env.loadSent(t, "one/a")
+	item := *object("a", "7")
+	item.TypeMeta = metav1.TypeMeta{}
+	list.ResourceVersion, list.Items = strconv.Itoa(cacheRevision), []corev1.ConfigMap{item}
+	for target, want := range map[string][]byte{listPath: encode(list), objectPath: encode(object("a", "7"))} {
+		w := env.send(t, http.MethodGet, target, http.Header{"Accept": {protobufAccept + ",application/json"}})
+		if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), want) || w.Header().Get("Content-Type") != protobufAccept {
+			t.Errorf("%s: status %d, counted %v\ngot  %q\nwant %q", target, w.Code, env.reasons(t), w.Body, want)
+		}
+	}
+	if followed != 2 {
+		t.Errorf("protobuf was to be followed %d times, want 2", followed)
+	}
+	if w := env.send(t, http.MethodGet, listPath, nil); !strings.HasPrefix(w.Body.String(), "{") {
+		t.Errorf("without Accept, the answer is %s", w.Body)
 	}
 }
