@@ -17,8 +17,8 @@ import (
 )
 
 // Surroundings are what a server sends around the objects of a resource, byte for byte and in
-// the format in which it is followed. Who sends objects on as they came needs them: a server of another version may
-// write other ones. They are immutable.
+// the format in which it is followed. A caller that sends objects on as they came sends these
+// as well: a server of another version may write other ones. They are immutable.
 type Surroundings struct {
 	// EmptyList is the answer to a list without objects.
 	EmptyList []byte

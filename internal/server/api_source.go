@@ -31,20 +31,20 @@ type feedKey struct {
 	inProtobuf bool
 }
 
-// inProtobuf ends the names of feeds of objects in protobuf.
-const inProtobuf = "+protobuf"
+// protobufSuffix ends the names of feeds of objects in protobuf.
+const protobufSuffix = "+protobuf"
 
 // String is the name of the feed, in reports and of its checkpoint.
 func (k feedKey) String() string {
 	if k.inProtobuf {
-		return k.GroupResource.String() + inProtobuf
+		return k.GroupResource.String() + protobufSuffix
 	}
 	return k.GroupResource.String()
 }
 
 // parseFeedKey is the reverse of String.
 func parseFeedKey(name string) feedKey {
-	resource, ok := strings.CutSuffix(name, inProtobuf)
+	resource, ok := strings.CutSuffix(name, protobufSuffix)
 	return feedKey{schema.ParseGroupResource(resource), ok}
 }
 
