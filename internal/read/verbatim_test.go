@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/apifeed"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/sentobject"
+	"github.com/millrace/millrace/internal/watch"
 )
 
 // otherServer is what a server of another version sends around config maps. Its lists and
@@ -73,7 +74,7 @@ func verbatim(known *apifeed.Surroundings) configChange {
 // they do not have.
 func TestVerbatimReads(t *testing.T) {
 	t.Parallel()
-	env := newTestTier(t, verbatim(&otherServer))
+	env := newTestTier(t, verbatim(&otherServer), func(c *read.RouteConfig) { c.Watches, c.Hub = true, watch.NewHub(c.Objects.Resource()) })
 	env.loadSent(t, "one/a", "one/b", "two/c")
 	list := func(revision int, items ...string) string {
 		return fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d","future":1},"items":[%s]}`+"\n", revision, strings.Join(items, ","))
