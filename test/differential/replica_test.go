@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,8 +56,8 @@ func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
 // on.
 func (p *pair) logCounts(t *testing.T) {
 	a, err := p.ours.do(request{path: "/metrics"})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || a.status != http.StatusOK {
+		t.Fatalf("read metrics: %v, status %d, body %.200q", err, a.status, a.body)
 	}
 	for line := range strings.Lines(string(a.body)) {
 		if strings.HasPrefix(line, servedMetric) || strings.HasPrefix(line, passedOnMetric) || strings.HasPrefix(line, "millrace_replica_") {
