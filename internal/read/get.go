@@ -20,7 +20,7 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
-	if reason := q.verbatimError(err); reason != "" {
+	if reason := q.skewedError(err); reason != "" {
 		return reason
 	}
 	markStale(w, stale)

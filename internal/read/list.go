@@ -25,7 +25,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
-	if reason := q.verbatimError(err); reason != "" {
+	if reason := q.skewedError(err); reason != "" {
 		return reason
 	}
 	markStale(w, stale)
@@ -36,7 +36,7 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if page.Opaque {
 		return passedOpaque
 	}
-	if reason := q.verbatimList(&page, &opts); reason != "" {
+	if reason := q.skewedList(&page, &opts); reason != "" {
 		return reason
 	}
 	if err := q.convert(req, page.Runs); err != nil {

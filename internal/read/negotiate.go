@@ -51,10 +51,8 @@ func (q *query) negotiate(req *http.Request) passReason {
 	default:
 		return passedAccept
 	}
-	if q.route.isVerbatim() {
-		if reason := q.negotiateVerbatim(key, req.Header.Get("Accept")); reason != "" {
-			return reason
-		}
+	if reason := q.negotiateSkew(key, req.Header.Get("Accept")); reason != "" {
+		return reason
 	}
 	if q.isWatch {
 		return q.negotiateWatch(key, req)

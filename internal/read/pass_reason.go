@@ -51,7 +51,7 @@ const (
 	// passedConnection: a watch over a connection that this server has not accepted itself.
 	passedConnection passReason = "connection"
 
-	// The reasons below are those of verbatim routes, in front of a server of another version.
+	// The reasons below are those of version skew, in front of a server of another version.
 
 	// passedSkewTable, passedSkewMetadata and passedSkewIndented: the form would have to be made
 	// of what the other server has sent.

@@ -133,10 +133,8 @@ func (q *query) parameters(raw, infoName string) passReason {
 			return passedParameter
 		}
 	}
-	if q.route.isVerbatim() {
-		if reason := q.checkVerbatim(values); reason != "" {
-			return reason
-		}
+	if reason := q.checkSkew(values); reason != "" {
+		return reason
 	}
 	if q.name != "" {
 		return q.getOptions(values)

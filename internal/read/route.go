@@ -112,6 +112,8 @@ type SharedConfig struct {
 	// MinTimeout is the shortest duration of a watch whose request names none. The
 	// longest is twice as long.
 	MinTimeout time.Duration
+	// Skew is set at a replica.
+	Skew *Skew
 }
 
 // Custom is the part of a RouteConfig that only custom resources have.

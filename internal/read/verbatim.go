@@ -17,7 +17,17 @@ import (
 
 // A verbatim route answers for a server of another version with the bytes that this server
 // has sent. What these bytes do not have is passed on, and so is what servers of different
-// versions may do differently. This file has the rules.
+// versions may do differently. The latter holds for custom resources as well, whose objects do
+// not depend on the version: they are encoded as without skew. This file has the rules.
+
+// Skew is what is known of the server whose objects a replica has.
+type Skew struct {
+	// Differs reports whether its minor version is another one.
+	Differs func() bool
+	// WatchLists reports whether the server has watches that begin with all objects. False
+	// also means that it is not known.
+	WatchLists func() bool
+}
 
 // Verbatim is the part of a RouteConfig that verbatim routes have.
 type Verbatim struct {
@@ -35,8 +45,13 @@ type Verbatim struct {
 // isVerbatim reports whether objects are sent as another server has sent them.
 func (r *Route) isVerbatim() bool { return r.cfg.Verbatim != nil }
 
+// isSkewed reports whether the route answers for a server of another version.
+func (r *Route) isSkewed() bool {
+	return r.isVerbatim() || r.cfg.Shared.Skew != nil && r.cfg.Shared.Skew.Differs()
+}
+
 // newVerbatimForm makes a form of a verbatim route. Its format is the route's, whatever the
-// key says: negotiateVerbatim has chosen the route.
+// key says: negotiateSkew has chosen the route.
 func (r *Route) newVerbatimForm(key formKey) *encode.Form {
 	return encode.NewVerbatimForm(encode.VerbatimConfig{
 		Name: r.formName(key), Format: r.cfg.Verbatim.Format, Watch: key.watch, Budget: r.cfg.Shared.Budget, RecentFrames: r.cfg.Shared.RecentFrames,
@@ -49,9 +64,12 @@ func (r *Route) newVerbatimForm(key formKey) *encode.Form {
 	})
 }
 
-// checkVerbatim returns why the path or a parameter of a request to a verbatim route has it
-// passed on, "" if neither does.
-func (q *query) checkVerbatim(values url.Values) passReason {
+// checkSkew returns why the path or a parameter of a request has it passed on under version
+// skew, "" if neither does.
+func (q *query) checkSkew(values url.Values) passReason {
+	if !q.route.isSkewed() {
+		return ""
+	}
 	if q.legacyWatchPath {
 		return passedPath
 	}
@@ -61,41 +79,43 @@ func (q *query) checkVerbatim(values url.Values) passReason {
 			return passedSkewShard
 		case name == "continue":
 			return passedSkewPage
-		case !q.isVerbatimParameter(name):
+		case !q.isOldParameter(name):
 			return passedSkewParameter
 		}
 	}
 	return ""
 }
 
-// negotiateVerbatim chooses the route of the format that was negotiated, and has its objects
-// followed. It returns why there is none. A media type that only one of the versions knows may
-// not come before the format's.
-func (q *query) negotiateVerbatim(key formKey, accept string) passReason {
-	switch {
-	case key.as == kindTable:
-		return passedSkewTable
-	case key.as != "":
-		return passedSkewMetadata
-	case key.pretty && !q.isWatch:
-		return passedSkewIndented
-	}
+// negotiateSkew returns why a form that was negotiated is passed on under version skew. A media
+// type that only one of the versions knows may not come before the form's. On a verbatim
+// route it also chooses the route of the form's format, and has its objects followed.
+func (q *query) negotiateSkew(key formKey, accept string) passReason {
 	first, _, _ := strings.Cut(accept, ",")
 	first = strings.TrimSpace(first)
 	protobuf := key.mediaType == runtime.ContentTypeProtobuf
 	switch {
-	case first == key.mediaType && protobuf && q.route.cfg.Verbatim.Protobuf != nil:
+	case !q.route.isSkewed():
+		return ""
+	case key.as == kindTable:
+		return passedSkewTable
+	case key.as != "":
+		return passedSkewMetadata
+	case q.route.isVerbatim() && key.pretty && !q.isWatch:
+		return passedSkewIndented
+	case first == key.mediaType && protobuf && q.route.isVerbatim() && q.route.cfg.Verbatim.Protobuf != nil:
 		q.route = q.route.cfg.Verbatim.Protobuf
 	case (first == "" || first == "*/*" || first == key.mediaType) && key.mediaType == runtime.ContentTypeJSON:
 	default:
 		return passedAccept
 	}
-	q.route.cfg.Verbatim.Follow()
+	if q.route.isVerbatim() {
+		q.route.cfg.Verbatim.Follow()
+	}
 	return ""
 }
 
-// isVerbatimParameter reports whether all versions read a parameter alike.
-func (q *query) isVerbatimParameter(name string) bool {
+// isOldParameter reports whether all versions read a parameter alike.
+func (q *query) isOldParameter(name string) bool {
 	switch name {
 	case "pretty", "timeout", "resourceVersion":
 		return true
@@ -109,13 +129,17 @@ func (q *query) isVerbatimParameter(name string) bool {
 	return q.name == "" && listParameters[name]
 }
 
-// verbatimWatch returns why a watch of a verbatim route is passed on: the bookmarks that it
-// will be sent are not known, or the server has no watches that begin with all objects.
-func (q *query) verbatimWatch() passReason {
+// skewedWatch returns why a watch is passed on under version skew: the bookmarks that it would
+// be sent are not known, or the server has no watches that begin with all objects.
+func (q *query) skewedWatch() passReason {
+	o := &q.options
 	if !q.route.isVerbatim() {
+		if q.route.isSkewed() && o.SendInitialEvents != nil && !q.route.cfg.Shared.Skew.WatchLists() {
+			return passedSkewBookmark
+		}
 		return ""
 	}
-	known, o := q.route.cfg.Verbatim.Surroundings(), &q.options
+	known := q.route.cfg.Verbatim.Surroundings()
 	switch {
 	case known == nil:
 		return passedLoading
@@ -125,33 +149,33 @@ func (q *query) verbatimWatch() passReason {
 	return ""
 }
 
-// verbatimList returns why a LIST of a verbatim route is passed on. Servers of different
-// versions write different tokens, and do not agree whether a full page is the last.
-func (q *query) verbatimList(page *cache.Page, opts *storage.ListOptions) passReason {
-	if !q.route.isVerbatim() {
+// skewedList returns why a LIST is passed on under version skew. Servers of different versions
+// write different tokens, and do not agree whether a full page is the last.
+func (q *query) skewedList(page *cache.Page, opts *storage.ListOptions) passReason {
+	if !q.route.isSkewed() {
 		return ""
 	}
 	limit := opts.Predicate.Limit
 	if page.Continue != "" || limit > 0 && opts.ResourceVersion != "0" && int64(page.Count) >= limit {
 		return passedSkewPage
 	}
-	if q.route.cfg.Verbatim.Surroundings() == nil {
+	if q.route.isVerbatim() && q.route.cfg.Verbatim.Surroundings() == nil {
 		return passedLoading
 	}
 	return ""
 }
 
-// verbatimError returns why an error is passed on: another version may use other words.
-func (q *query) verbatimError(err error) passReason {
-	if err != nil && q.route.isVerbatim() {
+// skewedError returns why an error is passed on: another version may use other words.
+func (q *query) skewedError(err error) passReason {
+	if err != nil && q.route.isSkewed() {
 		return passedSkewError
 	}
 	return ""
 }
 
-// endVerbatim notes the error that ends a watch of a verbatim route. The client is not told:
-// it resumes, and the other server answers in its own words.
-func (s *watchSession) endVerbatim(err error) {
+// endSkewed notes the error that ends a watch under version skew. The client is not told: it
+// resumes, and the other server answers in its own words.
+func (s *watchSession) endSkewed(err error) {
 	var failure *encodingError
 	switch {
 	case errors.Is(err, cache.ErrExpired):

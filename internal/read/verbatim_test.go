@@ -218,3 +218,38 @@ func TestVerbatimProtobuf(t *testing.T) {
 		t.Errorf("without Accept, the answer is %s", w.Body)
 	}
 }
+
+// TestSkewedCustomResources encodes custom resources as without skew, and passes on what
+// servers of different versions may do differently.
+func TestSkewedCustomResources(t *testing.T) {
+	t.Parallel()
+	differs, watchLists := true, false
+	env := newWatchServer(t, false, func(c *read.RouteConfig) {
+		c.Shared.Skew = &read.Skew{Differs: func() bool { return differs }, WatchLists: func() bool { return watchLists }}
+	})
+	env.load(t, "one/a", "one/b")
+	send := func(target, accept string) int {
+		return env.send(t, http.MethodGet, target, http.Header{"Accept": {accept}}).Code
+	}
+	const watchList = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
+	for _, test := range []struct{ target, accept, reason string }{
+		{listPath, "application/json", ""}, {listPath + "?pretty=1", "", ""}, {objectPath, "*/*", ""},
+		{listPath, "application/json;as=Table;v=v1;g=meta.k8s.io", "skew-table"}, {listPath, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "skew-metadata"},
+		{listPath + "?limit=1", "", "skew-page"}, {listPath + "?shardSelector=x", "", "skew-shard"}, {listPath + "?unknown=1", "", "skew-parameter"},
+		{objectPath + "bsent", "", "skew-error"}, {listPath, protobufAccept, "accept"}, {listPath + watchList, "", "skew-bookmark"},
+	} {
+		before := env.reasons(t)[test.reason]
+		code := send(test.target, test.accept)
+		if passed := code == passedOnStatus; passed != (test.reason != "") || passed && env.reasons(t)[test.reason] != before+1 {
+			t.Errorf("%s [%s]: status %d, counted %v, want %q", test.target, test.accept, code, env.reasons(t), test.reason)
+		}
+	}
+	watchLists = true
+	if s := env.watch(t, listPath+watchList, nil); s.StatusCode != http.StatusOK {
+		t.Errorf("a watch-list: status %d", s.StatusCode)
+	}
+	differs = false
+	if code := send(listPath+"?limit=1&unknown=1", protobufAccept); code != http.StatusOK {
+		t.Errorf("without skew: status %d", code)
+	}
+}

@@ -27,7 +27,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		q.answerError(w, req, err)
 		return ""
 	}
-	if reason := q.verbatimWatch(); reason != "" {
+	if reason := q.skewedWatch(); reason != "" {
 		return reason
 	}
 	key, opts := q.storageOptions()
@@ -48,7 +48,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
-	if reason := q.verbatimError(err); reason != "" {
+	if reason := q.skewedError(err); reason != "" {
 		return reason
 	}
 	s := &watchSession{query: q, req: req, startPoint: begin, err: err}
@@ -79,7 +79,7 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 			s.openAccount(&filter)
 		}
 	}
-	if reason := q.verbatimError(s.err); reason != "" {
+	if reason := q.skewedError(s.err); reason != "" {
 		return reason
 	}
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
@@ -268,8 +268,8 @@ func (s *watchSession) end(err error) {
 	switch {
 	case errors.Is(err, errWatchEnded), errors.Is(err, watch.ErrOpaque):
 		// The client resumes, and Kubernetes' handler answers for opaque objects.
-	case s.query.route.isVerbatim():
-		s.endVerbatim(err)
+	case s.query.route.isSkewed():
+		s.endSkewed(err)
 	case errors.Is(err, cache.ErrExpired):
 		s.query.metrics.countExpired(s.query.route.cfg.Resource.GroupResource())
 		s.account.Expired()

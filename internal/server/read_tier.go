@@ -55,6 +55,8 @@ type readTier struct {
 	counters *read.Metrics
 	// replicaReport makes the report about the upstream; nil if there is none.
 	replicaReport func() report.ReplicaReport
+	// skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
+	skew *read.Skew
 	// verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
 	// not to be made. It is nil itself unless the upstream is of another version.
 	verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
@@ -81,7 +83,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		return nil, err
 	}
 	recent := encode.NewRecentFrames(shares.WatchFrames)
-	return &readTier{
+	r := &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
 		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
@@ -89,10 +91,15 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		budget:    budget,
 		recent:    recent,
 		proofs:    proofs,
-		shared:    sync.OnceValue(func() *read.SharedConfig { return newShared(b, budget, recent, o, proofs) }),
 		front:     front,
 		counters:  counters,
-	}, nil
+	}
+	r.shared = sync.OnceValue(func() *read.SharedConfig {
+		shared := newShared(b, budget, recent, o, proofs)
+		shared.Skew = r.skew
+		return shared
+	})
+	return r, nil
 }
 
 // newShared is called when the first route is made: feature gates are set by then.

@@ -30,6 +30,7 @@ type verbatimVersion struct {
 // its API must be the source if its version is another one.
 func (r *Replica) chooseMode(tier *readTier) {
 	skew := r.upstream.Skew()
+	tier.skew = &read.Skew{Differs: func() bool { return r.upstream.Skew() != 0 }, WatchLists: r.hasWatchLists}
 	if skew == 0 {
 		return
 	}
@@ -62,6 +63,20 @@ func (r *Replica) chooseVersions(routes []kube.Route) {
 			r.verbatim[route.Stored] = verbatimVersion{chosen, route.Namespaced}
 		}
 	}
+}
+
+// hasWatchLists reports whether the upstream is known to begin watches with all objects: it
+// has done so for definitions, which are always followed.
+func (r *Replica) hasWatchLists() bool {
+	if !r.isVerbatim {
+		return false
+	}
+	feed := r.api.feedOf(definitions)
+	if feed == nil {
+		return false
+	}
+	known := feed.Load().Surroundings()
+	return known != nil && known.InitialEventsEnd != nil
 }
 
 // hasProtobuf reports whether the kinds of a group are sent in protobuf.
