@@ -67,7 +67,9 @@ func (p *pair) plainUnderSkew(t *testing.T, kinds []*kind) {
 		for _, form := range []request{{}, {accept: typedClient}, {accept: "application/json", encoding: "gzip"}, {accept: protobuf, as: http1}} {
 			form.query = "resourceVersion=0"
 			requests = append(requests, with(form, func(r *request) { r.path = k.listPath("") }),
-				with(form, func(r *request) { r.path, r.query = k.listPath(""), "resourceVersion=0&limit=500&labelSelector=app%3Dweb" }),
+				with(form, func(r *request) {
+					r.path, r.query = k.listPath(""), "resourceVersion=0&limit=500&labelSelector=app%3Dweb"
+				}),
 				with(form, func(r *request) { r.path = k.path(k.keys[0]) }))
 		}
 	}
