@@ -28,6 +28,11 @@ type Config struct {
 	URL string
 	// Protobuf asks for protobuf, which only built-in kinds have. Others come as JSON.
 	Protobuf bool
+	// Verbatim says that objects are sent on as they come. The feed then also keeps what the
+	// server sends around them (Feed.Surroundings).
+	Verbatim bool
+	// Namespaced says that the resource has namespaces. Only Verbatim needs it.
+	Namespaced bool
 	// Prefix begins the keys that the sink gets. It ends with a slash.
 	Prefix string
 	// Sink receives objects and events.
@@ -65,6 +70,8 @@ type Feed struct {
 	// heardAt is when the watch last told something: that it has begun, an event or a
 	// bookmark.
 	heardAt atomic.Pointer[time.Time]
+	// surroundings is nil before learn.
+	surroundings atomic.Pointer[Surroundings]
 
 	// Only Run's goroutine uses the fields below.
 
@@ -79,6 +86,8 @@ type Feed struct {
 	checkpointTried bool
 	// witness is the newest object that the sink has, nil if it is not known.
 	witness *mvccpb.KeyValue
+	// bookmarkRead says that the surroundings have a bookmark as it was sent.
+	bookmarkRead bool
 }
 
 // The longest pause bounds how late changes are after the server was away. Feeds wait for
@@ -110,7 +119,10 @@ func (f *Feed) run(ctx context.Context) error {
 	defer tried()
 	for backoff := minBackoff; ; {
 		began := time.Now()
-		err := f.follow(ctx, tried)
+		err := f.learn(ctx)
+		if err == nil {
+			err = f.follow(ctx, tried)
+		}
 		tried()
 		if ctx.Err() != nil {
 			return ctx.Err()

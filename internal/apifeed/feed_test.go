@@ -137,16 +137,22 @@ func run(t *testing.T, steps ...step) (*apifeed.Feed, *recorder, <-chan error) {
 func runWith(t *testing.T, protobuf bool, steps ...step) (*apifeed.Feed, *recorder, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(&script{t: t, steps: steps})
-	sink, ended := newRecorder(), make(chan error, 1)
+	sink := newRecorder()
 	f := apifeed.New(apifeed.Config{Client: server.Client(), URL: server.URL + "/apis/x/v1/widgets", Protobuf: protobuf, Prefix: "/registry/x/widgets/", Sink: sink})
+	return f, sink, runFeed(t, f, server)
+}
+
+// runFeed runs a feed until the test ends. The channel gets what Run returns.
+func runFeed(t *testing.T, f *apifeed.Feed, server *httptest.Server) <-chan error {
+	t.Helper()
+	ended, done := make(chan error, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		ended <- f.Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-done; server.Close() })
-	return f, sink, ended
+	return ended
 }
 
 func widget(name string, rv int) string {

@@ -124,6 +124,7 @@ func (f *Feed) apply(ctx context.Context, event frame) {
 	o := &event.object
 	switch event.kind {
 	case apiwatch.Bookmark:
+		f.observeBookmark(o)
 		if o.revision > f.applied.Load() {
 			f.applied.Store(o.revision)
 			f.cfg.Sink.Progressed(o.revision)

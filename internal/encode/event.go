@@ -92,12 +92,20 @@ func (f *Form) event(dst []byte, kind watch.EventType, e *resource.Entry, revisi
 	}
 	scratch := scratchBuffers.Get().(*bytes.Buffer)
 	defer putScratch(scratch)
-	object, err := f.cfg.Transcoder.Append(scratch.AvailableBuffer(), e, func(dst []byte) ([]byte, error) { return f.encodeAloneOf(dst, e) })
+	object, err := f.appendAlone(scratch.AvailableBuffer(), e)
 	if err != nil {
 		return dst, err
 	}
 	scratch.Write(object) // The buffer keeps the room that object took.
 	return f.cfg.Framing.appendFrame(slices.Grow(dst, len(object)+frameOverhead), kind, object), nil
+}
+
+// appendAlone appends an entry as a GET answers it.
+func (f *Form) appendAlone(dst []byte, e *resource.Entry) ([]byte, error) {
+	if f.verbatim != nil {
+		return f.verbatim.append(dst, e, false)
+	}
+	return f.cfg.Transcoder.Append(dst, e, func(dst []byte) ([]byte, error) { return f.encodeAloneOf(dst, e) })
 }
 
 // encodeAloneOf appends an entry as a GET answers it, by Kubernetes' encoder.

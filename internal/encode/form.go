@@ -71,6 +71,8 @@ type Config struct {
 // each route.
 type Form struct {
 	cfg Config
+	// verbatim is set if entries are sent as they are. See NewVerbatimForm.
+	verbatim *VerbatimConfig
 	// empty is what surrounds the items of a list without metadata.
 	empty listEnvelope
 	// alone is what surrounds an item in the answer to a GET. If it is nil, GETs encode
@@ -122,7 +124,7 @@ func (f *Form) Name() string { return f.cfg.Name }
 func (f *Form) MediaType() string { return f.cfg.MediaType }
 
 // transcodes reports whether most objects are written without Kubernetes' encoder.
-func (f *Form) transcodes() bool { return f.cfg.Transcoder != nil }
+func (f *Form) transcodes() bool { return f.verbatim != nil || f.cfg.Transcoder != nil }
 
 // IsTable reports whether the form is a table's.
 func (f *Form) IsTable() bool { return f.cfg.Row != nil }
@@ -130,6 +132,9 @@ func (f *Form) IsTable() bool { return f.cfg.Row != nil }
 // Object encodes the one object of a run as a GET answers it.
 func (f *Form) Object(run EntryRun) ([]byte, error) {
 	e := run.Entries[run.From]
+	if f.verbatim != nil {
+		return f.verbatim.object(e)
+	}
 	if f.alone != nil {
 		item, _, err := f.item(run.Memo, run.Entries, run.From)
 		if err != nil {
@@ -200,6 +205,9 @@ func (f *Form) encodeListTo(buf *bytes.Buffer, m Meta, objs ...runtime.Object) e
 func (f *Form) appendItem(dst []byte, e *resource.Entry, scratch *bytes.Buffer) ([]byte, error) {
 	if f.cfg.Framing.isWatch() {
 		return f.event(dst, watch.Added, e, e.Revision)
+	}
+	if f.verbatim != nil {
+		return f.verbatim.append(dst, e, true)
 	}
 	return f.cfg.Transcoder.Append(dst, e, func(dst []byte) ([]byte, error) { return f.encodeItemOf(dst, e, scratch) })
 }

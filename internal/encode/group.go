@@ -123,7 +123,7 @@ func (f *Form) size(m *Memo, entries []*resource.Entry) (int64, error) {
 // measure returns the length of a plain segment whose objects are sent as they are stored,
 // without making the segment. It returns 0 for all others.
 func (f *Form) measure(own, inherited *slot) (size int64) {
-	if !f.transcodes() || f.cfg.Framing != Protobuf || inherited != nil || own.large() {
+	if f.cfg.Transcoder == nil || f.cfg.Framing != Protobuf || inherited != nil || own.large() {
 		return 0
 	}
 	own.build.Lock()

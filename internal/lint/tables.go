@@ -33,6 +33,7 @@ func order() []Place {
 		{Name: "slo", Apart: true, Except: []string{"report"}},
 		{Name: "usage", Apart: true, Except: []string{"report"}},
 		{Name: "storedjson", Apart: true},
+		{Name: "sentobject", Apart: true, Except: []string{"storedjson"}},
 		{Name: "resource"},
 		{Name: "row"},
 		{Name: "transcode"},

@@ -23,6 +23,9 @@ import (
 
 // newForm makes a form. It returns nil for a form that the tier leaves to Kubernetes.
 func (r *Route) newForm(key formKey) (*encode.Form, error) {
+	if r.isVerbatim() {
+		return r.newVerbatimForm(key), nil
+	}
 	framing, ok := key.framing()
 	if !ok || key.as == kindTable && r.cfg.Table == nil {
 		return nil, nil

@@ -20,6 +20,9 @@ func (q *query) get(w http.ResponseWriter, req *http.Request) passReason {
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
+	if reason := q.skewedError(err); reason != "" {
+		return reason
+	}
 	markStale(w, stale)
 	if err != nil {
 		q.answerError(w, req, storeerrors.InterpretGetError(err, q.route.cfg.Resource.GroupResource(), q.name))

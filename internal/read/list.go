@@ -25,6 +25,9 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	if reason := passReasonOf(err); reason != "" {
 		return reason
 	}
+	if reason := q.skewedError(err); reason != "" {
+		return reason
+	}
 	markStale(w, stale)
 	if err != nil {
 		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))
@@ -32,6 +35,9 @@ func (q *query) list(w http.ResponseWriter, req *http.Request) passReason {
 	}
 	if page.Opaque {
 		return passedOpaque
+	}
+	if reason := q.skewedList(&page, &opts); reason != "" {
+		return reason
 	}
 	if err := q.convert(req, page.Runs); err != nil {
 		q.answerError(w, req, storeerrors.InterpretListError(err, q.route.cfg.Resource.GroupResource()))

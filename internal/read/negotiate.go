@@ -51,6 +51,9 @@ func (q *query) negotiate(req *http.Request) passReason {
 	default:
 		return passedAccept
 	}
+	if reason := q.negotiateSkew(key, req.Header.Get("Accept")); reason != "" {
+		return reason
+	}
 	if q.isWatch {
 		return q.negotiateWatch(key, req)
 	}

@@ -50,6 +50,25 @@ const (
 	passedUpgrade passReason = "upgrade"
 	// passedConnection: a watch over a connection that this server has not accepted itself.
 	passedConnection passReason = "connection"
+
+	// The reasons below are those of version skew, in front of a server of another version.
+
+	// passedSkewTable, passedSkewMetadata and passedSkewIndented: the form would have to be made
+	// of what the other server has sent.
+	passedSkewTable    passReason = "skew-table"
+	passedSkewMetadata passReason = "skew-metadata"
+	passedSkewIndented passReason = "skew-indented"
+	// passedSkewParameter: one of the versions may read the parameter in another way.
+	passedSkewParameter passReason = "skew-parameter"
+	// passedSkewPage: the answer is a page of a list, whose tokens differ.
+	passedSkewPage passReason = "skew-page"
+	// passedSkewShard: the request is for a shard.
+	passedSkewShard passReason = "skew-shard"
+	// passedSkewError: the answer is an error, whose words may differ.
+	passedSkewError passReason = "skew-error"
+	// passedSkewBookmark: the other server has sent no bookmark of the kind that the watch
+	// would be sent.
+	passedSkewBookmark passReason = "skew-bookmark"
 )
 
 // passReasonOf returns the reason for an error of Objects that another server may not

@@ -133,6 +133,9 @@ func (q *query) parameters(raw, infoName string) passReason {
 			return passedParameter
 		}
 	}
+	if reason := q.checkSkew(values); reason != "" {
+		return reason
+	}
 	if q.name != "" {
 		return q.getOptions(values)
 	}

@@ -28,8 +28,8 @@ func (q *query) verb() string {
 
 // warn adds the warning of a deprecated version to the answer.
 func (q *query) warn(req *http.Request) {
-	if q.route.cfg.Warning != "" {
-		warning.AddWarning(req.Context(), "", q.route.cfg.Warning)
+	for _, text := range q.route.warnings() {
+		warning.AddWarning(req.Context(), "", text)
 	}
 }
 

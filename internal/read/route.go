@@ -83,6 +83,9 @@ type RouteConfig struct {
 	Converter Converter
 	// Custom is set for custom resources.
 	Custom *Custom
+	// Verbatim is set for resources whose objects are sent as a server of another version has
+	// sent them.
+	Verbatim *Verbatim
 	// Shared is what all routes of the process have in common. It must not be nil.
 	Shared *SharedConfig
 }
@@ -109,6 +112,8 @@ type SharedConfig struct {
 	// MinTimeout is the shortest duration of a watch whose request names none. The
 	// longest is twice as long.
 	MinTimeout time.Duration
+	// Skew is set at a replica.
+	Skew *Skew
 }
 
 // Custom is the part of a RouteConfig that only custom resources have.
@@ -167,7 +172,7 @@ func NewRoute(cfg RouteConfig) (*Route, error) {
 		r.root = "/api/" + cfg.Resource.Version
 	}
 	r.mu.forms = map[formKey]*routeForm{}
-	if cfg.Custom != nil {
+	if cfg.Custom != nil || r.isVerbatim() {
 		return r, nil
 	}
 	for _, key := range usualForms {

@@ -124,7 +124,7 @@ func (t *Tier) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		t.metrics.passedOn.WithLabelValues(string(reason)).Inc()
-		if q != nil && q.isWatch && (reason == passedLoading || reason == passedUnproven) {
+		if q != nil && q.isWatch && (reason == passedLoading || reason == passedUnproven || reason == passedSkewBookmark) {
 			req = shortWatch(req)
 		}
 		t.passOn(w, req, next, passOnCause{reason: reason, startedAt: began, relist: q != nil && q.isFullRelist()})

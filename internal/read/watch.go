@@ -27,6 +27,9 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		q.answerError(w, req, err)
 		return ""
 	}
+	if reason := q.skewedWatch(); reason != "" {
+		return reason
+	}
 	key, opts := q.storageOptions()
 	opts.SendInitialEvents = q.options.SendInitialEvents
 	opts.Predicate.AllowWatchBookmarks = q.options.AllowWatchBookmarks
@@ -43,6 +46,9 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		return passedSelector
 	}
 	if reason := passReasonOf(err); reason != "" {
+		return reason
+	}
+	if reason := q.skewedError(err); reason != "" {
 		return reason
 	}
 	s := &watchSession{query: q, req: req, startPoint: begin, err: err}
@@ -72,6 +78,9 @@ func (q *query) watch(w http.ResponseWriter, req *http.Request) passReason {
 		case s.err == nil:
 			s.openAccount(&filter)
 		}
+	}
+	if reason := q.skewedError(s.err); reason != "" {
+		return reason
 	}
 	s.w, s.endObservation = q.observe(w, req, "WATCH")
 	q.session = s
@@ -259,6 +268,8 @@ func (s *watchSession) end(err error) {
 	switch {
 	case errors.Is(err, errWatchEnded), errors.Is(err, watch.ErrOpaque):
 		// The client resumes, and Kubernetes' handler answers for opaque objects.
+	case s.query.route.isSkewed():
+		s.endSkewed(err)
 	case errors.Is(err, cache.ErrExpired):
 		s.query.metrics.countExpired(s.query.route.cfg.Resource.GroupResource())
 		s.account.Expired()

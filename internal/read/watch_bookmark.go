@@ -123,5 +123,5 @@ func (p *watchSource) takeRequested(r *requestedBookmarks) bool {
 }
 
 func (p *watchSource) bookmarkObject(revision int64) (runtime.Object, error) {
-	return p.query.route.cfg.Objects.Bookmark(revision, false)
+	return p.query.bookmarkObject(revision, false)
 }

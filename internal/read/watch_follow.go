@@ -43,7 +43,7 @@ func (s *watchSession) sendInitial() error {
 
 // bookmark tells the client that it has seen everything up to a revision.
 func (s *watchSession) bookmark(revision int64, initialEventsEnd bool) error {
-	obj, err := s.query.route.cfg.Objects.Bookmark(revision, initialEventsEnd)
+	obj, err := s.query.bookmarkObject(revision, initialEventsEnd)
 	if err == nil {
 		err = s.encodingFailed(s.out.Signal(apiwatch.Bookmark, obj))
 	}

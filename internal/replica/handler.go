@@ -85,10 +85,11 @@ const (
 	// Excluded: a flag keeps the resource from being followed.
 	Excluded Reason = "excluded"
 	// VersionSkew: the upstream is of another minor version than this program, whose types
-	// could lose a field of a built-in resource or add a default.
+	// could lose a field of a built-in resource or add a default, and objects are not at hand
+	// as the upstream sends them.
 	VersionSkew Reason = "version-skew"
 	// OtherVersion: the resource is followed in another version, which need not have all
-	// fields of this one.
+	// fields of this one, or which is not what the upstream would send.
 	OtherVersion Reason = "other-version"
 )
 

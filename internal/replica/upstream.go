@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,6 +33,9 @@ type Upstream struct {
 	own        version.Info
 	logger     *slog.Logger
 	newest     atomic.Pointer[description]
+	// first is the skew at the first Read. changed says that there was another one since.
+	first   int
+	changed atomic.Bool
 
 	impersonation struct {
 		asked singleflight.Group
@@ -47,9 +52,10 @@ type impersonationRight struct {
 // description is what the upstream is and serves. It is immutable.
 type description struct {
 	version string
-	// sameMinor says that the upstream's minor version is this program's.
-	sameMinor bool
-	served    map[schema.GroupVersionResource]bool
+	// skew is how many minor versions the upstream's is newer than this program's. It is
+	// unknownSkew if that cannot be told.
+	skew   int
+	served map[schema.GroupVersionResource]bool
 	// preferred are the versions of each group, the preferred one first.
 	preferred map[string][]string
 }
@@ -93,7 +99,7 @@ func (u *Upstream) Read() error {
 		return fmt.Errorf("read what the upstream serves: %w", err)
 	}
 	d := &description{
-		version: info.GitVersion, sameMinor: sameMinor(info, &u.own),
+		version: info.GitVersion, skew: skew(info, &u.own),
 		served: map[schema.GroupVersionResource]bool{}, preferred: map[string][]string{},
 	}
 	for _, group := range groups {
@@ -114,19 +120,31 @@ func (u *Upstream) Read() error {
 			d.served[gv.WithResource(r.Name)] = true
 		}
 	}
-	if before := u.newest.Swap(d); before == nil || before.version != d.version {
+	before := u.newest.Swap(d)
+	if before == nil {
+		u.first = d.skew
+	}
+	if before == nil || before.version != d.version {
 		u.logger.Info("Read the upstream's version", "version", d.version, "builtIn", u.own.GitVersion)
-		if !d.sameMinor {
-			u.logger.Warn("The upstream is of another minor version: reads of built-in resources are passed on to it, and only custom resources are answered here; use a build with the upstream's version",
-				"upstream", d.version, "builtIn", u.own.GitVersion)
-		}
+	}
+	if d.skew != u.first && !u.changed.Swap(true) {
+		u.logger.Warn("The upstream's minor version has changed, and reads of built-in resources are passed on to it: start this replica again, with the upstream's version if you can",
+			"upstream", d.version, "builtIn", u.own.GitVersion)
 	}
 	return nil
 }
 
-// sameMinor compares minor versions. Some providers add a plus sign.
-func sameMinor(a, b *version.Info) bool {
-	return a.Major == b.Major && strings.TrimSuffix(a.Minor, "+") == strings.TrimSuffix(b.Minor, "+")
+// unknownSkew is more than any replica stands.
+const unknownSkew = math.MaxInt
+
+// skew is how many minor versions a is newer than b. Some providers add a plus sign.
+func skew(a, b *version.Info) int {
+	theirs, err := strconv.Atoi(strings.TrimSuffix(a.Minor, "+"))
+	own, ownErr := strconv.Atoi(strings.TrimSuffix(b.Minor, "+"))
+	if a.Major != b.Major || err != nil || ownErr != nil {
+		return unknownSkew
+	}
+	return theirs - own
 }
 
 // Run keeps the description current until the context ends. While the upstream does not
@@ -149,8 +167,13 @@ func (u *Upstream) Run(ctx context.Context) {
 // Version returns the upstream's version.
 func (u *Upstream) Version() string { return u.newest.Load().version }
 
-// SameMinor reports whether the upstream's minor version is this program's.
-func (u *Upstream) SameMinor() bool { return u.newest.Load().sameMinor }
+// Skew returns how many minor versions the upstream's version is newer than this program's,
+// a negative number if it is older, and a huge one if that cannot be told.
+func (u *Upstream) Skew() int { return u.newest.Load().skew }
+
+// MinorChanged reports whether the upstream has had another minor version since the first
+// Read. Objects that were read before need not be what it sends now.
+func (u *Upstream) MinorChanged() bool { return u.changed.Load() }
 
 // Serves reports whether the upstream serves a resource in a version.
 func (u *Upstream) Serves(gvr schema.GroupVersionResource) bool { return u.newest.Load().served[gvr] }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,12 +85,20 @@ func readUpstream(t *testing.T, f *fakeAPI, own version.Info) *replica.Upstream 
 func TestUpstreamIsDescribed(t *testing.T) {
 	t.Parallel()
 	own := version.Info{Major: "1", Minor: "36"}
-	for theirs, same := range map[version.Info]bool{
-		{Major: "1", Minor: "36", GitVersion: "v1.36.9"}: true, {Major: "1", Minor: "36+", GitVersion: "v1.36.1-eks"}: true,
-		{Major: "1", Minor: "35"}: false, {Major: "1", Minor: "37"}: false, {Major: "1", Minor: ""}: false,
+	for theirs, skew := range map[version.Info]int{
+		{Major: "1", Minor: "36", GitVersion: "v1.36.9"}: 0, {Major: "1", Minor: "36+", GitVersion: "v1.36.1-eks"}: 0,
+		{Major: "1", Minor: "35"}: -1, {Major: "1", Minor: "38+"}: 2, {Major: "1", Minor: ""}: math.MaxInt, {Major: "2", Minor: "36"}: math.MaxInt,
 	} {
-		if u := readUpstream(t, &fakeAPI{version: theirs}, own); u.SameMinor() != same {
-			t.Errorf("version %v: same minor version: %v", theirs, !same)
+		if u := readUpstream(t, &fakeAPI{version: theirs}, own); u.Skew() != skew || u.MinorChanged() {
+			t.Errorf("version %v: skew %d, changed %v, want %d", theirs, u.Skew(), u.MinorChanged(), skew)
+		}
+	}
+	upgraded := &fakeAPI{version: own}
+	changing := readUpstream(t, upgraded, own)
+	for _, minor := range []string{"37", "36"} {
+		upgraded.version.Minor = minor
+		if err := changing.Read(); err != nil || !changing.MinorChanged() {
+			t.Errorf("minor version %s: changed %v, %v", minor, changing.MinorChanged(), err)
 		}
 	}
 	u := readUpstream(t, &fakeAPI{version: own}, own)

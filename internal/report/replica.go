@@ -11,6 +11,9 @@ type ReplicaReport struct {
 	Upstream   string `json:"upstream"`
 	Version    string `json:"version"`
 	OwnVersion string `json:"ownVersion"`
+	// Skew says how built-in resources are answered if the minor versions of both differ. It
+	// is empty if they do not.
+	Skew string `json:"skew,omitempty"`
 	// Source is "etcd", or "api" if each resource is followed by a watch of the upstream.
 	Source string `json:"source"`
 	// Followed has a row for each resource that is followed, or for each etcd cluster. Those

@@ -23,6 +23,31 @@ import (
 // Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
 const passOnAfter = 300 * time.Millisecond
 
+// feedKey names a feed of an API server. inProtobuf tells the feed of objects in protobuf from
+// the one of the same objects in JSON, if both are kept as they are sent. It is not set for
+// objects that are decoded.
+type feedKey struct {
+	schema.GroupResource
+	inProtobuf bool
+}
+
+// protobufSuffix ends the names of feeds of objects in protobuf.
+const protobufSuffix = "+protobuf"
+
+// String is the name of the feed, in reports and of its checkpoint.
+func (k feedKey) String() string {
+	if k.inProtobuf {
+		return k.GroupResource.String() + protobufSuffix
+	}
+	return k.GroupResource.String()
+}
+
+// parseFeedKey is the reverse of String.
+func parseFeedKey(name string) feedKey {
+	resource, ok := strings.CutSuffix(name, protobufSuffix)
+	return feedKey{schema.ParseGroupResource(resource), ok}
+}
+
 // apiSource has the resources that are followed from an API server, each with a cache and
 // a feed of its own: there is no order of events over several resources, so they have no
 // progress in common. A resource is followed from its first read on.
@@ -43,9 +68,9 @@ type apiSource struct {
 	feeds sync.WaitGroup
 	mu    struct {
 		sync.Mutex
-		byResource map[schema.GroupResource]*backend
+		byResource map[feedKey]*backend
 		// stops end the feeds that run.
-		stops map[schema.GroupResource]context.CancelFunc
+		stops map[feedKey]context.CancelFunc
 		// running is the context of feeds; nil before run.
 		running context.Context
 	}
@@ -56,7 +81,7 @@ func newAPISource(client *http.Client, host string, b *backends) *apiSource {
 		client: client, host: strings.TrimSuffix(host, "/"), cache: b.cache, logger: b.logger,
 		maxStaleness: b.maxStaleness, checkpoints: b.checkpoints, fail: b.fail,
 	}
-	s.mu.byResource, s.mu.stops = map[schema.GroupResource]*backend{}, map[schema.GroupResource]context.CancelFunc{}
+	s.mu.byResource, s.mu.stops = map[feedKey]*backend{}, map[feedKey]context.CancelFunc{}
 	return s
 }
 
@@ -97,26 +122,27 @@ func (f *resourceFeed) BrokenSince() time.Time {
 	return time.Time{}
 }
 
-// open returns the backend of a resource, which it makes on first use.
-func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
+// open returns the backend of a feed, which it makes on first use.
+func (s *apiSource) open(key feedKey) *storage.Backend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	opened := s.mu.byResource[gr]
+	opened := s.mu.byResource[key]
 	if opened == nil {
 		follows := &resourceFeed{}
-		opened = &backend{feed: follows, servers: s.host + "/" + gr.String(), close: func() {}}
+		opened = &backend{feed: follows, servers: s.host + "/" + key.String(), close: func() {}}
 		opened.Cache, opened.PassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, s.maxStaleness
 		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
-		s.mu.byResource[gr] = opened
+		s.mu.byResource[key] = opened
 	}
 	return &opened.Backend
 }
 
 // followedVersion says how a resource is followed: in which version, and whether as
 // protobuf. If it is optional, the server is ready though the resource was not loaded.
+// verbatim and namespaced are those of apifeed.Config.
 type followedVersion struct {
 	schema.GroupVersionResource
-	protobuf, optional bool
+	protobuf, optional, verbatim, namespaced bool
 }
 
 // follow follows a resource from now on. It does nothing if the resource is followed
@@ -124,7 +150,8 @@ type followedVersion struct {
 func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	opened := s.mu.byResource[stored]
+	key := feedKey{stored, served.verbatim && served.protobuf}
+	opened := s.mu.byResource[key]
 	if opened == nil {
 		return
 	}
@@ -138,9 +165,10 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 		root = "/api"
 	}
 	path := fmt.Sprintf("%s/%s/%s", root, served.Version, served.Resource)
-	kept, checkpoint := s.checkpoints.ofResource(stored.String(), path, served.protobuf)
+	kept, checkpoint := s.checkpoints.ofResource(key.String(), path, served.protobuf)
 	made := apifeed.New(apifeed.Config{
 		Client: s.client, URL: s.host + path, Protobuf: served.protobuf, Prefix: resources[0].Prefix(),
+		Verbatim: served.verbatim, Namespaced: served.namespaced,
 		Sink: opened.Cache, Checkpoint: checkpoint, Logger: s.logger,
 	})
 	if opened.kept = kept; served.optional {
@@ -148,7 +176,7 @@ func (s *apiSource) follow(stored schema.GroupResource, served followedVersion) 
 	}
 	follows.Store(made)
 	if s.mu.running != nil {
-		s.startLocked(stored, made)
+		s.startLocked(key, made)
 	}
 }
 
@@ -157,21 +185,22 @@ func (s *apiSource) drop(gone map[schema.GroupResource]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for gr := range gone {
-		if stop := s.mu.stops[gr]; stop != nil {
+		key := feedKey{GroupResource: gr} // definitions do not come in protobuf
+		if stop := s.mu.stops[key]; stop != nil {
 			stop()
 		}
-		delete(s.mu.stops, gr)
-		delete(s.mu.byResource, gr)
+		delete(s.mu.stops, key)
+		delete(s.mu.byResource, key)
 	}
 }
 
 // startLocked starts a feed, unless the source is ending.
-func (s *apiSource) startLocked(gr schema.GroupResource, f *apifeed.Feed) {
+func (s *apiSource) startLocked(key feedKey, f *apifeed.Feed) {
 	if s.mu.running.Err() != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(s.mu.running)
-	s.mu.stops[gr] = stop
+	s.mu.stops[key] = stop
 	s.feeds.Go(func() {
 		defer stop()
 		if err := f.Run(ctx); err != nil && ctx.Err() == nil {
@@ -192,9 +221,9 @@ func (s *apiSource) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.running = ctx
-	for gr, b := range s.mu.byResource {
+	for key, b := range s.mu.byResource {
 		if follows, ok := b.feed.(*resourceFeed); ok && follows.Load() != nil {
-			s.startLocked(gr, follows.Load())
+			s.startLocked(key, follows.Load())
 		}
 	}
 }
@@ -227,8 +256,12 @@ func (s *apiSource) healthy() (err error) {
 func (s *apiSource) brokenSince(stored schema.GroupResource) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.mu.byResource[stored]; b != nil {
-		return b.feed.BrokenSince()
+	for _, inProtobuf := range []bool{false, true} {
+		if b := s.mu.byResource[feedKey{stored, inProtobuf}]; b != nil {
+			if since := b.feed.BrokenSince(); !since.IsZero() {
+				return since
+			}
+		}
 	}
 	return time.Time{}
 }

@@ -110,7 +110,7 @@ type backend struct {
 // of returns the backend of a resource. It implements storage.Decorator.Backend.
 func (b *backends) of(config *storagebackend.ConfigForResource) (*storage.Backend, error) {
 	if b.api != nil {
-		return b.api.open(config.GroupResource), nil
+		return b.api.open(feedKey{GroupResource: config.GroupResource}), nil
 	}
 	return b.get(config.Transport)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics"
 
@@ -58,6 +59,9 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	gauge(wireBytesDesc, float64(c.budget.Used()))
 	gauge(wireCacheLimits, float64(c.budget.Limit()))
 	c.collectTranscoding(ch)
+	// A resource has two caches if it is kept in the two formats in which it was sent.
+	type sum struct{ objects, bytes int64 }
+	sums := map[schema.GroupResource]sum{}
 	for _, b := range c.backends.all() {
 		gauge(revisionDesc, float64(b.Cache.Progress().Revision()), b.servers)
 		gauge(healthyDesc, boolGauge(b.feed.Healthy() == nil), b.servers)
@@ -65,10 +69,13 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 			gauge(checkpointDesc, float64(c.backends.checkpoints.revision(b.kept.name)), b.servers)
 		}
 		for _, r := range b.Cache.Resources() {
-			snapshot, gr := r.Snapshot(), r.GroupResource()
-			gauge(objectsDesc, float64(snapshot.Len()), gr.Group, gr.Resource)
-			gauge(storedDesc, float64(snapshot.Bytes), gr.Group, gr.Resource)
+			snapshot, of := r.Snapshot(), sums[r.GroupResource()]
+			sums[r.GroupResource()] = sum{of.objects + int64(snapshot.Len()), of.bytes + snapshot.Bytes}
 		}
+	}
+	for gr, of := range sums {
+		gauge(objectsDesc, float64(of.objects), gr.Group, gr.Resource)
+		gauge(storedDesc, float64(of.bytes), gr.Group, gr.Resource)
 	}
 }
 

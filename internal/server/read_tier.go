@@ -26,6 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/kube"
 	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/report"
+	"github.com/millrace/millrace/internal/sentobject"
 	"github.com/millrace/millrace/internal/slo"
 	"github.com/millrace/millrace/internal/storage"
 	"github.com/millrace/millrace/internal/transcode"
@@ -54,6 +55,11 @@ type readTier struct {
 	counters *read.Metrics
 	// replicaReport makes the report about the upstream; nil if there is none.
 	replicaReport func() report.ReplicaReport
+	// skew is SharedConfig.Skew of all routes. It is nil unless there is an upstream.
+	skew *read.Skew
+	// verbatim returns the RouteConfig.Verbatim of a route in one format, nil if the route is
+	// not to be made. It is nil itself unless the upstream is of another version.
+	verbatim func(*kube.Route, sentobject.Format) *read.Verbatim
 }
 
 // newReadTier makes the tier and registers the metrics of reads. proofs is nil if nothing is
@@ -77,7 +83,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		return nil, err
 	}
 	recent := encode.NewRecentFrames(shares.WatchFrames)
-	return &readTier{
+	r := &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
 		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
@@ -85,10 +91,15 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 		budget:    budget,
 		recent:    recent,
 		proofs:    proofs,
-		shared:    sync.OnceValue(func() *read.SharedConfig { return newShared(b, budget, recent, o, proofs) }),
 		front:     front,
 		counters:  counters,
-	}, nil
+	}
+	r.shared = sync.OnceValue(func() *read.SharedConfig {
+		shared := newShared(b, budget, recent, o, proofs)
+		shared.Skew = r.skew
+		return shared
+	})
+	return r, nil
 }
 
 // newShared is called when the first route is made: feature gates are set by then.
@@ -207,14 +218,22 @@ func (r *readTier) setRoutes(server routeSource) error {
 			hub = watch.NewHub(s.Resource())
 			hubs[s.Resource()] = hub
 		}
-		completed, err := r.route(read.RouteConfig{
+		cfg := read.RouteConfig{
 			Resource: route.Resource, Kind: route.Kind, Namespaced: route.Namespaced,
 			Gets: route.Gets, Lists: route.Lists, Watches: route.Watches, Serializer: route.Serializer,
 			Hub: hub, Objects: s, Convertor: route.Convertor, Table: route.Table,
 			Warning: route.Warning, RemovedRelease: route.RemovedRelease, Transcode: r.tablesOf(tables, &route),
 			// Definitions are large, and only installers and some operators read them.
 			Rare: route.Stored == apiextensions.Resource("customresourcedefinitions"),
-		})
+		}
+		if r.verbatim != nil {
+			if made, err := r.useVerbatim(&cfg, &route); err != nil {
+				return err
+			} else if !made {
+				continue
+			}
+		}
+		completed, err := r.route(cfg)
 		if err != nil {
 			return err
 		}

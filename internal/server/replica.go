@@ -28,10 +28,15 @@ type Replica struct {
 	upstream *replica.Upstream
 	// builtIn has, for each built-in resource that has a route, the stored resource and the
 	// version in which it is stored. It is set before anything is served.
-	builtIn  map[schema.GroupVersionResource]schema.GroupVersionResource
-	server   *kube.Replica
-	backends *backends
-	api      *apiSource // nil with etcd
+	builtIn map[schema.GroupVersionResource]schema.GroupVersionResource
+	// isVerbatim says that built-in resources are answered as the upstream sends them,
+	// because its minor version is another one. verbatim are the versions of which that is
+	// done, by stored resource. Both are set before anything is served.
+	isVerbatim bool
+	verbatim   map[schema.GroupResource]verbatimVersion
+	server     *kube.Replica
+	backends   *backends
+	api        *apiSource // nil with etcd
 	// runRights must run beside the server. It is set with server.
 	runRights func(context.Context)
 	// budgets bound what clients read. They are nil without a limit.
@@ -98,6 +103,7 @@ func (r *Replica) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.chooseMode(tier)
 	r.budgets = usage.NewBudgets(usage.BudgetConfig{CPUSeconds: o.BudgetCPUSeconds, Bytes: float64(o.BudgetBytes.Value())})
 	accounts, err := r.newReadAccounts(r.budgets)
 	if err != nil {
@@ -185,6 +191,7 @@ func (r *Replica) build(ctx context.Context, config *rest.Config, tier *readTier
 	for _, route := range r.server.Routes() {
 		r.builtIn[route.Resource] = route.Stored.WithVersion(route.StorageVersion.Version)
 	}
+	r.chooseVersions(r.server.Routes())
 	if handler, err = r.newHandler(ctx, tier, replica.Config{
 		Documents: documents, Proxy: proxy, Metrics: counters, UpstreamURL: config.Host, Serializer: scheme.Codecs,
 	}); err != nil {

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/millrace/millrace/internal/cache"
 	"github.com/millrace/millrace/internal/checkpoint"
 	"github.com/millrace/millrace/internal/datadir"
@@ -40,9 +38,9 @@ func (r *Replica) openCheckpoints(ctx context.Context, b *backends) (release fun
 	return release, nil
 }
 
-// kept returns the resources of an API server of which there are checkpoints. It removes
-// those that may not be kept.
-func (r *Replica) kept() []schema.GroupResource {
+// kept returns the feeds of an API server of which there are checkpoints. It removes those that
+// may not be kept.
+func (r *Replica) kept() []feedKey {
 	if r.api == nil || r.api.checkpoints == nil {
 		return nil
 	}
@@ -51,11 +49,11 @@ func (r *Replica) kept() []schema.GroupResource {
 	if err != nil {
 		r.logger.Warn("Cannot tell which resources an earlier run has followed", "err", err)
 	}
-	var kept []schema.GroupResource
+	var kept []feedKey
 	for _, name := range names {
-		gr := schema.ParseGroupResource(name)
-		if !r.options.excludes(gr) {
-			kept = append(kept, gr)
+		key := parseFeedKey(name)
+		if !r.options.excludes(key.GroupResource) && (r.isVerbatim || !key.inProtobuf) {
+			kept = append(kept, key)
 		} else if err := dir.Remove(name); err != nil {
 			r.logger.Error("Could not remove the checkpoint of a resource that is not followed; remove it by hand", "err", err)
 		}
@@ -65,9 +63,13 @@ func (r *Replica) kept() []schema.GroupResource {
 
 // followKept follows the built-in resources that an earlier run has followed.
 func (r *Replica) followKept() {
-	for _, gr := range r.kept() {
-		gvr, served := r.upstream.Preferred(gr)
-		if _, builtIn := r.builtIn[gvr]; served && builtIn {
+	for _, key := range r.kept() {
+		gvr, served := r.upstream.Preferred(key.GroupResource)
+		_, builtIn := r.builtIn[gvr]
+		switch {
+		case r.isVerbatim:
+			r.followVerbatim(key, true)
+		case served && builtIn:
 			r.followBuiltIn(gvr, true)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/millrace/millrace/internal/replica"
 )
@@ -30,8 +29,10 @@ func (r *Replica) followFromStart() error {
 		if !served {
 			return fmt.Errorf("the upstream does not serve %s: correct --follow", gr)
 		}
-		if _, builtIn := r.builtIn[gvr]; builtIn {
+		if stored, builtIn := r.builtIn[gvr]; builtIn {
 			r.followBuiltIn(gvr, false)
+			r.followVerbatim(feedKey{GroupResource: stored.GroupResource()}, false)
+			r.followVerbatim(feedKey{stored.GroupResource(), true}, false)
 		}
 	}
 	r.followKept()
@@ -44,8 +45,8 @@ func (r *Replica) followCustom() {
 	if r.api == nil {
 		return
 	}
-	for _, gr := range r.kept() {
-		if gvr, served := r.upstream.Preferred(gr); served {
+	for _, key := range r.kept() {
+		if gvr, served := r.upstream.Preferred(key.GroupResource); served {
 			_ = r.follow(gvr) // the first read tells why it is not followed
 		}
 	}
@@ -65,7 +66,7 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 	}
 	if _, ok := r.builtIn[gvr]; ok {
 		switch {
-		case !r.upstream.SameMinor():
+		case !r.answersBuiltIn():
 			return replica.VersionSkew
 		case !r.upstream.Serves(gvr):
 			return replica.NotServed
@@ -88,11 +89,15 @@ func (r *Replica) follow(gvr schema.GroupVersionResource) replica.Reason {
 // followBuiltIn follows a built-in resource in the version in which the upstream stores it:
 // every version can be made of that one. If the upstream does not serve that version, the
 // one that it prefers is followed, and has the fields of no other. It reports whether reads
-// of gvr can be answered. Definitions and APIServices are stored as JSON, others as
+// of gvr can be answered. What is answered as it is sent is followed from the first read in
+// its format on (followVerbatim). Definitions and APIServices are stored as JSON, others as
 // protobuf. An optional resource does not keep the replica from being ready.
 func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource, optional bool) bool {
 	followed := r.builtIn[gvr]
 	stored := followed.GroupResource()
+	if r.isVerbatim {
+		return r.verbatim[stored].GroupVersionResource == gvr
+	}
 	isStored := r.upstream.Serves(followed)
 	if !isStored {
 		var served bool
@@ -100,8 +105,7 @@ func (r *Replica) followBuiltIn(gvr schema.GroupVersionResource, optional bool) 
 			return false
 		}
 	}
-	protobuf := stored.Group != apiextensions.GroupName && stored.Group != apiregistration.GroupName
-	r.api.follow(stored, followedVersion{GroupVersionResource: followed, protobuf: protobuf, optional: optional})
+	r.api.follow(stored, followedVersion{GroupVersionResource: followed, protobuf: hasProtobuf(stored), optional: optional})
 	return isStored || followed == gvr
 }
 

@@ -23,12 +23,14 @@ type replicaReporter struct {
 	usesEtcd   bool
 	tier       *readTier
 	counters   *replica.Metrics
+	// skew is Replica.skew.
+	skew func() string
 }
 
 func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *replica.Metrics) *replicaReporter {
 	return &replicaReporter{
 		upstream: r.upstream, address: strings.TrimSuffix(config.Host, "/"), ownVersion: r.options.Kube.VersionInfo().GitVersion,
-		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters,
+		usesEtcd: r.options.usesEtcd(), tier: tier, counters: counters, skew: r.skew,
 	}
 }
 
@@ -36,7 +38,7 @@ func (r *Replica) newReporter(config *rest.Config, tier *readTier, counters *rep
 func (p *replicaReporter) report() report.ReplicaReport {
 	now := time.Now()
 	made := report.ReplicaReport{
-		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Source: "api", Followed: []report.FollowedResource{},
+		Time: now, Upstream: p.address, Version: p.upstream.Version(), OwnVersion: p.ownVersion, Skew: p.skew(), Source: "api", Followed: []report.FollowedResource{},
 		Answered: counts(p.tier.counters.Answered()), PassedOn: counts(p.counters.PassedOn()), Asked: counts(p.counters.UpstreamRequests()),
 	}
 	if p.usesEtcd {

@@ -79,7 +79,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *readTier, cfg replica.Co
 func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *replica.Metrics) (authorizer.UnconditionalAuthorizer, func(context.Context), error) {
 	review, nothing := r.server.Authorizer(), func(context.Context) {}
 	byReview := replica.NewRights(replica.RightsConfig{Review: review, Metrics: counters, Logger: r.logger})
-	if !r.options.usesRBAC() {
+	if !r.options.usesRBAC() || r.isVerbatim {
 		return byReview, nothing, nil
 	}
 	proof := &rightsProof{prove: tier.proveRBAC, holds: r.options.Kube.RightsTTL()}
@@ -97,7 +97,7 @@ func (r *Replica) newAuthorizer(ctx context.Context, tier *readTier, counters *r
 	rights := replica.NewRights(replica.RightsConfig{
 		RBAC: kube.NewReplicatedRBAC(tier.decorator.Store), Review: review, Oracle: oracle,
 		// A newer version of RBAC objects could narrow what this one takes for a right.
-		Current: func() bool { return proof.current() && r.upstream.SameMinor() },
+		Current: func() bool { return proof.current() && r.upstream.Skew() == 0 },
 		Metrics: counters, Logger: r.logger,
 	})
 	return rights, func(ctx context.Context) {
@@ -169,7 +169,7 @@ func (s *apiSource) proveRBAC(ctx context.Context) error {
 func (s *apiSource) feedOf(gr schema.GroupResource) *resourceFeed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if opened := s.mu.byResource[gr]; opened != nil {
+	if opened := s.mu.byResource[feedKey{GroupResource: gr}]; opened != nil {
 		if follows, ok := opened.feed.(*resourceFeed); ok && follows.Load() != nil {
 			return follows
 		}

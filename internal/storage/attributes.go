@@ -28,6 +28,9 @@ const (
 	// coversNames: selectors of name and namespace. It is for custom resources with a
 	// conversion webhook, which may give an object other labels in each version.
 	coversNames
+	// coversFewFields: selectors of labels, name, namespace and the fields of
+	// Config.Verbatim.
+	coversFewFields
 )
 
 // ConvertingCodec is a codec whose Decode may need a webhook to convert the object.
@@ -45,11 +48,14 @@ type ConvertingCodec interface {
 	Excludes(e *resource.Entry, l labels.Selector) bool
 }
 
-func coverageOf(newFunc func() runtime.Object, codec runtime.Codec) attributeCoverage {
-	if _, custom := newFunc().(runtime.Unstructured); !custom {
+func coverageOf(cfg *Config) attributeCoverage {
+	if cfg.Verbatim != nil {
+		return coversFewFields
+	}
+	if _, custom := cfg.New().(runtime.Unstructured); !custom {
 		return coversAll
 	}
-	if c, ok := codec.(ConvertingCodec); ok && c.ConvertsLabels() {
+	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		return coversNames
 	}
 	return coversLabels
@@ -87,7 +93,8 @@ func (s *Store) selectors(p *storage.SelectionPredicate) selection {
 			return selection{predicate: p}
 		}
 		return selection{predicate: p, fields: p.Field, whole: p.Label == nil || p.Label.Empty()}
-	case s.cfg.coverage == coversAll || p.Field == nil || !selectsOtherFields(p.Field):
+	case s.cfg.coverage == coversAll || p.Field == nil || !selectsOtherFields(p.Field),
+		s.cfg.coverage == coversFewFields && s.cfg.Verbatim.covers(p.Field):
 		return selection{predicate: p, labels: p.Label, fields: p.Field, whole: true}
 	}
 	return selection{predicate: p, labels: p.Label}

@@ -58,11 +58,17 @@ type Decorator struct {
 	// stored object without decoding it, or reports that it cannot. It may be nil, and so
 	// may its result. The result must be nil for kinds that handlers alter.
 	Scan func(schema.GroupResource) func(value []byte) (resource.Scan, bool)
+	// Verbatim says that all built-in resources have Config.Verbatim. Backend is where their
+	// JSON comes from, and Protobuf where their protobuf comes from. Protobuf returns nil for
+	// kinds that have none.
+	Verbatim bool
+	Protobuf func(schema.GroupResource) *Backend
 
 	mu struct {
 		sync.Mutex
-		// stores are those of built-in kinds.
-		stores map[schema.GroupResource]*Store
+		// stores are those of built-in kinds, and protobuf those of the same kinds in
+		// protobuf.
+		stores, protobuf map[schema.GroupResource]*Store
 	}
 }
 
@@ -108,17 +114,26 @@ func (d *Decorator) Decorate(
 		PassOnAfter:   backend.PassOnAfter,
 		MaxStaleness:  backend.MaxStaleness,
 	}
-	cfg.Resource = backend.Cache.Register(d.cacheSpec(cfg, config.GroupResource, transformer))
+	if _, custom := newFunc().(runtime.Unstructured); d.Verbatim && !custom {
+		return d.decorateVerbatim(cfg, config.GroupResource, transformer)
+	}
+	s := d.newStore(cfg, config.GroupResource, transformer)
+	d.addStore(config.GroupResource, s)
+	return s, sync.OnceFunc(s.release), nil
+}
+
+// newStore registers a resource with its cache and makes the Store.
+func (d *Decorator) newStore(cfg Config, gr schema.GroupResource, transformer value.Transformer) *Store {
+	cfg.Resource = cfg.Cache.Register(d.cacheSpec(cfg, gr, transformer))
 	s := New(cfg)
 	s.estimatesSizes.Store(utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate))
-	d.addStore(config.GroupResource, s)
-	var once sync.Once
-	return s, func() {
-		once.Do(func() {
-			s.Stop()
-			backend.Cache.Release(cfg.Resource)
-		})
-	}, nil
+	return s
+}
+
+// release stops a store and releases its resource.
+func (s *Store) release() {
+	s.Stop()
+	s.cfg.Cache.Release(s.cfg.Resource)
 }
 
 // CountKeys asks etcd for the number of a resource's keys. The resource needs no Store.
@@ -187,6 +202,10 @@ func (d *Decorator) cacheSpec(cfg Config, gr schema.GroupResource, transformer v
 	reader := newDescriber()
 	if _, custom := cfg.New().(runtime.Unstructured); custom {
 		spec.Describe = reader.describeCustom
+		return spec
+	}
+	if cfg.Verbatim != nil {
+		spec.Describe = func(e *resource.Entry) error { return reader.describeVerbatim(e, cfg.Verbatim) }
 		return spec
 	}
 	s := New(cfg)

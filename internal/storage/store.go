@@ -53,6 +53,9 @@ type Config struct {
 	IndexedFields []string
 	// Attributes reads labels and selectable fields.
 	Attributes storage.AttrFunc
+	// Verbatim is set if the cache has objects as an API server of another version sends
+	// them.
+	Verbatim *Verbatim
 	// Clock drives bookmarks. Nil means the real one.
 	Clock Clock
 
@@ -90,7 +93,7 @@ func New(cfg Config) *Store {
 	if !strings.HasSuffix(cfg.PathPrefix, "/") {
 		cfg.PathPrefix += "/"
 	}
-	cfg.coverage = coverageOf(cfg.New, cfg.Codec)
+	cfg.coverage = coverageOf(&cfg)
 	s := &Store{cfg: cfg, stop: make(chan struct{})}
 	if c, ok := cfg.Codec.(ConvertingCodec); ok && c.ConvertsLabels() {
 		s.converter = c

@@ -12,6 +12,9 @@ import (
 // drawReplica draws what a replica holds of its upstream, and what it passed on.
 func drawReplica(p *page, r *report.ReplicaReport) {
 	p.line(bold, fmt.Sprintf("%s %s, through %s; Kubernetes %s is built in here", clean(r.Upstream), clean(r.Version), clean(r.Source), clean(r.OwnVersion)))
+	if r.Skew != "" {
+		p.line(plain, clean(r.Skew))
+	}
 	p.line(plain, fmt.Sprintf("%s reads answered here, %s requests answered by the upstream", count(total(r.Answered)), count(total(r.Asked))))
 	p.title("Followed")
 	rows := make([][]cell, 0, len(r.Followed))

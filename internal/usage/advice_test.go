@@ -86,7 +86,8 @@ func TestAdvice(t *testing.T) {
 
 // TestEveryReasonHasAdvice checks that each reason for passing on has a sentence.
 func TestEveryReasonHasAdvice(t *testing.T) {
-	for _, reason := range []string{"resource", "path", "parameter", "selector", "accept", "audit", "odd-object", "history", "loading", "unproven", "encoding", "conversion", "upgrade", "connection"} {
+	for _, reason := range []string{"resource", "path", "parameter", "selector", "accept", "audit", "odd-object", "history", "loading", "unproven", "encoding", "conversion", "upgrade", "connection",
+		"skew-table", "skew-metadata", "skew-indented", "skew-parameter", "skew-page", "skew-shard", "skew-error", "skew-bookmark"} {
 		accounts, _ := newAccounts(usage.Config{})
 		r := podList("alice")
 		r.Shape.Path, r.Shape.Reason, r.Cost.CPU = "passed on", reason, 100

@@ -132,7 +132,7 @@ func cases() []testCase {
 	for _, s := range settings {
 		all = append(all, testCase{"settings/" + s.name, func(t *testing.T, f *fixture) { f.agreesWith(t, s, f.generator(t)) }})
 	}
-	for _, source := range []string{"etcd", "api"} {
+	for _, source := range []string{"etcd", "api", skew} {
 		all = append(all, testCase{"replica/" + source, func(t *testing.T, f *fixture) { f.replica(t, source, f.generator(t)) }})
 	}
 	return append(all,

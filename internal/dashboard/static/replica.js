@@ -45,7 +45,7 @@ export function replica() {
     replica(r) {
       const broken = r.followed.filter((x) => x.error).length;
       feeds = r.followed.length;
-      set("upstream", r.version, `${r.upstream} · here ${r.ownVersion}`);
+      set("upstream", r.version, `${r.upstream} · here ${r.ownVersion}${r.skew ? ` · ${r.skew}` : ""}`);
       set("state", f.count(feeds), broken ? `${broken} not in time` : `through ${r.source === "etcd" ? "etcd" : "the API"}`, broken ? "critical" : "");
       set("reads", f.count(sum(r.answered)), rows(r.answered).map((x) => `${f.count(x.count)} ${x.name}`).join(" · "));
       set("passed", f.count(sum(r.asked)), `${f.count(sum(r.passedOn))} for a reason below`);

@@ -1,0 +1,174 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// StartVersionProxy starts a proxy in front of a server. Through it the server says that it
+// is some minor versions newer, or older if minors is negative. The proxy speaks for
+// clients with the certificate that they have, the administrator's or the front proxy's. The
+// result has the proxy's address, and is the server otherwise.
+//
+// change is called with each line of JSON that the server sends, and returns what the client
+// gets in its place. It may be nil.
+func StartVersionProxy(tb testing.TB, s *Server, minors int, change func(path string, line []byte) []byte) *Server {
+	tb.Helper()
+	p := &versionProxy{tb: tb, target: &url.URL{Scheme: "https", Host: strings.TrimPrefix(s.URL, "https://")}, minors: minors, change: change, transports: map[string]http.RoundTripper{}}
+	pki := filepath.Join(s.DataDir, "pki")
+	config := s.Config()
+	p.roots = x509.NewCertPool()
+	p.roots.AppendCertsFromPEM(config.CAData)
+	admin, err := tls.X509KeyPair(config.CertData, config.KeyData)
+	if err != nil {
+		tb.Fatalf("read the administrator's certificate: %v", err)
+	}
+	front, err := tls.LoadX509KeyPair(filepath.Join(pki, "front-proxy-client.crt"), filepath.Join(pki, "front-proxy-client.key"))
+	if err != nil {
+		tb.Fatalf("read the front proxy's certificate: %v", err)
+	}
+	p.addTransport("")
+	p.addTransport(string(admin.Certificate[0]), admin)
+	p.addTransport(string(front.Certificate[0]), front)
+	own, err := tls.LoadX509KeyPair(filepath.Join(pki, "apiserver.crt"), filepath.Join(pki, "apiserver.key"))
+	if err != nil {
+		tb.Fatalf("read the server's certificate: %v", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("listen: %v", err)
+	}
+	served := &http.Server{
+		Handler:   &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: p, ModifyResponse: p.modify, FlushInterval: -1, ErrorHandler: badGateway},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+	}
+	go func() { _ = served.ServeTLS(listener, "", "") }()
+	tb.Cleanup(func() { _ = served.Close() })
+	return &Server{Process: s.Process, URL: "https://" + listener.Addr().String(), DataDir: s.DataDir, args: s.args}
+}
+
+// versionProxy is what StartVersionProxy starts.
+type versionProxy struct {
+	tb     testing.TB
+	target *url.URL
+	roots  *x509.CertPool
+	minors int
+	change func(path string, line []byte) []byte
+	// transports has one for each certificate of a client, and one for clients without.
+	transports map[string]http.RoundTripper
+}
+
+func (p *versionProxy) addTransport(certificate string, pairs ...tls.Certificate) {
+	t := &http.Transport{
+		TLSClientConfig:    &tls.Config{Certificates: pairs, RootCAs: p.roots, MinVersion: tls.VersionTLS12},
+		DisableCompression: true, ForceAttemptHTTP2: true,
+	}
+	p.tb.Cleanup(t.CloseIdleConnections)
+	p.transports[certificate] = t
+}
+
+// badGateway answers a request whose client or server is gone.
+func badGateway(w http.ResponseWriter, _ *http.Request, _ error) {
+	w.WriteHeader(http.StatusBadGateway)
+}
+
+func (p *versionProxy) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(p.target)
+	r.Out.Host = r.In.Host
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values := r.In.Header.Values(name); len(values) > 0 {
+			r.Out.Header[name] = values
+		}
+	}
+	if p.change != nil || isVersion(r.Out) {
+		r.Out.Header.Del("Accept-Encoding")
+	}
+	r.Out.TLS = r.In.TLS
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *versionProxy) RoundTrip(req *http.Request) (*http.Response, error) {
+	certificate := ""
+	if chain := req.TLS.PeerCertificates; len(chain) > 0 {
+		certificate = string(chain[0].Raw)
+	}
+	transport := p.transports[certificate]
+	if transport == nil {
+		return nil, fmt.Errorf("a certificate of %s", req.TLS.PeerCertificates[0].Subject)
+	}
+	return transport.RoundTrip(req)
+}
+
+func isVersion(req *http.Request) bool { return strings.HasPrefix(req.URL.Path, "/version") }
+
+var (
+	minorField = regexp.MustCompile(`("minor": ?")(\d+)`)
+	gitField   = regexp.MustCompile(`("gitVersion": ?"v\d+\.)(\d+)`)
+)
+
+// modify changes an answer.
+func (p *versionProxy) modify(resp *http.Response) error {
+	isJSON := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+	switch {
+	case isVersion(resp.Request):
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		for _, field := range []*regexp.Regexp{minorField, gitField} {
+			body = field.ReplaceAllFunc(body, p.shift(field))
+		}
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	case isJSON && p.change != nil:
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
+		resp.Body = p.changeLines(resp.Request.URL.Path, resp.Body)
+	}
+	return nil
+}
+
+// shift adds the minor versions to a field's number.
+func (p *versionProxy) shift(field *regexp.Regexp) func([]byte) []byte {
+	return func(found []byte) []byte {
+		parts := field.FindSubmatch(found)
+		minor, _ := strconv.Atoi(string(parts[2]))
+		return fmt.Appendf(bytes.Clone(parts[1]), "%d", minor+p.minors)
+	}
+}
+
+// changeLines returns a body with each line changed.
+func (p *versionProxy) changeLines(path string, body io.ReadCloser) io.ReadCloser {
+	changed, out := io.Pipe()
+	go func() {
+		defer body.Close()
+		lines := bufio.NewReader(body)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if len(line) > 0 {
+				if _, failed := out.Write(p.change(path, line)); failed != nil {
+					return
+				}
+			}
+			if err != nil {
+				_ = out.CloseWithError(err)
+				return
+			}
+		}
+	}()
+	return changed
+}
