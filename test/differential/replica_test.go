@@ -17,29 +17,58 @@ const replicaScripts = 3
 // replicas are ways to follow the stock server of a fixture.
 func (p *pair) replicas() map[string][]string {
 	return map[string][]string{
-		"etcd": {p.ours.EtcdServers()},
-		"api":  {"--follow=secrets"},
+		"etcd": {p.ours.EtcdServers(), featureGates},
+		"api":  {"--follow=secrets", featureGates},
 	}
 }
 
 // replica compares a replica in front of the stock server with that server: at rest,
 // while objects change, and for requests that it passes on.
 func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
-	pki := filepath.Join(p.theirs.DataDir, "pki")
-	args := concat(p.replicas()[source], featureGates,
-		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
-	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
-	both := &pair{tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true}
-	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
-	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
-	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
-	t.Run("denied", func(t *testing.T) { both.agree(t, denied(gen.kinds)) })
-	t.Run("pages", func(t *testing.T) { both.pages(t) })
-	t.Run("watches", func(t *testing.T) { both.watchScripts(t, gen.fork().Rand, replicaScripts) })
-	if source == "etcd" { // another feed's watches wait for the upstream's bookmarks
-		t.Run("watches at rest", func(t *testing.T) { both.watchAtRest(t, gen.fork()) })
-	}
+	both := p.behind(t, p.replicas()[source]...)
+	counted := &tally{}
+	both.replicaAgrees(t, gen, replicaLoad{
+		requests: scaled(t, replicaRequests), scripts: replicaScripts, handOvers: replicaHandOvers, tally: counted, feed: source,
+	})
+	t.Logf("\n%s", counted)
 	both.logCounts(t)
+}
+
+// behind starts a replica in front of the stock server, and returns a pair of the two.
+func (p *pair) behind(t *testing.T, flags ...string) *pair {
+	t.Helper()
+	pki := filepath.Join(p.theirs.DataDir, "pki")
+	args := concat(flags, "--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
+	ours := newSide(t, harness.StartReplica(t, p.theirs.Server, args...))
+	return &pair{
+		tb: t, ours: ours, theirs: p.theirs, etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true, ignoresShards: p.ignoresShards,
+	}
+}
+
+// replicaLoad says how long a replica is compared.
+type replicaLoad struct {
+	// requests are random ones. handOvers are watches that continue a LIST of the other
+	// server.
+	requests, scripts, handOvers int
+	tally                        *tally
+	feed                         string
+}
+
+// replicaAgrees compares a replica, which is ours, with its upstream.
+func (p *pair) replicaAgrees(t *testing.T, gen *requestGenerator, load replicaLoad) {
+	part := func(name string, compare func(*testing.T)) {
+		t.Run(name, func(t *testing.T) { load.tally.part(t, p, load.feed+", "+name, compare) })
+	}
+	part("random", func(t *testing.T) { p.agree(t, gen.distinct(load.requests)) })
+	part("paths", func(t *testing.T) { p.agree(t, paths()) })
+	part("missing", func(t *testing.T) { p.agree(t, missing(gen.kinds)) })
+	part("denied", func(t *testing.T) { p.agree(t, denied(gen.kinds)) })
+	part("pages", func(t *testing.T) { p.pages(t) })
+	part("watches", func(t *testing.T) { p.watchScripts(t, gen.fork().Rand, load.scripts) })
+	part("hand-over", func(t *testing.T) { p.handOver(t, gen.fork(), load.handOvers) })
+	if load.feed == "etcd" { // another feed's watches wait for the upstream's bookmarks
+		part("watches at rest", func(t *testing.T) { p.watchAtRest(t, gen.fork()) })
+	}
 }
 
 // logCounts logs how many requests the replica has answered, and why it has passed others
