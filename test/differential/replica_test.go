@@ -14,6 +14,9 @@ const replicaRequests = 600
 // replicaScripts is the number of scripts of writes that watches of each replica follow.
 const replicaScripts = 3
 
+// customShare is by how much requests for custom resources are fewer than random ones.
+const customShare = 6
+
 // replicas are ways to follow the stock server of a fixture.
 func (p *pair) replicas() map[string][]string {
 	return map[string][]string{
@@ -60,6 +63,8 @@ func (p *pair) replicaAgrees(t *testing.T, gen *requestGenerator, load replicaLo
 		t.Run(name, func(t *testing.T) { load.tally.part(t, p, load.feed+", "+name, compare) })
 	}
 	part("random", func(t *testing.T) { p.agree(t, gen.distinct(load.requests)) })
+	// Of another minor version, a replica may answer nothing else.
+	part("custom", func(t *testing.T) { p.agree(t, gen.onlyCustom().distinct(load.requests/customShare)) })
 	part("paths", func(t *testing.T) { p.agree(t, paths()) })
 	part("missing", func(t *testing.T) { p.agree(t, missing(gen.kinds)) })
 	part("denied", func(t *testing.T) { p.agree(t, denied(gen.kinds)) })
@@ -80,6 +85,11 @@ func (p *pair) logCounts(t *testing.T) {
 	}
 	for line := range strings.Lines(string(a.body)) {
 		if strings.HasPrefix(line, servedMetric) || strings.HasPrefix(line, passedOnMetric) || strings.HasPrefix(line, "millrace_replica_") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	for line := range strings.Lines(p.ours.Output()) {
+		if strings.Contains(line, "suppressed=") { // why an answer was not encoded
 			t.Log(strings.TrimSpace(line))
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	replicaRequestsVariable = "MILLRACE_REPLICA_REQUESTS"
 	replicaScriptsVariable  = "MILLRACE_REPLICA_SCRIPTS"
 	// longHandOvers is the number of watches that continue a LIST of the other server.
-	longHandOvers = 200
+	longHandOvers = 100
 )
 
 // TestReplicaAgrees compares replicas with their upstreams for a long time, for each feed:
