@@ -68,6 +68,7 @@ type setup struct {
 	cutOffSince    time.Time
 	readsOnly      bool
 	budgets        *usage.Budgets
+	skewed         bool
 }
 
 // handler returns the handler with what stands around it: Stash, authentication and
@@ -105,7 +106,7 @@ func (s setup) handler(t *testing.T, u *upstream) http.Handler {
 		}),
 		Documents: documents, Proxy: proxy, Metrics: counters, Serializer: scheme.Codecs,
 		ReadsOnly: s.readsOnly, UpstreamURL: "https://api.example.org", Budgets: s.budgets,
-		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince },
+		CutOffSince: func(schema.GroupVersionResource) time.Time { return s.cutOffSince }, Skewed: func() bool { return s.skewed },
 	})
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	authn := replica.NewAuthenticator(authenticator.RequestFunc(users))

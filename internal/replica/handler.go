@@ -26,6 +26,8 @@ type Config struct {
 	// Follow has a resource followed from now on, or returns why its reads cannot be
 	// answered here. It must not block.
 	Follow func(schema.GroupVersionResource) Reason
+	// Skewed reports whether the upstream is of another minor version than this program.
+	Skewed func() bool
 	// Documents answer requests for discovery and OpenAPI.
 	Documents *Documents
 	// Authorizer decides as the upstream does: Rights, or what asks the upstream.
@@ -85,7 +87,8 @@ const (
 	// Excluded: a flag keeps the resource from being followed.
 	Excluded Reason = "excluded"
 	// VersionSkew: the upstream is of another minor version than this program, whose types
-	// could lose a field of a built-in resource or add a default.
+	// could lose a field of a built-in resource or add a default; or a parameter may mean
+	// something else to it.
 	VersionSkew Reason = "version-skew"
 	// OtherVersion: the resource is followed in another version, which need not have all
 	// fields of this one.
@@ -189,6 +192,9 @@ func (h *Handler) passesOn(req *http.Request) Reason {
 	}
 	if why := h.denies(ctx); why != "" {
 		return why
+	}
+	if h.cfg.Skewed() && !readAlike(req.URL.Query()) {
+		return VersionSkew
 	}
 	return h.cfg.Follow(resourceOf(info))
 }

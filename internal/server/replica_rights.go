@@ -70,6 +70,7 @@ func (r *Replica) newHandler(ctx context.Context, tier *readTier, cfg replica.Co
 		return nil, err
 	}
 	cfg.Reads, cfg.Follow, cfg.CutOffSince = tier.tier.Wrap, r.follow, r.cutOffSince
+	cfg.Skewed = func() bool { return !r.upstream.SameMinor() }
 	cfg.ReadsOnly, cfg.Budgets = r.options.ReadsOnly, r.budgets
 	return replica.NewHandler(cfg), nil
 }

@@ -50,7 +50,7 @@ type pair struct {
 	sameTokens bool
 	// oursPassesOn says that ours sends requests on to theirs, and so has its faults.
 	oursPassesOn bool
-	// ignoresShards says that shard selectors have no meaning for the servers.
+	// ignoresShards says that shard selectors have another meaning for the servers than here.
 	ignoresShards bool
 	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
@@ -73,9 +73,9 @@ func startPairWith(tb testing.TB, flags ...string) *pair {
 }
 
 // alone returns a pair of one server with itself, to fill it and to start replicas of it.
-func alone(tb testing.TB, s *harness.Server, etcd *clientv3.Client, ignoresShards bool) *pair {
+func alone(tb testing.TB, s *harness.Server, etcd *clientv3.Client) *pair {
 	one := newSide(tb, s)
-	return &pair{tb: tb, ours: one, theirs: one, etcd: etcd, namespaced: map[string]bool{}, ignoresShards: ignoresShards}
+	return &pair{tb: tb, ours: one, theirs: one, etcd: etcd, namespaced: map[string]bool{}}
 }
 
 // concat returns flags and more of them.
