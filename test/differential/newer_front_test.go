@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -15,15 +16,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	componentversion "k8s.io/component-base/version"
 
 	"github.com/millrace/millrace/test/harness"
 )
 
-// startNewer stands in front of a server and lets it seem to be of the next minor version:
-// it says so, and its config maps have a field in JSON that this program's types lack.
+// startNewer stands in front of a server and lets it seem to be of the minor version behind
+// this program's: it says so, and its config maps have a field in JSON that this program's types lack.
 // Users keep their certificates and tokens.
 func startNewer(t *testing.T, s *harness.Server) *harness.Server {
 	t.Helper()
@@ -102,7 +105,7 @@ func (n namedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // minorVersion is in the answer to /version.
-var minorVersion = regexp.MustCompile(`"minor": "(\d+)"`)
+var minorVersion = regexp.MustCompile(`"minor": "\d+"`)
 
 // novelty is the field of config maps that no type here has.
 const novelty = `"novelty":{"of":["a later","version"]},`
@@ -116,10 +119,8 @@ func renew(resp *http.Response) error {
 	switch {
 	case path == "/version":
 		edit = func(line []byte) []byte {
-			return minorVersion.ReplaceAllFunc(line, func(found []byte) []byte {
-				minor, _ := strconv.Atoi(string(minorVersion.FindSubmatch(found)[1]))
-				return []byte(`"minor": ` + strconv.Quote(strconv.Itoa(minor+1)))
-			})
+			own := utilversion.MustParse(componentversion.DefaultKubeBinaryVersion)
+			return minorVersion.ReplaceAll(line, fmt.Appendf(nil, `"minor": "%d"`, own.Minor()+1))
 		}
 	case !strings.Contains(path, "/configmaps") || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"):
 		return nil
