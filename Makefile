@@ -113,6 +113,25 @@ differential-kube-apiserver: export MILLRACE_KUBE_APISERVER := $(CURDIR)/bin/kub
 differential-kube-apiserver: bin/kube-apiserver ## build kube-apiserver and compare requests, watches and documents with it
 	$(GO) test -count=1 -timeout 60m -v -run 'TestReadPathsAgree|TestDiscoveryAgrees|TestEmulatedVersionAgrees' ./test/differential
 
+# Other versions of Kubernetes are built in modules of their own.
+bin/kube-apiserver-1.%: test/oracle/v1.%/go.mod
+	cd $(<D) && $(GO) build -ldflags "-X k8s.io/component-base/version.gitVersion=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)" \
+		-o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
+
+# What differential-replica compares with: the version of a kube-apiserver that bin has or
+# gets, and for each feed the numbers of random requests and of scripts of writes.
+UPSTREAM ?= 1.$(KUBE_MINOR)
+SCRIPTS  ?= 100
+ORACLE    = bin/kube-apiserver$(if $(filter-out 1.$(KUBE_MINOR),$(UPSTREAM)),-$(UPSTREAM))
+
+.PHONY: differential-replica
+differential-replica: export MILLRACE_SEED := $(SEED)
+differential-replica: REQUESTS = 3000
+differential-replica: ## compare replicas with a kube-apiserver of version UPSTREAM and with this server, for each feed
+	$(MAKE) $(ORACLE)
+	MILLRACE_KUBE_APISERVER=$(CURDIR)/$(ORACLE) MILLRACE_REPLICA_REQUESTS=$(REQUESTS) MILLRACE_REPLICA_SCRIPTS=$(SCRIPTS) \
+		$(GO) test -count=1 -timeout 120m -v -run '^TestReplicaAgrees$$' ./test/differential
+
 SEEDS ?= 200
 
 .PHONY: crds

@@ -8,6 +8,7 @@ require k8s.io/kubernetes v1.37.2
 
 require (
 	github.com/NYTimes/gziphandler v1.1.1
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/emicklei/go-restful/v3 v3.13.0
 	github.com/go-logr/logr v1.4.3
 	github.com/google/gnostic-models v0.7.0

@@ -29,11 +29,17 @@ type fixture struct {
 
 func startFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{seed: harness.Seed(t)}
+	f := &fixture{seed: harness.Seed(t), pair: startPair(t)}
 	t.Logf("repeat with %s=%d", harness.SeedVariable, f.seed)
-	f.pair = startPair(t)
+	f.fill(t, (*objectSet).create)
+	return f
+}
+
+// fill creates objects of every kind.
+func (f *fixture) fill(t *testing.T, create func(*objectSet)) {
+	t.Helper()
 	f.objects = newObjectSet(f.pair)
-	f.objects.create()
+	create(f.objects)
 	f.settle()
 	f.kinds = discover(t, f.pair)
 	survey(t, f.pair, f.kinds)
@@ -41,7 +47,6 @@ func startFixture(t *testing.T) *fixture {
 		t.FailNow()
 	}
 	f.now = f.revision()
-	return f
 }
 
 // random returns the random source of a case. It is seeded with the case's

@@ -74,9 +74,8 @@ const (
 // agree sends requests to both servers and compares the answers.
 func (p *pair) agree(t *testing.T, requests []request) {
 	t.Helper()
-	start := time.Now()
+	start, repeated := time.Now(), p.repeated.Load()
 	var next, wrong atomic.Int64
-	p.repeated.Store(0)
 	var running sync.WaitGroup
 	for range senders {
 		running.Go(func() {
@@ -89,7 +88,7 @@ func (p *pair) agree(t *testing.T, requests []request) {
 		})
 	}
 	running.Wait()
-	t.Logf("%d requests in %v, %d repeated, %d mismatches", len(requests), time.Since(start).Round(time.Millisecond), p.repeated.Load(), wrong.Load())
+	t.Logf("%d requests in %v, %d repeated, %d mismatches", len(requests), time.Since(start).Round(time.Millisecond), p.repeated.Load()-repeated, wrong.Load())
 	if wrong.Load() > 0 && !t.Failed() {
 		t.Fail()
 	}
@@ -100,6 +99,7 @@ func (p *pair) agree(t *testing.T, requests []request) {
 // resourceVersion may lag, so it is compared again after both caches have
 // caught up.
 func (p *pair) compare(r request) (mismatch string) {
+	defer func() { p.count(mismatch) }()
 	for range retries {
 		before := p.revision()
 		ours, theirs, err := p.both(r)
@@ -126,6 +126,14 @@ func (p *pair) compare(r request) (mismatch string) {
 		}
 	}
 	return mismatch
+}
+
+// count counts one comparison. An empty mismatch is none.
+func (p *pair) count(mismatch string) {
+	p.compared.Add(1)
+	if mismatch != "" {
+		p.mismatched.Add(1)
+	}
 }
 
 // typeless reports whether Kubernetes has omitted the kind or the version of a

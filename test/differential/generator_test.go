@@ -54,9 +54,18 @@ var bulky = []string{"pods", "configmaps", "secrets"}
 // kind returns a random kind. It slightly prefers kinds with many objects.
 func (gen *requestGenerator) kind() *kind {
 	if gen.once(8) {
-		return named(gen.kinds, pick(gen, bulky...))
+		if k := named(gen.kinds, pick(gen, bulky...)); k != nil {
+			return k
+		}
 	}
 	return pick(gen, gen.kinds...)
+}
+
+// onlyCustom returns a generator of requests for custom resources alone.
+func (gen *requestGenerator) onlyCustom() *requestGenerator {
+	only := gen.fork()
+	only.kinds = slices.DeleteFunc(slices.Clone(gen.kinds), (*kind).builtin)
+	return only
 }
 
 // request returns a random request.

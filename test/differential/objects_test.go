@@ -42,9 +42,9 @@ type objectSet struct {
 	kinds  map[schema.GroupVersionKind]*kind
 	// words maps placeholders in manifests to their replacements.
 	words map[string]string
-	// skipsUnserved leaves out objects of kinds that the server does not serve. Else they
-	// are errors.
-	skipsUnserved bool
+	// skipsUnserved leaves out objects of kinds that the server does not serve, and
+	// skipsInvalid those that it refuses. Else they are errors.
+	skipsUnserved, skipsInvalid bool
 }
 
 func newObjectSet(p *pair) *objectSet {
@@ -62,6 +62,13 @@ func (f *objectSet) create() {
 	f.manifests()
 	f.bulk()
 	f.delete()
+}
+
+// createKnown creates those objects that a server of another version knows.
+func (f *objectSet) createKnown() {
+	f.tb.Helper()
+	f.skipsUnserved, f.skipsInvalid = true, true
+	f.create()
 }
 
 // manifests creates a few objects of each kind.
@@ -187,6 +194,10 @@ func (f *objectSet) make(content map[string]any) {
 		return
 	}
 	_, err := resource.Create(ctx, u, metav1.CreateOptions{})
+	if f.skipsInvalid && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
+		f.tb.Logf("left out %s %s/%s: %v", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		return
+	}
 	if err != nil && !(apierrors.IsAlreadyExists(err) && u.GetName() == "default") && !clusterScopedAgain(u, err) {
 		f.tb.Errorf("create %s %s/%s: %v", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 	}

@@ -50,10 +50,13 @@ type pair struct {
 	sameTokens bool
 	// oursPassesOn says that ours sends requests on to theirs, and so has its faults.
 	oursPassesOn bool
+	// ignoresShards says that shard selectors have another meaning for the servers than here.
+	ignoresShards bool
 	// namespaced contains the paths of lists over all namespaces.
 	namespaced map[string]bool
-	// repeated counts comparisons that were repeated.
-	repeated atomic.Int64
+	// compared counts comparisons, of requests and watches, and mismatched those that failed.
+	// repeated counts requests that were sent again.
+	compared, mismatched, repeated atomic.Int64
 }
 
 func startPair(tb testing.TB) *pair {
@@ -67,6 +70,12 @@ func startPairWith(tb testing.TB, flags ...string) *pair {
 	ours := harness.Start(tb, harness.ShortTempDir(tb), concat(flags, "--read-path=millrace")...)
 	theirs := startStock(tb, ours, flags)
 	return &pair{tb: tb, ours: newSide(tb, ours), theirs: newSide(tb, theirs), etcd: ours.EtcdClient(), namespaced: map[string]bool{}}
+}
+
+// alone returns a pair of one server with itself, to fill it and to start replicas of it.
+func alone(tb testing.TB, s *harness.Server, etcd *clientv3.Client) *pair {
+	one := newSide(tb, s)
+	return &pair{tb: tb, ours: one, theirs: one, etcd: etcd, namespaced: map[string]bool{}}
 }
 
 // concat returns flags and more of them.

@@ -16,43 +16,96 @@ const replicaRequests = 600
 const replicaScripts = 3
 
 // skew is a replica that takes the stock server for one of another minor version, and answers
-// with its JSON.
+// with what it sends.
 const skew = "skew"
+
+// customShare is by how much requests for custom resources are fewer than random ones.
+const customShare = 6
 
 // replicas are ways to follow the stock server of a fixture.
 func (p *pair) replicas() map[string][]string {
 	return map[string][]string{
-		"etcd": {p.ours.EtcdServers()},
-		"api":  {"--follow=secrets"},
-		skew:   {"--follow=secrets"},
+		"etcd": {p.ours.EtcdServers(), featureGates},
+		"api":  {"--follow=secrets", featureGates},
+		skew:   {"--follow=secrets", featureGates},
 	}
 }
 
 // replica compares a replica in front of the stock server with that server: at rest,
 // while objects change, and for requests that it passes on.
 func (p *pair) replica(t *testing.T, source string, gen *requestGenerator) {
-	upstream := p.theirs.Server
+	upstream := p.theirs
 	if source == skew {
-		upstream = harness.StartVersionProxy(t, upstream, -1, nil)
+		upstream = newSide(t, harness.StartVersionProxy(t, upstream.Server, -1, nil))
 	}
-	pki := filepath.Join(upstream.DataDir, "pki")
-	args := concat(p.replicas()[source], featureGates,
-		"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
-	ours := newSide(t, harness.StartReplica(t, upstream, args...))
-	both := &pair{tb: t, ours: ours, theirs: newSide(t, upstream), etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true}
+	both := p.behind(t, upstream, p.replicas()[source]...)
 	if source == skew {
 		t.Run("plain", func(t *testing.T) { both.plainUnderSkew(t, gen.kinds) })
 	}
-	t.Run("random", func(t *testing.T) { both.agree(t, gen.distinct(scaled(t, replicaRequests))) })
-	t.Run("paths", func(t *testing.T) { both.agree(t, paths()) })
-	t.Run("missing", func(t *testing.T) { both.agree(t, missing(gen.kinds)) })
-	t.Run("denied", func(t *testing.T) { both.agree(t, denied(gen.kinds)) })
-	t.Run("pages", func(t *testing.T) { both.pages(t) })
-	t.Run("watches", func(t *testing.T) { both.watchScripts(t, gen.fork().Rand, replicaScripts) })
-	if source == "etcd" { // another feed's watches wait for the upstream's bookmarks
-		t.Run("watches at rest", func(t *testing.T) { both.watchAtRest(t, gen.fork()) })
-	}
+	counted := &tally{}
+	both.replicaAgrees(t, gen, replicaLoad{
+		requests: scaled(t, replicaRequests), scripts: replicaScripts, handOvers: replicaHandOvers, tally: counted, feed: source,
+	})
+	t.Logf("\n%s", counted)
 	both.logCounts(t)
+}
+
+// behind starts a replica in front of an upstream, and returns a pair of the two.
+func (p *pair) behind(t *testing.T, upstream *side, flags ...string) *pair {
+	t.Helper()
+	pki := filepath.Join(upstream.DataDir, "pki")
+	args := concat(flags, "--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"), "--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))
+	ours := newSide(t, harness.StartReplica(t, upstream.Server, args...))
+	return &pair{
+		tb: t, ours: ours, theirs: upstream, etcd: p.etcd, namespaced: p.namespaced, oursPassesOn: true, ignoresShards: p.ignoresShards,
+	}
+}
+
+// replicaLoad says how long a replica is compared.
+type replicaLoad struct {
+	// requests are random ones. handOvers are watches that continue a LIST of the other
+	// server.
+	requests, scripts, handOvers int
+	tally                        *tally
+	feed                         string
+}
+
+// replicaAgrees compares a replica, which is ours, with its upstream.
+func (p *pair) replicaAgrees(t *testing.T, gen *requestGenerator, load replicaLoad) {
+	part := func(name string, compare func(*testing.T)) {
+		t.Run(name, func(t *testing.T) { load.tally.part(t, p, load.feed+", "+name, compare) })
+	}
+	part("random", func(t *testing.T) { p.agree(t, gen.distinct(load.requests)) })
+	// Of another minor version, a replica may answer nothing else.
+	part("custom", func(t *testing.T) { p.agree(t, gen.onlyCustom().distinct(load.requests/customShare)) })
+	part("paths", func(t *testing.T) { p.agree(t, paths()) })
+	part("missing", func(t *testing.T) { p.agree(t, missing(gen.kinds)) })
+	part("denied", func(t *testing.T) { p.agree(t, denied(gen.kinds)) })
+	part("pages", func(t *testing.T) { p.pages(t) })
+	part("watches", func(t *testing.T) { p.watchScripts(t, gen.fork().Rand, load.scripts) })
+	part("hand-over", func(t *testing.T) { p.handOver(t, gen.fork(), load.handOvers) })
+	if load.feed == "etcd" { // another feed's watches wait for the upstream's bookmarks
+		part("watches at rest", func(t *testing.T) { p.watchAtRest(t, gen.fork()) })
+	}
+}
+
+// logCounts logs how many requests the replica has answered, and why it has passed others
+// on.
+func (p *pair) logCounts(t *testing.T) {
+	a, err := p.ours.do(request{path: "/metrics"})
+	if err != nil || a.status != http.StatusOK {
+		t.Fatalf("read metrics: %v, status %d, body %.200q", err, a.status, a.body)
+	}
+	for line := range strings.Lines(string(a.body)) {
+		if strings.HasPrefix(line, servedMetric) || strings.HasPrefix(line, passedOnMetric) || strings.HasPrefix(line, "millrace_replica_") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	for line := range strings.Lines(p.ours.Output()) {
+		if strings.Contains(line, "suppressed=") { // why an answer was not encoded
+			t.Log(strings.TrimSpace(line))
+		}
+	}
 }
 
 // plainUnderSkew compares the reads that most clients send, of each built-in kind in the
@@ -86,19 +139,5 @@ func (p *pair) plainUnderSkew(t *testing.T, kinds []*kind) {
 	t.Logf("%d of %d requests are answered", answered, len(requests))
 	if answered < len(requests)/2 {
 		t.Errorf("%d of %d requests are answered, counted %v", answered, len(requests), after)
-	}
-}
-
-// logCounts logs how many requests the replica has answered, and why it has passed others
-// on.
-func (p *pair) logCounts(t *testing.T) {
-	a, err := p.ours.do(request{path: "/metrics"})
-	if err != nil || a.status != http.StatusOK {
-		t.Fatalf("read metrics: %v, status %d, body %.200q", err, a.status, a.body)
-	}
-	for line := range strings.Lines(string(a.body)) {
-		if strings.HasPrefix(line, servedMetric) || strings.HasPrefix(line, passedOnMetric) || strings.HasPrefix(line, "millrace_replica_") {
-			t.Log(strings.TrimSpace(line))
-		}
 	}
 }

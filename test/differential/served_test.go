@@ -21,6 +21,12 @@ const (
 
 func (p *pair) counts(t *testing.T) counts {
 	t.Helper()
+	return p.metrics(t, servedMetric, passedOnMetric)
+}
+
+// metrics returns our server's metrics whose lines begin with some names.
+func (p *pair) metrics(t *testing.T, names ...string) counts {
+	t.Helper()
 	a, err := p.ours.do(request{path: "/metrics"})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +34,7 @@ func (p *pair) counts(t *testing.T) counts {
 	c := counts{}
 	for line := range bytes.Lines(a.body) {
 		name, value, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
-		if !strings.HasPrefix(name, servedMetric) && !strings.HasPrefix(name, passedOnMetric) {
+		if !slices.ContainsFunc(names, func(wanted string) bool { return strings.HasPrefix(name, wanted) }) {
 			continue
 		}
 		if c[name], err = strconv.ParseFloat(value, 64); err != nil {

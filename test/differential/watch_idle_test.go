@@ -74,6 +74,7 @@ func (p *pair) watchesAgree(t *testing.T, requests []request) {
 // have changed the answer. The repetition also allows more time, for busy
 // machines.
 func (p *pair) compareWatch(r request) (mismatch string, status int) {
+	defer func() { p.count(mismatch) }()
 	for try := range 3 {
 		if try == 1 {
 			r.query = strings.Replace(r.query, "timeoutSeconds=1", "timeoutSeconds=5", 1)

@@ -147,7 +147,7 @@ func (s *script) watchSelectors(q query, w *watchRequest, root string) query {
 		q = q.with("labelSelector", selector)
 		w.start.Labels, _ = labels.Parse(selector)
 	}
-	if s.once(3) {
+	if s.once(3) && !s.pair.ignoresShards {
 		selector := s.shardSelector(false)
 		q = q.with("shardSelector", selector)
 		w.start.Shard, _ = sharding.Parse(selector)

@@ -140,7 +140,9 @@ func (p *pair) watchScript(t *testing.T, truth *history.Follower, seed uint64, t
 	run.awaitAll(through)
 	cancel()
 	for _, r := range run.all {
-		if mismatch := r.compare(truth); mismatch != "" {
+		mismatch := r.compare(truth)
+		p.count(mismatch)
+		if mismatch != "" {
 			t.Errorf("%s (opened after %d0%% of %d writes from %d to %d)\n  query: %s\n%s", r.request, r.opens, writes, run.now, through, unescaped(r.query), mismatch)
 		}
 		events, _, _ := r.theirs.counts()

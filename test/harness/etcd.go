@@ -86,14 +86,30 @@ func runEtcd(spec string) int {
 // EtcdClient returns a client of the server's embedded etcd.
 func (s *Server) EtcdClient() *clientv3.Client {
 	s.tb.Helper()
+	return etcdClient(s.tb, s.EtcdServers())
+}
+
+// Client returns a client of the etcd.
+func (e *Etcd) Client() *clientv3.Client {
+	e.tb.Helper()
+	return etcdClient(e.tb, e.EtcdServers())
+}
+
+// EtcdServers returns the flag by which a server uses the etcd.
+func (e *Etcd) EtcdServers() string { return etcdServersFlag + e.Endpoint }
+
+const etcdServersFlag = "--etcd-servers="
+
+func etcdClient(tb testing.TB, flag string) *clientv3.Client {
+	tb.Helper()
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints:   []string{strings.TrimPrefix(s.EtcdServers(), "--etcd-servers=")},
+		Endpoints:   []string{strings.TrimPrefix(flag, etcdServersFlag)},
 		DialTimeout: 10 * time.Second,
 	})
 	if err != nil {
-		s.tb.Fatalf("open etcd client: %v", err)
+		tb.Fatalf("open etcd client: %v", err)
 	}
-	s.tb.Cleanup(func() { _ = client.Close() })
+	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
 

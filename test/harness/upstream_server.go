@@ -3,7 +3,11 @@ package harness
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -18,11 +22,17 @@ func Upstream() string { return os.Getenv(upstreamVariable) }
 // by itself. It announces no endpoint.
 func StartUpstream(tb testing.TB, program string, first *Server, args ...string) *Server {
 	tb.Helper()
+	return StartUpstreamOver(tb, program, first, first.EtcdServers(), args...)
+}
+
+// StartUpstreamOver starts a kube-apiserver as StartUpstream does, over another etcd.
+// etcdServers is the flag for it.
+func StartUpstreamOver(tb testing.TB, program string, first *Server, etcdServers string, args ...string) *Server {
+	tb.Helper()
 	pki := filepath.Join(first.DataDir, "pki")
 	port := FreePort(tb)
 	all := append([]string{
-		first.EtcdServers(),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir=" + ShortTempDir(tb),
+		etcdServers, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir=" + ShortTempDir(tb),
 		"--tls-cert-file=" + filepath.Join(pki, "apiserver.crt"), "--tls-private-key-file=" + filepath.Join(pki, "apiserver.key"),
 		"--client-ca-file=" + filepath.Join(pki, "ca.crt"),
 		"--requestheader-client-ca-file=" + filepath.Join(pki, "front-proxy-ca.crt"),
@@ -41,3 +51,28 @@ func StartUpstream(tb testing.TB, program string, first *Server, args ...string)
 	s.WaitReady()
 	return s
 }
+
+// KnownGates returns a flag with those of its feature gates that a program knows. Others
+// would end the program.
+func KnownGates(tb testing.TB, program, flag string) string {
+	tb.Helper()
+	help, err := exec.Command(program, "--help").CombinedOutput()
+	if err != nil {
+		tb.Fatalf("ask %s for its flags: %v\n%s", program, err, help)
+	}
+	var listed []string
+	for _, match := range gateInHelp.FindAllSubmatch(help, -1) {
+		listed = append(listed, string(match[1]))
+	}
+	name, gates, _ := strings.Cut(flag, "=")
+	var known []string
+	for gate := range strings.SplitSeq(gates, ",") {
+		if gateName, _, _ := strings.Cut(gate, "="); slices.Contains(listed, gateName) {
+			known = append(known, gate)
+		}
+	}
+	return name + "=" + strings.Join(known, ",")
+}
+
+// gateInHelp matches a feature gate in the help of Kubernetes' programs.
+var gateInHelp = regexp.MustCompile(`(\w+)=true\|false`)
