@@ -43,12 +43,12 @@ func newCluster(t *testing.T, feed string) *cluster {
 	c.installKubectl(t)
 	pki := filepath.Join(c.upstream.DataDir, "pki")
 	c.sides = []*side{
-		{Server: c.upstream, name: "side-a", what: "straight"},
+		{Server: c.upstream, name: "lane-a", what: "straight"},
 		// Users of certificates are handed on by both ways that there are.
-		{name: "side-b", what: "etcd", Server: harness.StartReplica(t, c.upstream, c.upstream.EtcdServers(),
+		{name: "lane-b", what: "etcd", Server: harness.StartReplica(t, c.upstream, c.upstream.EtcdServers(),
 			"--proxy-client-cert-file="+filepath.Join(pki, "front-proxy-client.crt"),
 			"--proxy-client-key-file="+filepath.Join(pki, "front-proxy-client.key"))},
-		{name: "side-c", what: "api", Server: harness.StartReplica(t, c.upstream)},
+		{name: "lane-c", what: "api", Server: harness.StartReplica(t, c.upstream)},
 	}
 	tier := c.sides[1]
 	if feed == "api" {

@@ -178,7 +178,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}\b`), "-HASH"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-RANDOM"},
 	{regexp.MustCompile(`\.[0-9a-f]{16}\b`), ".EVENT"},
-	{regexp.MustCompile(`\b10\.96\.\d+\.\d+\b`), "CLUSTER-IP"},
+	{regexp.MustCompile(`\b10\.(9[6-9]|10\d|11[01])\.\d+\.\d+\b`), "CLUSTER-IP"},
 	{regexp.MustCompile(`\b(LIVE|MERGED)-\d+`), "$1"},
 	{regexp.MustCompile(`node-[12]\.`), "node."},
 	{regexp.MustCompile(`\b(\d+(y|d|h|m|s))+\b`), "AGE"},

@@ -198,9 +198,13 @@ var proxiedPaths = []string{
 
 // comparePaths compares what programs behind the upstream answer, with headers.
 func (c *cluster) comparePaths(t *testing.T) {
+	pods := map[*side]string{}
+	for _, s := range c.sides {
+		pods[s] = s.run(t.Context(), "kubectl get pods -l app=web -o jsonpath='{.items[0].metadata.name}'").stdout
+	}
 	for _, path := range proxiedPaths {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-			got := onEachSide(c, func(s *side) string { return s.proxied(t, method, path) })
+			got := onEachSide(c, func(s *side) string { return s.proxied(t, method, strings.ReplaceAll(path, "POD", pods[s])) })
 			for i, s := range c.sides {
 				if got[i] != got[0] {
 					t.Errorf("%s %s: %s differs from straight:\n%s", method, path, s.what, difference(got[0], got[i]))
@@ -212,10 +216,9 @@ func (c *cluster) comparePaths(t *testing.T) {
 
 // proxied sends a request, and returns status, headers and body as text.
 func (s *side) proxied(t *testing.T, method, path string) string {
-	pod := s.run(t.Context(), "kubectl get pods -l app=web -o jsonpath='{.items[0].metadata.name}'").stdout
 	client := s.HTTPClient()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+strings.ReplaceAll(s.expand(path), "POD", pod), nil)
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+s.expand(path), nil)
 	if err != nil {
 		return err.Error()
 	}

@@ -28,7 +28,8 @@ KUBE_EDITOR='sed -i s/blue/green/' kubectl edit configmap settings
 KUBECTL_EXTERNAL_DIFF='diff -r' kubectl diff -f changed.yaml
 
 -- conflict of appliers status=1
-kubectl apply --server-side -f changed.yaml
+kubectl apply --server-side -f settings.yaml
+kubectl apply --server-side --field-manager=other -f changed.yaml
 
 -- watch
 kubectl get configmaps --watch --output=name > watched & watcher=$!
