@@ -173,7 +173,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?( [+-]\d{4})?`), "TIME"},
 	{regexp.MustCompile(`[EIW]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+`), "LOG"},
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`), "TOKEN"},
-	{regexp.MustCompile(`([rR]esourceVersion"?[:=] ?)"?\d+"?`), "${1}RV"},
+	{regexp.MustCompile(`([rR]esourceVersion\\*"?[:=] ?)\\*"?\d+\\*"?`), "${1}RV"},
 	{regexp.MustCompile(`pod-template-hash(["=: ]+)\w+`), "pod-template-hash${1}HASH"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}\b`), "-HASH"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-RANDOM"},

@@ -26,30 +26,37 @@ import (
 
 // streams tests what goes on for long: forwarded ports, kubectl proxy and logs.
 func (c *cluster) streams(t *testing.T) {
-	for _, protocol := range []string{"WebSocket", "SPDY"} {
-		t.Run("port-forward over "+protocol, func(t *testing.T) {
-			c.eachSide(t, func(t *testing.T, s *side) { s.forwards(t, protocol == "WebSocket") })
+	parts := []struct {
+		name     string
+		inLong   bool
+		test     func(s *side, t *testing.T)
+		oneByOne bool // all sides share a count
+	}{
+		{name: "port-forward over a WebSocket", test: func(s *side, t *testing.T) { s.forwards(t, true) }},
+		{name: "port-forward over SPDY", inLong: true, test: func(s *side, t *testing.T) { s.forwards(t, false) }},
+		{name: "slow reader", inLong: true, oneByOne: true, test: (*side).readsSlowly},
+		{name: "exec", inLong: true, test: (*side).pipes},
+		{name: "proxy", test: (*side).proxies},
+		{name: "watch over a WebSocket", test: (*side).watchesOverWebSocket},
+		{name: "logs without a reader", test: (*side).stopsFollowing},
+	}
+	for _, part := range parts {
+		if part.inLong && !long() {
+			continue
+		}
+		t.Run(part.name, func(t *testing.T) {
+			for _, s := range c.sides {
+				t.Run(s.what, func(t *testing.T) {
+					if !part.oneByOne {
+						t.Parallel()
+					}
+					part.test(s, t)
+				})
+			}
 		})
 	}
-	t.Run("slow reader", func(t *testing.T) {
-		for _, s := range c.sides { // one at a time, since all share the count
-			t.Run(s.what, s.readsSlowly)
-		}
-	})
-	t.Run("exec", func(t *testing.T) {
-		c.eachSide(t, func(t *testing.T, s *side) { s.pipes(t) })
-	})
+	eventually(t, "no log is followed", func() error { return wantZero("followers", c.kubelet.followers.Load()) })
 	t.Run("paths", c.comparePaths)
-	t.Run("proxy", func(t *testing.T) {
-		c.eachSide(t, func(t *testing.T, s *side) { s.proxies(t) })
-	})
-	t.Run("watch over a WebSocket", func(t *testing.T) {
-		c.eachSide(t, func(t *testing.T, s *side) { s.watchesOverWebSocket(t) })
-	})
-	t.Run("logs without a reader", func(t *testing.T) {
-		c.eachSide(t, func(t *testing.T, s *side) { s.stopFollowing(t) })
-		eventually(t, "no log is followed", func() error { return wantZero("followers", c.kubelet.followers.Load()) })
-	})
 }
 
 func wantZero(what string, n int64) error {
@@ -307,8 +314,8 @@ func (s *side) watchesOverWebSocket(t *testing.T) {
 	}
 }
 
-// stopFollowing ends a kubectl that follows a log without an end.
-func (s *side) stopFollowing(t *testing.T) {
+// stopsFollowing ends a kubectl that follows a log without an end.
+func (s *side) stopsFollowing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := s.command(ctx, s.bin+"/kubectl", "logs", "--follow", "deployment/web", "--container=talkative")

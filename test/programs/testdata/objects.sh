@@ -8,7 +8,7 @@ kubectl create secret generic hidden --from-literal=password=p
 kubectl create quota limit --hard=configmaps=50
 kubectl create role reader --verb=get,list --resource=pods
 kubectl create deployment bare --image=one --replicas=0
-kubectl create job done --image=done
+kubectl create job done --image=done --dry-run=server -o name
 
 -- create again status=1
 kubectl create configmap made --from-literal=a=1
@@ -18,7 +18,7 @@ kubectl apply -f settings.yaml -f web.yaml
 kubectl apply -f changed.yaml --prune --prune-allowlist=core/v1/ConfigMap -l tier=low
 kubectl apply view-last-applied configmap settings
 kubectl apply set-last-applied -f settings.yaml
-kubectl apply edit-last-applied configmap settings 2>&1 </dev/null | tail -n 1
+KUBE_EDITOR=true kubectl apply edit-last-applied configmap settings
 
 -- apply at the server
 kubectl apply --server-side --force-conflicts -f settings.yaml
@@ -33,7 +33,7 @@ kubectl get configmap settings -o jsonpath='{.data}'
 
 -- label and annotate
 kubectl label configmap settings tier=high --overwrite
-kubectl label configmap settings tier=low
+kubectl label configmap settings tier=low # is refused
 kubectl annotate configmap settings note=hello
 kubectl annotate configmap settings note-
 kubectl label configmaps --all seen=yes
@@ -47,11 +47,14 @@ kubectl patch deployment web --subresource=scale --type=merge -p '{"spec":{"repl
 kubectl get deployment web --subresource=scale -o jsonpath='{.spec.replicas}'
 
 -- patch that is wrong status=1
-kubectl patch deployment web --type=merge -p '{"spec":{"replicas":"many"}}'
+kubectl patch deployment web --type=merge -p '{"spec":{"replicas":"many"}}' 2>refusal; status=$?
+tail -c 110 refusal; exit $status
 
 -- scale
 kubectl scale deployment web --replicas=2 --current-replicas=1
 kubectl rollout status deployment/web --timeout=90s | tail -n 1
+
+-- scale what has another size status=1
 kubectl scale deployment web --replicas=3 --current-replicas=7
 
 -- images and history
@@ -111,7 +114,7 @@ kubectl get deployment,job -o name
 
 -- wait for deletion
 kubectl create configmap brief
-(sleep 0.5; kubectl delete configmap brief >/dev/null) & kubectl wait --for=delete configmap/brief --timeout=60s; wait
+(sleep 0.5; kubectl delete configmap brief >/dev/null) & kubectl wait --for=delete configmap/brief --timeout=60s >/dev/null; wait # it may be gone before
 
 -- delete what is missing status=1
 kubectl delete configmap made

@@ -13,7 +13,7 @@ kubectl get all
 -- selection
 kubectl get pods -l app=web,app!=none
 kubectl get pods --field-selector=status.phase=Running
-kubectl get pods --field-selector=spec.nodeName=node-1.$SIDE -o name
+kubectl get pods -l app=web --field-selector=spec.nodeName=node-1.$SIDE -o name
 kubectl get configmaps --chunk-size=1 -o name
 kubectl get nodes -l side=$SIDE -o wide
 kubectl get nodes -l side=$SIDE --show-labels --no-headers
@@ -36,7 +36,7 @@ kubectl get --raw /version
 kubectl get --raw /api/v1/namespaces/$SIDE/configmaps/settings
 kubectl get --raw /apis/apps/v1
 kubectl get --raw /openapi/v3 | head -c 300
-kubectl get --raw /.well-known/openid-configuration
+kubectl get --raw /.well-known/openid-configuration | sed 's/"jwks_uri":"[^"]*//' # which names the upstream
 
 -- raw node
 kubectl get --raw /api/v1/nodes/node-1.$SIDE/proxy/healthz

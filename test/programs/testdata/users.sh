@@ -8,7 +8,7 @@ kubectl auth can-i '*' '*'
 
 -- agent
 kubectl apply -f agent.yaml
-kubectl auth reconcile -f agent.yaml
+kubectl auth reconcile -f rights.yaml
 cp $KUBECONFIG agent.kubeconfig
 kubectl --kubeconfig=agent.kubeconfig config set-credentials agent --token=$(kubectl create token agent) >/dev/null
 kubectl --kubeconfig=agent.kubeconfig config set-context --current --user=agent >/dev/null
@@ -56,7 +56,7 @@ kubectl certificate approve jane-$SIDE
 kubectl wait --for=jsonpath='{.status.certificate}' csr/jane-$SIDE --timeout=60s
 kubectl get csr jane-$SIDE -o jsonpath='{.status.certificate}' | base64 -d > certificate
 kubectl --kubeconfig=agent.kubeconfig config set-credentials jane --client-certificate=certificate --client-key=key >/dev/null
-kubectl --kubeconfig=agent.kubeconfig --user=jane auth whoami
+kubectl --kubeconfig=agent.kubeconfig --user=jane auth whoami | sed 's,X509SHA256=.*,HASH,'
 kubectl create rolebinding jane --clusterrole=edit --user=jane-$SIDE
 n=0; until kubectl --kubeconfig=agent.kubeconfig --user=jane get pods >/dev/null 2>&1 || [ $n = 60 ]; do n=$((n+1)); sleep 0.5; done
 kubectl --kubeconfig=agent.kubeconfig --user=jane get pods,configmaps
