@@ -76,7 +76,8 @@ func startKubelet(t *testing.T) *stubKubelet {
 func serveWeb(w http.ResponseWriter, req *http.Request) {
 	switch req.URL.Path {
 	case "/redirect":
-		http.Redirect(w, req, "http://"+req.Host+"/elsewhere", http.StatusFound)
+		w.Header().Set("Location", "http://"+req.Host+"/elsewhere")
+		w.WriteHeader(http.StatusFound)
 	case "/page":
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, `<html><body><a href="/elsewhere">link</a></body></html>`)

@@ -27,7 +27,7 @@ kubectl exec $pod -c main -- tar cf - tree | tar tf - | sort
 kubectl cp "$pod:tree" again -c main && diff -r tree again && echo same
 
 -- copy what is missing
-kubectl cp "$(kubectl get pods -l app=web -o jsonpath='{.items[0].metadata.name}'):nothing" none -c main 2>/dev/null # kubectl may cut the message of tar
+kubectl cp "$(kubectl get pods -l app=web -o jsonpath='{.items[0].metadata.name}'):nothing" none -c main >/dev/null 2>&1 # kubectl may cut the message of tar
 ls none 2>/dev/null; true
 
 -- run

@@ -8,6 +8,8 @@ kubectl get configmap settings -o go-template='{{.metadata.name}}'
 kubectl get pods -o custom-columns=NAME:.metadata.name,PHASE:.status.phase
 kubectl get pods --sort-by=.metadata.name -o name
 kubectl get pods --no-headers
+
+-- all sorted
 kubectl get all
 
 -- selection
