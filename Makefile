@@ -82,6 +82,16 @@ robustness: export MILLRACE_ROBUSTNESS := 1
 robustness: ## run the tests under faults, which take minutes and need a quiet machine
 	$(GO) test -count=1 -v -p 1 -timeout 20m ./test/robustness ./test/informers ./test/slo ./test/many ./test/replica
 
+bin/helm: test/programs/helm/go.mod
+	cd test/programs/helm && $(GO) build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+
+# What CI runs of these tests is short, and has no helm.
+.PHONY: programs
+programs: export MILLRACE_ROBUSTNESS := 1
+programs: export MILLRACE_HELM := $(CURDIR)/bin/helm
+programs: bin/helm ## run kubectl, helm, an operator, controllers and the scheduler through replicas
+	$(GO) test -count=1 -v -timeout 40m ./test/programs
+
 DURATION ?= 30s
 
 .PHONY: attacks

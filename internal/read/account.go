@@ -193,6 +193,9 @@ func (t *Tier) passOn(w http.ResponseWriter, req *http.Request, next http.Handle
 		}
 		r.Shape.Reason = string(p.reason)
 		a := account{startedAt: p.startedAt, idle: m.writing}
+		if t.passedOnElsewhere {
+			a.addIdle(a.startedAt)
+		}
 		r.Cost = a.cost(int(m.bytes))
 		t.lists.Observe(&r)
 	}()

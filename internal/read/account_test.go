@@ -3,6 +3,7 @@ package read_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-base/metrics"
 
+	"github.com/millrace/millrace/internal/read"
 	"github.com/millrace/millrace/internal/report"
 	"github.com/millrace/millrace/internal/usage"
 )
@@ -113,6 +116,25 @@ func TestPassedOnAccounts(t *testing.T) {
 		Encoding: "yaml gzip", Path: "passed on", Reason: "accept",
 	}
 	if got.Shape != want || got.Bytes != uint64(body) || got.Bytes != 3000 || got.CPU <= 0 || got.Clients[0].UserAgent != "kubectl" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPassedOnElsewhere: what another process answers costs bytes, and none of our CPU.
+func TestPassedOnElsewhere(t *testing.T) {
+	env, lists := newCountedTier(t, usage.Config{}, "one/a")
+	counters, err := read.NewMetrics(func(metrics.Registerable) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.tier = read.NewTier(read.Config{Metrics: counters, PassedOnElsewhere: true})
+	env.tier.SetAccounts(lists)
+	env.handler = env.tier.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-time.After(time.Millisecond) // another server takes its time
+		_, _ = io.WriteString(w, "answer")
+	}))
+	env.send(t, http.MethodGet, listPath, nil)
+	if got := lists.Report().Total; got.Requests != 1 || got.CPU != 0 || got.Seconds < 0.001 || got.Bytes != 6 {
 		t.Errorf("%+v", got)
 	}
 }

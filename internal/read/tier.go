@@ -24,7 +24,10 @@ type Tier struct {
 	metrics  *Metrics
 	failures failureLog
 	// lists are the accounts of GETs and LISTs. Nil keeps none.
-	lists  *usage.Accounts
+	lists *usage.Accounts
+	// passedOnElsewhere is Config.PassedOnElsewhere.
+	passedOnElsewhere bool
+
 	routes atomic.Pointer[map[schema.GroupVersionResource]*Route]
 	// custom finds the routes of custom resources. It is nil before SetFinder.
 	custom atomic.Pointer[Finder]
@@ -54,6 +57,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Clock bounds how often a failure is logged. Nil means the real one.
 	Clock clock.PassiveClock
+	// PassedOnElsewhere says that another process answers what is passed on. Accounts then
+	// know no CPU of such requests, because their time is spent waiting.
+	PassedOnElsewhere bool
 }
 
 // NewTier makes a tier that passes everything on until it is given routes.
@@ -64,7 +70,7 @@ func NewTier(cfg Config) *Tier {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}}
+	t := &Tier{metrics: cfg.Metrics, failures: failureLog{logger: cfg.Logger, clock: cfg.Clock}, passedOnElsewhere: cfg.PassedOnElsewhere}
 	t.routes.Store(&map[schema.GroupVersionResource]*Route{})
 	return t
 }

@@ -124,6 +124,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	clear(w.Header())
 	proxy := httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: via, ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
+		ModifyResponse: func(resp *http.Response) error {
+			p.keepHere(resp.Header, req.Host)
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
 			if errors.Is(err, context.Canceled) {
 				panic(http.ErrAbortHandler) // the client went away
@@ -161,6 +165,18 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		forwarded := append(pr.In.Header["X-Forwarded-For"], address)
 		header["X-Forwarded-For"] = []string{strings.Join(forwarded, ", ")}
 	}
+}
+
+// keepHere changes a redirect to the upstream's address, so that it leads to the host that
+// the client has asked. Programs behind the upstream send such redirects: what the upstream
+// hands on as the host of a request is its own.
+func (p *Proxy) keepHere(header http.Header, host string) {
+	location, err := url.Parse(header.Get("Location"))
+	if err != nil || location.Host == "" || location.Host != p.upstream.Host {
+		return
+	}
+	location.Host = host
+	header.Set("Location", location.String())
 }
 
 func hasCertificate(client any) bool {

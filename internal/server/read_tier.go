@@ -86,7 +86,7 @@ func newReadTier(b *backends, shares MemoryShares, o watchOptions, proofs *trans
 	r := &readTier{
 		backends:  b,
 		decorator: &storage.Decorator{Backend: b.of, Altered: kube.Altered, Uncached: kube.UncachedByDefault, Scan: kube.AttributeScanner},
-		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger}),
+		tier:      read.NewTier(read.Config{Metrics: counters, Logger: b.logger, PassedOnElsewhere: b.readOnly}),
 		shares:    shares,
 		budget:    budget,
 		recent:    recent,
