@@ -164,6 +164,8 @@ func (f *Feed) collect(ctx context.Context, initial *initialEvents, event frame)
 
 // apply hands an event or a bookmark to the sink.
 func (f *Feed) apply(ctx context.Context, event frame) {
+	f.applying.Lock()
+	defer f.applying.Unlock()
 	o := &event.object
 	switch event.kind {
 	case apiwatch.Bookmark:

@@ -21,7 +21,14 @@ import (
 // passOnAfter is how long a read waits until the cache is proven as new as it asks. A
 // resource that changes often passes the upstream's revision within milliseconds, and a
 // Millrace sends bookmarks each 100 ms. Other reads go to the upstream.
-const passOnAfter = 300 * time.Millisecond
+//
+// A watch that begins with the newest state waits for the bookmark of a second watch
+// (package apifeed): thousands of informers that begin at once would otherwise all go to
+// the upstream, and each list the resource there.
+const (
+	passOnAfter      = 300 * time.Millisecond
+	watchPassOnAfter = 5 * time.Second
+)
 
 // apiSource has the resources that are followed from an API server, each with a cache and
 // a feed of its own: there is no order of events over several resources, so they have no
@@ -105,7 +112,7 @@ func (s *apiSource) open(gr schema.GroupResource) *storage.Backend {
 	if opened == nil {
 		follows := &resourceFeed{}
 		opened = &backend{feed: follows, servers: s.host + "/" + gr.String(), close: func() {}}
-		opened.Cache, opened.PassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, s.maxStaleness
+		opened.Cache, opened.PassOnAfter, opened.WatchPassOnAfter, opened.MaxStaleness = cache.New(s.cache), passOnAfter, watchPassOnAfter, s.maxStaleness
 		opened.Consistent = cache.NewConsistent(opened.Cache, follows)
 		s.mu.byResource[gr] = opened
 	}
