@@ -55,10 +55,9 @@ func (f *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch path := r.URL.Path; {
-	case f.definitions.serve(w, r):
 	case f.Informers.serve(w, r):
+	case f.definitions.serve(w, r):
 	case f.Watches.serve(w, r, f.Secrets):
-	case created(w, r):
 	case path == "/readyz":
 		io.WriteString(w, "ok")
 	case path == "/version":

@@ -1,6 +1,7 @@
 package benchtest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,6 +42,8 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 	last := parts[len(parts)-1]
 	query := r.URL.Query()
 	switch {
+	case isCreation(r):
+		w.WriteHeader(http.StatusCreated)
 	case r.Method == http.MethodPatch && strings.HasPrefix(last, replicaObject):
 		body, _ := io.ReadAll(r.Body)
 		f.change(parts[len(parts)-2], string(body))
@@ -54,13 +57,15 @@ func (f *Informers) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// created answers the creation of an object, and otherwise returns false.
-func created(w http.ResponseWriter, r *http.Request) bool {
+// isCreation reports whether a request creates an object of "bench replica", or the service
+// account that its pods need.
+func isCreation(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return false
 	}
-	w.WriteHeader(http.StatusCreated)
-	return true
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return bytes.Contains(body, []byte(replicaObject)) || strings.HasSuffix(r.URL.Path, "/serviceaccounts")
 }
 
 // change adds the event of a patch.
